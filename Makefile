@@ -73,7 +73,7 @@ demo: $(DEMO_STAMP)  ## look at the example robots, check, convert, simulate and
 	@echo "== The arm grips boxes with the gripper of closed loops, and lifts them by 120 mm ==" && \
 	  $(BIN)/python examples/grip_and_lift.py --short
 	@echo "== Quadrupeds that have learnt to walk ==" && \
-	  $(BIN)/python examples/walk_quadruped.py --envs 32 --seconds 3 --emission rolled --picture build/demo/walk.png
+	  $(BIN)/python examples/walk_quadruped.py --envs 32 --seconds 3 --codegen loops --picture build/demo/walk.png
 	@echo "== 4,096 arms at once, each after random targets of its own ==" && $(PICTURES_DONE) && \
 	  $(BIN)/kinema simulate $(ROBOTS)/arm/arm.urdf --envs 4096 --steps 500 --control random
 	@echo "== 4,096 grippers of closed loops, opened and closed ==" && \

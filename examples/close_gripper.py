@@ -38,12 +38,12 @@ def main() -> None:
         gripper.control_dofs_position(rng.uniform(0.0, 0.8, (options.envs, 1)), driver)
         for _ in range(5):
             scene.step(round(REDRAW / scene.dt / 5))
-            gap = max(gap, float(scene.ties.gap.numpy().max()))
+            gap = max(gap, float(scene.link_equalities.gap.numpy().max()))
             off = max(off, float(np.abs(scene.couplings.error.numpy()).max()))
     seconds = time.perf_counter() - start
     steps = options.envs * round(SECONDS / scene.dt)
     print(f"{options.envs:,} grippers for {SECONDS:g} s: {steps / seconds / 1e6:.2f} million steps a second")
-    print(f"loops ({', '.join(scene.tie_names)}) opened by {gap * 1e3:.4f} mm at most")
+    print(f"loops ({', '.join(scene.link_equality_names)}) opened by {gap * 1e3:.4f} mm at most")
     wrong = int(scene.get_error_envs_mask().sum())
     print(f"the mimic joint was off by {off:.1e} rad at most; {wrong} copies went wrong")
 

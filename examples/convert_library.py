@@ -15,7 +15,7 @@ import numpy as np
 
 import kinema as km
 from kinema.render import write_png
-from kinema.scene import Portrait, Style
+from kinema.scene import DescriptionRenderer, PictureOptions
 
 ROBOTS = Path(__file__).parent / "robots"
 SUFFIXES = {".urdf": "URDF", ".sdf": "SDFormat", ".xml": "MJCF", ".usda": "USD"}
@@ -68,9 +68,9 @@ def convert(folder: Path, out: Path) -> tuple[Table, dict[tuple[str, str], km.Ro
 
 def portraits(path: Path, robots: list[km.Robot]) -> None:
     """Robots side by side."""
-    style = Style(resolution=(300, 300), samples=9)
+    style = PictureOptions(resolution=(300, 300), samples=9)
     pose = {"shoulder_lift_joint": -0.7, "elbow_joint": 1.3, "wrist_pitch_joint": 0.8}
-    images = [next(iter(Portrait(r, [r.link_poses(pose)], style).pictures())) for r in robots]
+    images = [next(iter(DescriptionRenderer(r, [r.link_poses(pose)], style).render_frames())) for r in robots]
     write_png(path, np.concatenate(images, axis=1))
 
 

@@ -17,8 +17,8 @@ import mujoco.rollout
 import numpy as np
 
 import kinema as km
+from kinema.core import Pose
 from kinema.description import Box, Plane, Shape, World
-from kinema.foundation import Pose
 
 QUADRUPED = Path(__file__).parent / "robots" / "quadruped" / "quadruped.xml"
 STEPS, TREAD, RISE = 5, 0.3, 0.05

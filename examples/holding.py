@@ -8,17 +8,8 @@ from pathlib import Path
 import numpy as np
 
 import kinema as km
-from kinema.description import (
-    Joint,
-    JointKind,
-    Link,
-    PhysicsMaterial,
-    Robot,
-    Shape,
-    SolverParameters,
-    translation,
-)
-from kinema.foundation import Pose
+from kinema.core import Pose
+from kinema.description import Joint, JointKind, Link, PhysicsMaterial, Robot, Shape, SolverParameters, translation
 
 ROBOTS = Path(__file__).parent / "robots"
 ARM, GRIPPER = ROBOTS / "arm" / "arm.urdf", ROBOTS / "gripper" / "gripper.sdf"

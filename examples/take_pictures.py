@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import kinema as km
-from kinema.apps.motions import swept
+from kinema.apps.animation import sweep_link_poses
+from kinema.core import Pose, rpy_to_matrix
 from kinema.description import (
     Box,
     Capsule,
@@ -30,9 +31,8 @@ from kinema.description import (
     VisualMaterial,
     World,
 )
-from kinema.foundation import Pose, rpy_to_matrix
 from kinema.render import can_write_mp4, write_png, write_video
-from kinema.scene import Portrait, Style
+from kinema.scene import DescriptionRenderer, PictureOptions
 
 ROBOTS = Path(__file__).parent / "robots"
 FILES = [ROBOTS / "arm" / "arm.urdf", ROBOTS / "gripper" / "gripper.sdf", ROBOTS / "quadruped" / "quadruped.xml"]
@@ -95,13 +95,13 @@ def posed(robot: Robot | World) -> dict:
     return {name: value for name, value in ARM.items() if name in known}
 
 
-def sheet(robots: list[Robot | World], style: Style) -> np.ndarray:
+def sheet(robots: list[Robot | World], style: PictureOptions) -> np.ndarray:
     """The robots side by side, two in a row."""
     images = []
     for robot in robots:
         began = time.perf_counter()
-        portrait = Portrait(robot, [robot.link_poses(posed(robot))], style)
-        images.append(next(portrait.pictures()))
+        portrait = DescriptionRenderer(robot, [robot.link_poses(posed(robot))], style)
+        images.append(next(portrait.render_frames()))
         print(f"  {robot.name}: {time.perf_counter() - began:.1f} s")
     if len(images) % 2:
         images.append(np.full_like(images[0], 255))
@@ -134,12 +134,12 @@ def main() -> None:
     robots = [km.read(file) for file in options.files or FILES] + ([] if options.files else [rover()])
     rate = 20.0
     arm = robots[0]
-    poses = swept(arm, posed(arm), round(options.seconds * rate))
+    poses = sweep_link_poses(arm, posed(arm), round(options.seconds * rate))
     film = options.folder / ("arm.mp4" if can_write_mp4() else "arm.apng")
-    quick = Style(resolution=options.film, samples=4, device=options.device)
-    count = write_video(film, Portrait(arm, poses, quick).pictures(), rate)
+    quick = PictureOptions(resolution=options.film, samples=4, device=options.device)
+    count = write_video(film, DescriptionRenderer(arm, poses, quick).render_frames(), rate)
     print(f"{film}: {count} pictures, {count / rate:g} s")
-    style = Style(
+    style = PictureOptions(
         resolution=options.size, pathtrace=True, samples=options.samples, seconds=options.budget, device=options.device
     )
     page = options.folder / "robots.png"

@@ -33,7 +33,7 @@ class Targets:
     """A policy that asks for a random pose, another one half-way; each episode has its own."""
 
     def begin(self, episodes: np.ndarray, seed: int) -> None:
-        generators = km.cluster.episode_generators(seed, episodes, purpose=1)
+        generators = km.cluster.episode_generators(seed, episodes, stream=1)
         self.targets = np.array([g.uniform(-0.8, 0.8, (2, len(JOINTS))) for g in generators], np.float32)
         self.step = 0
 
@@ -44,7 +44,7 @@ class Targets:
 
 def objective(trial: km.cluster.Trial) -> float:
     """The mean error of joints [rad], and a little for how fast they move."""
-    played = trial.play(Targets(), EPISODES)
+    played = trial.run_episodes(Targets(), EPISODES)
     n = len(JOINTS)
     error = played.obs[:, :n] - played.action
     speed = played.obs[:, -n:]
@@ -73,8 +73,8 @@ def main() -> None:
     parser.add_argument("--population", type=int, default=24)
     parser.add_argument("--plot", help="an .svg file for what each gain does")
     options = parser.parse_args()
-    arm = km.cluster.thing(ARM, fixed=True)
-    recipe = km.cluster.recipe(
+    arm = km.cluster.scene_entity(ARM, fixed=True)
+    recipe = km.cluster.make_env_spec(
         arm,
         scene={"dt": 0.004, "contacts": False},
         steps=STEPS,
@@ -88,7 +88,7 @@ def main() -> None:
     found = km.cluster.sweep(
         objective,
         cross_entropy(start, options.rounds, options.population),
-        recipe=recipe,
+        env_spec=recipe,
         on=int(options.on) if options.on.isdigit() else options.on,
     )
     first, best = found.rows[0], found.best
@@ -100,7 +100,7 @@ def main() -> None:
         found.plot(options.plot)
 
 
-def seen(stage: km.cluster.Stage) -> np.ndarray:
+def seen(stage: km.cluster.EpisodeRunner) -> np.ndarray:
     """Positions and velocities of the arm's own joints."""
     robot = stage.robot
     return np.hstack([robot.get_dofs_position(JOINTS), robot.get_dofs_velocity(JOINTS)])

@@ -18,9 +18,9 @@ import numpy as np
 
 from kinema.apps import learn
 from kinema.apps.learn.tasks.walk import velocity_error
-from kinema.foundation import Pose
+from kinema.core import Pose
 from kinema.render import write_png
-from kinema.scene import Entity, Portrait, Style
+from kinema.scene import DescriptionRenderer, Entity, PictureOptions
 
 POLICY = "quadruped/walk.npz"
 MOMENTS = 4
@@ -38,7 +38,9 @@ def link_poses(robot: Entity, env: int) -> dict[str, Pose]:
 def take_picture(robot: Entity, moments: list[dict[str, Pose]], path: Path) -> None:
     """The robot at several moments, two in a row, seen from one place."""
     seen = list(
-        Portrait(robot.description, moments, Style(resolution=SIZE, samples=4, azimuth=-1.75, elevation=0.2)).pictures()
+        DescriptionRenderer(
+            robot.description, moments, PictureOptions(resolution=SIZE, samples=4, azimuth=-1.75, elevation=0.2)
+        ).render_frames()
     )
     rows = [np.concatenate(seen[i : i + 2], axis=1) for i in range(0, len(seen), 2)]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,11 +55,11 @@ def main() -> None:
     parser.add_argument("--rough", action="store_true", help="on bumps")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--picture", type=Path)
-    parser.add_argument("--emission", default="auto", help="rolled: compiled sooner, slower after that")
+    parser.add_argument("--codegen", default="auto", help="loops: compiled sooner, slower after that")
     options = parser.parse_args()
     task = learn.TASKS["walk-rough" if options.rough else "walk"]()
-    task = replace(task, scene={**task.scene, "emission": options.emission})
-    env = learn.run(task, options.envs, options.device, arrays="numpy")
+    task = replace(task, scene={**task.scene, "codegen": options.codegen})
+    env = learn.make_env(task, options.envs, options.device, arrays="numpy")
     policy = learn.Policy.load(learn.robot_file(POLICY))
     first = env.arrays.xp.arange(options.envs) == 0
     ahead = np.array([[0.8, 0.0, 0.0]], np.float32)

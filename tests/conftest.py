@@ -168,4 +168,4 @@ def diagnostics() -> Iterator[ClaimedDiagnostics]:
 @pytest.fixture
 def no_program_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every program is traced: for tests that change constants of the code generator, which the cache cannot know."""
-    monkeypatch.setattr("kinema.backend.executables.program_key", lambda *_: None)
+    monkeypatch.setattr("kinema.runtime.executables.program_key", lambda *_: None)

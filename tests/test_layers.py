@@ -6,37 +6,42 @@ import ast
 import graphlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "kinema"
-MAX_FUNCTION_LINES = 100
+MAX_FUNCTION_LINES = 120
 
-_NOUNS = {"foundation", "shapes", "trace", "model"}
-_BELOW_SCENE = _NOUNS | {"words", "description", "read", "write", "check", "compile", "backend", "sim"}
-_BELOW_SCENE |= {"render", "plan"}
+_DATA = {"core", "geometry", "ir", "model"}
+_BELOW_SCENE = _DATA | {"tokens", "description", "read", "write", "check", "builder", "codegen", "runtime", "dynamics"}
+_BELOW_SCENE |= {"render", "kinematics"}
 
 ALLOWED = {
-    "foundation": set[str](),
-    "words": set[str](),
-    "shapes": {"foundation"},
-    "trace": {"foundation"},
-    "model": {"foundation"},
-    "description": {"foundation", "shapes"},
-    "read": {"foundation", "words", "shapes", "description"},
-    "write": {"foundation", "words", "shapes", "description"},
-    "check": {"foundation", "words", "shapes", "description"},
-    "compile": _NOUNS | {"words", "description"},
-    "backend": {"foundation", "trace"},
-    "sim": _NOUNS | {"backend"},
-    "render": _NOUNS | {"backend"},
-    "plan": _NOUNS | {"description", "read", "compile", "backend", "sim"},
+    "core": set[str](),
+    "tokens": set[str](),
+    "geometry": {"core"},
+    "ir": {"core"},
+    "model": {"core"},
+    "description": {"core", "geometry"},
+    "read": {"core", "tokens", "geometry", "description"},
+    "write": {"core", "tokens", "geometry", "description"},
+    "check": {"core", "tokens", "geometry", "description"},
+    "codegen": {"core", "ir"},
+    "runtime": {"core", "ir", "codegen"},
+    "builder": {"core", "tokens", "geometry", "ir", "model", "description"},
+    "dynamics": _DATA | {"codegen", "runtime"},
+    "render": _DATA | {"runtime"},
+    "kinematics": _DATA | {"description", "read", "builder", "runtime", "dynamics"},
     "scene": _BELOW_SCENE,
     "apps": _BELOW_SCENE | {"scene", ""},
 }
 """What each package may import of Kinema; "" is the top-level `kinema` itself."""
+
+OPEN = {("kinematics", "dynamics")}
+"""Packages of which the first may import modules of the second past its `__init__`: it traces programs of its own."""
 
 UNBOUND = {"kinema", "kinema.__main__"}
 """The modules on top of the layers, which may import anything."""
@@ -51,7 +56,7 @@ class Import:
     typing_only: bool
 
 
-@dataclass(frozen=True)
+@dataclass
 class Module:
     """A source file, parsed."""
 
@@ -68,6 +73,11 @@ class Module:
     def layer(self) -> str:
         return _layer(self.name)
 
+    @cached_property
+    def import_nodes(self) -> list[tuple[ast.AST, bool]]:
+        """Statements and calls that import, and whether each stands under `if TYPE_CHECKING`."""
+        return [(n, t) for n, t in _walk(self.tree) if isinstance(n, ast.Import | ast.ImportFrom | ast.Call)]
+
 
 def parse(source: Path) -> dict[str, Module]:
     """All modules under a package folder, by their dotted names."""
@@ -82,7 +92,7 @@ def parse(source: Path) -> dict[str, Module]:
 def imports(module: Module, modules: dict[str, Module]) -> Iterator[Import]:
     """What a module imports of its own project, anywhere in the file."""
     project = module.name.partition(".")[0]
-    for node, typing_only in _walk(module.tree):
+    for node, typing_only in module.import_nodes:
         for target in _targets(node, module, modules):
             if target.partition(".")[0] == project:
                 yield Import(getattr(node, "lineno", 0), target, typing_only)
@@ -104,6 +114,8 @@ def layer_faults(modules: dict[str, Module]) -> list[str]:
             place = f"{module.path}:{found.line}"
             if layer not in ALLOWED[module.layer]:
                 faults.append(f"{place}: {module.layer} may not import {found.target}")
+            elif (module.layer, layer) in OPEN:
+                continue
             elif found.target.count(".") > 1 and not _offers(modules, layer, found.target):
                 faults.append(f"{place}: {found.target} is private to {layer}; import from kinema.{layer}")
     return faults
@@ -126,6 +138,8 @@ def too_long(modules: dict[str, Module]) -> list[str]:
     """Every function that is longer than it should be."""
     long = []
     for module in modules.values():
+        if module.name.startswith("kinema.render.kernels."):  # Warp functions are inlined into one kernel by nesting
+            continue
         for node in ast.walk(module.tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -189,7 +203,7 @@ def _offers(modules: dict[str, Module], layer: str, target: str) -> bool:
 def _binds(modules: dict[str, Module], base: str, name: str) -> bool:
     """Whether a package's `__init__` makes something of its own by that name, which then hides a module's.
 
-    What it offers lazily is in a module `exports` (see `kinema.foundation.export_lazily`).
+    What it offers lazily is in a module `exports` (see `kinema.core.export_lazily`).
     """
     package, lazy = modules.get(base), modules.get(f"{base}.exports")
     for node in [*(package.tree.body if package else []), *(lazy.tree.body if lazy else [])]:
@@ -215,7 +229,7 @@ def test_imports_point_down_and_through_the_package(modules: dict[str, Module]) 
 
 
 def test_functions_stay_short(modules: dict[str, Module]) -> None:
-    """A function has at most 100 lines."""
+    """A function has at most 120 lines."""
     assert too_long(modules) == []
 
 
@@ -241,20 +255,20 @@ def _tree(folder: Path, files: dict[str, str]) -> dict[str, Module]:
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("sim/step.py", "from kinema.description import Robot"),
-        ("sim/step.py", "import kinema.read"),
-        ("sim/step.py", "from kinema import read"),
-        ("sim/step.py", "def f():\n    from kinema.description import Robot"),
+        ("dynamics/step.py", "from kinema.description import Robot"),
+        ("dynamics/step.py", "import kinema.read"),
+        ("dynamics/step.py", "from kinema import read"),
+        ("dynamics/step.py", "def f():\n    from kinema.description import Robot"),
         (
-            "sim/step.py",
+            "dynamics/step.py",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from kinema.description import Robot",
         ),
-        ("sim/step.py", "import importlib\nimportlib.import_module('kinema.description')"),
-        ("sim/step.py", "from ..description import Robot"),
+        ("dynamics/step.py", "import importlib\nimportlib.import_module('kinema.description')"),
+        ("dynamics/step.py", "from ..description import Robot"),
         ("read/urdf/elements.py", "from ...write import write"),
         ("read/urdf/elements.py", "from kinema.check import check"),
         ("read/urdf/elements.py", "from kinema import Robot"),
-        ("foundation/units.py", "import kinema.shapes"),
+        ("core/units.py", "import kinema.geometry"),
         ("check/rules.py", "from kinema.description.joint import Joint"),
         ("check/rules.py", "from kinema.description import joint"),
         ("check/rules.py", "import kinema.description.joint"),
@@ -276,12 +290,12 @@ def test_lawful_imports_are_left_alone(tmp_path: Path) -> None:
         {
             "__init__.py": "from kinema.apps.cli import main",
             "description/__init__.py": "from .joint import Joint as joint",
-            "description/joint.py": "import numpy\nfrom kinema.foundation import Pose",
+            "description/joint.py": "import numpy\nfrom kinema.core import Pose",
             "read/urdf/elements.py": "from ..source import Source\nfrom kinema.description import joint",
-            "words/__init__.py": "from . import usd as usd",
-            "words/usd.py": "",
-            "write/usd.py": "from kinema.words import usd",
-            "read/source.py": "",
+            "tokens/__init__.py": "from . import usd as usd",
+            "tokens/usd.py": "",
+            "write/usd.py": "from kinema.tokens import usd",
+            "read/resolve.py": "",
             "apps/cli.py": "import kinema.read\nfrom kinema import scene",
             "scene/__init__.py": "",
         },

@@ -1,4 +1,4 @@
-"""The words of file formats are typed in `kinema.words` and nowhere else: reading, writing, checking or compiling."""
+"""The words of file formats are typed in `kinema.tokens` and nowhere else: reading, writing, checking or compiling."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from kinema import words
-from kinema.words import mjc, mjcf, newton, ours, physics, physx, sdf, urdf, usd
+from kinema import tokens
+from kinema.tokens import kinema_usd, mjc, mjcf, newton, physx, sdf, urdf, usd, usd_physics
 
 SOURCE = Path(__file__).parents[1] / "src" / "kinema"
 
@@ -35,7 +35,7 @@ class Format(NamedTuple):
 
 
 USD = Format(
-    (usd, physics, newton, mjc, physx, ours),
+    (usd, usd_physics, newton, mjc, physx, kinema_usd),
     frozenset({"set", "number", "relate", "declare", "apply"}),
     frozenset({"value", "authored", "targets", "positive", "_positive", "_not_negative"}),
 )
@@ -55,7 +55,7 @@ FOLDERS = {
     **{f"{way}/sdf": SDF for way in ("read", "write")},
     **{f"{way}/urdf": URDF for way in ("read", "write")},
     "check": Format(),
-    "compile": KEPT,
+    "builder": KEPT,
     "scene": KEPT,
 }
 """Where which words may not be typed; those with a namespace may be typed in none of these."""
@@ -70,10 +70,10 @@ def words_of(module: ModuleType) -> set[str]:
         match value:
             case str():
                 found.add(value)
-            case ours.Setting():
+            case kinema_usd.CustomAttribute():
                 found.add(value.name)
             case tuple():
-                found.update(v.name if isinstance(v, ours.Setting) else v for v in value)
+                found.update(v.name if isinstance(v, kinema_usd.CustomAttribute) else v for v in value)
             case dict():
                 found.update(value)
     return found
@@ -138,7 +138,7 @@ def test_words_are_typed_in_the_list_only(folder: str) -> None:
     paths = sorted((SOURCE / folder).rglob("*.py"))
     assert paths
     faults = [
-        f"{path.relative_to(SOURCE)}:{line}: {word!r} has a name in kinema.words"
+        f"{path.relative_to(SOURCE)}:{line}: {word!r} has a name in kinema.tokens"
         for path in paths
         for line, word in typed_words(ast.parse(path.read_text(encoding="utf-8")), FOLDERS[folder])
     ]
@@ -148,7 +148,7 @@ def test_words_are_typed_in_the_list_only(folder: str) -> None:
 def test_all_parts_of_the_list_are_looked_for() -> None:
     """A module that is added to the list is looked for in the readers and writers, too."""
     listed = {module for format in FOLDERS.values() for module in format.modules}
-    assert listed == {value for value in vars(words).values() if isinstance(value, ModuleType)}
+    assert listed == {value for value in vars(tokens).values() if isinstance(value, ModuleType)}
     assert all(words_of(module) for module in listed)
 
 
@@ -160,7 +160,7 @@ def test_every_word_is_used() -> None:
         used |= {
             f"{n.value.id}.{n.attr}" for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
         }
-        if path.parent.name == "words":
+        if path.parent.name == "tokens":
             used |= {f"{path.stem}.{n.id}" for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     for format in (USD, MJCF, SDF, URDF):
         for module in format.modules:

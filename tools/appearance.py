@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kinema.apps.cli.find_robots import find_robots
-from kinema.apps.cluster import Outcome, default_jobs, work_on_all
+from kinema.apps.cli.batch import find_robots
+from kinema.apps.cluster import Outcome, default_jobs, run_in_processes
+from kinema.core import WriteError, collect
 from kinema.description import Robot, World
-from kinema.foundation import WriteError, collect
 from kinema.read import detect_format, read
 from kinema.write import FORMATS, write
 from kit.dressed_files import FILES
@@ -108,7 +108,7 @@ def main(places: Sequence[Path], jobs: int) -> int:
     cells = [Cell(name, MADE_UP, target) for name in ROBOTS for target in FORMATS]
     cells += [Cell(name, format, target) for name, (format, _) in FILES.items() for target in FORMATS]
     cells += [Cell(str(file), _format(file), target) for file in files for target in FORMATS]
-    outcomes = list(work_on_all(travel, cells, jobs=jobs, seconds=MOST_SECONDS, preload=PRELOAD))
+    outcomes = list(run_in_processes(travel, cells, jobs=jobs, timeout=MOST_SECONDS, preload=PRELOAD))
     text = TABLE.read_text(encoding="utf-8")
     head, tail = text.partition(BEGIN)[0], text.partition(END)[2]
     TABLE.write_text(f"{head}{BEGIN}\n\n{_table(outcomes)}\n{END}{tail}", encoding="utf-8")

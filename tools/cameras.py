@@ -23,10 +23,22 @@ import mujoco
 import numpy as np
 
 import kinema as km
-from kinema.backend import find_device, synchronise, warp
-from kinema.render import Camera, Geometry, Instance, Kind, Lamp, Placed, Renderer, Sky, Stage, Surface, look_at
-from kinema.render.geometry import Triangles
-from kinema.scene import Portrait, Shown, Style, stage_of
+from kinema.render import (
+    Camera,
+    DeviceScene,
+    Geometry,
+    GeometryKind,
+    Instance,
+    LightSource,
+    Renderer,
+    RenderScene,
+    Sky,
+    Surface,
+    look_at,
+)
+from kinema.render.geometry import TriangleMesh
+from kinema.runtime import find_device, synchronise, warp
+from kinema.scene import DescriptionRenderer, PictureOptions, VisualEntity, build_stage
 
 EYE, TARGET, FOV = (1.15, -1.0, 0.9), (0.2, 0.0, 0.42), 0.8
 SUN = (-1.0, 0.7, -1.6)
@@ -122,27 +134,31 @@ class Ours:
         robot = km.read(file)
         names = [mujoco.mj_id2name(posed.model, mujoco.mjtObj.mjOBJ_BODY, b) for b in range(posed.model.nbody)]
         links = {name: names.index(name) for name in robot.link_poses()}
-        stage: Stage = stage_of([Shown(description=robot, links={n: i for i, n in enumerate(links)})])
-        stage.instances.append(Instance(geometry=Geometry(Kind.PLANE), surface=Surface(color=FLOOR, specular=0.0)))
-        stage.lamps = [Lamp(pose=look_at(-np.array(SUN), (0, 0, 0)), color=BRIGHT)]
+        stage: RenderScene = build_stage(
+            [VisualEntity(description=robot, link_rows={n: i for i, n in enumerate(links)})]
+        )
+        stage.instances.append(
+            Instance(geometry=Geometry(GeometryKind.PLANE), surface=Surface(color=FLOOR, specular=0.0))
+        )
+        stage.lights = [LightSource(pose=look_at(-np.array(SUN), (0, 0, 0)), color=BRIGHT)]
         stage.sky = Sky(zenith=DARK, horizon=DARK, ground=DARK, ambient=0.0)
         if matt:
             for instance in stage.instances:
                 own = instance.geometry.triangles
                 if own is not None:
-                    instance.geometry = Geometry(Kind.MESH, triangles=flat(own))
+                    instance.geometry = Geometry(GeometryKind.MESH, triangles=flat(own))
                 for surface in [instance.surface] if instance.surface else (own.surfaces if own else []):
                     surface.specular = 0.0
         self.faces = sum(len(i.geometry.triangles.faces) for i in stage.instances if i.geometry.triangles)
         self.device = find_device(device)
-        self.placed = Placed(stage, n_envs, self.device)
+        self.placed = DeviceScene(stage, n_envs, self.device)
         rows = [posed.where[name][:, list(links.values())].reshape(n_envs, -1) for name in ("xpos", "xquat")]
         self.rows = [warp().array(np.ascontiguousarray(r.T), dtype=warp().float32, device=device) for r in rows]
         camera = Camera(pose=look_at(EYE, TARGET), fov=FOV)
         self.renderer = Renderer(self.placed, [camera], (edge, edge), images=("rgb", "depth"), shadows=shadows)
 
     def render(self) -> None:
-        self.placed.place(*self.rows)
+        self.placed.update_poses(*self.rows)
         self.made = self.renderer.render()
 
     def images(self) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +166,7 @@ class Ours:
         return self.made["rgb"].numpy()[:, 0], np.where(np.isfinite(depth), depth, 0.0)
 
 
-def flat(mesh: Triangles) -> Triangles:
+def flat(mesh: TriangleMesh) -> TriangleMesh:
     """With the normals of its faces: files without any leave it to readers what they are at vertices."""
     kept = mesh.faces.ravel()
     corners = mesh.vertices[mesh.faces]
@@ -208,10 +224,10 @@ def variants(device: str, chosen: list[str]) -> dict[str, dict[str, Any]]:
 def still(file: Path, device: str) -> None:
     robot = km.read(file)
     home = robot.link_poses()
-    style = Style(resolution=(1920, 1080), pathtrace=True, samples=256, device=device)
+    style = PictureOptions(resolution=(1920, 1080), pathtrace=True, samples=256, device=device)
     for turn in ("first, kernels compiled", "again"):
         began = time.perf_counter()
-        image = next(Portrait(robot, [home], style).pictures())
+        image = next(DescriptionRenderer(robot, [home], style).render_frames())
         seconds = time.perf_counter() - began
         print(f"still of {file.stem}, 1920 x 1080, 256 samples, {turn}: {seconds:.2f} s", flush=True)
     assert image.shape == (1080, 1920, 3)
@@ -260,12 +276,12 @@ def main() -> None:
 
 def changed(ours: Ours, changes: dict[str, Any]) -> Callable[[], None]:
     """Our renderer with its kernel compiled in another way."""
-    from kinema.render.kernels.cast import cast_kernel
+    from kinema.render.kernels.ray_casting import ray_casting_kernel
 
     kept = dict(changes)
-    ours.renderer.block = kept.pop("block", type(ours.renderer).block)
-    made = {"plain": ours.renderer.plain} | kept
-    ours.renderer.kernel = cast_kernel(ours.renderer.placed.traits, **made)
+    ours.renderer.block_size = kept.pop("block", type(ours.renderer).block_size)
+    made = {"plain": ours.renderer.single_opaque_ray} | kept
+    ours.renderer.kernel = ray_casting_kernel(ours.renderer.device_scene.kernel_features, **made)
     return ours.render
 
 

@@ -121,27 +121,31 @@ class Figure:
 
 def measure(kind: str, n: int, emission: str, n_envs: int) -> Figure:
     """In this process: the cache has to be empty already."""
-    from kinema.backend import find_device, synchronise
-    from kinema.compile import Part, compile_model
-    from kinema.foundation import Diagnostics, collect, recorded_stages
+    from kinema.builder import EntitySpec, build_model
+    from kinema.core import Diagnostics, collect, record_stages
+    from kinema.dynamics import Engine, Settings
     from kinema.read import read
-    from kinema.sim import Engine, Settings
+    from kinema.runtime import find_device, synchronise
 
     def engine_of(text: str, emission: str) -> Engine:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "model.xml"
             file.write_text(text, encoding="utf-8")
-            model = compile_model([Part(name="it", description=read(file, policy=collect))], diagnostics=Diagnostics())
-        return Engine(model, Settings(), n_envs, find_device("cpu"), threads=1, emission=emission)
+            model = build_model(
+                [EntitySpec(name="it", description=read(file, policy=collect))], diagnostics=Diagnostics()
+            )
+        return Engine(model, Settings(), n_envs, find_device("cpu"), threads=1, codegen=emission)
 
-    engine_of(world("chain", 1), "unrolled").prepare(wait=True)  # what the first compilation of a process takes more
+    engine_of(world("chain", 1), "unrolled").compile_step(
+        wait_for_optimised=True
+    )  # what the first compilation of a process takes more
     engine = engine_of(world(kind, n), emission)
     before = _processor()
-    with recorded_stages() as stages:
-        engine.prepare()
+    with record_stages() as stages:
+        engine.compile_step()
     processor = _processor() - before
-    engine.prepare(wait=True)
-    kernel = engine._kernel()
+    engine.compile_step(wait_for_optimised=True)
+    kernel = engine._step_kernel()
     return Figure(
         model=f"{kind} {n}",
         dofs=engine.model.n_dofs,
@@ -259,7 +263,7 @@ SIZED = """
 Without contacts, {n_envs} environments on one thread, each line in a process of its own with an empty cache, after the
 first compilation of the process. *Chain*: hinges one after the other. *Tree*: hinges that carry two others each.
 *Arms*: seven hinges each, side by side. *Unrolled* is a straight line for the very scene. *Rolled* is what scenes
-beyond {budget:,} operations get by themselves (`Scene(emission="auto")`), and chains whose straight line takes more
+beyond {budget:,} operations get by themselves (`Scene(codegen="auto")`), and chains whose straight line takes more
 operations: copies of a part are stepped by the straight line of one of them in a loop, parts that are too long for that
 joint by joint. Rolled programs do not grow with the model. *Optimised* counts from when the step was asked for.
 
@@ -270,22 +274,22 @@ joint by joint. Rolled programs do not grow with the model. *Optimised* counts f
 
 def page(found: Sequence[Starts], figures: Sequence[Figure], repeats: int, n_envs: int, load: float) -> str:
     """The whole page."""
-    from kinema.sim.lower.components import LARGEST_UNROLLED
+    from kinema.dynamics.lowering.components import MAX_UNROLLED_OPERATIONS
 
     busy = "" if load < IDLE else f", which was not idle then (load average {load:.1f})"
     text = HEAD + STARTS.format(repeats=repeats, machine=_machine(), load=busy)
     text += "".join(map(_start_row, found)) + COLD + "".join(map(_cold_row, found))
     if figures:
-        text += SIZED.format(n_envs=n_envs, budget=LARGEST_UNROLLED) + "".join(map(_size_row, figures))
+        text += SIZED.format(n_envs=n_envs, budget=MAX_UNROLLED_OPERATIONS) + "".join(map(_size_row, figures))
     return text
 
 
 def _machine() -> str:
     from llvmlite.binding import get_host_cpu_name
 
-    from kinema.apps.cli.doctor_facts import system
+    from kinema.apps.cli.doctor import system_info
 
-    facts = system()
+    facts = system_info()
     return f"{facts['cores']} cores of {get_host_cpu_name()} ({platform.machine()}), Python {facts['python']}"
 
 
@@ -327,7 +331,7 @@ def all_sizes(n_envs: int) -> list[Figure]:
     """Models of all sizes."""
     found = []
     for kind, n in SIZES:
-        for emission in ("unrolled", "rolled") if n * DOFS[kind] <= UNROLLED else ("rolled",):
+        for emission in ("unrolled", "loops") if n * DOFS[kind] <= UNROLLED else ("loops",):
             found.append(measure_apart(kind, n, emission, n_envs))
             print(_size_row(found[-1]), end="", flush=True)
     return found

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kinema.foundation import KinemaError
+from kinema.core import KinemaError
 from kit.assets import EXAMPLES, all_assets, asset_id
 from kit.contact_parity import TouchParity, touch_parity
 

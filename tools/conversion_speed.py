@@ -34,7 +34,7 @@ A_FEW = 4
 WORKER = r"""
 import json, resource, sys, tempfile
 from pathlib import Path
-from kinema.foundation import collect
+from kinema.core import collect
 from kinema.read import detect_format, read
 from kinema.write import write
 
@@ -208,7 +208,7 @@ def _part(name: str, times: Sequence[tuple[float, float]]) -> str:
 
 
 def _files(places: Sequence[Path]) -> Iterator[Path]:
-    from kinema.apps.cli.find_robots import find_robots
+    from kinema.apps.cli.batch import find_robots
 
     for place in places:
         yield from find_robots(place) if place.is_dir() else [place]

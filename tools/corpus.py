@@ -20,10 +20,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from kinema.apps.cli.find_robots import find_robots
+from kinema.apps.cli.batch import find_robots
 from kinema.check import check
+from kinema.core import Diagnostic, ReadError, Severity, collect
 from kinema.description import Robot, World
-from kinema.foundation import Diagnostic, ReadError, Severity, collect
 from kinema.read import read
 
 ROOT = Path(__file__).parent.parent

@@ -23,10 +23,9 @@ from typing import Any
 
 from overhead import MOST_OVERHEAD, measure_overhead
 
-from kinema.apps.cli.convert_batch import Options, run
-from kinema.apps.cli.find_robots import find_robots
-from kinema.apps.cli.library import Doing
-from kinema.apps.cluster import Recipe
+from kinema.apps.cli.batch import ExecutionOptions, find_robots
+from kinema.apps.cli.convert import BatchOptions, convert_many
+from kinema.apps.cluster import EnvSpec
 from kinema.apps.learn import robot_file
 from kit.assets import SHARED_ASSETS
 
@@ -38,14 +37,14 @@ ROBOTS = ("arm/arm.urdf", "quadruped/quadruped.xml")
 """What fills up the shared robots, or stands for them where they are not: a tenth of a second each."""
 
 
-def of_episodes(recipe: Recipe, policy: Any, group: int, groups: int) -> int:
+def of_episodes(recipe: EnvSpec, policy: Any, group: int, groups: int) -> int:
     """Measure what playing costs, and say whether that is good enough: the exit status."""
     overhead = measure_overhead(recipe, policy, group, groups)
     print("good enough" if overhead <= MOST_OVERHEAD else f"not good enough: {MOST_OVERHEAD:.0%} are wanted")
     return 0 if overhead <= MOST_OVERHEAD else 1
 
 
-def main(recipe: Recipe, policy: Any, group: int, groups: int) -> int:
+def main(recipe: EnvSpec, policy: Any, group: int, groups: int) -> int:
     """Measure both, and say whether they are good enough: the exit status."""
     overhead = measure_overhead(recipe, policy, group, groups)
     speed_up = measure_speed_up()
@@ -97,7 +96,9 @@ def without_others(file: Path) -> Any:
 def convert(library: Path, out: Path, count: int) -> float:
     with nodes(count), redirect_stdout(io.StringIO()):  # of a long table
         begin = time.perf_counter()
-        run(library, out, Options("usda", Doing(cluster="auto")))  # some of the shared ones have errors
+        convert_many(
+            library, out, BatchOptions("usda", ExecutionOptions(cluster="auto"))
+        )  # some of the shared ones have errors
         return time.perf_counter() - begin
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from kinema.apps.viewer import Viewer, view
-from kinema.apps.viewer.quality import FULL
+from kinema.apps.viewer.render_quality import FULL
 
 ROOT = Path(__file__).resolve().parents[1]
 GO2 = ROOT.parent / "shared" / "assets" / "mjcf" / "unitree_go2" / "go2_scene.xml"
@@ -162,7 +162,7 @@ def measure(browser: Any, args: argparse.Namespace, n_envs: int) -> tuple[float,
         page.get_by_role("button", name="Play", exact=True).click()
         while viewer.player.scene is None or viewer.player.scene.time < 0.2:
             page.wait_for_timeout(200)
-        viewer.player.commands.way = "random"  # so that something moves for as long as it takes
+        viewer.player.control_inputs.source = "random"  # so that something moves for as long as it takes
         then = viewer.player.scene.time + 1.0  # the first such command compiles
         while viewer.player.scene.time < then:
             page.wait_for_timeout(200)

@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from kinema.apps.cli.find_robots import find_robots
+from kinema.apps.cli.batch import find_robots
 from kit.fuzz import Case, run
 from kit.mutation import mutate
 

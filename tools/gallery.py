@@ -19,22 +19,22 @@ import numpy as np
 from PIL import Image
 
 import kinema as km
-from kinema.backend import find_device
-from kinema.foundation import Pose, rpy_to_matrix
+from kinema.core import Pose, rpy_to_matrix
 from kinema.render import (
     Camera,
+    DeviceScene,
     Geometry,
+    GeometryKind,
     Instance,
-    Kind,
     PathTracer,
-    Placed,
+    RenderScene,
     Sky,
-    Stage,
     Surface,
-    framing,
+    frame_box_pose,
     look_at,
 )
-from kinema.scene import Shown, link_rows, stage_of
+from kinema.runtime import find_device
+from kinema.scene import VisualEntity, build_stage, link_pose_arrays
 
 ROOT = Path(__file__).resolve().parents[1]
 MJCF, URDF = ROOT.parent / "shared" / "assets" / "mjcf", ROOT.parent / "shared" / "assets" / "urdf"
@@ -130,10 +130,10 @@ def softbox(place: np.ndarray, target: np.ndarray, size: float, light: tuple[flo
     pose = look_at(place, target)
     turned = Pose(pose.position, pose.rotation @ np.diag([1.0, -1.0, -1.0]))  # its outer side is where z points
     lamp = Surface(color=(0, 0, 0, 1), specular=0.0, emission=light)
-    return Instance(geometry=Geometry(Kind.PLANE, (size, size, 0.0)), surface=lamp, pose=turned, entity=-1)
+    return Instance(geometry=Geometry(GeometryKind.PLANE, (size, size, 0.0)), surface=lamp, pose=turned, entity=-1)
 
 
-def repaint(stage: Stage, sitting: Sitting) -> None:
+def repaint(stage: RenderScene, sitting: Sitting) -> None:
     """White as white paint is, and images as their mean colour where they are not to be shown."""
     own = [i.geometry.triangles.surfaces if i.geometry.triangles else [i.surface] for i in stage.instances]
     for surface in {id(s): s for surfaces in own for s in surfaces if s is not None}.values():
@@ -145,13 +145,13 @@ def repaint(stage: Stage, sitting: Sitting) -> None:
         surface.color = (WHITEST * red, WHITEST * green, WHITEST * blue, opacity)
 
 
-def studio(sitting: Sitting) -> tuple[Stage, list[Pose], Camera]:
+def studio(sitting: Sitting) -> tuple[RenderScene, list[Pose], Camera]:
     """The robot between its lamps, the places of its links, and the camera."""
     robot = km.read(sitting.file)
     angles = dict(robot.keyframes[0].positions) if robot.keyframes else {}
     poses = {n: sitting.placed @ p for n, p in robot.link_poses({**angles, **sitting.posture}).items()}
-    stage = stage_of([Shown(description=robot, links={name: i for i, name in enumerate(poses)})])
-    stage.instances = [i for i in stage.instances if not i.geometry.is_endless]
+    stage = build_stage([VisualEntity(description=robot, link_rows={name: i for i, name in enumerate(poses)})])
+    stage.instances = [i for i in stage.instances if not i.geometry.is_infinite]
     if sitting.color is not None:
         for instance in stage.instances:
             instance.surface = Surface(color=sitting.color, roughness=0.35)
@@ -161,7 +161,9 @@ def studio(sitting: Sitting) -> tuple[Stage, list[Pose], Camera]:
     height = float(low[2]) - 1e-3 * far
     ground = Surface(name="floor", color=(*sitting.floor, 1.0), roughness=0.38, specular=0.35)
     stage.instances.append(
-        Instance(geometry=Geometry(Kind.PLANE), surface=ground, pose=Pose.translation([0.0, 0.0, height]), entity=-1)
+        Instance(
+            geometry=Geometry(GeometryKind.PLANE), surface=ground, pose=Pose.translation([0.0, 0.0, height]), entity=-1
+        )
     )
     turn = math.radians(sitting.azimuth)
     front, side = np.array([math.cos(turn), math.sin(turn), 0.0]), np.array([-math.sin(turn), math.cos(turn), 0.0])
@@ -172,19 +174,23 @@ def studio(sitting: Sitting) -> tuple[Stage, list[Pose], Camera]:
         softbox(key, middle, 0.55 * far, (26.0, 23.6, 20.5)),
         softbox(rim, middle, 0.40 * far, (13.0, 16.0, 21.0)),
     ]
-    stage.lamps = []
+    stage.lights = []
     stage.sky = Sky(zenith=(0.16, 0.18, 0.22), horizon=(0.10, 0.11, 0.13), ground=(0.1, 0.1, 0.1))
-    view = framing(low, high, fov=FOV, aspect=4 / 3, azimuth=turn, elevation=math.radians(sitting.elevation))
+    view = frame_box_pose(low, high, fov=FOV, aspect=4 / 3, azimuth=turn, elevation=math.radians(sitting.elevation))
     eye = middle + sitting.near * (view.position - middle)
     focus = float(np.linalg.norm(eye - middle))
-    return stage, list(poses.values()), Camera(pose=look_at(eye, middle), fov=FOV, aperture=0.004 * far, focus=focus)
+    return (
+        stage,
+        list(poses.values()),
+        Camera(pose=look_at(eye, middle), fov=FOV, aperture=0.004 * far, focus_distance=focus),
+    )
 
 
 def picture(sitting: Sitting, size: tuple[int, int], samples: int) -> np.ndarray:
     stage, poses, camera = studio(sitting)
-    placed = Placed(stage, 1, find_device("cpu"))
-    placed.place(*link_rows([poses], "cpu"))
-    return PathTracer(placed, [camera], size, bounces=6).trace(samples).picture(EXPOSURE)[0, 0]
+    placed = DeviceScene(stage, 1, find_device("cpu"))
+    placed.update_poses(*link_pose_arrays([poses], "cpu"))
+    return PathTracer(placed, [camera], size, max_bounces=6).trace(samples).tone_mapped(EXPOSURE)[0, 0]
 
 
 def main() -> None:

@@ -171,7 +171,7 @@ def measure(case: Case, n: int, n_peer: int) -> Figure:
     rng = np.random.default_rng(0)
     drawn = rng.uniform(peer.lower, peer.upper, (n, len(places)))
     targets = [peer.poses(q) for q in drawn]
-    start = kin.start
+    start = kin.qpos0
     start[places] = 0.5 * (peer.lower + peer.upper)
     base = base_of(kin, case.links[0], start, peer.poses(start[places])[0])
     found_at = [[base * t[k] for t in targets] for k in range(len(case.links))]
@@ -190,7 +190,7 @@ def measure(case: Case, n: int, n_peer: int) -> Figure:
     solved = within & (judged[:, 0] < POS_TOL) & (judged[:, 1] < ROT_TOL)
     starts = rng.uniform(peer.lower, peer.upper, (STARTS - 1, len(places)))
     best = max((run_peer(peer, targets[:n_peer], start[places], starts, x) for x in DAMPINGS), key=lambda x: x[2])
-    return Figure(case, n, solved.mean(), found.attempts.mean(), found.steps.mean(), rate, *best)
+    return Figure(case, n, solved.mean(), found.attempts.mean(), found.iterations.mean(), rate, *best)
 
 
 def base_of(kin: km.Kinematics, link: str, start: np.ndarray, theirs: Any) -> Any:

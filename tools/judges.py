@@ -18,8 +18,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from kinema.apps.cli.find_robots import find_robots
-from kinema.apps.cluster import Outcome, default_jobs, work_on_all
+from kinema.apps.cli.batch import find_robots
+from kinema.apps.cluster import Outcome, default_jobs, run_in_processes
 from kinema.write import FORMATS
 from kit.judges import JUDGES, Judged, NewtonCase, Verdict, judge, judge_newton
 
@@ -94,7 +94,7 @@ def hear(cells: Sequence[Cell], jobs: int) -> list[Row]:
                 console.print(_line(row), markup=False)
 
     by_size = sorted(cells, key=lambda cell: cell.file.stat().st_size)
-    working = work_on_all(_judge, by_size, jobs=jobs, seconds=MOST_SECONDS, preload=PRELOAD)
+    working = run_in_processes(_judge, by_size, jobs=jobs, timeout=MOST_SECONDS, preload=PRELOAD)
     for outcome in track(working, "judging", total=len(cells), console=console):
         keep(_rows(outcome))
         cases += [(outcome.task, case) for case in (outcome.result[1] if outcome.result else ())]

@@ -21,22 +21,22 @@ import numpy as np
 from mitsuba_pictures import pictures
 
 import kinema as km
-from kinema.backend import find_device
-from kinema.foundation import Pose, rpy_to_matrix
+from kinema.core import Pose, rpy_to_matrix
 from kinema.render import (
     Camera,
+    DeviceScene,
     Geometry,
+    GeometryKind,
     Instance,
-    Kind,
     PathTracer,
-    Placed,
+    RenderScene,
     Sky,
-    Stage,
     Surface,
     look_at,
     write_png,
 )
-from kinema.scene import Shown, link_rows, stage_of
+from kinema.runtime import find_device
+from kinema.scene import VisualEntity, build_stage, link_pose_arrays
 
 BOUNCES = 12
 MADE = Path(__file__).parents[1] / "build" / "light"
@@ -59,14 +59,14 @@ def paint(*light: float) -> Surface:
 
 def wall(surface: Surface, position: tuple[float, ...], rpy: tuple[float, ...], half: float = 1.0) -> Instance:
     pose = Pose(np.array(position, dtype=float), rpy_to_matrix(rpy))
-    return Instance(geometry=Geometry(Kind.PLANE, (half, half, 0.0)), surface=surface, pose=pose)
+    return Instance(geometry=Geometry(GeometryKind.PLANE, (half, half, 0.0)), surface=surface, pose=pose)
 
 
-def cornell(*inside: Instance) -> Stage:
+def cornell(*inside: Instance) -> RenderScene:
     """A box of two metres with a red and a green wall, and a square lamp under its ceiling."""
     white, quarter = paint(0.73, 0.73, 0.73), math.pi / 2
     lamp = Surface(color=(0, 0, 0, 1), specular=0.0, emission=(12.0, 10.0, 7.0))
-    return Stage(
+    return RenderScene(
         sky=Sky(zenith=DARK, horizon=DARK, ground=DARK),
         instances=[
             wall(white, (0, 0, -1), (0, 0, 0)),
@@ -82,15 +82,15 @@ def cornell(*inside: Instance) -> Stage:
 
 def ball(surface: Surface, x: float, y: float, z: float, radius: float) -> Instance:
     return Instance(
-        geometry=Geometry(Kind.SPHERE, (radius, 0.0, 0.0)), surface=surface, pose=Pose.translation([x, y, z])
+        geometry=Geometry(GeometryKind.SPHERE, (radius, 0.0, 0.0)), surface=surface, pose=Pose.translation([x, y, z])
     )
 
 
-def scenes(robot: Path | None) -> dict[str, tuple[Stage, Camera]]:
+def scenes(robot: Path | None) -> dict[str, tuple[RenderScene, Camera]]:
     front = Camera(pose=look_at((0.0, -3.4, 0.0), (0.0, 0.0, 0.0)), fov=0.75)
     white, grey = paint(0.73, 0.73, 0.73), (0.8, 0.8, 0.8)
     metal = Surface(color=display((0.7, 0.7, 0.7)), metallic=1.0, roughness=0.25)
-    glossy = Stage(
+    glossy = RenderScene(
         sky=Sky(zenith=grey, horizon=grey, ground=grey),
         instances=[
             wall(metal, (0, 0, 0), (0, 0, 0), 3.0),
@@ -100,7 +100,7 @@ def scenes(robot: Path | None) -> dict[str, tuple[Stage, Camera]]:
     )
     found = {
         "Cornell box": (cornell(ball(white, -0.4, 0.2, -0.6, 0.4), ball(white, 0.45, -0.2, -0.7, 0.3)), front),
-        "glass sphere": (cornell(ball(Surface(color=(1, 1, 1, 1), glass=1.5), 0.0, 0.0, -0.45, 0.5)), front),
+        "glass sphere": (cornell(ball(Surface(color=(1, 1, 1, 1), ior=1.5), 0.0, 0.0, -0.45, 0.5)), front),
         "glossy floor": (glossy, Camera(pose=look_at((0.3, -3.0, 1.2), (0.0, 0.0, 0.3)), fov=0.7)),
     }
     if robot is not None:
@@ -108,12 +108,12 @@ def scenes(robot: Path | None) -> dict[str, tuple[Stage, Camera]]:
     return found
 
 
-def textured(file: Path) -> tuple[Stage, Camera]:
+def textured(file: Path) -> tuple[RenderScene, Camera]:
     """A robot on a floor under an even sky, matt all over; its links as they are in the file."""
     described = km.read(file)
     poses = described.link_poses()
     names = list(poses)
-    stage = stage_of([Shown(description=described, links={name: i for i, name in enumerate(names)})])
+    stage = build_stage([VisualEntity(description=described, link_rows={name: i for i, name in enumerate(names)})])
     for instance in stage.instances:  # into the world, so that both renderers get the same
         instance.pose = poses[names[instance.link]] @ instance.pose if instance.link >= 0 else instance.pose
         instance.link = -1
@@ -124,20 +124,24 @@ def textured(file: Path) -> tuple[Stage, Camera]:
     low, high = stage.bounds()
     middle, far = 0.5 * (low + high), float(np.linalg.norm(high - low))
     stage.instances.append(wall(paint(0.5, 0.5, 0.5), (*middle[:2], low[2]), (0, 0, 0), 3 * far))
-    stage.lamps, stage.sky = [], Sky(zenith=(1.0, 1.0, 1.0), horizon=(1.0, 1.0, 1.0), ground=(1.0, 1.0, 1.0))
+    stage.lights, stage.sky = [], Sky(zenith=(1.0, 1.0, 1.0), horizon=(1.0, 1.0, 1.0), ground=(1.0, 1.0, 1.0))
     return stage, Camera(pose=look_at(middle + far * np.array([0.9, -1.0, 0.6]), middle), fov=0.7)
 
 
-def ours(stage: Stage, camera: Camera, edge: int, samples: int, *, single: bool = False, seed: int = 1) -> np.ndarray:
+def ours(
+    stage: RenderScene, camera: Camera, edge: int, samples: int, *, single: bool = False, seed: int = 1
+) -> np.ndarray:
     """Our picture; `single` leaves out what facets of metal throw at each other."""
-    placed = Placed(stage, 1, find_device("cpu"))
-    placed.place(*(link_rows([[]], "cpu") if stage.n_links else (None, None)))
-    tracer = PathTracer(placed, [camera], (edge, edge), bounces=BOUNCES, brightest=0.0, roulette=BOUNCES, seed=seed)
+    placed = DeviceScene(stage, 1, find_device("cpu"))
+    placed.update_poses(*(link_pose_arrays([[]], "cpu") if stage.n_links else (None, None)))
+    tracer = PathTracer(
+        placed, [camera], (edge, edge), max_bounces=BOUNCES, indirect_clamp=0.0, roulette_start=BOUNCES, seed=seed
+    )
     if single:  # as if facets reflected everything at once, so that there is nothing left to come back
-        table = tracer._energy.table
+        table = tracer._albedo_tables.table
         alone = np.tile(np.array([1.0, 0.0], np.float32), (*table.shape, 1))
-        tracer._energy.table = placed.array(alone, table.dtype)
-    return tracer.trace(samples, denoise=False).light[0, 0]
+        tracer._albedo_tables.table = placed.array(alone, table.dtype)
+    return tracer.trace(samples, denoise=False).radiance[0, 0]
 
 
 def blocks(light: np.ndarray, edge: int) -> np.ndarray:
@@ -173,7 +177,7 @@ def main() -> None:
         raise SystemExit(f"beyond {MARKS[0]} % in the mean or {MARKS[1]} % at the 99th percentile: {', '.join(missed)}")
 
 
-def compared(name: str, stage: Stage, camera: Camera, options: argparse.Namespace) -> list[str]:
+def compared(name: str, stage: RenderScene, camera: Camera, options: argparse.Namespace) -> list[str]:
     """Print the rows of one scene; what of it misses the marks."""
     edge, samples, n = options.edge, options.samples, options.references or REFERENCES.get(name, 3)
     a = np.mean([ours(stage, camera, edge, samples, seed=k) for k in range(1, options.own + 1)], axis=0)
@@ -181,9 +185,9 @@ def compared(name: str, stage: Stage, camera: Camera, options: argparse.Namespac
     made = pictures(options.mitsuba, stage, camera, BOUNCES, edge, samples, n + options.own, options.made)
     b, again = made[:n].mean(axis=0), made[n:].mean(axis=0)
     if options.keep:
-        from kinema.render import developed
+        from kinema.render import tone_map
 
-        write_png(options.keep / f"{name}.png", np.concatenate([developed(x, 0.8) for x in (a, b)], axis=1))
+        write_png(options.keep / f"{name}.png", np.concatenate([tone_map(x, 0.8) for x in (a, b)], axis=1))
     missed = []
     for block in options.block:
         other, noise = blocks(b, block), apart(blocks(again, block), blocks(b, block))

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from kinema.foundation import Diagnostics
-from kinema.render import Camera, Stage, Surface, write_png
-from kinema.render.textures import load_images
+from kinema.core import Diagnostics
+from kinema.render import Camera, RenderScene, Surface, write_png
+from kinema.render.surfaces import load_texture_images
 
 _SCRIPT = """
 import json, sys, numpy as np, mitsuba as mi
@@ -61,7 +61,7 @@ for number, file in job["wanted"]:
 
 
 def pictures(
-    python: str, stage: Stage, camera: Camera, bounces: int, edge: int, samples: int, count: int, kept: Path
+    python: str, stage: RenderScene, camera: Camera, bounces: int, edge: int, samples: int, count: int, kept: Path
 ) -> np.ndarray:
     """So many pictures of a stage, each with other random numbers.
 
@@ -105,7 +105,7 @@ def _key(scene: dict, *settings: object) -> str:
     return hashlib.sha256(json.dumps([{**scene, "things": things}, *settings]).encode()).hexdigest()[:16]
 
 
-def exported(stage: Stage, camera: Camera, bounces: int, folder: Path) -> dict:
+def exported(stage: RenderScene, camera: Camera, bounces: int, folder: Path) -> dict:
     """The scene as Mitsuba takes it: rectangles, spheres, meshes in files."""
     things = []
     for number, instance in enumerate(stage.instances):
@@ -153,13 +153,13 @@ def _look(surface: Surface, folder: Path) -> dict:
         "color": light,
         "metallic": surface.metallic,
         "roughness": surface.roughness,
-        "glass": surface.glass,
+        "glass": surface.ior,
         "emission": surface.emission,
     }
     if "color" in surface.maps:
         file = surface.maps["color"].file
         target = folder / f"{abs(hash((file, surface.color)))}.png"
-        pixels = load_images([file], Diagnostics())[file][..., :3] / 255.0
+        pixels = load_texture_images([file], Diagnostics())[file][..., :3] / 255.0
         bright = np.where(pixels <= 0.04045, pixels / 12.92, ((pixels + 0.055) / 1.055) ** 2.4) * light
         dark = np.where(bright <= 0.0031308, 12.92 * bright, 1.055 * bright ** (1 / 2.4) - 0.055)
         write_png(target, np.round(255.0 * dark).astype(np.uint8))

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 import kinema as km
-from kinema.apps.cluster import DataSet, Needs, OnRay, Recipe, Stage
-from kinema.apps.cluster.drawing import OfEpisodes, uniforms
-from kinema.backend import n_threads
+from kinema.apps.cluster import EnvSpec, EpisodeDataset, EpisodeRunner, RayExecutor, WorkerResources
+from kinema.apps.cluster.episode_runner import EpisodeDistribution, episode_uniforms
+from kinema.runtime import n_threads
 
 MOST_OVERHEAD = 0.05
 NAMES = ("obs", "action", "broken")
@@ -43,9 +43,9 @@ class Cost:
     processor: float
 
 
-def measure_overhead(recipe: Recipe, policy: Any, group: int, groups: int, rounds: int = 3) -> float:
+def measure_overhead(recipe: EnvSpec, policy: Any, group: int, groups: int, rounds: int = 3) -> float:
     """How much longer a group takes on a node with one worker, with all that becomes of it; the median of rounds."""
-    stage = Stage(recipe, group)
+    stage = EpisodeRunner(recipe, group)
     first = by_hand(stage, policy, range(1), None)[1]  # compiles
     costs: dict[str, list[Cost]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -57,13 +57,13 @@ def measure_overhead(recipe: Recipe, policy: Any, group: int, groups: int, round
             for name, cpus in (("one worker", n_threads()), ("a worker per core", 1)):
                 for kind in ("parquet", "arrow"):
                     out = place / f"{cpus} {kind}"
-                    cost, data = on_a_node(recipe, policy, group, groups, Needs(cpus=float(cpus)), out, kind)
+                    cost, data = on_a_node(recipe, policy, group, groups, WorkerResources(cpus=float(cpus)), out, kind)
                     costs.setdefault(f"{name}, {kind}", []).append(cost)
                     refuse_other_episodes(first, data, group)
     return told(recipe, group, costs)
 
 
-def told(recipe: Recipe, group: int, costs: dict[str, list[Cost]]) -> float:
+def told(recipe: EnvSpec, group: int, costs: dict[str, list[Cost]]) -> float:
     """All of it in a table; what is beside the mark."""
     seconds = recipe.steps * recipe.decimation * recipe.scene["dt"]
     print(f"{group} episodes of {seconds:g} s, {n_threads()} threads; overhead over a loop by hand that writes nothing")
@@ -85,32 +85,33 @@ def told(recipe: Recipe, group: int, costs: dict[str, list[Cost]]) -> float:
 # ----------------------------------------------------------------------------------------------------------- by hand
 
 
-def by_hand(stage: Stage, policy: Any, groups: range, saved: Path | None) -> tuple[Cost, dict[str, np.ndarray]]:
+def by_hand(stage: EpisodeRunner, policy: Any, groups: range, saved: Path | None) -> tuple[Cost, dict[str, np.ndarray]]:
     """A loop as anybody would write it, over a scene and nothing else; what the last group gave."""
     clock, processor = time.perf_counter(), time.process_time()
     kept: dict[str, np.ndarray] = {}
     for number in groups:
-        kept = play(stage, policy, np.arange(number * stage.group, (number + 1) * stage.group))
+        kept = play(stage, policy, np.arange(number * stage.group_size, (number + 1) * stage.group_size))
         for name in NAMES if saved else ():
             np.save(f"{saved}/{number}-{name}.npy", kept[name])
     count = len(groups)
     return Cost((time.perf_counter() - clock) / count, (time.process_time() - processor) / count), kept
 
 
-def play(stage: Stage, policy: Any, episodes: np.ndarray) -> dict[str, np.ndarray]:
+def play(stage: EpisodeRunner, policy: Any, episodes: np.ndarray) -> dict[str, np.ndarray]:
     """The same episodes as on a node, with the same robots, starts and commands."""
-    recipe, scene, robot = stage.recipe, stage.scene, stage.robot
+    recipe, scene, robot = stage.env_spec, stage.scene, stage.robot
     scene.reset(keyframe=recipe.keyframe)
     draws: dict[str, Any] = {
-        n: OfEpisodes(d.kind, d.a, d.b, d.how, d.each, episodes) for n, d in recipe.randomize.items()
+        n: EpisodeDistribution(d.kind, d.a, d.b, d.operation, d.sample_per, episodes)
+        for n, d in recipe.randomize.items()
     }
     scene.randomize(seed=recipe.seed, **draws)
     n_joints = robot.n_dofs - 6  # of a robot on legs, whose base is free
-    drawn = 2.0 * uniforms(recipe.seed, episodes, zlib.crc32(b"start"), n_joints + robot.n_dofs) - 1.0
+    drawn = 2.0 * episode_uniforms(recipe.seed, episodes, zlib.crc32(b"start"), n_joints + robot.n_dofs) - 1.0
     qpos = np.array(robot.get_qpos(), np.float64)
-    qpos[:, -n_joints:] += recipe.start[0] * drawn[:, :n_joints]
+    qpos[:, -n_joints:] += recipe.start_noise[0] * drawn[:, :n_joints]
     robot.set_qpos(qpos)
-    robot.set_qvel(np.array(robot.get_qvel(), np.float64) + recipe.start[1] * drawn[:, n_joints:])
+    robot.set_qvel(np.array(robot.get_qvel(), np.float64) + recipe.start_noise[1] * drawn[:, n_joints:])
     kept: dict[str, list[np.ndarray]] = {name: [] for name in NAMES}
     for _ in range(recipe.steps):
         obs = np.hstack([robot.get_qpos(), robot.get_qvel()])
@@ -122,9 +123,9 @@ def play(stage: Stage, policy: Any, episodes: np.ndarray) -> dict[str, np.ndarra
     return {name: np.stack(rows, axis=1) for name, rows in kept.items()}
 
 
-def refuse_other_episodes(kept: dict[str, np.ndarray], data: DataSet, group: int) -> None:
+def refuse_other_episodes(kept: dict[str, np.ndarray], data: EpisodeDataset, group: int) -> None:
     """Nothing is compared with anything else."""
-    table = next(iter(data.tables()))
+    table = next(iter(data.iter_tables()))
     for name in ("obs", "action"):
         there = table.column(name).combine_chunks().flatten().to_numpy().reshape(group, -1, kept[name].shape[-1])
         assert np.array_equal(there, kept[name]), f"{name}: other episodes were played"
@@ -134,15 +135,23 @@ def refuse_other_episodes(kept: dict[str, np.ndarray], data: DataSet, group: int
 
 
 def on_a_node(
-    recipe: Recipe, policy: Any, group: int, groups: int, needs: Needs, out: Path, kind: str
-) -> tuple[Cost, DataSet]:
+    recipe: EnvSpec, policy: Any, group: int, groups: int, needs: WorkerResources, out: Path, kind: str
+) -> tuple[Cost, EpisodeDataset]:
     """What a group costs there, from when all workers have had some until the last but one of them is done."""
-    with one_node(), OnRay(needs=needs) as executor:
-        begin, end = 2 * executor.workers, 2 * executor.workers + groups
-        total = end + executor.workers
+    with one_node(), RayExecutor(resources=needs) as executor:
+        begin, end = 2 * executor.n_workers, 2 * executor.n_workers + groups
+        total = end + executor.n_workers
         with watching(out / "records", (begin, end)) as marks:
             data = km.cluster.rollouts(
-                recipe, policy, group * total, out=out, group=group, on=executor, format=kind, needs=needs, quiet=True
+                recipe,
+                policy,
+                group * total,
+                out=out,
+                group_size=group,
+                on=executor,
+                format=kind,
+                resources=needs,
+                quiet=True,
             )
     written = sorted(p.stat().st_mtime for p in (out / "records").glob("*.json"))
     clock = (written[end - 1] - written[begin - 1]) / groups

@@ -24,8 +24,8 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 import mujoco
 from PIL import Image
 
+from kinema.core import collect
 from kinema.description import Robot, World
-from kinema.foundation import collect
 from kinema.read import read
 from kinema.write import write
 from kit.dressed_robots import ROBOTS

@@ -19,9 +19,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from kinema.apps.cli.find_robots import find_robots
-from kinema.apps.cluster import Outcome, default_jobs, work_on_all
-from kinema.foundation import WriteError
+from kinema.apps.cli.batch import find_robots
+from kinema.apps.cluster import Outcome, default_jobs, run_in_processes
+from kinema.core import WriteError
 from kinema.read import detect_format
 from kinema.write import FORMATS
 from kit.round_trip import Difference, differences, round_trips
@@ -86,7 +86,7 @@ def travel_all(cells: Sequence[Cell], jobs: int) -> list[Outcome[Cell, Found]]:
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     outcomes = []
     by_size = sorted(cells, key=lambda cell: cell.file.stat().st_size)
-    working = work_on_all(travel, by_size, jobs=jobs, seconds=MOST_SECONDS, preload=PRELOAD)
+    working = run_in_processes(travel, by_size, jobs=jobs, timeout=MOST_SECONDS, preload=PRELOAD)
     for outcome in track(working, "travelling", total=len(cells), console=console):
         outcomes.append(outcome)
         if state(outcome) in ("unexplained", "failed"):

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from kinema.apps.bench.contact import Place, load_touching
+from kinema.apps.bench.contact import ContactScene, load_contact_case
 from kit.assets import SHARED_ASSETS
 from kit.soak import Progress, Soaked, soak
 
@@ -25,10 +25,10 @@ BAR = 30
 FALL, IN_HAND = 0.8, 0.1
 """Time of random commands before the states that all start from; a hand throws its cube out soon [s]."""
 SCENES = {
-    "go2": (Place.FLOOR, "unitree_go2/go2_scene.xml"),
-    "humanoid": (Place.FLOOR, "mujoco_humanoid/humanoid.xml"),
-    "cassie": (Place.FLOOR, "agility_cassie/cassie.xml"),
-    "cube": (Place.CUBE, "wonik_allegro/right_hand.xml"),
+    "go2": (ContactScene.FLOOR, "unitree_go2/go2_scene.xml"),
+    "humanoid": (ContactScene.FLOOR, "mujoco_humanoid/humanoid.xml"),
+    "cassie": (ContactScene.FLOOR, "agility_cassie/cassie.xml"),
+    "cube": (ContactScene.CUBE, "wonik_allegro/right_hand.xml"),
 }
 
 
@@ -59,7 +59,7 @@ def _outcomes(one: partial[Soaked], names: list[str], workers: int) -> Iterator[
 
 def _soaked(name: str, *, envs: int, env_steps: int, device: str, progress: Progress = lambda *_: None) -> Soaked:
     place, file = SCENES[name]
-    case = load_touching(place, SHARED_ASSETS / "mjcf" / file, IN_HAND if place is Place.CUBE else FALL)
+    case = load_contact_case(place, SHARED_ASSETS / "mjcf" / file, IN_HAND if place is ContactScene.CUBE else FALL)
     return soak(case, envs, env_steps, device, progress)
 
 

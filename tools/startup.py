@@ -121,7 +121,7 @@ def measure(file: Path, since: float, *, wait: bool, rebuild: bool, steps: int) 
     scene.step()
     times.append(time.time())
     found: Figures = dict(zip(("import", "read", "build", "first step"), _differences(times), strict=True))
-    engine = scene.running.engine
+    engine = scene.built.engine
     found |= {"total": times[-1] - since, "dofs": entity.n_dofs, "tier": engine.tier, "rss": resident()}
     if wait:
         scene.prepare(wait=True)
@@ -130,7 +130,7 @@ def measure(file: Path, since: float, *, wait: bool, rebuild: bool, steps: int) 
         found["rebuild"] = min(_rebuilt(file) for _ in range(3))
     if steps > 1:
         scene.step(steps - 1)
-    found["state"] = hashlib.sha256(scene.running.engine.state.data.tobytes()).hexdigest()
+    found["state"] = hashlib.sha256(scene.built.engine.state.data.tobytes()).hexdigest()
     found["peak"] = peak()
     return found
 

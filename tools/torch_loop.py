@@ -97,7 +97,7 @@ def robot_loop(torch: Any, options: Any) -> Loop:
     scene = km.Scene(device=options.device, quiet=True, out="torch", contacts=not options.no_contacts)
     robot = scene.add(options.robot)
     scene.build(options.envs)
-    device = scene.running.engine.device.name
+    device = scene.built.engine.device.name
     acts = robot.n_actuators > 0
     policy = policy_of(torch, robot.n_qs + robot.n_dofs, robot.n_actuators if acts else robot.n_dofs, device)
     tell = robot.control if acts else robot.control_dofs_position
@@ -122,10 +122,10 @@ def robot_loop(torch: Any, options: Any) -> Loop:
 
 def task_loop(torch: Any, options: Any) -> Loop:
     """A task, in steps of the simulation: what a learner does, less learning."""
-    env = learn.run(options.task, options.envs, options.device, arrays="torch")
+    env = learn.make_env(options.task, options.envs, options.device, arrays="torch")
     env.keeps_final_obs = False
     seen = [env.observe()["policy"]]
-    policy = policy_of(torch, seen[0].shape[1], env.n_actions, env.scene.running.engine.device.name)
+    policy = policy_of(torch, seen[0].shape[1], env.n_actions, env.scene.built.engine.device.name)
 
     def once() -> None:
         with torch.no_grad():

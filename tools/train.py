@@ -84,8 +84,8 @@ def train(task: str, seed: int) -> list[Look]:
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     began = time.process_time()
-    env = learn.Sb3Task(learn.run(task, recipe.n_envs, seed=seed))
-    others = learn.run(task, N_TRIED, seed=seed + 1)
+    env = learn.Sb3Task(learn.make_env(task, recipe.n_envs, seed=seed))
+    others = learn.make_env(task, N_TRIED, seed=seed + 1)
     model = PPO(
         "MlpPolicy",
         env,

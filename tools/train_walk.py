@@ -109,7 +109,7 @@ def train(options: Any) -> dict[str, Any]:
     """Until the time is over."""
     began = time.perf_counter()
     torch.manual_seed(options.seed)
-    env = Counted(learn.run(options.task, options.envs, options.device, options.seed, "torch"), options.device)
+    env = Counted(learn.make_env(options.task, options.envs, options.device, options.seed, "torch"), options.device)
     runner = OnPolicyRunner(env, recipe(options.seed), None, options.device)
     if options.start:
         _begin_with(runner, learn.Policy.load(options.start))

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kinema.core import Diagnostics, Severity
 from kinema.description import Robot, World
-from kinema.foundation import Diagnostics, Severity
 from kinema.read.usd import read_usd
 
 ROOT = Path(__file__).parent.parent

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import kinema as km
-from kinema.foundation import Pose
+from kinema.core import Pose
 
 ARM = Path(__file__).parent.parent / "examples" / "robots" / "arm" / "arm.urdf"
 LEAST_SPEED = 0.7

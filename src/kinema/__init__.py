@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from kinema import plan as plan
+    from kinema import kinematics as kinematics
     from kinema.apps import cluster as cluster
     from kinema.check import check as check
-    from kinema.description import Robot as Robot, World as World
-    from kinema.foundation import (
+    from kinema.core import (
         Diagnostic as Diagnostic,
         Diagnostics as Diagnostics,
         KinemaError as KinemaError,
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
         Severity as Severity,
         WriteError as WriteError,
     )
-    from kinema.plan import Kinematics as Kinematics, ik as ik
+    from kinema.description import Robot as Robot, World as World
+    from kinema.kinematics import Kinematics as Kinematics, ik as ik
     from kinema.read import read as read
     from kinema.scene import (
         Box as Box,
@@ -47,35 +47,35 @@ _HOME = {
     "Box": "kinema.scene",
     "Capsule": "kinema.scene",
     "Cylinder": "kinema.scene",
-    "Diagnostic": "kinema.foundation",
-    "Diagnostics": "kinema.foundation",
+    "Diagnostic": "kinema.core",
+    "Diagnostics": "kinema.core",
     "Ellipsoid": "kinema.scene",
     "Entity": "kinema.scene",
-    "KinemaError": "kinema.foundation",
-    "Kinematics": "kinema.plan",
+    "KinemaError": "kinema.core",
+    "Kinematics": "kinema.kinematics",
     "Loss": "kinema.write",
     "LossReport": "kinema.write",
     "Mesh": "kinema.scene",
     "Plane": "kinema.scene",
-    "ReadError": "kinema.foundation",
+    "ReadError": "kinema.core",
     "Robot": "kinema.description",
     "Scene": "kinema.scene",
     "SceneState": "kinema.scene",
-    "Severity": "kinema.foundation",
+    "Severity": "kinema.core",
     "Sphere": "kinema.scene",
     "Terrain": "kinema.scene",
     "World": "kinema.description",
-    "WriteError": "kinema.foundation",
-    "ik": "kinema.plan",
+    "WriteError": "kinema.core",
+    "ik": "kinema.kinematics",
     "loguniform": "kinema.scene",
     "normal": "kinema.scene",
     "uniform": "kinema.scene",
 }
 _VERBS = ("check", "read", "write")
-"""Packages that are also functions: see `kinema.foundation.make_callable`."""
+"""Packages that are also functions: see `kinema.core.make_callable`."""
 SHOWN_BY = "kinema.apps.viewer"
 """What `Scene.show` opens."""
-_PACKAGES = ("plan",)
+_PACKAGES = ("kinematics",)
 _APPS = ("cluster",)
 
 __all__ = [
@@ -104,9 +104,9 @@ __all__ = [
     "check",
     "cluster",
     "ik",
+    "kinematics",
     "loguniform",
     "normal",
-    "plan",
     "read",
     "uniform",
     "write",

@@ -6,7 +6,7 @@ import multiprocessing
 
 import pytest
 
-PRELOADED = ["kinema.apps.cli.convert_batch", "kinema.apps.cli.inspect_batch", "kinema.apps.cluster.trials"]
+PRELOADED = ["kinema.apps.cli.convert", "kinema.apps.cli.check", "kinema.apps.cluster.sweeps"]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from kinema.apps.bench.contact import Place, figures as measuring, load_touching
-from kinema.apps.bench.contact.accuracy import accuracy
-from kinema.apps.bench.contact.ours import Ours
-from kinema.apps.bench.contact.scenes import compiled, scene_file
+from kinema.apps.bench.contact import ContactScene, load_contact_case, simulators as measuring
+from kinema.apps.bench.contact.results import step_accuracy
+from kinema.apps.bench.contact.scenes import load_mujoco_model, scene_file
+from kinema.apps.bench.contact.simulators import KinemaSimulator
 from kinema.apps.cli import app
-from kinema.apps.cli.choices import PlaceName
+from kinema.apps.cli.options import ContactSceneName
 from kinema.description import World
 from kinema.read import read
 from kit.assets import assets
@@ -62,7 +62,7 @@ def test_all_simulators_are_judged_alike(leg: Path) -> None:
 
 
 def test_a_soak_finds_nothing_wrong_with_a_leg_and_would_say_so(leg: Path) -> None:
-    found = soak(load_touching(Place.FLOOR, leg), 16, 16 * 200, "cpu")
+    found = soak(load_contact_case(ContactScene.FLOOR, leg), 16, 16 * 200, "cpu")
     assert found.env_steps == 3200
     assert found.faults == []
     assert found.ours.depth > 0
@@ -83,28 +83,28 @@ def test_memory_of_simulators_that_are_gone_does_not_count(monkeypatch: pytest.M
         def __del__(self) -> None:
             in_use[0] -= self.n_bytes
 
-    monkeypatch.setattr(measuring, "_bytes_in_use", lambda _: float(in_use[0]))
+    monkeypatch.setattr(measuring, "_mempool_bytes_in_use", lambda _: float(in_use[0]))
     Simulator(5000)
-    before = measuring.device_bytes("cuda:0")
+    before = measuring.device_memory_in_use("cuda:0")
     kept = Simulator(300)
-    assert measuring.device_bytes("cuda:0") - before == kept.n_bytes
+    assert measuring.device_memory_in_use("cuda:0") - before == kept.n_bytes
 
 
 def test_error_and_residual_see_what_is_wrong(leg: Path) -> None:
     """Both nothing for the step that MuJoCo solves to the end, and large for one without contact."""
-    case = load_touching(Place.FLOOR, leg)
-    told = case.commands(case.n_starts)[0]
+    case = load_contact_case(ContactScene.FLOOR, leg)
+    told = case.random_controls(case.n_initial_states)[0]
     for solved in (True, False):
-        model = case.exact()
+        model = case.converged_mujoco_model()
         model.opt.disableflags = int(model.opt.disableflags) & ~1 | (0 if solved else 1)  # 1: no constraints at all
         data, after = mujoco.MjData(model), []
-        for i in range(case.n_starts):
+        for i in range(case.n_initial_states):
             mujoco.mj_resetData(model, data)
             data.qpos[:], data.qvel[:], data.ctrl[:] = case.qpos[i], case.qvel[i], told[:, i]
             mujoco.mj_step(model, data)
             after.append(data.qvel.copy())
         model.opt.disableflags = int(model.opt.disableflags) & ~1
-        found = accuracy(case, np.array(after), told)
+        found = step_accuracy(case, np.array(after), told)
         if solved:
             assert max(found.error_99, found.residual) < 1e-9
         else:
@@ -113,35 +113,35 @@ def test_error_and_residual_see_what_is_wrong(leg: Path) -> None:
 
 def test_own_error_sees_what_is_wrong(leg: Path) -> None:
     """Little beside double precision; and large where velocities are those of nothing that touches."""
-    ours = Ours(load_touching(Place.FLOOR, leg), 16, "cpu")
-    assert ours.own_error < 1e-4
-    other = Ours(ours.case, 16, "cpu")
-    other.counts.first = other.counts.first + 1.0
-    assert other.own_error > 0.1
+    ours = KinemaSimulator(load_contact_case(ContactScene.FLOOR, leg), 16, "cpu")
+    assert ours.error_vs_double_precision < 1e-4
+    other = KinemaSimulator(ours.case, 16, "cpu")
+    other.statistics.first_step_velocities = other.statistics.first_step_velocities + 1.0
+    assert other.error_vs_double_precision > 0.1
 
 
-@pytest.mark.parametrize(("place", "bodies"), [(Place.TOWER, 20), (Place.CLUTTER, 50)])
-def test_both_sides_read_the_same_scene(place: Place, bodies: int) -> None:
+@pytest.mark.parametrize(("place", "bodies"), [(ContactScene.TOWER, 20), (ContactScene.CLUTTER, 50)])
+def test_both_sides_read_the_same_scene(place: ContactScene, bodies: int) -> None:
     with scene_file(place, None) as file:
-        assert compiled(file).nv == 6 * bodies
+        assert load_mujoco_model(file).nv == 6 * bodies
         world = read(file)
     assert isinstance(world, World)
     assert sum(len(r.links) for r in world.robots) == bodies
 
 
 def test_terrain_is_above_the_floor_and_under_the_robot(leg: Path) -> None:
-    with scene_file(Place.TERRAIN, leg) as file:
-        model = compiled(file)
+    with scene_file(ContactScene.TERRAIN, leg) as file:
+        model = load_mujoco_model(file)
     assert model.nhfield == 1
     assert float(model.hfield_data.min()) == 0.0
-    case = load_touching(Place.TERRAIN, leg)
+    case = load_contact_case(ContactScene.TERRAIN, leg)
     assert (case.qpos[:, 0] > -0.3).all()
 
 
 def test_a_hand_holds_its_cube() -> None:
     """Where it is let go, it stays above the floor while the hand keeps still."""
-    with scene_file(Place.CUBE, assets("mjcf/shadow_hand/right_hand.xml")) as file:
-        model = compiled(file)
+    with scene_file(ContactScene.CUBE, assets("mjcf/shadow_hand/right_hand.xml")) as file:
+        model = load_mujoco_model(file)
     data = mujoco.MjData(model)
     mujoco.mj_step(model, data, 300)
     floor = float(model.geom_pos[model.geom_type == 0][0, 2])
@@ -149,7 +149,7 @@ def test_a_hand_holds_its_cube() -> None:
 
 
 def test_places_of_the_command_line_are_all_there_are() -> None:
-    assert [p.value for p in PlaceName] == [p.value for p in Place]
+    assert [p.value for p in ContactSceneName] == [p.value for p in ContactScene]
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinema.apps.cli.cache_command import size_in_bytes
-from kinema.apps.cli.cache_table import age_text, size_text
-from kinema.foundation import cache_limit, load_entry, store_entry
+from kinema.apps.cli.cache import format_age, format_bytes
+from kinema.apps.cli.command_groups import parse_size
+from kinema.core import cache_limit, load_entry, store_entry
+from kinema.runtime import executables
 from kit import command_line
 
 
@@ -26,6 +27,7 @@ def run(*arguments: object) -> tuple[int, str, str]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache with three entries, the first of which was used a while ago."""
     cache = tmp_path / "cache"
+    executables.finish_storing()  # of tests before, or their programs end up in this cache
     monkeypatch.setenv("KINEMA_CACHE", str(cache))
     for number in range(2):
         store_entry("programs", f"p{number}", {"numbers": np.arange(25_000.0)})
@@ -96,12 +98,12 @@ def test_what_is_no_size_is_refused_in_one_sentence(folder: Path, size: str) -> 
     [("2GB", 2 * 10**9), ("500 MB", 5 * 10**8), ("1.5GiB", 3 * 2**29), ("10k", 10**4), ("0", 0), ("17", 17)],
 )
 def test_sizes_have_the_usual_units(text: str, count: int) -> None:
-    assert size_in_bytes(text) == count
+    assert parse_size(text) == count
 
 
 def test_sizes_and_ages_are_readable() -> None:
-    assert [size_text(n) for n in (0, 999, 1000, 2_500_000)] == ["0 B", "999 B", "1.0 kB", "2.5 MB"]
-    assert [age_text(s) for s in (3, 61, 7300, 90_000)] == ["just now", "1 minute ago", "2 hours ago", "1 day ago"]
+    assert [format_bytes(n) for n in (0, 999, 1000, 2_500_000)] == ["0 B", "999 B", "1.0 kB", "2.5 MB"]
+    assert [format_age(s) for s in (3, 61, 7300, 90_000)] == ["just now", "1 minute ago", "2 hours ago", "1 day ago"]
 
 
 def test_a_limit_that_cannot_be_stored_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

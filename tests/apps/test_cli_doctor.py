@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kinema.apps.cli import doctor, doctor_facts
+from kinema.apps.cli import doctor, doctor as doctor_module
 from kit import command_line
 
 
@@ -34,7 +34,7 @@ def untested(device: str) -> dict[str, Any]:
 
 
 def test_the_findings_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "self_test", untested)
+    monkeypatch.setattr(doctor, "pendulum_self_test", untested)
     code, out = run()
     assert code == 0
     for words in ("python", "processor", "cores", "memory", "cache", "test on cpu", "warp-lang", "ready"):
@@ -43,10 +43,10 @@ def test_the_findings_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_missing_package_is_named_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = [
-        doctor_facts.Package("warp-lang", None, "simulation", True, "pip install warp-lang"),
-        doctor_facts.Package("torch", None, "tensors", False, "pip install torch"),
+        doctor_module.Package("warp-lang", None, "simulation", True, "pip install warp-lang"),
+        doctor_module.Package("torch", None, "tensors", False, "pip install torch"),
     ]
-    monkeypatch.setattr(doctor, "packages", lambda: missing)
+    monkeypatch.setattr(doctor, "find_packages", lambda: missing)
     code, out = run()
     assert code == 1
     assert "✗ warp-lang is missing (simulation): pip install warp-lang" in out
@@ -55,16 +55,16 @@ def test_a_missing_package_is_named_with_how_to_get_it(monkeypatch: pytest.Monke
 
 
 def test_a_device_that_fails_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_facts, "_swing", lambda device: 1 / 0)
+    monkeypatch.setattr(doctor_module, "_simulate_pendulum", lambda device: 1 / 0)
     code, out = run("--json")
     assert code == 1
     assert any("the test on cpu failed: division by zero" in p for p in json.loads(out)["problems"])
 
 
 def test_a_cache_that_cannot_be_kept_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "self_test", untested)
+    monkeypatch.setattr(doctor, "pendulum_self_test", untested)
     found = {"folder": "/cache", "entries": 0, "bytes": 0, "limit": 10**9, "writable": False, "disk_free": 10}
-    monkeypatch.setattr(doctor, "cache", lambda: found)
+    monkeypatch.setattr(doctor, "cache_info", lambda: found)
     code, out = run()
     assert code == 1
     assert "/cache cannot be written" in out

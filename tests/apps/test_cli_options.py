@@ -15,8 +15,8 @@ import pytest
 import typer
 
 from kinema.apps.cli import app
+from kinema.core import collect
 from kinema.description import Base, Robot
-from kinema.foundation import collect
 from kinema.read import read
 from kit.assets import EXAMPLES
 from kit.command_line import run

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kinema.apps.cli.simulate_profile import process_age, stages_of_start
-from kinema.apps.cli.simulate_result import Code
-from kinema.foundation import recorded_stages, stage
+from kinema.apps.cli.simulate import CodeTiers
+from kinema.apps.cli.simulate_profile import process_age, start_stage_times
+from kinema.core import record_stages, timed_stage
 from kit import command_line
 
 BOX = """<mujoco><worldbody><geom type="plane" size="1 1 .1"/><body name="box" pos="0 0 .1"><freejoint/>
@@ -103,22 +103,24 @@ def test_the_tier_is_named(box: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_other_runs_import_nothing_that_traces() -> None:
     program = (
         "import sys, kinema.apps.cli.simulate\n"
-        "print([m for m in ('kinema.trace.unroll', 'kinema.sim.stages', 'mujoco', 'pxr') if m in sys.modules])"
+        "print([m for m in ('kinema.ir.unroll', 'kinema.dynamics.pipeline', 'mujoco', 'pxr') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_a_switch_of_tiers_is_told() -> None:
-    switched = Code({"baseline": 320, "optimised": 680}).words({"baseline": 0.5, "optimised": 4.24}, waits=False)
+    switched = CodeTiers({"baseline": 320, "optimised": 680}).describe(
+        {"baseline": 0.5, "optimised": 4.24}, is_compiling=False
+    )
     assert switched == "baseline for 320 steps, optimised after 4.2 s"
-    assert Code({"optimised": 10}).words({"optimised": 0.1}, waits=False) == "optimised"
-    assert "in the background" in Code({"baseline": 10}).words({"baseline": 0.1}, waits=True)
+    assert CodeTiers({"optimised": 10}).describe({"optimised": 0.1}, is_compiling=False) == "optimised"
+    assert "in the background" in CodeTiers({"baseline": 10}).describe({"baseline": 0.1}, is_compiling=True)
 
 
 def test_stages_have_their_own_time_and_add_up() -> None:
-    with recorded_stages() as found, stage("tracing"), stage("derived"):
+    with record_stages() as found, timed_stage("tracing"), timed_stage("derived"):
         pass
     assert set(found) == {"other", "tracing", "derived"}
-    named = stages_of_start({"tracing": 1.0, "trace": 0.5, "other": 0.25, "unheard of": 0.25}, 2.0)
+    named = start_stage_times({"tracing": 1.0, "trace": 0.5, "other": 0.25, "unheard of": 0.25}, 2.0)
     assert named == {"import": 2.0, "trace": 1.5, "other": 0.5}

@@ -110,7 +110,7 @@ def test_cameras_of_a_scene_see_where_its_links_are() -> None:
     places = robot.get_qpos()
     places[1, 0] += 0.7
     robot.set_qpos(places)
-    above = Camera(pose=look_at((0.7, 0.0, 3.0), (0.7, 0.0, 0.0)), projection="orthographic", height=1.2)
+    above = Camera(pose=look_at((0.7, 0.0, 3.0), (0.7, 0.0, 0.0)), projection="orthographic", orthographic_height=1.2)
     cameras = SceneCameras(scene, [above], (24, 24), images=("depth", "segmentation"))
     images = {name: image.numpy()[:, 0] for name, image in cameras.render().items()}
     body = [link.name for link in robot.links].index("trunk")

@@ -106,7 +106,7 @@ def test_copies_that_go_wrong_give_status_1(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [(("--device", "cuda:99"), "there is no device 'cuda:99'"), (("--dt", "0"), "dt"), (("--dt", "nan"), "dt")],
+    [(("--device", "cuda:99"), "device 'cuda:99' does not exist"), (("--dt", "0"), "dt"), (("--dt", "nan"), "dt")],
 )
 def test_impossible_options_are_one_line_and_status_2(clock: Path, options: tuple[str, ...], words: str) -> None:
     code, out, err = run(clock, *options)

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from kinema.apps.cli.convert import format_named
-from kinema.apps.cli.convert_batch import target_names
-from kinema.apps.cli.find_robots import find_robots
-from kinema.apps.cluster.processes import work_on_all
+from kinema.apps.cli.batch import find_robots
+from kinema.apps.cli.convert import parse_target_format, target_names
+from kinema.apps.cluster.local_processes import run_in_processes
+from kinema.core import WriteError, collect
 from kinema.description import Mesh
-from kinema.foundation import WriteError, collect
 from kinema.read import read
 from kit.assets import EXAMPLES
 from kit.command_line import run
@@ -84,20 +83,20 @@ def test_the_format_of_a_single_file_can_be_said(tmp_path: Path) -> None:
     [("usd", ("usd", ".usda")), (".USDC", ("usd", ".usdc")), ("mjcf", ("mjcf", ".xml")), ("xml", ("mjcf", ".xml"))],
 )
 def test_formats_go_by_name_or_suffix(to: str, expected: tuple[str, str]) -> None:
-    assert format_named(to) == expected
+    assert parse_target_format(to) == expected
     with pytest.raises(WriteError, match="cannot be written"):
-        format_named("dae")
+        parse_target_format("dae")
 
 
 def test_every_output_has_a_name_of_its_own() -> None:
     """Files that differ by their suffix alone, and mesh files that would lie in one folder."""
     files = [Path("a/x.urdf"), Path("a/x.sdf"), Path("b/y.urdf.xacro")]
-    assert target_names(files, ".usda", apart=False) == [
+    assert target_names(files, ".usda", separate_folders=False) == [
         Path("a/x_urdf.usda"),
         Path("a/x_sdf.usda"),
         Path("b/y.usda"),
     ]
-    assert target_names(files, ".xml", apart=True) == [
+    assert target_names(files, ".xml", separate_folders=True) == [
         Path("a/x_urdf/x_urdf.xml"),
         Path("a/x_sdf/x_sdf.xml"),
         Path("b/y.xml"),
@@ -117,7 +116,7 @@ def test_layers_of_a_stage_are_no_robots(tmp_path: Path) -> None:
 
 def test_one_that_crashes_takes_no_other_with_it() -> None:
     tasks = ["fine", "crash", "hang", "raise", "well"]
-    outcomes = {o.task: o for o in work_on_all(misbehave, tasks, jobs=2, seconds=5)}
+    outcomes = {o.task: o for o in run_in_processes(misbehave, tasks, jobs=2, timeout=5)}
     assert {t: outcomes[t].result for t in tasks} == {
         **dict.fromkeys(tasks, None),
         "fine": "fine",

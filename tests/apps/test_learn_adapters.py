@@ -19,7 +19,7 @@ def task() -> learn.Task:
 
 def test_stable_baselines3_learns_on_it() -> None:
     baselines: Any = pytest.importorskip("stable_baselines3", reason="needs the extra rl")
-    env = learn.Sb3Task(learn.run(task(), 4))
+    env = learn.Sb3Task(learn.make_env(task(), 4))
     model = baselines.PPO("MlpPolicy", env, n_steps=8, batch_size=16, n_epochs=1, device="cpu")
     model.learn(64)
     env.reset()
@@ -36,7 +36,7 @@ def test_stable_baselines3_learns_on_it() -> None:
 def test_rsl_rl_steps_it() -> None:
     torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
     pytest.importorskip("rsl_rl", reason="needs rsl-rl-lib")
-    env = learn.RslTask(learn.run(task(), 3))
+    env = learn.RslTask(learn.make_env(task(), 3))
     assert env.get_observations()["policy"].shape == (3, 5)
     extras: dict[str, Any] = {}
     for i in range(4):

@@ -31,7 +31,7 @@ def test_a_policy_is_layers_with_elu_between_them(tmp_path: Path) -> None:
     np.testing.assert_allclose(policy(seen), expected, rtol=1e-5, atol=1e-6)
     policy.save(tmp_path / "small.npz")
     again = learn.Policy.load(tmp_path / "small.npz")
-    assert (again.n_seen, again.n_actions) == (3, 2)
+    assert (again.n_observations, again.n_actions) == (3, 2)
     np.testing.assert_array_equal(again(seen), policy(seen))
 
 
@@ -76,7 +76,7 @@ def test_the_policy_that_comes_along_walks_in_mujoco() -> None:
 
 
 def test_the_example_walks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["walk", "--envs", "4", "--seconds", "1.5", "--emission", "rolled"])
+    monkeypatch.setattr(sys, "argv", ["walk", "--envs", "4", "--seconds", "1.5", "--codegen", "loops"])
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     said = capsys.readouterr().out
     off = float(said.split("off by ")[1].split()[0])

@@ -11,18 +11,18 @@ import pytest
 import kinema as km
 from kinema.apps import learn
 from kinema.apps.learn.tasks.cartpole import cartpole
-from kinema.scene.outputs import Outputs
+from kinema.scene.arrays import OutputConverter
 
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 
 def test_both_kinds_of_arrays_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensors of the host stand for those of a GPU; both begin each step in the same state."""
-    monkeypatch.setattr(Outputs, "on_device", property(lambda self: self.kind == "torch"))
-    monkeypatch.setattr(Outputs, "_is_there", staticmethod(lambda x: isinstance(x, torch.Tensor)))
+    monkeypatch.setattr(OutputConverter, "on_gpu", property(lambda self: self.kind == "torch"))
+    monkeypatch.setattr(OutputConverter, "_is_cuda", staticmethod(lambda x: isinstance(x, torch.Tensor)))
     told = learn.UniformVelocityCommand((0, 1), (0, 1), (0, 1), resampling_time_range=(0.1, 0.1))
     task = replace(cartpole(), episode_length_s=0.24, commands={"told": told})
-    env, other = learn.run(task, 5, arrays="torch"), learn.run(task, 5)
+    env, other = learn.make_env(task, 5, arrays="torch"), learn.make_env(task, 5)
     acting, log = np.random.default_rng(0), {}
     for i in range(7):
         other.robot.set_qpos(env.robot.get_qpos().numpy().copy())
@@ -56,7 +56,7 @@ def test_gymnasium_gets_tensors() -> None:
 def test_stable_baselines3_is_told_to_take_numpy() -> None:
     pytest.importorskip("stable_baselines3", reason="needs the extra rl")
     with pytest.raises(km.KinemaError, match="takes NumPy's arrays"):
-        learn.Sb3Task(learn.run(cartpole(), 1, arrays="torch"))
+        learn.Sb3Task(learn.make_env(cartpole(), 1, arrays="torch"))
 
 
 def test_a_network_of_pytorch_becomes_plain_arrays() -> None:

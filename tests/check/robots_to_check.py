@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kinema.check import check
+from kinema.core import Pose
 from kinema.description import (
     Axis,
     Box,
@@ -21,8 +22,7 @@ from kinema.description import (
     rotation,
     translation,
 )
-from kinema.foundation import Pose
-from kinema.shapes import MeshData, box, box_mass
+from kinema.geometry import MeshData, box, box_mass_properties
 
 DENSITY = 1000.0
 
@@ -34,7 +34,7 @@ def codes(described: Robot | World) -> set[str]:
 
 def box_link(name: str, size: Sequence[float] = (0.05, 0.05, 0.2), center: Sequence[float] = (0, 0, 0.1)) -> Link:
     """A solid box, its mass and inertia those of water."""
-    matter = box_mass(size, DENSITY)
+    matter = box_mass_properties(size, DENSITY)
     shape = Shape(name=f"{name}_box", geometry=Box(np.array(size, dtype=float)), pose=Pose.translation(center))
     inertial = Inertial(matter.mass, np.array(center, dtype=float), matter.inertia)
     return Link(name=name, inertial=inertial, shapes=[shape])

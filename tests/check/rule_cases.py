@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kinema.core import Pose, rpy_to_matrix
 from kinema.description import (
     Actuator,
     CollisionGroup,
@@ -33,7 +34,6 @@ from kinema.description import (
     rotation,
     spherical_axes,
 )
-from kinema.foundation import Pose, rpy_to_matrix
 
 from .robots_to_check import (
     arm,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kinema.core import Pose
 from kinema.description import (
     Box,
     Capsule,
@@ -19,8 +20,7 @@ from kinema.description import (
     Sphere,
     World,
 )
-from kinema.foundation import Pose
-from kinema.shapes import MeshData, plane
+from kinema.geometry import MeshData, plane
 
 from .robots_to_check import (
     arm,

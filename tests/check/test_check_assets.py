@@ -10,7 +10,7 @@ import pytest
 
 import kinema as km
 from kinema.check import check
-from kinema.foundation import Severity, collect
+from kinema.core import Severity, collect
 from kit.assets import EXAMPLES, all_assets, asset_id, assets
 
 KNOWN_ERRORS = {"sdf/gz_simple_arm/simple_arm/model.sdf": {"inertia.triangle"}}

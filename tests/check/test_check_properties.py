@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from kinema.check import check
-from kinema.check.nearest import nearest_motion
-from kinema.check.separation import PlacedSolid, penetration
-from kinema.check.solids import Solids
+from kinema.check.frames import fit_joint_coordinates
+from kinema.check.hulls import HullCache, PlacedHull, penetration_depth
+from kinema.core import Pose, Severity
 from kinema.description import (
     Box,
     Capsule,
@@ -31,11 +31,10 @@ from kinema.description import (
     Robot,
     Sphere,
     World,
-    joint_motion,
+    joint_transform,
     rotation,
     translation,
 )
-from kinema.foundation import Pose, Severity
 
 from . import shape_cases  # noqa: F401  registers its cases
 from .robots_to_check import arm, codes, placed
@@ -209,8 +208,8 @@ def test_the_nearest_motion_is_the_motion_itself_where_there_is_one(kind: JointK
     """Whatever position a joint is in, it is recognised as one of its positions."""
     joint = Joint(name="j", kind=kind, parent="a", child="b", axes=copy.deepcopy(_AXES[kind]), pitch=0.01)
     q = np.array(values[: joint.n_qs])
-    nearest = nearest_motion(joint, joint_motion(joint, q))
-    assert max(nearest.metres, nearest.radians) < 1e-9
+    nearest = fit_joint_coordinates(joint, joint_transform(joint, q))
+    assert max(nearest.position_error, nearest.angle_error) < 1e-9
     np.testing.assert_allclose(nearest.coordinates, q, atol=1e-8)
 
 
@@ -269,10 +268,10 @@ def test_overlaps_are_those_that_mujoco_finds(
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
     distance = mujoco.mj_geomDistance(model, data, 0, 1, 10.0, None)
-    solids = [Solids().solid(g) for g in (a, b)]
+    solids = [HullCache().convex_hull(g) for g in (a, b)]
     assert solids[0] is not None
     assert solids[1] is not None
-    depth = penetration(PlacedSolid(solids[0], Pose()), PlacedSolid(solids[1], pose), 1e-3)
+    depth = penetration_depth(PlacedHull(solids[0], Pose()), PlacedHull(solids[1], pose), 1e-3)
     round_off = 5e-3  # round shapes are tessellated, from inside
     if distance > 1e-3:
         assert depth == 0

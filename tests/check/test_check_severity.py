@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from kinema.check import check
-from kinema.check.winding import Winding
+from kinema.check.hulls import FastWindingNumber
+from kinema.core import Pose, Severity
 from kinema.description import (
     Approximation,
     Base,
@@ -23,9 +24,8 @@ from kinema.description import (
     World,
     free_axes,
 )
-from kinema.foundation import Pose, Severity
-from kinema.shapes import Appearance, MeshData, box, merge
-from kinema.shapes.subdivide import cut_faces
+from kinema.geometry import Appearance, MeshData, box, merge_meshes
+from kinema.geometry.texture_projection import subdivide_faces
 
 from .robots_to_check import (
     arm,
@@ -229,7 +229,7 @@ def hollow_box() -> MeshData:
     """Four walls around nothing."""
     walls = [((0.6, 0.1, 0.6), (0, 0.25, 0)), ((0.6, 0.1, 0.6), (0, -0.25, 0)), ((0.1, 0.4, 0.6), (0.25, 0, 0))]
     parts = [MeshData(box(size).vertices + np.array(at), box(size).faces) for size, at in walls]
-    return merge(parts)
+    return merge_meshes(parts)
 
 
 def test_hulls_that_overlap_around_a_hollow_are_a_note() -> None:
@@ -244,11 +244,11 @@ def test_hulls_that_overlap_around_a_hollow_are_a_note() -> None:
 def test_fine_meshes_are_not_looked_at_point_by_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many triangles two meshes have whose hulls overlap, few points of them are looked at in full."""
     asked: list[int] = []
-    around = Winding.around
-    monkeypatch.setattr(Winding, "around", lambda self, point: asked.append(1) or around(self, point))
+    evaluate = FastWindingNumber.evaluate
+    monkeypatch.setattr(FastWindingNumber, "evaluate", lambda self, point: asked.append(1) or evaluate(self, point))
     mesh = hollow_box()
     for _ in range(3):
-        mesh = cut_faces(mesh, Appearance(), np.full(mesh.n_faces, True))[0]
+        mesh = subdivide_faces(mesh, Appearance(), np.full(mesh.n_faces, True))[0]
     robot = nested(mesh_of(mesh))
     robot.links[2].shapes = [Shape(geometry=mesh_of(MeshData(0.3 * mesh.vertices, mesh.faces)))]
     assert severities(robot, "overlap.at-rest") == NOTE

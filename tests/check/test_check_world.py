@@ -10,19 +10,9 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.check import RULES, check, solids as solids_module
-from kinema.description import (
-    Actuator,
-    Box,
-    Constraint,
-    ConstraintKind,
-    Mesh,
-    Robot,
-    Shape,
-    Transmission,
-    World,
-)
-from kinema.foundation import Origin, Pose, Severity
+from kinema.check import RULES, check, hulls as solids_module
+from kinema.core import Origin, Pose, Severity
+from kinema.description import Actuator, Box, Constraint, ConstraintKind, Mesh, Robot, Shape, Transmission, World
 
 from .robots_to_check import arm, box_link, codes, with_axis
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kinema.check import check
-from kinema.foundation import Severity, collect
+from kinema.core import Severity, collect
 from kinema.read import read
 
 HEAD = """#usda 1.0

@@ -17,7 +17,7 @@ from kinema.description import (
     Sphere,
     World,
     colliding_pairs,
-    rigid_bodies,
+    rigid_body_indices,
     rotation,
 )
 
@@ -55,7 +55,7 @@ def test_links_fixed_to_each_other_are_one_body() -> None:
     robot = chain(4)
     robot.joint("j1").kind = JointKind.FIXED
     robot.joint("j1").axes = []
-    assert rigid_bodies(robot) == {"l0": 0, "l1": 1, "l2": 1, "l3": 2}
+    assert rigid_body_indices(robot) == {"l0": 0, "l1": 1, "l2": 1, "l3": 2}
     assert pairs(robot) == {"s0s3"}
 
 

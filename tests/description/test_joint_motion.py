@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from kinema.core import Pose, axis_angle_to_matrix, quaternion_to_matrix
 from kinema.description import (
     Joint,
     JointKind,
     can_reverse,
     free_axes,
-    joint_motion,
+    joint_transform,
     reverse_joint,
     rotation,
     spherical_axes,
     translation,
 )
-from kinema.foundation import Pose, axis_angle_to_matrix, quaternion_to_matrix
 
 X, Y, Z = np.eye(3)
 TILTED = np.array([1.0, 2.0, 2.0]) / 3
@@ -41,52 +41,52 @@ def turn(axis, angle: float) -> np.ndarray:
 
 @given(value)
 def test_revolute_turns_about_its_axis(q: float) -> None:
-    check(joint_motion(joint(JointKind.REVOLUTE, rotation(3 * TILTED)), np.array([q])), turn(TILTED, q), [0, 0, 0])
+    check(joint_transform(joint(JointKind.REVOLUTE, rotation(3 * TILTED)), np.array([q])), turn(TILTED, q), [0, 0, 0])
 
 
 @given(value)
 def test_prismatic_slides_along_its_axis(q: float) -> None:
-    check(joint_motion(joint(JointKind.PRISMATIC, translation(TILTED)), np.array([q])), np.eye(3), q * TILTED)
+    check(joint_transform(joint(JointKind.PRISMATIC, translation(TILTED)), np.array([q])), np.eye(3), q * TILTED)
 
 
 @given(value, value)
 def test_reference_is_the_coordinate_where_the_frames_coincide(q: float, reference: float) -> None:
     moved = joint(JointKind.REVOLUTE, rotation(Z, reference=reference))
-    check(joint_motion(moved, np.array([q])), turn(Z, q - reference), [0, 0, 0])
+    check(joint_transform(moved, np.array([q])), turn(Z, q - reference), [0, 0, 0])
 
 
 @given(value, value)
 def test_cylindrical_turns_about_and_slides_along_one_line(a: float, s: float) -> None:
     j = joint(JointKind.CYLINDRICAL, rotation(TILTED), translation(TILTED))
-    check(joint_motion(j, np.array([a, s])), turn(TILTED, a), s * TILTED)
+    check(joint_transform(j, np.array([a, s])), turn(TILTED, a), s * TILTED)
 
 
 @given(value)
 def test_screw_travels_its_pitch_per_revolution(a: float) -> None:
     j = joint(JointKind.SCREW, rotation(TILTED), pitch=0.02)
-    check(joint_motion(j, np.array([a])), turn(TILTED, a), 0.02 * a / (2 * math.pi) * TILTED)
+    check(joint_transform(j, np.array([a])), turn(TILTED, a), 0.02 * a / (2 * math.pi) * TILTED)
 
 
 @given(value, value)
 def test_universal_second_axis_is_carried_by_the_first(a: float, b: float) -> None:
     j = joint(JointKind.UNIVERSAL, rotation(X), rotation(Y))
-    check(joint_motion(j, np.array([a, b])), turn(X, a) @ turn(Y, b), [0, 0, 0])
+    check(joint_transform(j, np.array([a, b])), turn(X, a) @ turn(Y, b), [0, 0, 0])
 
 
 @given(value, value, value)
 def test_planar_slides_in_its_plane_then_turns(x: float, y: float, a: float) -> None:
     j = joint(JointKind.PLANAR, translation(X), translation(Y), rotation(Z))
-    check(joint_motion(j, np.array([x, y, a])), turn(Z, a), [x, y, 0])
+    check(joint_transform(j, np.array([x, y, a])), turn(Z, a), [x, y, 0])
 
 
 def test_spherical_takes_a_quaternion() -> None:
     q = np.array([0.5, 0.5, -0.5, 0.5])
-    check(joint_motion(joint(JointKind.SPHERICAL, *spherical_axes()), q), quaternion_to_matrix(q), [0, 0, 0])
+    check(joint_transform(joint(JointKind.SPHERICAL, *spherical_axes()), q), quaternion_to_matrix(q), [0, 0, 0])
 
 
 def test_free_takes_a_position_and_a_quaternion() -> None:
     q = np.array([1, 2, 3, 0.5, 0.5, -0.5, 0.5])
-    check(joint_motion(joint(JointKind.FREE, *free_axes()), q), quaternion_to_matrix(q[3:]), [1, 2, 3])
+    check(joint_transform(joint(JointKind.FREE, *free_axes()), q), quaternion_to_matrix(q[3:]), [1, 2, 3])
 
 
 @given(value, value, value)
@@ -96,7 +96,7 @@ def test_six_axis_moves_only_its_unlocked_axes(y: float, a: float, c: float) -> 
         axes[i].locked = True
     j = joint(JointKind.SIX_AXIS, *axes)
     assert j.n_dofs == j.n_qs == 3
-    check(joint_motion(j, np.array([y, a, c])), turn(X, a) @ turn(Z, c), [0, y, 0])
+    check(joint_transform(j, np.array([y, a, c])), turn(X, a) @ turn(Z, c), [0, y, 0])
 
 
 REVERSIBLE = [
@@ -118,8 +118,8 @@ def test_a_reversed_joint_is_the_inverse_motion_at_the_same_coordinates(original
     back = reverse_joint(original)
     assert (back.parent, back.child) == ("b", "a")
     reversed_q = q[::-1] if original.kind is JointKind.UNIVERSAL else q
-    there = original.parent_pose @ joint_motion(original, q) @ original.child_pose.inverse()
-    again = back.parent_pose @ joint_motion(back, reversed_q) @ back.child_pose.inverse()
+    there = original.parent_pose @ joint_transform(original, q) @ original.child_pose.inverse()
+    again = back.parent_pose @ joint_transform(back, reversed_q) @ back.child_pose.inverse()
     assert (there @ again).is_close(Pose(), 1e-14)
 
 

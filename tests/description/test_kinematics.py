@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from kinema.core import KinemaError, Pose
 from kinema.description import (
     Box,
     Joint,
@@ -21,7 +22,6 @@ from kinema.description import (
     rotation,
     spherical_axes,
 )
-from kinema.foundation import KinemaError, Pose
 
 
 def arm(name: str = "arm", length: float = 1.0) -> Robot:

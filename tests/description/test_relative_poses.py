@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinema.core import Pose, axis_angle_to_matrix
 from kinema.description import Joint, JointKind, Link, Robot, World, rotation
-from kinema.foundation import Pose, axis_angle_to_matrix
 from kinema.read.usd import read_usd
 from kit.diagnostics import ClaimedDiagnostics
 from kit.usd_stages import placed, prim, write_stage

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.description import Keyframe, Mimic, scaled
+from kinema.description import Keyframe, Mimic, scale_description
 from kinema.read import read
 from kit.assets import EXAMPLES
 from kit.robots.small_robots import reacher
@@ -18,7 +18,7 @@ from kit.robots.small_robots import reacher
 @pytest.mark.parametrize("factor", [0.5, 3.0])
 def test_every_point_is_further_out(file: str, factor: float) -> None:
     robot: Any = read(EXAMPLES / file)
-    large: Any = scaled(robot, factor)
+    large: Any = scale_description(robot, factor)
     for a, b in zip(robot.posed_meshes({}), large.posed_meshes({}), strict=True):
         np.testing.assert_allclose(b.vertices, factor * a.vertices, atol=1e-12)
     assert large.total_mass == pytest.approx(factor**3 * robot.total_mass)
@@ -31,7 +31,7 @@ def test_angles_stay_and_ways_grow() -> None:
     robot = reacher()
     robot.joints[2].axes[0].upper = 0.4
     robot.joints[2].axes[0].mimic = Mimic(joint="elbow", multiplier=0.1, offset=0.2)
-    large: Any = scaled(robot, 2.0)
+    large: Any = scale_description(robot, 2.0)
     for angle, way in ((0.3, 0.1), (-1.0, 0.35)):
         small = robot.link_poses({"shoulder": angle, "push": way})["tip"]
         great = large.link_poses({"shoulder": angle, "push": 2 * way})["tip"]
@@ -48,7 +48,7 @@ def test_a_scene_adds_it_so() -> None:
     scene.build()
     np.testing.assert_allclose(arm.get_link("tip").get_pos()[0], [1.6, 0, 0])
     assert arm.get_mass() == 8 * 3.5
-    with pytest.raises(km.KinemaError, match="a robot is scaled evenly"):
+    with pytest.raises(km.KinemaError, match="the scale of a robot must be uniform"):
         km.Scene().add(reacher(), scale=(1, 1, 2))
     robot = reacher()
     robot.keyframes = [Keyframe(name="home")]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from kinema.core import Pose
 from kinema.description import (
     Joint,
     JointKind,
@@ -19,7 +20,6 @@ from kinema.description import (
     spanning_tree,
     translation,
 )
-from kinema.foundation import Pose
 from kit.robots.random_robots import random_robot
 from kit.robots.seeds import seeds
 from kit.robots.variety import GRAPH

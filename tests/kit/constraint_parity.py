@@ -9,9 +9,9 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from kinema.backend import find_device
-from kinema.foundation import Array, Diagnostics
-from kinema.sim import Drive, Engine, Integrator, Settings
+from kinema.core import Array, Diagnostics
+from kinema.dynamics import Engine, InputMode, Integrator, Settings
+from kinema.runtime import find_device
 
 from .mjcf_side import INTEGRATORS, Disable, Pair, load
 from .mujoco_models import quiet
@@ -71,8 +71,8 @@ def copied(model: Any, data: Any) -> Any:
 
 def engine_of(pair: Pair, states: list[Any], precision: str) -> Engine:
     """Ours in the states of MuJoCo, an environment each."""
-    settings = Settings(dt=pair.theirs.opt.timestep, drive=Drive.ACTUATORS, limits=True, constraints=True)
-    engine = Engine(pair.ours, settings, len(states), find_device("cpu"), precision=precision, emission="rolled")
+    settings = Settings(dt=pair.theirs.opt.timestep, input_mode=InputMode.ACTUATORS, limits=True, constraints=True)
+    engine = Engine(pair.ours, settings, len(states), find_device("cpu"), precision=precision, codegen="loops")
     put(engine, pair, states)
     return engine
 
@@ -82,7 +82,7 @@ def put(engine: Engine, pair: Pair, states: list[Any], *names: str) -> None:
     arrays = pair.arrays(states)
     for name in names or ("qpos", "vel", "ctrl", "act"):
         if arrays[name].size:
-            engine.field(name).assign(arrays[name])
+            engine.array_view(name).assign(arrays[name])
 
 
 def parity(file: Path, n_states: int = 50, n_steps: int = 200) -> Parity | None:
@@ -155,8 +155,8 @@ def _of_steps(pair: Pair, engine: Engine, states: list[Any]) -> dict[str, float]
     engine.step()
     single.step()
     change = np.maximum(np.abs(after - before).max(axis=0), 1e-6)
-    off = np.abs(np.asarray(single.field("vel").numpy(), np.float64) - after).max(axis=0) / change
-    return {"step": worst(engine.field("vel").numpy(), after), "single": float(np.median(off))}
+    off = np.abs(np.asarray(single.array_view("vel").numpy(), np.float64) - after).max(axis=0) / change
+    return {"step": worst(engine.array_view("vel").numpy(), after), "single": float(np.median(off))}
 
 
 def _of_runs(pair: Pair, engine: Engine, n_steps: int) -> dict[str, float]:
@@ -171,5 +171,5 @@ def _of_runs(pair: Pair, engine: Engine, n_steps: int) -> dict[str, float]:
         with quiet():
             mujoco.mj_step(pair.theirs, data)
         engine.step()
-        error = max(error, worst(engine.field("vel").numpy()[:, :1], data.qvel[pair.dof][:, None]))
+        error = max(error, worst(engine.array_view("vel").numpy()[:, :1], data.qvel[pair.dof][:, None]))
     return {"run": error}

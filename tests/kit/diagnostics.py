@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kinema.foundation import Diagnostic, Diagnostics, Severity
+from kinema.core import Diagnostic, Diagnostics, Severity
 
 
 class ClaimedDiagnostics(Diagnostics):

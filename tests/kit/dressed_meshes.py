@@ -8,7 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from kinema.shapes import Appearance, CornerValues, Look, MapRole, MeshData, Placement, Texture, Wrap, box
+from kinema.geometry import (
+    Appearance,
+    CornerAttribute,
+    MapRole,
+    MeshData,
+    PbrMaterial,
+    Texture,
+    TextureMapping,
+    WrapMode,
+    box,
+)
 
 BOX = box((1.0, 2.0, 0.5))
 RED, BLUE = (200, 40, 30), (10, 60, 220)
@@ -28,24 +38,24 @@ def picture(path: Path, *colors: tuple[int, ...]) -> Path:
     return path
 
 
-def face_normals(mesh: MeshData) -> CornerValues:
+def face_normals(mesh: MeshData) -> CornerAttribute:
     """The directions in which faces look, for each of their corners."""
     a, b, c = (mesh.triangles()[:, i] for i in range(3))
     across = np.cross(b - a, c - a)
     unit = across / np.linalg.norm(across, axis=1, keepdims=True)
-    return CornerValues(unit, np.repeat(np.arange(mesh.n_faces)[:, None], 3, axis=1))
+    return CornerAttribute(unit, np.repeat(np.arange(mesh.n_faces)[:, None], 3, axis=1))
 
 
-def seamed_coordinates(mesh: MeshData) -> CornerValues:
+def seamed_coordinates(mesh: MeshData) -> CornerAttribute:
     """Texture coordinates that differ between the faces at one vertex; exact in single precision."""
     number = np.arange(3 * mesh.n_faces)
     values = np.column_stack([(number % 8) / 8.0, (number // 8) / 8.0])
-    return CornerValues(values, number.reshape(-1, 3))
+    return CornerAttribute(values, number.reshape(-1, 3))
 
 
-def two_materials(folder: Path) -> tuple[Look, Look]:
+def two_materials(folder: Path) -> tuple[PbrMaterial, PbrMaterial]:
     """One with a texture and many numbers, one of plain metal."""
-    paint = Look(
+    paint = PbrMaterial(
         name="paint",
         color=(0.5, 0.75, 0.25, 1.0),
         texture=str(picture(folder / "paint.png", RED, BLUE)),
@@ -53,19 +63,19 @@ def two_materials(folder: Path) -> tuple[Look, Look]:
         metallic=0.125,
         emission=(0.0, 0.5, 0.25),
     )
-    steel = Look(name="steel", color=(0.25, 0.25, 0.5, 0.5), metallic=1.0, roughness=0.5)
+    steel = PbrMaterial(name="steel", color=(0.25, 0.25, 0.5, 0.5), metallic=1.0, roughness=0.5)
     return paint, steel
 
 
-def everything(folder: Path) -> Look:
+def everything(folder: Path) -> PbrMaterial:
     """A material that says all there is to say."""
     shared = str(picture(folder / "orm.png", (255, 128, 0), (250, 64, 255)))
-    place = Placement(wrap=(Wrap.CLAMP, Wrap.MIRROR), scale=(2.0, 0.5), offset=(0.25, 0.125), rotation=0.5)
-    return Look(
+    place = TextureMapping(wrap=(WrapMode.CLAMP, WrapMode.MIRROR), scale=(2.0, 0.5), offset=(0.25, 0.125), rotation=0.5)
+    return PbrMaterial(
         name="everything",
         color=(0.5, 0.25, 0.75, 0.5),
         texture=str(picture(folder / "base.png", (*RED, 255), (*BLUE, 100))),
-        placement=place,
+        texture_mapping=place,
         emission=(0.125, 0.25, 0.5),
         specular=0.25,
         metallic=0.75,
@@ -85,14 +95,14 @@ def everything(folder: Path) -> Look:
     )
 
 
-def dressed_box(*materials: Look) -> tuple[MeshData, Appearance]:
+def dressed_box(*materials: PbrMaterial) -> tuple[MeshData, Appearance]:
     """A box with normals, seams, and the materials on equal shares of its faces."""
     numbers = np.arange(BOX.n_faces) * len(materials) // BOX.n_faces if len(materials) > 1 else None
     return BOX, Appearance(
         normals=face_normals(BOX),
-        coordinates=(seamed_coordinates(BOX),),
+        texture_coordinates=(seamed_coordinates(BOX),),
         materials=tuple(materials),
-        material_of_face=numbers,
+        face_material_indices=numbers,
     )
 
 
@@ -104,13 +114,13 @@ def obj_with_library(folder: Path) -> Path:
     paint, steel = two_materials(folder)
     mesh, appearance = dressed_box(paint, steel)
     assert appearance.normals is not None
-    uv, normals = appearance.coordinates[0], appearance.normals
+    uv, normals = appearance.texture_coordinates[0], appearance.normals
     lines = ["mtllib box.mtl", *(f"v {x} {y} {z}" for x, y, z in mesh.vertices)]
     lines += [f"vt {u} {v}" for u, v in uv.values] + [f"vn {x} {y} {z}" for x, y, z in normals.values]
     for number, face in enumerate(mesh.faces):
         if number in (0, 6):
             lines.append(f"usemtl {'paint' if number == 0 else 'steel'}")
-        corners = zip(face, uv.corners[number], normals.corners[number], strict=True)
+        corners = zip(face, uv.indices[number], normals.indices[number], strict=True)
         lines.append("f " + " ".join(f"{v + 1}/{t + 1}/{n + 1}" for v, t, n in corners))
     (folder / "box.obj").write_text("\n".join(lines))
     (folder / "box.mtl").write_text(
@@ -166,10 +176,10 @@ def dae_with_effects(folder: Path) -> Path:
     """A COLLADA file of the box with two materials in half metres, turned by a quarter."""
     mesh, appearance = dressed_box(*two_materials(folder))
     assert appearance.normals is not None
-    uv, normals = appearance.coordinates[0], appearance.normals
+    uv, normals = appearance.texture_coordinates[0], appearance.normals
     layers = {"p": (mesh.vertices, "XYZ"), "n": (normals.values, "XYZ"), "u": (uv.values, "ST")}
     sources = "".join(_source(name, values, axes) for name, (values, axes) in layers.items())
-    table = np.stack([mesh.faces, normals.corners, uv.corners], axis=-1)
+    table = np.stack([mesh.faces, normals.indices, uv.indices], axis=-1)
     triangles = "".join(
         f'<triangles material="{symbol}" count="6"><input semantic="VERTEX" source="#v" offset="0"/>'
         '<input semantic="NORMAL" source="#n" offset="1"/><input semantic="TEXCOORD" source="#u" offset="2" set="0"/>'

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from kinema.core import Pose
 from kinema.description import Base, Inertial, Joint, JointKind, Link, Mesh, Robot, Shape, VisualMaterial, rotation
-from kinema.foundation import Pose
-from kinema.shapes import Appearance, CornerValues, Look
+from kinema.geometry import Appearance, CornerAttribute, PbrMaterial
 
 from .dressed_meshes import (
     BOX,
@@ -33,8 +33,8 @@ def _robot(name: str, *shapes: Shape) -> Robot:
     return Robot(name=name, links=links, joints=joints, base=Base.FIXED)
 
 
-def _material(look: Look) -> VisualMaterial:
-    return VisualMaterial(**{f.name: getattr(look, f.name) for f in dataclasses.fields(Look)})
+def _material(look: PbrMaterial) -> VisualMaterial:
+    return VisualMaterial(**{f.name: getattr(look, f.name) for f in dataclasses.fields(PbrMaterial)})
 
 
 def _seen(mesh: Mesh, **given: object) -> Shape:
@@ -72,7 +72,7 @@ def faces_in_colors(folder: Path) -> Robot:
     """Faces in colours of their own."""
     del folder
     colors = np.column_stack([np.arange(12) % 3 / 2, np.arange(12) % 2, np.full(12, 0.25), np.ones(12)])
-    layer = CornerValues(colors.astype(np.float64), np.repeat(np.arange(12)[:, None], 3, axis=1))
+    layer = CornerAttribute(colors.astype(np.float64), np.repeat(np.arange(12)[:, None], 3, axis=1))
     appearance = Appearance(normals=face_normals(BOX), colors=layer)
     return _robot("faces", _seen(Mesh(vertices=BOX.vertices, faces=BOX.faces, appearance=appearance)))
 
@@ -81,7 +81,7 @@ def vertices_in_colors(folder: Path) -> Robot:
     """Colours that run across faces, with an opacity."""
     del folder
     colors = np.column_stack([np.arange(8) / 8, np.arange(8)[::-1] / 8, np.full(8, 0.5), np.full(8, 0.5)])
-    appearance = Appearance(colors=CornerValues(colors, BOX.faces))
+    appearance = Appearance(colors=CornerAttribute(colors, BOX.faces))
     return _robot("vertices", _seen(Mesh(vertices=BOX.vertices, faces=BOX.faces, appearance=appearance)))
 
 

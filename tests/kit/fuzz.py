@@ -124,7 +124,7 @@ def work(pipe: multiprocessing.connection.Connection) -> None:
 def try_case(case: Case) -> str:
     """Empty, or what went wrong. References of the damaged copy are looked up where the original lies."""
     from kinema.check import check
-    from kinema.foundation import InternalError, ReadError, collect
+    from kinema.core import InternalError, ReadError, collect
     from kinema.read import read
 
     with tempfile.TemporaryDirectory() as folder:

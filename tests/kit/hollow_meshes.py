@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kinema.foundation import Array
+from kinema.core import Array
 
 Triangles = tuple[Array, np.ndarray]
 """Vertices [m], (n, 3), and faces, (m, 3), outwards."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from kinema.core import Array, Pose, axis_angle_to_matrix, matrix_to_quaternion, quaternion_to_matrix
 from kinema.description import Joint, JointKind, Robot, World
-from kinema.foundation import Array, Pose, axis_angle_to_matrix, matrix_to_quaternion, quaternion_to_matrix
 
 _STEP = 1e-3
 _STENCIL = ((-2, 1 / 12), (-1, -2 / 3), (1, 2 / 3), (2, -1 / 12))

@@ -54,7 +54,7 @@ def cannot_start() -> object:
 
 def seen_gpus(seconds: float) -> str:
     """Which GPUs this process may see, and with how many threads it works; after a while, so that others work too."""
-    from kinema.backend import n_threads  # which others here need not wait for
+    from kinema.runtime import n_threads  # which others here need not wait for
 
     time.sleep(seconds)
     return f"{os.environ.get('CUDA_VISIBLE_DEVICES')} {n_threads()}"

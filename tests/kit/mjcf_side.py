@@ -11,11 +11,11 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from kinema.compile import Part, compile_model
-from kinema.foundation import Array, Diagnostics, collect
+from kinema.builder import EntitySpec, build_model
+from kinema.core import Array, Diagnostics, collect
+from kinema.dynamics import Integrator
 from kinema.model import Model
 from kinema.read import read
-from kinema.sim import Integrator
 
 from . import mujoco_models
 
@@ -76,7 +76,7 @@ class Pair:
 def load(file: Path, diagnostics: Diagnostics | None = None) -> Pair:
     """The file on both sides: without constraints."""
     described = read(file, policy=collect)
-    ours = compile_model([Part(name="it", description=described)], diagnostics=diagnostics)
+    ours = build_model([EntitySpec(name="it", description=described)], diagnostics=diagnostics)
     theirs = mujoco_models.load(file)
     theirs.opt.disableflags |= int(Disable.mjDSBL_CONSTRAINT)
     theirs.opt.enableflags |= int(Enable.mjENBL_ENERGY)

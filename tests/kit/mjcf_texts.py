@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from kinema.core import Array, Diagnostics
 from kinema.description import Robot, World
-from kinema.foundation import Array, Diagnostics
 from kinema.read.mjcf import read_mjcf
 
 BALL = '<geom size=".1"/>'

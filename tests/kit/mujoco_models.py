@@ -12,7 +12,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from kinema.foundation import Array
+from kinema.core import Array
 
 
 @contextmanager

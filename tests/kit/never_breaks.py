@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kinema.backend import find_device
+from kinema.core import Array
 from kinema.description import Robot
-from kinema.foundation import Array
+from kinema.dynamics import ControlMode, Engine, Settings
 from kinema.model import Model
-from kinema.sim import Control, Engine, Settings
+from kinema.runtime import find_device
 
 from .robots.configurations import model_coordinates
 from .robots.each_joint import model_of
@@ -102,7 +102,7 @@ def vary(engine: Engine, seed: int) -> None:
     rng, model = np.random.default_rng(seed), engine.model
 
     def put(name: str, values: Array) -> None:
-        field = engine.field(name)
+        field = engine.array_view(name)
         if len(field.numpy()):
             values[:, 0] = field.numpy()[:, 0]
             field.assign(np.repeat(values, N_STATES, axis=1))
@@ -113,7 +113,7 @@ def vary(engine: Engine, seed: int) -> None:
             numbers = np.array([getattr(s, name) or usual for s in SOFT])[chosen].transpose(0, 2, 1)
             put(f"{kind}_{name}", numbers.reshape(count * len(usual), N_VARIANTS))
 
-    n_ties, n_couplings = len(model.ties.names), len(model.couplings.names)
+    n_ties, n_couplings = len(model.equalities.names), len(model.couplings.names)
     put("mass_shift", model.links.inertial_mass[:, None] * rng.uniform(-0.5, 2.0, (model.n_links, N_VARIANTS)))
     ends = rng.normal(size=(2, model.n_dofs, N_VARIANTS))
     ends = np.where(rng.random(ends[0].shape) < 0.3, ends, np.sort(ends, axis=0))  # some the wrong way round
@@ -142,11 +142,11 @@ def stored(engine: Engine) -> Array:
 
     A spring holds half of that, and what pulls back at a bounded speed all of it.
     """
-    moving = np.array(engine.field("vel").numpy())
-    engine.field("vel").assign(np.zeros_like(moving))
+    moving = np.array(engine.array_view("vel").numpy())
+    engine.array_view("vel").assign(np.zeros_like(moving))
     rows = engine.fields.constraints
     found = np.abs(np.array(rows.efc_force.numpy(), float) * np.array(rows.efc_pos.numpy(), float)).sum(axis=0)
-    engine.field("vel").assign(moving)
+    engine.array_view("vel").assign(moving)
     return found
 
 
@@ -155,9 +155,9 @@ def engine_of(seed: int, *, calm: bool = True) -> Engine | None:
     model = model_of(idle(tied_robot(seed)), gravity=(0.0, 0.0, 0.0))
     if model.n_dofs == 0:
         return None
-    settings = Settings(dt=0.002, limits=True, constraints=True, calm=calm, per_env=PER_ENV)
-    told = [Control.FORCE] * model.n_dofs
-    engine = Engine(model, settings, N_ENVS, find_device("cpu"), emission="rolled", control=told)
+    settings = Settings(dt=0.002, limits=True, constraints=True, energy_limiter=calm, per_env=PER_ENV)
+    told = [ControlMode.FORCE] * model.n_dofs
+    engine = Engine(model, settings, N_ENVS, find_device("cpu"), codegen="loops", control_modes=told)
     vary(engine, seed)
     _put(engine, *starts(model, seed))
     return engine
@@ -173,10 +173,10 @@ def outcome_of(seed: int, *, calm: bool = True) -> Outcome:
     for _ in range(N_STEPS // EVERY):
         engine.step(EVERY)
         energies.append(kinetic(engine))
-    flagged: Mask = np.asarray(engine.field("error").numpy().any(axis=0))
+    flagged: Mask = np.asarray(engine.array_view("error").numpy().any(axis=0))
     broken: Mask = np.asarray(~np.isfinite(energies).all(axis=0))
     for name in ("qpos", "vel"):
-        broken |= ~np.isfinite(engine.field(name).numpy()).all(axis=0)
+        broken |= ~np.isfinite(engine.array_view(name).numpy()).all(axis=0)
     growth = _growth(np.array(energies), np.array(energies), flagged | broken)
     growing = bool(growth.max() > GROWTH)
     return Outcome(
@@ -201,7 +201,7 @@ def _growth(kinetic_energy: Array, energy: Array, aside: Mask) -> Array:
 
 def _from_nowhere(engine: Engine, seed: int, growing: Mask) -> float:
     """Once more, with what constraints store."""
-    engine.field("error").assign(np.zeros((1, 1)))
+    engine.array_view("error").assign(np.zeros((1, 1)))
     _put(engine, *starts(engine.model, seed))
     moving, held = [kinetic(engine)], [stored(engine)]
     for _ in range(N_STEPS // EVERY):
@@ -215,17 +215,17 @@ def _wild(engine: Engine, seed: int) -> int:
     """One step from anywhere, at speeds up to 100: how often that leaves no finite velocities."""
     rng, failures = np.random.default_rng(seed), 0
     for _ in range(2):
-        engine.field("error").assign(np.zeros((1, 1)))
+        engine.array_view("error").assign(np.zeros((1, 1)))
         q = model_coordinates(engine.model, rng, N_ENVS, 3.0)
         _put(engine, q, rng.uniform(-100.0, 100.0, (engine.model.n_dofs, N_ENVS)))
         engine.step()
-        failures += int(engine.field("error").numpy().any(axis=0).sum())
+        failures += int(engine.array_view("error").numpy().any(axis=0).sum())
     return failures
 
 
 def _put(engine: Engine, q: Array, v: Array) -> None:
-    engine.field("qpos").assign(q)
-    engine.field("vel").assign(v)
+    engine.array_view("qpos").assign(q)
+    engine.array_view("vel").assign(v)
 
 
 def outcomes(structures: Iterable[Structure], workers: int = 1) -> Iterator[Outcome]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import kinema as km
-from kinema.apps.cluster import Recipe, Stage, Trial
+from kinema.apps.cluster import EnvSpec, EpisodeRunner, Trial
 from kinema.description import Inertial, Joint, JointKind, Link, Robot, rotation
 
 
@@ -17,13 +17,13 @@ def pendulum(**axis: float) -> Robot:
     return Robot(name="pendulum", links=[bob], joints=[hinge])
 
 
-def swinging(steps: int = 20, **others: object) -> Recipe:
+def swinging(steps: int = 20, **others: object) -> EnvSpec:
     """Pendulums of different masses, from different angles, that are pushed."""
-    return km.cluster.recipe(
+    return km.cluster.make_env_spec(
         pendulum(),
         scene={"dt": 0.01, "contacts": False},
         randomize={"mass": km.uniform(0.5, 1.5), "kp": km.uniform(0.5, 1.5)},
-        start=(1.0, 0.5),
+        start_noise=(1.0, 0.5),
         steps=steps,
         control="force",
         reward=upright,
@@ -33,12 +33,12 @@ def swinging(steps: int = 20, **others: object) -> Recipe:
     )
 
 
-def upright(stage: Stage) -> np.ndarray:
+def upright(stage: EpisodeRunner) -> np.ndarray:
     """Less where it hangs."""
     return -np.cos(stage.robot.get_dofs_position()[:, 0])
 
 
-def fast(stage: Stage) -> np.ndarray:
+def fast(stage: EpisodeRunner) -> np.ndarray:
     """Whether it is too fast to go on [rad/s]."""
     return np.abs(stage.robot.get_dofs_velocity()[:, 0]) > 2.0
 
@@ -47,7 +47,7 @@ class Push:
     """Pushes at random, each episode in its own way."""
 
     def begin(self, episodes: np.ndarray, seed: int) -> None:
-        self._generators = km.cluster.episode_generators(seed, episodes, purpose=1)
+        self._generators = km.cluster.episode_generators(seed, episodes, stream=1)
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
         return np.array([[g.uniform(-2.0, 2.0)] for g in self._generators], np.float32)
@@ -68,5 +68,5 @@ def parabola(trial: Trial) -> float:
 
 def settled(trial: Trial) -> float:
     """How fast pendulums still are at the end [rad/s]."""
-    played = trial.play(push_with, 8)
+    played = trial.run_episodes(push_with, 8)
     return float(np.abs(played.obs[played.step == 19][:, 1]).mean())

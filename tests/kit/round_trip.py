@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
+from kinema.core import Array, Pose, collect
 from kinema.description import Inertial, Joint, JointKind, Link, Robot, World, colliding_pairs
-from kinema.foundation import Array, Pose, collect
 from kinema.read import read
 from kinema.write import FORMATS, Loss, LossReport, write
-from kinema.write.losing import named_shape
+from kinema.write.loss_report import with_report_name
 
 N_CONFIGURATIONS = 20
 POSE_TOLERANCE = 1e-7
@@ -409,7 +409,7 @@ def _shapes(trip: RoundTrip, names: Sequence[str]) -> list[str]:
     """The names of the shapes of links, or of the world."""
     loose = trip.before.described.shapes if isinstance(trip.before.described, World) else []
     links = [trip.before.links[name] for name in names if name in trip.before.links]
-    of_links = [named_shape(link, s) for link in links for s in link.shapes]
+    of_links = [with_report_name(link, s) for link in links for s in link.shapes]
     return [s.name for s in (*of_links, *(loose if WORLD in names else [])) if s.collision]
 
 

@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 from scipy.spatial import KDTree
 
-from kinema.description import Mesh, Robot, Shape, World, dressed_mesh, worn_appearance
-from kinema.shapes import (
+from kinema.description import Mesh, Robot, Shape, World, effective_appearance, load_textured_mesh
+from kinema.geometry import (
     Appearance,
-    CornerValues,
-    Look,
+    CornerAttribute,
+    GeometryError,
     MapRole,
     MeshError,
-    Placement,
-    ShapeError,
-    apply_linear,
-    image_pixels,
+    PbrMaterial,
+    TextureMapping,
+    apply_affine,
     read_image,
+    read_image_pixels,
 )
 from kinema.write import LossReport
 
@@ -86,39 +86,39 @@ def _of_shape(shape: Shape) -> Iterator[Seen]:
     if not shape.visual or not isinstance(shape.geometry, Mesh):
         return
     try:
-        dressed = dressed_mesh(shape.geometry)
-    except ShapeError:
+        dressed = load_textured_mesh(shape.geometry)
+    except GeometryError:
         return
     if dressed is None:
         return
     linear = shape.pose.rotation @ np.diag(shape.geometry.scale)
-    mesh = apply_linear(dressed.mesh, linear, shape.pose.position)
-    appearance = worn_appearance(shape, dressed).under(linear)
-    for look, faces in appearance.faces_of_materials(mesh.n_faces):
-        part = appearance.of_faces(faces)
+    mesh = apply_affine(dressed.mesh, linear, shape.pose.position)
+    appearance = effective_appearance(shape, dressed).transformed(linear)
+    for look, faces in appearance.faces_by_material(mesh.n_faces):
+        part = appearance.select_faces(faces)
         yield Seen(_facts(look, part), mesh.triangles()[faces].reshape(-1, 9), _layers(look, part, len(faces)))
 
 
-def _layers(look: Look | None, appearance: Appearance, n_faces: int) -> dict[str, np.ndarray | None]:
-    def flat(layer: CornerValues | None) -> np.ndarray | None:
-        return None if layer is None else layer.expanded().reshape(len(layer.corners), -1)
+def _layers(look: PbrMaterial | None, appearance: Appearance, n_faces: int) -> dict[str, np.ndarray | None]:
+    def flat(layer: CornerAttribute | None) -> np.ndarray | None:
+        return None if layer is None else layer.expanded().reshape(len(layer.indices), -1)
 
-    placement = Placement() if look is None or not look.texture else look.placement
-    sets = appearance.coordinates
-    chosen = sets[min(placement.coordinates, len(sets) - 1)] if sets else None
+    placement = TextureMapping() if look is None or not look.texture else look.texture_mapping
+    sets = appearance.texture_coordinates
+    chosen = sets[min(placement.texcoord_set, len(sets) - 1)] if sets else None
     if chosen is not None:
         cosine, sine = math.cos(placement.rotation), math.sin(placement.rotation)
         turn = np.array([[cosine, -sine], [sine, cosine]])
-        chosen = CornerValues((chosen.values * placement.scale) @ turn.T + placement.offset, chosen.corners)
+        chosen = CornerAttribute((chosen.values * placement.scale) @ turn.T + placement.offset, chosen.indices)
     colors = flat(appearance.colors)
     if colors is None and look is not None and look.color is not None:  # faces of one colour may be said either way
         colors = np.tile(look.color, (n_faces, 3))
     return {"normals": flat(appearance.normals), "coordinates": flat(chosen), "colors": colors}
 
 
-def _facts(look: Look | None, appearance: Appearance) -> dict[str, Any]:
+def _facts(look: PbrMaterial | None, appearance: Appearance) -> dict[str, Any]:
     """What a material says; a name alone says nothing, and an image is its content."""
-    if look is None or not look.says_anything:
+    if look is None or not look.has_properties:
         return {}
     facts: dict[str, Any] = {name: getattr(look, name) for name in _NUMBERS if getattr(look, name) is not None}
     color = look.color or ((1.0, 1.0, 1.0, 1.0) if look.texture else None)
@@ -127,7 +127,7 @@ def _facts(look: Look | None, appearance: Appearance) -> dict[str, Any]:
     if facts.get("double_sided") is False:
         del facts["double_sided"]
     if look.texture:
-        facts["texture"], facts["wrap"] = _content(look.texture), tuple(str(w) for w in look.placement.wrap)
+        facts["texture"], facts["wrap"] = _content(look.texture), tuple(str(w) for w in look.texture_mapping.wrap)
     for role, image in look.maps.items():
         content = _content(image.file) if role in _OF_COLORS else _channel(image.file, image.channel or "r")
         facts[f"{role} map"] = (content, image.channel if role in _OF_COLORS else "", round(image.strength, 6))
@@ -137,7 +137,7 @@ def _facts(look: Look | None, appearance: Appearance) -> dict[str, Any]:
 def _channel(image: str, channel: str) -> str:
     """Of which image and channel numbers are taken does not count, but which they are."""
     try:
-        pixels = image_pixels(image)[:, :, "rgba".index(channel)]
+        pixels = read_image_pixels(image)[:, :, "rgba".index(channel)]
     except MeshError:
         return _content(image)
     return hashlib.sha256(repr(pixels.shape).encode() + pixels.tobytes()).hexdigest()[:12]

@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 
 from kinema import Scene, read
-from kinema.foundation import Array, collect
+from kinema.core import Array, collect
 
 from .mjcf_side import correspondence
 from .mujoco_models import load
@@ -74,7 +74,7 @@ def random_state(theirs: Any, generator: np.random.Generator, settle: int = 0) -
 
 def put(scene: Scene, theirs: Any, states: list[Any]) -> None:
     """The states into the environments of a scene."""
-    model, memory = scene.running.model, scene.running.memory
+    model, memory = scene.built.model, scene.built.arrays
     _, q, dof, actuator = correspondence(theirs, model)
     every = slice(None)
     memory.write("qpos", every, np.array([d.qpos[q] for d in states]))

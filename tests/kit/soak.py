@@ -11,7 +11,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from kinema.apps.bench.contact import OurRollout, Ours, TouchCase, random_commands
+from kinema.apps.bench.contact import ContactCase, KinemaRollout, KinemaSimulator, random_controls
 
 CHUNK = 20
 """Steps of one launch, as the rollouts of benchmarks have."""
@@ -33,9 +33,9 @@ class Worst:
     depth: float = 0.0
     """How deep a contact was, by MuJoCo [m]."""
 
-    def see(self, case: TouchCase, data: Any, qpos: np.ndarray) -> None:
+    def see(self, case: ContactCase, data: Any, qpos: np.ndarray) -> None:
         """Look at coordinates, (environments, coordinates): limits of all of them, contacts of some."""
-        model = case.peer
+        model = case.mujoco_model
         limited = model.jnt_limited.astype(bool) & (model.jnt_type >= int(mujoco.mjtJoint.mjJNT_SLIDE))
         if limited.any():
             values, (lower, upper) = qpos[:, model.jnt_qposadr[limited]], model.jnt_range[limited].T
@@ -84,23 +84,23 @@ Progress = Callable[[Soaked, float], None]
 """Called now and then with what was found so far, and which share of the run that is."""
 
 
-def soak(case: TouchCase, n_envs: int, env_steps: int, device: str, progress: Progress = lambda *_: None) -> Soaked:
+def soak(case: ContactCase, n_envs: int, env_steps: int, device: str, progress: Progress = lambda *_: None) -> Soaked:
     """Run so many environment-steps, and look on the way."""
-    found, data = Soaked(case.name), mujoco.MjData(case.peer)
+    found, data = Soaked(case.name), mujoco.MjData(case.mujoco_model)
     _look_at_theirs(case, found.theirs, data)
-    ours = Ours(case, n_envs, device)
-    rollout = OurRollout(ours, one_launch=True)
+    ours = KinemaSimulator(case, n_envs, device)
+    rollout = KinemaRollout(ours, single_launch=True)
     rounds, lives = max(1, env_steps // (n_envs * CHUNK)), LIFE // CHUNK
     first, began = 0.0, time.perf_counter()
     for i in range(rounds):
         if i % lives == 0:
             found.overflows += _overflows(ours) if i else 0
-            rollout.start()
+            rollout.reset()
         _tell(ours, seed=i)
-        rollout.run()
+        rollout.rollout()
         found.env_steps += n_envs * CHUNK
-        qpos = np.array(ours.engine.field("qpos").numpy(), dtype=np.float64).T
-        sound = np.isfinite(qpos).all(axis=1) & ~ours.engine.field("error").numpy().any(axis=0)
+        qpos = np.array(ours.engine.array_view("qpos").numpy(), dtype=np.float64).T
+        sound = np.isfinite(qpos).all(axis=1) & ~ours.engine.array_view("error").numpy().any(axis=0)
         found.broken += int((~sound).sum())
         if i % LOOK == LOOK - 1 or i == rounds - 1:
             found.ours.see(case, data, np.roll(qpos[sound], -i, axis=0))
@@ -112,31 +112,31 @@ def soak(case: TouchCase, n_envs: int, env_steps: int, device: str, progress: Pr
     return found
 
 
-def _tell(ours: Ours, seed: int) -> None:
+def _tell(ours: KinemaSimulator, seed: int) -> None:
     """New random commands for the steps of a launch."""
     if not ours.case.model.n_actuators:
         return
-    told = random_commands(ours.case.peer, ours.n_envs, CHUNK, seed)
+    told = random_controls(ours.case.mujoco_model, ours.n_envs, CHUNK, seed)
     for t in range(CHUNK):
-        ours.sequence.field(f"ctrl {t}").assign(told[t])
+        ours.control_sequence.view(f"ctrl {t}").assign(told[t])
 
 
-def _look_at_theirs(case: TouchCase, worst: Worst, data: Any, steps: int = 300) -> None:
+def _look_at_theirs(case: ContactCase, worst: Worst, data: Any, steps: int = 300) -> None:
     """What MuJoCo's joints and contacts do, from the same states, under such commands."""
-    running = mujoco.MjData(case.peer)
-    told = random_commands(case.peer, case.n_starts, steps, seed=2)
-    for i in range(0, case.n_starts, max(1, case.n_starts // 16)):
-        mujoco.mj_resetData(case.peer, running)
+    running = mujoco.MjData(case.mujoco_model)
+    told = random_controls(case.mujoco_model, case.n_initial_states, steps, seed=2)
+    for i in range(0, case.n_initial_states, max(1, case.n_initial_states // 16)):
+        mujoco.mj_resetData(case.mujoco_model, running)
         running.qpos[:], running.qvel[:] = case.qpos[i], case.qvel[i]
         for t in range(steps):
             running.ctrl[:] = told[t, :, i]
-            mujoco.mj_step(case.peer, running)
+            mujoco.mj_step(case.mujoco_model, running)
             if t % CHUNK == CHUNK - 1:
                 worst.see(case, data, running.qpos[None])
 
 
-def _overflows(ours: Ours) -> int:
-    return int((ours.engine.field("most_wanted").numpy() > 0).sum())
+def _overflows(ours: KinemaSimulator) -> int:
+    return int((ours.engine.array_view("most_wanted").numpy() > 0).sum())
 
 
 def _mebibytes() -> float:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema.description import Inertial, Joint, JointKind, Robot, joint_motion
-from kinema.foundation import Array, Pose, skew
+from kinema.core import Array, Pose, skew
+from kinema.description import Inertial, Joint, JointKind, Robot, joint_transform
 
 from .mujoco_models import quiet
 
@@ -146,7 +146,7 @@ class Mujoco:
                 [f"{joint.name}_{s}" for s in ("TX", "TY", "RZ")] if joint.kind is JointKind.PLANAR else [joint.name]
             )
             if joint.kind is JointKind.FREE:  # MuJoCo's free joints start at the world, not at the joint's origin
-                pose = joint.parent_pose @ joint_motion(joint, q)
+                pose = joint.parent_pose @ joint_transform(joint, q)
                 q = np.concatenate([pose.position, pose.quaternion])
             per_joint = q.reshape(len(names), -1)
             for name, values in zip(names, per_joint, strict=True):

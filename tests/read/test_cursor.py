@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kinema.read.cursor import Cursor, parse_float
-from kinema.read.xml_text import parse_xml
+from kinema.read.xml_parser import parse_xml
 from kit.diagnostics import ClaimedDiagnostics
 
 
@@ -16,23 +16,25 @@ def cursor(text: str, diagnostics: ClaimedDiagnostics) -> Cursor:
 
 def test_what_was_not_asked_for_is_kept_and_said(diagnostics: ClaimedDiagnostics) -> None:
     c = cursor('<a x="1" y="2">\n<b/>\n<c>t</c>\n</a>', diagnostics)
-    assert c.number("x") == 1
+    assert c.attribute_float("x") == 1
     assert c.child("b") is not None
-    kept = c.finish()
+    kept = c.collect_unread()
     assert [(e.tag, e.text, e.origin.line) for e in kept] == [("@y", "2", 1), ("c", "<c>t</c>", 3)]
     assert "'y'" in diagnostics.claim("urdf.unknown-attribute").message
     assert diagnostics.claim("urdf.unknown-element").origin.line == 3
 
 
 def test_quiet_tags_are_kept_without_a_warning(diagnostics: ClaimedDiagnostics) -> None:
-    assert [e.tag for e in cursor("<a><gazebo/></a>", diagnostics).finish(quiet=["gazebo"])] == ["gazebo"]
+    assert [e.tag for e in cursor("<a><gazebo/></a>", diagnostics).collect_unread(without_warning=["gazebo"])] == [
+        "gazebo"
+    ]
 
 
 def test_numbers_that_are_none_are_errors_and_reading_goes_on(diagnostics: ClaimedDiagnostics) -> None:
     c = cursor('<a x="1.5m" v="1 2" w="1 2 3"/>', diagnostics)
-    assert c.number("x", 7.0) == 7.0
-    np.testing.assert_array_equal(c.numbers("v", (0, 0, 1)), [0, 0, 1])
-    np.testing.assert_array_equal(c.numbers("w", (0, 0, 1)), [1, 2, 3])
+    assert c.attribute_float("x", 7.0) == 7.0
+    np.testing.assert_array_equal(c.attribute_floats("v", (0, 0, 1)), [0, 0, 1])
+    np.testing.assert_array_equal(c.attribute_floats("w", (0, 0, 1)), [1, 2, 3])
     assert "'1.5m' is not a number" in diagnostics.claim("urdf.not-a-number").message
     assert "is not 3 numbers" in diagnostics.claim("urdf.not-a-number").message
 
@@ -40,17 +42,17 @@ def test_numbers_that_are_none_are_errors_and_reading_goes_on(diagnostics: Claim
 def test_commas_between_numbers_are_said_and_read_over(diagnostics: ClaimedDiagnostics) -> None:
     """Bullet takes them, ROS does not; a comma inside a number could mean anything."""
     c = cursor('<a v="0.07, 0, -0.69" w="0,5 0 1" x="0,5, 0, 1"/>', diagnostics)
-    np.testing.assert_array_equal(c.numbers("v", (0, 0, 1)), [0.07, 0, -0.69])
+    np.testing.assert_array_equal(c.attribute_floats("v", (0, 0, 1)), [0.07, 0, -0.69])
     assert diagnostics.claim("urdf.commas").hint
     for attribute in "wx":
-        np.testing.assert_array_equal(c.numbers(attribute, (0, 0, 1)), [0, 0, 1])
+        np.testing.assert_array_equal(c.attribute_floats(attribute, (0, 0, 1)), [0, 0, 1])
         diagnostics.claim("urdf.not-a-number")
 
 
 def test_missing_attributes_repeated_elements_and_flags(diagnostics: ClaimedDiagnostics) -> None:
     c = cursor("<a><b>1</b><b>2</b><f>true</f><g>maybe</g></a>", diagnostics)
-    assert c.required("name") == ""
-    assert c.child_value("b", 0) == 1
+    assert c.required_attribute("name") == ""
+    assert c.child_float("b", 0) == 1
     assert c.child_flag("f", False) is True
     assert c.child_flag("g", True) is True
     for code in ("missing-attribute", "repeated-element", "not-a-flag"):

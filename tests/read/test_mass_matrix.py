@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinema.core import Array, Diagnostics, collect
 from kinema.description import JointKind, Robot
-from kinema.foundation import Array, Diagnostics, collect
 from kinema.read import read
 from kinema.read.urdf import read_urdf
 from kit.assets import EXAMPLES, SHARED_ASSETS, all_assets, asset_id

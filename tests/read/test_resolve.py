@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kinema.foundation import NOWHERE
+from kinema.core import UNKNOWN_ORIGIN
 from kinema.read import Resolver
-from kinema.read.resolve import warn_of_stand_in
+from kinema.read.resolve import warn_about_substitute_package
 from kit.diagnostics import ClaimedDiagnostics
 
 
@@ -100,7 +100,7 @@ def test_a_stand_in_is_said_once(tmp_path: Path, diagnostics: ClaimedDiagnostics
     make(tmp_path, "robot.urdf", "a.stl", "b.stl")
     for name in ("a.stl", "b.stl"):
         found = Resolver().resolve(f"package://arm/{name}", tmp_path / "robot.urdf")
-        warn_of_stand_in(found, diagnostics, "urdf", NOWHERE)
+        warn_about_substitute_package(found, diagnostics, "urdf", UNKNOWN_ORIGIN)
     assert diagnostics.claim("urdf.package-stand-in").hint
 
 

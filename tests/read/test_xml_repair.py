@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kinema.core import collect
 from kinema.description import Robot
-from kinema.foundation import collect
 from kinema.read import read
 
 SPOILT = {

@@ -7,8 +7,8 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
-from kinema.foundation import ReadError
-from kinema.read.xml_text import MAX_DEPTH, MAX_ELEMENTS, parse_xml
+from kinema.core import ReadError
+from kinema.read.xml_parser import MAX_DEPTH, MAX_ELEMENTS, parse_xml
 from kit.patience import HANG
 
 DOCUMENT = b"""<?xml version="1.0"?>

@@ -8,56 +8,56 @@ from functools import cache
 import numpy as np
 import pytest
 
-from kinema.backend import find_device
-from kinema.foundation import KinemaError, Pose, rpy_to_matrix
+from kinema.core import KinemaError, Pose, rpy_to_matrix
+from kinema.geometry import Appearance, CornerAttribute, box, sphere
 from kinema.render import (
     IMAGES,
     Camera,
+    DeviceScene,
     Geometry,
+    GeometryKind,
     Instance,
-    Kind,
-    Lamp,
+    LightSource,
     PathTracer,
-    Placed,
     Renderer,
+    RenderScene,
     Sky,
-    Stage,
     Surface,
     look_at,
-    triangles,
+    mesh_geometry,
 )
-from kinema.shapes import Appearance, CornerValues, box, sphere
+from kinema.runtime import find_device
 
 SIZES = {
-    Kind.PLANE: (0.4, 0.3, 0.0),
-    Kind.SPHERE: (0.3, 0.0, 0.0),
-    Kind.BOX: (0.2, 0.3, 0.1),
-    Kind.CAPSULE: (0.15, 0.2, 0.0),
-    Kind.CYLINDER: (0.2, 0.25, 0.0),
-    Kind.ELLIPSOID: (0.1, 0.2, 0.3),
-    Kind.CONE: (0.2, 0.25, 0.0),
+    GeometryKind.PLANE: (0.4, 0.3, 0.0),
+    GeometryKind.SPHERE: (0.3, 0.0, 0.0),
+    GeometryKind.BOX: (0.2, 0.3, 0.1),
+    GeometryKind.CAPSULE: (0.15, 0.2, 0.0),
+    GeometryKind.CYLINDER: (0.2, 0.25, 0.0),
+    GeometryKind.ELLIPSOID: (0.1, 0.2, 0.3),
+    GeometryKind.CONE: (0.2, 0.25, 0.0),
 }
 POSE = Pose(np.array([0.1, -0.05, 0.2]), rpy_to_matrix([0.4, -0.7, 0.3]))
 CAMERA = Camera(pose=look_at((1.2, -0.9, 1.0), (0.1, 0.0, 0.2)), fov=0.9)
 EDGE = 24
 
 
-def implicit(kind: Kind, size: tuple[float, float, float], p: np.ndarray) -> np.ndarray:
+def implicit(kind: GeometryKind, size: tuple[float, float, float], p: np.ndarray) -> np.ndarray:
     """How far outside of a solid a point is, negative inside: another way to say what the shape is."""
     x, y, _ = size
     match kind:
-        case Kind.SPHERE:
+        case GeometryKind.SPHERE:
             return np.linalg.norm(p, axis=-1) - x
-        case Kind.BOX:
+        case GeometryKind.BOX:
             return (np.abs(p) - np.array(size)).max(axis=-1)
-        case Kind.CAPSULE:
+        case GeometryKind.CAPSULE:
             nearest = p - np.stack([0 * p[..., 0], 0 * p[..., 0], np.clip(p[..., 2], -y, y)], axis=-1)
             return np.linalg.norm(nearest, axis=-1) - x
-        case Kind.CYLINDER:
+        case GeometryKind.CYLINDER:
             return np.maximum(np.hypot(p[..., 0], p[..., 1]) - x, np.abs(p[..., 2]) - y)
-        case Kind.ELLIPSOID:
+        case GeometryKind.ELLIPSOID:
             return (np.linalg.norm(p / np.array(size), axis=-1) - 1.0) * min(size)
-        case Kind.CONE:
+        case GeometryKind.CONE:
             slope = x / (2 * y)
             return np.maximum(np.hypot(p[..., 0], p[..., 1]) - slope * (y - p[..., 2]), -y - p[..., 2])
         case _:
@@ -66,7 +66,7 @@ def implicit(kind: Kind, size: tuple[float, float, float], p: np.ndarray) -> np.
 
 def rays(camera: Camera, edge: int = EDGE) -> tuple[np.ndarray, np.ndarray]:
     """Starts and directions of all pixels, in double precision."""
-    fx, fy, cx, cy = camera.lens(edge, edge)
+    fx, fy, cx, cy = camera.pixel_intrinsics(edge, edge)
     y, x = np.mgrid[:edge, :edge] + 0.5
     u, v = (x - cx) / fx, -(y - cy) / fy
     start, d = np.zeros((edge, edge, 3)), np.stack([0 * u, 0 * u, 0 * u - 1.0], axis=-1)
@@ -82,7 +82,7 @@ def rays(camera: Camera, edge: int = EDGE) -> tuple[np.ndarray, np.ndarray]:
     return camera.pose.position + start @ camera.pose.rotation.T, d @ camera.pose.rotation.T
 
 
-def march(kind: Kind, size: tuple[float, float, float], o: np.ndarray, d: np.ndarray) -> np.ndarray:
+def march(kind: GeometryKind, size: tuple[float, float, float], o: np.ndarray, d: np.ndarray) -> np.ndarray:
     """Where rays in the shape's frame enter it: the first change of sign on a fine grid, then halved."""
     t = np.linspace(0.0, 4.0, 1601)
     inside = implicit(kind, size, o[..., None, :] + t[:, None] * d[..., None, :]) < 0
@@ -96,19 +96,19 @@ def march(kind: Kind, size: tuple[float, float, float], o: np.ndarray, d: np.nda
 
 
 @cache
-def images_of(kind: Kind, projection: str = "pinhole") -> dict[str, np.ndarray]:
+def images_of(kind: GeometryKind, projection: str = "pinhole") -> dict[str, np.ndarray]:
     """Of one shape alone."""
-    camera = Camera(pose=CAMERA.pose, fov=CAMERA.fov, projection=projection, height=1.2)
-    stage = Stage(instances=[Instance(geometry=Geometry(kind, SIZES[kind]), pose=POSE, entity=3, shape=5)])
-    placed = Placed(stage, 1, find_device("cpu"))
-    placed.place()
+    camera = Camera(pose=CAMERA.pose, fov=CAMERA.fov, projection=projection, orthographic_height=1.2)
+    stage = RenderScene(instances=[Instance(geometry=Geometry(kind, SIZES[kind]), pose=POSE, entity=3, shape=5)])
+    placed = DeviceScene(stage, 1, find_device("cpu"))
+    placed.update_poses()
     made = Renderer(placed, [camera], (EDGE, EDGE), images=("depth", "normal", "segmentation")).render()
     return {name: image.numpy()[0, 0] for name, image in made.items()}
 
 
 @pytest.mark.slow("Warp compiles the kernels first")
-@pytest.mark.parametrize("kind", [k for k in SIZES if k is not Kind.PLANE])
-def test_primitives_are_where_their_formula_says(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [k for k in SIZES if k is not GeometryKind.PLANE])
+def test_primitives_are_where_their_formula_says(kind: GeometryKind) -> None:
     """Depth, normal and label of every pixel equal those of a ray that is marched through the solid's formula."""
     images = images_of(kind)
     start, d = rays(CAMERA)
@@ -140,8 +140,8 @@ def test_primitives_are_where_their_formula_says(kind: Kind) -> None:
 
 @pytest.mark.parametrize("projection", ["pinhole", "fisheye", "orthographic"])
 def test_projections_see_a_rectangle_where_it_is(projection: str) -> None:
-    images = images_of(Kind.PLANE, projection)
-    camera = Camera(pose=CAMERA.pose, fov=CAMERA.fov, projection=projection, height=1.2)
+    images = images_of(GeometryKind.PLANE, projection)
+    camera = Camera(pose=CAMERA.pose, fov=CAMERA.fov, projection=projection, orthographic_height=1.2)
     start, d = rays(camera)
     inverse = POSE.inverse()
     o, local = inverse.apply(start), d @ inverse.rotation.T
@@ -159,28 +159,28 @@ def test_projections_see_a_rectangle_where_it_is(projection: str) -> None:
 
 
 @cache
-def mesh_scene() -> tuple[Stage, Placed, dict[str, np.ndarray]]:
+def mesh_scene() -> tuple[RenderScene, DeviceScene, dict[str, np.ndarray]]:
     """A mesh on a link that moves on, in two environments, with one colour of a face in an image."""
     mesh = sphere(0.3, 12)
-    stage = Stage(n_links=1, instances=[Instance(geometry=triangles(mesh), link=0, pose=POSE)])
-    placed = Placed(stage, 2, find_device("cpu"), per_env=("color",))
+    stage = RenderScene(n_links=1, instances=[Instance(geometry=mesh_geometry(mesh), link=0, pose=POSE)])
+    placed = DeviceScene(stage, 2, find_device("cpu"), per_env=("color",))
     return stage, placed, {}
 
 
 def rows(*places: tuple[float, float, float]) -> tuple[object, object]:
     """Where the only link is in each environment, as the simulator gives it."""
-    from kinema.scene import link_rows
+    from kinema.scene import link_pose_arrays
 
-    return link_rows([[Pose.translation(p)] for p in places], "cpu")
+    return link_pose_arrays([[Pose.translation(p)] for p in places], "cpu")
 
 
 def test_meshes_equal_rays_against_every_triangle_and_flow_is_what_moved() -> None:
     """Depth and normals of a mesh are those of the nearest triangle; environments are apart; flow follows the link."""
     stage, placed, _ = mesh_scene()
     renderer = Renderer(placed, [CAMERA], (EDGE, EDGE), images=IMAGES)
-    placed.place(*rows((0.0, 0.0, 0.0), (0.0, 0.1, 0.0)))
+    placed.update_poses(*rows((0.0, 0.0, 0.0), (0.0, 0.1, 0.0)))
     renderer.render()
-    placed.place(*rows((0.02, 0.0, 0.0), (0.0, 0.1, 0.0)))
+    placed.update_poses(*rows((0.02, 0.0, 0.0), (0.0, 0.1, 0.0)))
     images = {name: image.numpy()[:, 0] for name, image in renderer.render().items()}
     mesh = stage.instances[0].geometry.triangles
     assert mesh is not None
@@ -225,7 +225,7 @@ def nearest_triangle(corners: np.ndarray, o: np.ndarray, d: np.ndarray) -> tuple
 
 def project(points: np.ndarray) -> np.ndarray:
     """Pixels of points in the world."""
-    fx, fy, cx, cy = CAMERA.lens(EDGE, EDGE)
+    fx, fy, cx, cy = CAMERA.pixel_intrinsics(EDGE, EDGE)
     p = CAMERA.pose.inverse().apply(points)
     return np.stack([cx - fx * p[..., 0] / p[..., 2], cy + fy * p[..., 1] / p[..., 2]], axis=-1)
 
@@ -233,30 +233,36 @@ def project(points: np.ndarray) -> np.ndarray:
 def test_colours_textures_shadows_and_environments(tmp_path) -> None:
     """A lamp's light on paint is their product; where something is in between there is none; copies may differ."""
     from kinema.render import write_png
-    from kinema.render.surfaces import Map
+    from kinema.render.surfaces import TextureMap
 
     image = np.array([[[255, 0, 0], [0, 255, 0]], [[0, 0, 255], [255, 255, 0]]], np.uint8)  # row 0 is at the top
     write_png(tmp_path / "four.png", image)
     paint = Surface(color=(0.5, 0.6, 0.8, 1.0), specular=0.0)
-    tiles = Surface(color=(1.0, 1.0, 1.0, 1.0), specular=0.0, maps={"color": Map(file=str(tmp_path / "four.png"))})
+    tiles = Surface(
+        color=(1.0, 1.0, 1.0, 1.0), specular=0.0, maps={"color": TextureMap(file=str(tmp_path / "four.png"))}
+    )
     down = look_at((0.0, 0.0, 5.0), (0.0, 0.0, 0.0))
-    stage = Stage(
+    stage = RenderScene(
         instances=[
-            Instance(geometry=Geometry(Kind.PLANE), surface=paint),
+            Instance(geometry=Geometry(GeometryKind.PLANE), surface=paint),
             Instance(
-                geometry=Geometry(Kind.PLANE, (0.5, 0.5, 0.0)), surface=tiles, pose=Pose.translation([1, 0, 0.01])
+                geometry=Geometry(GeometryKind.PLANE, (0.5, 0.5, 0.0)),
+                surface=tiles,
+                pose=Pose.translation([1, 0, 0.01]),
             ),
-            Instance(geometry=Geometry(Kind.BOX, (0.2, 0.2, 0.02)), surface=paint, pose=Pose.translation([-1, 0, 1])),
+            Instance(
+                geometry=Geometry(GeometryKind.BOX, (0.2, 0.2, 0.02)), surface=paint, pose=Pose.translation([-1, 0, 1])
+            ),
         ],
-        lamps=[Lamp(pose=look_at((-1.0, -1.0, 2.0), (-1.0, 0.0, 1.0)), color=(0.5, 0.5, 0.5))],
+        lights=[LightSource(pose=look_at((-1.0, -1.0, 2.0), (-1.0, 0.0, 1.0)), color=(0.5, 0.5, 0.5))],
         sky=Sky(ambient=0.0),
     )
-    placed = Placed(stage, 2, find_device("cpu"), per_env=("color",))
-    colors = placed.looks.color.numpy()
+    placed = DeviceScene(stage, 2, find_device("cpu"), per_env=("color",))
+    colors = placed.surfaces.color.numpy()
     colors[1, 1] = [0.2, 0.2, 0.2, 1.0]
-    placed.looks.color.assign(colors)
-    placed.place()
-    camera = Camera(pose=down, projection="orthographic", height=4.0)
+    placed.surfaces.color.assign(colors)
+    placed.update_poses()
+    camera = Camera(pose=down, projection="orthographic", orthographic_height=4.0)
     shaded = Renderer(placed, [camera], (40, 40), images=("rgb",)).render()["rgb"].numpy()[:, 0] / 255.0
     lit = 0.5 * math.cos(math.pi / 4)
 
@@ -278,7 +284,7 @@ def test_colours_textures_shadows_and_environments(tmp_path) -> None:
         Surface(color=(1, 1, 1, 1), metallic=1.0, roughness=0.6),
         Surface(color=(1, 1, 1, 1), metallic=1.0, roughness=0.1),
         Surface(color=(1, 1, 1, 1), specular=0.0, clearcoat=1.0, clearcoat_roughness=0.3),
-        Surface(color=(1, 1, 1, 1), glass=1.5),
+        Surface(color=(1, 1, 1, 1), ior=1.5),
         Surface(color=(1, 1, 1, 0.3), specular=0.0),
     ],
     ids=["paint", "coat", "rough metal", "mirror", "varnish", "glass", "veil"],
@@ -287,19 +293,19 @@ def test_nothing_is_seen_in_a_white_furnace(surface: Surface) -> None:
     """What keeps all light cannot be told from light that is the same all around, to half a percent."""
     same = (1.0, 1.0, 1.0)
     fine = sphere(0.3, 48)  # where faces and smoothed normals differ, light that would go below the face is lost
-    appearance = Appearance(normals=CornerValues(fine.vertices / 0.3, fine.faces))
-    shapes = [Geometry(Kind.SPHERE, (0.3, 0.0, 0.0)), triangles(fine, appearance)]
-    for shape in shapes[: 1 if surface.glass else 2]:
-        stage = Stage(
+    appearance = Appearance(normals=CornerAttribute(fine.vertices / 0.3, fine.faces))
+    shapes = [Geometry(GeometryKind.SPHERE, (0.3, 0.0, 0.0)), mesh_geometry(fine, appearance)]
+    for shape in shapes[: 1 if surface.ior else 2]:
+        stage = RenderScene(
             instances=[Instance(geometry=shape, surface=surface)], sky=Sky(zenith=same, horizon=same, ground=same)
         )
-        placed = Placed(stage, 1, find_device("cpu"))
-        placed.place()
+        placed = DeviceScene(stage, 1, find_device("cpu"))
+        placed.update_poses()
         camera = Camera(pose=look_at((0.0, -2.0, 0.5), (0.0, 0.0, 0.0)), fov=0.32)
-        tracer = PathTracer(placed, [camera], (12, 12), bounces=64, brightest=0.0)
+        tracer = PathTracer(placed, [camera], (12, 12), max_bounces=64, indirect_clamp=0.0)
         traced = tracer.trace(384, denoise=False)
-        covered = traced.covered[0, 0] >= (0.0 if surface.glass or surface.color[3] < 1.0 else 0.99)
-        assert traced.light[0, 0][covered].mean() == pytest.approx(1.0, abs=5e-3)
+        covered = traced.coverage[0, 0] >= (0.0 if surface.ior or surface.color[3] < 1.0 else 0.99)
+        assert traced.radiance[0, 0][covered].mean() == pytest.approx(1.0, abs=5e-3)
 
 
 def test_light_of_a_square_lamp_is_its_form_factor() -> None:
@@ -308,21 +314,21 @@ def test_light_of_a_square_lamp_is_its_form_factor() -> None:
     floor = Surface(color=(0.735, 0.735, 0.735, 1.0), specular=0.0)  # reflects a half
     dark = (0.0, 0.0, 0.0)
     over = Pose(np.array([0.0, 0.0, 1.0]), rpy_to_matrix([math.pi, 0.0, 0.0]))
-    stage = Stage(
+    stage = RenderScene(
         instances=[
-            Instance(geometry=Geometry(Kind.PLANE), surface=floor),
-            Instance(geometry=Geometry(Kind.PLANE, (0.1, 0.1, 0.0)), surface=glow, pose=over),
+            Instance(geometry=Geometry(GeometryKind.PLANE), surface=floor),
+            Instance(geometry=Geometry(GeometryKind.PLANE, (0.1, 0.1, 0.0)), surface=glow, pose=over),
         ],
         sky=Sky(zenith=dark, horizon=dark, ground=dark),
     )
-    placed = Placed(stage, 1, find_device("cpu"))
-    placed.place()
+    placed = DeviceScene(stage, 1, find_device("cpu"))
+    placed.update_poses()
     camera = Camera(pose=look_at((0.0, -1.0, 0.5), (0.0, 0.0, 0.0)), fov=0.02)
-    traced = PathTracer(placed, [camera], (8, 8), brightest=0.0).trace(256, denoise=False)
+    traced = PathTracer(placed, [camera], (8, 8), indirect_clamp=0.0).trace(256, denoise=False)
     x = 0.1  # the form factor of a square above its middle, as four quarters
     quarter = x / math.sqrt(1 + x * x) * math.atan(x / math.sqrt(1 + x * x)) / math.pi
     expected = 4 * quarter * np.array([4.0, 2.0, 1.0]) * linear(0.735)
-    assert traced.light[0, 0].mean(axis=(0, 1)) == pytest.approx(expected, rel=0.02)
+    assert traced.radiance[0, 0].mean(axis=(0, 1)) == pytest.approx(expected, rel=0.02)
 
 
 def linear(c: float) -> float:
@@ -330,35 +336,39 @@ def linear(c: float) -> float:
 
 
 def test_the_denoiser_brings_a_noisy_picture_nearer_to_a_clean_one() -> None:
-    stage = Stage(
+    stage = RenderScene(
         instances=[
-            Instance(geometry=Geometry(Kind.PLANE), surface=Surface(specular=0.0)),
-            Instance(geometry=triangles(box([0.4, 0.4, 0.4])), surface=Surface(color=(0.8, 0.2, 0.1, 1), specular=0.0)),
+            Instance(geometry=Geometry(GeometryKind.PLANE), surface=Surface(specular=0.0)),
+            Instance(
+                geometry=mesh_geometry(box([0.4, 0.4, 0.4])), surface=Surface(color=(0.8, 0.2, 0.1, 1), specular=0.0)
+            ),
         ],
     )
-    placed = Placed(stage, 1, find_device("cpu"))
-    placed.place()
-    tracer = PathTracer(placed, [CAMERA], (32, 32), brightest=0.0)
-    clean = tracer.trace(192, denoise=False).light
-    noisy = np.abs(tracer.trace(4, denoise=False).light - clean).mean()
-    assert np.abs(tracer.trace(4, denoise=True).light - clean).mean() < 0.6 * noisy
+    placed = DeviceScene(stage, 1, find_device("cpu"))
+    placed.update_poses()
+    tracer = PathTracer(placed, [CAMERA], (32, 32), indirect_clamp=0.0)
+    clean = tracer.trace(192, denoise=False).radiance
+    noisy = np.abs(tracer.trace(4, denoise=False).radiance - clean).mean()
+    assert np.abs(tracer.trace(4, denoise=True).radiance - clean).mean() < 0.6 * noisy
 
 
 def test_what_cannot_be_drawn_is_refused_in_one_sentence() -> None:
-    stage = Stage(instances=[Instance(geometry=Geometry(Kind.SPHERE, (1, 1, 1)), link=2)])
-    with pytest.raises(KinemaError, match="no link 2"):
-        Placed(stage, 1, find_device("cpu"))
-    placed = Placed(Stage(instances=[Instance(geometry=Geometry(Kind.SPHERE, (1, 1, 1)))]), 1, find_device("cpu"))
+    stage = RenderScene(instances=[Instance(geometry=Geometry(GeometryKind.SPHERE, (1, 1, 1)), link=2)])
+    with pytest.raises(KinemaError, match="link index 2"):
+        DeviceScene(stage, 1, find_device("cpu"))
+    placed = DeviceScene(
+        RenderScene(instances=[Instance(geometry=Geometry(GeometryKind.SPHERE, (1, 1, 1)))]), 1, find_device("cpu")
+    )
     for cameras, size, images, message in (
-        ([], (8, 8), ("rgb",), "no camera"),
+        ([], (8, 8), ("rgb",), "at least one camera"),
         ([CAMERA], (0, 8), ("rgb",), "0 x 8"),
         ([CAMERA], (8, 8), ("heat",), "heat"),
         ([Camera(projection="x")], (8, 8), ("rgb",), "projection"),
-        ([Camera(link=1)], (8, 8), ("rgb",), "no link 1"),
+        ([Camera(link=1)], (8, 8), ("rgb",), "link index 1"),
     ):
         with pytest.raises(KinemaError, match=message):
             Renderer(placed, cameras, size, images=images)
     with pytest.raises(KinemaError, match="shape"):
-        Placed(stage, 1, find_device("cpu"), per_env=("shape",)) if stage.n_links else Placed(
-            Stage(), 1, find_device("cpu"), per_env=("shape",)
+        DeviceScene(stage, 1, find_device("cpu"), per_env=("shape",)) if stage.n_links else DeviceScene(
+            RenderScene(), 1, find_device("cpu"), per_env=("shape",)
         )

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kinema.render import oidn
+from kinema.render import denoising
 
 STANDS_IN = """
 import numpy as np
@@ -39,18 +39,18 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
     monkeypatch.setattr(sys, "meta_path", [SimpleNamespace(find_spec=find_spec), *sys.meta_path])
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.delitem(sys.modules, "mitsuba_oidn", raising=False)
-    oidn.has_oidn.cache_clear()
+    denoising.oidn_available.cache_clear()
     yield put
-    oidn.has_oidn.cache_clear()
+    denoising.oidn_available.cache_clear()
     sys.modules.pop("mitsuba_oidn", None)
 
 
 def test_it_is_given_images_with_their_guides(installed: Callable[[str], None]) -> None:
     installed(STANDS_IN)
-    assert oidn.has_oidn()
+    assert denoising.oidn_available()
     light = np.arange(2 * 3 * 4 * 3, dtype=float).reshape(-1, 3) - 1.0
     color, normal = np.full_like(light, 1.5), np.full_like(light, -2.0)
-    clean = oidn.oidn_denoised(light, color, normal, SHAPE)
+    clean = denoising.denoise_oidn(light, color, normal, SHAPE)
     import mitsuba_oidn  # pyright: ignore[reportMissingImports]
 
     assert len(mitsuba_oidn.told) == 2
@@ -69,4 +69,4 @@ def test_one_that_cannot_run_here_is_not_used(installed: Callable[[str], None]) 
     """Its wheels have instructions that some processors do not know; the process that tries it is not this one."""
     installed("import os\nos.abort()\n")
     with pytest.warns(UserWarning, match="does not run on this machine"):
-        assert not oidn.has_oidn()
+        assert not denoising.oidn_available()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kinema.foundation import collect
+from kinema.core import collect
 from kinema.read import read
-from kinema.scene import Shown, stage_of
+from kinema.scene import VisualEntity, build_stage
 
 BOX = "<collision><geometry><box size='1 1 1'/></geometry></collision>"
 BALL = "<visual><geometry><sphere radius='1'/></geometry></visual>"
@@ -18,7 +18,7 @@ GONE = "<visual><geometry><mesh filename='package://nowhere/gone.stl'/></geometr
 @pytest.mark.parametrize(
     ("first", "second", "seen"),
     [(BOX, BOX, 2), (GONE + BOX, BOX, 2), (BALL + BOX, BOX, 1), (BALL + BOX, GONE + BOX, 2)],
-    ids=["nothing to be seen", "nothing left to be seen", "one to be seen", "one missing"],
+    ids=["nothing to render", "nothing left to be seen", "one to be seen", "one missing"],
 )
 def test_a_robot_without_visuals_is_shown_by_what_touches(tmp_path: Path, first: str, second: str, seen: int) -> None:
     file = tmp_path / "robot.urdf"
@@ -26,7 +26,7 @@ def test_a_robot_without_visuals_is_shown_by_what_touches(tmp_path: Path, first:
     links = f"<link name='a'>{first}</link><link name='b'>{second}</link>"
     file.write_text(f"<robot name='r'>{links}{joint}</robot>", encoding="utf-8")
     robot = read(file, policy=collect)
-    stage = stage_of([Shown(description=robot, links={"a": 0, "b": 1})])
+    stage = build_stage([VisualEntity(description=robot, link_rows={"a": 0, "b": 1})])
     assert len(stage.instances) == seen
     told = [d.message for d in (*robot.diagnostics, *stage.diagnostics) if "gone.stl" in d.message]
     assert len(told) == (GONE in first + second), "a missing mesh is told once"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema import shapes
+from kinema import geometry
 from kinema.description import PhysicsMaterial
 from kit.robots.small_robots import lift, reacher
 
@@ -41,7 +41,7 @@ def test_a_body_falls_unless_it_is_fixed_and_the_ground_never_does() -> None:
     assert scene.add(km.Box((1, 1, 1)), fixed=True).n_dofs == 0
     assert scene.add(km.Plane()).n_dofs == 0
     assert scene.add(km.Terrain(np.zeros((3, 3)), (2.0, 2.0))).n_dofs == 0
-    with pytest.raises(km.KinemaError, match="a plane never moves"):
+    with pytest.raises(km.KinemaError, match="a plane is always fixed"):
         scene.add(km.Plane(), fixed=False)
     assert [e.name for e in scene.entities] == ["box", "box_1", "plane", "terrain"]
 
@@ -88,20 +88,20 @@ def test_friction_is_that_of_all_surfaces_and_the_description_stays_as_it_was() 
     ("morph", "how", "message"),
     [
         (km.Box((1, 1)), {}, "Box: size: expected three finite numbers"),
-        (km.Box((1, 1, -1)), {}, "Box: size: expected three lengths"),
-        (km.Sphere("big"), {}, "Sphere: radius: expected a length"),  # type: ignore[arg-type]
+        (km.Box((1, 1, -1)), {}, "Box: size: expected three positive lengths"),
+        (km.Sphere("big"), {}, "Sphere: radius: expected a positive finite length"),  # type: ignore[arg-type]
         (km.Plane((0, 0, 0)), {}, "Plane: normal: expected a direction"),
         (km.Mesh("nowhere.stl"), {}, "Mesh: there is no file 'nowhere.stl'"),
-        (km.Mesh(vertices=[[0, 0, 0]], faces=[[0, 0, 9]]), {}, "Mesh: the one given in place cannot be used"),
+        (km.Mesh(vertices=[[0, 0, 0]], faces=[[0, 0, 9]]), {}, "Mesh: the mesh given as arrays cannot be used"),
         (km.Terrain([[0.0]], (1.0, 1.0)), {}, "Terrain: .*2 rows"),
         (km.Terrain(np.zeros((2, 2))), {}, "Terrain: "),
-        (km.Capsule(1, 1), {"scale": (1, 1, 2)}, "a capsule is scaled evenly"),
-        (km.Box((1, 1, 1)), {"scale": 0.0}, "scale: expected a number that is more than zero"),
-        (km.Box((1, 1, 1)), {"mass": 1.0, "density": 1.0}, "either says what it weighs"),
+        (km.Capsule(1, 1), {"scale": (1, 1, 2)}, "the scale of a capsule must be uniform"),
+        (km.Box((1, 1, 1)), {"scale": 0.0}, "scale: expected one positive number"),
+        (km.Box((1, 1, 1)), {"mass": 1.0, "density": 1.0}, "give one of the two"),
         (km.Box((1, 1, 1)), {"friction": (1, 1, 1, 1)}, "friction: expected"),
         (km.Box((1, 1, 1)), {"color": (300, 0, 0)}, "color: expected"),
-        (km.Box((1, 1, 1)), {"quat": (1, 0, 0, 0), "euler": (0, 0, 0)}, "either says how it is turned"),
-        (lift(), {"density": 3.0}, "density: files and robots say what they weigh"),
+        (km.Box((1, 1, 1)), {"quat": (1, 0, 0, 0), "euler": (0, 0, 0)}, "give one of the two orientations"),
+        (lift(), {"density": 3.0}, "density: only for bodies such as km.Box"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_sentence(morph: Any, how: dict[str, Any], message: str) -> None:
@@ -149,7 +149,7 @@ def test_a_ball_on_a_slope_rolls_as_mujocos() -> None:
 
 
 def test_terrain_of_shapes_is_taken_as_it_is() -> None:
-    ground = shapes.Terrain(np.arange(6.0).reshape(2, 3), (2.0, 1.0), 0.5)
+    ground = geometry.Terrain(np.arange(6.0).reshape(2, 3), (2.0, 1.0), 0.5)
     form: Any = km.Scene().add(km.Terrain(ground), scale=(1, 1, 2)).description.links[0].shapes[0].geometry
     np.testing.assert_array_equal(form.heights, 2 * ground.heights)
     assert (form.size, form.base) == ((2.0, 1.0), 1.0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kinema.foundation import Severity
+from kinema.core import Severity
 from kinema.scene import Scene
 from kit.assets import EXAMPLES
 

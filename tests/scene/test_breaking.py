@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import kinema as km
+from kinema.core import Pose
 from kinema.description import Base, Joint, JointKind, Robot, rotation, translation
-from kinema.foundation import Pose
 from kit.robots.each_joint import simple_body
 
 WEIGHT = 9.81
@@ -30,16 +30,16 @@ def built(robot: Robot, n_envs: int = 3, **settings: object) -> tuple[km.Scene, 
     return scene, entity
 
 
-@pytest.mark.parametrize("emission", ["unrolled", "rolled"])
+@pytest.mark.parametrize("emission", ["unrolled", "loops"])
 def test_a_joint_lets_go_where_it_bears_too_much(emission: str) -> None:
     """Pulled by 0, 8 and 12 N beside its weight, a joint that bears 20 N breaks in the last environment alone."""
-    scene, entity = built(hung(JointKind.FIXED, break_force=20.0), emission=emission)
-    assert scene.tie_names == ["hook"]
+    scene, entity = built(hung(JointKind.FIXED, break_force=20.0), codegen=emission)
+    assert scene.link_equality_names == ["hook"]
     pull = np.zeros((3, 1, 3))
     pull[:, 0, 2] = (0.0, -8.0, -12.0)
     entity.apply_links_external_force(pull)
     scene.step(200)
-    np.testing.assert_array_equal(scene.ties.broken.numpy(), [[0, 0, 1]])
+    np.testing.assert_array_equal(scene.link_equalities.broken.numpy(), [[0, 0, 1]])
     z = entity.get_pos()[:, 2]
     assert z[:2] == pytest.approx(-0.5, abs=1e-4)
     fallen = 0.5 * (WEIGHT + 12.0) * 0.4**2
@@ -47,7 +47,7 @@ def test_a_joint_lets_go_where_it_bears_too_much(emission: str) -> None:
     scene.reset([2])
     entity.apply_links_external_force(np.zeros((3, 1, 3)))
     scene.step(50)
-    assert scene.ties.broken.numpy().max() == 0.0
+    assert scene.link_equalities.broken.numpy().max() == 0.0
     assert entity.get_pos()[:, 2] == pytest.approx(-0.5, abs=1e-4)
 
 
@@ -75,12 +75,12 @@ def test_what_breaks(case: str) -> None:
     robot = hung(**settings)  # type: ignore[arg-type]
     if settings["kind"] is JointKind.DISTANCE:
         robot.links[0].pose = Pose.translation((0.0, 0.0, -0.6))
-    scene, _ = built(robot, 1, emission="rolled")
+    scene, _ = built(robot, 1, codegen="loops")
     scene.step(100)
     if case == "as strong as numbers go":
-        assert scene.tie_names == []
+        assert scene.link_equality_names == []
     else:
-        assert bool(scene.ties.broken.numpy()[0, 0]) is breaks
+        assert bool(scene.link_equalities.broken.numpy()[0, 0]) is breaks
 
 
 def test_what_acts_along_a_broken_joint_is_gone() -> None:
@@ -93,7 +93,7 @@ def test_what_acts_along_a_broken_joint_is_gone() -> None:
     pull[1, 0, 0] = 30.0
     entity.apply_links_external_force(pull)
     scene.step(10)
-    np.testing.assert_array_equal(scene.ties.broken.numpy(), [[0, 1]])
+    np.testing.assert_array_equal(scene.link_equalities.broken.numpy(), [[0, 1]])
     before = entity.get_vel()[1, 2]
     scene.step(100)
     assert entity.get_vel()[1, 2] - before == pytest.approx(-WEIGHT * 0.2, rel=1e-6)
@@ -127,9 +127,9 @@ def Xform "w"
 """
     file = tmp_path / "hung.usda"
     file.write_text(text, encoding="utf-8")
-    scene = km.Scene(contacts=False, quiet=True, emission="rolled")
+    scene = km.Scene(contacts=False, quiet=True, codegen="loops")
     scene.add(file)
     scene.build(1)
     scene.step(20)
-    assert scene.running.model.ties.break_force.tolist() == [pytest.approx(9.0)]
-    assert scene.ties.broken.numpy()[0, 0] == 1.0
+    assert scene.built.model.equalities.break_force.tolist() == [pytest.approx(9.0)]
+    assert scene.link_equalities.broken.numpy()[0, 0] == 1.0

@@ -12,17 +12,27 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.foundation import CACHE_VARIABLE, cache, content_digest
+from kinema.core import CACHE_ENV_VARIABLE, cache, content_digest
 from kinema.model import Model
 from kit.choosing import representatives
 from kit.hollow_meshes import cup, tray
 
 UNNEEDED = (
     *("scipy", "warp", "torch", "rich", "trimesh", "PIL", "http.client"),
-    *("kinema.write", "kinema.render", "kinema.plan", "kinema.apps", "kinema.check"),
-    *("kinema.trace.exports", "kinema.trace.emit_llvm", "kinema.trace.tape", "kinema.backend.generation"),
-    *("kinema.sim.exports", "kinema.sim.step", "kinema.sim.lower.plan", "kinema.sim.lower.weights"),
-    *("kinema.sim.collide.pairs", "kinema.sim.fields.groups", "kinema.sim.kinematics", "kinema.sim.solve"),
+    *("kinema.write", "kinema.render", "kinema.kinematics", "kinema.apps", "kinema.check"),
+    *("kinema.ir.exports", "kinema.codegen.emit", "kinema.ir.symbolic", "kinema.runtime.compilation"),
+    *(
+        "kinema.dynamics.exports",
+        "kinema.dynamics.step",
+        "kinema.dynamics.lowering.step_program",
+        "kinema.dynamics.lowering.invweight",
+    ),
+    *(
+        "kinema.dynamics.collision.collision_table",
+        "kinema.dynamics.queries.field_groups",
+        "kinema.kinematics",
+        "kinema.dynamics.solver",
+    ),
 )
 """What a cached start has no use for."""
 
@@ -46,7 +56,7 @@ scene.add(sys.argv[1])
 scene.add(km.Plane())
 scene.build(1)
 scene.step()
-print(json.dumps([sorted(sys.modules), scene.running.key, [str(d) for d in scene.diagnostics]]))
+print(json.dumps([sorted(sys.modules), scene.built.model_key, [str(d) for d in scene.diagnostics]]))
 """
 
 
@@ -64,8 +74,8 @@ def robot_in(folder: Path) -> Path:
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, of which nothing is in memory."""
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    cache._RECENT.clear()
+    monkeypatch.setenv(CACHE_ENV_VARIABLE, str(tmp_path / "cache"))
+    cache._memory_cache.clear()
     return tmp_path / "cache"
 
 
@@ -73,7 +83,7 @@ def test_a_cached_start_imports_nothing_that_traces(own_cache: Path, tmp_path: P
     """Only the first process does; the second has the same model and says the same."""
     file = robot_in(tmp_path)
     runs = [json.loads(subprocess.check_output([sys.executable, "-c", START, str(file)], text=True)) for _ in range(2)]
-    assert "kinema.sim.step" in runs[0][0]
+    assert "kinema.dynamics.step" in runs[0][0]
     loaded = [name for name in runs[1][0] if any(name == x or name.startswith(f"{x}.") for x in UNNEEDED)]
     assert loaded == []
     assert runs[0][1:] == runs[1][1:]
@@ -88,7 +98,7 @@ def compiled(nonconvex: str | None, robot: Path) -> tuple[Model, list[str]]:
     flat = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     scene.add(km.Mesh(vertices=flat, faces=np.array([[0, 1, 2]])), pos=(0.0, 3.0, 0.0), fixed=True, name="flat")
     scene.build(1)
-    return scene.running.model, [str(d) for d in scene.diagnostics]
+    return scene.built.model, [str(d) for d in scene.diagnostics]
 
 
 def entries(own_cache: Path) -> list[Path]:
@@ -101,14 +111,14 @@ def test_cached_geometry_is_the_same(own_cache: Path, tmp_path: Path, nonconvex:
     robot = robot_in(tmp_path)
     model, said = compiled(nonconvex, robot)
     assert any("is not convex" in line for line in said) is (nonconvex is None)
-    assert any("flat" in line for line in said)
+    assert any("planar" in line for line in said)
     for forget in (False, True):
         if forget:
-            cache._RECENT.clear()
+            cache._memory_cache.clear()
         again, said_again = compiled(nonconvex, robot)
         assert said_again == said
         assert content_digest(again) == content_digest(model)
-        np.testing.assert_array_equal(again.geoms.numbers, model.geoms.numbers)
+        np.testing.assert_array_equal(again.geoms.data, model.geoms.data)
 
 
 @pytest.mark.parametrize("damage", [lambda x: x[: len(x) // 2], lambda x: x[:-9] + b"\1" + x[-8:], lambda _: b""])
@@ -120,7 +130,7 @@ def test_damaged_geometry_is_computed_again(own_cache: Path, tmp_path: Path, dam
     assert good
     for file, content in good.items():
         file.write_bytes(damage(content))
-    cache._RECENT.clear()
+    cache._memory_cache.clear()
     again, said_again = compiled(None, robot)
     assert content_digest(again) == content_digest(model)
     assert said_again == said
@@ -150,7 +160,7 @@ def test_an_unusable_mesh_is_said_each_time(own_cache: Path, tmp_path: Path) -> 
         scene.build(1)
         said.append([str(d) for d in scene.diagnostics if d.code == "sim.no-contact"])
     assert said[0] == said[1]
-    assert "on one line" in said[0][0]
+    assert "collinear" in said[0][0]
 
 
 def test_the_form_of_a_step_is_cached(own_cache: Path) -> None:
@@ -161,13 +171,13 @@ def test_the_form_of_a_step_is_cached(own_cache: Path) -> None:
         scene.add(km.Sphere(0.1), pos=(0.0, 0.0, 1.0))
         scene.add(km.Plane())
         scene.build(1)
-        return scene.running.engine
+        return scene.built.engine
 
     first, second = engine(), engine()
     assert first.settings == second.settings
-    assert first.is_rolled == second.is_rolled
-    assert first.model.own is not None
-    assert second.model.own is not None
-    assert first.model.own.words == second.model.own.words
-    np.testing.assert_array_equal(first.model.own.values, second.model.own.values)
+    assert first.uses_loops == second.uses_loops
+    assert first.model.per_env_parameters is not None
+    assert second.model.per_env_parameters is not None
+    assert first.model.per_env_parameters.entries == second.model.per_env_parameters.entries
+    np.testing.assert_array_equal(first.model.per_env_parameters.values, second.model.per_env_parameters.values)
     assert first.digest == second.digest

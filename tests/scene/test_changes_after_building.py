@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.backend import Kernel
-from kinema.sim.fields import fields as fields_module
-from kinema.sim.run import engine as engine_module
+from kinema.dynamics.engine import engine as engine_module
+from kinema.dynamics.queries import fields as fields_module
+from kinema.runtime import Kernel
 from kit.robots.small_robots import SERVO, ball, from_text, reacher
 
 N_ENVS = 3
@@ -108,11 +108,11 @@ CHANGES = {
     "dt": Change(by_position, after=finer, made_with={"dt": 0.0005}),
     "all of it": Change(in_turn, gains_and_bounds, everything, {"dt": 0.0005, "gravity": SIDEWAYS}),
 }
-how_it_is_stepped = pytest.mark.parametrize("emission", ["unrolled", "rolled"])
+how_it_is_stepped = pytest.mark.parametrize("emission", ["unrolled", "loops"])
 
 
 def scene_with(emission: str, before: Tell, **made_with: Any) -> tuple[km.Scene, Any]:
-    scene = km.Scene(precision="double", quiet=True, emission=emission, **made_with)
+    scene = km.Scene(precision="double", quiet=True, codegen=emission, **made_with)
     arm = scene.add(reacher())
     gains(arm)
     before(arm)
@@ -277,7 +277,7 @@ def test_what_all_environments_share_may_be_said_of_all_of_them() -> None:
     arm.set_dofs_kv(8.0, envs_idx=[2, 0, 1])
     arm.set_dofs_kv(9.0, "elbow", envs_idx=slice(None))
     scene.set_gravity(SIDEWAYS, envs_idx=np.ones(N_ENVS, bool))
-    memory = scene.running.memory
+    memory = scene.built.arrays
     assert memory.read("kp", slice(None)).tolist() == [[7.0] * 3] * N_ENVS
     assert memory.read("kv", slice(None)).tolist() == [[8.0, 9.0, 8.0]] * N_ENVS
     assert memory.read("gravity", slice(None)).tolist() == [list(SIDEWAYS)] * N_ENVS
@@ -298,7 +298,7 @@ def test_gains_that_nobody_gave_are_not_in_the_way() -> None:
     arm.set_dofs_kp([5.0, 6.0, 7.0])
     arm.control_dofs_position(0.0)
     thing.control_dofs_velocity(0.0)
-    memory = scene.running.memory
+    memory = scene.built.arrays
     assert memory.read("kp", slice(None))[0, :3].tolist() == [5.0, 6.0, 7.0]
     assert memory.read("gain_position", slice(None))[0, :3].tolist() == [5.0, 6.0, 7.0]
     arm.set_dofs_kv(0.25)

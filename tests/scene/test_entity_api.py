@@ -11,7 +11,7 @@ import pytest
 
 import kinema as km
 from kinema.description import Mimic, rotation
-from kinema.sim import Control, Drive
+from kinema.dynamics import ControlMode, InputMode
 from kit.robots.small_robots import SERVO, ball, body, driven, from_text, joint, lift, pendulum, reacher
 
 
@@ -24,10 +24,10 @@ def built(*robots: km.Robot | km.World, n_envs: int = 3, **how: object) -> Any:
 
 def modes(scene: km.Scene) -> list[str]:
     """What each degree of freedom is told, which is the same in all environments."""
-    numbers = scene.running.memory.all("ctrl_mode")
+    numbers = scene.built.arrays.get("ctrl_mode")
     assert (numbers == numbers[:, :1]).all()
-    assert scene.running.engine.settings.drive is not Drive.MIXED
-    return [Control(int(m)).name for m in numbers[:, 0]]
+    assert scene.built.engine.settings.input_mode is not InputMode.MIXED
+    return [ControlMode(int(m)).name for m in numbers[:, 0]]
 
 
 # ------------------------------------------------------------------------------------------------- sizes and names
@@ -69,7 +69,7 @@ def test_joints_of_a_world_are_told_apart_by_their_robots() -> None:
     _, both = built(km.World(name="pair", robots=[left, right]))
     assert both.dof_names == ["left::hinge", "right::hinge"]
     both.control_dofs_force(3.0, "right::hinge")
-    np.testing.assert_allclose(both.scene.running.memory.all("command")[:, 0], [0.0, 3.0])
+    np.testing.assert_allclose(both.scene.built.arrays.get("command")[:, 0], [0.0, 3.0])
 
 
 def test_a_path_is_read(tmp_path: Path) -> None:
@@ -130,26 +130,29 @@ def test_what_is_read_is_a_copy() -> None:
         (lambda a: a.set_qvel(np.zeros((2, 3))), r"expected values of shape \(3,\) or \(3, 3\), not \(2, 3\)"),
         (lambda a: a.set_qvel(np.zeros((3, 3)), envs_idx=[0]), r"\(3,\) or \(1, 3\), not \(3, 3\)"),
         (lambda a: a.control_dofs_position([0.0], ["elbow", "push"]), r"shape \(2,\) or \(3, 2\), not \(1,\)"),
-        (lambda a: a.set_qpos("abc"), "these are not numbers"),
-        (lambda a: a.get_qpos(envs_idx=3), "there are 3 environments, so that 3 is none of them"),
+        (lambda a: a.set_qpos("abc"), "the values are not numeric"),
+        (lambda a: a.get_qpos(envs_idx=3), "index 3 is out of range: there are 3 environments"),
         (lambda a: a.get_qpos(envs_idx=[True, False]), r"a mask has shape \(3,\), not \(2,\)"),
-        (lambda a: a.get_qpos(envs_idx=0.5), "expected numbers of environments"),
-        (lambda a: a.control_dofs_force(0.0, 7), "there are 3 degrees of freedom, so that 7 is none of them"),
+        (lambda a: a.get_qpos(envs_idx=0.5), "expected indices of environments"),
+        (lambda a: a.control_dofs_force(0.0, 7), "index 7 is out of range: there are 3 degrees of freedom"),
         (lambda a: a.control_dofs_force(0.0, "elbows"), "no 'elbows'; the degrees of freedom are: shoulder, elbow"),
         (lambda a: a.get_links_pos("hand"), "no 'hand'; the links are: base, upper, lower, tip"),
-        (lambda a: a.control([0.0]), "has no actuators"),
-        (lambda a: a.set_dofs_kp(1.0, envs_idx=[0]), r"environments share this: use .*per_env=\(\"kp\",\)\) for some"),
+        (lambda a: a.control([0.0]), "has no simulated actuators"),
+        (
+            lambda a: a.set_dofs_kp(1.0, envs_idx=[0]),
+            r"environments share this parameter: use .*per_env=\(\"kp\",\)\) to set some",
+        ),
         (lambda a: a.set_dofs_kv([[1.0] * 3, [2.0] * 3, [1.0] * 3]), r"per_env=\(\"kv\",\)\) lets them differ"),
         (lambda a: a.set_dofs_force_range(1.0, -1.0), "a lower bound is above its upper one"),
         (lambda a: a.set_dofs_armature(1.0), r"constant: set it before .*, or use .*per_env=\(\"armature\",\)\)"),
         (lambda a: a.set_dofs_damping(1.0), r"constant: set it before .*, or use .*per_env=\(\"damping\",\)\)"),
         (lambda a: a.set_mass_shift(1.0), r"use scene.build\(per_env=\(\"mass_shift\",\)\)"),
         (lambda a: a.set_com_shift(1.0), r"use scene.build\(per_env=\(\"com_shift\",\)\)"),
-        (lambda a: a.set_gravity([0.0, 0.0, 0.0], envs_idx=1), r"per_env=\(\"gravity\",\)\) for some"),
+        (lambda a: a.set_gravity([0.0, 0.0, 0.0], envs_idx=1), r"per_env=\(\"gravity\",\)\) to set some"),
         (lambda a: a.set_gravity(np.eye(3)), r"per_env=\(\"gravity\",\)\) lets them differ"),
         (lambda a: a.apply_links_external_force(1.0), "external_forces=True"),
-        (lambda a: a.scene.build(), "built already"),
-        (lambda a: a.scene.add(lift()), "add everything before"),
+        (lambda a: a.scene.build(), "already built"),
+        (lambda a: a.scene.add(lift()), "add all entities before"),
         (lambda a: a.scene.step(0), "at least one step"),
     ],
 )
@@ -197,14 +200,14 @@ def test_wrong_builds_are_refused() -> None:
             scene.build(**how)
     scene = km.Scene(device="cuda:99")
     scene.add(lift())
-    with pytest.raises(km.KinemaError, match="there is no device 'cuda:99' here; there are: cpu"):
+    with pytest.raises(km.KinemaError, match="device 'cuda:99' does not exist; available devices: cpu"):
         scene.build()
 
 
 def test_too_many_environments_are_refused_with_all_they_need() -> None:
     """State and commands together, before anything is allocated."""
-    engine = built(reacher())[0].running.engine
-    each = 8 * (engine.state.layout.n_rows + engine.told.layout.n_rows)
+    engine = built(reacher())[0].built.engine
+    each = 8 * (engine.state.layout.n_rows + engine.controls.layout.n_rows)
     scene = km.Scene(precision="double")
     scene.add(reacher())
     with pytest.raises(
@@ -293,7 +296,7 @@ def test_joints_start_as_their_files_say(tmp_path: Path) -> None:
     velocity = driven(damping=5.0, target_velocity=0.7)
     scene, *_ = built(lift(), position, velocity, from_text(tmp_path, SERVO))
     assert modes(scene) == ["FORCE", "POSITION", "VELOCITY", "ACTUATOR", "ACTUATOR"]
-    np.testing.assert_allclose(scene.running.memory.all("command")[:, 0], [0, 0.3, 0.7, 0, 0])
+    np.testing.assert_allclose(scene.built.arrays.get("command")[:, 0], [0, 0.3, 0.7, 0, 0])
 
 
 def test_control_switches_the_mode_of_the_joints_it_names() -> None:
@@ -301,7 +304,7 @@ def test_control_switches_the_mode_of_the_joints_it_names() -> None:
     arm.control_dofs_position([0.1, 0.2], ["elbow", "push"])
     arm.control_dofs_velocity(0.5, 0)
     assert modes(scene) == ["VELOCITY", "POSITION", "POSITION"]
-    np.testing.assert_allclose(scene.running.memory.all("command")[:, 1], [0.5, 0.1, 0.2])
+    np.testing.assert_allclose(scene.built.arrays.get("command")[:, 1], [0.5, 0.1, 0.2])
     arm.control_dofs_force([1.0, 2.0, 3.0])
     assert modes(scene) == ["FORCE"] * 3
 
@@ -309,9 +312,9 @@ def test_control_switches_the_mode_of_the_joints_it_names() -> None:
 def test_environments_may_differ_in_mode_and_agree_again() -> None:
     scene, arm = built(reacher())
     arm.control_dofs_position([0.1, 0.2, 0.3], envs_idx=[1])
-    assert scene.running.engine.settings.drive is Drive.MIXED
-    numbers = scene.running.memory.all("ctrl_mode")
-    np.testing.assert_array_equal(numbers, [[Control.FORCE, Control.POSITION, Control.FORCE]] * 3)
+    assert scene.built.engine.settings.input_mode is InputMode.MIXED
+    numbers = scene.built.arrays.get("ctrl_mode")
+    np.testing.assert_array_equal(numbers, [[ControlMode.FORCE, ControlMode.POSITION, ControlMode.FORCE]] * 3)
     arm.control_dofs_position([0.1, 0.2, 0.3], envs_idx=[0, 2])
     arm.control_dofs_force(0.0)
     assert modes(scene) == ["FORCE"] * 3
@@ -321,21 +324,21 @@ def test_commanding_some_environments_in_the_same_mode_keeps_the_program() -> No
     scene, arm = built(reacher())
     arm.control_dofs_force([1.0, 2.0, 3.0], envs_idx=[1])
     assert modes(scene) == ["FORCE"] * 3
-    np.testing.assert_array_equal(scene.running.memory.all("command")[:, 1], [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(scene.built.arrays.get("command")[:, 1], [1.0, 2.0, 3.0])
 
 
 def test_environments_may_differ_in_whether_actuators_pull(tmp_path: Path) -> None:
     scene, arm = built(from_text(tmp_path, SERVO))
     arm.control_dofs_velocity([0.0], "turn", envs_idx=[0])
-    assert scene.running.engine.settings.drive is Drive.MIXED
-    np.testing.assert_array_equal(scene.running.memory.all("actuator_on"), [[0, 1, 1], [1, 1, 1]])
+    assert scene.built.engine.settings.input_mode is InputMode.MIXED
+    np.testing.assert_array_equal(scene.built.arrays.get("actuator_on"), [[0, 1, 1], [1, 1, 1]])
     arm.control_dofs_force(0.0, envs_idx=[0, 1, 2])
     assert modes(scene) == ["FORCE"] * 2
     arm.control([0.3], ["motor"], envs_idx=[1])
-    np.testing.assert_array_equal(scene.running.memory.all("actuator_on"), [[0, 0, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(scene.built.arrays.get("actuator_on"), [[0, 0, 0], [0, 1, 0]])
     arm.control([0.3, 0.4])
     assert modes(scene) == ["ACTUATOR"] * 2
-    assert scene.running.engine.settings.drive is Drive.ACTUATORS
+    assert scene.built.engine.settings.input_mode is InputMode.ACTUATORS
 
 
 def test_actuators_are_taken_over_and_given_back(tmp_path: Path) -> None:
@@ -344,7 +347,7 @@ def test_actuators_are_taken_over_and_given_back(tmp_path: Path) -> None:
     assert modes(scene) == ["POSITION", "POSITION"]
     arm.control([0.4], ["motor"])
     assert modes(scene) == ["POSITION", "ACTUATOR"]
-    np.testing.assert_allclose(scene.running.memory.all("ctrl")[:, 0], [0, 0.4])
+    np.testing.assert_allclose(scene.built.arrays.get("ctrl")[:, 0], [0, 0.4])
     arm.control([0.3, 0.4])
     assert modes(scene) == ["ACTUATOR", "ACTUATOR"]
 
@@ -356,7 +359,7 @@ def test_an_actuator_that_loses_one_of_its_joints_is_said_to_stop(tmp_path: Path
     text = text.replace('<motor name="motor" joint="wrist" gear="0.5"/>', '<motor name="motor" tendon="both"/>')
     scene, arm = built(from_text(tmp_path, text))
     arm.control_dofs_force([0.0], "wrist")
-    assert 'actuator "motor" no longer pulls' in scene.diagnostics.items[-1].message
+    assert 'actuator "motor" is disabled' in scene.diagnostics.items[-1].message
     assert modes(scene) == ["ACTUATOR", "FORCE"]
 
 
@@ -364,7 +367,7 @@ def test_a_quaternion_has_no_position_to_control() -> None:
     _, loose = built(ball())
     loose.control_dofs_position(0.0, [0, 1, 2])
     loose.control_dofs_velocity(0.0, [3, 4, 5])
-    with pytest.raises(km.KinemaError, match=r'"free\[3\]" turns a quaternion'):
+    with pytest.raises(km.KinemaError, match=r'"free\[3\]" belongs to a quaternion'):
         loose.control_dofs_position(np.zeros(6))
 
 
@@ -372,7 +375,7 @@ def test_gains_that_nobody_gave_are_those_of_a_critically_damped_joint() -> None
     scene, arm = built(pendulum(mass=2.0, length=0.5))
     arm.control_dofs_position([0.3])
     inertia = 2.0 * 0.25
-    dofs = scene.running.model.dofs
+    dofs = scene.built.model.dofs
     assert dofs.kp[0] == pytest.approx(inertia * (4 * math.pi) ** 2)
     assert dofs.kv[0] == pytest.approx(2 * math.sqrt(dofs.kp[0] * inertia))
     note = next(d for d in scene.diagnostics if d.code == "scene.default-gains")
@@ -390,7 +393,7 @@ def test_gains_of_the_user_and_of_the_file_are_kept(tmp_path: Path) -> None:
     scene.build()
     arm.control_dofs_position(0.0)
     servo.control_dofs_position(0.0, "turn")
-    dofs = scene.running.model.dofs
+    dofs = scene.built.model.dofs
     np.testing.assert_allclose(dofs.kp[:4], [10, 20, 0, 20])
     np.testing.assert_allclose(dofs.kv[:4], [3, 3, 3, 2])
     np.testing.assert_allclose(dofs.force_lower[:3], -4)
@@ -403,7 +406,7 @@ def test_parameters_before_building_are_checked() -> None:
     arm = km.Scene().add(reacher())
     with pytest.raises(km.KinemaError, match="set_dofs_kp: expected finite numbers that are not negative, not nan"):
         arm.set_dofs_kp(math.nan)
-    with pytest.raises(km.KinemaError, match="no environments to choose from"):
+    with pytest.raises(km.KinemaError, match="no environments to select"):
         arm.set_dofs_kp(1.0, envs_idx=[0])
     with pytest.raises(km.KinemaError, match="lower bound is above"):
         arm.set_dofs_force_range(1.0, -1.0)
@@ -419,7 +422,7 @@ def test_followers_that_do_not_follow_are_said() -> None:
     robot.joints[1].axes[0].mimic = Mimic(joint="nobody")
     scene, _ = built(robot)
     found = next(d for d in scene.diagnostics if d.code == "sim.mimic")
-    assert '"elbow" does not follow "nobody"' in found.message
+    assert '"elbow" does not mimic "nobody"' in found.message
     assert str(found.origin) == "made.up:2"
 
 
@@ -484,10 +487,10 @@ def test_reset_takes_back_commands_and_forces() -> None:
     arm.control_dofs_force(math.nan)
     arm.apply_links_external_force(math.nan)
     scene.reset([1])
-    memory = scene.running.memory
+    memory = scene.built.arrays
     np.testing.assert_array_equal(arm.get_qpos()[:, 0], [1.0, 0.0, 1.0])
-    np.testing.assert_array_equal(memory.all("command")[0], [math.nan, 0.0, math.nan])
-    np.testing.assert_array_equal(memory.all("cfrc_applied_vel")[0], [math.nan, 0.0, math.nan])
+    np.testing.assert_array_equal(memory.get("command")[0], [math.nan, 0.0, math.nan])
+    np.testing.assert_array_equal(memory.get("cfrc_applied_vel")[0], [math.nan, 0.0, math.nan])
 
 
 def test_mediums_that_differ_and_springs_that_are_too_much_are_reported(tmp_path: Path) -> None:

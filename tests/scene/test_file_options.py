@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.compile import Part, compile_model
+from kinema.builder import EntitySpec, build_model
 from kinema.description import FLAG_DEFAULTS, OPTION_DEFAULTS
 from kinema.model import Model
-from kinema.scene import file_options
-from kinema.scene.solving import OF_SETTINGS
+from kinema.scene import options as options_module
+from kinema.scene.options import SOLVER_SETTINGS
 from kit.robots.small_robots import from_text, lift
 
 TEXT = """<mujoco model="{name}"><option timestep="0.002" integrator="implicitfast" {option}><flag {flag}/></option>
@@ -132,12 +132,12 @@ def test_what_a_file_switches_off_is_not_there(flag: str, tmp_path: Path) -> Non
     """What a file switches off is not in the model."""
     text = _text(flag=f'{flag}="disable"').replace('contype="0" conaffinity="0"', "")
     scene, _ = _scene(text, tmp_path, contacts=True)
-    model: Model = scene.running.model
+    model: Model = scene.built.model
 
     def off(*flags: str) -> bool:
         return flag in (*flags, "constraint")
 
-    assert scene.running.engine.settings.contacts == (not off("contact"))
+    assert scene.built.engine.settings.contacts == (not off("contact"))
     assert np.isinf(model.dofs.upper).all() == off("limit")
     assert (model.dofs.frictionloss == 0.0).all() == off("frictionloss")
     assert (not model.couplings.names) == off("equality")
@@ -146,11 +146,11 @@ def test_what_a_file_switches_off_is_not_there(flag: str, tmp_path: Path) -> Non
 
 def test_what_the_dynamics_needs_is_in_the_model(tmp_path: Path) -> None:
     """The flag `eulerdamp`, and which joints' actuators compensate gravity."""
-    plain = compile_model([Part(name="r", description=from_text(tmp_path, _text()))])
+    plain = build_model([EntitySpec(name="r", description=from_text(tmp_path, _text()))])
     assert plain.options.eulerdamp
     assert not plain.dofs.actuator_gravcomp.any()
     text = _text(flag='eulerdamp="disable"', joint='actuatorgravcomp="true"')
-    asked = compile_model([Part(name="r", description=from_text(tmp_path, text))])
+    asked = build_model([EntitySpec(name="r", description=from_text(tmp_path, text))])
     assert not asked.options.eulerdamp
     assert asked.dofs.actuator_gravcomp.all()
     np.testing.assert_allclose(asked.links.gravity_scale[[0, 1]], [1.0, 0.25])
@@ -182,7 +182,11 @@ def test_time_step_and_integrator_of_the_file_are_noted_if_they_differ(tmp_path:
     ("settings", "code", "words"),
     [
         ({"flag": 'sleep="enable"', "option": 'solver="CG"'}, "sim.sleep", ("sleep", "solver cg")),
-        ({"option": 'solver="PGS"'}, "sim.solver-options", ("the solver pgs", "newton ends at the same forces")),
+        (
+            {"option": 'solver="PGS"'},
+            "sim.solver-options",
+            ("the solver pgs", "newton is used, which converges to the same forces"),
+        ),
         ({"option": 'jacobian="sparse"'}, "sim.solver-options", ("jacobian sparse",)),
         ({"flag": 'nativeccd="disable"'}, "sim.solver-options", ("the flag nativeccd",)),
         ({"option": 'o_margin="1"', "flag": 'override="enable"'}, "sim.solver-options", ("o_margin", "override")),
@@ -215,9 +219,9 @@ def test_one_set_of_switches_for_all(tmp_path: Path) -> None:
     scene.add(from_text(tmp_path, _text(flag='eulerdamp="disable"')))
     scene.add(lift())
     scene.build()
-    assert not scene.running.model.options.eulerdamp
+    assert not scene.built.model.options.eulerdamp
     (found,) = [d for d in scene.diagnostics if d.code == "sim.options-differ"]
-    assert '"lift" leaves eulerdamp on' in found.message
+    assert '"lift" enables eulerdamp' in found.message
 
 
 STANDING = """<mujoco><option timestep="0.002"><flag multiccd="{multiccd}"/></option><worldbody>
@@ -255,13 +259,13 @@ def test_a_files_switches_are_its_own(tmp_path: Path) -> None:
     scene.add(from_text(tmp_path, _text(name="off", flag='spring="disable"'), "off.xml"))
     scene.add(from_text(tmp_path, _text(name="on"), "on.xml"))
     scene.build()
-    assert scene.running.model.dofs.stiffness.tolist() == [0.0, 0.0, 0.0, 3.0, 0.0, 0.0]
-    assert scene.running.model.tendons.stiffness.tolist() == [0.0, 4.0]
+    assert scene.built.model.dofs.stiffness.tolist() == [0.0, 0.0, 0.0, 3.0, 0.0, 0.0]
+    assert scene.built.model.tendons.stiffness.tolist() == [0.0, 4.0]
 
 
 # -- completeness -----------------------------------------------------------------------------------------------------
 
-FOLLOWED_OPTIONS = {"cone", "impratio", "gravity", "disableactuator", "density", "viscosity", "wind", *OF_SETTINGS}
+FOLLOWED_OPTIONS = {"cone", "impratio", "gravity", "disableactuator", "density", "viscosity", "wind", *SOLVER_SETTINGS}
 DECIDED_BY_THE_SCENE = {"timestep", "integrator"}
 REPORTED = {"sleep", "sleep_tolerance"}
 FOLLOWED_FLAGS = {
@@ -274,11 +278,18 @@ def test_every_setting_of_mujoco_is_followed_or_said() -> None:
     """Nothing that MuJoCo knows is without a decision here; a new one has to get one."""
     fields = {n for n in dir(mujoco.MjOption) if not n.startswith("_")} - {"disableflags", "enableflags"}
     decided = FOLLOWED_OPTIONS | DECIDED_BY_THE_SCENE | REPORTED
-    decided |= {*file_options.OF_CONSTRAINTS, *file_options.OVERRIDES, *file_options.WITHOUT_MOTION}
+    decided |= {
+        *options_module.UNUSED_SOLVER_OPTIONS,
+        *options_module.CONTACT_OVERRIDE_OPTIONS,
+        *options_module.FLAGS_WITHOUT_EFFECT_ON_MOTION,
+    }
     assert {n for n in fields if not callable(getattr(mujoco.MjOption, n))} <= decided
     flags = [*mujoco.mjtDisableBit.__members__, *mujoco.mjtEnableBit.__members__]
     names = {n.split("_", 1)[1].lower() for n in flags if not n.startswith("mjN")}
-    assert names <= FOLLOWED_FLAGS | REPORTED | {*file_options.FLAGS_OF_CONSTRAINTS, *file_options.WITHOUT_MOTION}
+    assert names <= FOLLOWED_FLAGS | REPORTED | {
+        *options_module.UNUSED_CONSTRAINT_FLAGS,
+        *options_module.FLAGS_WITHOUT_EFFECT_ON_MOTION,
+    }
     assert names <= set(FLAG_DEFAULTS)
 
 

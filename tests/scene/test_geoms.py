@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.foundation import KinemaError
+from kinema.core import KinemaError
 
 TEXT = """<mujoco><option integrator="Euler" cone="elliptic"/><worldbody>
 <geom name="floor" type="plane" size="5 5 .1" friction=".3 .01 .001" condim="4"/>
@@ -30,7 +30,7 @@ def scene_of(tmp_path: Path, **how: Any) -> tuple[km.Scene, Any]:
     """Three environments."""
     file = tmp_path / "touch.xml"
     file.write_text(TEXT, encoding="utf-8")
-    scene = km.Scene(quiet=True, precision="double", integrator="euler", iterations=100, emission="rolled")
+    scene = km.Scene(quiet=True, precision="double", integrator="euler", iterations=100, codegen="loops")
     entity = scene.add(file)
     scene.build(n_envs=3, **how)
     return scene, entity
@@ -77,7 +77,7 @@ def test_what_cannot_be_set(tmp_path: Path) -> None:
     _, things = scene_of(tmp_path, per_env=("geom_size",))
     for action, message in (
         (lambda: things.set_geoms_friction(1.0), "use scene.build.*geom_friction.*or scene.allow_per_env"),
-        (lambda: things.set_geoms_size([1, 1, 1], "floor"), "a plane has no size"),
+        (lambda: things.set_geoms_size([1, 1, 1], "floor"), "the size of a plane cannot be set"),
         (lambda: things.set_geoms_size([0, 0, 0], "ball"), "positive numbers for a sphere"),
         (lambda: things.set_geoms_size([1, 1], "ball"), "expected values of shape"),
         (lambda: things.set_geoms_size(1, "cube"), "the shapes are"),

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema import shapes
-from kinema.foundation import KinemaError
+from kinema import geometry
+from kinema.core import KinemaError
 from kit.hollow_meshes import bolt, cup, nut, tray
 
 PITCH, START = 0.012, 0.012
@@ -26,7 +26,7 @@ def mesh(triangles: tuple[Any, Any], approximation: str = "sdf", resolution: int
 @pytest.fixture(scope="module")
 def things() -> Any:
     """All of them in one scene, half a second later; what is fixed does not touch."""
-    scene = km.Scene(dt=0.001, quiet=True, emission="rolled", cone="elliptic")
+    scene = km.Scene(dt=0.001, quiet=True, codegen="loops", cone="elliptic")
     scene.add(km.Plane())
     holder = scene.add(mesh(cup()), mass=0.2, name="cup")
     balls = [
@@ -80,19 +80,21 @@ def test_a_nut_turns_down_its_bolt(things: Any) -> None:
 def test_distance_fields_under_the_names_of_the_contract(things: Any) -> None:
     """They are those of the shapes; of other shapes there is none."""
     scene = things[0]
-    info, geoms = scene.sim.rigid_solver.sdf_info, scene.running.model.geoms
-    fields = [i for i, kind in enumerate(geoms.kinds) if kind == "distance field"]
+    info, geoms = scene.sim.rigid_solver.sdf_info, scene.built.model.geoms
+    fields = [i for i, kind in enumerate(geoms.types) if kind == "distance field"]
     assert len(fields) == 4
     vertices, faces = cup()
-    exact = shapes.distance_field(shapes.MeshData(vertices, faces), resolution=24)
+    exact = geometry.build_signed_distance_field(geometry.MeshData(vertices, faces), resolution=24)
     mine = next(i for i in fields if geoms.link_idx[i] >= 0 and info.sdf_cell_size[i] == pytest.approx(exact.cell_size))
     start = info.sdf_cell_start[mine]
-    np.testing.assert_array_equal(info.sdf_res[mine], exact.res)
+    np.testing.assert_array_equal(info.sdf_res[mine], exact.n_nodes)
     np.testing.assert_allclose(info.T_mesh_to_sdf[mine], exact.T_mesh_to_sdf)
-    np.testing.assert_array_equal(info.geoms_sdf_val[start : start + len(exact.val)], exact.val)
-    np.testing.assert_array_equal(info.geoms_sdf_grad[start : start + len(exact.val)], exact.grad)
-    np.testing.assert_array_equal(info.geoms_sdf_closest_vert[start : start + len(exact.val)], exact.closest_vert)
-    assert info.sdf_max[mine] == exact.max
+    np.testing.assert_array_equal(info.geoms_sdf_val[start : start + len(exact.values)], exact.values)
+    np.testing.assert_array_equal(info.geoms_sdf_grad[start : start + len(exact.values)], exact.gradients)
+    np.testing.assert_array_equal(
+        info.geoms_sdf_closest_vert[start : start + len(exact.values)], exact.closest_vertices
+    )
+    assert info.sdf_max[mine] == exact.max_distance
     assert info.sdf_res[[i for i in range(len(geoms.names)) if i not in fields]].sum() == 0
     assert len(info.geoms_sdf_val) == sum(info.sdf_res.prod(axis=1))
 
@@ -103,7 +105,7 @@ def kinds_of(approximation: str, resolution: int | None = 8, **how: Any) -> tupl
     scene.add(km.Plane())
     scene.add(mesh(cup(sides=8), approximation, resolution), **how)
     scene.build()
-    return scene.running.model.geoms.kinds[1:], [d.message for d in scene.diagnostics if d.code == "sim.hull"]
+    return scene.built.model.geoms.types[1:], [d.message for d in scene.diagnostics if d.code == "sim.hull"]
 
 
 def test_which_meshes_keep_their_hollows() -> None:
@@ -112,16 +114,16 @@ def test_which_meshes_keep_their_hollows() -> None:
     assert kinds_of("none")[0] == ["distance field"]
     kinds, said = kinds_of("convexHull")
     assert kinds == ["mesh"]
-    assert "touches as its hull, which has" in said[0]
+    assert "collides as its convex hull, which has" in said[0]
     assert kinds_of("convexHull", nonconvex="sdf") == (["distance field"], [])
     assert kinds_of("convexHull", nonconvex="hull") == (["mesh"], [])
     assert kinds_of("boundingCube", nonconvex="sdf") == (["box"], [])
     scene = km.Scene(quiet=True, nonconvex="sdf")
     scene.add(km.Plane())
-    block = shapes.box(np.ones(3))
+    block = geometry.box(np.ones(3))
     scene.add(km.Mesh(vertices=block.vertices, faces=block.faces, approximation="none"))
     scene.build()
-    assert scene.running.model.geoms.kinds[1:] == ["mesh"]
+    assert scene.built.model.geoms.types[1:] == ["mesh"]
 
 
 def test_a_shape_without_a_name_is_told_apart(tmp_path: Path) -> None:
@@ -152,4 +154,4 @@ def test_words_that_mean_nothing_are_refused() -> None:
     scene.add(km.Plane())
     scene.add(mesh(cup(), resolution=1))
     scene.build()
-    assert any("2 to 500 cells" in d.message for d in scene.diagnostics if d.code == "sim.no-contact")
+    assert any("between 2 and 500 cells" in d.message for d in scene.diagnostics if d.code == "sim.no-contact")

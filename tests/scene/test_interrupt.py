@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kinema.backend import CACHE_VARIABLE
+from kinema.runtime import CACHE_ENV_VARIABLE
 from kit.assets import EXAMPLES
 from kit.patience import HANG
 
@@ -21,18 +21,18 @@ CHILD = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where this runs
 import kinema as km
-from kinema.backend.compilers import FOREGROUND
+from kinema.runtime.llvm_compiler import FOREGROUND
 
 long, short, parts = sys.argv[1], sys.argv[2], int(sys.argv[3])
-workers, ask = [], FOREGROUND._ask
+workers, ask = [], FOREGROUND._request
 def asked(worker, *request, **options):
     workers.append(worker)
     if len(workers) == parts:
         print("compiling", flush=True)
     return ask(worker, *request, **options)
-FOREGROUND._ask = asked
+FOREGROUND._request = asked
 
-scene = km.Scene(emission="unrolled", quiet=True, contacts=False, limits=False) if parts == 1 else km.Scene(quiet=True)
+scene = km.Scene(codegen="unrolled", quiet=True, contacts=False, limits=False) if parts == 1 else km.Scene(quiet=True)
 scene.add(long)
 scene.build()
 try:
@@ -68,7 +68,7 @@ def interrupted(folder: Path, long: Path, short: Path | str = "", parts: int = 1
         stderr=subprocess.PIPE,
         env={
             **os.environ,
-            CACHE_VARIABLE: str(folder / "cache"),
+            CACHE_ENV_VARIABLE: str(folder / "cache"),
             "KINEMA_THREADS": str(parts),
             "KINEMA_TIER": "optimised",
         },

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.foundation import Pose, collect
+from kinema.core import Pose, collect
 from kinema.read import read
 from kit.assets import assets
 from kit.robots.small_robots import from_text, lift
@@ -65,7 +65,7 @@ def test_keyframes_of_files_are_mujocos(file: str) -> None:
                 wanted = data.qpos[q : q + len(joint.qs_idx)], data.qvel[v : v + joint.n_dofs]
                 np.testing.assert_allclose(entity.get_qpos()[1, list(joint.qs_idx)], wanted[0], atol=1e-12)
                 np.testing.assert_allclose(entity.get_qvel()[1, list(joint.dofs_idx)], wanted[1], atol=1e-12)
-            told = scene.running.memory.all("ctrl")[:, 1]
+            told = scene.built.arrays.get("ctrl")[:, 1]
             for i, actuator in enumerate(entity.actuator_names):
                 assert told[i] == data.ctrl[model.actuator(actuator).id]
             place = entity.get_links_pos()[0]
@@ -95,7 +95,7 @@ def test_others_start_and_some_environments_stay(tmp_path: Path) -> None:
     np.testing.assert_array_equal(other.get_qpos()[:, 0], [0.0, 4.0, 0.0])
     np.testing.assert_array_equal(twin.get_qvel()[:, 0], [1.0, 9.0, 1.0])
     assert twin.get_qpos()[2, 7] == 0.5
-    np.testing.assert_array_equal(scene.running.memory.all("ctrl"), [[0.25, 0.0, 0.25]])
+    np.testing.assert_array_equal(scene.built.arrays.get("ctrl"), [[0.25, 0.0, 0.25]])
 
 
 def test_all_who_have_it_go_there(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_keyframe_that_there_is_not(tmp_path: Path, wrong: str | int) -> None:
 def test_what_is_no_name(tmp_path: Path, wrong: Any) -> None:
     """One sentence."""
     scene, _ = _built(from_text(tmp_path, TEXT))
-    with pytest.raises(km.KinemaError, match="called by its name or number"):
+    with pytest.raises(km.KinemaError, match="selected by name or index"):
         scene.reset(keyframe=wrong)
 
 
@@ -165,4 +165,4 @@ def test_joints_under_position_control_stay_at_the_keyframe(tmp_path: Path) -> N
     scene, (twin,) = _built(from_text(tmp_path, TEXT))
     twin.control_dofs_position(0.1, "turn")
     scene.reset(keyframe="up")
-    assert (scene.running.memory.all("command")[6] == 0.5).all()
+    assert (scene.built.arrays.get("command")[6] == 0.5).all()

@@ -38,10 +38,10 @@ def test_a_joint_stops_and_what_stops_it_is_known(built: tuple[km.Scene, km.Enti
 def test_limits_move_without_compiling(built: tuple[km.Scene, km.Entity]) -> None:
     scene, entity = built
     scene.step()
-    kernels = dict(scene.running.engine._kernels)
+    kernels = dict(scene.built.engine._kernels)
     entity.set_dofs_limit(-0.1, 0.1, [0])
     scene.step(2000)
-    assert scene.running.engine._kernels == kernels
+    assert scene.built.engine._kernels == kernels
     assert np.abs(entity.get_qpos()[:, 0] - 0.1).max() < 0.02
     np.testing.assert_allclose(entity.get_dofs_limit([0]), [[-0.1], [0.1]])
 
@@ -49,8 +49,8 @@ def test_limits_move_without_compiling(built: tuple[km.Scene, km.Entity]) -> Non
 @pytest.mark.parametrize(
     ("lower", "upper", "dofs", "message"),
     [
-        (0.2, 0.1, [0], "not above"),
-        (float("nan"), 0.1, [0], "not above"),
+        (0.2, 0.1, [0], "lower limits <= upper limits"),
+        (float("nan"), 0.1, [0], "lower limits <= upper limits"),
         (-1.0, 1.0, [1], '"spins" was built without limits'),
     ],
 )

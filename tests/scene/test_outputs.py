@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.scene.outputs import Outputs
+from kinema.scene.arrays import OutputConverter
 from kit.robots.small_robots import ball, reacher
 
 
@@ -22,11 +22,11 @@ def test_views_are_the_memory_itself() -> None:
     for value in (arm.get_qpos(), arm.get_dofs_velocity(), arm.get_links_pos(), flying.get_pos(), arm.get_mass_mat()):
         assert not value.flags.owndata
     q, place = arm.get_qpos(), arm.get_link("tip").get_pos()
-    assert np.shares_memory(q, scene.running.memory.all("qpos"))
+    assert np.shares_memory(q, scene.built.arrays.get("qpos"))
     before = place.copy()
     q[:, 2] = 0.3  # a view is written through
-    scene.touch()
-    np.testing.assert_array_equal(scene.running.memory.all("qpos")[2], 0.3)
+    scene.mark_modified()
+    np.testing.assert_array_equal(scene.built.arrays.get("qpos")[2], 0.3)
     np.testing.assert_allclose(arm.get_link("tip").get_pos() - before, [[0.3, 0, 0]] * 3, atol=1e-12)
     np.testing.assert_allclose(place - before, [[0.3, 0, 0]] * 3, atol=1e-12)
     arm.control_dofs_force([1.0, 0.0, 0.0])
@@ -41,7 +41,7 @@ def test_views_and_copies_say_the_same() -> None:
     scene, arm, flying = scene_with("numpy")
     arm.set_qpos(np.arange(9.0).reshape(3, 3) / 10)
     copies = [arm.get_qpos([0, 2]), arm.get_links_quat("tip"), flying.get_dofs_position(), arm.get_dofs_bias_force()]
-    scene.running.outputs.choose("view")
+    scene.built.outputs.set_kind("view")
     views = [arm.get_qpos([0, 2]), arm.get_links_quat("tip"), flying.get_dofs_position(), arm.get_dofs_bias_force()]
     for a, b in zip(copies, views, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -53,8 +53,8 @@ def test_views_and_copies_say_the_same() -> None:
 
 def test_dlpack_and_warp_share_the_memory() -> None:
     scene, arm, _ = scene_with("numpy")
-    field = scene.running.engine.field("qpos")
-    memory = scene.running.memory.all("qpos")
+    field = scene.built.engine.array_view("qpos")
+    memory = scene.built.arrays.get("qpos")
     assert np.shares_memory(np.from_dlpack(field), memory)
     assert np.shares_memory(np.asarray(field), memory)
     assert not hasattr(field, "__cuda_array_interface__")
@@ -74,7 +74,7 @@ def test_torch_shares_the_memory() -> None:
     q = arm.get_qpos()
     assert isinstance(q, torch.Tensor)
     q[:, 2] = 0.3
-    np.testing.assert_array_equal(scene.running.memory.all("qpos")[2], 0.3)
+    np.testing.assert_array_equal(scene.built.arrays.get("qpos")[2], 0.3)
     arm.set_qpos(torch.zeros(3))
     assert not q.any()
 
@@ -99,8 +99,8 @@ def test_what_happens_on_a_gpu_with_tensors_of_the_host_in_their_place(monkeypat
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     other, arm, flying = scene_with("numpy")
     scene, there, aloft = scene_with("torch")
-    monkeypatch.setattr(Outputs, "on_device", property(lambda self: self.kind == "torch"))
-    monkeypatch.setattr(Outputs, "_is_there", staticmethod(lambda x: isinstance(x, torch.Tensor)))
+    monkeypatch.setattr(OutputConverter, "on_gpu", property(lambda self: self.kind == "torch"))
+    monkeypatch.setattr(OutputConverter, "_is_cuda", staticmethod(lambda x: isinstance(x, torch.Tensor)))
     some = np.array([[0.1, 0.2], [0.3, 0.4]])
     place = np.array([[0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0]])
     for one, robot, ball_, as_ in ((other, arm, flying, np.asarray), (scene, there, aloft, torch.as_tensor)):
@@ -122,4 +122,4 @@ def test_what_happens_on_a_gpu_with_tensors_of_the_host_in_their_place(monkeypat
     for expected, found in pairs:
         np.testing.assert_allclose(found.numpy(), expected, atol=1e-14)
     for name in ("qpos", "vel", "command"):
-        np.testing.assert_array_equal(scene.running.memory.all(name), other.running.memory.all(name))
+        np.testing.assert_array_equal(scene.built.arrays.get(name), other.built.arrays.get(name))

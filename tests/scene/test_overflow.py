@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.foundation import KinemaError
-from kinema.sim import may_lose_contacts, room_for_contacts
+from kinema.core import KinemaError
+from kinema.dynamics import contact_capacity, may_lose_contacts
 
 FEET = "".join(f'<geom size=".1" pos="{x} {y} 0"/>' for x in (0, 0.3, 0.6, 0.9) for y in (0, 0.3))
 SLEDGE = f"""<mujoco><worldbody><geom type="plane" size="5 5 .1"/>
@@ -22,7 +22,7 @@ def scene_of(tmp_path: Path, text: str = SLEDGE, n_envs: int = 3, **how: Any) ->
     """A scene of a file."""
     file = tmp_path / "scene.xml"
     file.write_text(text, encoding="utf-8")
-    scene = km.Scene(quiet=True, emission="rolled", precision="double", **how)
+    scene = km.Scene(quiet=True, codegen="loops", precision="double", **how)
     entity = scene.add(file)
     scene.build(n_envs=n_envs)
     return scene, entity
@@ -35,8 +35,8 @@ def test_the_deepest_stay_and_it_is_said(tmp_path: Path) -> None:
     with pytest.warns(RuntimeWarning, match=r"2 of 3 environments .* \(4\).*max_contacts=8"):
         scene.step()
     assert scene.get_overflow_envs_mask().tolist() == [True, False, True]
-    assert scene.get_wanted_contacts().tolist() == [8, 0, 8]
-    assert scene.get_most_contacts().tolist() == [8, 0, 8]
+    assert scene.get_required_max_contacts().tolist() == [8, 0, 8]
+    assert scene.get_peak_contacts().tolist() == [8, 0, 8]
     assert scene.get_contacts()["valid_mask"].sum(axis=1).tolist() == [4, 0, 4]
     scene.reset()
     sledge.set_qpos(LEANING)
@@ -58,12 +58,14 @@ def test_room_grows_at_a_reset(tmp_path: Path) -> None:
     for entity in (sledge, other):
         entity.set_qpos(LYING)
     before = roomy.get_state().arrays
-    assert roomy.try_contacts(steps=2) == 12
+    assert roomy.calibrate_max_contacts(n_steps=2) == 12
     assert any(d.code == "scene.room" and "had 8 contacts" in d.message for d in roomy.diagnostics)
     after = roomy.get_state().arrays
     for name, own in before.items():
         np.testing.assert_array_equal(own, after[name])
-    assert roomy.try_contacts(steps=10**9) == 12  # nothing is run: there is room for all that feet can touch
+    assert (
+        roomy.calibrate_max_contacts(n_steps=10**9) == 12
+    )  # nothing is run: there is room for all that feet can touch
     with pytest.warns(RuntimeWarning, match="max_contacts=8"):
         scene.step()
     scene.reset(grow=True)
@@ -77,7 +79,7 @@ def test_room_grows_at_a_reset(tmp_path: Path) -> None:
     assert not scene.get_overflow_envs_mask().any()
     np.testing.assert_array_equal(sledge.get_qpos(), other.get_qpos())
     scene.max_contacts, scene.on_overflow = 3, "grow"
-    with pytest.warns(RuntimeWarning, match="from now on there is room for 8"):
+    with pytest.warns(RuntimeWarning, match="the capacity is 8 now"):
         scene.step()
     before = sledge.get_qpos()
     assert scene.max_contacts == 8
@@ -89,7 +91,7 @@ def test_room_grows_at_a_reset(tmp_path: Path) -> None:
 def test_nothing_to_watch_without_contacts(tmp_path: Path) -> None:
     """Clear sentences."""
     scene, _ = scene_of(tmp_path, contacts=False)
-    with pytest.raises(KinemaError, match="nothing touches"):
+    with pytest.raises(KinemaError, match="contacts are disabled"):
         scene.get_overflow_envs_mask()
     with pytest.raises(KinemaError, match="max_contacts: expected a whole number"):
         km.Scene(max_contacts=0)
@@ -140,12 +142,14 @@ def test_room_of_a_team(tmp_path: Path) -> None:
     """A team of threads has room for all contacts together: many bodies of few may be more than that."""
     balls = "".join(f'<body pos="{i} 0 1"><joint/><geom size=".1"/></body>' for i in range(15))
     scene, _ = scene_of(tmp_path, f"<mujoco><worldbody>{balls}</worldbody></mujoco>")
-    model = scene.running.model
+    model = scene.built.model
     assert len(model.pairs.geom_a) == 105
-    assert may_lose_contacts(model, team=True)
+    assert may_lose_contacts(model, use_warps=True)
     assert not may_lose_contacts(model)
-    assert room_for_contacts(model, team=True) == 48 < room_for_contacts(model) == scene.max_contacts == 64
-    model.pairs.room = 60  # as somebody may ask for after a warning, though it is less than two bodies may have
-    assert room_for_contacts(model, team=True) == room_for_contacts(model) == 60
-    model.pairs.room = 105
-    assert not may_lose_contacts(model, team=True)
+    assert contact_capacity(model, use_warps=True) == 48 < contact_capacity(model) == scene.max_contacts == 64
+    model.pairs.max_contacts_per_frame_pair = (
+        60  # as somebody may ask for after a warning, though it is less than two bodies may have
+    )
+    assert contact_capacity(model, use_warps=True) == contact_capacity(model) == 60
+    model.pairs.max_contacts_per_frame_pair = 105
+    assert not may_lose_contacts(model, use_warps=True)

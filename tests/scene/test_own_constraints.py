@@ -63,10 +63,10 @@ def theirs(file: Path, env: int) -> Any:
     return data
 
 
-@pytest.mark.parametrize("emission", ["unrolled", "rolled"])
+@pytest.mark.parametrize("emission", ["unrolled", "loops"])
 def test_environments_with_numbers_of_their_own(file: Path, emission: str) -> None:
     """A hundred and fifty steps in four environments, each beside MuJoCo with its numbers, to 1e-8."""
-    scene, entity = built(file, emission=emission)
+    scene, entity = built(file, codegen=emission)
     assert scene.equality_names == ["pin", "gear"]
     np.testing.assert_array_equal(scene.get_equality(), [[False, True]] * 4)
     entity.set_dofs_limit(-0.1, 0.2, "stops", envs_idx=[1])

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 import kinema as km
 from kinema.description import rotation
-from kinema.sim import PARAMETERS
+from kinema.dynamics import PER_ENV_PARAMETERS
 from kit.robots.small_robots import joint, pendulum, reacher
 
 FORESEEN = ("mass_shift", "com_shift", "kp", "kv", "armature", "damping", "limit", "gravity")
@@ -46,7 +46,7 @@ def test_an_environment_is_as_a_scene_that_was_built_so() -> None:
     )
     swing.set_qpos([0.3])
     scene.step(100)
-    gravity = scene.running.memory.read("gravity", slice(None))
+    gravity = scene.built.arrays.read("gravity", slice(None))
     masses, dampers, rotors = swing.get_mass(), swing.get_dofs_damping(), swing.get_dofs_armature()
     assert len(np.unique(masses)) == len(np.unique(dampers)) == len(np.unique(rotors)) == 3
     for i in range(3):
@@ -63,11 +63,11 @@ def test_an_environment_is_as_a_scene_that_was_built_so() -> None:
 def test_what_is_drawn_changes_what_was_built_and_not_what_was_drawn_before() -> None:
     scene, arm = built(reacher(), 5)
     for _ in range(3):
-        scene.randomize(arm, mass=km.uniform(0.8, 1.2), com=km.uniform(-0.01, 0.01), links="upper|lower", seed=1)
+        scene.randomize(arm, mass=km.uniform(0.8, 1.2), com=km.uniform(-0.01, 0.01), links_idx="upper|lower", seed=1)
     masses = arm.get_links_inertial_mass()
     assert ((masses[:, 1] >= 1.6) & (masses[:, 1] <= 2.4)).all()
     np.testing.assert_array_equal(masses[:, [0, 3]], [[0.0, 0.5]] * 5)
-    shift = scene.running.memory.read("com_shift", slice(None)).reshape(5, 4, 3)
+    shift = scene.built.arrays.read("com_shift", slice(None)).reshape(5, 4, 3)
     assert (np.abs(shift) <= 0.01).all()
     assert not shift[:, [0, 3]].any()
     arm.set_links_inertial_mass([[1.5], [2.5]], "upper", [1, 3])
@@ -89,10 +89,10 @@ def test_who_gets_a_number_of_its_own() -> None:
         one.axes[0].damping = 1.0
     scene, arm = built(robot, 4)
     for each, envs, items in (("item", 4, 3), ("env", 4, 1), ("all", 1, 1)):
-        scene.randomize(arm, damping=km.uniform(1.0, 9.0, each=each))
+        scene.randomize(arm, damping=km.uniform(1.0, 9.0, sample_per=each))
         values = arm.get_dofs_damping()
         assert len(np.unique(values)) == envs * items
-    scene.randomize(arm, damping=km.loguniform(2.0, 3.0, how="set"), dofs="elbow", seed=2)
+    scene.randomize(arm, damping=km.loguniform(2.0, 3.0, operation="set"), dofs_idx="elbow", seed=2)
     assert ((arm.get_dofs_damping("elbow") >= 2.0) & (arm.get_dofs_damping("elbow") <= 3.0)).all()
 
 
@@ -131,7 +131,7 @@ def test_what_a_draw_cannot_change_is_said(tmp_path: Path) -> None:
         scene.randomize(servo, kp=km.uniform(0.9, 1.1), armature=km.uniform(0.9, 1.1))
     said = [d.code for d in scene.diagnostics if d.code in ("scene.gains-of-actuators", "scene.nothing-to-scale")]
     assert said == ["scene.gains-of-actuators", "scene.nothing-to-scale"], "each once"
-    scene.randomize(servo, armature=km.uniform(0.1, 0.2, how="set"), gravity=km.normal(0.0, 0.1))
+    scene.randomize(servo, armature=km.uniform(0.1, 0.2, operation="set"), gravity=km.normal(0.0, 0.1))
     assert (servo.get_dofs_armature() >= 0.1).all()
     assert len(np.unique(scene.get_gravity())) == 6
 
@@ -158,7 +158,9 @@ def test_what_was_not_foreseen_costs_one_compilation_that_is_announced() -> None
     assert len([d for d in scene.diagnostics if d.code == "scene.recompiled"]) == 1
 
 
-@pytest.mark.skipif("geom_friction" not in PARAMETERS, reason="friction cannot differ between environments here")
+@pytest.mark.skipif(
+    "geom_friction" not in PER_ENV_PARAMETERS, reason="friction cannot differ between environments here"
+)
 def test_friction_and_sizes() -> None:
     scene = km.Scene(precision="double", quiet=True)
     scene.add(km.Plane(), friction=0.1)
@@ -208,17 +210,20 @@ def test_what_follows_from_masses_follows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda s, e: s.randomize(e, color=km.uniform(0, 1)), "'color' cannot be drawn; these can: mass, com"),
-        (lambda s, e: s.randomize(e, mass=1.2), r"mass: expected km.uniform\(low, high\)"),
+        (lambda s, e: s.randomize(e, color=km.uniform(0, 1)), "'color' cannot be randomized; parameters: mass, com"),
+        (lambda s, e: s.randomize(e, mass=1.2), r"mass: expected a distribution \(km.uniform\(low, high\)"),
         (lambda s, e: s.randomize(e, mass=km.uniform(1, 2), seed=-1), "seed: expected a whole number"),
         (lambda s, e: s.randomize("arm", mass=km.uniform(1, 2)), "expected an entity of this scene, not 'arm'"),
-        (lambda s, e: s.randomize(e, geometry_scale=km.uniform(1, 2, how="set")), "geometry_scale: sizes are scaled"),
-        (lambda s, e: s.randomize(e, mass=km.uniform(-2, -1)), "a link would weigh less than nothing"),
+        (
+            lambda s, e: s.randomize(e, geometry_scale=km.uniform(1, 2, operation="set")),
+            "geometry_scale: sizes can only be scaled",
+        ),
+        (lambda s, e: s.randomize(e, mass=km.uniform(-2, -1)), "the mass of a link would be negative"),
         (lambda s, e: s.allow_per_env("color"), "'color' cannot differ between environments"),
-        (lambda s, e: km.uniform(2, 1), "a lower bound that is not above"),
+        (lambda s, e: km.uniform(2, 1), "a lower bound <= the upper bound"),
         (lambda s, e: km.loguniform(0, 1), "positive bounds"),
         (lambda s, e: km.normal(0, float("nan")), "two finite numbers"),
-        (lambda s, e: km.uniform(0, 1, each="link"), "each: 'link' is none of item, env, all"),
+        (lambda s, e: km.uniform(0, 1, sample_per="link"), "sample_per: 'link' is none of item, env, all"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(call: Any, message: str) -> None:
@@ -230,7 +235,7 @@ def test_what_cannot_be_meant_is_refused(call: Any, message: str) -> None:
 @given(st.floats(0.1, 10.0), st.floats(0.0, 5.0), st.integers(0, 2**32), st.sampled_from(["uniform", "loguniform"]))
 def test_numbers_stay_within_their_bounds(low: float, more: float, seed: int, kind: str) -> None:
     draw = getattr(km, kind)(low, low + more)
-    numbers = draw.numbers(np.array([0, 5, 2]), (2,), seed, "test")
+    numbers = draw.sample(np.array([0, 5, 2]), (2,), seed, "test")
     assert numbers.shape == (3, 2)
     assert ((numbers >= low * (1 - 1e-12)) & (numbers <= (low + more) * (1 + 1e-12))).all()
-    np.testing.assert_array_equal(numbers[1:2], draw.numbers(np.array([5]), (2,), seed, "test"))
+    np.testing.assert_array_equal(numbers[1:2], draw.sample(np.array([5]), (2,), seed, "test"))

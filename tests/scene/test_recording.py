@@ -10,8 +10,8 @@ import pytest
 from pxr import Usd, UsdGeom, UsdPhysics
 
 import kinema as km
-from kinema.foundation import quaternion_to_matrix
-from kinema.write import link_paths
+from kinema.core import quaternion_to_matrix
+from kinema.write import link_prim_paths
 from kit.assets import EXAMPLES
 
 BALL = """<robot name="ball"><link name="ball"><inertial><mass value="1"/>
@@ -31,7 +31,7 @@ def moving(scene: km.Scene) -> km.Scene:
     """At its start, with each environment moving in its own way."""
     scene.reset()
     speeds = np.linspace(0.5, 1.5, 3)[:, None] * np.ones((3, scene.entities[0].n_dofs))
-    scene.running.memory.write("vel", slice(None), speeds)
+    scene.built.arrays.write("vel", slice(None), speeds)
     return scene
 
 
@@ -68,7 +68,7 @@ def test_arrays_and_playing_them_again(moving: km.Scene, tmp_path: Path, suffix:
         assert time == replay.times[frame]
         np.testing.assert_array_equal(moving.entities[0].get_qpos(), seen["qpos"][frame])
     with pytest.raises(km.KinemaError, match="5 frames"):
-        replay.show(5)
+        replay.set_frame(5)
 
 
 def test_every_second_step_of_one_environment(moving: km.Scene, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_usd_has_links_where_they_were(moving: km.Scene, tmp_path: Path) -> None
     stage = Usd.Stage.Open(str(file))
     per_second = stage.GetTimeCodesPerSecond()
     assert stage.GetEndTimeCode() - stage.GetStartTimeCode() == pytest.approx(0.03 * per_second)
-    root, paths = link_paths(moving.entities[0].description, "flat")
+    root, paths = link_prim_paths(moving.entities[0].description, "flat")
     offsets = [(0, 0, 0), (3, 0, 0), (0, 3, 0)]
     for frame in range(4):
         cache = UsdGeom.XformCache(Usd.TimeCode(stage.GetStartTimeCode() + 0.01 * frame * per_second))
@@ -113,12 +113,12 @@ def test_errors(moving: km.Scene, tmp_path: Path) -> None:
     other.add(tmp_path / "ball.urdf", fixed=False)
     other.build()
     for wrong, said in (
-        (lambda: moving.record(tmp_path / "run.mp4"), "recordings are written to"),
+        (lambda: moving.record(tmp_path / "run.mp4"), "recordings are written as"),
         (lambda: moving.record(tmp_path / "nowhere" / "run.npz"), "no folder"),
         (lambda: moving.record(tmp_path / "run.npz", every=0), "record"),
         (lambda: moving.replay(tmp_path / "none.npz"), "no such file"),
-        (lambda: moving.replay(broken), "no recording"),
-        (lambda: moving.replay(tmp_path / "ball.urdf"), "played from .npz, .parquet, .mcap, not from '.urdf'"),
+        (lambda: moving.replay(broken), "not a recording"),
+        (lambda: moving.replay(tmp_path / "ball.urdf"), "replayed from .npz, .parquet, .mcap, not '.urdf'"),
         (lambda: other.replay(tmp_path / "other.npz"), "another scene"),
     ):
         with pytest.raises(km.KinemaError, match=said):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import kinema as km
-from kinema.foundation import KinemaError
-from kinema.sim import Settings, Solver
+from kinema.core import KinemaError
+from kinema.dynamics import Settings, Solver
 from kit.robots.small_robots import from_text
 
 TEXT = """<mujoco model="{name}"><option {option}/><worldbody><body><joint axis="0 1 0" range="-5 5" limited="true"/>
@@ -39,7 +39,7 @@ def built(folder: Path, *options: str, **asked: Any) -> km.Scene:
 
 def solving(scene: km.Scene) -> dict[str, Any]:
     """What its programs are made for."""
-    settings, options = scene.running.engine.settings, scene.running.model.options
+    settings, options = scene.built.engine.settings, scene.built.model.options
     names = ("solver", "iterations", "ls_iterations", "tolerance", "noslip_iterations")
     own = {name: getattr(settings, name) for name in names}
     return {**own, "cone": "elliptic" if options.elliptic else "pyramidal", "impratio": options.impratio}
@@ -73,7 +73,7 @@ def test_files_that_disagree(tmp_path: Path) -> None:
     scene = built(tmp_path, 'iterations="7"', 'iterations="8"')
     assert solving(scene)["iterations"] == 7
     (found,) = [d for d in scene.diagnostics if d.code == "sim.options-differ"]
-    assert 'also for "r1"' in found.message
+    assert 'the file of "r1"' in found.message
 
 
 @pytest.mark.parametrize(

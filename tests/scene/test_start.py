@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import kinema as km
+from kinema.core import Pose, collect
 from kinema.description import Joint, JointKind, Link, Mimic, Robot, World, rotation
-from kinema.foundation import Pose, collect
 from kinema.read import read
 from kit.assets import all_assets, asset_id, assets
 

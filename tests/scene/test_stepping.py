@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.backend import all_devices
-from kinema.sim import ARRAYS, Control, Drive, step_program
-from kinema.sim.arrays import GAINS as GAIN_ARRAYS, start_of
-from kinema.trace import interpret
+from kinema.dynamics import ARRAYS, ControlMode, InputMode, trace_unrolled_step
+from kinema.dynamics.arrays import CONTROL_GAINS as GAIN_ARRAYS, initial_values
+from kinema.ir import interpret
+from kinema.runtime import list_devices
 from kit.robots.small_robots import SERVO, ball, lift, pendulum, reacher
 
 STEPS = 50
@@ -88,7 +88,7 @@ def test_one_call_with_many_steps_is_many_calls_with_one(nine: np.ndarray) -> No
 
 
 def test_a_gpu_computes_what_the_cpu_does(nine: np.ndarray) -> None:
-    if not any(device.name != "cpu" for device in all_devices()):
+    if not any(device.name != "cpu" for device in list_devices()):
         pytest.skip("there is no GPU")
     scene, arm = arm_scene(9, device="cuda:0")
     mixed_per_dof(arm, NINE)
@@ -162,7 +162,7 @@ def test_flat_arrays_show_what_the_entity_shows() -> None:
 
 def test_modes_that_differ_between_environments_do_what_each_does_alone() -> None:
     """Against scenes in which all environments are told the same, and against the interpreter with gains put in."""
-    every = [Control.FORCE, Control.VELOCITY, Control.POSITION]
+    every = [ControlMode.FORCE, ControlMode.VELOCITY, ControlMode.POSITION]
     rows = random_rows(3)
     scene, arm = arm_scene(3, "double")
     arm.set_qpos(rows["q"])
@@ -170,13 +170,13 @@ def test_modes_that_differ_between_environments_do_what_each_does_alone() -> Non
     for e, mode in enumerate(every):
         tell(arm, mode, rows["command"][e], envs_idx=[e])
     scene.step(4)
-    engine = scene.running.engine
-    assert engine.settings.drive is Drive.MIXED
+    engine = scene.built.engine
+    assert engine.settings.input_mode is InputMode.MIXED
     kp, kv = (np.array(values) for values in GAINS)
     gains = {
-        Control.FORCE: (np.ones(3), 0 * kp, 0 * kv),
-        Control.VELOCITY: (kv, 0 * kp, kv),
-        Control.POSITION: (kp, kp, kv),
+        ControlMode.FORCE: (np.ones(3), 0 * kp, 0 * kv),
+        ControlMode.VELOCITY: (kv, 0 * kp, kv),
+        ControlMode.POSITION: (kp, kp, kv),
     }
     for e, mode in enumerate(every):
         alone, one = arm_scene(1, "double")
@@ -184,12 +184,12 @@ def test_modes_that_differ_between_environments_do_what_each_does_alone() -> Non
         one.set_qvel(rows["v"][e])
         tell(one, mode, rows["command"][e])
         alone.step(4)
-        fixed = alone.running.engine.settings
-        assert fixed.drive is Drive.COMMANDS
-        arrays = {info.name: start_of(info, scene.running.model, fixed) for info in ARRAYS if info.arena(fixed)}
+        fixed = alone.built.engine.settings
+        assert fixed.input_mode is InputMode.COMMANDS
+        arrays = {info.name: initial_values(info, scene.built.model, fixed) for info in ARRAYS if info.arena(fixed)}
         arrays |= {"qpos": rows["q"][e][:, None], "vel": rows["v"][e][:, None], "command": rows["command"][e][:, None]}
         arrays |= {name: values[:, None] for name, values in zip(GAIN_ARRAYS, gains[mode], strict=True)}
-        program = step_program(scene.running.model, fixed)
+        program = trace_unrolled_step(scene.built.model, fixed)
         for _ in range(4):
             arrays |= interpret(program, arrays)
         for ours in (arm.get_qpos()[e], one.get_qpos()[0]):
@@ -198,11 +198,11 @@ def test_modes_that_differ_between_environments_do_what_each_does_alone() -> Non
             np.testing.assert_allclose(ours, arrays["vel"][:, 0], rtol=1e-12, err_msg=mode.name)
 
 
-def tell(arm: km.Entity, mode: Control, command: np.ndarray, **which: Any) -> None:
+def tell(arm: km.Entity, mode: ControlMode, command: np.ndarray, **which: Any) -> None:
     {
-        Control.FORCE: arm.control_dofs_force,
-        Control.VELOCITY: arm.control_dofs_velocity,
-        Control.POSITION: arm.control_dofs_position,
+        ControlMode.FORCE: arm.control_dofs_force,
+        ControlMode.VELOCITY: arm.control_dofs_velocity,
+        ControlMode.POSITION: arm.control_dofs_position,
     }[mode](command, **which)
 
 
@@ -213,10 +213,10 @@ def servo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.parametrize("emission", ["unrolled", "rolled"])
+@pytest.mark.parametrize("emission", ["unrolled", "loops"])
 def test_the_file_s_actuators_and_what_the_user_adds_are_mujoco_s(servo: Path, emission: str) -> None:
     mujoco = pytest.importorskip("mujoco")
-    scene = km.Scene(precision="double", contacts=False, emission=emission, quiet=True)
+    scene = km.Scene(precision="double", contacts=False, codegen=emission, quiet=True)
     arm = scene.add(servo)
     scene.build(2, external_forces=True)
     arm.control([[0.5, 1.0], [-0.3, 0.2]])
@@ -351,8 +351,8 @@ def test_energy_of_a_swinging_pendulum_is_kept() -> None:
 
 def test_a_rolled_scene_steps_like_an_unrolled_one() -> None:
     ends = []
-    for emission in ("unrolled", "rolled"):
-        scene = km.Scene(precision="double", emission=emission, contacts=False, limits=False)
+    for emission in ("unrolled", "loops"):
+        scene = km.Scene(precision="double", codegen=emission, contacts=False, limits=False)
         robot = scene.add(pendulum())
         scene.build(n_envs=3)
         robot.set_qpos([0.7])
@@ -362,5 +362,5 @@ def test_a_rolled_scene_steps_like_an_unrolled_one() -> None:
 
 
 def test_there_are_only_so_many_emissions() -> None:
-    with pytest.raises(km.KinemaError, match="'folded' is none of auto, rolled, unrolled"):
-        km.Scene(emission="folded")
+    with pytest.raises(km.KinemaError, match="'folded' is none of auto, loops, unrolled"):
+        km.Scene(codegen="folded")

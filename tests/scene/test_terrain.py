@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema import shapes
+from kinema import geometry
 from kinema.description import HeightField
-from kinema.shapes.images import png_bytes
+from kinema.geometry.formats.image_files import encode_png
 
 BALL = """<sdf version="1.9"><model name="ball"><pose>0 0 1 0 0 0</pose><link name="l"><inertial><mass>1</mass>
 <inertia><ixx>.004</ixx><iyy>.004</iyy><izz>.004</izz></inertia></inertial><collision name="c">
@@ -24,7 +24,7 @@ LEVELS = np.array([0.0, 0.2, 0.6, 1.0])
 def picture(folder: Path) -> str:
     """Four levels from left to right, three pixels each, in 13 rows; half as bright as could be."""
     row = np.repeat(127 * LEVELS, 3).astype(np.uint8)
-    (folder / "levels.png").write_bytes(png_bytes(np.tile(row, (13, 1))[:, :, None]))
+    (folder / "levels.png").write_bytes(encode_png(np.tile(row, (13, 1))[:, :, None]))
     return "levels.png"
 
 
@@ -33,13 +33,13 @@ def test_balls_rest_where_terrain_is_level(tmp_path: Path) -> None:
     """On stairs, and on what a picture shows: a radius above the height that is said there, to a millimetre."""
     (tmp_path / "ball.sdf").write_text(BALL, encoding="utf-8")
     (tmp_path / "hills.sdf").write_text(HILLS.format(uri=picture(tmp_path), more=""), encoding="utf-8")
-    stairs = shapes.stairs_terrain((4.0, 3.0), 4 / 11, 12 / 11, 0.15)
+    stairs = geometry.stairs_terrain((4.0, 3.0), 4 / 11, 12 / 11, 0.15)
     hills = km.read(tmp_path / "hills.sdf")
     field = hills.links[0].shapes[0].geometry
     assert isinstance(field, HeightField)
-    shown = shapes.Terrain(field.heights, field.size, field.base)
+    shown = geometry.Terrain(field.heights, field.size, field.base)
     for ground, terrain, shift in ((stairs, stairs, np.zeros(3)), (hills, shown, np.array([1.0, 0.0, 0.25]))):
-        scene = km.Scene(quiet=True, emission="rolled")
+        scene = km.Scene(quiet=True, codegen="loops")
         scene.add(ground)
         ball = scene.add(tmp_path / "ball.sdf", fixed=False)
         x = (np.array([1, 4, 7, 10]) / 11 - 0.5) * 4.0  # in the middle of each level
@@ -75,9 +75,9 @@ def test_what_a_height_map_has_beside_its_heights(tmp_path: Path) -> None:
 def test_generators_make_worlds(kind: str) -> None:
     """All of them can be added; their heights are what the scene's shapes have."""
     makers = {
-        "rough": lambda: shapes.rough_terrain((4.0, 4.0), 0.5, 0.2, seed=1),
-        "slope": lambda: shapes.slope_terrain((4.0, 4.0), 1.0, 0.3),
-        "flat": lambda: shapes.flat_terrain((4.0, 4.0), 1.0),
+        "rough": lambda: geometry.rough_terrain((4.0, 4.0), 0.5, 0.2, seed=1),
+        "slope": lambda: geometry.slope_terrain((4.0, 4.0), 1.0, 0.3),
+        "flat": lambda: geometry.flat_terrain((4.0, 4.0), 1.0),
     }
     terrain = makers[kind]()
     entity = km.Scene(quiet=True).add(terrain, name=kind)

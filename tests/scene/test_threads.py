@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.backend import CACHE_VARIABLE
+from kinema.runtime import CACHE_ENV_VARIABLE
 from kit.patience import HANG
 from kit.robots.each_joint import Case, robot as small_robot
 
@@ -20,7 +20,7 @@ DIFFERENT = [
     ARM,
     {**ARM, "precision": "double", "integrator": "rk4"},
     {"kind": "spherical"},
-    {"kind": "universal", "emission": "rolled"},
+    {"kind": "universal", "codegen": "loops"},
 ]
 
 
@@ -45,7 +45,7 @@ def test_threads_do_not_disturb_each_other(
     cases: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Four at a time, with nothing compiled before: no error, and the bits that each gives alone."""
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "together"))
+    monkeypatch.setenv(CACHE_ENV_VARIABLE, str(tmp_path / "together"))
     together = threading.Barrier(len(cases))
     results: dict[int, dict[str, np.ndarray]] = {}
     errors: list[BaseException] = []
@@ -64,7 +64,7 @@ def test_threads_do_not_disturb_each_other(
         thread.join(HANG)
     assert not errors
     assert len(results) == len(cases)
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "alone"))
+    monkeypatch.setenv(CACHE_ENV_VARIABLE, str(tmp_path / "alone"))
     alone = [run(**case) for case in (cases if cases[0] != cases[-1] else cases[:1])] * len(cases)
     for number in range(len(cases)):
         for name, expected in alone[number].items():

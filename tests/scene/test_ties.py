@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.foundation import Pose
+from kinema.core import Pose
 from kit.assets import ROOT
 
 
-@pytest.mark.parametrize("emission", ["unrolled", "rolled"])
+@pytest.mark.parametrize("emission", ["unrolled", "loops"])
 def test_gaps_and_errors_are_what_poses_and_coordinates_say(emission: str) -> None:
     """A gripper that is thrown about: its loops open a little, and more where it is put somewhere impossible."""
-    scene = km.Scene(contacts=False, quiet=True, precision="double", emission=emission)
+    scene = km.Scene(contacts=False, quiet=True, precision="double", codegen=emission)
     gripper = scene.add(ROOT / "examples" / "robots" / "gripper" / "gripper.sdf", fixed=True)
     scene.build(2)
     start = gripper.get_qpos()
@@ -21,7 +21,7 @@ def test_gaps_and_errors_are_what_poses_and_coordinates_say(emission: str) -> No
     robot = gripper.description
     assert isinstance(robot, km.Robot)
     loops = robot.tree().loops
-    assert scene.tie_names == [joint.name for joint in loops]
+    assert scene.link_equality_names == [joint.name for joint in loops]
     assert scene.coupling_names == ["right_driver_joint"]
     for _ in range(2):
         names = [link.name for link in gripper.links]
@@ -33,7 +33,7 @@ def test_gaps_and_errors_are_what_poses_and_coordinates_say(emission: str) -> No
                 assert joint.child is not None
                 a, b = poses[joint.parent] @ joint.parent_pose, poses[joint.child] @ joint.child_pose
                 gap = float(np.linalg.norm(a.position - b.position))
-                assert scene.ties.gap.numpy()[i, env] == pytest.approx(gap, abs=1e-12)
+                assert scene.link_equalities.gap.numpy()[i, env] == pytest.approx(gap, abs=1e-12)
             q = {
                 name: gripper.get_qpos()[env, gripper.get_joint(name).qs_idx[0]]
                 for name in ("left_driver_joint", "right_driver_joint")
@@ -41,13 +41,13 @@ def test_gaps_and_errors_are_what_poses_and_coordinates_say(emission: str) -> No
             off = q["right_driver_joint"] - q["left_driver_joint"]
             assert scene.couplings.error.numpy()[0, env] == pytest.approx(off, abs=1e-12)
         scene.step(400)
-    assert scene.ties.gap.numpy().max() < 1e-5
+    assert scene.link_equalities.gap.numpy().max() < 1e-5
 
 
 def test_a_robot_without_ties_says_so() -> None:
     scene = km.Scene(contacts=False, quiet=True)
     scene.add(ROOT / "examples" / "robots" / "quadruped" / "quadruped.xml")
     scene.build()
-    assert scene.tie_names == []
-    with pytest.raises(km.KinemaError, match="there are no ties"):
-        scene.ties.gap.numpy()
+    assert scene.link_equality_names == []
+    with pytest.raises(km.KinemaError, match="the model has no equality constraints"):
+        scene.link_equalities.gap.numpy()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.foundation import Pose
+from kinema.core import Pose
 from kinema.scene import SceneCameras
 from kit.robots.small_robots import pendulum, reacher
 
@@ -98,11 +98,11 @@ def test_which_environment_has_which_can_be_drawn() -> None:
     assert 10 < second.variant_idx.sum() < 50
     np.testing.assert_allclose(first.get_geoms_size()[:, 0, 0], np.where(first.variant_idx, 0.2, 0.1))
     assert few.n_envs < many.n_envs
-    with pytest.raises(km.KinemaError, match=r'variants differ in what they would be.*per_env=\("kp", "kv"\)'):
+    with pytest.raises(km.KinemaError, match=r'variants need different default gains.*per_env=\("kp", "kv"\)'):
         first.control_dofs_velocity(0.0)
     first.set_dofs_kv(1.0)
     first.control_dofs_velocity(0.0)
-    assert few.running.memory.is_shared("kv")
+    assert few.built.arrays.is_shared("kv")
 
 
 def elsewhere(robot: km.Robot) -> km.Robot:
@@ -158,8 +158,8 @@ def test_each_robot_has_gains_of_its_own_where_nobody_gives_any() -> None:
 @pytest.mark.parametrize(
     ("things", "message"),
     [
-        ([pendulum(), reacher()], "variants: all have the same links and joints"),
-        ([], "a list of variants has at least one"),
+        ([pendulum(), reacher()], "variants: all variants must have the same number of links and joints"),
+        ([], "the list of variants is empty"),
         ([km.Sphere(0.1), km.Plane()], "variants: all have the same links"),
     ],
 )
@@ -169,5 +169,5 @@ def test_what_cannot_be_mixed_is_refused(things: list[Any], message: str) -> Non
 
 
 def test_a_seed_draws_from_a_list() -> None:
-    with pytest.raises(km.KinemaError, match="seed: expected a whole number that draws from a list"):
+    with pytest.raises(km.KinemaError, match="seed: expected a non-negative integer and a list"):
         km.Scene(quiet=True).add(km.Sphere(0.1), seed=3)

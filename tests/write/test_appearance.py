@@ -12,7 +12,7 @@ import trimesh
 
 import kinema
 from kinema.description import Mesh, Robot
-from kinema.shapes import MapRole, read_image
+from kinema.geometry import MapRole, read_image
 from kit.dressed_meshes import BOX, face_normals, seamed_coordinates
 from kit.dressed_robots import ROBOTS
 from kit.seen import differences, seen, unexplained

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kinema
-from kinema.foundation import collect
+from kinema.core import collect
 from kinema.write import FORMATS
 from kit.dressed_files import FILES
 from kit.seen import differences, seen, unexplained

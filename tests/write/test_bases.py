@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kinema.core import WriteError, collect
 from kinema.description import Base, JointKind, Robot
-from kinema.foundation import WriteError, collect
 from kinema.read import read
 from kinema.write import write
 from kit.assets import EXAMPLES

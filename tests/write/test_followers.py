@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from kinema.core import Pose, collect
 from kinema.description import Constraint, ConstraintKind, Joint, JointKind, Mimic, Robot, rotation
-from kinema.foundation import Pose, collect
 from kinema.read import read
 from kinema.write import FORMATS, write
 from kit.robots.small_robots import body

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinema.core import collect
 from kinema.description import Mesh, Robot
-from kinema.foundation import collect
+from kinema.geometry import encode_png
 from kinema.read import read
-from kinema.shapes import png_bytes
 from kinema.write import LossReport, write as write_file
 from kit.choosing import representatives
 
@@ -113,8 +113,8 @@ def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     files: dict[str, list[Path]] = {}
     for name, given in cases.items():
         home = tmp_path_factory.mktemp(name.replace(" ", "_"))
-        (home / "i.png").write_bytes(png_bytes(pixels))
-        (home / "grid.png").write_bytes(png_bytes(grid))
+        (home / "i.png").write_bytes(encode_png(pixels))
+        (home / "grid.png").write_bytes(encode_png(grid))
         (home / "r.xml").write_text(scene(**given), encoding="utf-8")
         files[name] = [home / "r.xml"]
         robot = read(home / "r.xml")
@@ -177,7 +177,7 @@ def test_cubes_of_images_leave_their_mean_colour(target: str, tmp_path: Path) ->
         shown = text.partition("color3f inputs:diffuseColor = (")[2].partition(")")[0]
         np.testing.assert_allclose([float(x) for x in shown.split(",")], wanted, atol=4e-3)
         np.testing.assert_allclose(material_of(back).color, (0.8, 1.0, 0.9, 1.0), rtol=0, atol=1e-12)
-        np.testing.assert_allclose(material_of(back).image_color, pixels.mean(axis=0) / 255, atol=4e-3)
+        np.testing.assert_allclose(material_of(back).mean_texture_color, pixels.mean(axis=0) / 255, atol=4e-3)
     else:
         np.testing.assert_allclose(material_of(back).color[:3], wanted, atol=4e-3)
 
@@ -186,7 +186,7 @@ def textured_urdf(folder: Path) -> Robot:
     """A mesh without texture coordinates whose material has an image."""
     pixels = np.zeros((2, 4, 3), np.uint8)
     pixels[:, :2] = (200, 100, 0)
-    (folder / "i.png").write_bytes(png_bytes(pixels))
+    (folder / "i.png").write_bytes(encode_png(pixels))
     corners = ROOF.split("  ")
     faces = [" ".join(str(int(i) + 1) for i in face.split()) for face in FACES.split("  ")]
     text = "".join(f"v {c}\n" for c in corners) + "".join(f"f {f}\n" for f in faces)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kinema as km
+from kinema.core import Origin
 from kinema.description import (
     Actuator,
     Base,
@@ -26,9 +27,8 @@ from kinema.description import (
     Transmission,
     rotation,
 )
-from kinema.foundation import Origin
 from kinema.write import Loss, LossReport
-from kinema.write.report import Action
+from kinema.write.loss_report import Action
 
 
 def test_a_report_counts_and_lists() -> None:
@@ -71,7 +71,7 @@ def test_what_matters_most_comes_first() -> None:
     report.add(Loss(Action.EXTENSION, "joint", "a", "damping"))
     for name in ("a", "b", "a"):
         report.add(Loss(Action.DROPPED, "joint", name, "its spring"))
-    folded = [(first.what, [x.name for x in members]) for first, members in report.folded()]
+    folded = [(first.what, [x.name for x in members]) for first, members in report.grouped()]
     assert folded == [("its spring", ["a", "b"]), ("damping", ["a"]), ("its colour", ["s"]), ("its name", ["a"])]
     assert report.summary() == "2 that change motion, 1 that change looks, 1 of bookkeeping, 1 in extensions"
     assert LossReport().summary() == "nothing lost"
@@ -156,7 +156,7 @@ def test_a_mesh_that_is_only_seen_changes_looks(ending: str, tmp_path: Path) -> 
         inertia = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
         file.write_text(f'<robot name="r">{link}{inertia}</robot>')
         report = km.write(km.read(file), tmp_path / f"out.{ending}")
-        assert [loss.matter for loss in report if loss.what in ("the mesh", "the shape")] == [matter]
+        assert [loss.category for loss in report if loss.what in ("the mesh", "the shape")] == [matter]
 
 
 @pytest.mark.parametrize("suffix", [".usda", ".xml", ".urdf", ".sdf"])
@@ -167,4 +167,4 @@ def test_a_shape_without_a_name_is_called_by_its_link(tmp_path: Path, suffix: st
     hand = Link(name="hand", inertial=Inertial(1.0, np.zeros(3), np.eye(3)), shapes=[ball, missing])
     losses = km.write(Robot(name="r", links=[hand]), tmp_path / f"r{suffix}")
     assert "mesh 2 of hand" in {loss.name for loss in losses if loss.kind == "shape"}
-    assert losses.nameless == {}
+    assert losses.unnamed_elements == {}

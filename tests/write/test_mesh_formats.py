@@ -11,9 +11,9 @@ import pytest
 import trimesh
 
 import kinema
+from kinema.core import WriteError
 from kinema.description import Mesh, Robot
-from kinema.foundation import WriteError
-from kinema.shapes import load_mesh_with_notes
+from kinema.geometry import load_mesh_with_metadata
 from kit.dressed_meshes import BOX, everything, face_normals, picture, seamed_coordinates
 from kit.dressed_robots import ROBOTS
 from kit.foreign_looks import foreign_parts
@@ -57,24 +57,24 @@ def test_a_glb_says_nearly_everything(format: str, tmp_path: Path) -> None:
 
 def test_a_glb_of_everything(tmp_path: Path) -> None:
     """What one file cannot say of a material that says everything: its reflectance."""
-    from kinema.shapes import Appearance
-    from kinema.write.dressed_glb import dressed_glb
+    from kinema.geometry import Appearance
+    from kinema.write.glb_file import glb_chunks
 
     look, losses = everything(tmp_path), []
     uv, normals = seamed_coordinates(BOX), face_normals(BOX)
-    appearance = Appearance(normals=normals, coordinates=(uv,), materials=(look,))
-    (tmp_path / "all.glb").write_bytes(b"".join(dressed_glb(BOX, appearance, "all", losses)))
+    appearance = Appearance(normals=normals, texture_coordinates=(uv,), materials=(look,))
+    (tmp_path / "all.glb").write_bytes(b"".join(glb_chunks(BOX, appearance, "all", losses)))
     assert [what for _, what, _ in losses] == ["its reflectance"]
-    found = load_mesh_with_notes(tmp_path / "all.glb", looks=True)
-    assert found.unseen == ()
+    found = load_mesh_with_metadata(tmp_path / "all.glb", with_appearance=True)
+    assert found.appearance_notes == ()
     assert found.appearance is not None
     (again,) = found.appearance.materials
     for field in ("color", "emission", "specular", "metallic", "roughness", "clearcoat", "clearcoat_roughness"):
         np.testing.assert_allclose(getattr(again, field), getattr(look, field), atol=1e-12)
     assert (again.opacity_threshold, again.double_sided) == (0.5, True)
-    assert again.placement.wrap == look.placement.wrap
-    np.testing.assert_allclose(again.placement.offset, look.placement.offset, atol=1e-12)
-    np.testing.assert_allclose(again.placement.scale, look.placement.scale)
+    assert again.texture_mapping.wrap == look.texture_mapping.wrap
+    np.testing.assert_allclose(again.texture_mapping.offset, look.texture_mapping.offset, atol=1e-12)
+    np.testing.assert_allclose(again.texture_mapping.scale, look.texture_mapping.scale)
     assert set(look.maps) <= set(again.maps)
     assert {role: again.maps[role].strength for role in look.maps} == {r: t.strength for r, t in look.maps.items()}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kinema.core import collect
 from kinema.description import (
     Actuator,
     Camera,
@@ -27,7 +28,6 @@ from kinema.description import (
     World,
     rotation,
 )
-from kinema.foundation import collect
 from kinema.read import read
 from kinema.write import FORMATS, write
 from kit.robots.small_robots import body

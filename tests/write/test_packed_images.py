@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from kinema.core import collect
 from kinema.description import Link, Mesh, Robot, Shape, VisualMaterial
-from kinema.foundation import collect
+from kinema.geometry import Appearance, CornerAttribute, MapRole, Texture, encode_png, read_image
 from kinema.read import read
-from kinema.shapes import Appearance, CornerValues, MapRole, Texture, png_bytes, read_image
 from kinema.write import write
 from kit.seen import differences, seen, unexplained
 
@@ -22,15 +22,15 @@ PACKED = {MapRole.OCCLUSION: "r", MapRole.ROUGHNESS: "g", MapRole.METALLIC: "b"}
 
 def robot(folder: Path, *, apart: bool = False) -> Robot:
     """One triangle whose occlusion, roughness and metalness are the channels of one image, or an image each."""
-    (folder / "orm.png").write_bytes(png_bytes(PIXELS))
+    (folder / "orm.png").write_bytes(encode_png(PIXELS))
     maps: dict[str, Texture] = {r: Texture(file=str(folder / "orm.png"), channel=c) for r, c in PACKED.items()}
     for number, role in enumerate(PACKED if apart else ()):
         file = folder / f"{role}.png"
-        file.write_bytes(png_bytes(PIXELS[:, :, number, None]))
+        file.write_bytes(encode_png(PIXELS[:, :, number, None]))
         maps[role] = Texture(file=str(file))
     material = VisualMaterial(name="m", color=(1.0, 1.0, 1.0, 1.0), metallic=1.0, roughness=1.0, maps=maps)
     points = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0.0]])
-    looks = Appearance(coordinates=(CornerValues(points[:, :2].copy(), FACES),))
+    looks = Appearance(texture_coordinates=(CornerAttribute(points[:, :2].copy(), FACES),))
     mesh = Mesh(vertices=points, faces=FACES, appearance=looks)
     return Robot(name="r", links=[Link(name="a", shapes=[Shape(geometry=mesh, collision=False, material=material)])])
 

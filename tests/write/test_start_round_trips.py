@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import kinema as km
+from kinema.core import Pose, collect
 from kinema.description import Joint, JointKind, Link, Mimic, Robot, rotation, translation
-from kinema.foundation import Pose, collect
 from kinema.read import read
 from kinema.write import write
 from kit.assets import assets

@@ -1,1 +1,1 @@
-"""L6: what people start: the command line, benchmarks, the viewer, tasks to be learnt, work on a cluster."""
+"""L6: applications: command line, benchmarks, browser viewer, reinforcement-learning tasks, cluster execution."""

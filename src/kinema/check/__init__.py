@@ -1,8 +1,8 @@
-"""L2: rules that look for what is wrong in a description. `kinema.check(robot)` applies them all."""
+"""Rules that find errors and suspicious values in a robot description; `kinema.check(robot)` applies all of them."""
 
-from kinema.foundation import make_callable
+from kinema.core import make_module_callable
 
 from .rule import Finding as Finding, Rule as Rule
 from .run import RULES as RULES, check as check
 
-make_callable(__name__, check)
+make_module_callable(__name__, check)

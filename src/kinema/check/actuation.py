@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from kinema.core import Severity
 from kinema.description import Joint, Robot
-from kinema.foundation import Severity
 
-from .context import Context
+from .context import CheckContext
+from .messages import axis_label, format_coordinate, format_names, format_number, label, pluralize
 from .rule import Finding, rule
-from .words import axis_label, coordinate, label, listing, number, plural
 
 
 @rule("actuation.range", Severity.ERROR)
-def reversed_range(context: Context) -> Iterable[Finding]:
+def reversed_actuator_range(context: CheckContext) -> Iterable[Finding]:
     """A range of an actuator or tendon has its lower end above the upper one."""
     for node in context.assembly.actuators:
         ranges = {
@@ -26,17 +26,17 @@ def reversed_range(context: Context) -> Iterable[Finding]:
         }
         for what, (low, high) in ranges.items():
             if low > high:
-                message = f"{label(node)} has a {what} range from {number(low)} to {number(high)}"
+                message = f"{label(node)} has a {what} range from {format_number(low)} to {format_number(high)}"
                 yield Finding(node, message, "swap the two")
     for tendon in context.assembly.tendons:
         for what, (low, high) in {"length": (tendon.lower, tendon.upper), "force": tendon.force_range}.items():
             if low > high:
-                message = f"{label(tendon)} has a {what} range from {number(low)} to {number(high)}"
+                message = f"{label(tendon)} has a {what} range from {format_number(low)} to {format_number(high)}"
                 yield Finding(tendon, message, "swap the two")
 
 
 @rule("actuation.no-effect", Severity.WARNING)
-def no_effect(context: Context) -> Iterable[Finding]:
+def ineffective_actuator(context: CheckContext) -> Iterable[Finding]:
     """An actuator can do nothing: all of its gears are zero, or its force or control range is just zero."""
     for node in context.assembly.actuators:
         if not any(node.gear):
@@ -48,7 +48,7 @@ def no_effect(context: Context) -> Iterable[Finding]:
 
 
 @rule("actuation.empty-tendon", Severity.WARNING)
-def empty_tendon(context: Context) -> Iterable[Finding]:
+def empty_tendon(context: CheckContext) -> Iterable[Finding]:
     """A tendon has no path."""
     for node in context.assembly.tendons:
         if not node.path:
@@ -56,7 +56,7 @@ def empty_tendon(context: Context) -> Iterable[Finding]:
 
 
 @rule("actuation.drive-without-gains", Severity.NOTE)
-def drive_without_gains(context: Context) -> Iterable[Finding]:
+def drive_without_gains(context: CheckContext) -> Iterable[Finding]:
     """Drives have neither stiffness nor damping: whatever their target, they make no force.
 
     Where one has a target other than zero that is surely not meant, and a warning.
@@ -74,12 +74,15 @@ def drive_without_gains(context: Context) -> Iterable[Finding]:
             yield Finding(joint, message, "give its gains", Severity.WARNING)
     if idle:
         names = list(dict.fromkeys(joint.name for joint in idle))
-        message = f"{plural(len(idle), 'drive has', 'drives have')} neither stiffness nor damping, on: {listing(names)}"
+        message = (
+            f"{pluralize(len(idle), 'drive has', 'drives have')} neither stiffness nor damping, on: "
+            f"{format_names(names)}"
+        )
         yield Finding(idle[0], message, "give gains where a drive should hold a position or speed")
 
 
 @rule("actuation.negative-gain", Severity.WARNING)
-def negative_gain(context: Context) -> Iterable[Finding]:
+def negative_drive_gain(context: CheckContext) -> Iterable[Finding]:
     """A drive has a negative stiffness, damping or force limit: it drives away from its target."""
     for joint in context.joints:
         for axis in joint.axes:
@@ -89,12 +92,12 @@ def negative_gain(context: Context) -> Iterable[Finding]:
                 value = getattr(axis.drive, what)
                 if value < 0:
                     name = what.replace("max_force", "force limit")
-                    message = f"the drive of {axis_label(joint, axis)} has a {name} of {number(value)}"
+                    message = f"the drive of {axis_label(joint, axis)} has a {name} of {format_number(value)}"
                     yield Finding(joint, message, "make it positive")
 
 
 @rule("actuation.target-outside", Severity.WARNING)
-def target_outside(context: Context) -> Iterable[Finding]:
+def drive_target_outside_limits(context: CheckContext) -> Iterable[Finding]:
     """A drive pulls towards a position outside the joint's limits."""
     for joint in context.joints:
         for axis in joint.moving_axes:
@@ -103,14 +106,14 @@ def target_outside(context: Context) -> Iterable[Finding]:
                 continue
             slack = 1e-6 * max(1.0, abs(drive.target_position))
             if drive.target_position < axis.lower - slack or drive.target_position > axis.upper + slack:
-                target = coordinate(axis, drive.target_position)
-                own = f"{coordinate(axis, axis.lower)} to {coordinate(axis, axis.upper)}"
+                target = format_coordinate(axis, drive.target_position)
+                own = f"{format_coordinate(axis, axis.lower)} to {format_coordinate(axis, axis.upper)}"
                 message = f"the drive of {axis_label(joint, axis)} has the target {target}, outside the limits {own}"
                 yield Finding(joint, message, "move the target into the limits; check that both are in one unit")
 
 
 @rule("actuation.keyframe-size", Severity.ERROR)
-def keyframe_size(context: Context) -> Iterable[Finding]:
+def keyframe_size_mismatch(context: CheckContext) -> Iterable[Finding]:
     """A keyframe gives a joint too few or too many coordinates or velocities."""
     assembly = context.assembly
     robots = [assembly] if isinstance(assembly, Robot) else assembly.robots
@@ -122,6 +125,6 @@ def keyframe_size(context: Context) -> Iterable[Finding]:
                 (node.velocities.get(name), "velocity", joint.n_dofs),
             ):
                 if values is not None and np.shape(np.atleast_1d(values)) != (count,):
-                    need = plural(count, what, "velocities" if what == "velocity" else "")
+                    need = pluralize(count, what, "velocities" if what == "velocity" else "")
                     message = f"{label(node)} gives {label(joint)} {np.size(values)} of {need}"
                     yield Finding(node, message, f"give {count}")

@@ -1,23 +1,22 @@
-"""A rule is a function with a code: it looks at one robot, or at a world's own parts, and yields what it finds."""
+"""The rule registry: a rule is a function with a diagnostic code and a severity that yields findings."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import ModuleType
 from typing import NamedTuple
 
+from kinema.core import UNKNOWN_ORIGIN, Origin, Severity
 from kinema.description import Node
-from kinema.foundation import NOWHERE, Origin, Severity
 
-from .context import Context
+from .context import CheckContext
 
 
 class Finding(NamedTuple):
-    """One thing that a rule found."""
+    """One problem found by a rule."""
 
-    place: Node | Origin
+    subject: Node | Origin
     """The node it is about, or where that stands."""
     message: str
     """A sentence with the element's name and the numbers."""
@@ -28,8 +27,8 @@ class Finding(NamedTuple):
 
     @property
     def origin(self) -> Origin:
-        """Where the element stands in its file."""
-        return self.place.origin if isinstance(self.place, Node) else self.place or NOWHERE
+        """Origin of the element in its file."""
+        return self.subject.origin if isinstance(self.subject, Node) else self.subject or UNKNOWN_ORIGIN
 
 
 Findings = Iterable[Finding]
@@ -38,39 +37,41 @@ Findings = Iterable[Finding]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A function, the code of what it finds, and how bad that usually is."""
+    """Check function with diagnostic code and default severity."""
 
     code: str
     """`topic.problem`; the topic is the file the rule is in."""
     severity: Severity
-    function: Callable[[Context], Findings]
+    function: Callable[[CheckContext], Findings]
 
     @property
     def summary(self) -> str:
-        """The first line of the explanation."""
+        """First line of the explanation."""
         return self.explanation.partition("\n")[0]
 
     @property
     def explanation(self) -> str:
-        """What the rule looks for and why it matters."""
+        """Docstring of the function: condition and relevance."""
         return inspect.getdoc(self.function) or ""
 
 
-_TABLE: dict[str, Rule] = {}
+_RULES_BY_CODE: dict[str, Rule] = {}
 
 
-def rule(code: str, severity: Severity) -> Callable[[Callable[[Context], Findings]], Callable[[Context], Findings]]:
-    """Put the function into the table of rules under this code."""
+def rule(
+    code: str, severity: Severity
+) -> Callable[[Callable[[CheckContext], Findings]], Callable[[CheckContext], Findings]]:
+    """Decorator that registers a function as a rule under a code."""
 
-    def register(function: Callable[[Context], Findings]) -> Callable[[Context], Findings]:
-        if code in _TABLE:
+    def register(function: Callable[[CheckContext], Findings]) -> Callable[[CheckContext], Findings]:
+        if code in _RULES_BY_CODE:
             raise ValueError(f"two rules have the code {code!r}")
-        _TABLE[code] = Rule(code, severity, function)
+        _RULES_BY_CODE[code] = Rule(code, severity, function)
         return function
 
     return register
 
 
-def rules_of(topics: Iterable[ModuleType]) -> tuple[Rule, ...]:
-    """The rules of some files, file by file, within a file in its order."""
-    return tuple(r for topic in topics for r in _TABLE.values() if r.function.__module__ == topic.__name__)
+def rules_in_topics(topics: Iterable[str]) -> tuple[Rule, ...]:
+    """Rules of topics (the first part of a code), topic by topic, in order of registration."""
+    return tuple(r for topic in topics for r in _RULES_BY_CODE.values() if r.code.partition(".")[0] == topic)

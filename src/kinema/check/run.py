@@ -1,4 +1,4 @@
-"""The verb: all rules over a robot or a world."""
+"""`check`: applies all rules to a robot or a world."""
 
 from __future__ import annotations
 
@@ -6,69 +6,64 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from kinema.core import Diagnostic, Origin, Severity
 from kinema.description import Robot, World
-from kinema.foundation import Diagnostic, Origin, Severity
 
-from . import (
+# imported for registration of their rules
+from . import (  # noqa: F401
     actuation,
-    articulation,
-    axes,
     frames,
-    graph,
     inertia,
-    limits,
-    meshes,
-    mimic,
+    joints,
     names,
-    numbers,
     overlap,
-    references,
     shapes,
-    structure,
+    topology,
     units,
+    values,
 )
-from .context import Context
-from .known_names import known_names
-from .rule import Rule, rules_of
-from .solids import Solids
-from .words import label
+from .context import CheckContext, collect_known_names
+from .hulls import HullCache
+from .messages import label
+from .rule import Rule, rules_in_topics
 
-_TOPICS = (
-    *(structure, numbers, graph, references, names, axes, limits, mimic, frames, inertia),
-    *(shapes, meshes, units, actuation, overlap, articulation),
+_RULE_TOPICS = (
+    *("structure", "numbers", "graph", "references", "names", "axes", "limits", "mimic", "frames", "inertia"),
+    *("shapes", "meshes", "units", "actuation", "overlap", "articulation"),
 )
-"""The order in which rules are tried and findings listed."""
+"""Topics (first part of a rule's code) in the order in which rules are applied and findings listed."""
 
-RULES: tuple[Rule, ...] = rules_of(_TOPICS)
+RULES: tuple[Rule, ...] = rules_in_topics(_RULE_TOPICS)
 """All rules, in order."""
 
 
-def check(described: Robot | World) -> list[Diagnostic]:
-    """Look for everything that is wrong or suspicious in a description.
+def check(description: Robot | World) -> list[Diagnostic]:
+    """Check a description for errors and suspicious values.
 
     Args:
-        described: a robot, or a world, whose robots are checked one by one and then together.
+        description: a robot, or a world, whose robots are checked one by one and then together.
 
     Returns:
-        Diagnostics, each with the code of its rule, what is wrong, how to repair it, and where. Errors are what makes a
-        description unusable, warnings what is probably a mistake, notes what is worth knowing. Empty for a clean one.
+        Diagnostics, each with the code of its rule, message, hint and origin. Errors make a description unusable,
+        warnings are probable mistakes, notes are informative. Empty for a clean description.
     """
-    contexts = _contexts(described)
-    with np.errstate(all="ignore"):  # strange numbers are what is looked for
-        structural = [d for rule in rules_of([structure]) for d in _apply(rule, contexts)]
-        return structural or [d for rule in RULES for d in _apply(rule, contexts)]
+    contexts = _build_contexts(description)
+    with np.errstate(all="ignore"):  # invalid numbers are expected
+        structural = [d for rule in rules_in_topics(["structure"]) for d in _apply_rule(rule, contexts)]
+        return structural or [d for rule in RULES for d in _apply_rule(rule, contexts)]
 
 
-def _contexts(described: Robot | World) -> list[Context]:
-    """The robots of a world, then the world; or the one robot."""
-    solids, names = Solids(), known_names(described)
-    if isinstance(described, Robot):
-        return [Context(described, solids, names)]
-    robots = [Context(robot, solids, names, world=described) for robot in described.robots]
-    return [*robots, Context(described, solids, names, robots=robots)]
+def _build_contexts(description: Robot | World) -> list[CheckContext]:
+    """Contexts of the robots of a world, then of the world; or of a single robot."""
+    hulls, known_names = HullCache(), collect_known_names(description)
+    if isinstance(description, Robot):
+        return [CheckContext(description, hulls, known_names)]
+    robots = [CheckContext(robot, hulls, known_names, world=description) for robot in description.robots]
+    return [*robots, CheckContext(description, hulls, known_names, robot_contexts=robots)]
 
 
-def _apply(rule: Rule, contexts: list[Context]) -> Iterable[Diagnostic]:
+def _apply_rule(rule: Rule, contexts: list[CheckContext]) -> Iterable[Diagnostic]:
+    """Diagnostics of a rule in all contexts; an exception of the rule becomes the diagnostic `check.failed`."""
     several = sum(c.robot is not None for c in contexts) > 1
     for context in contexts:
         robot = label(context.robot) if several and context.robot is not None else ""
@@ -85,7 +80,7 @@ def _apply(rule: Rule, contexts: list[Context]) -> Iterable[Diagnostic]:
             yield Diagnostic(Severity.WARNING, "check.failed", message, hint, _default_origin(context))
 
 
-def _default_origin(context: Context) -> Origin:
-    """The file, for elements that do not know their own place."""
+def _default_origin(context: CheckContext) -> Origin:
+    """Origin of the file, for elements without an origin."""
     assembly = context.assembly
     return assembly.origin if str(assembly.origin) else Origin(file=assembly.source)

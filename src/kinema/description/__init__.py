@@ -1,4 +1,4 @@
-"""L1: the one description of a robot: SI, radians, float64, Z up, quaternions (w, x, y, z)."""
+"""Format-independent description of robots and worlds: SI units, radians, float64, Z up, quaternions (w, x, y, z)."""
 
 from .actuation import (
     Actuator as Actuator,
@@ -7,19 +7,7 @@ from .actuation import (
     TendonPathKind as TendonPathKind,
     Transmission as Transmission,
 )
-from .assembly import (
-    Assembly as Assembly,
-)
-from .base import (
-    with_base as with_base,
-)
-from .colliders import (
-    colliders as colliders,
-    colliding_pairs as colliding_pairs,
-    collision_rules as collision_rules,
-    rigid_bodies as rigid_bodies,
-)
-from .collision import (
+from .collision_filter import (
     Collider as Collider,
     CollisionGroup as CollisionGroup,
     CollisionPair as CollisionPair,
@@ -28,10 +16,13 @@ from .collision import (
     ScopedRules as ScopedRules,
     may_collide as may_collide,
 )
-from .constraint import (
-    Constraint as Constraint,
-    ConstraintKind as ConstraintKind,
+from .collision_pairs import (
+    colliders as colliders,
+    colliding_pairs as colliding_pairs,
+    collision_rules as collision_rules,
+    rigid_body_indices as rigid_body_indices,
 )
+from .constraint import Constraint as Constraint, ConstraintKind as ConstraintKind
 from .joint import (
     Axis as Axis,
     AxisMotion as AxisMotion,
@@ -42,64 +33,42 @@ from .joint import (
     Joint as Joint,
     JointKind as JointKind,
     Mimic as Mimic,
+    can_reverse as can_reverse,
     free_axes as free_axes,
+    joint_transform as joint_transform,
+    reverse_joint as reverse_joint,
     rotation as rotation,
     spherical_axes as spherical_axes,
     translation as translation,
 )
 from .kinematics import (
     Configuration as Configuration,
-    coordinates as coordinates,
+    KinematicTree as KinematicTree,
+    TreeEdge as TreeEdge,
+    joint_coordinates as joint_coordinates,
+    spanning_tree as spanning_tree,
     zero_coordinates as zero_coordinates,
 )
 from .link import (
     Inertial as Inertial,
     Link as Link,
+    combine_inertials as combine_inertials,
+    encloses_volume as encloses_volume,
+    geometry_mass_properties as geometry_mass_properties,
 )
-from .mass import combined_inertial as combined_inertial, geometry_mass as geometry_mass, is_solid as is_solid
 from .material import (
     PhysicsMaterial as PhysicsMaterial,
     SolverParameters as SolverParameters,
     VisualMaterial as VisualMaterial,
 )
-from .motion import (
-    can_reverse as can_reverse,
-    joint_motion as joint_motion,
-    reverse_joint as reverse_joint,
-)
-from .node import (
-    Extra as Extra,
-    Node as Node,
-)
+from .node import Extra as Extra, Node as Node
 from .options import (
     FLAG_DEFAULTS as FLAG_DEFAULTS,
     OPTION_DEFAULTS as OPTION_DEFAULTS,
-    is_switched_on as is_switched_on,
+    is_flag_enabled as is_flag_enabled,
 )
-from .posed_meshes import (
-    PosedMesh as PosedMesh,
-    dressed_mesh as dressed_mesh,
-    mesh_data as mesh_data,
-    mesh_digest as mesh_digest,
-    mesh_part as mesh_part,
-    tessellate as tessellate,
-    worn_appearance as worn_appearance,
-)
-from .robot import (
-    Base as Base,
-    Robot as Robot,
-)
-from .scaling import (
-    scaled as scaled,
-    scaled_geometry as scaled_geometry,
-)
-from .sensing import (
-    Camera as Camera,
-    Frame as Frame,
-    Keyframe as Keyframe,
-    Light as Light,
-    Sensor as Sensor,
-)
+from .robot import Assembly as Assembly, Base as Base, Robot as Robot
+from .sensing import Camera as Camera, Frame as Frame, Keyframe as Keyframe, Light as Light, Sensor as Sensor
 from .shape import (
     Approximation as Approximation,
     Box as Box,
@@ -114,14 +83,14 @@ from .shape import (
     Shape as Shape,
     Sphere as Sphere,
 )
-from .terrain import world_of_terrain as world_of_terrain
-from .tree import (
-    KinematicTree as KinematicTree,
-    TreeEdge as TreeEdge,
-    spanning_tree as spanning_tree,
+from .tessellation import (
+    PosedMesh as PosedMesh,
+    effective_appearance as effective_appearance,
+    load_textured_mesh as load_textured_mesh,
+    mesh_data as mesh_data,
+    mesh_digest as mesh_digest,
+    submesh_data as submesh_data,
+    tessellate as tessellate,
 )
-from .world import (
-    SCOPE as SCOPE,
-    World as World,
-    qualified as qualified,
-)
+from .transforms import scale_description as scale_description, scale_geometry as scale_geometry, with_base as with_base
+from .world import SCOPE as SCOPE, World as World, qualified_name as qualified_name, terrain_world as terrain_world

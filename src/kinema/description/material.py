@@ -1,22 +1,22 @@
-"""What surfaces look like and how they touch."""
+"""Visual materials, contact materials and MuJoCo soft-constraint parameters (solref, solimp)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kinema.shapes import Look
+from kinema.geometry import PbrMaterial
 
 from .node import Node
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
-class VisualMaterial(Node, Look):
-    """The look of a surface, as a part of a description."""
+class VisualMaterial(Node, PbrMaterial):
+    """Visual material of a shape: a physically based material as an element of a description."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SolverParameters:
-    """MuJoCo's soft-constraint parameters; None where the file leaves the default."""
+    """MuJoCo's soft-constraint parameters; None for the default."""
 
     solref: tuple[float, float] | None = None
     """Time constant [s] and damping ratio, or negative stiffness and damping."""
@@ -31,17 +31,18 @@ DEFAULT_SOLVER = SolverParameters()
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class PhysicsMaterial(Node):
-    """How a surface touches others; None where the file says nothing."""
+    """Contact material of a surface; None if the file gives no value."""
 
     static_friction: float | None = None
     dynamic_friction: float | None = None
     dynamic_friction2: float | None = None
-    """Friction in the second direction, where it differs (SDFormat `mu2`)."""
+    """Friction coefficient in the second tangential direction, if it differs (SDFormat `mu2`)."""
     torsional_friction: float | None = None
     """Torsional friction coefficient, as a length [m]."""
     rolling_friction: float | None = None
     """Rolling friction coefficient, as a length [m]."""
     restitution: float | None = None
+    """Coefficient of restitution, 0 to 1."""
     density: float | None = None
     """Density [kg/m3]."""
     contact_stiffness: float | None = None
@@ -51,8 +52,9 @@ class PhysicsMaterial(Node):
     contact_dimension: int | None = None
     """MuJoCo's condim: 1 frictionless, 3 sliding, 4 torsional, 6 rolling."""
     gap: float = 0.0
-    """How far beyond the solver's margin contacts are found without making a force [m]."""
+    """Distance beyond the solver's margin within which contacts are detected without force [m]."""
     priority: int = 0
-    """Where two surfaces differ, the one with the higher priority decides."""
+    """Of two surfaces with different priorities, the parameters of the higher one are used."""
     solmix: float = 1.0
+    """Weight of the parameters when those of two surfaces are averaged."""
     solver: SolverParameters = DEFAULT_SOLVER

@@ -1,4 +1,4 @@
-"""The simulation settings that `Assembly.options` may hold, under MuJoCo's names, and what counts without them."""
+"""Simulation options and flags under their MuJoCo names, with defaults."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ OPTION_DEFAULTS: dict[str, Any] = {
     "o_solimp": (0.9, 0.95, 0.001, 0.5, 2.0),
     "o_friction": (1.0, 1.0, 0.005, 0.0001, 0.0001),
 }
-"""What MuJoCo takes where a file says nothing. `disableactuator` (a bit for each group of actuators) is 0."""
+"""Default values of MuJoCo. The default of `disableactuator` (a bit mask of actuator groups) is 0."""
 
-_ON = (
+_ENABLED_FLAGS = (
     *("constraint", "equality", "frictionloss", "limit", "contact", "spring", "damper", "gravity", "clampctrl"),
     *("warmstart", "filterparent", "actuation", "refsafe", "sensor", "midphase", "eulerdamp", "autoreset"),
     *("nativeccd", "island", "multiccd"),
 )
-_OFF = ("override", "energy", "fwdinv", "invdiscrete", "sleep", "diagexact", "ipc", "speculative")
-FLAG_DEFAULTS: dict[str, bool] = {**dict.fromkeys(_ON, True), **dict.fromkeys(_OFF, False)}
-"""The switches in `options["flags"]`, by their names in MJCF, and whether they are on where a file says nothing."""
+_DISABLED_FLAGS = ("override", "energy", "fwdinv", "invdiscrete", "sleep", "diagexact", "ipc", "speculative")
+FLAG_DEFAULTS: dict[str, bool] = {**dict.fromkeys(_ENABLED_FLAGS, True), **dict.fromkeys(_DISABLED_FLAGS, False)}
+"""Default values of the flags in `options["flags"]`, by their MJCF names."""
 
 
-def is_switched_on(options: dict[str, Any], name: str) -> bool:
-    """Whether one of the switches is on."""
+def is_flag_enabled(options: dict[str, Any], name: str) -> bool:
+    """Whether a flag of the options is enabled, by its MJCF name; the default if it is not set."""
     return bool(options.get("flags", {}).get(name, FLAG_DEFAULTS[name]))

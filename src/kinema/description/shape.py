@@ -1,4 +1,4 @@
-"""Shapes on a link: geometry, placement, look and feel."""
+"""Shapes on links: geometry (primitives, meshes, height fields), pose, material and collision masks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kinema.foundation import Array, Pose
-from kinema.shapes import Appearance, CubeProjection, Projection
+from kinema.core import Array, Pose
+from kinema.geometry import Appearance, CubeMapProjection, PlanarProjection
 
 from .material import PhysicsMaterial, VisualMaterial
 from .node import Node
@@ -35,7 +35,7 @@ class Ellipsoid:
     """An ellipsoid centred at the shape's frame."""
 
     radii: Array
-    """Half axes [m], shape (3,)."""
+    """Semi-axes [m], (3,)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,8 +43,9 @@ class Capsule:
     """A capsule along z, centred at the shape's frame."""
 
     radius: float
+    """Radius [m]."""
     length: float
-    """Length of the cylindrical part, without the caps [m]."""
+    """Length of the cylindrical part, without the hemispheres [m]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +53,9 @@ class Cylinder:
     """A cylinder along z, centred at the shape's frame."""
 
     radius: float
+    """Radius [m]."""
     length: float
+    """Length [m]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,19 +63,21 @@ class Cone:
     """A cone along z with its apex at +length/2 and its base at -length/2."""
 
     radius: float
+    """Radius of the base [m]."""
     length: float
+    """Height [m]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plane:
-    """A plane through the shape's frame with normal +z; collision is with the infinite half space below it."""
+    """A plane through the origin of the shape with normal +z; collides as the infinite half space below it."""
 
     size: tuple[float, float] | None = None
-    """Edge lengths [m] of the drawn rectangle; None for infinite."""
+    """Edge lengths of the rendered rectangle [m]; None for infinite."""
 
 
 class Approximation(enum.StrEnum):
-    """What a mesh asks to be replaced by for collision."""
+    """Collision geometry that replaces a mesh (UsdPhysics mesh approximations)."""
 
     NONE = "none"
     CONVEX_HULL = "convexHull"
@@ -89,43 +94,45 @@ def _ones3() -> Array:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Mesh:
-    """A triangle mesh, from a file or given in place."""
+    """A triangle mesh, from a file or from arrays."""
 
     uri: str = ""
-    """The reference as the file writes it."""
+    """Reference as written in the file."""
     path: str = ""
-    """The file it was resolved to; empty when it was not found or the mesh is given in place."""
+    """Resolved path of the mesh file; empty if it was not found or if arrays are given."""
     scale: Array = field(default_factory=_ones3)
-    """Scale of each axis, shape (3,), applied to the file's vertices before the shape's pose; may mirror."""
+    """Scale of each axis, (3,), applied to the vertices of the file before the pose of the shape; may be negative."""
     vertices: Array | None = None
-    """Vertices given in place [m before scale], shape (n, 3)."""
+    """Vertices [m before scale], (n, 3), instead of a file."""
     faces: np.ndarray | None = None
-    """Triangles given in place, shape (m, 3)."""
+    """Triangles as vertex indices, (m, 3), instead of a file."""
     appearance: Appearance | None = None
-    """What is laid on the triangles given in place; that of a file is read with the file (see `dressed_mesh`)."""
-    projection: Projection | CubeProjection | None = None
-    """How images are laid on triangles without texture coordinates (MJCF); None where the format has no such rule."""
+    """Materials and texture coordinates of a mesh given as arrays; those of a file are loaded with it
+    (`load_textured_mesh`)."""
+    projection: PlanarProjection | CubeMapProjection | None = None
+    """Projection of textures onto triangles without texture coordinates (MJCF); None if the format has none."""
     submesh: str = ""
-    """Only this part of the file (SDFormat): a node or mesh of a scene, a group of an OBJ."""
+    """Part of the file to use (SDFormat): a node or mesh of a scene, a group of an OBJ; empty for all."""
     center_submesh: bool = False
-    """Whether the middle of that part's bounding box is moved to the origin."""
+    """Whether the centre of the submesh's bounding box is moved to the origin."""
     approximation: Approximation | None = None
-    """The collision approximation asked for; None where the format has its own default."""
+    """Collision approximation; None for the default of the format."""
     max_hull_vertices: int | None = None
-    field_resolution: int | None = None
-    """Cells of its distance field along the longest side, where it touches as one; None for the default."""
+    """Maximum number of vertices of the convex hull; None for no limit."""
+    sdf_resolution: int | None = None
+    """Cells of the signed distance field along its longest side; None for the default."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class HeightField:
-    """A terrain over a rectangle centred at the shape's frame."""
+    """A height field over a rectangle centred at the origin of the shape."""
 
     heights: Array
-    """Heights [m] above the frame, shape (rows, columns); row 0 is at -y, column 0 at -x."""
+    """Heights [m], (rows, columns); row 0 is at -y, column 0 at -x."""
     size: tuple[float, float]
     """Full extent in x and y [m]."""
     base: float = 0.0
-    """Thickness below height zero [m]."""
+    """Depth of the solid below height zero [m]."""
     path: str = ""
 
 
@@ -134,27 +141,28 @@ Geometry = Box | Sphere | Ellipsoid | Capsule | Cylinder | Cone | Plane | Mesh |
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Shape(Node):
-    """A geometry placed on a link, to be seen, to collide, or both."""
+    """A geometry attached to a link or to the world, for rendering, collision, or both."""
 
     geometry: Geometry
     pose: Pose = field(default_factory=Pose)
-    """Pose in the link's frame, or in the world for a static shape."""
+    """Pose in the link frame, or in the world for a static shape."""
     visual: bool = True
     collision: bool = True
     material: VisualMaterial | None = None
     surface: PhysicsMaterial | None = None
     mass: float | None = None
-    """Mass [kg] this shape brings where the link's inertia is computed from its shapes."""
+    """Mass [kg], if the inertia of the link is computed from its shapes."""
     density: float | None = None
-    """Density [kg/m3], likewise."""
+    """Density [kg/m3], if the inertia of the link is computed from its shapes."""
     contype: int = 1
-    """Two shapes may collide if the contype of one shares a bit with the conaffinity of the other."""
+    """Bit mask: two shapes may collide if the contype of one and the conaffinity of the other have a common bit."""
     conaffinity: int = 1
+    """Bit mask; see `contype`."""
     group: int = 0
-    """Display group (MJCF)."""
+    """Rendering group (MJCF)."""
     enabled: bool = True
 
     @property
     def kind(self) -> str:
-        """The geometry's name in lower case: `box`, `sphere`, ..., `heightfield`."""
+        """Name of the geometry type in lower case: `box`, `sphere`, ..., `heightfield`."""
         return type(self.geometry).__name__.lower()

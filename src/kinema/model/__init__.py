@@ -1,48 +1,55 @@
-"""L1: the flat arrays of what is simulated: names, shapes, units. No algorithms."""
+"""The model: flat arrays that describe all simulated objects (names, shapes, units), without algorithms."""
 
-from .bodies import (
-    MOTION_SIZES as MOTION_SIZES,
+from .equalities import CouplingsInfo as CouplingsInfo, EqualitiesInfo as EqualitiesInfo
+from .fluid import FluidInfo as FluidInfo, empty_fluid as empty_fluid
+from .geom_data import (
+    HULL_FACE_SIZE as HULL_FACE_SIZE,
+    MAX_FACE_VERTICES as MAX_FACE_VERTICES,
+    SDF_HEADER_SIZE as SDF_HEADER_SIZE,
+    SUPPORT_CELL_SIZE as SUPPORT_CELL_SIZE,
+    SUPPORT_ENTRY_SIZE as SUPPORT_ENTRY_SIZE,
+    SUPPORT_TABLE_HEADER_SIZE as SUPPORT_TABLE_HEADER_SIZE,
+    PackedHulls as PackedHulls,
+    Polyhedron as Polyhedron,
+    SampledSdf as SampledSdf,
+    pack_hulls as pack_hulls,
+    pack_sdf as pack_sdf,
+)
+from .geoms import (
+    ABSENT_RADIUS as ABSENT_RADIUS,
+    GEOM_TYPES as GEOM_TYPES,
+    GeomsInfo as GeomsInfo,
+    PairsInfo as PairsInfo,
+    empty_geoms as empty_geoms,
+    empty_pairs as empty_pairs,
+)
+from .kinematic_tree import (
+    PRIMITIVE_JOINT_SIZES as PRIMITIVE_JOINT_SIZES,
     DofsInfo as DofsInfo,
     FramesInfo as FramesInfo,
     JointsInfo as JointsInfo,
     LinksInfo as LinksInfo,
-    Motion as Motion,
-)
-from .cords import ActuatorsInfo as ActuatorsInfo, TendonsInfo as TendonsInfo
-from .farthest import ENTRY as ENTRY, HEAD as HEAD
-from .fields import FIELD_HEAD as FIELD_HEAD, SampledField as SampledField, pack_field as pack_field
-from .fluid import FluidInfo as FluidInfo, no_fluid as no_fluid
-from .geoms import (
-    ABSENT as ABSENT,
-    SHAPE_KINDS as SHAPE_KINDS,
-    GeomsInfo as GeomsInfo,
-    PairsInfo as PairsInfo,
-    no_geoms as no_geoms,
-    no_pairs as no_pairs,
-)
-from .hulls import (
-    FACE as FACE,
-    MOST_CORNERS as MOST_CORNERS,
-    TABLE as TABLE,
-    PackedHulls as PackedHulls,
-    Polyhedron as Polyhedron,
-    pack_hulls as pack_hulls,
+    PrimitiveJointType as PrimitiveJointType,
 )
 from .model import (
     EntityInfo as EntityInfo,
     KeyframesInfo as KeyframesInfo,
     Model as Model,
     ModelOptions as ModelOptions,
+    PerEnvParameterEntry as PerEnvParameterEntry,
+    PerEnvParameterTable as PerEnvParameterTable,
 )
-from .own import OwnNumbers as OwnNumbers, OwnWord as OwnWord
-from .paths import PathsInfo as PathsInfo
 from .sensors import (
-    RAY_BOX as RAY_BOX,
-    RAY_LEAF as RAY_LEAF,
-    RayShapes as RayShapes,
+    BVH_LEAF_TRIANGLES as BVH_LEAF_TRIANGLES,
+    BVH_NODE_SIZE as BVH_NODE_SIZE,
+    RayGeomsInfo as RayGeomsInfo,
     ReadingsInfo as ReadingsInfo,
     SensorsInfo as SensorsInfo,
-    no_ray_shapes as no_ray_shapes,
-    no_sensors as no_sensors,
+    empty_ray_geoms as empty_ray_geoms,
+    empty_sensors as empty_sensors,
 )
-from .ties import CouplingsInfo as CouplingsInfo, TiesInfo as TiesInfo
+from .transmissions import (
+    ActuatorsInfo as ActuatorsInfo,
+    PathSegmentsInfo as PathSegmentsInfo,
+    TendonsInfo as TendonsInfo,
+)

@@ -1,4 +1,4 @@
-"""The medium that everything moves in, and what feels it."""
+"""Table of the links and geoms on which the surrounding fluid exerts forces, and the properties of the fluid."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.foundation import Array
+from kinema.core import Array
 
-from .bodies import Ints
+from .kinematic_tree import Ints
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class FluidInfo:
-    """One row for each link or shape that the medium acts on; none where there is no medium.
+    """One row for each link or geom on which the fluid exerts forces; empty without a fluid.
 
-    A `box` is a link, as the box that has its mass and inertia. An `ellipsoid` is a shape; a link with any is no box.
+    MuJoCo's two fluid models: a `box` is a link, represented by the equivalent inertia box of its mass and inertia; an
+    `ellipsoid` is a geom. A link with ellipsoid geoms has no box.
     """
 
     density: float
@@ -23,27 +24,28 @@ class FluidInfo:
     viscosity: float
     """[Pa s]"""
     wind: Array
-    """How the medium moves [m/s], (3,)."""
+    """Velocity of the fluid [m/s], (3,)."""
     kinds: list[str]
+    """`box` or `ellipsoid`."""
     link_idx: Ints
     frame_idx: Ints
-    """The moving frame that it sits in."""
+    """Moving frame of the link or geom."""
     pos: Array
-    """Its centre there [m], (n, 3)."""
+    """Centre of the box or ellipsoid in the frame [m], (n, 3)."""
     rot: Array
-    """Its axes there, (n, 3, 3)."""
+    """Orientation of its axes in the frame, (n, 3, 3)."""
     size: Array
-    """The sides of a box, the half axes of an ellipsoid [m], (n, 3)."""
+    """Side lengths of a box, half axes of an ellipsoid [m], (n, 3)."""
     coefficients: Array
-    """Of an ellipsoid: blunt, slender and angular drag, Kutta lift, Magnus lift, (n, 5)."""
+    """Coefficients of an ellipsoid: blunt, slender and angular drag, Kutta lift, Magnus lift, (n, 5)."""
     added_mass: Array
-    """Of an ellipsoid: the volume of the medium that moves with it along each of its axes [m3], (n, 3)."""
+    """Added (virtual) mass of an ellipsoid along its axes, per unit fluid density [m3], (n, 3)."""
     added_inertia: Array
-    """Likewise, the inertia about each axis, of a medium of unit density [m5], (n, 3)."""
+    """Added (virtual) inertia of an ellipsoid about its axes, per unit fluid density [m5], (n, 3)."""
 
 
-def no_fluid() -> FluidInfo:
-    """Nothing that anything would feel."""
+def empty_fluid() -> FluidInfo:
+    """Table of a model without a fluid: zero density and viscosity, no rows."""
     return FluidInfo(
         density=0.0,
         viscosity=0.0,

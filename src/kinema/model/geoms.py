@@ -1,4 +1,4 @@
-"""What can touch: shapes, and the pairs of them that are looked at, one table each."""
+"""Tables of collision geoms (GeomsInfo) and of the geom pairs that may collide (PairsInfo)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kinema.foundation import Array
+from kinema.core import Array
 
-from .bodies import Ints
-from .fields import SampledField
+from .geom_data import SampledSdf
+from .kinematic_tree import Ints
 
-SHAPE_KINDS = (
+GEOM_TYPES = (
     "plane",
     "height field",
     "sphere",
@@ -23,88 +23,88 @@ SHAPE_KINDS = (
     "mesh",
     "distance field",
 )
-"""Kinds of shapes, in the order in which they stand in a pair."""
+"""Geom types, in the order of the two geoms of a pair."""
 
-ABSENT = -1e15
-"""The radius of a shape that is not there: nothing is near enough to touch it."""
+ABSENT_RADIUS = -1e15
+"""Bounding radius of a geom that is absent in an environment: no geom is close enough to collide with it."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class GeomsInfo:
-    """One row for each shape that may touch another."""
+    """One row for each collision geom."""
 
     names: list[str]
-    kinds: list[str]
-    """One of `SHAPE_KINDS` each."""
+    types: list[str]
+    """One of `GEOM_TYPES` each."""
     link_idx: Ints
     """-1 for the world."""
     frame_idx: Ints
-    """The moving frame it sits in; -1 for the world."""
+    """Moving frame of the geom; -1 for the world."""
     pos: Array
-    """Where it is there [m], (n, 3)."""
+    """Position in the moving frame [m], (n, 3)."""
     rot: Array
-    """Its axes there, (n, 3, 3)."""
+    """Orientation in the moving frame, (n, 3, 3)."""
     size: Array
-    """By its kind [m], (n, 3): radius; radius and half length; half extents; half axes."""
+    """Size by geom type [m], (n, 3): radius; radius and half length; half extents; half axes."""
     center: Array
-    """Of a sphere around it, in its own axes [m], (n, 3)."""
+    """Centre of the bounding sphere in geom coordinates [m], (n, 3)."""
     radius: Array
-    """Of that sphere [m], infinite for planes; `ABSENT` for a shape that only other environments have."""
-    first_number: Ints
-    """Where those of a mesh (`hulls.py`), a height field or a distance field (`fields.py`) begin in `numbers`."""
-    counts: Ints
-    """Corners and faces of a mesh; rows and columns of a height field; points of a distance field, (n, 2)."""
-    numbers: Array
-    """What meshes, height fields and distance fields are made of: one array for all."""
+    """Radius of the bounding sphere [m], infinite for planes; `ABSENT_RADIUS` for a geom of other environments only."""
+    data_start: Ints
+    """Offset of the mesh, height field or signed distance field in `data` (layouts in `geom_data.py`)."""
+    data_counts: Ints
+    """Vertices and faces of a mesh; rows and columns of a height field; sample points of an SDF, (n, 2)."""
+    data: Array
+    """Packed data of meshes, height fields and signed distance fields of all geoms."""
     entity_idx: Ints
     friction: Array
-    """In two directions, about the normal [m], and rolling in two directions [m], (n, 5)."""
+    """Sliding friction in two directions, torsional [m] and rolling friction in two directions [m], (n, 5)."""
     solref: Array
     solimp: Array
-    fields: list[SampledField | None] = field(default_factory=list)
-    """The distance field of each shape that is one; empty where none is."""
+    sdfs: list[SampledSdf | None] = field(default_factory=list)
+    """Signed distance field of each geom of that type, else None; empty if there are none."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class PairsInfo:
-    """One row for each two shapes that may touch, in the order in which their contacts are kept."""
+    """One row for each pair of geoms that may collide, in the order in which contacts are stored."""
 
     geom_a: Ints
     geom_b: Ints
-    dimension: Ints
-    """Of the contact force: 1 without friction, 3 sliding, 4 spinning too, 6 rolling too."""
+    condim: Ints
+    """Contact dimension: 1 frictionless, 3 sliding, 4 also torsional, 6 also rolling friction."""
     friction: Array
-    """In two directions, about the normal [m], and rolling in two directions [m], (n, 5)."""
+    """Sliding friction in two directions, torsional [m] and rolling friction in two directions [m], (n, 5)."""
     solref: Array
     solref_friction: Array
-    """Of the directions of friction; zeros for as `solref`, (n, 2)."""
+    """solref of the friction directions; zeros for the value of `solref`, (n, 2)."""
     solimp: Array
     margin: Array
-    """Distance below which there is a contact [m]."""
+    """Distance below which a contact is created [m]."""
     gap: Array
-    """How much of the margin makes no force [m]."""
-    decides: Ints
-    """Whose surface counts: 0 or 1 for the first or second shape's, -1 for both, 2 for that of the pair itself."""
-    share: Array
-    """How much the first of two surfaces counts in the mean of how hard they are, (n,)."""
+    """Part of the margin in which a contact exerts no force [m]."""
+    surface_source: Ints
+    """Source of the contact parameters: 0 or 1 for the first or second geom, -1 for a mix of both, 2 for the pair."""
+    solmix_share: Array
+    """Share of the first geom in the mixed solref and solimp (MuJoCo's solmix), (n,)."""
     restitution: Array
-    """Share of the speed at which two shapes meet that they part with, (n,)."""
+    """Coefficient of restitution, (n,)."""
     bounce_speed: Array
-    """Below this they meet too slowly for that [m/s], (n,)."""
-    stick: Array
-    """How much more friction there is while nothing slides: 1 for as much as else, (n,)."""
-    weight: Array
-    """About the inverse of the inertia that a contact moves at the start: of translation and of rotation, (n, 2)."""
-    room: int | None = None
-    """For how many contacts between any two moving frames there is to be room, at most; None where nobody asks."""
+    """Impact velocity below which there is no restitution [m/s], (n,)."""
+    stiction_ratio: Array
+    """Ratio of static to kinetic friction, (n,)."""
+    invweight: Array
+    """Inverse inertia of the two links at qpos0 along translation and rotation, (n, 2)."""
+    max_contacts_per_frame_pair: int | None = None
+    """Maximum number of contacts between two moving frames; None for the default capacity."""
 
 
-def no_geoms() -> GeomsInfo:
-    """The table of a model in which nothing touches."""
+def empty_geoms() -> GeomsInfo:
+    """Table without collision geoms."""
     none = np.zeros(0, np.int32)
     return GeomsInfo(
         names=[],
-        kinds=[],
+        types=[],
         link_idx=none,
         frame_idx=none,
         pos=np.zeros((0, 3)),
@@ -112,9 +112,9 @@ def no_geoms() -> GeomsInfo:
         size=np.zeros((0, 3)),
         center=np.zeros((0, 3)),
         radius=np.zeros(0),
-        first_number=none,
-        counts=np.zeros((0, 2), np.int32),
-        numbers=np.zeros(0),
+        data_start=none,
+        data_counts=np.zeros((0, 2), np.int32),
+        data=np.zeros(0),
         entity_idx=none,
         friction=np.zeros((0, 5)),
         solref=np.zeros((0, 2)),
@@ -122,23 +122,23 @@ def no_geoms() -> GeomsInfo:
     )
 
 
-def no_pairs() -> PairsInfo:
-    """Likewise."""
+def empty_pairs() -> PairsInfo:
+    """Table without collision pairs."""
     none = np.zeros(0, np.int32)
     return PairsInfo(
         geom_a=none,
         geom_b=none,
-        dimension=none,
+        condim=none,
         friction=np.zeros((0, 5)),
         solref=np.zeros((0, 2)),
         solref_friction=np.zeros((0, 2)),
         solimp=np.zeros((0, 5)),
         margin=np.zeros(0),
         gap=np.zeros(0),
-        decides=none,
-        share=np.zeros(0),
+        surface_source=none,
+        solmix_share=np.zeros(0),
         restitution=np.zeros(0),
         bounce_speed=np.zeros(0),
-        stick=np.ones(0),
-        weight=np.zeros((0, 2)),
+        stiction_ratio=np.ones(0),
+        invweight=np.zeros((0, 2)),
     )

@@ -1,8 +1,8 @@
-"""One model: everything that was added to a scene, in flat float64 arrays with start and end indices.
+"""`Model`: all tables of a scene in flat float64 arrays, with keyframes, options and per-environment parameters.
 
-A *link* is what the user's file calls a link. A *frame* is what moves: each elementary motion (turn, slide, screw,
-ball) carries one frame, and each link sits rigidly in a frame, or in the world (frame -1). A free joint is three slides
-and a ball, a planar joint two slides and a turn, a fixed joint nothing at all.
+A link is a link of the user's file. A moving frame is carried by each primitive joint (hinge, slide, screw, ball); each
+link is rigidly attached to a moving frame, or to the world (frame -1). A free joint consists of three slides and a
+ball, a planar joint of two slides and a hinge; a fixed joint adds no frame.
 """
 
 from __future__ import annotations
@@ -11,48 +11,77 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kinema.foundation import Array
+from kinema.core import Array
 
-from .bodies import DofsInfo, FramesInfo, Ints, JointsInfo, LinksInfo, motion_size
-from .cords import ActuatorsInfo, TendonsInfo
-from .fluid import FluidInfo, no_fluid
-from .geoms import GeomsInfo, PairsInfo, no_geoms, no_pairs
-from .own import OwnNumbers
-from .paths import PathsInfo, no_paths
-from .sensors import SensorsInfo, no_sensors
-from .ties import CouplingsInfo, TiesInfo
+from .equalities import CouplingsInfo, EqualitiesInfo
+from .fluid import FluidInfo, empty_fluid
+from .geoms import GeomsInfo, PairsInfo, empty_geoms, empty_pairs
+from .kinematic_tree import DofsInfo, FramesInfo, Ints, JointsInfo, LinksInfo, primitive_joint_size
+from .sensors import SensorsInfo, empty_sensors
+from .transmissions import ActuatorsInfo, PathSegmentsInfo, TendonsInfo, empty_path_segments
+
+# ------------------------------------------------------------------------------------------- per-environment parameters
+
+
+@dataclass(frozen=True, slots=True)
+class PerEnvParameterEntry:
+    """Location of the values of one parameter of one item in the array of per-environment parameters."""
+
+    start: int
+    """Index of the first value in the parameter array."""
+    folded: tuple[float | None, ...]
+    """Value of each constant that is folded into the code (0, 1 or -1); None for values read from memory."""
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class PerEnvParameterTable:
+    """All per-environment parameters of a model: locations and initial values."""
+
+    entries: dict[tuple[str, int | str, str], PerEnvParameterEntry] = field(default_factory=dict)
+    """(table, item, parameter name) -> entry."""
+    values: Array = field(default_factory=lambda: np.zeros((0, 1)))
+    """Initial values, (n_values, n_variants)."""
+
+
+# ---------------------------------------------------------------------------------------------------------------- model
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class KeyframesInfo:
-    """One row for each keyframe of a file: a state of the whole scene, with all other entities at their start."""
+    """One row for each keyframe of a file: a state of the whole scene, with all other entities at qpos0."""
 
     names: list[str]
     entity_idx: Ints
-    """Whose it is."""
+    """Entity of the keyframe."""
     qpos: Array
     """(n, n_qs)"""
     qvel: Array
     """(n, n_dofs)"""
     ctrl: Array
-    """(n, n_actuators)"""
+    """Controls, (n, n_actuators)."""
     act: Array
-    """Activations, likewise."""
-    left_out: list[str]
-    """What of it is not simulated, in words; empty where all of it is."""
+    """Activations, (n, n_actuators)."""
+    unsupported: list[str]
+    """Description of the parts of each keyframe that are not simulated; empty if there are none."""
 
 
-def no_keyframes() -> KeyframesInfo:
-    """The table of a model without keyframes."""
-    nothing = np.zeros((0, 0))
+def empty_keyframes() -> KeyframesInfo:
+    """Table of a model without keyframes."""
+    empty = np.zeros((0, 0))
     return KeyframesInfo(
-        names=[], entity_idx=np.zeros(0, np.int32), qpos=nothing, qvel=nothing, ctrl=nothing, act=nothing, left_out=[]
+        names=[],
+        entity_idx=np.zeros(0, np.int32),
+        qpos=empty,
+        qvel=empty,
+        ctrl=empty,
+        act=empty,
+        unsupported=[],
     )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EntityInfo:
-    """What was added to the scene in one go: ranges of links, joints, coordinates, degrees of freedom, actuators."""
+    """Index ranges of one entity: links, joints, coordinates, dofs and actuators."""
 
     name: str
     link_start: int
@@ -69,27 +98,27 @@ class EntityInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelOptions:
-    """What files ask of the whole simulation and no array says; off where any file of the scene switches it off."""
+    """Simulation options of the files; a flag is off if any file of the scene disables it."""
 
     eulerdamp: bool = True
-    """Whether the semi-implicit integrator takes the damping of joints implicitly."""
+    """Whether the semi-implicit Euler integrator treats joint damping implicitly."""
     contact: bool = True
-    """Whether things touch."""
+    """Whether contacts are enabled."""
     equality: bool = True
-    """Whether equality constraints hold."""
+    """Whether equality constraints are enabled."""
     elliptic: bool = False
-    """Whether friction is bounded by a cone; else by a pyramid in it."""
+    """Whether friction cones are elliptic; otherwise pyramidal."""
     impratio: float = 1.0
-    """How much harder friction is than the normal direction."""
+    """Ratio of frictional to normal constraint impedance, for elliptic cones."""
     refsafe: bool = True
-    """Whether the time constants of constraints are at least two steps."""
+    """Whether time constants of constraints are at least two time steps."""
     multiccd: bool = True
-    """Whether convex shapes touch in several points where no formula tells them, and not in the deepest only."""
+    """Whether pairs of convex geoms without an analytic collision function have several contacts instead of one."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Model:
-    """The whole of it."""
+    """All tables of a scene."""
 
     entities: list[EntityInfo]
     links: LinksInfo
@@ -98,55 +127,55 @@ class Model:
     dofs: DofsInfo
     actuators: ActuatorsInfo
     tendons: TendonsInfo
-    ties: TiesInfo
+    equalities: EqualitiesInfo
     couplings: CouplingsInfo
     qpos0: Array
-    """The coordinates to start from, (n_qs,)."""
+    """Initial configuration, (n_qs,)."""
     gravity: Array
     """[m/s2], (3,)."""
     options: ModelOptions = ModelOptions()
-    keyframes: KeyframesInfo = field(default_factory=no_keyframes)
-    paths: PathsInfo = field(default_factory=no_paths)
-    geoms: GeomsInfo = field(default_factory=no_geoms)
-    pairs: PairsInfo = field(default_factory=no_pairs)
-    fluid: FluidInfo = field(default_factory=no_fluid)
-    sensors: SensorsInfo = field(default_factory=no_sensors)
-    names_of_frames: list[str] = field(default_factory=list)
-    """The joint that each frame comes from, for messages."""
-    own: OwnNumbers | None = None
-    """Numbers that are read from an array."""
+    keyframes: KeyframesInfo = field(default_factory=empty_keyframes)
+    path_segments: PathSegmentsInfo = field(default_factory=empty_path_segments)
+    geoms: GeomsInfo = field(default_factory=empty_geoms)
+    pairs: PairsInfo = field(default_factory=empty_pairs)
+    fluid: FluidInfo = field(default_factory=empty_fluid)
+    sensors: SensorsInfo = field(default_factory=empty_sensors)
+    frame_names: list[str] = field(default_factory=list)
+    """Name of the joint of each moving frame, for messages."""
+    per_env_parameters: PerEnvParameterTable | None = None
+    """Constants that programs read from memory instead of folding them."""
 
     @property
     def n_links(self) -> int:
-        """Links."""
+        """Number of links."""
         return len(self.links.names)
 
     @property
     def n_frames(self) -> int:
-        """Moving frames."""
+        """Number of moving frames."""
         return len(self.frames.parent_idx)
 
     @property
     def n_qs(self) -> int:
-        """Coordinates."""
+        """Number of coordinates."""
         return len(self.qpos0)
 
     @property
     def n_dofs(self) -> int:
-        """Degrees of freedom."""
+        """Number of degrees of freedom."""
         return len(self.dofs.names)
 
-    def qs_of_frame(self, frame: int) -> range:
-        """The coordinates of a moving frame."""
+    def frame_q_range(self, frame: int) -> range:
+        """Indices of the coordinates of a moving frame."""
         start = int(self.frames.q_start[frame])
-        return range(start, start + motion_size(int(self.frames.motion[frame]))[0])
+        return range(start, start + primitive_joint_size(int(self.frames.joint_type[frame]))[0])
 
-    def dofs_of_frame(self, frame: int) -> range:
-        """Its degrees of freedom."""
+    def frame_dof_range(self, frame: int) -> range:
+        """Indices of the degrees of freedom of a moving frame."""
         start = int(self.frames.dof_start[frame])
-        return range(start, start + motion_size(int(self.frames.motion[frame]))[1])
+        return range(start, start + primitive_joint_size(int(self.frames.joint_type[frame]))[1])
 
     @property
     def n_actuators(self) -> int:
-        """Actuators."""
+        """Number of actuators."""
         return len(self.actuators.names)

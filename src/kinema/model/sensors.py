@@ -1,4 +1,4 @@
-"""What is measured: sensors as users name them, the readings they are made of, and what rays can hit."""
+"""Tables of sensors, of the readings that each consists of, and of the geoms that ray sensors can hit."""
 
 from __future__ import annotations
 
@@ -7,78 +7,85 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from kinema.foundation import Array
+from kinema.core import Array
 
-from .bodies import Ints
+from .kinematic_tree import Ints
 
-RAY_BOX = 9
-"""Numbers of a box of a mesh that rays walk: two corners, where to go on past it, its first triangle, how many."""
-RAY_LEAF = 4
-"""Triangles in the last boxes, at most."""
+BVH_NODE_SIZE = 9
+"""Values of a BVH node: lower and upper corner (6), skip index, first triangle, number of triangles."""
+BVH_LEAF_TRIANGLES = 4
+"""Maximum number of triangles of a BVH leaf."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class ReadingsInfo:
-    """One row for each thing that is measured; a sensor is one of them, or several (an IMU)."""
+    """One row for each measured quantity (reading); a sensor has one reading, or several (an IMU)."""
 
     kinds: list[str]
-    """What is measured: a name of `sim/sense/kinds.py`."""
+    """Kind of the reading, as listed in `dynamics/sensors/registry.py`."""
     start: Ints
-    """Where its numbers begin among those of all sensors."""
-    width: Ints
-    """How many there are."""
+    """Index of the first value among the values of all sensors."""
+    dim: Ints
+    """Number of values."""
     frame_idx: Ints
-    """The moving frames of what is looked at, and of what it is seen from; -1 for the world, (n, 2)."""
+    """Moving frames of the object and of the reference; -1 for the world, (n, 2)."""
     pos: Array
-    """Where these are there [m], (n, 2, 3)."""
+    """Positions of object and reference in their moving frames [m], (n, 2, 3)."""
     rot: Array
-    """Their axes there, (n, 2, 3, 3)."""
-    relative: npt.NDArray[np.bool_]
-    """Whether it is seen from the second of the two, and not from the world."""
-    item: Ints
-    """The joint, degree of freedom, actuator, tendon or link that it is about; -1 for none."""
-    numbers: list[tuple[float, ...]]
-    """What else its kind wants to know."""
-    words: list[tuple[str, ...]]
-    """Likewise, in words: what decides which code it runs."""
-    about: list[tuple[str, ...]]
-    """What contacts it is about: `any`, or `link`, `tree` or `shape`, the number of a link, and a name."""
+    """Orientations of object and reference in their moving frames, (n, 2, 3, 3)."""
+    has_reference: npt.NDArray[np.bool_]
+    """Whether the quantity is relative to the reference, not to the world."""
+    target_idx: Ints
+    """Coordinate, dof, actuator, tendon or link that is measured; -1 for none."""
+    params: list[tuple[float, ...]]
+    """Numeric parameters of the kind."""
+    options: list[tuple[str, ...]]
+    """Text options of the kind, which select code."""
+    contact_filters: list[tuple[str, ...]]
+    """Filters of the two sides of a contact sensor: scope (`any`, `link`, `tree`, `shape`), link index and geom
+    name."""
     cutoff: Array
-    """Numbers are not above it, and where they may be negative not below its negative; 0 for no such bound."""
+    """Values are clamped to at most the cutoff, and at least its negative unless `positive`; 0 for no cutoff."""
     positive: npt.NDArray[np.bool_]
-    """Whether its numbers are never negative."""
+    """Whether values are never negative."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
-class RayShapes:
-    """One row for each shape that rays can hit; none where nothing casts any."""
+class RayGeomsInfo:
+    """One row for each geom that rays can hit; empty if no sensor casts rays."""
 
-    kinds: list[str]
-    """One of `SHAPE_KINDS` each; a mesh is its triangles."""
+    types: list[str]
+    """One of `GEOM_TYPES` each; a mesh consists of its triangles."""
     visual: npt.NDArray[np.bool_]
     collision: npt.NDArray[np.bool_]
-    """Whether it is there to be seen, and to be touched."""
+    """Whether the geom is a visual geom, and whether it is a collision geom."""
     link_idx: Ints
     """-1 for the world."""
     frame_idx: Ints
+    """Moving frame; -1 for the world."""
     pos: Array
+    """Position in the moving frame [m], (n, 3)."""
     rot: Array
+    """Orientation in the moving frame, (n, 3, 3)."""
     size: Array
-    """As of the shapes that touch; of a plane half the edges of what is drawn, infinite where it has no end."""
+    """As `GeomsInfo.size`; of a plane the half extents as rendered, infinite if unbounded [m], (n, 3)."""
     center: Array
+    """Centre of the bounding sphere in geom coordinates [m], (n, 3)."""
     radius: Array
-    first_number: Ints
-    counts: Ints
-    """Boxes and triangles of a mesh; rows and columns of a height field, (n, 2)."""
-    numbers: Array
-    """What meshes and height fields are made of, and the directions of rays: one array for all."""
+    """Radius of the bounding sphere [m]."""
+    data_start: Ints
+    """Offset of the mesh or height field in `data`."""
+    data_counts: Ints
+    """BVH nodes and triangles of a mesh; rows and columns of a height field, (n, 2)."""
+    data: Array
+    """Packed data of meshes (BVH nodes, triangles), height fields and ray directions."""
 
 
-def no_ray_shapes() -> RayShapes:
-    """Nothing to hit."""
+def empty_ray_geoms() -> RayGeomsInfo:
+    """Table without ray geoms."""
     none = np.zeros(0, np.int32)
-    return RayShapes(
-        kinds=[],
+    return RayGeomsInfo(
+        types=[],
         visual=np.zeros(0, np.bool_),
         collision=np.zeros(0, np.bool_),
         link_idx=none,
@@ -88,76 +95,76 @@ def no_ray_shapes() -> RayShapes:
         size=np.zeros((0, 3)),
         center=np.zeros((0, 3)),
         radius=np.zeros(0),
-        first_number=none,
-        counts=np.zeros((0, 2), np.int32),
-        numbers=np.zeros(0),
+        data_start=none,
+        data_counts=np.zeros((0, 2), np.int32),
+        data=np.zeros(0),
     )
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class SensorsInfo:
-    """One row for each sensor, in the order of the files: that of MuJoCo's `sensordata`."""
+    """One row for each sensor, in the order of the files (that of MuJoCo's `sensordata`)."""
 
     names: list[str]
     kinds: list[str]
-    """The format's own words."""
+    """Sensor types as named by the file format."""
     entity_idx: Ints
     start: Ints
     end: Ints
-    """Its numbers among those of all."""
-    parts: list[dict[str, tuple[int, int]]]
-    """What these are, where a sensor measures several things: name -> first and last, counted from its own first."""
+    """Range of the sensor's values among the values of all sensors."""
+    channels: list[dict[str, tuple[int, int]]]
+    """Channels of a sensor with several readings: name -> range of values, relative to the sensor's first value."""
     rate: Array
-    """How often it measures [Hz]; 0 for at every step."""
+    """Update rate [Hz]; 0 for every step."""
     delay: Array
-    """How late it tells [s]."""
+    """Delay of the output [s]."""
     noise: Array
-    """Standard deviation of each number of all sensors, (n_numbers,)."""
+    """Standard deviation of the white noise of each value, (n_values,)."""
     bias_mean: Array
     bias_std: Array
-    """Of what is added to each number for good, drawn once for each environment, (n_numbers,)."""
+    """Mean and standard deviation of the constant bias of each value, drawn once per environment, (n_values,)."""
     resolution: Array
-    """What each number is a multiple of; 0 for any number, (n_numbers,)."""
+    """Quantisation step of each value; 0 for none, (n_values,)."""
     readings: ReadingsInfo
-    rays: RayShapes = field(default_factory=no_ray_shapes)
+    ray_geoms: RayGeomsInfo = field(default_factory=empty_ray_geoms)
     magnetic_field: Array = field(default_factory=lambda: np.zeros(3))
-    """In the world [T], (3,)."""
+    """Magnetic field in world axes [T], (3,)."""
 
     @property
-    def n_numbers(self) -> int:
-        """Of all sensors together."""
+    def n_values(self) -> int:
+        """Number of values of all sensors."""
         return len(self.noise)
 
 
-def no_sensors() -> SensorsInfo:
-    """The table of a model without any."""
-    none, nothing = np.zeros(0, np.int32), np.zeros(0)
+def empty_sensors() -> SensorsInfo:
+    """Table of a model without sensors."""
+    no_indices, no_values = np.zeros(0, np.int32), np.zeros(0)
     return SensorsInfo(
         names=[],
         kinds=[],
-        entity_idx=none,
-        start=none,
-        end=none,
-        parts=[],
-        rate=nothing,
-        delay=nothing,
-        noise=nothing,
-        bias_mean=nothing,
-        bias_std=nothing,
-        resolution=nothing,
+        entity_idx=no_indices,
+        start=no_indices,
+        end=no_indices,
+        channels=[],
+        rate=no_values,
+        delay=no_values,
+        noise=no_values,
+        bias_mean=no_values,
+        bias_std=no_values,
+        resolution=no_values,
         readings=ReadingsInfo(
             kinds=[],
-            start=none,
-            width=none,
+            start=no_indices,
+            dim=no_indices,
             frame_idx=np.zeros((0, 2), np.int32),
             pos=np.zeros((0, 2, 3)),
             rot=np.zeros((0, 2, 3, 3)),
-            relative=np.zeros(0, np.bool_),
-            item=none,
-            numbers=[],
-            words=[],
-            about=[],
-            cutoff=nothing,
+            has_reference=np.zeros(0, np.bool_),
+            target_idx=no_indices,
+            params=[],
+            options=[],
+            contact_filters=[],
+            cutoff=no_values,
             positive=np.zeros(0, np.bool_),
         ),
     )

@@ -1,9 +1,13 @@
-"""L2: from files to the description. `kinema.read(file)` finds the format; `read_<format>` reads one."""
+"""Reads robot descriptions: `kinema.read(file)` detects the format, `read_<format>` reads one format."""
 
-from kinema.foundation import make_callable
+from kinema.core import make_module_callable
 
-from .api import FORMATS as FORMATS, openusd_validation as openusd_validation, read as read
-from .detect import detect_format as detect_format
+from .api import (
+    FORMATS as FORMATS,
+    detect_format as detect_format,
+    openusd_validation as openusd_validation,
+    read as read,
+)
 from .resolve import Resolved as Resolved, Resolver as Resolver
 
-make_callable(__name__, read)
+make_module_callable(__name__, read)

@@ -1,7 +1,6 @@
-"""Reading an element so that nothing is lost silently.
+"""Cursor over an XML element that records which attributes and children were accessed.
 
-A `Cursor` notes which attributes and children were asked for. `finish` keeps the rest verbatim and says so: what a
-reader does not know is never dropped without a word, by construction.
+`collect_unread` preserves all other content verbatim and reports it, so no content of a file is dropped silently.
 """
 
 from __future__ import annotations
@@ -11,21 +10,24 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kinema.core import Array, Diagnostics, Origin, float64_array
 from kinema.description import Extra
-from kinema.foundation import Array, Diagnostics, Origin, vector
 
-from .xml_text import XmlElement
+from .xml_parser import XmlElement
 
 
 @dataclass(slots=True, eq=False)
 class Cursor:
-    """An element being read, the format it belongs to (the prefix of diagnostic codes), and where to report."""
+    """Cursor over an XML element that records accessed attributes and children.
+
+    `format` is the prefix of diagnostic codes; problems are reported to `diagnostics`.
+    """
 
     element: XmlElement
     format: str
     diagnostics: Diagnostics
-    seen: set[str] = field(default_factory=set)
-    """Attributes as `@name` and children as `name` that were asked for."""
+    accessed: set[str] = field(default_factory=set)
+    """Accessed attributes as `@name` and accessed child tags as `name`."""
 
     @property
     def origin(self) -> Origin:
@@ -52,72 +54,72 @@ class Cursor:
     # -- children -----------------------------------------------------------------------------------------------
 
     def child(self, tag: str) -> Cursor | None:
-        """The one child with that tag; more than one is an error, and the first counts."""
-        found = self.children(tag)
-        if len(found) > 1:
-            found[1].error("repeated-element", f"<{self.tag}> holds more than one <{tag}>; the first counts")
-        return found[0] if found else None
+        """Child with the given tag, or None; reports an error if there are several and returns the first."""
+        matches = self.children(tag)
+        if len(matches) > 1:
+            matches[1].error("repeated-element", f"<{self.tag}> holds more than one <{tag}>; the first counts")
+        return matches[0] if matches else None
 
     def children(self, *tags: str) -> list[Cursor]:
-        """The children with any of those tags, in file order."""
-        self.seen.update(tags)
+        """Children with any of the given tags, in document order."""
+        self.accessed.update(tags)
         return [Cursor(c, self.format, self.diagnostics) for c in self.element.children if c.tag in tags]
 
     # -- attributes ---------------------------------------------------------------------------------------------
 
-    def text_of(self, attribute: str) -> str | None:
+    def attribute_text(self, attribute: str) -> str | None:
         """An attribute's text, or None."""
-        self.seen.add(f"@{attribute}")
+        self.accessed.add(f"@{attribute}")
         return self.element.attributes.get(attribute)
 
-    def required(self, attribute: str) -> str:
-        """An attribute that must be there; empty, and an error, if it is not."""
-        text = self.text_of(attribute)
+    def required_attribute(self, attribute: str) -> str:
+        """Text of a mandatory attribute; reports an error and returns an empty string if absent or blank."""
+        text = self.attribute_text(attribute)
         if text is None or not text.strip():
             self.error("missing-attribute", f"<{self.tag}> has no {attribute!r}")
             return ""
         return text
 
-    def number(self, attribute: str, default: float = 0.0) -> float:
-        """An attribute as a number."""
-        return self._number(self.text_of(attribute), f"{attribute!r} of <{self.tag}>", default)
+    def attribute_float(self, attribute: str, default: float = 0.0) -> float:
+        """Attribute parsed as a float; reports an error and returns the default if malformed."""
+        return self._to_float(self.attribute_text(attribute), f"{attribute!r} of <{self.tag}>", default)
 
-    def numbers(self, attribute: str, default: Sequence[float]) -> Array:
-        """An attribute as as many numbers as the default has."""
-        return self._numbers(self.text_of(attribute), f"{attribute!r} of <{self.tag}>", default)
+    def attribute_floats(self, attribute: str, default: Sequence[float]) -> Array:
+        """Attribute parsed as an array of the same length as the default."""
+        return self._to_floats(self.attribute_text(attribute), f"{attribute!r} of <{self.tag}>", default)
 
-    # -- the element's own text ---------------------------------------------------------------------------------
+    # -- text content -------------------------------------------------------------------------------------------
 
     @property
     def text(self) -> str:
         """The text inside the element."""
         return self.element.text
 
-    def value(self, default: float = 0.0) -> float:
-        """The element's text as a number."""
-        return self._number(self.text, f"<{self.tag}>", default)
+    def text_as_float(self, default: float = 0.0) -> float:
+        """Text content parsed as a float."""
+        return self._to_float(self.text, f"<{self.tag}>", default)
 
-    def values(self, default: Sequence[float]) -> Array:
-        """The element's text as as many numbers as the default has."""
-        return self._numbers(self.text, f"<{self.tag}>", default)
+    def text_as_floats(self, default: Sequence[float]) -> Array:
+        """Text content parsed as an array of the same length as the default."""
+        return self._to_floats(self.text, f"<{self.tag}>", default)
 
-    def child_value(self, tag: str, default: float) -> float:
-        """The text of a child as a number, or the default where there is no such child."""
+    def child_float(self, tag: str, default: float) -> float:
+        """Text of a child parsed as a float, or the default if there is no such child."""
         child = self.child(tag)
-        return default if child is None else child.value(default)
+        return default if child is None else child.text_as_float(default)
 
     def child_text(self, tag: str, default: str = "") -> str:
-        """The text of a child, or the default."""
+        """Text of a child, or the default if there is no such child."""
         child = self.child(tag)
         return default if child is None else child.text
 
     def child_flag(self, tag: str, default: bool) -> bool:
-        """The text of a child as true or false."""
+        """Text of a child parsed as a Boolean, or the default if there is no such child."""
         child = self.child(tag)
-        return default if child is None else child.flag(child.text, default)
+        return default if child is None else child.parse_flag(child.text, default)
 
-    def flag(self, text: str | None, default: bool) -> bool:
-        """A text as true or false."""
+    def parse_flag(self, text: str | None, default: bool) -> bool:
+        """Parse `true`/`1`/`false`/`0`; reports an error and returns the default for other texts."""
         if text is None:
             return default
         match text.strip().lower():
@@ -125,57 +127,68 @@ class Cursor:
                 return True
             case "false" | "0":
                 return False
-        self.error("not-a-flag", f"<{self.tag}>: {_short(text)} is neither true nor false", f"{default} is assumed")
+        self.error(
+            "not-a-flag", f"<{self.tag}>: {_abbreviate(text)} is neither true nor false", f"{default} is assumed"
+        )
         return default
 
-    # -- what was not asked for ---------------------------------------------------------------------------------
+    # -- unread content -----------------------------------------------------------------------------------------
 
-    def finish(self, *, quiet: Sequence[str] = ()) -> list[Extra]:
-        """Everything that was not asked for, kept verbatim; a warning for each that is not in `quiet`."""
-        kept: list[Extra] = []
+    def collect_unread(self, *, without_warning: Sequence[str] = ()) -> list[Extra]:
+        """Attributes and children that were never accessed, preserved verbatim.
+
+        Issues a warning for each of them, except for names in `without_warning` and `xmlns` attributes.
+        """
+        unread: list[Extra] = []
         for name, text in self.element.attributes.items():
-            if f"@{name}" not in self.seen:
-                kept.append(Extra(self.format, f"@{name}", text, self.origin))
-                if f"@{name}" not in quiet and not name.startswith("xmlns"):
+            if f"@{name}" not in self.accessed:
+                unread.append(Extra(self.format, f"@{name}", text, self.origin))
+                if f"@{name}" not in without_warning and not name.startswith("xmlns"):
                     message = f"attribute {name!r} of <{self.tag}> has no meaning here and is kept as it is"
                     self.warning("unknown-attribute", message)
         for element in self.element.children:
-            if element.tag not in self.seen:
-                kept.append(Extra(self.format, element.tag, element.verbatim, element.origin))
-                if element.tag not in quiet:
+            if element.tag not in self.accessed:
+                unread.append(Extra(self.format, element.tag, element.verbatim, element.origin))
+                if element.tag not in without_warning:
                     message = f"<{element.tag}> in <{self.tag}> has no meaning here and is kept as it is"
                     self.diagnostics.warning(f"{self.format}.unknown-element", message, origin=element.origin)
-        return kept
+        return unread
 
     # -- numbers ------------------------------------------------------------------------------------------------
 
-    def _number(self, text: str | None, what: str, default: float) -> float:
+    def _to_float(self, text: str | None, label: str, default: float) -> float:
         if text is None:
             return default
         value = parse_float(text)
         if value is None:
-            self.error("not-a-number", f"{what}: {_short(text)} is not a number", f"{default:g} is assumed")
+            self.error("not-a-number", f"{label}: {_abbreviate(text)} is not a number", f"{default:g} is assumed")
             return default
         return value
 
-    def _numbers(self, text: str | None, what: str, default: Sequence[float]) -> Array:
+    def _to_floats(self, text: str | None, label: str, default: Sequence[float]) -> Array:
+        """Parse whitespace-separated numbers; reports an error and returns the default on a wrong count or text.
+
+        Commas between the numbers are accepted with a warning.
+        """
         if text is None:
-            return vector(default)
+            return float64_array(default)
         words = text.split()
         parsed = [parse_float(w) for w in words]
-        if any(w.endswith(",") for w in words[:-1]):  # never "0,5": that may be half, or nothing and five
+        if any(w.endswith(",") for w in words[:-1]):  # "0,5" is ambiguous and rejected
             parsed = [parse_float(w.removesuffix(",")) for w in words]
             if len(words) == len(default) and None not in parsed:
-                self.warning("commas", f"{what}: {_short(text)} has commas between its numbers", "put blanks there")
+                self.warning(
+                    "commas", f"{label}: {_abbreviate(text)} has commas between its numbers", "put blanks there"
+                )
         if len(words) != len(default) or any(p is None for p in parsed):
-            problem = f"{what}: {_short(text)} is not {len(default)} numbers"
+            problem = f"{label}: {_abbreviate(text)} is not {len(default)} numbers"
             self.error("not-a-number", problem, f"{' '.join(f'{d:g}' for d in default)} is assumed")
-            return vector(default)
+            return float64_array(default)
         return np.array(parsed, dtype=np.float64)
 
 
 def parse_float(text: str) -> float | None:
-    """A decimal number, independent of the locale; None where the text is no number. NaN and infinity are numbers."""
+    """Parse a decimal number independently of the locale; None if malformed. NaN and infinity are accepted."""
     text = text.strip()
     try:
         value = float(text)
@@ -185,6 +198,6 @@ def parse_float(text: str) -> float | None:
     return None if "_" in text or not text.isascii() else value
 
 
-def _short(text: str) -> str:
+def _abbreviate(text: str) -> str:
     text = " ".join(text.split())
     return repr(text if len(text) <= 60 else text[:57] + "...")

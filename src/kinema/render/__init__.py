@@ -1,17 +1,18 @@
-"""L4: images: rays against a stage of shapes, in all environments at once, and paths of light; on Warp, no OpenGL."""
+"""Rendering with Warp: batched ray casting of all environments, and a path tracer."""
 
-from .cameras import Camera as Camera, Projection as Projection, framing as framing, look_at as look_at
-from .files import (
+from .cameras import Camera as Camera, Projection as Projection, frame_box_pose as frame_box_pose, look_at as look_at
+from .device_scene import PER_ENV_PROPERTIES as PER_ENV_PROPERTIES, DeviceScene as DeviceScene
+from .geometry import Geometry as Geometry, GeometryKind as GeometryKind, mesh_geometry as mesh_geometry
+from .images import (
     VIDEO_SUFFIXES as VIDEO_SUFFIXES,
+    auto_exposure as auto_exposure,
     can_write_mp4 as can_write_mp4,
+    tone_map as tone_map,
     write_png as write_png,
     write_video as write_video,
 )
-from .geometry import Geometry as Geometry, Kind as Kind, triangles as triangles
-from .placed import PER_ENV as PER_ENV, Placed as Placed
+from .path_tracer import PathTracedImages as PathTracedImages, PathTracer as PathTracer
+from .render_scene import Instance as Instance, LightSource as LightSource, RenderScene as RenderScene, Sky as Sky
 from .renderer import IMAGES as IMAGES, Image as Image, Renderer as Renderer
-from .stage import Instance as Instance, Lamp as Lamp, Sky as Sky, Stage as Stage
-from .studio import STUDIO_EXPOSURE as STUDIO_EXPOSURE, furnish as furnish
-from .surfaces import Surface as Surface, surface_of as surface_of, unused_maps as unused_maps
-from .tone import auto_exposure as auto_exposure, developed as developed
-from .tracer import PathTracer as PathTracer, Traced as Traced
+from .studio import STUDIO_EXPOSURE as STUDIO_EXPOSURE, set_up_studio as set_up_studio
+from .surfaces import Surface as Surface, make_surface as make_surface, unsupported_features as unsupported_features

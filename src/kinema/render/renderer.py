@@ -1,24 +1,23 @@
-"""Images of many cameras in many environments, by one ray for each pixel and light."""
+"""Ray-casting renderer: colour, depth, normal, segmentation and optical-flow images of all cameras and environments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from kinema.backend import warp
-from kinema.foundation import KinemaError
+from kinema.core import KinemaError
+from kinema.runtime import warp
 
-from .cameras import Camera
-from .launching import launch
-from .placed import Placed
-from .viewing import Viewing
+from .cameras import Camera, CameraBatch
+from .device_scene import DeviceScene
+from .kernel_launch import launch_over_items
 
 IMAGES = ("rgb", "depth", "normal", "segmentation", "flow")
-"""What there is to make."""
+"""Names of the image types."""
 
 
 class Image:
-    """One kind of image of all cameras: (n_envs, n_cameras, rows, columns, ...). It changes with the next render."""
+    """One image type of all cameras, shape (n_envs, n_cameras, rows, columns, ...); overwritten by the next render."""
 
     def __init__(self, data: Any) -> None:
         self._data = data
@@ -29,11 +28,11 @@ class Image:
         return self._data
 
     def numpy(self) -> Any:
-        """As NumPy: a view of the memory on a CPU, a copy from a GPU."""
+        """NumPy array: a view of the memory on a CPU, a copy from a GPU."""
         return self._data.numpy()
 
     def to_torch(self) -> Any:
-        """As a PyTorch tensor on the same memory."""
+        """PyTorch tensor that shares the memory."""
         try:
             import torch  # noqa: F401  # pyright: ignore[reportMissingImports]
         except ImportError:
@@ -41,36 +40,35 @@ class Image:
         return warp().to_torch(self._data)
 
     def __dlpack__(self, **keywords: Any) -> Any:
-        """For any library that speaks DLPack, without a copy."""
+        """DLPack capsule, without a copy."""
         return self._data.__dlpack__(**keywords)
 
     def __dlpack_device__(self) -> Any:
-        """Where it lies."""
+        """DLPack device of the memory."""
         return self._data.__dlpack_device__()
 
 
 class Renderer:
-    """Cameras that see a stage in all environments.
+    """Ray-casting renderer of all cameras in all environments.
 
     Args:
-        placed: what they see.
-        cameras: fixed, or on links.
+        device_scene: scene to render.
+        cameras: cameras fixed in the world or on links.
         resolution: width and height of the images [pixels].
-        images: what to make, of `IMAGES`: `rgb` (8 bits each), `depth` (along the view, of a fisheye along the ray [m];
-            infinite where there is nothing), `normal` (of the surface, in the world, towards the camera),
-            `segmentation` (entity, link, shape; -1 for nothing), `flow` (how far what is seen has moved in the image
-            since the last one [pixels]).
-        shadows: whether lights cast them.
-        samples: rays along each edge of a pixel, for smooth edges of `rgb`.
-        per_env: whether lenses and places of cameras may differ between environments.
+        images: image types of `IMAGES`: `rgb` (8 bits), `depth` (along the optical axis, for a fisheye along the ray
+            [m]; infinite for the sky), `normal` (world normal facing the camera), `segmentation` (entity, link, shape;
+            -1 for the sky), `flow` (motion in the image since the previous render [pixels]).
+        shadows: whether lights cast shadows.
+        samples: rays along each edge of a pixel, for antialiasing of `rgb`.
+        per_env: whether intrinsics and mounting poses of cameras may differ between environments.
     """
 
-    block = 128
-    """Threads that a GPU starts together."""
+    block_size = 128
+    """Threads per block on a GPU."""
 
     def __init__(
         self,
-        placed: Placed,
+        device_scene: DeviceScene,
         cameras: Sequence[Camera],
         resolution: tuple[int, int],
         *,
@@ -79,36 +77,39 @@ class Renderer:
         samples: int = 1,
         per_env: bool = False,
     ) -> None:
-        from .kernels.cast import Wanted, cast_kernel
+        """Allocate the requested images and specialise the kernel for the scene."""
+        from .kernels.ray_casting import ImageBuffers, ray_casting_kernel
 
-        wrong = [name for name in images if name not in IMAGES]
-        if wrong:
-            raise KinemaError(f"there are no images {', '.join(wrong)}; there are {', '.join(IMAGES)}")
-        self.placed = placed
-        self.viewing = Viewing(placed, cameras, resolution, per_env=per_env)
+        unknown = [name for name in images if name not in IMAGES]
+        if unknown:
+            raise KinemaError(f"unknown images {', '.join(unknown)}; supported are {', '.join(IMAGES)}")
+        self.device_scene = device_scene
+        self.camera_batch = CameraBatch(device_scene, cameras, resolution, per_env=per_env)
         wp = warp()
-        kinds = {"rgb": wp.vec3ub, "depth": wp.float32, "normal": wp.vec3, "segmentation": wp.vec3i, "flow": wp.vec2}
-        wanted, shape = Wanted(), self.viewing.shape
+        dtypes = {"rgb": wp.vec3ub, "depth": wp.float32, "normal": wp.vec3, "segmentation": wp.vec3i, "flow": wp.vec2}
+        buffers, shape = ImageBuffers(), self.camera_batch.shape
         self._images: dict[str, Image] = {}
         for name in IMAGES:
-            data = placed.zeros(shape if name in images else 0, kinds[name])
-            setattr(wanted, name, data.flatten())
+            data = device_scene.zeros(shape if name in images else 0, dtypes[name])
+            setattr(buffers, name, data.flatten())
             if name in images:
                 self._images[name] = Image(data)
-        labels = [(i.entity, i.link, i.shape) for i in placed.stage.instances] or [(-1, -1, -1)]
-        wanted.labels = placed.array(labels, wp.vec3i)
-        wanted.shadows, wanted.samples = int(shadows), max(1, int(samples)) if "rgb" in images else 1
-        wanted.more = int(any(name != "rgb" for name in images))
-        self._wanted = wanted
-        plain = not placed.device.is_cpu and wanted.samples == 1 and placed.looks.layers == 1
-        self.plain = plain
-        self.kernel = cast_kernel(placed.traits, plain=plain)
+        labels = [(i.entity, i.link, i.shape) for i in device_scene.render_scene.instances] or [(-1, -1, -1)]
+        buffers.labels = device_scene.array(labels, wp.vec3i)
+        buffers.shadows, buffers.samples = int(shadows), max(1, int(samples)) if "rgb" in images else 1
+        buffers.has_auxiliary = int(any(name != "rgb" for name in images))
+        self._buffers = buffers
+        single_opaque_ray = (
+            not device_scene.device.is_cpu and buffers.samples == 1 and device_scene.surfaces.max_layers == 1
+        )
+        self.single_opaque_ray = single_opaque_ray
+        self.kernel = ray_casting_kernel(device_scene.kernel_features, single_opaque_ray=single_opaque_ray)
 
     def render(self) -> dict[str, Image]:
-        """The images of what is where it was placed last (`Placed.place`), by name."""
-        placed, viewing = self.placed, self.viewing
-        viewing.place()
-        placed.looks.linear = 0
-        inputs = [viewing.view, placed.world, placed.looks, placed.lamps, self._wanted]
-        launch(self.kernel, viewing.n_pixels, inputs, placed.device, block=self.block)
+        """Render the scene at the poses of its last update (`DeviceScene.update_poses`); image type -> image."""
+        scene, cameras = self.device_scene, self.camera_batch
+        cameras.update_poses()
+        scene.surfaces.linear_colors = 0
+        inputs = [cameras.view, scene.bodies, scene.surfaces, scene.lights, self._buffers]
+        launch_over_items(self.kernel, cameras.n_pixels, inputs, scene.device, block_size=self.block_size)
         return self._images

@@ -1,11 +1,11 @@
-"""L5: what users hold: a scene, the entities in it, and views of their arrays."""
+"""Public API of the simulation: Scene, Entity, primitive bodies (morphs), random distributions and SceneState."""
 
 from typing import TYPE_CHECKING
 
-from kinema.foundation import export_lazily
+from kinema.core import export_lazily
 
-from .draws import Draw as Draw, loguniform as loguniform, normal as normal, uniform as uniform
 from .entity import Entity as Entity
+from .entity_queries import EntityJoint as EntityJoint, EntityLink as EntityLink
 from .morphs import (
     Box as Box,
     Capsule as Capsule,
@@ -17,12 +17,17 @@ from .morphs import (
     Sphere as Sphere,
     Terrain as Terrain,
 )
-from .parts import EntityJoint as EntityJoint, EntityLink as EntityLink
-from .randomizing import RANDOM_KINDS as RANDOM_KINDS
+from .randomization import (
+    RANDOMIZABLE_PARAMETERS as RANDOMIZABLE_PARAMETERS,
+    Distribution as Distribution,
+    loguniform as loguniform,
+    normal as normal,
+    uniform as uniform,
+)
 from .scene import Scene as Scene
-from .states import SceneState as SceneState
+from .state import SceneState as SceneState
 
 if TYPE_CHECKING:
     from .exports import *  # noqa: F403
 else:
-    export_lazily(__name__, "exports")  # with the renderer
+    export_lazily(__name__, "exports")  # these names import the renderer

@@ -1,4 +1,4 @@
-"""What touches what, as a list for each environment."""
+"""Contacts of a built scene as arrays compacted per environment, and net contact forces on links."""
 
 from __future__ import annotations
 
@@ -6,87 +6,102 @@ from typing import Any
 
 import numpy as np
 
-from kinema.foundation import KinemaError
+from kinema.core import KinemaError
 
-from .batches import environments
-from .running import Running
+from .arguments import resolve_envs
+from .built_scene import BuiltScene
 
 
-def contacts_of(
-    running: Running,
+def collect_contacts(
+    built: BuiltScene,
     envs_idx: Any = None,
     links: range | None = None,
-    others: range | None = None,
+    other_links: range | None = None,
     *,
-    alone: bool = False,
+    exclude_self: bool = False,
 ) -> dict[str, np.ndarray]:
-    """All contacts now, or those of some links; see `Scene.get_contacts`.
+    """Current contacts, compacted per environment: arrays (environments, n, ...) by name; see `Scene.get_contacts`.
 
     Args:
-        running: the scene.
-        envs_idx: which environments; None for all.
-        links: only those of these links; None for all.
-        others: of these only those with these others; None for all.
-        alone: not those of these links with each other.
+        built: the built scene.
+        envs_idx: environments; None for all.
+        links: link indices of the scene; only contacts that involve at least one of these links. None for all contacts.
+        other_links: with `links`, only contacts between a link of `links` and a link of `other_links`.
+        exclude_self: with `links`, leave out contacts between two links of `links`.
+
+    Returns:
+        `position` (3,) [m], `normal` (3,) (from a to b), `penetration` [m], `force_a`, `force_b` (3,) [N], `geom_a`,
+            `geom_b`, `link_a`, `link_b` (indices; -1 for the world) and `valid_mask` (environments, n); n is the
+            largest number of contacts in one environment, invalid rows are zero.
     """
-    engine, model = running.engine, running.model
+    engine, model = built.engine, built.model
     if not engine.settings.contacts:
         raise KinemaError(
-            "nothing touches in this scene: it was made with contacts=False, or its file switches them off"
+            "contacts are disabled in this scene: it was created with contacts=False, or its file disables them"
         )
-    chosen = environments(envs_idx, running.n_envs)
-    envs = np.arange(running.n_envs) if chosen is None else np.arange(running.n_envs)[chosen]
+    selected = resolve_envs(envs_idx, built.n_envs)
+    envs = np.arange(built.n_envs) if selected is None else np.arange(built.n_envs)[selected]
     if not len(model.pairs.geom_a):
-        return _packed(
-            np.zeros((0, len(envs)), bool), {name: np.zeros((0, len(envs), *item)) for name, item in NOTHING.items()}
+        return _compact_contacts(
+            np.zeros((0, len(envs)), bool),
+            {name: np.zeros((0, len(envs), *item)) for name, item in ALL_CONTACT_FIELDS.items()},
         )
-    space = engine.fields.contacts
-    found = {name: np.asarray(getattr(space, name).numpy())[:, envs] for name in ("active", "pair", *ITEMS)}
-    pair = np.maximum(found.pop("pair").astype(np.int64), 0)
-    active = found.pop("active") > 0.5
+    fields = engine.fields.contacts
+    values = {name: np.asarray(getattr(fields, name).numpy())[:, envs] for name in ("active", "pair", *CONTACT_FIELDS)}
+    pair = np.maximum(values.pop("pair").astype(np.int64), 0)
+    active = values.pop("active") > 0.5
     for side, geoms in (("a", model.pairs.geom_a), ("b", model.pairs.geom_b)):
-        found[f"geom_{side}"] = geoms[pair]
-        found[f"link_{side}"] = model.geoms.link_idx[geoms[pair]]
+        values[f"geom_{side}"] = geoms[pair]
+        values[f"link_{side}"] = model.geoms.link_idx[geoms[pair]]
     if links is not None:
-        a, b = (np.isin(found[f"link_{side}"], links) for side in ("a", "b"))
-        active &= (a ^ b) if alone else (a | b)
-        if others is not None:
-            c, d = (np.isin(found[f"link_{side}"], others) for side in ("a", "b"))
+        a, b = (np.isin(values[f"link_{side}"], links) for side in ("a", "b"))
+        active &= (a ^ b) if exclude_self else (a | b)
+        if other_links is not None:
+            c, d = (np.isin(values[f"link_{side}"], other_links) for side in ("a", "b"))
             active &= (a & d) | (b & c)
-    return _packed(active, found)
+    return _compact_contacts(active, values)
 
 
-def net_forces(running: Running, envs_idx: Any = None) -> np.ndarray:
-    """The sum of all contact forces on each link [N], (n_envs, n_links, 3)."""
-    found = contacts_of(running, envs_idx)
-    count = len(found["valid_mask"])
-    total = np.zeros((count, running.model.n_links, 3), running.memory.dtype)
+def net_contact_forces(built: BuiltScene, envs_idx: Any = None) -> np.ndarray:
+    """Sum of all contact forces on each link, along the world axes [N], (environments, n_links, 3)."""
+    contacts = collect_contacts(built, envs_idx)
+    count = len(contacts["valid_mask"])
+    total = np.zeros((count, built.model.n_links, 3), built.arrays.dtype)
     envs = np.arange(count)[:, None]
     for side in ("a", "b"):
-        link = found[f"link_{side}"].astype(np.int64)
-        counts = found["valid_mask"] & (link >= 0)
-        np.add.at(total, (np.broadcast_to(envs, link.shape)[counts], link[counts]), found[f"force_{side}"][counts])
+        link = contacts[f"link_{side}"].astype(np.int64)
+        valid = contacts["valid_mask"] & (link >= 0)
+        np.add.at(total, (np.broadcast_to(envs, link.shape)[valid], link[valid]), contacts[f"force_{side}"][valid])
     return total
 
 
-ITEMS = {"position": (3,), "normal": (3,), "penetration": (), "force": (3,)}
-"""Fields that are told as they are."""
-NOTHING = {**ITEMS, **{f"{what}_{side}": () for what in ("geom", "link") for side in ("a", "b")}}
-"""All that is told of a contact."""
+CONTACT_FIELDS = {"position": (3,), "normal": (3,), "penetration": (), "force": (3,)}
+"""Fields of the engine's contacts that are returned, with the shape of one contact's value."""
+ALL_CONTACT_FIELDS = {**CONTACT_FIELDS, **{f"{item}_{side}": () for item in ("geom", "link") for side in ("a", "b")}}
+"""All fields of a contact with the shape of one contact's value."""
 
 
-def _packed(active: np.ndarray, found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Without the empty places: environments first, and as many rows as the one with most contacts has."""
-    most = int(active.sum(axis=0).max(initial=0))
-    order = np.argsort(~active, axis=0, kind="stable")[:most]
+def _compact_contacts(active: np.ndarray, fields: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Move the active contacts of each environment to the front and drop rows that are inactive in all environments.
+
+    Args:
+        active: whether each contact slot is active, (slots, environments).
+        fields: values by name, (slots, environments, ...); `force` is the force on b.
+
+    Returns:
+        Arrays (environments, n, ...) with n the largest number of active contacts; `force_a` and `force_b` instead of
+            `force`, and `valid_mask` (environments, n). Invalid rows are zero.
+    """
+    n_max = int(active.sum(axis=0).max(initial=0))
+    order = np.argsort(~active, axis=0, kind="stable")[:n_max]
     valid = np.take_along_axis(active, order, axis=0)
 
-    def listed(values: np.ndarray) -> np.ndarray:
+    def compact(values: np.ndarray) -> np.ndarray:
         index = order.reshape(*order.shape, *(1,) * (values.ndim - 2))
-        taken = np.take_along_axis(values, index, axis=0)
-        taken[~valid] = 0
-        return np.moveaxis(taken, 1, 0)
+        rows = np.take_along_axis(values, index, axis=0)
+        rows[~valid] = 0
+        return np.moveaxis(rows, 1, 0)
 
-    result = {name: listed(values) for name, values in found.items() if name != "force"}
-    force = listed(found["force"])
+    result = {name: compact(values) for name, values in fields.items() if name != "force"}
+    force = compact(fields["force"])
     return {**result, "force_a": -force, "force_b": force, "valid_mask": valid.T.copy()}

@@ -1,4 +1,4 @@
-"""One robot, or one file with several, in a scene: its state, in the order of its description's joints."""
+"""Entity: one robot, world file or body in a scene; names, sizes and index selection of its links, joints and dofs."""
 
 from __future__ import annotations
 
@@ -8,188 +8,226 @@ from typing import Any
 
 import numpy as np
 
-from kinema.description import Robot, World, qualified
+from kinema.description import Robot, World, qualified_name
 from kinema.model import EntityInfo, Model
 
-from .batches import Index, any_like, by_name, by_pattern, items
-from .marks import Marks
-from .mixing import Mixed
-from .parts import EntityJoint, EntityLink
-from .reaching import Reaching
-from .running import HasRunning, Running
-from .sleeping import Resting
-from .views import not_built
+from .arguments import IndexArray, index_of_name, indices_matching, matches_any, resolve_indices
+from .built_scene import BuiltScene, HasBuiltScene, not_built_error
+from .entity_queries import EntityFramesMixin, EntityJoint, EntityLink
+from .entity_state import EntityKinematicsMixin
+from .sleep import EntitySleepMixin
+from .variants import EntityVariants
 
 
-class Entity(Marks, Resting, Reaching):
-    """What was added to a scene in one go.
+class Entity(EntityFramesMixin, EntitySleepMixin, EntityKinematicsMixin):
+    """A robot, the contents of a world file, or a single body, added to a scene by one call of `Scene.add`.
 
-    Arrays have environments first, `(n_envs, n)`; a setter takes one row for all environments as well. `envs_idx`
-    selects environments by number or mask. Links, joints and degrees of freedom are numbered within the entity, and may
-    be called by name or pattern (`dofs`, `links_like`). Coordinates are laid out as MuJoCo's: x, y, z and a quaternion
-    (w, x, y, z) of a free joint, in the world; a quaternion of a spherical one; its velocity is linear along the
-    world's axes, angular along the link's.
+    Batched arrays have the environment axis first, (n_envs, n); setters also accept one row (n,) or a scalar for all
+    environments. Links, joints and dofs are indexed within the entity and may be selected by index, name, pattern,
+    list, slice or mask (`find_dofs`, `find_links`). `envs_idx` selects environments by index, list, slice or mask; None
+    selects all.
+
+    Generalized coordinates have the layout of MuJoCo: a free joint has the world position x, y, z and a quaternion (w,
+    x, y, z), a spherical joint a quaternion. The velocity of a free joint is linear along the world axes, then angular
+    along the axes of the link.
+
+    Attributes:
+        scene: the scene that contains the entity.
+        name: unique name in the scene.
+        description: the description; the first one if variants were added.
+        links: list of `EntityLink`.
+        joints: list of `EntityJoint`; only joints with dofs.
+        dof_names: name of each dof, the name of the joint, or `name[i]` for joints with several dofs.
     """
 
     def __init__(
-        self, scene: HasRunning, name: str, description: Robot | World, alone: Model, mixed: Mixed | None = None
+        self,
+        scene: HasBuiltScene,
+        name: str,
+        description: Robot | World,
+        entity_model: Model,
+        variants: EntityVariants | None = None,
     ) -> None:
+        """Create an entity of a scene that is not built yet, with handles of its links and moving joints.
+
+        Args:
+            scene: the scene.
+            name: unique name in the scene.
+            description: the description; that of the first variant if there are several.
+            entity_model: model of this entity alone.
+            variants: variants of the entity; None if there is one description.
+        """
         self.scene: Any = scene
-        """The scene that it is in."""
         self.name = name
         self.description = description
-        self._alone = alone
-        """The model of this entity only: what its names and sizes are read from."""
-        self._constants: dict[str, dict[int, float]] = {}
+        self._entity_model = entity_model
+        """Model of this entity alone, for names, sizes and values before the scene is built."""
+        self._dof_parameters: dict[str, dict[int, float]] = {}
         self._info: EntityInfo | None = None
-        self._mixed = mixed
-        self._all_dofs = np.arange(alone.n_dofs)
-        self._named: dict[tuple[str, ...], list[int]] = {}
+        self._variants = variants
+        self._all_dofs = np.arange(entity_model.n_dofs)
+        self._named_dofs_cache: dict[tuple[str, ...], list[int]] = {}
         self.links = [
-            EntityLink(self, link, i, float(alone.links.inertial_mass[i])) for i, link in enumerate(alone.links.names)
+            EntityLink(self, link, i, float(entity_model.links.inertial_mass[i]))
+            for i, link in enumerate(entity_model.links.names)
         ]
-        self.joints = [self._joint(i, called) for i, called in enumerate(_joint_names(description, alone))]
+        self.joints = [
+            self._make_joint(i, joint_name) for i, joint_name in enumerate(_joint_names(description, entity_model))
+        ]
         self.dof_names = [
             joint.name if joint.n_dofs == 1 else f"{joint.name}[{i}]"
             for joint in self.joints
             for i in range(joint.n_dofs)
         ]
-        """A joint's name, or `name[i]` where it has several degrees of freedom."""
 
     def __repr__(self) -> str:
         return f"<Entity {self.name!r}: {self.n_links} links, {self.n_dofs} degrees of freedom>"
 
-    def _joint(self, i: int, name: str) -> EntityJoint:
-        joints = self._alone.joints
+    def _make_joint(self, index: int, name: str) -> EntityJoint:
+        """Handle of the joint with an index in the entity's model, under the given name."""
+        joints = self._entity_model.joints
         return EntityJoint(
             self,
             name,
-            joints.kinds[i],
-            self._alone.links.names[int(joints.link_idx[i])],
-            tuple(range(int(joints.dof_start[i]), int(joints.dof_end[i]))),
-            tuple(range(int(joints.q_start[i]), int(joints.q_end[i]))),
+            joints.kinds[index],
+            self._entity_model.links.names[int(joints.link_idx[index])],
+            tuple(range(int(joints.dof_start[index]), int(joints.dof_end[index]))),
+            tuple(range(int(joints.q_start[index]), int(joints.q_end[index]))),
         )
 
     # ------------------------------------------------------------------------------------------- names and sizes
 
     @property
     def n_links(self) -> int:
-        """Links."""
-        return self._alone.n_links
+        """Number of links."""
+        return self._entity_model.n_links
 
     @property
     def n_joints(self) -> int:
-        """Joints that move."""
+        """Number of joints with at least one dof."""
         return len(self.joints)
 
     @property
     def n_dofs(self) -> int:
-        """Degrees of freedom: the length of a velocity."""
-        return self._alone.n_dofs
+        """Number of degrees of freedom: the length of the velocity."""
+        return self._entity_model.n_dofs
 
     @property
     def n_qs(self) -> int:
-        """Coordinates: the length of a position."""
-        return self._alone.n_qs
+        """Number of generalized coordinates: the length of the position."""
+        return self._entity_model.n_qs
 
     @property
     def n_actuators(self) -> int:
-        """Actuators of the file that are simulated."""
-        return self._alone.n_actuators
+        """Number of simulated actuators of the file."""
+        return self._entity_model.n_actuators
 
     @property
     def keyframe_names(self) -> list[str]:
-        """The states that its file names, in the order of their numbers, for `Scene.reset(keyframe=...)`."""
-        return list(self._alone.keyframes.names)
+        """Names of the keyframes of the file, in index order, for `Scene.reset(keyframe=...)`."""
+        return list(self._entity_model.keyframes.names)
 
     @property
     def n_variants(self) -> int:
-        """How many different things environments have of it: 1 unless a list was added."""
-        return 1 if self._mixed is None else len(self._mixed.parts)
+        """Number of variants: 1 unless a list was added."""
+        return 1 if self._variants is None else len(self._variants.specs)
 
     @property
     def variant_idx(self) -> np.ndarray:
-        """Which of the list that was added each environment has, (n_envs,)."""
-        n_envs = self._running.n_envs
-        return np.zeros(n_envs, np.intp) if self._mixed is None else self._mixed.which(n_envs)
+        """Index of the variant in each environment, (n_envs,)."""
+        n_envs = self._built_scene.n_envs
+        return np.zeros(n_envs, np.intp) if self._variants is None else self._variants.variant_of_env(n_envs)
 
-    def description_in(self, env: int = 0) -> Robot | World:
-        """What an environment has of it: the description, or the one of those added that is its variant."""
-        return self.description if self._mixed is None else self._mixed.shown[int(self.variant_idx[env])]
+    def description_for_env(self, env: int = 0) -> Robot | World:
+        """Description of the entity in environment `env` (default 0): that of its variant if a list was added."""
+        return self.description if self._variants is None else self._variants.descriptions[int(self.variant_idx[env])]
 
     def get_link(self, name: str) -> EntityLink:
-        """The link of that name."""
-        return self.links[by_name(name, self._alone.links.names, "get_link", "links")]
+        """Link with this name; raises `KinemaError` listing the names if there is none."""
+        return self.links[index_of_name(name, self._entity_model.links.names, "get_link", "links")]
 
     def get_joint(self, name: str) -> EntityJoint:
-        """The joint of that name."""
-        return self.joints[by_name(name, [j.name for j in self.joints], "get_joint", "moving joints")]
+        """Moving joint with this name; raises `KinemaError` listing the names if there is none."""
+        return self.joints[index_of_name(name, [j.name for j in self.joints], "get_joint", "moving joints")]
 
     def dofs_of(self, *joints: str) -> list[int]:
-        """The numbers of all degrees of freedom of some joints."""
+        """Indices of all dofs of the joints with these names."""
         return [dof for name in joints for dof in self.get_joint(name).dofs_idx]
 
-    def dofs(self, *wanted: Any) -> Index:
-        """The numbers of degrees of freedom: `arm.dofs("joint[1-4]", "gripper_.*")`; none given means all.
+    def find_dofs(self, *selections: Any) -> IndexArray:
+        """Indices of the selected dofs: `arm.find_dofs("joint[1-4]", "gripper_.*")`; without arguments all dofs.
 
-        Names of joints or of single degrees of freedom, patterns of them (regular expressions, or `*` and `?` as shells
-        have them), numbers, slices and masks: what every `dofs_idx` takes as well.
+        Args:
+            *selections: names of joints (all their dofs) or of single dofs, patterns of names (regular expressions, or
+                shell patterns with `*` and `?`), indices, slices or masks; every `dofs_idx` argument accepts the same.
         """
-        return self._many(wanted, self._dofs, self.n_dofs, "dofs")
+        return self._concatenate_indices(selections, self._dof_indices, self.n_dofs, "find_dofs")
 
-    def links_like(self, *wanted: Any) -> Index:
-        """The numbers of links, likewise: `arm.links_like(".*_finger")`; what every `links_idx` takes as well."""
-        return self._many(wanted, self._links, self.n_links, "links_like")
+    def find_links(self, *selections: Any) -> IndexArray:
+        """Indices of the selected links: `arm.find_links(".*_finger")`; without arguments all links.
 
-    def _many(self, wanted: tuple[Any, ...], find: Callable[[Any, str], Index], count: int, what: str) -> Index:
-        found = [find(one, what) for one in wanted] or [np.arange(count)]
-        return np.concatenate(found)
+        Args:
+            *selections: names, patterns of names, indices, slices or masks; every `links_idx` argument accepts the
+                same.
+        """
+        return self._concatenate_indices(selections, self._link_indices, self.n_links, "find_links")
 
-    # --------------------------------------------------------------------------------------- what the others need
+    def _concatenate_indices(
+        self, selections: tuple[Any, ...], resolve: Callable[[Any, str], IndexArray], count: int, label: str
+    ) -> IndexArray:
+        groups = [resolve(selection, label) for selection in selections] or [np.arange(count)]
+        return np.concatenate(groups)
+
+    # ----------------------------------------------------------------------------------------------- index selection
 
     @property
     def info(self) -> EntityInfo:
-        """Its place in the scene's arrays; only once the scene is built."""
+        """Index ranges of the entity in the flat arrays of the scene; raises `KinemaError` before build."""
         if self._info is None:
-            raise not_built()
+            raise not_built_error()
         return self._info
 
     @property
-    def _running(self) -> Running:
-        return self.scene.running
+    def _built_scene(self) -> BuiltScene:
+        return self.scene.built
 
-    def _dofs(self, dofs_idx: Any, what: str) -> Index:
-        """Degrees of freedom, numbered within the entity; a joint's name stands for all of its own."""
+    def _dof_indices(self, dofs_idx: Any, label: str) -> IndexArray:
+        """Indices within the entity of the selected dofs (None for all); the name of a joint selects all its dofs.
+
+        Selections by name are cached, because controllers repeat them before every step.
+        """
         if dofs_idx is None:
             return self._all_dofs
         if isinstance(dofs_idx, str):
             dofs_idx = [dofs_idx]
         if isinstance(dofs_idx, list | tuple) and any(isinstance(x, str) for x in dofs_idx):
             key = tuple(map(repr, dofs_idx))
-            if key not in self._named:  # whoever names them does so before every step
-                groups = [self._dofs_named(x, what) if isinstance(x, str) else [x] for x in dofs_idx]
-                self._named[key] = [dof for group in groups for dof in group]
-            dofs_idx = self._named[key]
-        return items(dofs_idx, self.dof_names, f"{what}: dofs_idx", "degrees of freedom")
+            if key not in self._named_dofs_cache:
+                groups = [self._dofs_matching(x, label) if isinstance(x, str) else [x] for x in dofs_idx]
+                self._named_dofs_cache[key] = [dof for group in groups for dof in group]
+            dofs_idx = self._named_dofs_cache[key]
+        return resolve_indices(dofs_idx, self.dof_names, f"{label}: dofs_idx", "degrees of freedom")
 
-    def _dofs_named(self, pattern: str, what: str) -> list[int]:
-        """A pattern of joints, or else of degrees of freedom."""
+    def _dofs_matching(self, pattern: str, label: str) -> list[int]:
+        """Indices of the dofs of all joints that match a name or pattern, else of the dofs whose own name matches."""
         names = [j.name for j in self.joints]
-        known = pattern not in self.dof_names and (pattern in names or any_like(pattern, names))
-        if not known:
-            return by_pattern(pattern, self.dof_names, f"{what}: dofs_idx", "degrees of freedom")
-        return [dof for i in by_pattern(pattern, names, what, "joints") for dof in self.joints[i].dofs_idx]
+        is_joint_pattern = pattern not in self.dof_names and (pattern in names or matches_any(pattern, names))
+        if not is_joint_pattern:
+            return indices_matching(pattern, self.dof_names, f"{label}: dofs_idx", "degrees of freedom")
+        return [dof for i in indices_matching(pattern, names, label, "joints") for dof in self.joints[i].dofs_idx]
 
-    def _links(self, links_idx: Any, what: str) -> Index:
-        return items(links_idx, self._alone.links.names, f"{what}: links_idx", "links")
+    def _link_indices(self, links_idx: Any, label: str) -> IndexArray:
+        return resolve_indices(links_idx, self._entity_model.links.names, f"{label}: links_idx", "links")
 
 
 def _joint_names(description: Robot | World, model: Model) -> list[str]:
-    """The joints' names, with their robot's before them where several robots of a file have one of that name."""
+    """Names of the joints, prefixed with the robot's name (`robot::joint`) if several robots of a world share it."""
     names = model.joints.names
-    shared = {name for name, count in Counter(names).items() if count > 1}
-    if not shared or isinstance(description, Robot):
+    duplicates = {name for name, count in Counter(names).items() if count > 1}
+    if not duplicates or isinstance(description, Robot):
         return list(names)
-    robots = {name: robot for name, robot, _ in description.named_links()}
-    moved = [model.links.names[int(i)] for i in model.joints.link_idx]
-    return [qualified(robots[link], name, shared) for name, link in zip(names, moved, strict=True)]
+    robot_of_link = {name: robot for name, robot, _ in description.named_links()}
+    child_links = [model.links.names[int(i)] for i in model.joints.link_idx]
+    return [
+        qualified_name(robot_of_link[link], name, duplicates) for name, link in zip(names, child_links, strict=True)
+    ]

@@ -1,6 +1,14 @@
-"""All that the package offers beyond what `__init__` imports itself: pictures of scenes."""
+"""Exported names of kinema.scene that depend on the renderer; imported lazily on first access."""
 
-from .pictures import Portrait as Portrait, Style as Style
-from .seen import SceneCameras as SceneCameras, link_rows as link_rows
-from .visual_lights import cameras_of as cameras_of, default_lamps as default_lamps
-from .visuals import Shown as Shown, stage_of as stage_of
+from .render_stage import (
+    VisualEntity as VisualEntity,
+    build_stage as build_stage,
+    cameras_of_description as cameras_of_description,
+    default_lamps as default_lamps,
+)
+from .rendering import (
+    DescriptionRenderer as DescriptionRenderer,
+    PictureOptions as PictureOptions,
+    SceneCameras as SceneCameras,
+    link_pose_arrays as link_pose_arrays,
+)

@@ -1,212 +1,386 @@
-"""Plain bodies to add to a scene: `scene.add(km.Box((0.1, 0.1, 0.1)), pos=(0, 0, 1))`. Lengths are in m."""
+"""Bodies of one shape (box, sphere, mesh, terrain, ...) for `Scene.add`, and overrides of material, mass and color.
+
+Example: `scene.add(km.Box((0.1, 0.1, 0.1)), pos=(0, 0, 1))`. Lengths are in metres.
+"""
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kinema import description, shapes
-from kinema.description import Approximation, Geometry
-from kinema.foundation import Array, ArrayLike, KinemaError, Pose, rotation_aligning
+from kinema import description, geometry
+from kinema.core import Array, ArrayLike, KinemaError, Pose, rotation_aligning_z
+from kinema.description import (
+    Approximation,
+    Base,
+    Geometry,
+    Inertial,
+    Link,
+    PhysicsMaterial,
+    Robot,
+    Shape,
+    VisualMaterial,
+    World,
+    geometry_mass_properties,
+)
+from kinema.tokens import mjcf
 
-from .arguments import choice, numbers, whole
+from .arguments import as_array, boolean, finite_vector, nonnegative_float, one_of, positive_int
+
+# ------------------------------------------------------------------------------------------------ bodies
 
 
 class Morph(ABC):
-    """A body of one shape, made of one stuff."""
+    """Base class of bodies with a single shape."""
 
-    moves = True
-    """Whether it falls unless it is fixed."""
+    is_dynamic = True
+    """Whether the body moves freely unless it is fixed."""
 
     @property
     def kind(self) -> str:
-        """What its link is called."""
+        """Class name in lower case; name of robot, link and shape."""
         return type(self).__name__.lower()
 
     @property
     def pose(self) -> Pose:
-        """Where its shape is in its link."""
+        """Pose of the shape in its link."""
         return Pose()
 
     @abstractmethod
     def geometry(self, scale: Array) -> Geometry:
-        """Its shape, made so much larger along each of its axes."""
+        """Geometry in the description, scaled along each axis by `scale`, (3,).
+
+        Raises `KinemaError` for invalid sizes.
+        """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Box(Morph):
-    """A box about its middle."""
+    """A box centred at its origin."""
 
     size: ArrayLike
-    """Full edge lengths [m]."""
+    """Full edge lengths along x, y, z [m], (3,)."""
 
     def geometry(self, scale: Array) -> Geometry:
-        """Its shape."""
-        size = numbers(self.size, "Box: size", "three")
-        return description.Box(_positive(size, "Box: size", self.size) * scale)
+        """Scaled box; raises `KinemaError` unless `size` has three positive lengths."""
+        size = finite_vector(self.size, "Box: size", "three")
+        return description.Box(_positive_lengths(size, "Box: size", self.size) * scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sphere(Morph):
-    """A ball about its middle."""
+    """A sphere centred at its origin."""
 
     radius: float
-    """[m]"""
+    """Radius [m]."""
 
     def geometry(self, scale: Array) -> Geometry:
-        """Its shape; an ellipsoid where it is scaled unevenly."""
-        radius = _length(self.radius, "Sphere: radius")
-        return description.Sphere(radius * scale[0]) if _even(scale) else description.Ellipsoid(radius * scale)
+        """Scaled sphere; an ellipsoid if the scale is not uniform."""
+        radius = _positive_length(self.radius, "Sphere: radius")
+        return description.Sphere(radius * scale[0]) if _is_uniform(scale) else description.Ellipsoid(radius * scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ellipsoid(Morph):
-    """An ellipsoid about its middle."""
+    """An ellipsoid centred at its origin."""
 
     radii: ArrayLike
-    """Half axes [m]."""
+    """Semi-axes along x, y, z [m], (3,)."""
 
     def geometry(self, scale: Array) -> Geometry:
-        """Its shape."""
-        radii = numbers(self.radii, "Ellipsoid: radii", "three")
-        return description.Ellipsoid(_positive(radii, "Ellipsoid: radii", self.radii) * scale)
+        """Scaled ellipsoid; raises `KinemaError` unless `radii` has three positive lengths."""
+        radii = finite_vector(self.radii, "Ellipsoid: radii", "three")
+        return description.Ellipsoid(_positive_lengths(radii, "Ellipsoid: radii", self.radii) * scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Capsule(Morph):
-    """A cylinder along z about its middle, with a half ball on each end."""
+    """A capsule along z, centred at its origin."""
 
     radius: float
-    """[m]"""
+    """Radius [m]."""
     length: float
-    """Of the cylinder, without the half balls [m]."""
+    """Length of the cylindrical part, without the hemispheres [m]."""
 
     def geometry(self, scale: Array) -> Geometry:
-        """Its shape."""
-        if not _even(scale):
-            raise KinemaError("scale: a capsule is scaled evenly, by one number")
-        radius, length = _length(self.radius, "Capsule: radius"), _length(self.length, "Capsule: length")
+        """Scaled capsule; raises `KinemaError` unless the scale is uniform and both lengths are positive."""
+        if not _is_uniform(scale):
+            raise KinemaError("scale: the scale of a capsule must be uniform, one number")
+        radius, length = (
+            _positive_length(self.radius, "Capsule: radius"),
+            _positive_length(self.length, "Capsule: length"),
+        )
         return description.Capsule(radius * float(scale[0]), length * float(scale[2]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cylinder(Morph):
-    """A cylinder along z about its middle."""
+    """A cylinder along z, centred at its origin."""
 
     radius: float
-    """[m]"""
+    """Radius [m]."""
     length: float
-    """[m]"""
+    """Length [m]."""
 
     def geometry(self, scale: Array) -> Geometry:
-        """Its shape."""
+        """Scaled cylinder; raises `KinemaError` unless x and y have the same scale and both lengths are positive."""
         if scale[0] != scale[1]:
-            raise KinemaError("scale: a cylinder stays round: x and y are scaled alike")
-        radius, length = _length(self.radius, "Cylinder: radius"), _length(self.length, "Cylinder: length")
+            raise KinemaError("scale: the scale of a cylinder must be the same for x and y")
+        radius, length = (
+            _positive_length(self.radius, "Cylinder: radius"),
+            _positive_length(self.length, "Cylinder: length"),
+        )
         return description.Cylinder(radius * float(scale[0]), length * float(scale[2]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plane(Morph):
-    """The ground: everything below a plane through its origin is solid."""
+    """The ground: an infinite half space below a plane through its origin; always fixed."""
 
     normal: ArrayLike = (0.0, 0.0, 1.0)
-    """The way up."""
-    moves = False
+    """Normal vector, not necessarily normalised, (3,); default +z."""
+    is_dynamic = False
 
     @property
     def pose(self) -> Pose:
-        """Turned so that z is its normal."""
-        normal = numbers(self.normal, "Plane: normal", "three")
+        """Pose whose z axis is the normal."""
+        normal = finite_vector(self.normal, "Plane: normal", "three")
         if not normal.any():
             raise KinemaError("Plane: normal: expected a direction, not zeros")
         unit = normal / np.linalg.norm(normal)
-        return Pose() if unit[2] == 1.0 else Pose(rotation=rotation_aligning(unit))
+        return Pose() if unit[2] == 1.0 else Pose(rotation=rotation_aligning_z(unit))
 
     def geometry(self, scale: Array) -> Geometry:
-        """Its shape, which is as large as ever."""
+        """Infinite plane; the scale has no effect."""
         return description.Plane()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mesh(Morph):
-    """A body with the shape of a mesh: STL, OBJ, PLY, glTF, COLLADA, MSH."""
+    """A body with the shape of a triangle mesh: STL, OBJ, PLY, glTF, COLLADA or MSH file, or arrays."""
 
     file: str | os.PathLike[str] = ""
-    """Where its triangles are, in metres or scaled by `scale`; empty where they are given in place."""
+    """Path of the mesh file, in metres; empty if `vertices` are given."""
     vertices: ArrayLike | None = None
-    """Those given in place [m], (n, 3)."""
+    """Vertices [m], (n, 3), instead of a file."""
     faces: Any = None
-    """Their triangles, (m, 3)."""
+    """Triangles as vertex indices, (m, 3)."""
     approximation: str = "convexHull"
-    """What it touches as: `convexHull`, `convexDecomposition`, `boundingCube`, `boundingSphere`, or with all its
-    hollows as a distance field: `sdf`; `none` takes that where the mesh has any, and `meshSimplification` of fewer
-    triangles."""
+    """Collision geometry: `convexHull`, `convexDecomposition`, `boundingCube`, `boundingSphere`, `sdf` (signed distance
+    field, exact for concave meshes), `none` (a signed distance field if the mesh is not convex) or `meshSimplification`
+    (the same with fewer triangles)."""
     resolution: int | None = None
-    """Cells of a distance field along its longest side, 2 to 500; None for 64."""
+    """Cells of a signed distance field along its longest side, 2 to 500; None for 64."""
 
     def geometry(self, scale: Array) -> Geometry:
-        """Its shape."""
-        how = choice(self.approximation, "Mesh: approximation", [a.value for a in Approximation])
-        given: dict[str, Any] = {"scale": scale, "approximation": Approximation(how)}
+        """Scaled mesh of the file or arrays; raises `KinemaError` if the file is missing or the mesh is invalid."""
+        approximation = one_of(self.approximation, "Mesh: approximation", [a.value for a in Approximation])
+        fields: dict[str, Any] = {"scale": scale, "approximation": Approximation(approximation)}
         if self.resolution is not None:
-            given["field_resolution"] = whole(self.resolution, "Mesh: resolution", "cell")
+            fields["sdf_resolution"] = positive_int(self.resolution, "Mesh: resolution", "cell")
         if self.vertices is None:
             path = Path(self.file)
             if not self.file or not path.is_file():
                 raise KinemaError(f"Mesh: there is no file {str(self.file)!r}")
-            mesh = description.Mesh(uri=str(path), path=str(path), **given)
+            mesh = description.Mesh(uri=str(path), path=str(path), **fields)
         else:
             vertices, faces = np.asarray(self.vertices, np.float64), np.asarray(self.faces, np.int64)
-            mesh = description.Mesh(vertices=vertices, faces=faces, **given)
+            mesh = description.Mesh(vertices=vertices, faces=faces, **fields)
         try:
-            shapes.check_mesh(description.mesh_data(mesh) or shapes.MeshData(np.zeros((0, 3)), np.zeros((0, 3), int)))
-        except (shapes.ShapeError, TypeError, ValueError) as error:
-            raise KinemaError(f"Mesh: {self.file or 'the one given in place'} cannot be used: {error}") from None
+            geometry.validate_mesh(
+                description.mesh_data(mesh) or geometry.MeshData(np.zeros((0, 3)), np.zeros((0, 3), int))
+            )
+        except (geometry.GeometryError, TypeError, ValueError) as error:
+            raise KinemaError(f"Mesh: {self.file or 'the mesh given as arrays'} cannot be used: {error}") from None
         return mesh
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Terrain(Morph):
-    """Uneven ground over a rectangle about its origin; `kinema.shapes` makes slopes, stairs and rough ground."""
+    """A height field over a rectangle centred at its origin; always fixed. `kinema.geometry` generates terrain."""
 
     heights: Any
-    """[m], (rows, columns): row 0 is at -y, column 0 at -x; or a `kinema.shapes.Terrain`, which needs no more."""
+    """Heights [m], (rows, columns): row 0 is at -y, column 0 at -x; or a `kinema.geometry.Terrain`, which includes size
+    and base."""
     size: tuple[float, float] | None = None
     """Full extent in x and y [m]."""
     base: float = 1.0
-    """How far the ground reaches below height zero [m]."""
-    moves = False
+    """Depth of the solid below height zero [m]."""
+    is_dynamic = False
 
     def geometry(self, scale: Array) -> Geometry:
-        """Its shape."""
+        """Scaled height field; raises `KinemaError` for invalid heights or size."""
         try:
-            given = self.heights
-            ground = given if isinstance(given, shapes.Terrain) else shapes.Terrain(given, self.size or (), self.base)  # type: ignore[arg-type]
-            x, y = ground.size
-        except (shapes.ShapeError, TypeError, ValueError) as error:
+            heights = self.heights
+            terrain = (
+                heights
+                if isinstance(heights, geometry.Terrain)
+                else geometry.Terrain(heights, self.size or (), self.base)
+            )  # type: ignore[arg-type]
+            x, y = terrain.size
+        except (geometry.GeometryError, TypeError, ValueError) as error:
             raise KinemaError(f"Terrain: {error}") from None
         extent = (float(x * scale[0]), float(y * scale[1]))
-        return description.HeightField(heights=ground.heights * scale[2], size=extent, base=ground.base * scale[2])
+        return description.HeightField(heights=terrain.heights * scale[2], size=extent, base=terrain.base * scale[2])
 
 
-def _even(scale: Array) -> bool:
+def _is_uniform(scale: Array) -> bool:
     return bool((scale == scale[0]).all())
 
 
-def _length(value: Any, what: str) -> float:
+def _positive_length(value: Any, label: str) -> float:
     if isinstance(value, bool | str) or not np.isscalar(value) or not 0.0 < float(value) < math.inf:  # type: ignore[arg-type]
-        raise KinemaError(f"{what}: expected a length in metres that is more than none, not {value!r}")
+        raise KinemaError(f"{label}: expected a positive finite length in metres, not {value!r}")
     return float(value)  # type: ignore[arg-type]
 
 
-def _positive(values: Array, what: str, said: Any) -> Array:
+def _positive_lengths(values: Array, label: str, given: Any) -> Array:
     if not (values > 0.0).all():
-        raise KinemaError(f"{what}: expected three lengths that are more than none, not {said!r}")
+        raise KinemaError(f"{label}: expected three positive lengths, not {given!r}")
     return values
+
+
+# ---------------------------------------------------------------------------- overrides of material, mass and color
+
+DEFAULT_DENSITY = 1000.0
+"""Density of bodies without mass or density [kg/m3]: water, the default of MuJoCo."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaterialOverrides:
+    """Material, mass, color and collision arguments of `Scene.add`; None keeps the value of the file or the default."""
+
+    friction: Any = None
+    """Sliding coefficient, or sliding, torsional [m] and rolling [m]."""
+    density: Any = None
+    """[kg/m3]; bodies only."""
+    mass: Any = None
+    """[kg]; bodies only."""
+    material: PhysicsMaterial | None = None
+    color: Any = None
+    """RGB or RGBA, 0 to 1."""
+    collision: bool | None = None
+    """False disables collision."""
+
+    def physics_material(self, original: PhysicsMaterial | None) -> PhysicsMaterial | None:
+        """Contact material of a shape: the user's material, else the original one, with the user's friction applied.
+
+        Raises `KinemaError` for invalid friction. The friction attribute preserved from MJCF is dropped if friction is
+        set.
+        """
+        if self.material is not None and not isinstance(self.material, PhysicsMaterial):
+            raise KinemaError(f"material: expected a kinema.description.PhysicsMaterial, not {self.material!r}")
+        base = original if self.material is None else self.material
+        if self.friction is None:
+            return base
+        coefficients = as_array(self.friction, np.float64, "friction")
+        if (
+            coefficients.shape not in ((), (1,), (2,), (3,))
+            or not (np.isfinite(coefficients) & (coefficients >= 0.0)).all()
+        ):
+            raise KinemaError(
+                "friction: expected the sliding coefficient, or up to three: sliding, torsional [m], rolling [m], "
+                f"not {self.friction!r}"
+            )
+        sliding, *rest = (float(x) for x in np.atleast_1d(coefficients))
+        extra = dict(zip(("torsional_friction", "rolling_friction"), rest, strict=False))
+        result = replace(base or PhysicsMaterial(), static_friction=sliding, dynamic_friction=sliding, **extra)
+        result.dynamic_friction2 = None
+        result.attributes = {k: v for k, v in result.attributes.items() if k != mjcf.attribute_key(mjcf.FRICTION)}
+        return result
+
+    def apply_to_shape(self, shape: Shape) -> Shape:
+        """Copy of a shape with contact material, color and collision flag overridden."""
+        visual_material = shape.material
+        if self.color is not None:
+            visual_material = VisualMaterial(name="color", color=_parse_color(self.color))
+        collides = shape.collision and (self.collision is None or boolean(self.collision, "collision"))
+        return replace(
+            shape, surface=self.physics_material(shape.surface), material=visual_material, collision=collides
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether friction, material, color and collision are all None."""
+        return all(x is None for x in (self.friction, self.material, self.color, self.collision))
+
+    def inertial_of(self, geometry: Geometry) -> Inertial:
+        """Mass, centre of mass and inertia of a solid body of a geometry, from the user's mass or density.
+
+        The density is the user's, else that of the material, else 1000 kg/m3. Raises `KinemaError` if the geometry has
+        no volume or if both mass and density are given.
+        """
+        if self.mass is not None and self.density is not None:
+            raise KinemaError("mass, density: give one of the two, not both")
+        density = DEFAULT_DENSITY
+        if self.density is not None:
+            density = nonnegative_float(self.density, "density")
+        elif self.material is not None and self.material.density is not None:
+            density = self.material.density
+        unit_density = geometry_mass_properties(geometry, 1.0)
+        if unit_density is None or unit_density.mass <= 0.0:
+            raise KinemaError("mass: this shape has no volume and so no mass: use fixed=True")
+        scale = density if self.mass is None else nonnegative_float(self.mass, "mass") / unit_density.mass
+        return Inertial(unit_density.mass * scale, unit_density.center, unit_density.inertia * scale)
+
+
+def robot_from_morph(morph: Morph, overrides: MaterialOverrides, scale: Array, fixed: bool | None) -> Robot:
+    """Description of a body: a robot with one link and one shape.
+
+    The base is floating, or fixed if the morph is static; a body that is to be fixed gets no inertial properties.
+
+    Args:
+        morph: the body.
+        overrides: material, mass, color and collision of the user.
+        scale: scale along x, y, z, (3,).
+        fixed: whether the base is fixed; False raises `KinemaError` for planes and terrain.
+    """
+    if not morph.is_dynamic and fixed is False:
+        raise KinemaError(f"fixed: a {morph.kind} is always fixed")
+    geometry = morph.geometry(scale)
+    shape = overrides.apply_to_shape(Shape(name=morph.kind, geometry=geometry, pose=morph.pose))
+    inertial = overrides.inertial_of(geometry) if morph.is_dynamic and not fixed else None
+    link = Link(name=morph.kind, inertial=inertial, shapes=[shape])
+    base = Base.FREE if morph.is_dynamic else Base.FIXED
+    return Robot(name=morph.kind, links=[link], base=base, static=not morph.is_dynamic)
+
+
+def with_overrides(description: Robot | World, overrides: MaterialOverrides) -> Robot | World:
+    """Copy of a description with material, color and collision of all shapes overridden; itself if nothing is set."""
+    for name in ("density", "mass"):
+        if getattr(overrides, name) is not None:
+            raise KinemaError(f"{name}: only for bodies such as km.Box; files and robots have their own masses")
+    return description if overrides.is_empty else map_shapes(description, overrides.apply_to_shape)
+
+
+def map_shapes(description: Robot | World, function: Callable[[Shape], Shape]) -> Robot | World:
+    """Copy of a description with `function` applied to every shape; the original is not changed."""
+    result = copy.copy(description)
+    if isinstance(result, World):
+        result.shapes = [function(s) for s in result.shapes]
+        result.robots = [_map_robot_shapes(r, function) for r in result.robots]
+        return result
+    return _map_robot_shapes(result, function)
+
+
+def _map_robot_shapes(robot: Robot, function: Callable[[Shape], Shape]) -> Robot:
+    result = copy.copy(robot)
+    result.links = [replace(link, shapes=[function(s) for s in link.shapes]) for link in robot.links]
+    return result
+
+
+def _parse_color(value: Any) -> tuple[float, float, float, float]:
+    """Validate an RGB or RGBA color with components 0 to 1 and return it as RGBA; alpha defaults to 1."""
+    array = as_array(value, np.float64, "color")
+    if array.shape not in ((3,), (4,)) or not ((array >= 0.0) & (array <= 1.0)).all():
+        raise KinemaError(f"color: expected red, green, blue and optionally alpha, each 0 to 1, not {value!r}")
+    red, green, blue, alpha = (*(float(x) for x in array), 1.0)[:4]
+    return red, green, blue, alpha

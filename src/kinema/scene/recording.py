@@ -1,41 +1,76 @@
-"""Recordings: what a scene does, step by step, in files that others read."""
+"""Recording the states of a scene to a file during stepping, and replaying a recording."""
 
 from __future__ import annotations
 
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kinema.foundation import KinemaError, WriteError
+from kinema.core import KinemaError, ReadError, WriteError
 
-from .batches import environments
-from .record_files import arrow, write_npz, write_parquet
-from .record_frames import Frames, Source
-from .record_mcap import library, write_mcap
+from .arguments import resolve_envs
+from .built_scene import BuiltScene
+from .recording_formats import (
+    RECORDING_VERSION,
+    RecordedFrames,
+    RecordedScene,
+    element_names,
+    import_mcap,
+    import_parquet,
+    load_mcap,
+    load_npz,
+    load_parquet,
+    write_mcap,
+    write_npz,
+    write_parquet,
+)
 
-SUFFIXES = {".npz": "npz", ".parquet": "parquet", ".mcap": "mcap", ".usda": "usd", ".usdc": "usd", ".usd": "usd"}
-"""Which files can be written."""
+# -------------------------------------------------------------------------------------------------- recording
+
+FORMAT_OF_SUFFIX = {
+    ".npz": "npz",
+    ".parquet": "parquet",
+    ".mcap": "mcap",
+    ".usda": "usd",
+    ".usdc": "usd",
+    ".usd": "usd",
+}
+"""File formats of recordings by file suffix."""
 
 
 class Recording:
-    """A file that is being written: each step from now on, until `close()` or the end of a `with`."""
+    """An open recording: stores frames during stepping until `close()` or the end of a `with` block writes the file."""
 
-    def __init__(self, source: Source, path: Path, *, every: int, envs_idx: Any, sensors: bool, spacing: float) -> None:
+    def __init__(
+        self, recorded: RecordedScene, path: Path, *, every: int, envs_idx: Any, sensors: bool, spacing: float
+    ) -> None:
+        """Start a recording with the current state as first frame.
+
+        Args:
+            recorded: the scene to record.
+            path: file to write; its suffix selects the format.
+            every: number of steps between frames.
+            envs_idx: environments to record; None for all.
+            sensors: whether sensor readings are recorded.
+            spacing: distance of the environments in USD files [m].
+        """
         self.path = path
-        """The file; it appears when the recording is closed."""
-        self.format = _format(self.path)
+        """Path of the file; it is written by `close`."""
+        self.format = _recording_format(self.path)
         self.is_open = True
-        self._source = source
+        self._recorded = recorded
         self._every, self._steps = every, 0
-        running = source.running
-        chosen = environments(envs_idx, running.n_envs)
-        self.envs = np.arange(running.n_envs) if chosen is None else np.asarray(chosen)
-        """Which environments are recorded."""
+        built = recorded.built
+        selected = resolve_envs(envs_idx, built.n_envs)
+        self.envs = np.arange(built.n_envs) if selected is None else np.asarray(selected)
+        """Indices of the recorded environments."""
         self._sensors = sensors
         self._spacing = spacing
-        self.frames = Frames()
-        self._take()
+        self.frames = RecordedFrames()
+        self._append_frame()
 
     def __enter__(self) -> Recording:
         return self
@@ -47,58 +82,150 @@ class Recording:
         state = "open" if self.is_open else "closed"
         return f"<Recording {self.path}: {len(self.frames.times)} frames of {len(self.envs)} environments, {state}>"
 
-    def look(self) -> None:
-        """Take a frame, if its step has come: called by the scene after each step."""
+    def on_step(self) -> None:
+        """Append a frame every `every` steps; called by the scene after each step."""
         self._steps += 1
         if self._steps % self._every == 0:
-            self._take()
+            self._append_frame()
 
-    def _take(self) -> None:
-        running, found = self._source.running, {}
+    def _append_frame(self) -> None:
+        """Append the current state as a frame; arrays have shape (environments, ...).
+
+        qpos, qvel, ctrl, act and sensor data (not for USD), link poses (not for Parquet), and the simulated time [s].
+        """
+        built, arrays = self._recorded.built, {}
         if self.format != "usd":
-            model = running.model
-            found |= {"qpos": running.memory.read("qpos", slice(None), self.envs)}
-            found |= {"qvel": running.memory.read("vel", slice(None), self.envs)}
+            model = built.model
+            arrays |= {"qpos": built.arrays.read("qpos", slice(None), self.envs)}
+            arrays |= {"qvel": built.arrays.read("vel", slice(None), self.envs)}
             if model.n_actuators:
-                found |= {"ctrl": running.memory.read("ctrl", slice(None), self.envs)}
+                arrays |= {"ctrl": built.arrays.read("ctrl", slice(None), self.envs)}
             if model.actuators.has_activation.any():
-                found |= {"act": running.memory.read("act", slice(None), self.envs)}
+                arrays |= {"act": built.arrays.read("act", slice(None), self.envs)}
             if self._sensors:
-                found |= {"sensordata": self._source.sensors()[self.envs]}
-        if self.format != "parquet" and running.model.n_links:
-            links = running.engine.fields.links_state
+                arrays |= {"sensordata": self._recorded.read_sensors()[self.envs]}
+        if self.format != "parquet" and built.model.n_links:
+            links = built.engine.fields.links_state
             for name in ("pos", "quat"):
                 rows = np.asarray(getattr(links, name).numpy())[:, self.envs]
-                found[f"link_{name}"] = np.array(np.moveaxis(rows, 0, 1), np.float64)
-        self.frames.times.append(running.engine.seconds)
-        for name, values in found.items():
+                arrays[f"link_{name}"] = np.array(np.moveaxis(rows, 0, 1), np.float64)
+        self.frames.times.append(built.engine.sim_time)
+        for name, values in arrays.items():
             self.frames.arrays.setdefault(name, []).append(np.array(values))
 
     def close(self) -> None:
-        """Write the file; nothing is recorded from now on."""
+        """Write the file in the format of its suffix and end the recording; a second call has no effect."""
         if not self.is_open:
             return
         self.is_open = False
         if self.format == "usd":
-            from .record_usd import write_usd
+            from .recording_usd import write_usd
 
-            write_usd(self.path, self._source, self.frames, self.envs, self._spacing)
+            write_usd(self.path, self._recorded, self.frames, self.envs, self._spacing)
         elif self.format == "mcap":
-            write_mcap(self.path, self._source, self.frames, self.envs)
+            write_mcap(self.path, self._recorded, self.frames, self.envs)
         elif self.format == "npz":
-            write_npz(self.path, self._source, self.frames, self.envs)
+            write_npz(self.path, self._recorded, self.frames, self.envs)
         else:
-            write_parquet(self.path, self._source, self.frames, self.envs)
+            write_parquet(self.path, self._recorded, self.frames, self.envs)
 
 
-def _format(path: Path) -> str:
-    found = SUFFIXES.get(path.suffix.lower())
-    if found is None:
-        raise KinemaError(f"{path}: recordings are written to {', '.join(SUFFIXES)}, not to {path.suffix!r}")
+def _recording_format(path: Path) -> str:
+    """Format of a recording by file suffix; raises an error if it is unknown, the folder or the package is missing."""
+    file_format = FORMAT_OF_SUFFIX.get(path.suffix.lower())
+    if file_format is None:
+        raise KinemaError(f"{path}: recordings are written as {', '.join(FORMAT_OF_SUFFIX)}, not {path.suffix!r}")
     if not path.parent.is_dir():
         raise WriteError(f"{path}: there is no folder {path.parent}; make it first")
-    if found == "parquet":
-        arrow()  # say at once that it is missing
-    if found == "mcap":
-        library("writer")
-    return found
+    if file_format == "parquet":
+        import_parquet()  # fail early if the package is missing
+    if file_format == "mcap":
+        import_mcap("writer")
+    return file_format
+
+
+# --------------------------------------------------------------------------------------------------- replay
+
+REPLAYED_ARRAYS = {"qpos": "qpos", "qvel": "vel", "ctrl": "ctrl", "act": "act"}
+"""Arrays of a recording that a replay restores, and their names in the engine."""
+
+LOADERS = {".npz": load_npz, ".parquet": load_parquet, ".mcap": load_mcap}
+"""Functions that load a recording, by file suffix."""
+
+
+def load_recording(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Load and check a recording: metadata, and arrays by name, (frames, environments, ...) except `time` (frames,).
+
+    Raises `ReadError` if the file is missing, of another version, incomplete or no recording.
+    """
+    if not path.is_file():
+        raise ReadError(f"{path}: there is no such file")
+    loader = LOADERS.get(path.suffix.lower())
+    if loader is None:
+        raise ReadError(f"{path}: recordings are replayed from {', '.join(LOADERS)}, not {path.suffix!r}")
+    try:
+        metadata, arrays = loader(path)
+        frames, envs = len(arrays["time"]), len(metadata["environments"])
+        is_complete = all(array.shape[:2] == (frames, envs) for name, array in arrays.items() if name != "time")
+    except KinemaError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise ReadError(f"{path}: not a recording, or incomplete: {error}") from None
+    if metadata.get("kinema_recording") != RECORDING_VERSION or not is_complete:
+        raise ReadError(f"{path}: not a recording of this version, or incomplete")
+    return metadata, arrays
+
+
+class Replay:
+    """Replay of a recording in a scene: iteration sets the state of each frame and yields its time [s]."""
+
+    def __init__(self, built: BuiltScene, path: str | Path) -> None:
+        """Load a recording and check that it fits the built scene."""
+        self.path = Path(path)
+        self._built_scene = built
+        self.metadata, self.arrays = load_recording(self.path)
+        """Metadata of the recording, and arrays by name, (frames, environments, ...)."""
+        self.times: np.ndarray = self.arrays["time"]
+        """Times of the frames [s], (frames,)."""
+        self._envs = self._target_envs()
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __iter__(self) -> Iterator[float]:
+        for frame in range(len(self)):
+            self.set_frame(frame)
+            yield float(self.times[frame])
+
+    def set_frame(self, frame: int) -> None:
+        """Set coordinates, velocities, controls and activations of a frame in the scene; the time is not changed."""
+        if not -len(self) <= frame < len(self):
+            raise KinemaError(f"{self.path} has {len(self)} frames: frame {frame} does not exist")
+        for name, array in REPLAYED_ARRAYS.items():
+            if name in self.arrays:
+                self._built_scene.arrays.write(
+                    array, slice(None), self.arrays[name][frame][: len(self._envs)], self._envs
+                )
+
+    def _target_envs(self) -> np.ndarray:
+        """Indices of the environments to replay into: the recorded ones if they exist, else the first ones.
+
+        Raises `KinemaError` if coordinates, dofs or actuators of recording and scene have different names.
+        """
+        recorded, own_names = self.metadata["names"], element_names(self._built_scene.model)
+        for name in REPLAYED_ARRAYS:
+            if name in self.arrays and recorded.get(name) != own_names[name]:
+                raise KinemaError(
+                    f"{self.path} is of another scene: {_describe_mismatch(recorded.get(name, []), own_names[name])}"
+                )
+        envs = np.array(self.metadata["environments"], dtype=np.intp)
+        n_envs = self._built_scene.n_envs
+        return envs if len(envs) and envs.max() < n_envs else np.arange(min(n_envs, len(envs)))
+
+
+def _describe_mismatch(recorded: list[str], own: list[str]) -> str:
+    """First difference of two lists of names as text."""
+    for own_name, recorded_name in zip(own, recorded, strict=False):
+        if own_name != recorded_name:
+            return f'it has "{recorded_name}" where this scene has "{own_name}"'
+    return f"it has {len(recorded)} values where this scene has {len(own)}"

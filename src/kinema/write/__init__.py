@@ -1,12 +1,13 @@
-"""L2: from the description to files. `kinema.write(robot, file)` finds the format; what it cannot say is reported."""
+"""Writers of robot descriptions: `kinema.write(description, path)` writes USD, MJCF, URDF or SDFormat files.
 
-from kinema.foundation import make_callable
+The suffix of the path selects the format; the returned loss report lists everything that the format cannot represent.
+"""
 
-from .api import FORMATS as FORMATS, format_of as format_of, write as write
-from .files import remove_drafts as remove_drafts
-from .matters import Matter as Matter
-from .report import Action as Action, Loss as Loss, LossReport as LossReport
-from .sources import sources_of as sources_of
-from .usd.paths import link_paths as link_paths
+from kinema.core import make_module_callable
 
-make_callable(__name__, write)
+from .api import FORMATS as FORMATS, resolve_format as resolve_format, write as write
+from .files import remove_staging_folders as remove_staging_folders, source_files as source_files
+from .loss_report import Action as Action, Loss as Loss, LossCategory as LossCategory, LossReport as LossReport
+from .usd.prim_paths import link_prim_paths as link_prim_paths
+
+make_module_callable(__name__, write)

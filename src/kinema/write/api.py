@@ -1,4 +1,4 @@
-"""The one function most people need: a description to any file."""
+"""The public function `write`: option checks, choice of the format, and dispatch to the writer of the format."""
 
 from __future__ import annotations
 
@@ -7,28 +7,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from kinema.core import KinemaError, WriteError
 from kinema.description import Robot, World
-from kinema.foundation import KinemaError, WriteError
 
-from .bases import decided
-from .files import protecting
-from .losing import nameless_shapes
-from .made_actuators import with_actuators
+from .files import protect_files, source_files
+from .generated_actuators import add_actuators
+from .loss_report import LossReport, unnamed_shape_labels
 from .mesh_files import MESH_WRITERS
-from .report import LossReport
-from .sources import sources_of
+from .validation import with_base_option
 
 FORMATS = {"usd": (".usda", ".usdc", ".usd", ".usdz"), "mjcf": (".xml", ".mjcf"), "urdf": (".urdf",), "sdf": (".sdf",)}
-"""What can be written, and the suffixes of its files."""
-MESHES = ("embed", "copy", "bake", "reference")
-"""What can become of meshes; see `write`."""
+"""Output formats and the file suffixes of each."""
+MESH_MODES = ("embed", "copy", "bake", "reference")
+"""Values of the `meshes` option of `write`."""
 MESH_FORMATS = ("", *MESH_WRITERS)
-"""The kinds of mesh files that can be asked for; see `write`."""
+"""Values of the `mesh_format` option of `write`; empty for no conversion."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
-    """How a file is written; see `write`."""
+class _WriteOptions:
+    """Options of one call of `write`, before they are translated to the options of a format's writer."""
 
     layout: str
     meshes: str
@@ -42,58 +40,66 @@ class _Settings:
     mesh_format: str = ""
 
     @property
-    def mesh_files(self) -> str:
-        """What becomes of meshes in formats that cannot hold triangles themselves."""
+    def file_mesh_mode(self) -> str:
+        """Mesh mode of formats that refer to mesh files (MJCF, SDFormat): `embed` becomes `copy`."""
         return "copy" if self.meshes == "embed" else self.meshes
 
     @property
-    def urdf_meshes(self) -> str:
-        """The same for URDF, whose references to packages stay unless something else is asked for."""
+    def urdf_mesh_mode(self) -> str:
+        """Mesh mode of URDF: `keep` (package references are preserved) for plain `embed`, else `file_mesh_mode`."""
         is_kept = self.meshes == "embed" and not self.mesh_format
-        return "keep" if is_kept else self.mesh_files
+        return "keep" if is_kept else self.file_mesh_mode
 
     @property
-    def triangles(self) -> str:
-        """What becomes of meshes in USD, which cannot refer to mesh files of other formats."""
+    def usd_mesh_mode(self) -> str:
+        """Mesh mode of USD, which cannot refer to other mesh formats: `reference` (a mesh layer) or `embed`."""
         return "reference" if self.meshes == "reference" else "embed"
 
 
-def _write_usd(described: Robot | World, file: Path, report: LossReport, settings: _Settings) -> None:
+def _write_usd(description: Robot | World, file: Path, report: LossReport, write_options: _WriteOptions) -> None:
     from .usd import UsdOptions, write_usd
 
-    options = UsdOptions(settings.layout, settings.triangles, settings.layered, settings.exact, settings.base)
-    write_usd(described, file, report, options)
+    options = UsdOptions(
+        write_options.layout,
+        write_options.usd_mesh_mode,
+        write_options.layered,
+        write_options.exact,
+        write_options.base,
+    )
+    write_usd(description, file, report, options)
 
 
-def _write_mjcf(described: Robot | World, file: Path, report: LossReport, settings: _Settings) -> None:
+def _write_mjcf(description: Robot | World, file: Path, report: LossReport, write_options: _WriteOptions) -> None:
     from .mjcf import MjcfOptions, write_mjcf
 
-    write_mjcf(described, file, report, MjcfOptions(settings.mesh_files))
+    write_mjcf(description, file, report, MjcfOptions(write_options.file_mesh_mode))
 
 
-def _write_urdf(described: Robot | World, file: Path, report: LossReport, settings: _Settings) -> None:
+def _write_urdf(description: Robot | World, file: Path, report: LossReport, write_options: _WriteOptions) -> None:
     from .urdf import UrdfOptions, write_urdf
 
     options = UrdfOptions(
-        settings.urdf_meshes,
-        settings.robot,
-        settings.base,
-        settings.frames,
-        settings.package,
-        settings.version,
-        settings.mesh_format,
+        write_options.urdf_mesh_mode,
+        write_options.robot,
+        write_options.base,
+        write_options.frames,
+        write_options.package,
+        write_options.version,
+        write_options.mesh_format,
     )
-    write_urdf(described, file, report, options)
+    write_urdf(description, file, report, options)
 
 
-def _write_sdf(described: Robot | World, file: Path, report: LossReport, settings: _Settings) -> None:
+def _write_sdf(description: Robot | World, file: Path, report: LossReport, write_options: _WriteOptions) -> None:
     from .sdf import SdfOptions, write_sdf
 
-    options = SdfOptions(settings.mesh_files, settings.base, settings.version, settings.mesh_format)
-    write_sdf(described, file, report, options)
+    options = SdfOptions(
+        write_options.file_mesh_mode, write_options.base, write_options.version, write_options.mesh_format
+    )
+    write_sdf(description, file, report, options)
 
 
-_WRITERS: dict[str, Callable[[Robot | World, Path, LossReport, _Settings], None]] = {
+_WRITERS: dict[str, Callable[[Robot | World, Path, LossReport, _WriteOptions], None]] = {
     "usd": _write_usd,
     "mjcf": _write_mjcf,
     "urdf": _write_urdf,
@@ -101,24 +107,30 @@ _WRITERS: dict[str, Callable[[Robot | World, Path, LossReport, _Settings], None]
 }
 
 
-def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
-    """The format to write, given or by the suffix; a `WriteError` that lists them where there is none."""
+def resolve_format(path: str | os.PathLike[str], format: str | None = None) -> str:
+    """Output format of a file: the given format, or the format of the path's suffix.
+
+    Raises:
+        WriteError: the format or the suffix is unknown; the message lists the formats.
+    """
     file = Path(path)
     if format is None:
         format = next((f for f, suffixes in FORMATS.items() if file.suffix.lower() in suffixes), None)
         if format is None:
-            raise WriteError(f"{file}: files with the suffix {file.suffix!r} cannot be written; {_can_be()}")
+            raise WriteError(
+                f"{file}: files with the suffix {file.suffix!r} cannot be written; {_supported_formats_text()}"
+            )
     if format not in FORMATS:
-        raise WriteError(f"{file}: {format!r} cannot be written; {_can_be()}")
+        raise WriteError(f"{file}: {format!r} cannot be written; {_supported_formats_text()}")
     return format
 
 
-def _can_be() -> str:
+def _supported_formats_text() -> str:
     return "these can: " + ", ".join(f"{f} ({' '.join(suffixes)})" for f, suffixes in FORMATS.items())
 
 
 def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
-    described: Robot | World,
+    description: Robot | World,
     path: str | os.PathLike[str],
     *,
     format: str | None = None,
@@ -135,64 +147,64 @@ def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
     actuators: str = "",
     force: bool = True,
 ) -> LossReport:
-    """Write a robot or a world to a file.
+    """Write a robot or a world to a USD, MJCF, URDF or SDFormat file and report the losses.
 
-    The file appears whole or not at all, and replaces an older one of its name.
+    Writing is atomic: the file appears complete or not at all, and replaces an existing file.
 
     Args:
-        described: what to write.
-        path: the file; its folder must exist.
-        format: `usd`, `mjcf`, `urdf` or `sdf`; found out from the suffix when not given.
-        layout: `nested` puts every link inside the link that carries it, `flat` puts links side by side (USD).
-        meshes: what becomes of meshes. In USD, triangles are in the file; `reference` puts them into a file of their
-            own beside it. Other formats refer to mesh files: `copy` (and `embed`) puts them beside the file as they
-            are where they can be read, `bake` makes new ones with their scale applied, `reference` refers to them
-            where they are. From URDF to URDF, `embed` leaves `package://` references as they are, unless `package`
-            names another one.
-        layered: make a small main file that loads geometry and physics from files of their own (USD).
-        exact: also keep in double precision what the format stores in single precision.
-        version: the version of the format; the one that most programs read when not given (URDF: 1.0 to 1.2,
+        description: the robot or world.
+        path: the output file; its folder must exist.
+        format: `usd`, `mjcf`, `urdf` or `sdf`; by default selected by the suffix.
+        layout: `nested` makes the prim of a link a child of its parent link's prim, `flat` makes links siblings (USD).
+        meshes: treatment of meshes. USD stores triangles in the stage; `reference` stores them in a mesh layer beside
+            it. Other formats refer to mesh files: `copy` (and `embed`) copies readable files beside the output,
+            `bake` writes new files with the scale applied, `reference` refers to the original files. From URDF to
+            URDF, `embed` preserves `package://` references unless `package` is given.
+        layered: write a small interface layer that loads geometry and physics from separate layers (USD).
+        exact: also store double-precision values of attributes that the format stores in single precision (USD).
+        version: version of the format; by default the most widely supported one (URDF: 1.0 to 1.2,
             SDFormat: 1.9 to 1.12).
-        robot: the robot of a world to write, where the format can hold one only (URDF).
-        base: what holds the bases of robots that no joint with freedom holds to the world: `fixed`, `free` or
-            `unspecified`; `auto` for what the description says. Where that is nothing, the file says nothing either,
-            and the report tells what its format takes that for. In URDF `fixed` and `world` hang the robot on a link
-            `world`; elsewhere `world` fixes a base of which nothing is said.
-        frames: write named frames as links without mass (URDF).
-        package: the ROS package that meshes are referred to in; relative to the file when not given (URDF).
-        mesh_format: the kind of mesh file for what is seen, `obj` (with a library of materials beside it), `dae` or
-            `glb` (images inside); when not given, files that can be read stay as they are and others become OBJ (URDF,
-            SDFormat).
-        actuators: `position`, `velocity` or `effort`: make actuators of that kind for joints that have none, by the
-            transmissions, `ros2_control` blocks or limits of effort of a URDF file (`kinema.write.made_actuators`).
-        force: whether files may be replaced that the description was made of.
+        robot: name of the robot of a world to write, for formats with one robot per file (URDF).
+        base: base of robots whose root is not jointed to the world: `fixed`, `free` or `unspecified`; `auto` for the
+            base of the description. An unspecified base stays unspecified in the file, and the report states what the
+            format assumes. In URDF `fixed` and `world` attach the robot to a link `world`; in other formats `world`
+            fixes only unspecified bases.
+        frames: write named frames as massless links (URDF).
+        package: ROS package of the mesh references; by default references are relative to the file (URDF).
+        mesh_format: file format of visual meshes: `obj` (with an MTL library), `dae` or `glb` (embedded images); by
+            default readable files are copied and others become OBJ (URDF, SDFormat).
+        actuators: `position`, `velocity` or `effort`: generate actuators of this mode for joints without actuators,
+            from the transmissions, `ros2_control` blocks or effort limits of a URDF file
+            (`kinema.write.generated_actuators`).
+        force: whether source files of the description may be overwritten.
 
     Returns:
-        What the format cannot say, element by element; empty where nothing was lost.
+        Loss report: everything that the format cannot represent, element by element; empty if nothing was lost.
 
     Raises:
-        WriteError: nothing was written: no such folder, not a format that is written, not a description.
+        WriteError: nothing was written because the folder does not exist, the format is unknown, or the argument is
+            not a description.
     """
     file = Path(path)
-    if not isinstance(described, Robot | World):
-        raise WriteError(f"{file}: a Robot or a World can be written, not {type(described).__name__}")
-    if meshes not in MESHES:
-        raise WriteError(f"{file}: meshes are {meshes!r}; they can be {', '.join(map(repr, MESHES))}")
+    if not isinstance(description, Robot | World):
+        raise WriteError(f"{file}: a Robot or a World can be written, not {type(description).__name__}")
+    if meshes not in MESH_MODES:
+        raise WriteError(f"{file}: meshes are {meshes!r}; they can be {', '.join(map(repr, MESH_MODES))}")
     if mesh_format not in MESH_FORMATS:
         listed = ", ".join(map(repr, MESH_FORMATS[1:]))
         raise WriteError(f"{file}: mesh files are to be {mesh_format!r}; they can be {listed}")
-    chosen = format_of(file, format)
+    chosen = resolve_format(file, format)
     report = LossReport(chosen, str(file))
-    described = decided(described, base)
+    description = with_base_option(description, base)
     if actuators:
-        described = with_actuators(described, actuators, report)
-    report.nameless = nameless_shapes(described)
+        description = add_actuators(description, actuators, report)
+    report.unnamed_elements = unnamed_shape_labels(description)
     base = "world" if base in ("fixed", "world") else "auto"
-    settings = _Settings(layout, meshes, layered, exact, version, robot, base, frames, package, mesh_format)
+    settings = _WriteOptions(layout, meshes, layered, exact, version, robot, base, frames, package, mesh_format)
     try:
-        with protecting(frozenset() if force else sources_of(described)):
-            _WRITERS[chosen](described, file, report, settings)
-        report.nameless = {}  # identities mean nothing later
+        with protect_files(frozenset() if force else source_files(description)):
+            _WRITERS[chosen](description, file, report, settings)
+        report.unnamed_elements = {}  # identities mean nothing later
     except KinemaError:
         raise
     except Exception as error:  # a defect of ours must still not be a traceback in a user's face

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kinema.apps.cluster.changes import apply_to_parts, parsed, sort
+from kinema.apps.cluster.env_spec import apply_to_descriptions, group_changes, parse_parameter_path
+from kinema.core import KinemaError
 from kinema.description import Actuator, Camera, Shape, Sphere, Transmission, World
-from kinema.foundation import KinemaError
 from kit.played import pendulum
 
 
@@ -22,7 +22,7 @@ def test_fields_are_set_wherever_they_are() -> None:
         "joint[hinge].axes[0].armature": 0.1,
         "actuator[motor].gear[0]": 5.0,
     }
-    apply_to_parts(sort(changes).parts, [robot])
+    apply_to_descriptions(group_changes(changes).elements, [robot])
     bob = robot.links[0].inertial
     assert bob is not None
     assert bob.mass == 2.0
@@ -45,7 +45,7 @@ def test_any_part_of_a_robot_or_world() -> None:
         "robot[all].gravity": [0.0, 0.0, -1.6],
         "camera[eye].vertical_fov": 0.5,
     }
-    apply_to_parts(sort(changes).parts, [world])
+    apply_to_descriptions(group_changes(changes).elements, [world])
     assert robot.links[0].shapes[0].geometry.radius == 0.2  # type: ignore[union-attr]
     assert robot.options["timestep"] == 0.001
     np.testing.assert_array_equal(np.asarray(world.gravity), [0.0, 0.0, -1.6])
@@ -53,7 +53,7 @@ def test_any_part_of_a_robot_or_world() -> None:
 
 
 def test_changes_are_sorted_by_whom_they_concern() -> None:
-    found = sort({"scene.dt": 0.01, "gains.kp[hinge]": 5.0, "gains.kv": 1.0, "controller.speed": 2.0})
+    found = group_changes({"scene.dt": 0.01, "gains.kp[hinge]": 5.0, "gains.kv": 1.0, "controller.speed": 2.0})
     assert found.scene == {"dt": 0.01}
     assert found.gains == [("kp", "hinge", 5.0), ("kv", "", 1.0)]
     assert found.controller == {"speed": 2.0}
@@ -76,10 +76,10 @@ def test_changes_are_sorted_by_whom_they_concern() -> None:
 )
 def test_what_there_is_not_is_said_in_one_sentence(path: str, words: str) -> None:
     with pytest.raises(KinemaError) as caught:
-        apply_to_parts(sort({path: 1.0}).parts, [pendulum()])
+        apply_to_descriptions(group_changes({path: 1.0}).elements, [pendulum()])
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_names_may_have_dots_and_spaces() -> None:
-    assert parsed("link[a.b c].mass").name == "a.b c"
+    assert parse_parameter_path("link[a.b c].mass").name == "a.b c"

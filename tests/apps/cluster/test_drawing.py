@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies
 
-from kinema.apps.cluster.drawing import OfEpisodes, generators_in_turn, uniforms
-from kinema.apps.cluster.played import Taken
-from kinema.backend import n_threads
-from kinema.foundation import KinemaError
+from kinema.apps.cluster.episode_runner import (
+    EpisodeDistribution,
+    EpisodeRecorder,
+    episode_uniforms,
+    iterate_episode_generators,
+)
+from kinema.core import KinemaError
+from kinema.runtime import n_threads
 
 NUMBERS = strategies.lists(strategies.integers(0, 2**62), min_size=1, max_size=5)
 
@@ -21,28 +25,28 @@ NUMBERS = strategies.lists(strategies.integers(0, 2**62), min_size=1, max_size=5
 def test_all_at_once_as_one_after_the_other(seed: int, episodes: list[int], purpose: int, count: int) -> None:
     """NumPy's Philox is the judge, to the bit."""
     numbers = np.array(episodes)
-    expected = [g.random(count) for g in generators_in_turn(seed, numbers, purpose)]
-    np.testing.assert_array_equal(uniforms(seed, numbers, purpose, count), expected)
+    expected = [g.random(count) for g in iterate_episode_generators(seed, numbers, purpose)]
+    np.testing.assert_array_equal(episode_uniforms(seed, numbers, purpose, count), expected)
 
 
 @pytest.mark.parametrize(("kind", "a", "b"), [("uniform", -0.3, 0.7), ("loguniform", 0.1, 5.0), ("normal", 1.0, 0.2)])
 @pytest.mark.parametrize(("each", "own"), [("item", (3, 2)), ("env", (1, 1))])
 def test_distributions_are_numpys(kind: str, a: float, b: float, each: str, own: tuple[int, ...]) -> None:
-    draw = OfEpisodes(kind, a, b, None, each, np.array([7, 3, 900]))
-    found = draw.numbers(np.array([2, 0]), (3, 2), 5, "mass")
-    turns = generators_in_turn(5, np.array([900, 7]), zlib.crc32(b"mass"))
-    expected = np.array([draw._draw(generator, own) for generator in turns])
+    draw = EpisodeDistribution(kind, a, b, None, each, np.array([7, 3, 900]))
+    found = draw.sample(np.array([2, 0]), (3, 2), 5, "mass")
+    turns = iterate_episode_generators(5, np.array([900, 7]), zlib.crc32(b"mass"))
+    expected = np.array([draw._sample(generator, own) for generator in turns])
     np.testing.assert_allclose(found, np.broadcast_to(expected, (2, 3, 2)), rtol=1e-15)
 
 
 def test_steps_are_kept_until_an_episode_ends() -> None:
     """The second one ends after its second step; the environment behind them plays for nobody."""
-    taken = Taken(np.array([4, 9]), 3)
+    taken = EpisodeRecorder(np.array([4, 9]), 3)
     for step in range(3):
         row = np.array([0, 10, 20]) + step
         done = np.array([False, step == 1, True])
-        taken.note(obs=row[:, None], action=row[:, None], reward=row, done=done, broken=done & False)
-    found = taken.rows()
+        taken.record(obs=row[:, None], action=row[:, None], reward=row, done=done, broken=done & False)
+    found = taken.to_batch()
     assert found.episode.tolist() == [4, 4, 4, 9, 9]
     assert found.step.tolist() == [0, 1, 2, 0, 1]
     assert found.obs[:, 0].tolist() == [0, 1, 2, 10, 11]

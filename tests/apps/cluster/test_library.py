@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from kinema.apps.cli.convert_batch import Options, run as convert_all
-from kinema.apps.cli.library import Doing
-from kinema.apps.cli.options import with_address
-from kinema.apps.cluster import InProcess, Store, mirrored, url_of
-from kinema.foundation import collect
+from kinema.apps.cli.batch import ExecutionOptions
+from kinema.apps.cli.convert import BatchOptions, convert_many as convert_all
+from kinema.apps.cli.options import insert_default_cluster_address
+from kinema.apps.cluster import InProcessExecutor, Store, mirror_to_cache, remote_url
+from kinema.core import collect
 from kinema.read import read
 from kit.assets import EXAMPLES
 from kit.command_line import run
@@ -101,19 +101,19 @@ def test_without_ray_one_is_told_what_to_install(library: Path, monkeypatch: pyt
     ],
 )
 def test_the_address_of_a_cluster_may_be_left_out(given: list[str], taken: list[str]) -> None:
-    assert with_address(given) == taken
+    assert insert_default_cluster_address(given) == taken
 
 
 def test_a_store_shows_whole_files_only(tmp_path: Path) -> None:
     store = Store(tmp_path / "a")
     assert store.read("x") is None
     assert store.size("x") == -1
-    assert store.names() == []
+    assert store.list_files() == []
     store.write("b/x", b"123")
-    assert (store.read("b/x"), store.size("b/x"), store.names("b")) == (b"123", 3, ["x"])
-    assert url_of(Path("s3://bucket/robots")) == "s3://bucket/robots"
-    assert url_of("C:/robots") == ""
-    assert url_of(tmp_path) == ""
+    assert (store.read("b/x"), store.size("b/x"), store.list_files("b")) == (b"123", 3, ["x"])
+    assert remote_url(Path("s3://bucket/robots")) == "s3://bucket/robots"
+    assert remote_url("C:/robots") == ""
+    assert remote_url(tmp_path) == ""
 
 
 @needs_fsspec
@@ -122,7 +122,7 @@ def test_processes_read_from_an_address_and_write_to_one(
 ) -> None:
     """A folder of this machine that goes by an address stands for a store."""
     monkeypatch.setenv("KINEMA_CACHE", str(tmp_path / "cache"))
-    options = Options("urdf", Doing(jobs=1, resume=True))
+    options = BatchOptions("urdf", ExecutionOptions(jobs=1, resume=True))
     source: Any = f"local://{library}"
     target: Any = f"local://{tmp_path}/out"
     assert convert_all(source, target, options) == 2
@@ -138,24 +138,24 @@ def test_a_library_in_an_object_store(
 ) -> None:
     """A store that fails half-way leaves no robot that is not whole; the next time goes on from there."""
     monkeypatch.setenv("KINEMA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(Doing, "executor", lambda *_: InProcess())  # whose memory it is
+    monkeypatch.setattr(ExecutionOptions, "make_executor", lambda *_: InProcessExecutor())  # whose memory it is
     shutil.copytree(EXAMPLES / "arm", library / "arm")
     source: Any = "memory://library"
     target: Any = "memory://out"
-    Store(source).put(library, last=library / "faulty.urdf")
-    out, options = Store(target), Options("mjcf", Doing(resume=True))
+    Store(source).upload_folder(library, last=library / "faulty.urdf")
+    out, options = Store(target), BatchOptions("mjcf", ExecutionOptions(resume=True))
     with monkeypatch.context() as patched:
         fail_at(patched, "arm.xml")
         assert convert_all(source, target, options) == 2
     printed = capsys.readouterr().out
     assert "2 of 4 files are in memory://out" in printed
     assert "arm.xml: No space left on device" in " ".join(printed.split())
-    assert out.names("arm") == []
-    assert [p for p in mirrored(target).rglob("*") if p.suffix == ".stl"], "meshes come first"
+    assert out.list_files("arm") == []
+    assert [p for p in mirror_to_cache(target).rglob("*") if p.suffix == ".stl"], "meshes come first"
     assert convert_all(source, target, options) == 2
     told = capsys.readouterr()
     assert "2 of 4 files are done already" in told.err
     assert "3 of 4 files are in memory://out" in told.out
-    found = mirrored(target)
+    found = mirror_to_cache(target)
     robot = read(found / "arm" / "arm.xml", policy=collect)
     assert len(robot.links) == len(read(EXAMPLES / "arm" / "arm.urdf", policy=collect).links)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kinema.apps.cluster import Limits, Needs, OnRay, always, on_ray, remote
-from kinema.apps.cluster.opening import opened
-from kinema.foundation import KinemaError
+from kinema.apps.cluster import RayExecutor, TaskLimits, WorkerResources, as_worker_factory, ray_executor
+from kinema.apps.cluster.executor_selection import select_executor
+from kinema.core import KinemaError
 from kit.misbehaviour import misbehave
 from kit.pretend_ray import PretendRay, RayError, install
 
@@ -29,9 +29,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setenv("KINEMA_THREADS", "1")
     seconds = itertools.count()
-    monkeypatch.setattr(on_ray.time, "monotonic", lambda: float(next(seconds)))
-    monkeypatch.setattr(on_ray.time, "sleep", lambda _: None)
-    monkeypatch.setattr(remote, "Log", lambda _: type("Quiet", (), {"begin": lambda _: None, "tail": lambda _: ""})())
+    monkeypatch.setattr(ray_executor.time, "monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr(ray_executor.time, "sleep", lambda _: None)
+    monkeypatch.setattr(
+        ray_executor, "OutputLog", lambda _: type("Quiet", (), {"clear": lambda _: None, "tail": lambda _: ""})()
+    )
 
 
 def made(monkeypatch: pytest.MonkeyPatch, nodes: dict[str, dict[str, float]], **more: Any) -> PretendRay:
@@ -43,36 +45,40 @@ def made(monkeypatch: pytest.MonkeyPatch, nodes: dict[str, dict[str, float]], **
 @pytest.mark.parametrize(
     ("needs", "hired"),
     [
-        (Needs(gpus=1.0), {"big": 4}),
-        (Needs(gpus=0.5), {"big": 8}),
-        (Needs(cpus=8.0, gpus=1.0), {"big": 2}),
-        (Needs(cpus=4.0), {"big": 4, "small": 2}),
+        (WorkerResources(gpus=1.0), {"big": 4}),
+        (WorkerResources(gpus=0.5), {"big": 8}),
+        (WorkerResources(cpus=8.0, gpus=1.0), {"big": 2}),
+        (WorkerResources(cpus=4.0), {"big": 4, "small": 2}),
     ],
 )
 def test_workers_per_gpu_or_group_of_cores(
-    needs: Needs, hired: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    needs: WorkerResources, hired: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many as there is room for, each asking for what it takes; nodes that have none of it say so."""
     ray = made(monkeypatch, {"big": BIG, "small": SMALL})
-    executor = OnRay(needs=needs)
-    outcomes = list(executor.run(always(str), range(20)))
+    executor = RayExecutor(resources=needs)
+    outcomes = list(executor.run(as_worker_factory(str), range(20)))
     assert sorted(int(o.result or "") for o in outcomes) == list(range(20))
     assert Counter(h.node for h in ray.hired) == hired
     assert {tuple(h.asked.values()) for h in ray.hired} == {(needs.cpus, needs.gpus)}
     assert [s for s in executor.refused.values() if "no GPU" in s] == [
         f"{name} has no GPU that could be used, and one is asked for" for name in ("small",) if needs.gpus
     ]
-    assert executor.workers == sum(hired.values())
+    assert executor.n_workers == sum(hired.values())
     assert len(ray.killed) == len(ray.hired)
 
 
 def test_a_scene_on_a_gpu_asks_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray hides the GPUs of a node from those who ask for none."""
     ray = made(monkeypatch, {"big": BIG})
-    for gpu, needs, asked in ((True, None, (1.0, 1.0)), (False, None, (1.0, 0.0)), (True, Needs(2.0), (2.0, 0.0))):
-        executor, own = opened("auto", needs, gpu=gpu)
+    for gpu, needs, asked in (
+        (True, None, (1.0, 1.0)),
+        (False, None, (1.0, 0.0)),
+        (True, WorkerResources(2.0), (2.0, 0.0)),
+    ):
+        executor, own = select_executor("auto", needs, gpu=gpu)
         assert own
-        list(executor.run(always(str), [1]))
+        list(executor.run(as_worker_factory(str), [1]))
         assert tuple(ray.hired[-1].asked.values()) == asked
 
 
@@ -90,8 +96,8 @@ def test_an_unfit_node_is_refused_and_others_work(
     """In one sentence; where no other is left, that is the error."""
     ray = made(monkeypatch, {"good": {"CPU": 1.0}, "bad": {"CPU": 1.0}})
     ray.facts["bad"] |= {"host": "bad", **wrong}
-    executor = OnRay()
-    outcomes = list(executor.run(always(misbehave), ["a", "b", "c"]))
+    executor = RayExecutor()
+    outcomes = list(executor.run(as_worker_factory(misbehave), ["a", "b", "c"]))
     assert sorted(str(o.result) for o in outcomes) == ["a", "b", "c"]
     (sentence,) = executor.refused.values()
     assert sentence.startswith("bad ")
@@ -99,17 +105,17 @@ def test_an_unfit_node_is_refused_and_others_work(
     assert "\n" not in sentence
     del ray.resources["good"]
     with pytest.raises(KinemaError, match="no node can be used: bad "):
-        list(OnRay().run(always(misbehave), ["a"]))
+        list(RayExecutor().run(as_worker_factory(misbehave), ["a"]))
 
 
 def test_a_node_on_which_nothing_starts_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others may have taken it: it is waited for, but not for ever."""
     ray = made(monkeypatch, {"taken": {"CPU": 1.0}}, silent={"taken"})
     with pytest.raises(KinemaError, match="node taken has not started a worker in 300 s"):
-        list(OnRay().run(always(misbehave), ["a"]))
+        list(RayExecutor().run(as_worker_factory(misbehave), ["a"]))
     ray.resources.clear()
     with pytest.raises(KinemaError, match="there has been no node to work on for 60 s"):
-        list(OnRay().run(always(misbehave), ["a"]))
+        list(RayExecutor().run(as_worker_factory(misbehave), ["a"]))
 
 
 def test_retries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +133,9 @@ def test_retries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         return found
 
     monkeypatch.setattr("ray.get", dying)
-    outcomes = {o.task: o for o in OnRay().run(always(misbehave), ["a", "deadly", "b"], Limits(retries=2))}
+    outcomes = {
+        o.task: o for o in RayExecutor().run(as_worker_factory(misbehave), ["a", "deadly", "b"], TaskLimits(retries=2))
+    }
     assert outcomes["deadly"].failure == "its worker died (RayError) (3 times)"
     assert outcomes["deadly"].died
     assert (began["deadly"], outcomes["a"].result, outcomes["b"].result) == (3, "a", "b")
@@ -140,7 +148,7 @@ def test_retries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         return get(answer)
 
     monkeypatch.setattr("ray.get", slow_once_known)
-    (late,) = OnRay().run(always(misbehave), ["slow"], Limits(seconds=30.0, retries=5))
+    (late,) = RayExecutor().run(as_worker_factory(misbehave), ["slow"], TaskLimits(timeout=30.0, retries=5))
     assert late.failure == "it took more than 30 s"
     assert late.died
 
@@ -155,11 +163,11 @@ def test_workers_have_their_next_task_while_there_are_enough_for_all(monkeypatch
         return waits([answers[len(due) % len(answers)]])
 
     monkeypatch.setattr("ray.wait", wait)
-    outcomes = list(OnRay().run(always(str), range(12), Limits(retries=1, ahead=1)))
+    outcomes = list(RayExecutor().run(as_worker_factory(str), range(12), TaskLimits(retries=1, n_prefetched=1)))
     assert sorted(int(o.result or "") for o in outcomes) == list(range(12))
     assert due[3:] == [4] * 7 + [3, 3, 2, 1]
     due.clear()
-    list(OnRay().run(always(str), range(6), Limits(ahead=1)))
+    list(RayExecutor().run(as_worker_factory(str), range(6), TaskLimits(n_prefetched=1)))
     assert max(due) == 2
 
 
@@ -182,7 +190,9 @@ def test_a_task_that_kills_its_worker_costs_no_other(place: int, monkeypatch: py
     monkeypatch.setattr("ray.get", dying)
     tasks = ["a", "b", "c", "d", "e"]
     tasks.insert(place, "deadly")
-    outcomes = {o.task: o for o in OnRay().run(always(misbehave), tasks, Limits(retries=1, ahead=1))}
+    outcomes = {
+        o.task: o for o in RayExecutor().run(as_worker_factory(misbehave), tasks, TaskLimits(retries=1, n_prefetched=1))
+    }
     assert [str(outcomes[t].result) for t in "abcde"] == list("abcde")
     assert outcomes["deadly"].failure == "its worker died (RayError) (2 times)"
     assert len(outcomes) == 6
@@ -213,12 +223,14 @@ def test_what_is_left_of_a_task_is_done_while_the_next_is_begun(monkeypatch: pyt
     made(monkeypatch, {"one": {"CPU": 1.0}, "two": {"CPU": 1.0}})
     story: list[str] = []
     tasks = ["a", "b", "bad", "c", "d"]
-    outcomes = {o.task: o for o in OnRay().run(lambda: InTwo(story), tasks, Limits(retries=1, ahead=1))}
+    outcomes = {
+        o.task: o for o in RayExecutor().run(lambda: InTwo(story), tasks, TaskLimits(retries=1, n_prefetched=1))
+    }
     assert sorted(story) == sorted(f"begin {t}" for t in tasks)
     assert {t: o.result for t, o in outcomes.items()} == {**{t: t for t in "abcd"}, "bad": None}
     assert outcomes["bad"].failure == "ValueError: no room"
     story.clear()
-    assert len(list(OnRay().run(lambda: InTwo(story), ["a", "b"], Limits(ahead=1)))) == 2
+    assert len(list(RayExecutor().run(lambda: InTwo(story), ["a", "b"], TaskLimits(n_prefetched=1)))) == 2
     assert sorted(story) == ["all of a", "all of b"]  # where nothing may be repeated, nobody is ahead
 
 
@@ -238,7 +250,9 @@ def test_what_a_dead_worker_had_only_to_say_is_done_again(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("ray.get", dying)
     monkeypatch.setattr("ray.wait", lambda answers, **_: wait(answers[:1]))
-    outcomes = {o.task: o for o in OnRay().run(lambda: InTwo(story), list("abcd"), Limits(retries=1, ahead=1))}
+    outcomes = {
+        o.task: o for o in RayExecutor().run(lambda: InTwo(story), list("abcd"), TaskLimits(retries=1, n_prefetched=1))
+    }
     assert {t: o.result for t, o in outcomes.items()} == {t: t for t in "abcd"}
     assert {t: o.attempts for t, o in outcomes.items()} == {"a": 1, "b": 1, "c": 2, "d": 1}
     assert [story.count(f"begin {t}") for t in "abcd"] == [1, 2, 2, 1]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema.apps.cluster import parquet_files
-from kinema.apps.cluster.shards import parquet, schema, unpacked
+from kinema.apps.cluster import parquet_writer
+from kinema.apps.cluster.dataset import arrow_schema, read_arrow_table, to_parquet
 
 pyarrow: Any = pytest.importorskip("pyarrow", reason="needs Apache Arrow: kinema[cluster]")
 files: Any = pytest.importorskip("pyarrow.parquet")
@@ -32,7 +32,7 @@ def some(rows: int, width: int) -> dict[str, np.ndarray]:
 
 def refuse_others(found: dict[str, np.ndarray], table: Any) -> None:
     """What was read has to be what was written, to the bit, as lists of a fixed size."""
-    assert table.schema.equals(schema(found))
+    assert table.schema.equals(arrow_schema(found))
     for name, values in found.items():
         there = table.column(name).combine_chunks()
         flat = (there.flatten() if values.ndim > 1 else there).to_numpy(zero_copy_only=False)
@@ -42,16 +42,16 @@ def refuse_others(found: dict[str, np.ndarray], table: Any) -> None:
 @pytest.mark.parametrize(("rows", "width"), [(1, 1), (7, 3), (8, 1), (500, 37), (12_800, 37)])
 def test_arrow_reads_what_was_written(rows: int, width: int) -> None:
     found = some(rows, width)
-    refuse_others(found, unpacked(parquet(found), "part.parquet"))
+    refuse_others(found, read_arrow_table(to_parquet(found), "part.parquet"))
 
 
 def test_pages_and_groups_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is large is divided; by the bounds of what was counted, readers leave out what they do not want."""
-    monkeypatch.setattr(parquet_files, "PAGE", 1000)
-    monkeypatch.setattr(parquet_files, "ROWS", 300)
+    monkeypatch.setattr(parquet_writer, "PAGE_BYTES", 1000)
+    monkeypatch.setattr(parquet_writer, "MAX_ROW_GROUP_ROWS", 300)
     found = some(1000, 37)
-    content = parquet(found)
-    refuse_others(found, unpacked(content, "part.parquet"))
+    content = to_parquet(found)
+    refuse_others(found, read_arrow_table(content, "part.parquet"))
     about = files.ParquetFile(io.BytesIO(content)).metadata
     assert about.num_row_groups == 4
     bounds = [about.row_group(i).column(0).statistics for i in range(4)]
@@ -62,7 +62,7 @@ def test_pages_and_groups_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_only_what_gets_smaller_is_compressed() -> None:
     found = some(2000, 37)
-    content = parquet(found)
+    content = to_parquet(found)
     columns = files.ParquetFile(io.BytesIO(content)).metadata.row_group(0)
     codecs = {c.path_in_schema.split(".")[0]: c.compression for c in (columns.column(i) for i in range(8))}
     assert codecs["obs"] == codecs["return"] == "UNCOMPRESSED"
@@ -73,4 +73,4 @@ def test_only_what_gets_smaller_is_compressed() -> None:
 def test_columns_without_numbers_are_left_out() -> None:
     """Of robots that nobody moves there are no actions."""
     found = {"episode": np.arange(3), "action": np.zeros((3, 0), np.float32)}
-    assert unpacked(parquet(found), "part.parquet").column_names == ["episode"]
+    assert read_arrow_table(to_parquet(found), "part.parquet").column_names == ["episode"]

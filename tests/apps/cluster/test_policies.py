@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema.apps.cluster.policies import found, of_numpy
-from kinema.apps.cluster.recipes import function_name
+from kinema.apps.cluster.env_spec import as_numpy_policy, function_name, resolve_function
 
 
 class Tensor:
@@ -56,10 +55,10 @@ def test_a_network_is_a_function_of_arrays(monkeypatch: pytest.MonkeyPatch) -> N
     torch.no_grad, torch.from_numpy = nullcontext, Tensor
     monkeypatch.setitem(sys.modules, "torch", torch)
     obs = np.ones((3, 2), np.float32)
-    for policy in (Module(), Module("cpu"), found(Module, "policy")):
-        np.testing.assert_array_equal(of_numpy(policy)(obs), 2.0 * obs)
-    np.testing.assert_array_equal(of_numpy(Module())(obs, gain=3.0), 3.0 * obs)
-    assert of_numpy(np.negative) is np.negative
+    for policy in (Module(), Module("cpu"), resolve_function(Module, "policy")):
+        np.testing.assert_array_equal(as_numpy_policy(policy)(obs), 2.0 * obs)
+    np.testing.assert_array_equal(as_numpy_policy(Module())(obs, gain=3.0), 3.0 * obs)
+    assert as_numpy_policy(np.negative) is np.negative
 
 
 def test_networks_of_pytorch() -> None:
@@ -69,8 +68,8 @@ def test_networks_of_pytorch() -> None:
     net = torch.nn.Linear(2, 3)
     obs = np.array([[1.0, 2.0], [0.0, -1.0]], np.float32)
     weight, bias = (p.detach().numpy() for p in (net.weight, net.bias))
-    np.testing.assert_allclose(of_numpy(net)(obs), obs @ weight.T + bias, rtol=1e-6)
-    np.testing.assert_array_equal(of_numpy(found("torch.nn:Identity", "policy"))(obs), obs)
+    np.testing.assert_allclose(as_numpy_policy(net)(obs), obs @ weight.T + bias, rtol=1e-6)
+    np.testing.assert_array_equal(as_numpy_policy(resolve_function("torch.nn:Identity", "policy"))(obs), obs)
     name = function_name(net)
     assert name == function_name(net)
     with torch.no_grad():

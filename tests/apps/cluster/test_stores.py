@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kinema.apps.cluster import Store, stores
-from kinema.foundation import KinemaError, ReadError, WriteError
+from kinema.core import KinemaError, ReadError, WriteError
 from kit.failing_stores import FULL
 
 KINDS = ("folder", "local", "memory", "arrow")
@@ -27,7 +27,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         arrow: Any = importlib.import_module("pyarrow.fs")
         wrapper: Any = importlib.import_module("fsspec.implementations.arrow")
         below = arrow.SubTreeFileSystem(str(tmp_path), arrow.LocalFileSystem())
-        monkeypatch.setattr(stores, "_of_arrow", lambda url: (wrapper.ArrowFSWrapper(below), "root"))
+        monkeypatch.setattr(stores, "_arrow_file_system", lambda url: (wrapper.ArrowFSWrapper(below), "root"))
     places = {"folder": tmp_path / "a", "local": f"local://{tmp_path}/a", "memory": "memory://a", "arrow": "arrow9://a"}
     found = Store(places[request.param])
     yield found
@@ -38,11 +38,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 def test_files_and_folders(store: Store) -> None:
     assert store.read("x") is None
     assert store.size("b/x") == -1
-    assert store.names("b") == []
+    assert store.list_files("b") == []
     store.write("b/x", b"123")
     store.write("b/x", b"1234")
     store.write("b/deep/y", b"")
-    assert (store.read("b/x"), store.size("b/x"), store.names("b")) == (b"1234", 4, ["x"])
+    assert (store.read("b/x"), store.size("b/x"), store.list_files("b")) == (b"1234", 4, ["x"])
     assert store.read("b/deep/y") == b""
 
 
@@ -64,14 +64,14 @@ def test_a_full_disk_leaves_what_was_there(store: Store, monkeypatch: pytest.Mon
     if store._fs is None:
         monkeypatch.setattr(stores.os, "fsync", full)
     else:
-        is_memory = store.place.startswith("memory")
+        is_memory = store.location.startswith("memory")
         monkeypatch.setattr(store._fs, "pipe_file", full if is_memory else half_written(store._fs.pipe_file))
     with pytest.raises(WriteError) as caught:
         store.write("b/x", b"new content")
     assert str(caught.value).endswith("b/x: No space left on device")
     assert "\n" not in str(caught.value)
     assert store.read("b/x") == b"old"
-    assert store.names("b") == ["x"]
+    assert store.list_files("b") == ["x"]
     assert [p.name for p in tmp_path.rglob("*") if p.is_file()] in (["x"], [])
 
 
@@ -83,7 +83,7 @@ def test_a_folder_goes_with_its_main_file_last(store: Store, tmp_path: Path, mon
     written: list[str] = []
     write = Store.write
     monkeypatch.setattr(Store, "write", lambda self, name, data: (written.append(name), write(self, name, data))[1])
-    store.put(source, last=source / "a.urdf")
+    store.upload_folder(source, last=source / "a.urdf")
     assert written == ["meshes/a.stl", "z.png", "a.urdf"]
     assert store.read("meshes/a.stl") == b"meshes/a.stl"
 
@@ -98,7 +98,7 @@ def test_what_libraries_raise_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -
     found = Store("memory://a")
     for name in ("cat_file", "pipe_file", "size", "ls"):
         monkeypatch.setattr(found._fs, name, refuse)
-    for call in (lambda: found.read("x"), lambda: found.size("x"), found.names):
+    for call in (lambda: found.read("x"), lambda: found.size("x"), found.list_files):
         with pytest.raises(ReadError, match=r"memory://a.*no credentials were found"):
             call()
     with pytest.raises(WriteError, match="memory://a/x: no credentials were found"):

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.apps.cluster.samples import points
-from kinema.foundation import KinemaError
+from kinema.apps.cluster.sweeps import sample_parameters
+from kinema.core import KinemaError
 from kit.played import parabola, pendulum, settled
 
 SPACE = {"controller.x": km.uniform(-10.0, 10.0), "link[bob].mass": [1.0, 2.0]}
 
 
 def test_a_grid_has_all_combinations() -> None:
-    found = list(points({"a": [1, 2], "b": [3, 4, 5]}, "grid", None, 0))
+    found = list(sample_parameters({"a": [1, 2], "b": [3, 4, 5]}, "grid", None, 0))
     assert len({tuple(p.items()) for p in found}) == 6
     assert found[0] == {"a": 1, "b": 3}
 
@@ -27,9 +27,9 @@ def test_a_grid_has_all_combinations() -> None:
 def test_samples_fill_the_space(method: str) -> None:
     """They are within, the same again from the same seed; a Sobol sequence is even in every part of it."""
     space = {"a": km.uniform(2.0, 4.0), "b": km.loguniform(0.1, 10.0), "c": km.normal(1.0, 0.5), "d": ["x", "y"]}
-    found = list(points(space, method, 64, 3))
-    assert found == list(points(space, method, 64, 3))
-    assert found != list(points(space, method, 64, 4))
+    found = list(sample_parameters(space, method, 64, 3))
+    assert found == list(sample_parameters(space, method, 64, 3))
+    assert found != list(sample_parameters(space, method, 64, 4))
     a, b, c = (np.array([p[name] for p in found]) for name in "abc")
     assert ((a >= 2.0) & (a <= 4.0)).all()
     assert ((b >= 0.1) & (b <= 10.0)).all()
@@ -61,13 +61,13 @@ def test_more_may_be_better() -> None:
 
 def test_those_that_do_badly_are_given_up_early() -> None:
     """Half of them in every round; the best one had the largest budget."""
-    stop = km.cluster.halving(1, 2, 4)
-    table = km.cluster.sweep(parabola, {"controller.x": list(range(8))}, stop=stop)
+    stop = km.cluster.successive_halving(1, 2, 4)
+    table = km.cluster.sweep(parabola, {"controller.x": list(range(8))}, early_stopping=stop)
     assert sorted(row.budget for row in table.rows) == [1, 1, 1, 1, 2, 2, 4, 4]
     assert table.best.parameters == {"controller.x": 3}
     assert table.best.values["objective"] == 0.25
     with pytest.raises(KinemaError, match="budgets that grow"):
-        km.cluster.halving(4, 2)
+        km.cluster.successive_halving(4, 2)
 
 
 @pytest.mark.parametrize("on", [None, 2])
@@ -97,12 +97,12 @@ def test_a_round_that_fails_as_a_whole_ends_the_search() -> None:
 
 def test_parameters_of_robot_and_controller_are_played() -> None:
     """More damping, be it the joint's or the controller's, leaves less motion."""
-    recipe = km.cluster.recipe(
-        pendulum(damping=0.01), scene={"dt": 0.05, "contacts": False}, start=(1.0, 0.0), steps=20, control="force"
+    recipe = km.cluster.make_env_spec(
+        pendulum(damping=0.01), scene={"dt": 0.05, "contacts": False}, start_noise=(1.0, 0.0), steps=20, control="force"
     )
     for name in ("joint[hinge].damping", "controller.gain"):
         space = {name: [0.02, 2.0], **({"controller.gain": [0.0]} if name != "controller.gain" else {})}
-        little, much = km.cluster.sweep(settled, space, recipe=recipe).rows
+        little, much = km.cluster.sweep(settled, space, env_spec=recipe).rows
         assert much.objective < 0.8 * little.objective
 
 

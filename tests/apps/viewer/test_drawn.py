@@ -12,23 +12,22 @@ import trimesh
 from hypothesis import given, settings, strategies as st
 from PIL import Image
 
-from kinema.apps.viewer.exhibit import Exhibit
-from kinema.apps.viewer.glb import Painted, glb
+from kinema.apps.viewer.displayed_model import DisplayedModel
+from kinema.apps.viewer.gltf_meshes import GltfPrimitive, encode_glb, merge_primitives, shape_primitives
 from kinema.apps.viewer.layers import inertia_box
-from kinema.apps.viewer.painted import joined, painted
-from kinema.apps.viewer.recording import png, video
+from kinema.apps.viewer.panels.display_panels import encode_png, encode_video
+from kinema.core import Pose, rpy_to_matrix
 from kinema.description import Box, Cylinder, Link, Mesh, Robot, Shape, Sphere, VisualMaterial, tessellate
-from kinema.foundation import Pose, rpy_to_matrix
+from kinema.geometry import Appearance, CornerAttribute, box_mass_properties
 from kinema.read import read
-from kinema.shapes import Appearance, CornerValues, box_mass
 from kit.assets import EXAMPLES
 from kit.shown import needs_viser
 
 POSE = Pose.from_rpy([0.1, -0.2, 0.3], [0.4, 0.5, 0.6])
 
 
-def _loaded(parts: list[Painted]) -> Any:
-    scene = trimesh.load(io.BytesIO(glb(parts)), file_type="glb")
+def _loaded(parts: list[GltfPrimitive]) -> Any:
+    scene = trimesh.load(io.BytesIO(encode_glb(parts)), file_type="glb")
     assert isinstance(scene, trimesh.Scene)
     return scene.to_geometry()
 
@@ -40,14 +39,14 @@ def test_triangles_arrive_where_the_shape_is(geometry: Box | Cylinder | Sphere) 
     ours = tessellate(geometry)
     assert ours is not None
     expected = trimesh.Trimesh(POSE.apply(ours.vertices), ours.faces)
-    found = _loaded(painted(shape))
+    found = _loaded(shape_primitives(shape))
     assert found.area == pytest.approx(expected.area, rel=1e-5)
     np.testing.assert_allclose(found.bounds, expected.bounds, atol=1e-6)
 
 
 def test_normals_are_smooth_on_round_sides_and_sharp_at_edges() -> None:
     """A cylinder's side shines as if it were round, its caps are flat: normals are those of the true surface."""
-    (part,) = painted(Shape(geometry=Cylinder(0.1, 0.4)))
+    (part,) = shape_primitives(Shape(geometry=Cylinder(0.1, 0.4)))
     on_side = np.abs(part.normals[:, 2]) < 0.5
     around = part.positions[on_side] * [1.0, 1.0, 0.0]
     np.testing.assert_allclose(part.normals[on_side], around / np.linalg.norm(around, axis=1, keepdims=True), atol=1e-5)
@@ -58,7 +57,7 @@ def test_links_whose_meshes_are_missing_are_drawn_by_what_touches() -> None:
     """A robot whose meshes were left at home is still seen; links that can be seen stay as they are."""
     lost, ball = Shape(geometry=Mesh(), collision=False), Shape(geometry=Sphere(0.1), visual=False)
     links = [Link(name="lost", shapes=[lost, ball]), Link(name="whole", shapes=[Shape(geometry=Sphere(0.2)), ball])]
-    drawn = Exhibit(0, "robot", Robot(name="robot", links=links)).drawn()
+    drawn = DisplayedModel(0, "robot", Robot(name="robot", links=links)).drawn_shapes()
     assert {link: [i for i, _ in shapes] for link, shapes in drawn.items()} == {"lost": [0, 1], "whole": [0]}
 
 
@@ -66,12 +65,12 @@ def test_parts_of_one_look_become_one() -> None:
     """The same surface in fewer pieces; what has another look stays apart, and is drawn from behind only where seen."""
     red, glass = (VisualMaterial(name="", color=(1.0, 0.0, 0.0, alpha)) for alpha in (1.0, 0.5))
     shapes = [Shape(geometry=Sphere(0.1), pose=Pose.translation([x, 0, 0]), material=red) for x in (0.0, 1.0)]
-    parts = [part for shape in shapes for part in painted(shape, 8)]
-    veil = painted(Shape(geometry=Box(np.ones(3)), material=glass))
-    together = joined([*parts, *veil])
+    parts = [part for shape in shapes for part in shape_primitives(shape, 8)]
+    veil = shape_primitives(Shape(geometry=Box(np.ones(3)), material=glass))
+    together = merge_primitives([*parts, *veil])
     assert len(together) == 2
     assert _loaded(together).area == pytest.approx(_loaded([*parts, *veil]).area)
-    assert [b'"doubleSided":false' in glb([part]) for part in together] == [True, False]
+    assert [b'"doubleSided":false' in encode_glb([part]) for part in together] == [True, False]
 
 
 def test_a_texture_and_its_material_arrive(tmp_path: Path) -> None:
@@ -80,13 +79,13 @@ def test_a_texture_and_its_material_arrive(tmp_path: Path) -> None:
     Image.fromarray(pixels).save(tmp_path / "paint.png")
     corners = np.array([[0, 1, 2]])
     look = VisualMaterial(name="paint", texture=str(tmp_path / "paint.png"), metallic=0.25, roughness=0.75)
-    coordinates = (CornerValues(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), corners),)
+    coordinates = (CornerAttribute(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), corners),)
     mesh = Mesh(
         vertices=np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]]),
         faces=corners,
-        appearance=Appearance(coordinates=coordinates, materials=(look,)),
+        appearance=Appearance(texture_coordinates=coordinates, materials=(look,)),
     )
-    found = _loaded(painted(Shape(geometry=mesh)))
+    found = _loaded(shape_primitives(Shape(geometry=mesh)))
     visual = found.visual
     np.testing.assert_array_equal(np.asarray(visual.material.baseColorTexture.convert("RGB")), pixels)
     assert visual.material.metallicFactor == 0.25
@@ -98,20 +97,20 @@ def test_a_texture_and_its_material_arrive(tmp_path: Path) -> None:
 def test_pictures_and_videos_are_files_that_others_read() -> None:
     needs_viser()
     frames = [np.full((32, 48, 3), 40 * i, dtype=np.uint8) for i in range(4)]
-    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(png(frames[2])))), frames[2])
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(encode_png(frames[2])))), frames[2])
     seen_through = np.zeros((4, 4, 4), dtype=np.uint8)
-    assert (np.asarray(Image.open(io.BytesIO(png(seen_through)))) == 255).all()
-    name, data = video(frames, 10.0)
+    assert (np.asarray(Image.open(io.BytesIO(encode_png(seen_through)))) == 255).all()
+    name, data = encode_video(frames, 10.0)
     assert {"kinema.mp4": data[4:8], "kinema.gif": data[:4]}[name] in (b"ftyp", b"GIF8")
 
 
 def test_a_mesh_that_is_not_there_is_not_drawn() -> None:
-    assert painted(Shape(geometry=Mesh(uri="gone.stl"))) == []
+    assert shape_primitives(Shape(geometry=Mesh(uri="gone.stl"))) == []
 
 
 def test_all_that_is_seen_of_an_example_is_drawn() -> None:
     robot = read(EXAMPLES / "arm" / "arm.urdf")
-    assert all(painted(shape) for link in robot.links for shape in link.visuals)
+    assert all(shape_primitives(shape) for link in robot.links for shape in link.visuals)
 
 
 sizes = st.tuples(*[st.floats(0.01, 2.0)] * 3)
@@ -121,7 +120,7 @@ sizes = st.tuples(*[st.floats(0.01, 2.0)] * 3)
 @given(size=sizes, mass=st.floats(0.01, 100.0), turn=st.tuples(*[st.floats(-3.0, 3.0)] * 3))
 def test_the_inertia_box_of_a_box_is_that_box(size: tuple[float, ...], mass: float, turn: tuple[float, ...]) -> None:
     rotation = rpy_to_matrix(turn)
-    inertia = box_mass(size, density=1.0)
+    inertia = box_mass_properties(size, density=1.0)
     scaled = rotation @ inertia.inertia @ rotation.T * (mass / inertia.mass)
     found = inertia_box(mass, scaled)
     assert found is not None

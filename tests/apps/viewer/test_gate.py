@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from kinema.apps.viewer import view
-from kinema.apps.viewer.gate import COOKIE, Gate
-from kinema.apps.viewer.server import Page, open_page
-from kinema.foundation import KinemaError
+from kinema.apps.viewer.authentication import TOKEN_COOKIE, Authenticator
+from kinema.apps.viewer.server import PageServer, start_server
+from kinema.core import KinemaError
 from kit.shown import LEVER, needs_viser
 
 
 @pytest.fixture
-def page() -> Iterator[Page]:
+def page() -> Iterator[PageServer]:
     needs_viser()
-    page = open_page("test", port=0)
+    page = start_server("test", port=0)
     yield page
     page.stop()
 
@@ -33,52 +33,52 @@ def _status(url: str, **headers: str) -> int:
         return error.code
 
 
-def test_the_page_is_for_this_machine_alone(page: Page) -> None:
+def test_the_page_is_for_this_machine_alone(page: PageServer) -> None:
     """By default nobody else is answered: not at another address, not by another name, not from another website."""
     here = f"http://127.0.0.1:{page.port}/"
     assert _status(here) == 200
     assert _status(here, Host="robots.example") == 403
     assert _status(here, Origin="http://robots.example") == 403
     assert _status(here, Origin=f"http://localhost:{page.port}") == 200
-    assert not page.gate.token
+    assert not page.authenticator.token
     with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", page.port), timeout=2):
         pass
 
 
-def test_another_website_opens_no_websocket(page: Page) -> None:
+def test_another_website_opens_no_websocket(page: PageServer) -> None:
     websockets = pytest.importorskip("websockets.sync.client")
     with pytest.raises(Exception, match="403"):
         websockets.connect(f"ws://127.0.0.1:{page.port}/", origin="http://robots.example")
 
 
-def test_our_own_paths_are_answered(page: Page) -> None:
+def test_our_own_paths_are_answered(page: PageServer) -> None:
     asked: list[str] = []
-    page.gate.paths["/kinema/test"] = asked.append
+    page.authenticator.handlers["/kinema/test"] = asked.append
     assert _status(f"http://127.0.0.1:{page.port}/kinema/test?part=3") == 204
     assert asked == ["part=3"]
 
 
 def test_exposed_it_asks_for_a_token() -> None:
     needs_viser()
-    page = open_page("test", host="0.0.0.0", port=0)
+    page = start_server("test", host="0.0.0.0", port=0)
     try:
         here = f"http://127.0.0.1:{page.port}/"
-        assert len(page.gate.token) > 16
-        assert page.address.endswith(f"?token={page.gate.token}")
+        assert len(page.authenticator.token) > 16
+        assert page.address.endswith(f"?token={page.authenticator.token}")
         assert _status(here) == 403
         assert _status(f"{here}?token=guess") == 403
-        assert _status(f"{here}?token={page.gate.token}") == 200
-        assert _status(here, Cookie=f"a=b; {COOKIE}={page.gate.token}") == 200
+        assert _status(f"{here}?token={page.authenticator.token}") == 200
+        assert _status(here, Cookie=f"a=b; {TOKEN_COOKIE}={page.authenticator.token}") == 200
     finally:
         page.stop()
 
 
 def test_a_token_is_kept_as_a_cookie() -> None:
     needs_viser()
-    page = open_page("test", host="0.0.0.0", port=0, token="word")
+    page = start_server("test", host="0.0.0.0", port=0, token="word")
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/?token=word", timeout=10) as answer:
-            assert f"{COOKIE}=word" in answer.headers["Set-Cookie"]
+            assert f"{TOKEN_COOKIE}=word" in answer.headers["Set-Cookie"]
             assert "HttpOnly" in answer.headers["Set-Cookie"]
     finally:
         page.stop()
@@ -87,10 +87,10 @@ def test_a_token_is_kept_as_a_cookie() -> None:
 def test_an_address_of_others_is_one_clear_error() -> None:
     needs_viser()
     with pytest.raises(KinemaError, match="cannot listen at '192"):
-        open_page("test", host="192.0.2.1")
+        start_server("test", host="192.0.2.1")
 
 
-def test_strangers_are_led_nowhere(page: Page) -> None:
+def test_strangers_are_led_nowhere(page: PageServer) -> None:
     """The library's way of sharing a page by a server of others is shut."""
     assert page.viser.request_share_url() is None
 
@@ -98,9 +98,9 @@ def test_strangers_are_led_nowhere(page: Page) -> None:
 def test_a_gate_that_does_not_stand_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Should the library come to start its server otherwise, there is no page rather than an open one."""
     needs_viser()
-    monkeypatch.setattr(Gate, "stands", property(lambda _: False, lambda *_: None), raising=False)
+    monkeypatch.setattr(Authenticator, "is_installed", property(lambda _: False, lambda *_: None), raising=False)
     with pytest.raises(KinemaError, match="cannot guard"):
-        open_page("test", port=0)
+        start_server("test", port=0)
 
 
 def test_nothing_to_show_is_an_error() -> None:

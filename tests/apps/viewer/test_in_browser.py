@@ -31,7 +31,7 @@ def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     needs_browser()
     file = tmp_path_factory.mktemp("shown") / "lever.urdf"
     file.write_text(LEVER)
-    viewer = view(file, port=0, plain=True)
+    viewer = view(file, port=0, simple_shading=True)
     yield viewer
     viewer.close()
 
@@ -97,10 +97,10 @@ def test_a_slider_moves_the_link(viewer: Viewer, page: Any) -> None:
     value = page.locator("input.mantine-NumberInput-input").nth(1)  # the first is the speed
     value.fill("0.9")
     value.press("Enter")
-    until(lambda: abs(viewer.exhibits[0].values()["turn"][0] - 0.9) < 0.002, "the joint has moved")
-    angle = viewer.exhibits[0].values()["turn"][0]
-    expected = viewer.exhibits[0].description.link_poses({"turn": angle})["arm"]
-    node = viewer.stage.nodes[0, "arm"]
+    until(lambda: abs(viewer.models[0].slider_values()["turn"][0] - 0.9) < 0.002, "the joint has moved")
+    angle = viewer.models[0].slider_values()["turn"][0]
+    expected = viewer.models[0].description.link_poses({"turn": angle})["arm"]
+    node = viewer.scene_view.nodes[0, "arm"]
     np.testing.assert_allclose(node.position, expected.position, atol=1e-9)
     np.testing.assert_allclose(node.wxyz, expected.quaternion, atol=1e-9)
     until(lambda: (now := _red(page)) is not None and before is not None and now[1] > before[1] + 10, "it is seen")
@@ -130,7 +130,7 @@ def test_a_layer_is_switched(viewer: Viewer, page: Any) -> None:
     page.get_by_label("Visual", exact=True).check()
     until(lambda: _red(page) is not None, "the arm is back")
     page.get_by_label("Inertia boxes").check()
-    until(lambda: "Inertia boxes" in viewer.layers.on, "the layer is on")
+    until(lambda: "Inertia boxes" in viewer.layers.enabled, "the layer is on")
 
 
 def test_a_diagnostic_highlights_its_link(viewer: Viewer, page: Any) -> None:
@@ -139,7 +139,7 @@ def test_a_diagnostic_highlights_its_link(viewer: Viewer, page: Any) -> None:
     until(lambda: viewer.selected is not None, "something is selected")
     assert viewer.selected is not None
     assert (viewer.selected.kind, viewer.selected.name) == ("link", "heavy")
-    assert viewer.stage._highlight
+    assert viewer.scene_view._highlight
 
 
 def test_selection_goes_both_ways(viewer: Viewer, page: Any) -> None:
@@ -150,12 +150,12 @@ def test_selection_goes_both_ways(viewer: Viewer, page: Any) -> None:
     page.mouse.click(*place)
     until(lambda: viewer.selected is not None and viewer.selected.name == "arm", "the arm is selected")
     assert viewer.selected is not None
-    number = viewer.tree.parts.index(viewer.selected)
-    until(lambda: f"kinema-part-{number}" in viewer.tree._style.content, "the tree marks it")
+    number = viewer.tree_panel.elements.index(viewer.selected)
+    until(lambda: f"kinema-part-{number}" in viewer.tree_panel._style.content, "the tree marks it")
     page.mouse.click(*place)
     until(lambda: viewer.selected is not None and viewer.selected.kind == "shape", "its shape is selected")
     assert viewer.selected is not None
-    page.locator(f"#kinema-part-{viewer.tree.parts.index(viewer.selected)}").wait_for()  # it was folded away
+    page.locator(f"#kinema-part-{viewer.tree_panel.elements.index(viewer.selected)}").wait_for()  # it was folded away
     page.locator("[id^=kinema-part]").filter(has_text="stand").first.click()
     until(lambda: viewer.selected is not None and viewer.selected.name == "stand", "the stand is selected")
 
@@ -164,7 +164,7 @@ def test_play_moves_and_drag_pulls(viewer: Viewer, page: Any) -> None:
     viewer.select(None)
     page.get_by_role("button", name="Play", exact=True).click()
     until(lambda: viewer.player.scene is not None and viewer.player.scene.time > 0.1, "it plays")
-    arm = viewer.exhibits[0].entity
+    arm = viewer.models[0].entity
     assert arm is not None
     page.get_by_role("button", name="Play", exact=True).hover()
     place = _red(page)
@@ -176,11 +176,11 @@ def test_play_moves_and_drag_pulls(viewer: Viewer, page: Any) -> None:
     page.mouse.down()
     page.mouse.move(place[0], place[1] - 30, steps=4)
     page.mouse.move(place[0], place[1] - 120, steps=8)
-    until(lambda: viewer.player.pull is not None, "somebody pulls")
-    until(lambda: viewer.exhibits[0].values()["turn"][0] < held - 0.05, "the arm gives way, upwards")
+    until(lambda: viewer.player.drag_spring is not None, "somebody pulls")
+    until(lambda: viewer.models[0].slider_values()["turn"][0] < held - 0.05, "the arm gives way, upwards")
     page.mouse.up()
     page.keyboard.up("Control")
-    until(lambda: viewer.player.pull is None, "it is let go")
+    until(lambda: viewer.player.drag_spring is None, "it is let go")
     page.get_by_role("button", name="Pause", exact=True).click()
     until(lambda: not viewer.player.playing, "it is paused")
 
@@ -196,7 +196,7 @@ def test_a_picture_is_coarser_while_it_is_slow(viewer: Viewer, page: Any) -> Non
     brake = page.context.new_cdp_session(page)
     brake.send("Emulation.setCPUThrottlingRate", {"rate": 20})
     page.get_by_role("button", name="Play", exact=True).click()
-    viewer.player.commands.way = "random"
+    viewer.player.control_inputs.source = "random"
     until(lambda: share() < 0.9, "it is coarse")
     brake.send("Emulation.setCPUThrottlingRate", {"rate": 1})
     page.get_by_role("button", name="Pause", exact=True).click()
@@ -206,7 +206,7 @@ def test_a_picture_is_coarser_while_it_is_slow(viewer: Viewer, page: Any) -> Non
 def test_fifty_megabytes_of_textures_load(browser: Any, tmp_path: Path) -> None:
     """Four images of noise, which cannot be packed, on four boards; all are seen, and nobody complains."""
     errors: list[str] = []
-    viewer = view(_boards(tmp_path), port=0, plain=True, watch=False)
+    viewer = view(_boards(tmp_path), port=0, simple_shading=True, watch=False)
     try:
         assert sum(file.stat().st_size for file in tmp_path.glob("*.png")) > 50e6
         page = _tab(viewer, browser, errors)
@@ -248,7 +248,7 @@ def _colored(page: Any) -> float:
 
 
 def test_a_changed_file_is_read_again(viewer: Viewer, page: Any) -> None:
-    file = Path(viewer.exhibits[0].description.source)
+    file = Path(viewer.models[0].description.source)
     file.write_text(LEVER.replace('lower="-1.5"', 'lower="-1.25"'))
-    until(lambda: viewer.exhibits[0].joints["turn"].axes[0].lower == -1.25, "the new limits are known")
+    until(lambda: viewer.models[0].joints["turn"].axes[0].lower == -1.25, "the new limits are known")
     until(lambda: page.get_by_text("Not simulated yet").count() == 1, "the page is made anew")

@@ -9,11 +9,18 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.apps.viewer import Part, Viewer, view
-from kinema.apps.viewer.commands import NOTHING, RANDOM, SLIDERS, WAYS
-from kinema.apps.viewer.grounding import BOLTED, FREE, is_unsaid
-from kinema.apps.viewer.pulling import Pull
-from kinema.foundation import KinemaError
+from kinema.apps.viewer import ElementRef, Viewer, view
+from kinema.apps.viewer.simulation import (
+    BASE_FIXED,
+    BASE_FREE,
+    CONTROL_SOURCES,
+    NO_CONTROL,
+    RANDOM,
+    SLIDERS,
+    DragSpring,
+    has_unspecified_base,
+)
+from kinema.core import KinemaError
 from kit.shown import LEVER, needs_viser
 
 
@@ -28,26 +35,26 @@ def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
 
 
 def test_what_is_drawn_is_what_is_simulated(viewer: Viewer) -> None:
-    viewer.move("turn", np.array([0.5]))
+    viewer.move_joint("turn", np.array([0.5]))
     viewer.player.step(20)
     viewer.refresh()
-    exhibit = viewer.exhibits[0]
+    exhibit = viewer.models[0]
     assert exhibit.entity is not None
     assert viewer.player.scene is not None
     assert viewer.player.scene.time == pytest.approx(20 * viewer.player.scene.dt)
     angle = float(exhibit.entity.get_qpos()[0, 0])
     assert angle == pytest.approx(0.5, abs=0.2), "it goes on from where the slider was"
     expected = exhibit.description.link_poses({"turn": angle})["arm"]
-    node = viewer.stage.nodes[0, "arm"]
+    node = viewer.scene_view.nodes[0, "arm"]
     np.testing.assert_allclose(node.position, expected.position, atol=1e-6)
     np.testing.assert_allclose(node.wxyz, expected.quaternion, atol=1e-6)
-    slider = viewer.joints.sliders["turn"][1]
+    slider = viewer.joint_panel.sliders["turn"][1]
     assert slider.value == pytest.approx(angle, abs=0.01)
 
 
 def test_a_slider_moves_what_is_simulated(viewer: Viewer) -> None:
-    viewer.move("turn", np.array([-0.4]))
-    entity = viewer.exhibits[0].entity
+    viewer.move_joint("turn", np.array([-0.4]))
+    entity = viewer.models[0].entity
     assert entity is not None
     assert entity.get_qpos()[0, 0] == pytest.approx(-0.4, abs=1e-6)
     assert entity.get_qvel()[0, 0] == 0.0
@@ -55,65 +62,65 @@ def test_a_slider_moves_what_is_simulated(viewer: Viewer) -> None:
 
 def test_a_pull_draws_the_link_to_the_pointer(viewer: Viewer) -> None:
     """The grabbed point ends nearer to the pointer than it was, and lets go when it is let go."""
-    exhibit = viewer.exhibits[0]
-    pull = Pull.at(exhibit, "arm", 0, np.array([0.4, -0.1, 0.2]))
-    pull.target = pull.point + np.array([0.0, 0.0, 0.3])
-    before = np.linalg.norm(pull.target - pull.point)
-    viewer.player.grab(pull)
+    exhibit = viewer.models[0]
+    pull = DragSpring.attach(exhibit, "arm", 0, np.array([0.4, -0.1, 0.2]))
+    pull.target = pull.attachment_point + np.array([0.0, 0.0, 0.3])
+    before = np.linalg.norm(pull.target - pull.attachment_point)
+    viewer.player.set_drag_spring(pull)
     viewer.player.step(200)
-    assert np.linalg.norm(pull.target - pull.point) < 0.9 * before, "against the servo that holds it"
-    viewer.player.grab(None)
-    assert viewer.player.pull is None
+    assert np.linalg.norm(pull.target - pull.attachment_point) < 0.9 * before, "against the servo that holds it"
+    viewer.player.set_drag_spring(None)
+    assert viewer.player.drag_spring is None
 
 
 def test_reset_goes_back_to_the_start(viewer: Viewer) -> None:
     viewer.player.step(5)
     viewer.player.reset()
-    entity = viewer.exhibits[0].entity
+    entity = viewer.models[0].entity
     assert entity is not None
     np.testing.assert_allclose(entity.get_qpos(), 0.0)
-    np.testing.assert_allclose(viewer.exhibits[0].values()["turn"], 0.0)
+    np.testing.assert_allclose(viewer.models[0].slider_values()["turn"], 0.0)
 
 
 def test_environments_stand_side_by_side(viewer: Viewer) -> None:
     viewer.choose_environment(1, side_by_side=True)
-    crowd = viewer._crowd
+    crowd = viewer._env_grid
     assert crowd is not None
     node = crowd._nodes[0, "arm"]
-    assert viewer.exhibits[0].entity is not None
-    places = viewer.exhibits[0].entity.get_links_pos(["arm"])[:, 0] + crowd.places
+    assert viewer.models[0].entity is not None
+    places = viewer.models[0].entity.get_links_pos(["arm"])[:, 0] + crowd.env_offsets
     np.testing.assert_allclose(node.batched_positions, places, atol=1e-6)
     viewer.choose_environment(0, side_by_side=False)
-    assert viewer._crowd is None
+    assert viewer._env_grid is None
 
 
 def test_commands_are_drawn_within_their_limits(viewer: Viewer) -> None:
-    commands = viewer.player.commands
-    assert [(c.label, c.lower, c.upper) for c in commands.commands] == [("turn", -1.5, 1.5)]
-    assert {SLIDERS, RANDOM, NOTHING} == set(WAYS)
+    commands = viewer.player.control_inputs
+    assert [(c.label, c.lower, c.upper) for c in commands.inputs] == [("turn", -1.5, 1.5)]
+    assert {SLIDERS, RANDOM, NO_CONTROL} == set(CONTROL_SOURCES)
 
 
 @pytest.mark.parametrize(
     "layer", ["Collision shapes", "Inertia boxes", "Centres of mass", "Frames", "Joints and limits"]
 )
 def test_layers_are_made_and_hidden(viewer: Viewer, layer: str) -> None:
-    viewer.switch(layer, True)
+    viewer.set_layer(layer, True)
     handles = viewer.layers._handles[layer]
     assert handles
     assert all(h.visible for h in handles)
-    viewer.switch(layer, False)
+    viewer.set_layer(layer, False)
     assert not any(h.visible for h in handles)
 
 
 def test_a_click_selects_the_link_and_then_the_shape(viewer: Viewer) -> None:
-    shape = Part(0, "shape", "arm", 0)
-    viewer._picked(shape)
-    assert viewer.selected == Part(0, "link", "arm")
-    viewer._picked(shape)
+    shape = ElementRef(0, "shape", "arm", 0)
+    viewer._handle_pick(shape)
+    assert viewer.selected == ElementRef(0, "link", "arm")
+    viewer._handle_pick(shape)
     assert viewer.selected == shape
-    assert viewer.stage._highlight
+    assert viewer.scene_view._highlight
     viewer.select(None)
-    assert not viewer.stage._highlight
+    assert not viewer.scene_view._highlight
 
 
 def test_a_picture_needs_somebody_who_looks(viewer: Viewer, tmp_path: Path) -> None:
@@ -132,10 +139,12 @@ def test_a_scene_is_shown_where_it_put_things(tmp_path: Path) -> None:
     scene.build()
     viewer = scene.show(port=0)
     try:
-        np.testing.assert_allclose(viewer.stage.nodes[0, "stand"].position, [1.0, 2.0, 0.0], atol=1e-6)
+        np.testing.assert_allclose(viewer.scene_view.nodes[0, "stand"].position, [1.0, 2.0, 0.0], atol=1e-6)
         entity.set_qpos([[0.3]])
         viewer.update()
-        np.testing.assert_allclose(viewer.stage.nodes[0, "arm"].wxyz, entity.get_links_quat(["arm"])[0, 0], atol=1e-6)
+        np.testing.assert_allclose(
+            viewer.scene_view.nodes[0, "arm"].wxyz, entity.get_links_quat(["arm"])[0, 0], atol=1e-6
+        )
         assert viewer.address in viewer._repr_html_()
     finally:
         viewer.close()
@@ -155,11 +164,11 @@ def test_sites_sensors_tendons_and_contacts_are_marked(tmp_path: Path) -> None:
     viewer = view(tmp_path / "marked.xml", port=0, watch=False)
     try:
         for layer, count in (("Sites", 4), ("Sensors", 3), ("Tendons", 1)):
-            viewer.switch(layer, True)
+            viewer.set_layer(layer, True)
             assert len(viewer.layers._handles[layer]) == count
         (cord,) = viewer.layers._handles["Tendons"]
         np.testing.assert_allclose(cord.points, [[[0, 0, 0.1], [0, 0, 0.5]]], atol=1e-6)
-        viewer.layers.on.add("Contacts")
+        viewer.layers.enabled.add("Contacts")
         viewer.layers.draw_contacts(np.zeros((2, 3)), np.array([[0.0, 0.0, 4.0], [0.0, 3.0, 0.0]]))
         arrows = viewer.layers._handles["Contacts"][1]
         lengths = np.linalg.norm(arrows.points[:, 1] - arrows.points[:, 0], axis=1)
@@ -182,18 +191,18 @@ def test_a_base_is_let_free_and_falls_on_the_floor_that_is_drawn(tmp_path: Path)
     file.write_text(BALL)
     viewer = view(file, port=0, watch=False)
     try:
-        assert is_unsaid(viewer.exhibits)
-        np.testing.assert_allclose(viewer.stage.floor.position, [0.0, 0.0, -0.05])
-        viewer.player.commands.way = RANDOM
-        viewer.player.choose_base(FREE)
+        assert has_unspecified_base(viewer.models)
+        np.testing.assert_allclose(viewer.scene_view.floor_pose.position, [0.0, 0.0, -0.05])
+        viewer.player.control_inputs.source = RANDOM
+        viewer.player.set_base(BASE_FREE)
         viewer.player.step(200)
-        assert viewer.player.commands.way == RANDOM, "what was chosen before it was built holds"
+        assert viewer.player.control_inputs.source == RANDOM, "what was chosen before it was built holds"
         viewer.refresh()
-        np.testing.assert_allclose(viewer.stage.nodes[0, "ball"].position, 0.0, atol=1e-3)
-        viewer.player.choose_base(BOLTED)
+        np.testing.assert_allclose(viewer.scene_view.nodes[0, "ball"].position, 0.0, atol=1e-3)
+        viewer.player.set_base(BASE_FIXED)
         assert viewer.player.scene is None
-        assert viewer.player.ready()
-        assert viewer.exhibits[0].entity is not None
-        assert viewer.exhibits[0].entity.n_dofs == 0
+        assert viewer.player.ensure_built()
+        assert viewer.models[0].entity is not None
+        assert viewer.models[0].entity.n_dofs == 0
     finally:
         viewer.close()

@@ -8,15 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinema.apps.viewer import Part, exhibits_of
-from kinema.apps.viewer.about import details, part_of
-from kinema.apps.viewer.coordinates import flat, unflat
-from kinema.apps.viewer.differences import differences
-from kinema.apps.viewer.exhibit import WORLD, Exhibit, bounds
-from kinema.apps.viewer.watch import Watch, files_of
+from kinema.apps.viewer import ElementRef, make_displayed_models
+from kinema.apps.viewer.displayed_model import (
+    WORLD,
+    DisplayedModel,
+    bounding_box,
+    element_details_html,
+    find_diagnosed_element,
+    find_differences,
+)
+from kinema.apps.viewer.mechanism import from_slider_values, to_slider_values
+from kinema.apps.viewer.open_viewer import FileWatcher, watched_files
 from kinema.check import check
+from kinema.core import Pose
 from kinema.description import Joint, JointKind, Robot, free_axes, spherical_axes
-from kinema.foundation import Pose
 from kinema.read import read
 from kinema.write import write
 from kit.assets import EXAMPLES
@@ -33,24 +38,24 @@ def lever(tmp_path: Path) -> Robot:
 
 def test_a_moved_joint_is_where_forward_kinematics_says() -> None:
     robot = read(EXAMPLES / "arm" / "arm.urdf")
-    exhibit = Exhibit(0, "arm", robot, offset=Pose.translation([1.0, 2.0, 0.0]))
+    exhibit = DisplayedModel(0, "arm", robot, world_pose=Pose.translation([1.0, 2.0, 0.0]))
     asked = {"shoulder_pan_joint": 0.4, "elbow_joint": -0.7}
-    assert exhibit.move({name: np.array([q]) for name, q in asked.items()})
+    assert exhibit.set_slider_values({name: np.array([q]) for name, q in asked.items()})
     for name, pose in robot.link_poses(asked).items():
-        assert exhibit.poses()[name].is_close(exhibit.offset @ pose)
-    exhibit.reset()
-    assert exhibit.poses()["forearm_link"].is_close(exhibit.offset @ robot.link_poses()["forearm_link"])
+        assert exhibit.link_poses()[name].is_close(exhibit.world_pose @ pose)
+    exhibit.reset_joints()
+    assert exhibit.link_poses()["forearm_link"].is_close(exhibit.world_pose @ robot.link_poses()["forearm_link"])
 
 
 @pytest.mark.parametrize("angle", [0.1, 0.35, -0.1])
 def test_loops_stay_closed(angle: float) -> None:
     """The other joints of a gripper with closed loops go where the loops' joints still hold."""
-    exhibit = Exhibit(0, "gripper", read(EXAMPLES / "gripper" / "gripper.sdf"))
+    exhibit = DisplayedModel(0, "gripper", read(EXAMPLES / "gripper" / "gripper.sdf"))
     (mechanism,) = exhibit.mechanisms
-    start = exhibit.values()["left_driver_joint"][0]
-    assert exhibit.move({"left_driver_joint": np.array([start + angle])})
-    assert exhibit.values()["left_driver_joint"][0] == pytest.approx(start + angle)
-    poses = exhibit.poses()
+    start = exhibit.slider_values()["left_driver_joint"][0]
+    assert exhibit.set_slider_values({"left_driver_joint": np.array([start + angle])})
+    assert exhibit.slider_values()["left_driver_joint"][0] == pytest.approx(start + angle)
+    poses = exhibit.link_poses()
     for joint in mechanism.tree.loops:
         assert joint.parent is not None
         assert joint.child is not None
@@ -61,16 +66,16 @@ def test_loops_stay_closed(angle: float) -> None:
 
 
 def test_where_loops_cannot_close_nothing_moves() -> None:
-    exhibit = Exhibit(0, "gripper", read(EXAMPLES / "gripper" / "gripper.sdf"))
-    before = exhibit.poses()
+    exhibit = DisplayedModel(0, "gripper", read(EXAMPLES / "gripper" / "gripper.sdf"))
+    before = exhibit.link_poses()
     (mechanism,) = exhibit.mechanisms
     mechanism.residuals.append(lambda *_: np.array([1.0]))  # which nothing can mend
-    assert not exhibit.move({"left_driver_joint": np.array([0.2])})
-    assert all(pose.is_close(before[name]) for name, pose in exhibit.poses().items())
+    assert not exhibit.set_slider_values({"left_driver_joint": np.array([0.2])})
+    assert all(pose.is_close(before[name]) for name, pose in exhibit.link_poses().items())
 
 
 def test_sliders_have_the_limits_of_their_joints(lever: Robot) -> None:
-    (slide,) = Exhibit(0, "lever", lever).slides()
+    (slide,) = DisplayedModel(0, "lever", lever).sliders()
     assert (slide.label, slide.lower, slide.upper, slide.is_angle) == ("turn", -1.5, 1.5, True)
 
 
@@ -78,19 +83,19 @@ def test_sliders_have_the_limits_of_their_joints(lever: Robot) -> None:
 def test_quaternions_are_rotation_vectors_and_back(kind: JointKind, axes: list) -> None:
     joint = Joint(name="j", kind=kind, parent=None, child="a", axes=axes)
     values = np.linspace(-0.9, 0.8, joint.n_dofs)
-    np.testing.assert_allclose(flat(joint, unflat(joint, values)), values, atol=1e-12)
+    np.testing.assert_allclose(to_slider_values(joint, from_slider_values(joint, values)), values, atol=1e-12)
 
 
 def test_a_diagnostic_leads_to_its_part(lever: Robot) -> None:
-    exhibit = exhibits_of([lever])[0]
-    found = [part_of(exhibit, d) for d in check(lever) if "heavy" in d.message]
-    assert Part(0, "link", "heavy") in found
+    exhibit = make_displayed_models([lever])[0]
+    found = [find_diagnosed_element(exhibit, d) for d in check(lever) if "heavy" in d.message]
+    assert ElementRef(0, "link", "heavy") in found
     assert all(part is None or part.name in (*exhibit.links, *exhibit.joints, WORLD) for part in found)
 
 
 def test_what_a_file_says_is_text_and_never_markup(lever: Robot) -> None:
     lever.links[0].name = "<img src=x onerror=alert(1)>"
-    text = details(Exhibit(0, "x", lever), Part(0, "link", lever.links[0].name))
+    text = element_details_html(DisplayedModel(0, "x", lever), ElementRef(0, "link", lever.links[0].name))
     assert "<img" not in text
     assert "&lt;img" in text
 
@@ -98,9 +103,9 @@ def test_what_a_file_says_is_text_and_never_markup(lever: Robot) -> None:
 def test_conversions_have_no_differences_and_changes_are_found(lever: Robot, tmp_path: Path) -> None:
     write(lever, tmp_path / "again.urdf")
     again = read(tmp_path / "again.urdf")
-    same = exhibits_of([lever, again])
-    assert [d.text for d in differences(*same)] == []
-    low, high = bounds(same[0]), bounds(same[1])
+    same = make_displayed_models([lever, again])
+    assert [d.text for d in find_differences(*same)] == []
+    low, high = bounding_box(same[0]), bounding_box(same[1])
     assert low is not None
     assert high is not None
     assert high[0][1] > low[1][1], "they stand beside each other"
@@ -108,16 +113,18 @@ def test_conversions_have_no_differences_and_changes_are_found(lever: Robot, tmp
     again.joints[0].axes[0].upper = 1.0
     arm = again.link("arm") if isinstance(again, Robot) else next(x for x in again.links if x.name == "arm")
     arm.shapes.clear()
-    changed = differences(*same)
-    assert {d.part for d in changed} == {Part(i, k, n) for i in (0, 1) for k, n in (("joint", "turn"), ("link", "arm"))}
+    changed = find_differences(*same)
+    assert {d.element for d in changed} == {
+        ElementRef(i, k, n) for i in (0, 1) for k, n in (("joint", "turn"), ("link", "arm"))
+    }
     assert any("limits -1.5 to 1.5 against -1.5 to 1" in d.text for d in changed)
 
 
 def test_a_changed_file_is_noticed(lever: Robot, tmp_path: Path) -> None:
     file = tmp_path / "lever.urdf"
-    assert files_of(lever) == {file}
+    assert watched_files(lever) == {file}
     calls: list[int] = []
-    watch = Watch([file], lambda: calls.append(1))
+    watch = FileWatcher([file], lambda: calls.append(1))
     try:
         file.write_text(LEVER + "\n")
         end = time.monotonic() + 20.0

@@ -6,8 +6,8 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from kinema.core import Diagnostics
 from kinema.description import Robot
-from kinema.foundation import Diagnostics
 from kinema.read.cad import read_cad
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from kinema.core import Pose
 from kinema.description import JointKind, Robot
-from kinema.foundation import Pose
 
 from .addin import assembly_state
 from .fake_fusion import FakeDesign

@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from kinema.shapes import MassProperties, MeshData, combine, inertia_from_second_moment, mesh_mass_properties, transform
+from kinema.geometry import (
+    MassProperties,
+    MeshData,
+    combine_mass_properties,
+    inertia_from_second_moment,
+    mesh_mass_properties,
+    transform_mass_properties,
+)
 
 from .fake_joints import FakeJoint, JointData
 from .fake_math import Collection, Matrix, Matrix3D, Point3D, VectorOf, inverse
@@ -356,7 +363,7 @@ class FakeOccurrence(Wrapper):
     def getPhysicalProperties(self, accuracy: int = 0) -> FakePhysicalProperties:
         """Of its bodies and those of all occurrences nested in it, in the root component's frame."""
         parts = [b._mass() for b in self._all_bodies()]
-        return FakePhysicalProperties(combine(parts), accuracy, self._design.quirks)
+        return FakePhysicalProperties(combine_mass_properties(parts), accuracy, self._design.quirks)
 
     def _all_bodies(self) -> list[FakeBody]:
         bodies: list[FakeBody] = [self.bRepBodies.item(i) for i in range(self.bRepBodies.count)]
@@ -416,7 +423,7 @@ class FakeBody(Wrapper):
         return np.eye(4) if self._path is None else self._design.pose(self._path)
 
     def _mass(self) -> MassProperties:
-        return transform(self._data.mass(), self._frame()[:3, :3], self._frame()[:3, 3])
+        return transform_mass_properties(self._data.mass(), self._frame()[:3, :3], self._frame()[:3, 3])
 
     def getPhysicalProperties(self, accuracy: int = 0) -> FakePhysicalProperties:
         return FakePhysicalProperties(self._mass(), accuracy, self._design.quirks)
@@ -512,7 +519,7 @@ def home_of(design: FakeDesign, component: ComponentData) -> Path:
 
 def box_body(name: str, size: Sequence[float], at: Matrix, **settings: Any) -> BodyData:
     """A box [cm] placed in its component."""
-    from kinema.shapes import box
+    from kinema.geometry import box
 
     mesh = box(size)
     placed = mesh.vertices @ at[:3, :3].T + at[:3, 3]

@@ -10,10 +10,10 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from kinema.apps.bench.contact import Place, TouchCase, load_touching
-from kinema.backend import find_device
-from kinema.foundation import Array
-from kinema.sim import Drive, Engine
+from kinema.apps.bench.contact import ContactCase, ContactScene, load_contact_case
+from kinema.core import Array
+from kinema.dynamics import Engine, InputMode
+from kinema.runtime import find_device
 
 from ..constraint_parity import act, of_rows, put
 from ..mjcf_side import Pair, correspondence
@@ -70,11 +70,11 @@ class TouchParity:
 
 def touch_parity(file: Path, n_run: int = 50, n_poses: int = 300, n_steps: int = 500) -> TouchParity:
     """Compare a robot, with a floor where its file has none."""
-    case = load_touching(Place.FLOOR, file, fall=0.002)
-    model, pair = case.exact(), _pair(case)
+    case = load_contact_case(ContactScene.FLOOR, file, warmup_time=0.002)
+    model, pair = case.converged_mujoco_model(), _pair(case)
     model.opt.ccd_tolerance, model.opt.ccd_iterations = 1e-12, 100
     found = TouchParity(case.name, case.model.n_dofs)
-    states = [*wild_run(case.peer, n_run), *poses_near_floor(case.peer, n_poses)]
+    states = [*wild_run(case.mujoco_model, n_run), *poses_near_floor(case.mujoco_model, n_poses)]
     with quiet():
         for data in states:
             mujoco.mj_forward(model, data)
@@ -106,14 +106,16 @@ def touch_parity(file: Path, n_run: int = 50, n_poses: int = 300, n_steps: int =
     return found
 
 
-def _pair(case: TouchCase) -> Pair:
-    return Pair(case.exact(), case.model, *correspondence(case.exact(), case.model), [])
+def _pair(case: ContactCase) -> Pair:
+    return Pair(
+        case.converged_mujoco_model(), case.model, *correspondence(case.converged_mujoco_model(), case.model), []
+    )
 
 
-def _engine(case: TouchCase, n_envs: int, precision: str) -> Engine:
-    drive = Drive.ACTUATORS if case.model.n_actuators else Drive.COMMANDS
-    settings = replace(case.settings, drive=drive, iterations=100, ls_iterations=50, tolerance=1e-13)
-    return Engine(case.model, settings, n_envs, find_device("cpu"), precision=precision, emission="rolled")
+def _engine(case: ContactCase, n_envs: int, precision: str) -> Engine:
+    drive = InputMode.ACTUATORS if case.model.n_actuators else InputMode.COMMANDS
+    settings = replace(case.settings, input_mode=drive, iterations=100, ls_iterations=50, tolerance=1e-13)
+    return Engine(case.model, settings, n_envs, find_device("cpu"), precision=precision, codegen="loops")
 
 
 def _relative(qacc: Array, pair: Pair, states: list[Any]) -> Array:
@@ -169,9 +171,9 @@ def _compared(found: TouchParity, key: Key, own: float | None, other: float | No
     return "deeper"
 
 
-def _runs(case: TouchCase, pair: Pair, n_steps: int) -> tuple[int, int]:
+def _runs(case: ContactCase, pair: Pair, n_steps: int) -> tuple[int, int]:
     """From the file's start, with other commands every 20 steps: MuJoCo, MuJoCo perturbed, and ours."""
-    model, rng = case.exact(), np.random.default_rng(2)
+    model, rng = case.converged_mujoco_model(), np.random.default_rng(2)
     both = [mujoco.MjData(model) for _ in range(2)]
     if model.nkey:
         for data in both:
@@ -190,7 +192,8 @@ def _runs(case: TouchCase, pair: Pair, n_steps: int) -> tuple[int, int]:
                 mujoco.mj_step(model, data)
         engine.step()
         far = [
-            np.abs(q - both[0].qpos[pair.q]).max() for q in (both[1].qpos[pair.q], engine.field("qpos").numpy()[:, 0])
+            np.abs(q - both[0].qpos[pair.q]).max()
+            for q in (both[1].qpos[pair.q], engine.array_view("qpos").numpy()[:, 0])
         ]
         horizon = min(horizon, i if far[0] > STRAY else n_steps)
         survived = min(survived, i if not far[1] <= STRAY else n_steps)

@@ -8,9 +8,9 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from kinema.foundation import Array
+from kinema.core import Array
+from kinema.dynamics import Engine
 from kinema.model import Model
-from kinema.sim import Engine
 
 from ..mjcf_side import Ints
 
@@ -153,9 +153,9 @@ def ours_of(engine: Engine, model: Model, bodies: Ints, theirs: Any, states: lis
             geoms = [int(side[pair]) for side in (model.pairs.geom_a, model.pairs.geom_b)]
             links = [int(model.geoms.link_idx[g]) for g in geoms]
             on = [0 if link < 0 else int(bodies[link]) for link in links]
-            kinds = [model.geoms.kinds[g] for g in geoms]
+            kinds = [model.geoms.types[g] for g in geoms]
             vectors = [found[name][i, env] for name in ("position", "normal", "force")]
-            frame, seen = found["frame"][i, env].reshape(3, 3), int(model.pairs.dimension[pair] > 1) * 2 + 1
+            frame, seen = found["frame"][i, env].reshape(3, 3), int(model.pairs.condim[pair] > 1) * 2 + 1
             a, b = (_moved(theirs, data, body, vectors[0]) for body in on)
             law = ContactLaw(
                 frame, float(found["efc_D"][i, env]), found["efc_aref"][i, env][:seen], frame[:seen] @ (b - a)

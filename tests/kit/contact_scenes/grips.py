@@ -33,7 +33,7 @@ def wall(precision: str = "single", seconds: float = 20.0, ratio: int = RATIO) -
     scene, grip = scene_of(WALL, 3, CONE.format(ratio), floor=FLOOR, precision=precision)
     press, found = NEEDED * np.array([1.1, 0.95, 2.5]), []
     for noslip in (0, 20):
-        engine = scene.running.engine
+        engine = scene.built.engine
         engine.settings = replace(engine.settings, noslip_iterations=noslip)
         scene.reset()
         found.append(_sunk(scene, grip, press, np.zeros(3), seconds))
@@ -78,7 +78,7 @@ PINCH = """<body pos="0 0 1"><freejoint/><geom type="capsule" size=".03 .1" mass
 def pinch(precision: str = "double") -> list[Measured]:
     """A bar between two jaws, held without slip: it hardly sinks."""
     scene, hand = scene_of(PINCH, 1, 'cone="elliptic" impratio="10"', floor=FLOOR, precision=precision)
-    engine = scene.running.engine
+    engine = scene.built.engine
     engine.settings = replace(engine.settings, noslip_iterations=10)
     scene.reset()
     hand.control_dofs_force([[5.0, -5.0]], dofs_idx=[hand.dofs_of("left")[0], hand.dofs_of("right")[0]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import kinema as km
-from kinema import shapes
+from kinema import geometry
 
 from ..hollow_meshes import bolt, nut
 from .measured import Measured, largest
@@ -16,10 +16,10 @@ PITCH, START = 0.012, 0.012
 
 def on_terrain(precision: str = "single") -> list[Measured]:
     """Balls on the steps of stairs, a radius above them; boxes let go on rough ground, still after three seconds."""
-    stairs = shapes.stairs_terrain((4.0, 3.0), 4 / 11, 12 / 11, 0.15)
+    stairs = geometry.stairs_terrain((4.0, 3.0), 4 / 11, 12 / 11, 0.15)
     x = (np.array([1, 4, 7, 10]) / 11 - 0.5) * 4.0  # in the middle of each step
     height = stairs.height_at(x, np.zeros(4))
-    scene = km.Scene(quiet=True, emission="rolled", precision=precision)
+    scene = km.Scene(quiet=True, codegen="loops", precision=precision)
     scene.add(stairs)
     ball = scene.add(km.Sphere(radius=0.1), mass=1.0)
     scene.build(len(x))
@@ -27,8 +27,8 @@ def on_terrain(precision: str = "single") -> list[Measured]:
     q[:, 0], q[:, 2], q[:, 3] = x, height + 0.11, 1.0
     ball.set_qpos(q)
     scene.step(500)
-    rough = km.Scene(quiet=True, emission="rolled", precision=precision)
-    rough.add(shapes.rough_terrain((4.0, 4.0), 0.25, 0.1, seed=1))
+    rough = km.Scene(quiet=True, codegen="loops", precision=precision)
+    rough.add(geometry.rough_terrain((4.0, 4.0), 0.25, 0.1, seed=1))
     box = rough.add(km.Box(size=(0.2, 0.2, 0.1)), mass=1.0, pos=(0.0, 0.0, 0.4))
     rough.build(4)
     place = box.get_qpos()
@@ -43,7 +43,7 @@ def on_terrain(precision: str = "single") -> list[Measured]:
 
 def nut_and_bolt(precision: str = "single", cone: str = "elliptic") -> list[Measured]:
     """Distance fields both, friction 0.01: the nut turns down by its weight, a pitch for each turn."""
-    scene = km.Scene(dt=0.001, quiet=True, emission="rolled", cone=cone, precision=precision)
+    scene = km.Scene(dt=0.001, quiet=True, codegen="loops", cone=cone, precision=precision)
     screw, ring = bolt(0.01, 0.003, PITCH, 4), nut(0.0108, 0.003, PITCH, 1, 0.018)
     scene.add(_field(screw, 40), fixed=True, friction=0.01)
     moving = scene.add(_field(ring, 24), pos=(0.0, 0.0, START), friction=0.01)

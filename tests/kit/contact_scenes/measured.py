@@ -47,7 +47,7 @@ def scene_of(bodies: str, n_envs: int, option: str = "", **how: Any) -> tuple[km
     per_env, rest = how.pop("per_env", ()), how.pop("rest", "")
     floor = how.pop("floor", ROLLING_FLOOR)
     text = f"<mujoco><option {option}/><worldbody>{floor}{bodies}</worldbody>{rest}</mujoco>"
-    scene = km.Scene(quiet=True, emission="rolled", **how)
+    scene = km.Scene(quiet=True, codegen="loops", **how)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "scene.xml"
         file.write_text(text, encoding="utf-8")

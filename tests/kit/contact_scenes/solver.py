@@ -52,8 +52,8 @@ def settled(precision: str = "single") -> list[Measured]:
     """What lies still: the forces of the step before are those of this one, and they make up for what is missing."""
     scene, _ = scene_of(boxes([(0, 0, 0.1), (0, 0, 0.3)]), 1, 'cone="elliptic"', floor=FLOOR, precision=precision)
     scene.step(1000)
-    engine = scene.running.engine
-    steps = float(engine.field("n_iterations").numpy().max())
+    engine = scene.built.engine
+    steps = float(engine.array_view("n_iterations").numpy().max())
     fields = scene.sim.rigid_solver.constraints
     left = largest(fields.gradient.numpy()) / largest(fields.qfrc_constraint.numpy())
     return [

@@ -93,5 +93,5 @@ def cubes(precision: str = "single", side: int = 5) -> list[Measured]:
     return [
         Measured(f"{side**3} cubes after 150 steps: moved by", largest(moved), 0.05, unit="m"),
         Measured("mean speed", float(np.abs(heap.get_qvel()).mean()), 0.05, unit="m/s"),
-        Measured("contacts", float(scene.get_most_contacts().max()), 4.0 * side**3, at_least=True),
+        Measured("contacts", float(scene.get_peak_contacts().max()), 4.0 * side**3, at_least=True),
     ]

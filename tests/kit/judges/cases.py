@@ -7,18 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kinema.description import (
-    Axis,
-    AxisMotion,
-    Base,
-    Inertial,
-    Joint,
-    JointKind,
-    Robot,
-    TreeEdge,
-    joint_motion,
-)
-from kinema.foundation import Array, Pose, axis_angle_to_matrix
+from kinema.core import Array, Pose, axis_angle_to_matrix
+from kinema.description import Axis, AxisMotion, Base, Inertial, Joint, JointKind, Robot, TreeEdge, joint_transform
 
 from ..robots.configurations import random_coordinates, rest_coordinates
 
@@ -178,7 +168,7 @@ def _axes(
                 yield joint, i, axis, frame
                 frame = frame @ _along(axis, float(q[i]) - axis.reference)
         else:
-            frame = frame @ joint_motion(joint, q)
+            frame = frame @ joint_transform(joint, q)
         here = frame @ joint.child_pose.inverse()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
+from kinema.core import Array, Pose
 from kinema.description import Inertial, Robot
-from kinema.foundation import Array, Pose
 
 from ..mujoco_models import full_mass_matrix
 from ..written.mjcf import Written, at, inertial_of
@@ -39,9 +39,9 @@ def _matrix(written: Written, robot: Robot, table: dict[str, Array], full: Array
     for joint, number in names:
         column: list[float] = []
         for body in written.bodies:
-            for part in body.parts:
-                if body.robot is robot and part.joint.name == joint and body.parts:
-                    column += part.velocities(table[joint], np.eye(part.joint.n_dofs)[number])
+            for part in body.joints:
+                if body.robot is robot and part.joint.name == joint and body.joints:
+                    column += part.to_qvel(table[joint], np.eye(part.joint.n_dofs)[number])
                 else:
                     column += [0.0] * part.n_dofs
         columns.append(column)

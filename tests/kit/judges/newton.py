@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from kinema.description import AxisMotion, Inertial, Joint, JointKind, Robot, World, coordinates
-from kinema.foundation import Array, collect
+from kinema.core import Array, collect
+from kinema.description import AxisMotion, Inertial, Joint, JointKind, Robot, World, joint_coordinates
 from kinema.read import openusd_validation, read
 from kinema.write import LossReport
-from kinema.write.usd.joint_axes import usd_axes
+from kinema.write.usd.joint_axes import map_axes_to_usd
 
 from ..oracles import OracleMissing, newton
 from .cases import (
@@ -124,7 +124,7 @@ def _ask(
         for link, anchor in anchors(original).items()
         if link in path and (anchor is None or anchor in path)
     }
-    own = coordinates(copy.joints, {n: v for n, v in q.items() if _has(copy, n, v)})
+    own = joint_coordinates(copy.joints, {n: v for n, v in q.items() if _has(copy, n, v)})
     for joint in original.joints:
         place = next((j for j in copy.joints if j.name == joint.name), None)
         first = _first_of_stack(original, joint)
@@ -165,7 +165,7 @@ def _positions(joint: Joint, q: Array) -> list[float]:
 
 def _order(joint: Joint) -> list[int]:
     """The moving axes in the order of USD: slides along x, y, z, then turns about x, y, z."""
-    axes = usd_axes(joint)
+    axes = map_axes_to_usd(joint)
     keys = [(a.motion is AxisMotion.ROTATION, axes.slots[i]) for i, a in enumerate(joint.axes) if not a.locked]
     return sorted(range(len(keys)), key=lambda i: keys[i])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from kinema.core import collect
 from kinema.description import Robot, World
-from kinema.foundation import collect
 from kinema.read import read
 from kinema.write import write
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from kinema.core import Array, collect
 from kinema.description import Robot, World
-from kinema.foundation import Array, collect
 from kinema.read import read
 
 from ..oracles import OracleMissing, drake, libsdformat
@@ -68,7 +68,7 @@ def _libsdformat(written: Written) -> Verdict:
     poses = (0.0, "")
     for index, (robot, model) in enumerate(zip(written.robots, model_names(written), strict=True)):
         at = {j.name: j.rest.copy() for j in robot.joints}
-        for (joint, number), offset in written.lowered[index].offsets.items():
+        for (joint, number), offset in written.lowered[index].coordinate_offsets.items():
             at[joint][number] = offset
         ours = {f"{model}::{name}": pose for name, pose in written.expected(index, at).items()}
         poses = worse(poses, pose_error(found, ours, {}))

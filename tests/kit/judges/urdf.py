@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from kinema.core import Array, collect
 from kinema.description import JointKind, Robot
-from kinema.foundation import Array, collect
 from kinema.read import read
 
 from ..mujoco_models import full_mass_matrix, quiet

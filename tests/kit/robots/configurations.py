@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinema.core import Array
 from kinema.description import Constraint, ConstraintKind, Joint, JointKind, Robot
-from kinema.foundation import Array
 from kinema.model import Model
 
 Generator = np.random.Generator

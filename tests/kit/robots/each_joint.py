@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.compile import Part, compile_model
+from kinema.builder import EntitySpec, build_model
+from kinema.core import Diagnostics, Pose, axis_angle_to_matrix
 from kinema.description import Base, Inertial, Joint, JointKind, Link, Robot, free_axes, rotation, translation
-from kinema.foundation import Diagnostics, Pose, axis_angle_to_matrix
 from kinema.model import Model
 
 Builder = Callable[[], list[Joint]]
@@ -114,7 +114,7 @@ def robot(case: Case, base: Base = Base.FIXED) -> Robot:
 
 def model_of(described: Robot, **settings: object) -> Model:
     """The robot alone, as a model."""
-    return compile_model([Part(name="it", description=described)], diagnostics=Diagnostics(), **settings)  # type: ignore[arg-type]
+    return build_model([EntitySpec(name="it", description=described)], diagnostics=Diagnostics(), **settings)  # type: ignore[arg-type]
 
 
 def simple_body(

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from kinema.core import Array, Pose, quaternion_to_matrix
 from kinema.description import (
     Axis,
     Box,
@@ -31,8 +32,7 @@ from kinema.description import (
     spherical_axes,
     translation,
 )
-from kinema.foundation import Array, Pose, quaternion_to_matrix
-from kinema.shapes import box
+from kinema.geometry import box
 
 from .variety import Variety
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from kinema.core import Array, Pose
 from kinema.description import Robot, World, colliding_pairs
-from kinema.foundation import Array, Pose
 
 from .configurations import random_coordinates
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 import kinema as km
+from kinema.core import Origin, Pose
 from kinema.description import Axis, Drive, Inertial, Joint, JointKind, Link, Robot, free_axes, rotation, translation
-from kinema.foundation import Origin, Pose
 from kinema.read import read
 
 

@@ -56,7 +56,7 @@ def tumbled(seed: int, n_scenes: int = 250, precision: str = "single") -> Tumble
     name, cone = names[seed % len(names)], CONES[seed // len(names) % len(CONES)]
     if name in MESHES and not HULLS:
         return Tumbled(seed, name, cone, 0)
-    scene = km.Scene(quiet=True, emission="rolled", cone=cone, precision=precision)
+    scene = km.Scene(quiet=True, codegen="loops", cone=cone, precision=precision)
     structure, rng = STRUCTURES[name](scene), np.random.default_rng(seed)
     scene.build(n_scenes, per_env=PER_ENV)
     _vary(structure, n_scenes, rng)
@@ -81,7 +81,7 @@ def tumbled(seed: int, n_scenes: int = 250, precision: str = "single") -> Tumble
         float(growth.max()),
         tuple(np.flatnonzero(growth > GROWTH).tolist()),
         int(scene.get_overflow_envs_mask().sum()),
-        int(scene.get_most_contacts().max()),
+        int(scene.get_peak_contacts().max()),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import kinema as km
-from kinema import shapes
+from kinema import geometry
 
 from ..hollow_meshes import bolt, cup, nut
 
@@ -115,7 +115,7 @@ def flail(scene: km.Scene) -> Structure:
 
 def ground(scene: km.Scene) -> Structure:
     """Rough ground, with a ball, a bar and a box."""
-    scene.add(shapes.rough_terrain((6.0, 6.0), 0.3, 0.15, seed=0))
+    scene.add(geometry.rough_terrain((6.0, 6.0), 0.3, 0.15, seed=0))
     bodies = _free("ball", 'size=".1"', 1.0) + _free("bar", 'type="capsule" size=".05 .1"', 0.3)
     bodies += _free("box", 'type="box" size=".1 .08 .06"', 2.0)
     text = f"<mujoco><worldbody>{bodies}</worldbody></mujoco>"

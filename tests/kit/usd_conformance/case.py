@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from kinema.core import Diagnostics
 from kinema.description import Joint, Link, Robot, Shape, World, colliding_pairs
-from kinema.foundation import Diagnostics
 from kinema.read.usd import read_usd
 
 from ..usd_stages import OTHER, SI, write_stage

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kinema.foundation import Pose
+from kinema.core import Pose
 
 from ..usd_stages import OTHER, SI, prim
 from .bodies import ball, translate

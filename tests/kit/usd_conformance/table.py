@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.foundation import Diagnostics
+from kinema.core import Diagnostics
 
 from ..assets import ROOT
 from .case import Case, Sample, agrees, read_sample

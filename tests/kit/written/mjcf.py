@@ -9,24 +9,15 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from kinema.description import (
-    Collider,
-    Inertial,
-    Joint,
-    Robot,
-    Shape,
-    World,
-    colliding_pairs,
-)
-from kinema.foundation import Array, Pose
-from kinema.write.files import staging
+from kinema.core import Array, Pose
+from kinema.description import Collider, Inertial, Joint, Robot, Shape, World, colliding_pairs
+from kinema.write.files import stage_files
+from kinema.write.loss_report import LossReport
 from kinema.write.mjcf import MjcfOptions
-from kinema.write.mjcf.bodies import all_bodies
-from kinema.write.mjcf.body_plan import BodyPlan
-from kinema.write.mjcf.write import compose
-from kinema.write.mjcf.writing import Writing
-from kinema.write.report import LossReport
-from kinema.write.text import to_xml
+from kinema.write.mjcf.bodies import iterate_bodies
+from kinema.write.mjcf.context import MjcfBody, MjcfContext
+from kinema.write.mjcf.writer import compose_document
+from kinema.write.xml_document import to_xml
 
 from ..mass_matrix import mass_matrix
 from ..mujoco_models import full_mass_matrix, load, movable, mujoco_pairs, quiet
@@ -40,9 +31,9 @@ class Written:
     described: Robot | World
     path: Path
     report: LossReport
-    writing: Writing
+    writing: MjcfContext
     model: Any
-    bodies: list[BodyPlan]
+    bodies: list[MjcfBody]
     """In MuJoCo's order; the world is not among them."""
     geoms: list[Shape]
     """In MuJoCo's order."""
@@ -61,14 +52,14 @@ def write(described: Robot | World, folder: Path, *, meshes: str = "copy") -> Wr
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "model.xml"
     report = LossReport("mjcf", str(path))
-    with staging(path) as draft:
-        writing = compose(described, report, MjcfOptions(meshes), draft)
+    with stage_files(path) as draft:
+        writing = compose_document(described, report, MjcfOptions(meshes), draft)
         text = to_xml(writing.document.root(described.name), declaration=False)
         (draft / path.name).write_text(text, encoding="utf-8")
     model = load(path)
-    bodies = list(all_bodies(writing))
+    bodies = list(iterate_bodies(writing))
     assert model.nbody == len(bodies) + 1
-    shapes = [*writing.scenery, *(s for b in bodies if b.link is not None for s in b.link.shapes)]
+    shapes = [*writing.static_shapes, *(s for b in bodies if b.link is not None for s in b.link.shapes)]
     geoms = [s for s in shapes for _ in range(writing.geom_counts.get(id(s), 0))]
     assert model.ngeom == len(geoms)
     return Written(described, path, report, writing, model, bodies, geoms)
@@ -87,9 +78,9 @@ def positions(written: Written, values: list[dict[str, Array]]) -> Array:
     by_robot = {id(robot): table for robot, table in zip(written.robots, values, strict=True)}
     q: list[float] = []
     for body in written.bodies:
-        for part in body.parts:
+        for part in body.joints:
             own = by_robot[id(body.robot)].get(part.joint.name)
-            q += part.positions(part.joint.rest if own is None else own)
+            q += part.to_qpos(part.joint.rest if own is None else own)
     return np.array(q)
 
 
@@ -122,7 +113,7 @@ def assert_start(written: Written, tolerance: float = 1e-6) -> None:
     """MuJoCo starts with every link where the description starts; but for what hangs on balls, in their keyframe."""
     data = mujoco.MjData(written.model)
     keys = [mujoco.mj_id2name(written.model, mujoco.mjtObj.mjOBJ_KEY, k) for k in range(written.model.nkey)]
-    if any(part.kind == "ball" for body in written.bodies for part in body.parts) and "initial" in keys:
+    if any(part.kind == "ball" for body in written.bodies for part in body.joints) and "initial" in keys:
         mujoco.mj_resetDataKeyframe(written.model, data, keys.index("initial"))
     mujoco.mj_kinematics(written.model, data)
     ours = {id(link): pose for r in written.robots for link, pose in zip(r.links, _in_order(r), strict=True)}
@@ -200,9 +191,9 @@ def _velocities(written: Written, robot: Robot, joints: list[Joint], table: dict
         for unit in np.eye(joint.n_dofs):
             column: list[float] = []
             for body in written.bodies:
-                for part in body.parts:
+                for part in body.joints:
                     if body.robot is robot and part.joint is joint:
-                        column += part.velocities(table[joint.name], unit)
+                        column += part.to_qvel(table[joint.name], unit)
                     else:
                         column += [0.0] * part.n_dofs
             columns.append(column)
@@ -215,7 +206,7 @@ def _velocities(written: Written, robot: Robot, joints: list[Joint], table: dict
 def assert_joints(written: Written) -> None:
     """Limits and passive dynamics of every hinge and slide."""
     model = written.model
-    parts = [part for body in written.bodies for part in body.parts]
+    parts = [part for body in written.bodies for part in body.joints]
     assert model.njnt == len(parts)
     for number, part in enumerate(parts):
         axis = part.axis

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import kinema
+from kinema.core import Array, Pose
 from kinema.description import Joint, JointKind, Robot, World
-from kinema.foundation import Array, Pose
-from kinema.write.report import LossReport
-from kinema.write.sdf import Lowered, SdfOptions, describe_in_sdf, write_sdf
+from kinema.write.loss_report import LossReport
+from kinema.write.sdf import LoweredSdfRobot, SdfOptions, preview_lowering, write_sdf
 
 from ..oracles import OracleMissing, drake, libsdformat
 from ..robots.configurations import random_coordinates, rest_coordinates
@@ -33,7 +33,7 @@ class Written:
     described: Robot | World
     file: Path
     report: LossReport
-    lowered: list[Lowered]
+    lowered: list[LoweredSdfRobot]
 
     @classmethod
     def make(cls, described: Robot | World, folder: Path, **options: Any) -> Written:
@@ -44,7 +44,7 @@ class Written:
         chosen = SdfOptions(**options)
         write_sdf(described, file, report, chosen)
         made = cls(described, file, report, [])
-        made.lowered = [describe_in_sdf(r, chosen) for r in made.robots]
+        made.lowered = [preview_lowering(r, chosen) for r in made.robots]
         return made
 
     @property
@@ -79,12 +79,12 @@ class Written:
         values: dict[str, Array] = {}
         by_name = {j.name: j for j in lowered.robot.joints}
         for joint in robot.joints:
-            if joint.kind is JointKind.SPHERICAL and joint.name in lowered.chains:
+            if joint.kind is JointKind.SPHERICAL and joint.name in lowered.joint_chains:
                 q = coordinates[joint.name]
                 values[joint.name] = q if joint.child is not None else q * [1, -1, -1, -1]
             for number, (name, axis) in lowered.coordinates.get(joint.name, {}).items():
                 q = values.setdefault(name, np.zeros(len(by_name[name].axes)))
-                q[axis] = coordinates[joint.name][number] - lowered.offsets.get((joint.name, number), 0.0)
+                q[axis] = coordinates[joint.name][number] - lowered.coordinate_offsets.get((joint.name, number), 0.0)
         return {self.name("joint", name): q for name, q in values.items()}
 
     def expected(self, index: int, coordinates: Coordinates) -> dict[str, Array]:
@@ -204,6 +204,6 @@ def _for_drake(joint: Joint, q: Array) -> Array:
 def stands_where_it_stood(written: Written, tolerance: float) -> None:
     """At zero every link is in its place in the world, whatever holds it."""
     for index, (robot, again) in enumerate(zip(written.robots, written.read(), strict=True)):
-        if not written.lowered[index].offsets:
+        if not written.lowered[index].coordinate_offsets:
             rest = {j.name: j.rest for j in again.joints}
             agree(again.forward_kinematics(rest), written.expected(index, rest_coordinates(robot)), tolerance)

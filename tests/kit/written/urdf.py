@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema.description import Joint, JointKind, Robot, World, joint_motion
-from kinema.foundation import Array, Pose
-from kinema.write.report import LossReport
-from kinema.write.urdf import Lowered, UrdfOptions, describe_in_urdf, write_urdf
+from kinema.core import Array, Pose
+from kinema.description import Joint, JointKind, Robot, World, joint_transform
+from kinema.write.loss_report import LossReport
+from kinema.write.urdf import LoweredUrdfRobot, UrdfOptions, preview_lowering, write_urdf
 
 from .. import oracles
 from ..mujoco_models import quiet
@@ -29,7 +29,7 @@ class Written:
     robot: Robot
     file: Path
     report: LossReport
-    lowered: Lowered
+    lowered: LoweredUrdfRobot
 
     @classmethod
     def make(cls, described: Robot | World, folder: Path, **options: Any) -> Written:
@@ -42,7 +42,7 @@ class Written:
         robots = described.robots if isinstance(described, World) else [described]
         moving = [r for r in robots if not r.static] or robots
         robot = next((r for r in robots if chosen.robot and r.name == chosen.robot), moving[0])
-        return cls(robot, file, report, describe_in_urdf(robot, chosen))
+        return cls(robot, file, report, preview_lowering(robot, chosen))
 
     @property
     def text(self) -> str:
@@ -75,7 +75,7 @@ class Written:
         result: dict[str, Array] = {}
         poses = self.robot.link_poses(coordinates)
         for joint in self.robot.joints:
-            parts = self.lowered.chains.get(joint.name, [])
+            parts = self.lowered.joint_chains.get(joint.name, [])
             known = self.lowered.coordinates.get(joint.name, {})
             if joint.kind is JointKind.SPHERICAL and parts:
                 result |= _euler(joint, coordinates[joint.name])
@@ -97,7 +97,7 @@ class Written:
 
 def _euler(joint: Joint, q: Array) -> dict[str, Array]:
     """The rotation of a spherical joint as those about x, y, z, one after the other."""
-    m = (joint_motion(joint, joint.rest).inverse() @ joint_motion(joint, q)).rotation
+    m = (joint_transform(joint, joint.rest).inverse() @ joint_transform(joint, q)).rotation
     y = np.arctan2(m[0, 2], np.hypot(m[0, 0], m[0, 1]))
     x, z = np.arctan2(-m[1, 2], m[2, 2]), np.arctan2(-m[0, 1], m[0, 0])
     return {f"{joint.name}_rotation_{a}": np.array([v]) for a, v in zip("xyz", (x, y, z), strict=True)}

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema import shapes
+from kinema import geometry
+from kinema.core import KinemaError, Pose
 from kinema.description import JointKind, Mesh, Robot, mesh_data
-from kinema.foundation import KinemaError, Pose
 from kinema.read.cad import from_build123d
-from kinema.read.cad.solids import pose_of
+from kinema.read.cad.build123d_assembly import location_to_pose
 from kit.assets import ROOT
 from kit.diagnostics import ClaimedDiagnostics
 
@@ -86,7 +86,7 @@ def test_every_part_is_where_build123d_puts_it(name: str, rigid_first: bool, dia
         first.connect_to(second, **at)
         poses = moved(robot, at)
         for part in assembly.children:
-            assert max(poses[part.label].distance(pose_of(part.location))) < 1e-9
+            assert max(poses[part.label].distance(location_to_pose(part.location))) < 1e-9
 
 
 def test_limits_and_values(diagnostics: ClaimedDiagnostics) -> None:
@@ -117,7 +117,7 @@ def test_ball_joints(angles: Any, rigid_first: bool, limited: bool, diagnostics:
     assert found.state is not None
     poses = robot.link_poses({"j": found.state})
     for part in assembly.children:
-        assert max(poses[part.label].distance(pose_of(part.location))) < 1e-9
+        assert max(poses[part.label].distance(location_to_pose(part.location))) < 1e-9
     if not limited:
         return
     first, second = (mount, made) if rigid_first else (made, mount)
@@ -125,7 +125,7 @@ def test_ball_joints(angles: Any, rigid_first: bool, limited: bool, diagnostics:
     q = np.radians([-30, 25, 70])
     poses = robot.link_poses({"j": q[::-1] if rigid_first else q})
     for part in assembly.children:
-        assert max(poses[part.label].distance(pose_of(part.location))) < 1e-9
+        assert max(poses[part.label].distance(location_to_pose(part.location))) < 1e-9
 
 
 def test_a_linear_joint_on_a_revolute_one_slides_and_turns(diagnostics: ClaimedDiagnostics) -> None:
@@ -140,7 +140,7 @@ def test_a_linear_joint_on_a_revolute_one_slides_and_turns(diagnostics: ClaimedD
     assert found.n_dofs == 2
     slot.connect_to(pin, position=-30, angle=-75)
     poses = robot.link_poses({found.name: [-0.03, math.radians(-75)]})
-    assert max(poses["wheel"].distance(pose_of(wheel.location))) < 1e-9
+    assert max(poses["wheel"].distance(location_to_pose(wheel.location))) < 1e-9
 
 
 def test_masses_and_meshes(diagnostics: ClaimedDiagnostics) -> None:
@@ -158,7 +158,7 @@ def test_masses_and_meshes(diagnostics: ClaimedDiagnostics) -> None:
     assert box_link.inertial is not None
     assert box_link.inertial.mass == pytest.approx(24e-6 * 2000, rel=1e-12)
     np.testing.assert_allclose(box_link.inertial.center, 0, atol=1e-12)
-    expected = shapes.box_mass((0.02, 0.03, 0.04), 2000).inertia
+    expected = geometry.box_mass_properties((0.02, 0.03, 0.04), 2000).inertia
     np.testing.assert_allclose(box_link.inertial.inertia, expected, atol=1e-15)
     assert pin_link.inertial is not None
     assert pin_link.inertial.mass == pytest.approx(math.pi * 25e-6 * 0.05 * 8000, rel=1e-9)
@@ -170,7 +170,7 @@ def test_masses_and_meshes(diagnostics: ClaimedDiagnostics) -> None:
         data = mesh_data(mesh)
         assert data is not None
         assert link.inertial is not None
-        quality = shapes.mesh_quality(data)
+        quality = geometry.measure_mesh_quality(data)
         assert quality.is_closed
         assert quality.volume == pytest.approx(link.inertial.mass / densities.get(link.name, 2000.0), rel=5e-3)
 
@@ -201,7 +201,7 @@ def test_colours_nesting_and_repeated_parts(diagnostics: ClaimedDiagnostics) -> 
     assert first.material.color == pytest.approx((0.25, 0.5, 0.75, 0.5))
     poses = robot.link_poses({j.name: j.state for j in robot.joints if j.state is not None})
     for link, part in (("bogie+wheel_1", wheel), ("bogie+wheel_2", other)):
-        assert max(poses[link].distance(pose_of(part.global_location))) < 1e-9
+        assert max(poses[link].distance(location_to_pose(part.global_location))) < 1e-9
 
 
 def test_an_assembly_without_joints_is_one_link(diagnostics: ClaimedDiagnostics) -> None:

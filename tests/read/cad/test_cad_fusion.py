@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema.description import Base, JointKind, joint_motion
+from kinema.description import Base, JointKind, joint_transform
 from kit.cad.addin import assembly_state, exported_robot
 from kit.cad.assembly_checks import assert_as_in_design, coordinates, drive, metres
 from kit.cad.fake_fusion import ComponentData, FakeDesign, LinkData, box_body
@@ -490,7 +490,7 @@ def test_a_loop_stays_a_loop(tmp_path: Path, diagnostics: ClaimedDiagnostics) ->
         assert joint.parent is not None
         assert joint.child is not None
         assert joint.state is not None
-        closed = poses_now[joint.parent] @ joint.parent_pose @ joint_motion(joint, joint.state)
+        closed = poses_now[joint.parent] @ joint.parent_pose @ joint_transform(joint, joint.state)
         assert max(closed.distance(poses_now[joint.child] @ joint.child_pose)) < 1e-12
 
 

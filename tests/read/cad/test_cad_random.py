@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings, strategies as st
 
 from kinema.check import check
-from kinema.foundation import Diagnostics, Severity
+from kinema.core import Diagnostics, Severity
 from kit.cad.addin import assembly_state, exported_robot
 from kit.cad.assembly_checks import assert_as_in_design, moved_along_each_joint
 from kit.cad.fake_fusion import FakeDesign

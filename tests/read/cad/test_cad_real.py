@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinema.core import Pose
 from kinema.description import JointKind, Robot
-from kinema.foundation import Pose
+from kinema.geometry import inertia_from_second_moment, second_moment_from_inertia
 from kinema.read.cad import read_cad
-from kinema.shapes import inertia_from_second_moment, second_moment_from_inertia
 from kit.assets import assets
 from kit.diagnostics import ClaimedDiagnostics
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import kinema
+from kinema.core import Diagnostics, ReadError, Severity
 from kinema.description import JointKind, Robot
-from kinema.foundation import Diagnostics, ReadError, Severity
 from kinema.read.cad import read_cad
 from kit.assets import ROOT
 from kit.diagnostics import ClaimedDiagnostics

@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from kinema.core import Pose
 from kinema.description import (
     Approximation,
     Box,
@@ -21,7 +22,6 @@ from kinema.description import (
     Transmission,
     World,
 )
-from kinema.foundation import Pose
 from kinema.read.mjcf import read_mjcf
 from kit.diagnostics import ClaimedDiagnostics
 from kit.mjcf_texts import BALL, FREE_AND_MOCAP, in_body, read_text, write

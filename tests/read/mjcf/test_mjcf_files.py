@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinema.core import Diagnostics, ReadError, Severity
 from kinema.description import HeightField, Mesh, Robot, World
-from kinema.foundation import Diagnostics, ReadError, Severity
 from kinema.read.mjcf import read_mjcf
 from kinema.read.resolve import Resolver
 from kit.diagnostics import ClaimedDiagnostics

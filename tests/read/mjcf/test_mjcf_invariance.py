@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from kinema.core import Array, Pose
 from kinema.description import Robot, World
-from kinema.foundation import Array, Pose
 from kinema.read.mjcf import read_mjcf
 
 

@@ -10,6 +10,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from kinema.core import Array, Pose
 from kinema.description import (
     Box,
     Capsule,
@@ -25,7 +26,6 @@ from kinema.description import (
     World,
     mesh_data,
 )
-from kinema.foundation import Array, Pose
 from kinema.read.mjcf import read_mjcf
 from kit.assets import all_assets, asset_id
 from kit.mjcf_texts import INLINE, configuration, write

@@ -11,8 +11,8 @@ import mujoco
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from kinema.core import Diagnostics, ReadError, Severity
 from kinema.description import Robot
-from kinema.foundation import Diagnostics, ReadError, Severity
 from kinema.read.mjcf import read_mjcf
 from kit.diagnostics import ClaimedDiagnostics
 from kit.mjcf_texts import BALL, INLINE, in_body, read_text, write

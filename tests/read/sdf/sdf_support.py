@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from kinema.core import Diagnostics, Pose, quaternion_to_matrix
 from kinema.description import Robot, World
-from kinema.foundation import Diagnostics, Pose, quaternion_to_matrix
 from kinema.read import Resolver
 from kinema.read.sdf import read_sdf
 

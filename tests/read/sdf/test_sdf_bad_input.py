@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from kinema.foundation import Diagnostics, KinemaError, ReadError
+from kinema.core import Diagnostics, KinemaError, ReadError
 from kinema.read.sdf import read_sdf
 from kit.diagnostics import ClaimedDiagnostics
 from kit.patience import HANG

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from kinema.foundation import Diagnostics
+from kinema.core import Diagnostics
 
 from .sdf_support import read_world
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from kinema.core import Diagnostics, Pose
 from kinema.description import Robot
-from kinema.foundation import Diagnostics, Pose
 from kit.diagnostics import ClaimedDiagnostics
 from kit.robots.configurations import joint_coordinates
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kinema.core import Diagnostics
 from kinema.description import Base
-from kinema.foundation import Diagnostics
 from kit.diagnostics import ClaimedDiagnostics
 from kit.patience import HANG
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from kinema.core import Pose
 from kinema.description import AxisMotion, Base, ConstraintKind, JointKind, Robot
-from kinema.foundation import Pose
 from kit.diagnostics import ClaimedDiagnostics
 
 from .sdf_support import assert_close, model, read_robot, read_world, world

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from kinema.core import Pose
 from kinema.description import (
     Approximation,
     Box,
@@ -24,8 +25,7 @@ from kinema.description import (
     colliding_pairs,
     tessellate,
 )
-from kinema.foundation import Pose
-from kinema.shapes import signed_volume
+from kinema.geometry import signed_volume
 from kit.diagnostics import ClaimedDiagnostics
 
 from .sdf_support import assert_close, model, pose_text, random_pose, read_robot

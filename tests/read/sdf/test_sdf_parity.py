@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinema.core import Pose, quaternion_to_matrix
+from kinema.core.transforms import matrix_to_rpy
 from kinema.description import Joint, JointKind, Robot, World
-from kinema.foundation import Pose, quaternion_to_matrix
-from kinema.foundation.spatial import matrix_to_rpy
 from kinema.read import Resolver
 from kinema.read.sdf import read_sdf
 from kit import oracles

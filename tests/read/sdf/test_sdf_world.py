@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kinema.core import ReadError
 from kinema.description import Base, Robot, World
-from kinema.foundation import ReadError
 from kit.assets import all_assets, asset_id
 from kit.diagnostics import ClaimedDiagnostics
 

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import kinema
+from kinema.core import Diagnostics, KinemaError, ReadError
 from kinema.description import JointKind, Robot
-from kinema.foundation import Diagnostics, KinemaError, ReadError
 from kinema.read import detect_format
+from kinema.read.cad.build123d_assembly import SolidOptions, location_to_pose
 from kinema.read.cad.elements import Snapshot
-from kinema.read.cad.solids import SolidOptions, pose_of
 from kinema.read.step import read_step
-from kinema.read.step.kernel import load_parts
+from kinema.read.step.cad_kernel import load_parts
 from kit.diagnostics import ClaimedDiagnostics
 
 b = pytest.importorskip("build123d", reason="build123d is not installed (pip install 'kinema[cad]')")
@@ -102,13 +102,13 @@ def test_without_joints_it_is_one_link(step: Path, assembly: Any) -> None:
     (link,) = robot.links
     assert link.name == "arm"
     assert link.pose is not None
-    assert max(link.pose.distance(pose_of(assembly.location))) < 1e-12
+    assert max(link.pose.distance(location_to_pose(assembly.location))) < 1e-12
     assert {d.code for d in robot.diagnostics} == {"cad.no-joints", "cad.default-density"}
     names = [s.name for s in link.shapes]
     assert names == ["base_plate", "link1", "wheel", "wheel"]
     parts = [assembly.children[0], assembly.children[1], *assembly.children[2].children]
     for shape, part in zip(link.shapes, parts, strict=True):
-        assert max(shape.pose.distance(pose_of(part.global_location))) < 1e-9
+        assert max(shape.pose.distance(location_to_pose(part.global_location))) < 1e-9
     colors = [s.material.color if s.material else None for s in link.shapes]
     assert colors[1] == pytest.approx((1, 0, 0, 1))
     assert link.inertial is not None
@@ -137,7 +137,7 @@ def test_joints_come_from_the_file_beside_it(step: Path, assembly: Any, diagnost
     poses = robot.link_poses({j.name: j.state for j in robot.joints if j.state is not None})
     wheels = assembly.children[2].children
     for name, part in (("link1", assembly.children[1]), ("sub+wheel_1", wheels[0]), ("sub+wheel_2", wheels[1])):
-        assert max(poses[name].distance(pose_of(part.global_location))) < 1e-9
+        assert max(poses[name].distance(location_to_pose(part.global_location))) < 1e-9
     wheel = robot.link("sub+wheel_1").inertial
     assert wheel is not None
     assert wheel.mass == pytest.approx(math.pi * 25 * 6e-9 * 7850, rel=1e-6)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinema.core import Severity
 from kinema.description import AxisMotion, Joint, JointKind
-from kinema.foundation import Severity
 from kit.diagnostics import ClaimedDiagnostics
 
 from .urdf_files import LIMIT, LINKS, joint, read_text

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinema.core import Severity
 from kinema.description import Approximation, Base, Box, Capsule, Cylinder, Ellipsoid, Mesh, Shape, Sphere
-from kinema.foundation import Severity
 from kinema.read.resolve import Resolver
 from kinema.read.urdf import read_urdf
 from kit.diagnostics import ClaimedDiagnostics

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinema.core import Diagnostics, Severity
 from kinema.description import Robot
-from kinema.foundation import Diagnostics, Severity
 from kinema.read.resolve import Resolver
 from kinema.read.urdf import read_urdf
 from kit.assets import EXAMPLES, all_assets, asset_id, assets

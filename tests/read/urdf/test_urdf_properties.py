@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
+from kinema.core import Diagnostics, Pose
 from kinema.description import Robot
-from kinema.foundation import Diagnostics, Pose
 from kinema.read.urdf import read_urdf
 from kit.robots.configurations import random_coordinates
 from kit.urdf_oracles import Pinocchio

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from kinema.foundation import Diagnostics, ReadError, Severity
+from kinema.core import Diagnostics, ReadError, Severity
 from kinema.read.resolve import Resolver
 from kinema.read.urdf import read_urdf
 from kit.assets import EXAMPLES

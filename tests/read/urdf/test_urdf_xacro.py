@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from kinema.core import ReadError
 from kinema.description import Mesh, Robot
-from kinema.foundation import ReadError
 from kinema.read.resolve import Resolver
 from kinema.read.urdf import read_urdf, xacro_expand, xacro_worker
 from kinema.read.urdf.xacro_expression import RefusedExpression, evaluate
@@ -284,8 +284,8 @@ def test_the_worker_opens_no_files_and_runs_no_programs() -> None:
     """The hook that it arms before it expands anything."""
     for event in ("open", "os.system", "subprocess.Popen", "socket.connect", "import", "exec", "ctypes.dlopen"):
         with pytest.raises(PermissionError):
-            xacro_worker._refuse(event, ())
-    xacro_worker._refuse("compile", ())
+            xacro_worker._refuse_audit_event(event, ())
+    xacro_worker._refuse_audit_event("compile", ())
 
 
 @needs_xacro

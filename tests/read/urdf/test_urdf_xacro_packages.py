@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kinema.foundation import ReadError
+from kinema.core import ReadError
 from kinema.read.resolve import Resolver
 from kinema.read.urdf import read_urdf
 from kit.diagnostics import ClaimedDiagnostics

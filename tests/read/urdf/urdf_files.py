@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kinema.core import Diagnostics
 from kinema.description import Robot
-from kinema.foundation import Diagnostics
 from kinema.read.resolve import Resolver
 from kinema.read.urdf import read_urdf
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kinema.core import ReadError
 from kinema.description import Robot, World
-from kinema.foundation import ReadError
 from kinema.read.usd import read_usd
 
 HEAD = '#usda 1.0\n(\n    defaultPrim = "World"\n    metersPerUnit = 1\n    upAxis = "Z"\n)\n'

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kinema.foundation import Pose
+from kinema.core import Pose
 from kit.usd_stages import BODY, MASS, ROOT, placed, prim
 
 Quaternion = tuple[float, float, float, float]

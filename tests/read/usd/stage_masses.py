@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinema.foundation import Array, quaternion_to_matrix
+from kinema.core import Array, quaternion_to_matrix
 
 
 class StageMass(NamedTuple):

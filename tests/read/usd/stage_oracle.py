@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinema.foundation import Array
+from kinema.core import Array
 
 
 class Map(NamedTuple):

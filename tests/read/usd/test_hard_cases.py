@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinema.core import Array, axis_angle_to_matrix
 from kinema.description import Joint, JointKind, Link, Mesh, Robot, World, colliding_pairs
-from kinema.foundation import Array, axis_angle_to_matrix
 from kinema.read.usd import read_usd
 from kit.diagnostics import ClaimedDiagnostics
 from kit.usd_stages import BODY, COLLIDER, EIGHTH_Z, MASS, OTHER, SI, body, placed, prim, write_stage

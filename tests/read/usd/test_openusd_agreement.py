@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinema.core import Pose
 from kinema.description import Link, Robot, World, colliding_pairs
-from kinema.foundation import Pose
 from kinema.read.usd import read_usd
 from kit.usd_stages import BODY, COLLIDER, MASS, OTHER, SI, open_fresh, placed, prim, write_stage
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinema.core import axis_angle_to_matrix
 from kinema.description import Box, Ellipsoid, Joint, Link, Mesh, Robot, World, colliding_pairs
-from kinema.foundation import axis_angle_to_matrix
 from kinema.read.usd import read_usd
 from kit.diagnostics import ClaimedDiagnostics
 from kit.usd_stages import BODY, COLLIDER, EIGHTH_Z, MASS, body, open_fresh, placed, prim, write_stage

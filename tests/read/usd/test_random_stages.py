@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from kinema import shapes
+from kinema import geometry as geo
+from kinema.core import Array, Diagnostics, Pose
 from kinema.description import Box, Capsule, Cone, Cylinder, Ellipsoid, Joint, Link, Mesh, Robot, Shape, Sphere, World
-from kinema.foundation import Array, Diagnostics, Pose
 from kinema.read.usd import read_usd
 
 from .random_stages import (
@@ -128,8 +128,8 @@ def check_mesh(world: Map, unit: float, solid: Solid, placed: Pose, vertices: Ar
     points = (solid.points / unit).astype(np.float32).astype(np.float64)
     assert_near(placed.apply(vertices), world.apply(points), "vertices")
     # a closed mesh keeps its inside inside, however often it is mirrored
-    local = shapes.signed_volume(shapes.MeshData(points, fan(solid.left_handed)))
-    here = shapes.signed_volume(shapes.MeshData(vertices, faces))
+    local = geo.signed_volume(geo.MeshData(points, fan(solid.left_handed)))
+    here = geo.signed_volume(geo.MeshData(vertices, faces))
     assert np.isclose(here, local * abs(np.linalg.det(world.linear)), rtol=1e-9)
 
 
@@ -150,7 +150,7 @@ def check_tessellation(world: Map, unit: float, solid: Solid, placed: Pose, mesh
     local = world.solve(placed.apply(mesh.vertices))
     distance = off_surface(as_authored(solid, unit), along_z(local, solid.axis))
     np.testing.assert_allclose(distance / np.abs(local).max(), 0, atol=TOLERANCE)
-    volume = shapes.signed_volume(shapes.MeshData(mesh.vertices, mesh.faces))
+    volume = geo.signed_volume(geo.MeshData(mesh.vertices, mesh.faces))
     true = true_volume(solid, unit) * abs(np.linalg.det(world.linear))
     assert 0.9 * true < volume <= true * (1 + 1e-9)
 

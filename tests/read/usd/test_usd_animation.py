@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinema.foundation import Diagnostics
+from kinema.core import Diagnostics
 from kinema.read.usd import read_usd
 from kit.diagnostics import ClaimedDiagnostics
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema.apps.cli.find_robots import find_robots
+from kinema.apps.cli.batch import find_robots
+from kinema.core import Array, Diagnostics, Pose, collect
 from kinema.description import AxisState, Joint, JointKind, Link, Robot, World
-from kinema.foundation import Array, Diagnostics, Pose, collect
 from kinema.read import read
 from kinema.read.usd import read_usd
 from kit.assets import all_assets, asset_id, assets

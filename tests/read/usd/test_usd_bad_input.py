@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinema.core import ReadError
 from kinema.description import Mesh
-from kinema.foundation import ReadError
 from kinema.read.usd import read_usd
 from kinema.read.usd.layers import MAX_LAYER_BYTES
 from kit.diagnostics import ClaimedDiagnostics
@@ -349,7 +349,7 @@ def test_a_stage_of_nothing_but_size_stays_in_bounds(tmp_path: Path) -> None:
     deep = stage(tmp_path, 'def Xform "p"\n{\n' * 10_000 + "}\n" * 10_000, "deep.usda")
     wide = stage(tmp_path, "".join(f'def Xform "p{i}"\n{{\n}}\n' for i in range(20_000)), "wide.usda")
     code = f"""
-        from kinema.foundation import ReadError
+        from kinema.core import ReadError
         from kinema.read.usd import read_usd
         for file in {[str(f) for f in (mesh, huge, deep, wide)]}:
             try:

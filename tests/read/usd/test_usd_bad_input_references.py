@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kinema.core import Diagnostics
 from kinema.description import Robot, World
-from kinema.foundation import Diagnostics
 from kinema.read.resolve import Resolver
 from kinema.read.usd import read_usd
 from kit.diagnostics import ClaimedDiagnostics

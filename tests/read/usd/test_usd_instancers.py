@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kinema.check import check
+from kinema.core import Array
 from kinema.description import Robot, World, colliding_pairs
-from kinema.foundation import Array
 from kinema.read.usd import read_usd
 from kit.diagnostics import ClaimedDiagnostics
 from kit.usd_stages import BODY, COLLIDER, ROOT, open_fresh, placed, prim, write_stage

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import kinema
+from kinema.core import collect
 from kinema.description import Robot, VisualMaterial
-from kinema.foundation import collect
-from kinema.shapes import MapRole
+from kinema.geometry import MapRole
 from kit.dressed_stages import usd_materialx, usd_mdl
 
 
@@ -53,7 +53,7 @@ def test_others_keep_their_name(kind: str, tmp_path: Path) -> None:
     file = usd_materialx(tmp_path)
     file.write_text(file.read_text().replace("ND_standard_surface_surfaceshader", kind))
     look = material(file)
-    assert not look.says_anything
+    assert not look.has_properties
     assert look.attributes["usd:surface"] == kind
     report = kinema.write(kinema.read(file, policy=collect), tmp_path / "out.usda")
     assert any("usd:surface" in str(loss) for loss in report)

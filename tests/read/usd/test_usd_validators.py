@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kinema.check import check
-from kinema.foundation import collect
+from kinema.core import collect
 from kinema.read import openusd_validation, read
 from kit.usd_stages import BODY, COLLIDER, EIGHTH_Z, MASS, ROOT, placed, prim, write_stage
 

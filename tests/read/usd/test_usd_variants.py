@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kinema.read.usd import read_usd
-from kinema.read.usd.validators import openusd_validation
+from kinema.read.usd.validation import openusd_validation
 from kit.diagnostics import ClaimedDiagnostics
 from kit.usd_stages import BODY, COLLIDER, prim, write_stage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import kinema
-from kinema.foundation import collect
+from kinema.core import collect
 
 STAGE = """#usda 1.0
 (

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 import kinema as km
-from kinema.plan import Kinematics
+from kinema.kinematics import Kinematics
 from kinema.scene import EntityJoint, EntityLink
+from kinema.scene.sensors import Sensor
 
 TABLE = (Path(__file__).parents[3] / "docs" / "porting.md").read_text(encoding="utf-8")
 ROWS = [tuple(cell.strip() for cell in line.split(" | ")) for line in TABLE.splitlines() if line.startswith("| `")]
-HOLDERS = (km.Entity, km.Scene, EntityLink, EntityJoint, Kinematics)
+HOLDERS = (km.Entity, km.Scene, EntityLink, EntityJoint, Kinematics, Sensor)
 NAME = re.compile(r"\b((?:get|set|control|apply|zero|allow)_[A-Za-z_]*[A-Za-z])\b(?!=)")
 ONLY_THERE = {"set_dofs_invweight", "get_links_invweight", "get_verts", "get_vAABB", "set_COM_shift"}
 """Of rows that say what to do instead."""

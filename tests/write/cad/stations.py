@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
+from kinema.core import Array, Diagnostics, Pose, Severity
 from kinema.description import Robot
-from kinema.foundation import Array, Diagnostics, Pose, Severity
 from kit.cad.addin import assembly_state, exported_robot
 from kit.cad.assembly_checks import drive, metres, moved_along_each_joint
 from kit.cad.fake_fusion import FakeDesign

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from kinema.foundation import Array
+from kinema.core import Array
 from kit.cad.fake_fusion import FakeDesign
 from kit.cad.random_designs import designs
 from kit.oracles import OracleMissing, drake
@@ -34,7 +34,7 @@ def test_libsdformat(design: FakeDesign) -> None:
     with tempfile.TemporaryDirectory() as folder:
         written = Written.make(robot, Path(folder))
         (model, *_) = libsdformat_accepts(written)["models"]
-    assert not written.lowered[0].offsets
+    assert not written.lowered[0].coordinate_offsets
     base: Any = model["pose_in_world"]
     seen = {link["name"].rpartition("::")[2]: base @ link["pose"] for link in model["links"]}
     agree(seen, _expected(written, at_zero(robot, design)), TOLERANCE)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from kinema.foundation import Array
+from kinema.core import Array
 from kit.cad.fake_fusion import FakeDesign
 from kit.cad.random_designs import designs
 from kit.oracles import OracleMissing, drake

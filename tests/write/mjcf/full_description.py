@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinema.core import Pose
 from kinema.description import (
     Actuator,
     Approximation,
@@ -50,8 +51,7 @@ from kinema.description import (
     spherical_axes,
     translation,
 )
-from kinema.foundation import Pose
-from kinema.shapes import Appearance, CornerValues, Placement, Texture, Wrap, box, unit_normals
+from kinema.geometry import Appearance, CornerAttribute, Texture, TextureMapping, WrapMode, box, normalize_normals
 
 POSE = Pose.from_rpy((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
 OTHER = Pose.from_rpy((-0.3, 0.2, 0.1), (0.2, -0.1, 0.7))
@@ -166,13 +166,13 @@ def _shapes() -> list[Shape]:
         clearcoat_roughness=0.25,
         opacity_threshold=0.5,
         double_sided=True,
-        placement=Placement(wrap=(Wrap.CLAMP, Wrap.CLAMP)),
+        texture_mapping=TextureMapping(wrap=(WrapMode.CLAMP, WrapMode.CLAMP)),
         maps={"bump": Texture(file="/nowhere/bump.png", channel="g", strength=0.5)},
     )
     inline = Mesh(
         vertices=mesh.vertices,
         faces=mesh.faces,
-        appearance=Appearance(normals=unit_normals(CornerValues(mesh.vertices, mesh.faces))),
+        appearance=Appearance(normals=normalize_normals(CornerAttribute(mesh.vertices, mesh.faces))),
         scale=np.array([1.0, -2.0, 3.0]),
         max_hull_vertices=20,
     )

@@ -12,7 +12,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from kinema.foundation import Array, quaternion_to_matrix
+from kinema.core import Array, quaternion_to_matrix
 
 NOT_COMPARED = {
     # prefix of a field -> why it may differ

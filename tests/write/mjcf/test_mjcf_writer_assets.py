@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinema.foundation import collect
+from kinema.core import collect
 from kinema.read import read
 from kit.assets import EXAMPLES, all_assets, asset_id
 from kit.written.mjcf import (

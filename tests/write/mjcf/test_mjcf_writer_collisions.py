@@ -24,7 +24,7 @@ from kinema.description import (
     World,
     rotation,
 )
-from kinema.write.mjcf.masks import collide, cover
+from kinema.write.mjcf.collision_filters import masks_by_biclique_cover, masks_collide
 from kit.written.mjcf import Written, assert_collisions, write
 
 
@@ -73,7 +73,7 @@ def test_no_self_collision_is_one_bit(tmp_path: Path) -> None:
     assert elements(written) == Counter(bits=1)
     model = written.model
     assert all(
-        collide((int(a), int(b)), (1, 1)) for a, b in zip(model.geom_contype, model.geom_conaffinity, strict=True)
+        masks_collide((int(a), int(b)), (1, 1)) for a, b in zip(model.geom_contype, model.geom_conaffinity, strict=True)
     )
 
 
@@ -174,18 +174,18 @@ def test_masks_cover_what_is_wanted_and_nothing_else(case: tuple[int, list[bool 
     def wanted(i: int, j: int) -> bool | None:
         return table[min(i, j), max(i, j)]
 
-    masks = cover(count, wanted)
+    masks = masks_by_biclique_cover(count, wanted)
     assert masks is not None
     assert all(a or b for a, b in masks)
     for i, j in [*combinations(range(count), 2), *((i, i) for i in range(count))]:
         if wanted(i, j) is not None:
-            assert collide(masks[i], masks[j]) == wanted(i, j)
+            assert masks_collide(masks[i], masks[j]) == wanted(i, j)
 
 
 @pytest.mark.parametrize("parts", [2, 4, 8, 16])
 def test_classes_that_only_miss_themselves_take_few_bits(parts: int) -> None:
     """Any two of n classes collide, none with itself: as many bits as number the classes."""
-    masks = cover(parts, lambda i, j: i != j)
+    masks = masks_by_biclique_cover(parts, lambda i, j: i != j)
     assert masks is not None
     bits = 0
     for a, b in masks:
@@ -195,4 +195,4 @@ def test_classes_that_only_miss_themselves_take_few_bits(parts: int) -> None:
 
 def test_too_many_bits_are_given_up() -> None:
     """A relation that needs more than 31 bits: each class collides with exactly one other."""
-    assert cover(80, lambda i, j: i // 2 == j // 2 and i != j) is None
+    assert masks_by_biclique_cover(80, lambda i, j: i // 2 == j // 2 and i != j) is None

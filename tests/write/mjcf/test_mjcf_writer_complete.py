@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from kinema.core import Pose, collect
 from kinema.description import Constraint, Joint, JointKind, Light, Node, Robot, Shape, World, tessellate
-from kinema.foundation import Pose, collect
 from kinema.read import read
-from kinema.write.report import LossReport
+from kinema.write.loss_report import LossReport
 from kit.written.mjcf import assert_collisions, assert_joints, assert_masses, assert_poses, random_coordinates, write
 
 from .full_description import full_world
@@ -199,7 +199,7 @@ PART_WORDS = {
     "contact_stiffness": "contact stiffness",
     "contact_damping": "contact stiffness",
     "texture": "texture",
-    "placement": "edges of its texture",
+    "texture_mapping": "edges of its texture",
     "maps": "bump map",
     "clearcoat": "clearcoat",
     "clearcoat_roughness": "clearcoat",
@@ -297,10 +297,16 @@ UNSET = {
     *("CollisionPair.collide", "CollisionPair.surface", "CollisionPair.origin", "CollisionRules.self_collide"),
     *("CollisionRules.neighbours_collide", "Tendon.armature", "ConeLimit.total", "Constraint.gear_axis_a"),
     *("Constraint.gear_axis_b", "Axis.locked", "Camera.settings", "Light.settings"),
-    *("Mesh.projection", "Look.image_color"),  # of textures, which are said
-    "Mesh.field_resolution",  # of meshes that are added to a scene: no file says it
-    *("Appearance.coordinates", "Appearance.colors", "Appearance.materials", "Appearance.material_of_face"),
-    *("Placement.scale", "Placement.offset", "Placement.rotation", "Placement.coordinates", "Texture.placement"),
+    *("Mesh.projection", "PbrMaterial.mean_texture_color"),  # of textures, which are said
+    "Mesh.sdf_resolution",  # of meshes that are added to a scene: no file says it
+    *(
+        "Appearance.texture_coordinates",
+        "Appearance.colors",
+        "Appearance.materials",
+        "Appearance.face_material_indices",
+    ),
+    *("TextureMapping.scale", "TextureMapping.offset", "TextureMapping.rotation", "TextureMapping.texcoord_set"),
+    "Texture.mapping",
 }
 
 

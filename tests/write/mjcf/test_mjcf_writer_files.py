@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import kinema
+from kinema.core import Pose, WriteError, collect
 from kinema.description import (
     Base,
     Box,
@@ -33,10 +34,9 @@ from kinema.description import (
     rotation,
     translation,
 )
-from kinema.foundation import Pose, WriteError, collect
+from kinema.geometry import box
 from kinema.read import read
-from kinema.shapes import box
-from kinema.write.mjcf.numbers import degrees_text, direction_text, proper_range, quaternion_text
+from kinema.write.mjcf.attributes import degrees_text, direction_text, quaternion_text, valid_range
 from kit.mujoco_models import load
 from kit.written.mjcf import assert_masses, write
 
@@ -156,11 +156,11 @@ def test_degrees_give_back_radians(degrees: float) -> None:
 
 def test_ranges_that_mujoco_takes() -> None:
     """One-sided ranges stay so; a single point becomes as narrow a range as there is; nonsense is none."""
-    assert proper_range(-math.inf, math.inf) is None
-    assert proper_range(2.0, 1.0) is None
-    assert proper_range(math.nan, 1.0) is None
-    assert proper_range(-math.inf, 1.0) == (-math.inf, 1.0)
-    low, high = proper_range(0.3, 0.3) or (0.0, 0.0)
+    assert valid_range(-math.inf, math.inf) is None
+    assert valid_range(2.0, 1.0) is None
+    assert valid_range(math.nan, 1.0) is None
+    assert valid_range(-math.inf, 1.0) == (-math.inf, 1.0)
+    low, high = valid_range(0.3, 0.3) or (0.0, 0.0)
     assert low == 0.3 < high < 0.3 + 1e-15
 
 

@@ -10,6 +10,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from kinema.core import Array, Pose
 from kinema.description import (
     Axis,
     Base,
@@ -29,12 +30,11 @@ from kinema.description import (
     TendonPathItem,
     TendonPathKind,
     free_axes,
-    joint_motion,
+    joint_transform,
     rotation,
     spherical_axes,
     translation,
 )
-from kinema.foundation import Array, Pose
 from kit.mujoco_models import quiet
 from kit.written.mjcf import Written, assert_poses, positions, write
 
@@ -116,7 +116,7 @@ def test_a_loop_allows_just_the_motion_of_its_joint(name: str, closed: bool, to_
         values = {"loop": q, "b": robot.joint("b").rest, "a": robot.joint("a").rest}
         child = Pose() if to_world else robot.link_poses(values)["b"]
         held = robot.pose if to_world else child
-        place = robot.pose.inverse() @ held @ OTHER @ joint_motion(loop, q).inverse() @ FRAME.inverse()
+        place = robot.pose.inverse() @ held @ OTHER @ joint_transform(loop, q).inverse() @ FRAME.inverse()
         values["a"] = np.concatenate([place.position, place.quaternion])
         state = positions(written, [values])
         assert_poses(written, [values])

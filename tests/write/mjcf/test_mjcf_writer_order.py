@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kinema.foundation import collect
+from kinema.core import collect
 from kinema.read import read
 from kit.mjcf_several import PART, WHOLE
 from kit.mujoco_models import load

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinema.core import Array, Pose, collect
 from kinema.description import Axis, Joint, JointKind, Robot, World, colliding_pairs
-from kinema.foundation import Array, Pose, collect
 from kinema.read import read
-from kinema.write.mjcf.body_plan import BodyPlan
+from kinema.write.mjcf.context import MjcfBody
 from kit.assets import EXAMPLES, all_assets, asset_id
 from kit.written.mjcf import Written, random_coordinates, write
 
@@ -39,7 +39,7 @@ def test_there_and_back(file: Path, tmp_path: Path) -> None:
 
 def _link_names(written: Written) -> dict[int, str]:
     """`id` of a link -> its name in the file."""
-    return {id(b.link): written.writing.names.of("body", b.link) for b in written.bodies if b.link is not None}
+    return {id(b.link): written.writing.names.name_of("body", b.link) for b in written.bodies if b.link is not None}
 
 
 def _same_poses(written: Written, after: Robot | World, names: dict[int, str]) -> None:
@@ -60,17 +60,17 @@ def _configuration(written: Written, after: Robot | World, values: list[dict[str
     by_robot = {id(robot): table for robot, table in zip(written.robots, values, strict=True)}
     given: dict[str, Array] = {}
     for body in written.bodies:
-        for part in body.parts:
+        for part in body.joints:
             own = by_robot[id(body.robot)].get(part.joint.name)
-            q = part.positions(part.joint.rest if own is None else own)
+            q = part.to_qpos(part.joint.rest if own is None else own)
             given[part.name or _freedom(written, after, body)] = np.array(q)
     return given
 
 
-def _freedom(written: Written, after: Robot | World, body: BodyPlan) -> str:
+def _freedom(written: Written, after: Robot | World, body: MjcfBody) -> str:
     """The joint that the freedom of a base became."""
     assert body.link is not None
-    child = written.writing.names.of("body", body.link)
+    child = written.writing.names.name_of("body", body.link)
     return next(j.name for j in after.joints if j.child == child and j.kind is JointKind.FREE)
 
 
@@ -93,7 +93,7 @@ def _same_masses(written: Written, after: Robot | World, names: dict[int, str]) 
 def _same_limits(written: Written, after: Robot | World) -> None:
     reported = {x.name for x in written.report if x.kind == "joint" and "limits" in x.what}
     joints = {j.name: j for j in after.joints}
-    for part in (p for body in written.bodies for p in body.parts if p.name):
+    for part in (p for body in written.bodies for p in body.joints if p.name):
         other: Joint = joints[part.name]
         if part.axis is None or part.joint.name in reported:
             continue
@@ -109,7 +109,7 @@ def _numbers(axis: Axis) -> list[float]:
 
 def _same_collisions(written: Written, after: Robot | World, names: dict[int, str]) -> None:
     """Pairs of links; where the base's freedom was not said, what is now fixed touches nothing that is fixed too."""
-    fixed = {names[id(b.link)] for b in written.bodies if b.link is not None and b.weld is None}
+    fixed = {names[id(b.link)] for b in written.bodies if b.link is not None and b.weld_body is None}
     by_name = {(robot.name, link.name): names[id(link)] for robot in written.robots for link in robot.links}
 
     def pairs(described: Robot | World, renamed: bool) -> Iterator[frozenset[str]]:

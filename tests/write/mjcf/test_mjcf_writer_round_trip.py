@@ -8,8 +8,8 @@ import mujoco
 import numpy as np
 import pytest
 
+from kinema.core import collect
 from kinema.description import Robot, World, colliding_pairs
-from kinema.foundation import collect
 from kinema.read import read
 from kit.assets import EXAMPLES, all_assets, asset_id
 from kit.mjcf_texts import INLINE, configuration

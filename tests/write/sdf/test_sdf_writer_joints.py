@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinema.core import Pose, WriteError
 from kinema.description import (
     Axis,
     Base,
@@ -22,7 +23,6 @@ from kinema.description import (
     spherical_axes,
     translation,
 )
-from kinema.foundation import Pose, WriteError
 from kit.robots.small_robots import body
 from kit.written.sdf import Written, libsdformat_accepts, own_reader_agrees
 

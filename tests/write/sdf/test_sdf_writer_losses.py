@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinema.core import Pose
 from kinema.description import (
     Actuator,
     Approximation,
@@ -46,8 +47,7 @@ from kinema.description import (
     VisualMaterial,
     rotation,
 )
-from kinema.foundation import Pose
-from kinema.shapes import Placement, Texture, box
+from kinema.geometry import Texture, TextureMapping, box
 from kit.written.sdf import Written
 
 PLACED = Pose.from_rpy((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
@@ -176,7 +176,7 @@ VALUES: dict[type, dict[str, Any]] = {
         "clearcoat_roughness": 0.25,
         "opacity_threshold": 0.5,
         "double_sided": True,
-        "placement": Placement(scale=(2.0, 3.0)),
+        "texture_mapping": TextureMapping(scale=(2.0, 3.0)),
         "maps": {"bump": Texture(file="/nowhere/bump.png")},
     },
     Mesh: {
@@ -258,7 +258,7 @@ ELSEWHERE = {
     "Node": {"name", "name_is_generated", "origin", "order"},
     "Link": {"shapes", "pose", "nested_in"},
     "Shape": {"collision", "visual", "surface"},
-    "VisualMaterial": {"texture", "image_color"},
+    "VisualMaterial": {"texture", "mean_texture_color"},
     "Mesh": {
         "uri",
         "path",
@@ -268,7 +268,7 @@ ELSEWHERE = {
         "center_submesh",
         "appearance",
         "projection",
-        "field_resolution",
+        "sdf_resolution",
     },
     "Joint": {"kind", "parent", "child", "axes", "pitch", "implicit", "stacked"},
     "Axis": {"motion", "reference"},

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kinema
+from kinema.core import Pose, WriteError
 from kinema.description import (
     Box,
     Capsule,
@@ -34,9 +35,8 @@ from kinema.description import (
     rotation,
     tessellate,
 )
-from kinema.foundation import Pose, WriteError
-from kinema.shapes import box
-from kinema.write.dressed_obj import obj_text
+from kinema.geometry import box
+from kinema.write.obj_file import obj_text
 from kit.written.sdf import Written, libsdformat_accepts
 
 

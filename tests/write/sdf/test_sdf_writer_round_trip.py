@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import kinema
+from kinema.core import Severity
 from kinema.description import Extra, Node, Robot, World
-from kinema.foundation import Severity
 from kit.assets import EXAMPLES, all_assets, asset_id
 from kit.robots.same import assert_same_motion, assert_same_pose, colliding_links
 from kit.written.sdf import Written

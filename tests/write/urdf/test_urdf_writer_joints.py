@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import kinema
+from kinema.core import Pose, WriteError
 from kinema.description import (
     Base,
     Constraint,
@@ -28,7 +29,6 @@ from kinema.description import (
     rotation,
     translation,
 )
-from kinema.foundation import Pose, WriteError
 from kit.robots import small_robots
 from kit.robots.same import agree
 from kit.written.urdf import Written, check_urdf

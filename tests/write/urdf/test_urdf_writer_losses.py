@@ -51,6 +51,7 @@ OTHERWISE = {
 }
 """What need not come back as it was, and why nothing is lost."""
 WORDS = {
+    "VisualMaterial.texture_mapping": "placement of its texture",
     "Node.name": "chain",
     "Axis.motion": "chain",
     "Robot.static": "never moves",
@@ -143,8 +144,8 @@ def test_the_robot_has_everything() -> None:
         sample = next(part for _, part in _parts(robot) if type(part) is kind)
         missing = {_key(sample, f.name) for f in dataclasses.fields(kind)} - seen
         files = {"VisualMaterial.texture", "Mesh.uri", "Mesh.path", "Mesh.appearance"}  # see other tests
-        files |= {"VisualMaterial.image_color", "Mesh.projection"}  # of textures
-        assert missing <= {*files, "Node.order", "Mesh.field_resolution"}  # that is said of meshes in scenes alone
+        files |= {"VisualMaterial.mean_texture_color", "Mesh.projection"}  # of textures
+        assert missing <= {*files, "Node.order", "Mesh.sdf_resolution"}  # that is said of meshes in scenes alone
 
 
 def test_every_field_comes_back_or_is_named(written: Written) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kinema.foundation import collect
+from kinema.core import collect
 from kinema.read import read
 from kinema.write import write
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import kinema
+from kinema.core import Array, Pose
 from kinema.description import JointKind, Robot
-from kinema.foundation import Array, Pose
 from kit.mass_matrix import mass_matrix
 from kit.oracles import OracleMissing, drake
 from kit.robots.configurations import random_coordinates
@@ -91,9 +91,9 @@ def _moves_in_file(model: Any, written: Written, joint: str, coordinate: int) ->
     lowered = written.lowered
     own = lowered.coordinates[joint][coordinate]
     result[model.joints[model.getJointId(own)].idx_v] = 1.0
-    if joint in lowered.travels:
-        (travel,) = (n for n in lowered.chains[joint] if n != own)
-        result[model.joints[model.getJointId(travel)].idx_v] = lowered.travels[joint]
+    if joint in lowered.screw_travels:
+        (travel,) = (n for n in lowered.joint_chains[joint] if n != own)
+        result[model.joints[model.getJointId(travel)].idx_v] = lowered.screw_travels[joint]
     return result
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import kinema
+from kinema.core import Diagnostics
 from kinema.description import Link, Robot, colliding_pairs
-from kinema.foundation import Diagnostics
 from kinema.read.resolve import Resolver
 from kinema.read.urdf import read_urdf
 from kit.assets import EXAMPLES, all_assets, asset_id

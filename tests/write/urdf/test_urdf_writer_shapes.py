@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kinema
+from kinema.core import Pose
 from kinema.description import (
     Approximation,
     Box,
@@ -25,8 +26,7 @@ from kinema.description import (
     VisualMaterial,
     mesh_data,
 )
-from kinema.foundation import Pose
-from kinema.shapes import box, mesh_quality
+from kinema.geometry import box, measure_mesh_quality
 from kit.written.urdf import Written, check_urdf
 
 TETRAHEDRON = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
@@ -92,7 +92,7 @@ def test_other_shapes_become_closed_meshes(tmp_path: Path, geometry: Geometry) -
     assert isinstance(shape.geometry, Mesh)
     data = mesh_data(shape.geometry)
     assert data is not None
-    assert mesh_quality(data).is_closed
+    assert measure_mesh_quality(data).is_closed
     assert any(f"a mesh of {len(data.faces)} triangles" in x for x in written.losses("s"))
     assert shape.pose.is_close(TILTED)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from kinema.core import Pose
 from kinema.description import Mesh, mesh_data
-from kinema.foundation import Pose
 
 _ELSEWHERE = ("origin", "source", "diagnostics")
 """Where a description comes from is no part of it."""

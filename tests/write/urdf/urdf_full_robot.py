@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinema.core import Diagnostics, Origin, Pose, collect
 from kinema.description import (
     Actuator,
     Approximation,
@@ -50,8 +51,7 @@ from kinema.description import (
     rotation,
     spherical_axes,
 )
-from kinema.foundation import Diagnostics, Origin, Pose, collect
-from kinema.shapes import Placement, Texture, box
+from kinema.geometry import Texture, TextureMapping, box
 
 PLACED = Pose.from_rpy((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
 SOLVER = SolverParameters(solref=(0.01, 0.9), solimp=(0.8, 0.9, 0.01, 0.4, 3.0), margin=0.1)
@@ -128,7 +128,7 @@ def _shapes() -> list[Shape]:
         clearcoat_roughness=0.25,
         opacity_threshold=0.5,
         double_sided=True,
-        placement=Placement(scale=(2.0, 3.0)),
+        texture_mapping=TextureMapping(scale=(2.0, 3.0)),
         maps={"normal": Texture(file="/nowhere/normal.png")},
     )
     full = Shape(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kinema
-from kinema.foundation import collect
+from kinema.core import collect
 from kit.dressed_meshes import picture
 
 mujoco: Any = importlib.import_module("mujoco")

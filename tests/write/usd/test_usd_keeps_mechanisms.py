@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinema.core import collect
 from kinema.description import Keyframe, Robot, Sensor, World
-from kinema.foundation import collect
 from kinema.read import read
 from kinema.write import write
 from kit.mjcf_several import PART, WHOLE

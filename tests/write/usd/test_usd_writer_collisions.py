@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from kinema.core import Pose, collect
 from kinema.description import (
     Base,
     CollisionGroup,
@@ -24,7 +25,6 @@ from kinema.description import (
     World,
     rotation,
 )
-from kinema.foundation import Pose, collect
 from kinema.read import read
 from kinema.write import LossReport, write
 from kit.robots.same import colliding_links

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinema.core import Pose, WriteError, collect
 from kinema.description import Base, Box, Inertial, Joint, JointKind, Link, Mesh, Robot, Shape, World, rotation
-from kinema.foundation import Pose, WriteError, collect
+from kinema.geometry import box
 from kinema.read import read
-from kinema.shapes import box
 from kinema.write import LossReport, write
 from kit.robots.random_robots import random_robot
 from kit.robots.variety import USD
@@ -75,7 +75,7 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
     def broken(*_: object) -> None:
         raise RuntimeError("the disk is gone")
 
-    monkeypatch.setattr("kinema.write.usd.export", broken)
+    monkeypatch.setattr("kinema.write.usd.save_stage", broken)
     with pytest.raises(WriteError, match="the disk is gone"):
         write(arm(), file)
     assert file.read_text() == "old"

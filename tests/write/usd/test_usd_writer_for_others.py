@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinema.core import Pose, collect
 from kinema.description import AxisState, Base, JointKind, Robot
-from kinema.foundation import Pose, collect
 from kinema.read import read
 from kinema.write import write
 from kit.robots.random_robots import random_robot

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from kinema.core import Pose, ReadError, Severity, collect
 from kinema.description import (
     Approximation,
     Base,
@@ -35,9 +36,8 @@ from kinema.description import (
     spherical_axes,
     translation,
 )
-from kinema.foundation import Pose, ReadError, Severity, collect
+from kinema.geometry import box
 from kinema.read import openusd_validation, read
-from kinema.shapes import box
 from kinema.write import write
 from kit.assets import all_assets, asset_id
 from kit.diagnostics import ClaimedDiagnostics

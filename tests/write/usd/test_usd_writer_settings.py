@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinema.foundation import InternalError, ReadError, collect
+from kinema.core import InternalError, ReadError, collect
 from kinema.read import read
 from kinema.write import write
 from kit.robots.random_robots import random_robot

@@ -9,8 +9,8 @@ import pytest
 from pxr import Sdf, Usd, UsdGeom
 
 import kinema as km
+from kinema.core import Pose
 from kinema.description import Base, Link, Mesh, Robot, Shape
-from kinema.foundation import Pose
 
 
 def robot(*meshes: np.ndarray) -> Robot:

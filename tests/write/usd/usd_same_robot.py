@@ -6,17 +6,7 @@ import math
 
 import numpy as np
 
-from kinema.description import (
-    Axis,
-    ConstraintKind,
-    Inertial,
-    Joint,
-    Link,
-    Mesh,
-    Robot,
-    Shape,
-    tessellate,
-)
+from kinema.description import Axis, ConstraintKind, Inertial, Joint, Link, Mesh, Robot, Shape, tessellate
 from kit.robots.same import assert_same_motion, assert_same_pose, colliding_links
 
 TIGHT = 1e-9

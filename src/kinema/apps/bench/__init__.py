@@ -1,6 +1,9 @@
-"""Benchmarks: this simulator and its peers, in one run, on one robot, told the same things."""
+"""Throughput benchmarks of Kinema, MuJoCo C and MuJoCo Warp on the same robots with the same controls."""
 
-from .chart import chart as chart
-from .first_step import first_step as first_step
-from .ours import single_environment as single_environment
-from .run import Result as Result, run as run
+from .chart import bar_chart_svg as bar_chart_svg
+from .startup_time import measure_startup_time as measure_startup_time
+from .throughput import (
+    BenchmarkResult as BenchmarkResult,
+    measure_single_environment as measure_single_environment,
+    run_benchmark as run_benchmark,
+)

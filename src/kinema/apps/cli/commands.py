@@ -1,28 +1,45 @@
-"""The commands and their options."""
+"""Typer declarations of the commands info, check, convert, simulate, render, view, bench, doctor and rules."""
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .choices import BaseName, Driving, IntegratorName, Precision
 from .options import (
-    Cluster,
-    Command,
-    File,
-    FileOrFolder,
-    Format,
-    Group,
-    Jobs,
-    Json,
-    OfBase,
-    OfReport,
-    Resume,
-    SearchPath,
-    Variant,
-    XacroArguments,
+    ActuatorsOption,
+    BaseName,
+    BaseOption,
+    ClusterOption,
+    ContactSceneName,
+    ControlStrategy,
+    FileArgument,
+    FileOrFolderArgument,
+    FormatOption,
+    IntegratorName,
+    JobsOption,
+    JsonOption,
+    KinemaCommand,
+    KinemaGroup,
+    LayoutOption,
+    Lighting,
+    MeshesOption,
+    MeshFormatOption,
+    MeshHandling,
+    Precision,
+    ReportOption,
+    ResumeOption,
+    SearchPathOption,
+    TargetFormatOption,
+    UsdLayout,
+    VariantOption,
+    VideoMotion,
+    XacroArgument,
 )
+
+# --------------------------------------------------------------------------------- info, check, simulate, doctor, rules
 
 app = typer.Typer(
     name="kinema",
@@ -31,74 +48,78 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # which lets paragraphs flow
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    cls=Group,
+    cls=KinemaGroup,
 )
 
 
-@app.command(cls=Command)
+@app.command(cls=KinemaCommand)
 def info(  # noqa: PLR0913, PLR0917  one for each option of the command
-    file: FileOrFolder,
-    arguments: XacroArguments = None,
-    json: Json = False,
-    format: Format = None,
-    search_path: SearchPath = None,
-    variant: Variant = None,
-    base: OfBase = None,
-    report: OfReport = None,
-    jobs: Jobs = None,
-    cluster: Cluster = None,
-    resume: Resume = None,
+    file: FileOrFolderArgument,
+    arguments: XacroArgument = None,
+    json: JsonOption = False,
+    format: FormatOption = None,
+    search_path: SearchPathOption = None,
+    variant: VariantOption = None,
+    base: BaseOption = None,
+    report: ReportOption = None,
+    jobs: JobsOption = None,
+    cluster: ClusterOption = None,
+    resume: ResumeOption = None,
 ) -> None:
     """Show what is in a robot file: a tree of links and joints with masses, limits and shapes; of a folder, a table.
 
     Exit status: 0 fine, 1 the file has errors (all listed), 2 it could not be read at all.
     """
-    from . import info as single, inspect_batch as batch
-    from .library import Doing, is_library
-    from .reading import settings
+    from . import check as batch, info as single
+    from .batch import ExecutionOptions, is_folder_or_url
+    from .input_output import make_read_settings
 
-    how = settings(format, search_path, variant, arguments, base)
-    if is_library(file):
-        raise typer.Exit(batch.run(file, batch.Asked("info", how, json, report), Doing(jobs, cluster, resume)))
-    raise typer.Exit(single.run(file, how, json=json))
+    how = make_read_settings(format, search_path, variant, arguments, base)
+    if is_folder_or_url(file):
+        raise typer.Exit(
+            batch.inspect_folder(
+                file, batch.InspectOptions("info", how, json, report), ExecutionOptions(jobs, cluster, resume)
+            )
+        )
+    raise typer.Exit(single.show_info(file, how, json=json))
 
 
-@app.command(cls=Command)
+@app.command(cls=KinemaCommand)
 def check(  # noqa: PLR0913, PLR0917  one for each option of the command
-    file: FileOrFolder,
-    arguments: XacroArguments = None,
-    json: Json = False,
-    format: Format = None,
-    search_path: SearchPath = None,
+    file: FileOrFolderArgument,
+    arguments: XacroArgument = None,
+    json: JsonOption = False,
+    format: FormatOption = None,
+    search_path: SearchPathOption = None,
     openusd: Annotated[
         bool, typer.Option("--openusd", help="Also run OpenUSD's own physics validators on a USD stage.")
     ] = False,
-    variant: Variant = None,
-    base: OfBase = None,
-    report: OfReport = None,
-    jobs: Jobs = None,
-    cluster: Cluster = None,
-    resume: Resume = None,
+    variant: VariantOption = None,
+    base: BaseOption = None,
+    report: ReportOption = None,
+    jobs: JobsOption = None,
+    cluster: ClusterOption = None,
+    resume: ResumeOption = None,
 ) -> None:
     """Check a robot file and list every problem with its place and how to repair it; of a folder, count them.
 
     Exit status: 0 fine, 1 the file has errors (all listed), 2 it could not be read at all.
     """
-    from . import check as single, inspect_batch as batch
-    from .library import Doing, is_library
-    from .reading import settings
+    from . import check as batch, check as single
+    from .batch import ExecutionOptions, is_folder_or_url
+    from .input_output import make_read_settings
 
-    how = settings(format, search_path, variant, arguments, base)
-    if is_library(file):
-        asked = batch.Asked("check", how, json, report, openusd=openusd)
-        raise typer.Exit(batch.run(file, asked, Doing(jobs, cluster, resume)))
-    raise typer.Exit(single.run(file, how, json=json, openusd=openusd))
+    how = make_read_settings(format, search_path, variant, arguments, base)
+    if is_folder_or_url(file):
+        asked = batch.InspectOptions("check", how, json, report, openusd=openusd)
+        raise typer.Exit(batch.inspect_folder(file, asked, ExecutionOptions(jobs, cluster, resume)))
+    raise typer.Exit(single.check_file(file, how, json=json, openusd=openusd))
 
 
-@app.command(cls=Command)
+@app.command(cls=KinemaCommand)
 def simulate(  # noqa: PLR0913, PLR0917  one for each option of the command
-    file: File,
-    arguments: XacroArguments = None,
+    file: FileArgument,
+    arguments: XacroArgument = None,
     envs: Annotated[
         int, typer.Option("--envs", "-n", min=1, metavar="N", help="How many copies to simulate at once.")
     ] = 1,
@@ -120,20 +141,20 @@ def simulate(  # noqa: PLR0913, PLR0917  one for each option of the command
         Precision, typer.Option("--precision", metavar="NAME", help="Numbers of 32 (single) or 64 (double) bits.")
     ] = Precision.SINGLE,
     control: Annotated[
-        Driving,
+        ControlStrategy,
         typer.Option(
             "--control",
             metavar="HOW",
             help="zero: no forces in joints, so that the robot falls or swings. hold: every joint stays where it "
             "starts. random: new targets within the limits every half second, different ones in each copy.",
         ),
-    ] = Driving.ZERO,
+    ] = ControlStrategy.ZERO,
     seed: Annotated[
         int, typer.Option("--seed", min=0, metavar="N", help="Of the random targets; the same seed, the same run.")
     ] = 0,
     contacts: Annotated[bool, typer.Option("--contacts/--no-contacts", help="Whether shapes touch.")] = True,
     limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Whether joints keep their limits.")] = True,
-    base: OfBase = None,
+    base: BaseOption = None,
     fixed: Annotated[bool, typer.Option("--fixed", help="Bolt the base down: the same as --base fixed.")] = False,
     profile: Annotated[
         bool,
@@ -143,10 +164,10 @@ def simulate(  # noqa: PLR0913, PLR0917  one for each option of the command
             "repeated for that, with code that has a clock in it.",
         ),
     ] = False,
-    json: Json = False,
-    format: Format = None,
-    search_path: SearchPath = None,
-    variant: Variant = None,
+    json: JsonOption = False,
+    format: FormatOption = None,
+    search_path: SearchPathOption = None,
+    variant: VariantOption = None,
 ) -> None:
     """Simulate many copies of a robot, and show how fast that was and where the joints ended up.
 
@@ -157,13 +178,12 @@ def simulate(  # noqa: PLR0913, PLR0917  one for each option of the command
     Exit status: 0 fine, 1 the file has errors (all listed), it cannot be simulated, or a copy went wrong, 2 it could
     not be read at all, or the device is not there.
     """
-    from .reading import settings
-    from .simulate import run
-    from .simulate_result import Options
+    from .input_output import make_read_settings
+    from .simulate import SimulateOptions, simulate_file
 
     if fixed and base not in (None, BaseName.FIXED):
         raise typer.BadParameter(f"--fixed and --base {base.value} contradict each other", param_hint="--fixed")
-    options = Options(
+    options = SimulateOptions(
         envs=envs,
         steps=steps,
         dt=dt,
@@ -177,31 +197,31 @@ def simulate(  # noqa: PLR0913, PLR0917  one for each option of the command
         json=json,
         profile=profile,
     )
-    how = settings(format, search_path, variant, arguments, BaseName.FIXED if fixed else base)
-    raise typer.Exit(run(file, options, how))
+    how = make_read_settings(format, search_path, variant, arguments, BaseName.FIXED if fixed else base)
+    raise typer.Exit(simulate_file(file, options, how))
 
 
-@app.command(cls=Command)
-def doctor(json: Json = False) -> None:
+@app.command(cls=KinemaCommand)
+def doctor(json: JsonOption = False) -> None:
     """Look at this machine: Python, packages, devices, the cache; test each device; say what is missing.
 
     Exit status: 0 everything that simulation needs is there and works, 1 something is not.
     """
-    from .doctor import run
+    from .doctor import run_doctor
 
-    raise typer.Exit(run(json=json))
+    raise typer.Exit(run_doctor(json=json))
 
 
-@app.command(cls=Command)
-def rules(json: Json = False) -> None:
+@app.command(cls=KinemaCommand)
+def rules(json: JsonOption = False) -> None:
     """List the rules that `kinema check` applies, with their codes."""
     from .check import list_rules
 
     raise typer.Exit(list_rules(json=json))
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from kinema import __version__
 
         typer.echo(f"kinema {__version__}")
@@ -215,3 +235,360 @@ def options(
     ] = False,
 ) -> None:
     """Options of the command itself."""
+
+
+# -------------------------------------------------------------------------------------------------------------- convert
+
+
+@app.command(cls=KinemaCommand)
+def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="IN", help="The robot to read, in any format; - for the standard input; or a folder of robots."
+        ),
+    ],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT",
+            help="The file to write: .usda, .usdc, .usd, .usdz, .urdf, .sdf or MJCF .xml; - for the standard output. "
+            "Or a folder, with --to.",
+        ),
+    ],
+    arguments: XacroArgument = None,
+    to: TargetFormatOption = None,
+    layout: LayoutOption = UsdLayout.NESTED,
+    meshes: MeshesOption = MeshHandling.EMBED,
+    mesh_format: MeshFormatOption = None,
+    layered: Annotated[
+        bool, typer.Option("--layered", help="Of USD: a small file that loads geometry and physics from others.")
+    ] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact/--no-exact", help="Of USD: keep in full what single precision would cut off.")
+    ] = True,
+    base: BaseOption = None,
+    actuators: ActuatorsOption = None,
+    frames: Annotated[bool, typer.Option("--frames", help="Of URDF: frames become links without mass.")] = False,
+    package: Annotated[
+        str,
+        typer.Option(
+            "--package",
+            metavar="NAME",
+            help="Of URDF: the ROS package that meshes are referred to in; relative to the file when not given.",
+        ),
+    ] = "",
+    format_version: Annotated[
+        str,
+        typer.Option("--format-version", metavar="VERSION", help="Of URDF: 1.0 to 1.2; of SDFormat: 1.9 to 1.12."),
+    ] = "",
+    robot: Annotated[
+        str,
+        typer.Option("--robot", metavar="NAME", help="Of URDF, which holds one robot: the one of several to write."),
+    ] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace even the file that is read, or one that it is made of.")
+    ] = False,
+    report: ReportOption = None,
+    json: JsonOption = False,
+    format: FormatOption = None,
+    search_path: SearchPathOption = None,
+    variant: VariantOption = None,
+    jobs: JobsOption = None,
+    cluster: ClusterOption = None,
+    resume: ResumeOption = None,
+) -> None:
+    """Convert a robot file to another format or layout, and list what could not be carried over.
+
+    Of a folder, every robot in it and below is converted; a failure does not stop the others, and one table at the end
+    has them all. Several formats go to folders of their names in OUT. Files appear whole or not at all. Folders may be
+    addresses of object stores, such as s3://bucket/robots, and a Ray cluster may do the work (docs/scale.md).
+
+    Exit status: 0 fine, also where something was lost, 1 the input has errors (all listed; the output was written), 2
+    it could not be read or the output not be written.
+    """
+    from . import convert as batch, convert as single, input_output
+    from .batch import ExecutionOptions, is_folder_or_url
+
+    written = single.WriteSettings(
+        layout=layout.value,
+        meshes=meshes.value,
+        mesh_format="" if mesh_format is None else mesh_format.value,
+        layered=layered,
+        robot=robot,
+        exact=exact,
+        version=format_version,
+        base="auto" if base is None else base.value,
+        frames=frames,
+        package=package,
+        actuators="" if actuators is None else actuators.value,
+        force=force,
+    )
+    how = input_output.make_read_settings(format, search_path, variant, arguments)
+    showing = single.ReportOptions(report, json)
+    if is_folder_or_url(source) or (to is not None and ("," in to or to.strip().lower() == single.ALL_FORMATS)):
+        raise typer.Exit(
+            batch.convert_many(
+                source, target, batch.BatchOptions(to, ExecutionOptions(jobs, cluster, resume), how, showing, written)
+            )
+        )
+    raise typer.Exit(single.convert_file(source, target, how, write_settings=written, to=to, report_options=showing))
+
+
+# --------------------------------------------------------------------------------------------------------------- render
+
+
+def _parse_image_size(text: str) -> tuple[int, int]:
+    """Parse `960x720` as width and height."""
+    width, _, height = text.lower().partition("x")
+    if not (width.isdecimal() and height.isdecimal() and 0 < int(width) <= 16384 and 0 < int(height) <= 16384):
+        raise typer.BadParameter(f"{text!r} is not a size such as 960x720", param_hint="--size")
+    return int(width), int(height)
+
+
+def _require_finite(value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value!r} is not a finite number")
+    return value
+
+
+@app.command(cls=KinemaCommand)
+def render(  # noqa: PLR0913, PLR0917  one for each option of the command
+    file: FileArgument,
+    arguments: XacroArgument = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="IMG.png", help="The picture to write.", show_default=False)
+    ] = None,
+    pathtrace: Annotated[
+        bool, typer.Option("--pathtrace", help="Follow all light: soft shadows, reflections, glass. Takes longer.")
+    ] = False,
+    camera: Annotated[
+        str, typer.Option("--camera", metavar="NAME", help="A camera of the file; else one that sees everything.")
+    ] = "",
+    keyframe: Annotated[
+        str, typer.Option("--keyframe", metavar="NAME", help="A state of the file, by its name or number.")
+    ] = "",
+    video: Annotated[
+        Path | None,
+        typer.Option("--video", metavar="OUT.mp4", help="A video to write: .mp4, or .apng.", show_default=False),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, max=600.0, metavar="S", help="How long the video is.")
+    ] = 5.0,
+    fps: Annotated[float, typer.Option("--fps", min=1.0, max=120.0, metavar="N", help="Its pictures a second.")] = 24.0,
+    turntable: Annotated[bool, typer.Option("--turntable", help="The camera goes around once.")] = False,
+    motion: Annotated[
+        VideoMotion | None,
+        typer.Option(
+            "--motion",
+            metavar="HOW",
+            help="What moves in the video. sweep: joints go through their ranges. simulate: the robot is simulated, "
+            "its joints held. still: nothing. Else still on a turntable, simulate where loops are closed, and sweep.",
+            show_default=False,
+        ),
+    ] = None,
+    size: Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels.")] = "960x720",
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            "--samples",
+            min=1,
+            max=65536,
+            metavar="N",
+            help="Rays for each pixel; else 9, or 64 paths.",
+            show_default=False,
+        ),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget",
+            callback=_require_finite,
+            metavar="S",
+            help="Begin no more paths after this time.",
+            show_default=False,
+        ),
+    ] = None,
+    lights: Annotated[
+        Lighting, typer.Option("--lights", metavar="WHICH", help="studio: ours. file: those of the file.")
+    ] = Lighting.STUDIO,
+    azimuth: Annotated[
+        float,
+        typer.Option("--azimuth", callback=_require_finite, metavar="DEG", help="Where the camera stands, from +x."),
+    ] = -50.0,
+    elevation: Annotated[
+        float, typer.Option("--elevation", min=-89.0, max=89.0, metavar="DEG", help="How high it stands.")
+    ] = 19.0,
+    collision: Annotated[bool, typer.Option("--collision", help="Show the shapes that touch.")] = False,
+    device: Annotated[str, typer.Option("--device", "-d", metavar="NAME", help="cpu, cuda:0, ..., or auto.")] = "auto",
+    base: BaseOption = None,
+    json: JsonOption = False,
+    format: FormatOption = None,
+    search_path: SearchPathOption = None,
+    variant: VariantOption = None,
+) -> None:
+    """Make a picture of a robot, or a video, without a window or a graphics driver.
+
+    Exit status: 0 fine, 1 the file has errors (all listed; the picture was made), 2 it could not be read, or nothing
+    could be written.
+    """
+    from .input_output import make_read_settings
+    from .render import RenderOptions, render_file
+
+    if out is None and video is None:
+        raise typer.BadParameter("say what to write: --out image.png, or --video film.mp4", param_hint="--out")
+    options = RenderOptions(
+        out=out,
+        video=video,
+        pathtrace=pathtrace,
+        camera=camera,
+        keyframe=keyframe,
+        seconds=seconds,
+        fps=fps,
+        turntable=turntable,
+        motion="" if motion is None else motion.value,
+        size=_parse_image_size(size),
+        samples=samples,
+        budget=budget,
+        lights=lights.value,
+        azimuth=math.radians(azimuth),
+        elevation=math.radians(elevation),
+        collision=collision,
+        device=device,
+    )
+    raise typer.Exit(
+        render_file(file, options, make_read_settings(format, search_path, variant, arguments, base), json=json)
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------- view
+
+
+@app.command(cls=KinemaCommand)
+def view(  # noqa: PLR0913, PLR0917  one for each option of the command
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="Robots of any format, side by side; two are compared."),
+    ],
+    envs: Annotated[
+        int, typer.Option("--envs", "-n", min=1, max=4096, metavar="N", help="Copies that are simulated when it plays.")
+    ] = 1,
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, metavar="N", help="Where to listen; one of the next if it is taken."),
+    ] = 8080,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="The address to listen at: this machine alone, or 0.0.0.0 for all of its addresses; others than "
+            "this machine need the token that is printed.",
+        ),
+    ] = "127.0.0.1",
+    token: Annotated[
+        str,
+        typer.Option(metavar="WORD", help="What others have to bring; random when not given.", show_default=False),
+    ] = "",
+    watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Read files again when they change.")] = True,
+    plain: Annotated[bool, typer.Option("--plain", help="Begin without shadows and mirrored light.")] = False,
+    browser: Annotated[bool, typer.Option("--open", help="Open a browser here.")] = False,
+    format: FormatOption = None,
+    search_path: SearchPathOption = None,
+    variant: VariantOption = None,
+    base: BaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show robots in the browser: look, move joints, simulate, drag, plot, check, compare. Ends with Ctrl-C.
+
+    Exit status: 0 fine, 2 a file could not be read, or there is no viewer (pip install 'kinema[viewer]').
+    """
+    from .input_output import make_read_settings
+    from .view import view_files
+
+    how = make_read_settings(format, search_path, variant, None, base)
+    address = {"host": host, "port": port, "token": token}
+    raise typer.Exit(
+        view_files(files, how, address, envs=envs, watch=watch, simple_shading=plain, open_browser=browser, json=json)
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------- bench
+
+
+def _positive_seconds(value: float) -> float:
+    """Validate a positive duration."""
+    if not (math.isfinite(value) and value > 0.0):
+        raise typer.BadParameter(f"{value!r} is not a time in seconds of more than 0")
+    return value
+
+
+@app.command(cls=KinemaCommand)
+def bench(  # noqa: PLR0913, PLR0917  one for each option of the command
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE", help="Robots to measure with, of any format.", show_default=False),
+    ] = None,
+    envs: Annotated[str, typer.Option(metavar="N,...", help="Numbers of environments, separated by commas.")] = "4096",
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="cpu, cuda:0, or auto for a GPU where there is one.")
+    ] = "auto",
+    seconds: Annotated[
+        float, typer.Option(callback=_positive_seconds, metavar="SECONDS", help="How long each measurement takes.")
+    ] = 1.0,
+    json: JsonOption = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Also draw a chart.", show_default=False)
+    ] = None,
+    startup: Annotated[bool, typer.Option(help="Also measure the first step of a new process.")] = True,
+    free: Annotated[bool, typer.Option("--free", help="Without limits, dry friction, mimics and loops.")] = False,
+    contact: Annotated[
+        ContactSceneName | None,
+        typer.Option(
+            metavar="PLACE",
+            help="With contact. floor, terrain: robots on that. cube: hands with one. tower, clutter: without files, "
+            "20 boxes on each other, or 50 objects.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Measure environment-steps a second beside MuJoCo C and, where it is installed, MuJoCo Warp, in one run.
+
+    Every simulator gets the same robot, the same integrator, and random commands at every step. Without `--contact`
+    robots have no shapes. With it, all start from the same states of a wild run, in which robots have fallen over, and
+    contacts, steps of the solver, errors and overflows are counted for all alike. Ratios are to the peer on as many
+    cores. Results are checked against MuJoCo C in double precision. Measure on an otherwise idle machine.
+
+    Exit status: 0 fine, 1 something did not stay finite, 2 a file could not be read or simulated.
+    """
+    counts = _parse_env_counts(envs)
+    named = files or []
+    robotless = contact in (ContactSceneName.TOWER, ContactSceneName.CLUTTER)
+    if robotless and named:
+        raise typer.BadParameter(f"--contact {contact} has no robot in it", param_hint="FILE...")
+    if not robotless and not named:
+        raise typer.BadParameter("which robots?", param_hint="FILE...")
+    if contact is not None:
+        if free:
+            raise typer.BadParameter("with contact nothing is free", param_hint="--free")
+        from .bench import bench_with_contact
+
+        raise typer.Exit(
+            bench_with_contact(contact, named, counts, device, seconds=seconds, json=json, plot=plot, startup=startup)
+        )
+    from .bench import bench_without_contact as run
+
+    raise typer.Exit(
+        run(named, counts, device, seconds=seconds, json=json, plot=plot, startup=startup, unconstrained=free)
+    )
+
+
+def _parse_env_counts(envs: str) -> list[int]:
+    """Parse numbers of environments from `1024,4096`."""
+    try:
+        counts = [int(n) for n in envs.split(",")]
+    except ValueError:
+        counts = []
+    if not counts or min(counts) < 1:
+        message = f"{envs!r} is not a list of numbers of at least 1, such as 1024,4096"
+        raise typer.BadParameter(message, param_hint="--envs")
+    return counts

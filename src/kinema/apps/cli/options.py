@@ -1,7 +1,8 @@
-"""The options that several commands share, and how commands are shown in the help."""
+"""Choices and options shared by several commands, and Typer command classes with a plain help text."""
 
 from __future__ import annotations
 
+import enum
 import re
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,12 +10,103 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-from .choices import BaseName, Drives, Layout, Meshes, MeshFormat
+# -------------------------------------------------------------------------------------------------------------- choices
 
-CLUSTER = "--cluster"
-_ADDRESS = re.compile(r"^(auto|local|ray://.+|[\w.-]+:\d+)$")
 
-File = Annotated[
+class UsdLayout(enum.StrEnum):
+    """Arrangement of links in a USD stage."""
+
+    NESTED = "nested"
+    FLAT = "flat"
+
+
+class IntegratorName(enum.StrEnum):
+    """Integrator."""
+
+    IMPLICIT = "implicitfast"
+    EULER = "euler"
+    RK4 = "rk4"
+
+
+class ContactSceneName(enum.StrEnum):
+    """Scene of a benchmark with contacts."""
+
+    FLOOR = "floor"
+    TERRAIN = "terrain"
+    CUBE = "cube"
+    TOWER = "tower"
+    CLUTTER = "clutter"
+
+
+class Precision(enum.StrEnum):
+    """Floating-point precision."""
+
+    SINGLE = "single"
+    DOUBLE = "double"
+
+
+class ControlStrategy(enum.StrEnum):
+    """Joint control during `kinema simulate`."""
+
+    ZERO = "zero"
+    HOLD = "hold"
+    RANDOM = "random"
+
+
+class MeshHandling(enum.StrEnum):
+    """Treatment of mesh files."""
+
+    EMBED = "embed"
+    COPY = "copy"
+    BAKE = "bake"
+    REFERENCE = "reference"
+
+
+class MeshFormat(enum.StrEnum):
+    """Format of mesh files that are written."""
+
+    OBJ = "obj"
+    DAE = "dae"
+    GLB = "glb"
+
+
+class BaseName(enum.StrEnum):
+    """Fixation of a robot's base."""
+
+    FIXED = "fixed"
+    FREE = "free"
+    UNSPECIFIED = "unspecified"
+
+
+class ActuatorKind(enum.StrEnum):
+    """Controlled quantity of actuators that are created for joints."""
+
+    POSITION = "position"
+    VELOCITY = "velocity"
+    EFFORT = "effort"
+
+
+class Lighting(enum.StrEnum):
+    """Lights of an image."""
+
+    STUDIO = "studio"
+    FILE = "file"
+
+
+class VideoMotion(enum.StrEnum):
+    """Motion in a video."""
+
+    SWEEP = "sweep"
+    SIMULATE = "simulate"
+    STILL = "still"
+
+
+# ----------------------------------------------------------------------------------- shared options and help formatting
+
+CLUSTER_OPTION = "--cluster"
+_CLUSTER_ADDRESS = re.compile(r"^(auto|local|ray://.+|[\w.-]+:\d+)$")
+
+FileArgument = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
@@ -22,7 +114,7 @@ File = Annotated[
         "for the standard input.",
     ),
 ]
-FileOrFolder = Annotated[
+FileOrFolderArgument = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
@@ -30,12 +122,12 @@ FileOrFolder = Annotated[
         "for the standard input; or a folder of robots, which may be the address of an object store.",
     ),
 ]
-XacroArguments = Annotated[
+XacroArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="NAME:=VALUE", help="Arguments of a xacro file.", show_default=False),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-Format = Annotated[
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+FormatOption = Annotated[
     str | None,
     typer.Option(
         "--format",
@@ -44,7 +136,7 @@ Format = Annotated[
         show_default=False,
     ),
 ]
-SearchPath = Annotated[
+SearchPathOption = Annotated[
     list[Path] | None,
     typer.Option(
         "--search-path",
@@ -55,7 +147,7 @@ SearchPath = Annotated[
         show_default=False,
     ),
 ]
-Variant = Annotated[
+VariantOption = Annotated[
     list[str] | None,
     typer.Option(
         "--variant",
@@ -64,7 +156,7 @@ Variant = Annotated[
         show_default=False,
     ),
 ]
-OfBase = Annotated[
+BaseOption = Annotated[
     BaseName | None,
     typer.Option(
         "--base",
@@ -73,7 +165,7 @@ OfBase = Annotated[
         show_default=False,
     ),
 ]
-To = Annotated[
+TargetFormatOption = Annotated[
     str | None,
     typer.Option(
         "--to",
@@ -83,16 +175,16 @@ To = Annotated[
         show_default=False,
     ),
 ]
-OfLayout = Annotated[
-    Layout,
+LayoutOption = Annotated[
+    UsdLayout,
     typer.Option(
         "--layout",
         metavar="LAYOUT",
         help="Of USD: every link inside the link that carries it (nested), or all side by side (flat).",
     ),
 ]
-OfMeshes = Annotated[
-    Meshes,
+MeshesOption = Annotated[
+    MeshHandling,
     typer.Option(
         "--meshes",
         metavar="HOW",
@@ -101,7 +193,7 @@ OfMeshes = Annotated[
         "else copied; package:// references of URDF stay in URDF.",
     ),
 ]
-OfMeshFormat = Annotated[
+MeshFormatOption = Annotated[
     MeshFormat | None,
     typer.Option(
         "--mesh-format",
@@ -111,8 +203,8 @@ OfMeshFormat = Annotated[
         show_default=False,
     ),
 ]
-OfActuators = Annotated[
-    Drives | None,
+ActuatorsOption = Annotated[
+    ActuatorKind | None,
     typer.Option(
         "--actuators",
         metavar="KIND",
@@ -122,13 +214,13 @@ OfActuators = Annotated[
     ),
 ]
 
-OfReport = Annotated[
+ReportOption = Annotated[
     Path | None,
     typer.Option(
         "--report", metavar="FILE", help="Write all that was found or lost to this file, as JSON.", show_default=False
     ),
 ]
-Jobs = Annotated[
+JobsOption = Annotated[
     int | None,
     typer.Option(
         "--jobs",
@@ -139,17 +231,17 @@ Jobs = Annotated[
         show_default=False,
     ),
 ]
-Cluster = Annotated[
+ClusterOption = Annotated[
     str | None,
     typer.Option(
-        CLUSTER,
+        CLUSTER_OPTION,
         metavar="[ADDRESS]",
         help="Of a folder: let a Ray cluster do it, at host:port or ray://host:port; without an address the one that "
         "runs here, or a new one on this machine.",
         show_default=False,
     ),
 ]
-Resume = Annotated[
+ResumeOption = Annotated[
     bool | None,
     typer.Option(
         "--resume/--no-resume",
@@ -160,45 +252,45 @@ Resume = Annotated[
 ]
 
 
-def with_address(arguments: list[str]) -> list[str]:
-    """Arguments in which `--cluster` has a value, also where nothing that looks like an address follows it."""
+def insert_default_cluster_address(arguments: list[str]) -> list[str]:
+    """Insert the default value after `--cluster` if no address follows."""
     result: list[str] = []
     for i, word in enumerate(arguments):
         result.append(word)
-        if word == CLUSTER and not _ADDRESS.match("".join(arguments[i + 1 : i + 2])):
+        if word == CLUSTER_OPTION and not _CLUSTER_ADDRESS.match("".join(arguments[i + 1 : i + 2])):
             result.append("auto")
     return result
 
 
-def _in_plain_words(parameters: list[Any]) -> list[Any]:
-    """Parameters of which the help names no types of Python: a flag takes no value, an argument's name says enough."""
+def _without_python_types(parameters: list[Any]) -> list[Any]:
+    """Parameters whose help text does not show Python types."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False) and parameter.metavar is None:
             parameter.metavar = ""
         if isinstance(parameter, TyperArgument):
-            parameter.display_type_rich = _nothing
+            parameter.display_type_rich = _no_type_text
     return parameters
 
 
-def _nothing(ctx: Any) -> None:
+def _no_type_text(ctx: Any) -> None:
     """What the help says of an argument's type."""
 
 
-class Command(TyperCommand):
-    """A command whose help names no types of Python, and whose `--cluster` need not have a value."""
+class KinemaCommand(TyperCommand):
+    """Command whose help text shows no Python types, and whose `--cluster` may have no value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take the arguments apart."""
-        return super().parse_args(ctx, with_address(args))
+        """Parse the arguments."""
+        return super().parse_args(ctx, insert_default_cluster_address(args))
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All options and arguments."""
-        return _in_plain_words(super().get_params(ctx))
+        return _without_python_types(super().get_params(ctx))
 
 
-class Group(TyperGroup):
-    """The command of commands, likewise."""
+class KinemaGroup(TyperGroup):
+    """Command group whose help text shows no Python types."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All options and arguments."""
-        return _in_plain_words(super().get_params(ctx))
+        return _without_python_types(super().get_params(ctx))

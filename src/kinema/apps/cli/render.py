@@ -1,4 +1,4 @@
-"""`kinema render`: a picture of a robot, or a video."""
+"""`kinema render`: a PNG image or a video of a robot."""
 
 from __future__ import annotations
 
@@ -12,25 +12,33 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from kinema.backend import find_device
+from kinema.core import KinemaError
 from kinema.description import Robot, World
-from kinema.foundation import KinemaError
 from kinema.render import VIDEO_SUFFIXES, write_png, write_video
-from kinema.scene import Portrait, Style
+from kinema.runtime import find_device
+from kinema.scene import DescriptionRenderer, PictureOptions
 
-from ..motions import keyframe_coordinates, simulated, swept
-from .diagnostics_table import output_console, print_diagnostics
-from .reading import ReadSettings, named_input, print_json, read_file, report_error, status
+from ..animation import keyframe_coordinates, simulate_link_poses, sweep_link_poses
+from .input_output import (
+    ReadSettings,
+    exit_status,
+    open_input,
+    output_console,
+    print_diagnostics,
+    print_json,
+    read_file,
+    report_error,
+)
 
-Told = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Is told how much is done, and of how much."""
-RAYS, PATHS = 9, 64
+DEFAULT_RAYS, DEFAULT_PATHS = 9, 64
 """For each pixel, when the user does not say."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
-    """What is asked for; angles in radians."""
+class RenderOptions:
+    """Options of `kinema render`; angles in radians."""
 
     out: Path | None
     video: Path | None
@@ -50,12 +58,12 @@ class Options:
     collision: bool
     device: str
 
-    def style(self) -> Style:
-        """How pictures are taken."""
-        return Style(
+    def picture_options(self) -> PictureOptions:
+        """Options of the renderer."""
+        return PictureOptions(
             resolution=self.size,
             pathtrace=self.pathtrace,
-            samples=self.samples or (PATHS if self.pathtrace else RAYS),
+            samples=self.samples or (DEFAULT_PATHS if self.pathtrace else DEFAULT_RAYS),
             seconds=self.budget,
             lights=self.lights,
             camera=self.camera,
@@ -66,92 +74,94 @@ class Options:
         )
 
 
-def run(file: Path, options: Options, how: ReadSettings, *, json: bool = False) -> int:
-    """Make what is asked for; the exit status."""
+def render_file(file: Path, options: RenderOptions, read_settings: ReadSettings, *, json: bool = False) -> int:
+    """Render an image or a video; returns the exit status."""
     try:
         _check_targets(options)
-        with named_input(file, how) as (source, settings):
+        with open_input(file, read_settings) as (source, settings):
             described = read_file(source, settings)
             told = [*described.diagnostics.items]
-            written = _make(described, options)
+            written = _render_outputs(described, options)
     except KinemaError as error:
         return report_error(error, json)
-    found = [*told, *(d for made in written for d in made.portrait.stage.diagnostics)]
+    found = [*told, *(d for made in written for d in made.renderer.stage.diagnostics)]
     if json:
         files = [{"file": str(made.file), "width": options.size[0], "height": options.size[1]} for made in written]
-        pictures = [{**one, "pictures": made.pictures} for one, made in zip(files, written, strict=True)]
+        pictures = [{**one, "pictures": made.n_frames} for one, made in zip(files, written, strict=True)]
         print_json({"file": str(file), "written": pictures, "diagnostics": [d.to_json() for d in found]})
-        return status(told)
+        return exit_status(told)
     console = output_console()
     print_diagnostics(console, found, brief=True)
     for made in written:
-        console.print(Text.assemble(("✓ ", "bold green"), made.sentence))
-    return status(told)
+        console.print(Text.assemble(("✓ ", "bold green"), made.summary))
+    return exit_status(told)
 
 
-class Made(NamedTuple):
-    """A file that was written."""
+class WrittenFile(NamedTuple):
+    """Output file."""
 
-    portrait: Portrait
+    renderer: DescriptionRenderer
     file: Path
-    pictures: int
-    sentence: str
+    n_frames: int
+    summary: str
 
 
-def _check_targets(options: Options) -> None:
-    """Before anything takes time."""
+def _check_targets(options: RenderOptions) -> None:
+    """Validate output file names before rendering."""
     if options.out is not None and options.out.suffix.lower() != ".png":
         raise KinemaError(f"{options.out}: pictures are written as .png")
     if options.video is not None and options.video.suffix.lower() not in VIDEO_SUFFIXES:
         raise KinemaError(f"{options.video}: a video is {', '.join(VIDEO_SUFFIXES)}")
 
 
-def _make(described: Robot | World, options: Options) -> list[Made]:
-    """The pictures that were asked for."""
-    start = keyframe_coordinates(described, options.keyframe)
-    style, (width, height), made = options.style(), options.size, []
+def _render_outputs(description: Robot | World, options: RenderOptions) -> list[WrittenFile]:
+    """Render the requested image and video."""
+    start = keyframe_coordinates(description, options.keyframe)
+    style, (width, height), made = options.picture_options(), options.size, []
     if options.out is not None:
-        portrait = Portrait(described, [described.link_poses(start)], style)
-        with _progress("tracing" if options.pathtrace else "drawing", style.samples) as told:
-            image = next(portrait.pictures(told))
+        portrait = DescriptionRenderer(description, [description.link_poses(start)], style)
+        with _ProgressBar("tracing" if options.pathtrace else "drawing", style.samples) as told:
+            image = next(portrait.render_frames(told))
         write_png(options.out, image)
-        made.append(Made(portrait, options.out, 1, f"{options.out}: {width} x {height} pixels"))
+        made.append(WrittenFile(portrait, options.out, 1, f"{options.out}: {width} x {height} pixels"))
     if options.video is not None:
         count = max(1, round(options.seconds * options.fps))
-        poses = _film(described, start, options, count)
-        portrait = Portrait(described, poses, style, turntable=options.turntable)
-        with _progress("filming", count) as told:
-            frames = _counted(portrait.pictures(), told, count)
+        poses = _video_link_poses(description, start, options, count)
+        portrait = DescriptionRenderer(description, poses, style, turntable=options.turntable)
+        with _ProgressBar("filming", count) as told:
+            frames = _report_progress(portrait.render_frames(), told, count)
             n = write_video(options.video, frames, options.fps)
-        made.append(Made(portrait, options.video, n, f"{options.video}: {n} pictures, {n / options.fps:.3g} s"))
+        made.append(WrittenFile(portrait, options.video, n, f"{options.video}: {n} pictures, {n / options.fps:.3g} s"))
     return made
 
 
-def _film(described: Robot | World, start: dict[str, np.ndarray], options: Options, count: int) -> list[dict]:
+def _video_link_poses(
+    description: Robot | World, initial_coordinates: dict[str, np.ndarray], options: RenderOptions, n_frames: int
+) -> list[dict]:
     motion = options.motion
     if not motion:
-        robots = described.robots if isinstance(described, World) else [described]
+        robots = description.robots if isinstance(description, World) else [description]
         loops = any(robot.tree().loops for robot in robots)
         motion = "still" if options.turntable else "simulate" if loops else "sweep"
     match motion:
         case "still":
-            return [described.link_poses(start)] * count
+            return [description.link_poses(initial_coordinates)] * n_frames
         case "simulate":
-            return simulated(described, options.keyframe, count, 1.0 / options.fps)
+            return simulate_link_poses(description, options.keyframe, n_frames, 1.0 / options.fps)
         case _:
-            return swept(described, start, count)
+            return sweep_link_poses(description, initial_coordinates, n_frames)
 
 
-def _counted(frames: Iterator[np.ndarray], told: Told, total: int) -> Iterator[np.ndarray]:
+def _report_progress(frames: Iterator[np.ndarray], progress: ProgressCallback, total: int) -> Iterator[np.ndarray]:
     for number, frame in enumerate(frames, 1):
-        told(number, total)
+        progress(number, total)
         yield frame
 
 
-class _progress:
-    """A bar on a terminal, nothing elsewhere."""
+class _ProgressBar:
+    """Progress bar on a terminal; no output elsewhere."""
 
-    def __init__(self, what: str, total: int) -> None:
+    def __init__(self, label: str, total: int) -> None:
         console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -161,9 +171,9 @@ class _progress:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task(what, total=total)
+        self._task = self._bar.add_task(label, total=total)
 
-    def __enter__(self) -> Told:
+    def __enter__(self) -> ProgressCallback:
         self._bar.start()
         return lambda done, total: self._bar.update(self._task, completed=done, total=total)
 

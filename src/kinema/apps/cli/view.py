@@ -1,4 +1,4 @@
-"""`kinema view`: robots in the browser."""
+"""`kinema view`: opens the browser viewer for robot files."""
 
 from __future__ import annotations
 
@@ -10,28 +10,32 @@ from typing import Any
 
 from rich.text import Text
 
-from kinema.foundation import KinemaError
+from kinema.core import KinemaError
 
 from ..viewer import view
-from .diagnostics_table import output_console
-from .reading import FINE, ReadSettings, print_json, read_file, report_error
+from .input_output import EXIT_OK, ReadSettings, output_console, print_json, read_file, report_error
 
 
-def run(
+def view_files(
     files: Sequence[Path],
-    how: ReadSettings,
+    read_settings: ReadSettings,
     address: dict[str, Any],
     *,
     envs: int,
     watch: bool,
-    plain: bool,
-    browser: bool,
+    simple_shading: bool,
+    open_browser: bool,
     json: bool = False,
 ) -> int:
-    """Show files until the user has seen enough; the exit status."""
+    """Show files in the viewer until interrupted; returns the exit status."""
     try:
         viewer = view(
-            *files, n_envs=envs, watch=watch, plain=plain, reader=lambda file: read_file(file, how), **address
+            *files,
+            n_envs=envs,
+            watch=watch,
+            simple_shading=simple_shading,
+            reader=lambda file: read_file(file, read_settings),
+            **address,
         )
     except KinemaError as error:
         return report_error(error, as_json=json)
@@ -43,7 +47,7 @@ def run(
         console.print(
             Text.assemble("Open ", (viewer.address, "bold"), " in a browser; Ctrl-C ends it."), soft_wrap=True
         )
-    if browser:
+    if open_browser:
         webbrowser.open(viewer.address)
     viewer.wait()
-    return FINE
+    return EXIT_OK

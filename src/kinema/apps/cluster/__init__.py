@@ -1,57 +1,77 @@
-"""Beyond one process: files, rollouts and sweeps over processes of this machine or the nodes of a Ray cluster."""
+"""Distributed execution: file conversion, rollouts and parameter sweeps on local processes or a Ray cluster."""
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .examining import examined as examined, nodes_of as nodes_of
 from .executor import (
     Executor as Executor,
-    InProcess as InProcess,
-    Limits as Limits,
+    InProcessExecutor as InProcessExecutor,
     Outcome as Outcome,
-    always as always,
+    TaskLimits as TaskLimits,
+    as_worker_factory as as_worker_factory,
 )
-from .ledger import Ledger as Ledger, key_of as key_of, unchanged as unchanged
-from .nodes import Needs as Needs
-from .on_ray import OnRay as OnRay
-from .processes import LocalProcesses as LocalProcesses, default_jobs as default_jobs, work_on_all as work_on_all
-from .stores import Store as Store, digest_of as digest_of, mirrored as mirrored, url_of as url_of
+from .local_processes import (
+    LocalProcessExecutor as LocalProcessExecutor,
+    default_jobs as default_jobs,
+    run_in_processes as run_in_processes,
+)
+from .ray_executor import (
+    RayExecutor as RayExecutor,
+    WorkerResources as WorkerResources,
+    check_nodes as check_nodes,
+    list_nodes as list_nodes,
+)
+from .stores import (
+    Ledger as Ledger,
+    Store as Store,
+    file_digest as file_digest,
+    files_unchanged as files_unchanged,
+    mirror_to_cache as mirror_to_cache,
+    remote_url as remote_url,
+    repr_digest as repr_digest,
+)
 
 if TYPE_CHECKING:
-    from .dataset import DataSet as DataSet, open_dataset as open_dataset
-    from .drawing import episode_generators as episode_generators
-    from .played import Played as Played
-    from .playing import rollouts as rollouts
-    from .recipes import Recipe as Recipe, recipe as recipe, thing as thing
-    from .stage import Stage as Stage
-    from .sweep_table import Row as Row, Table as Table
-    from .sweeps import halving as halving, sweep as sweep
-    from .trials import Trial as Trial
-    from .tuning import trainable as trainable
+    from .dataset import EpisodeDataset as EpisodeDataset, open_dataset as open_dataset
+    from .env_spec import EnvSpec as EnvSpec, make_env_spec as make_env_spec, scene_entity as scene_entity
+    from .episode_runner import (
+        EpisodeBatch as EpisodeBatch,
+        EpisodeRunner as EpisodeRunner,
+        episode_generators as episode_generators,
+    )
+    from .rollout_collection import rollouts as rollouts
+    from .sweeps import (
+        SweepRow as SweepRow,
+        SweepTable as SweepTable,
+        Trial as Trial,
+        successive_halving as successive_halving,
+        sweep as sweep,
+        trainable as trainable,
+    )
 
-_HOME = {
-    "DataSet": "dataset",
-    "Played": "played",
-    "Recipe": "recipes",
-    "Row": "sweep_table",
-    "Stage": "stage",
-    "Table": "sweep_table",
-    "Trial": "trials",
-    "episode_generators": "drawing",
-    "halving": "sweeps",
+_LAZY_EXPORTS = {
+    "EnvSpec": "env_spec",
+    "EpisodeBatch": "episode_runner",
+    "EpisodeDataset": "dataset",
+    "EpisodeRunner": "episode_runner",
+    "SweepRow": "sweeps",
+    "SweepTable": "sweeps",
+    "Trial": "sweeps",
+    "episode_generators": "episode_runner",
+    "make_env_spec": "env_spec",
     "open_dataset": "dataset",
-    "recipe": "recipes",
-    "rollouts": "playing",
+    "rollouts": "rollout_collection",
+    "scene_entity": "env_spec",
+    "successive_halving": "sweeps",
     "sweep": "sweeps",
-    "thing": "recipes",
-    "trainable": "tuning",
+    "trainable": "sweeps",
 }
 """What needs the simulator, which whoever converts files does not wait for."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _LAZY_EXPORTS:
         raise AttributeError(f"module 'kinema.apps.cluster' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"kinema.apps.cluster.{_HOME[name]}"), name)
+    return getattr(importlib.import_module(f"kinema.apps.cluster.{_LAZY_EXPORTS[name]}"), name)

@@ -1,98 +1,110 @@
-"""Work on many tasks at once: what whoever has work says, and what those who do it have in common.
+"""Executor interface: runs tasks in workers and yields outcomes as they complete, with retries and output capture.
 
-There are three who do it: this process (`in_process`), processes of this machine (`processes`), and the nodes of a Ray
-cluster (`on_ray`). Tasks are taken as there is room for them, and outcomes come as they are ready: what nobody has
-asked for yet is not begun, so that memory does not grow with the number of tasks.
+There are three executors: `InProcessExecutor`, `LocalProcessExecutor` and `RayExecutor`. Tasks are submitted lazily, as
+outcomes are consumed, so that memory does not grow with the number of tasks.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import traceback
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
-from kinema.foundation import KinemaError
+from kinema.core import KinemaError
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
-Work = Callable[[Task], Result]
-"""What is done with one task."""
-WAIT = object()
-"""Among tasks: the next one depends on outcomes that are still to come."""
-LOG = 4000
-"""How much of what a failing task printed is kept: the last characters."""
+# -------------------------------------------------------------------------------------------------- tasks and executors
+
+TaskT = TypeVar("TaskT")
+ResultT = TypeVar("ResultT")
+TaskFunction = Callable[[TaskT], ResultT]
+"""Function that maps a task to its result."""
+WAIT_FOR_RESULTS = object()
+"""Sentinel among tasks: the next task depends on outcomes that have not been returned yet."""
+MAX_LOG_CHARS = 4000
+"""Number of trailing characters of the output of a failed task that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[Task, Result]):
-    """What came of one task."""
+class Outcome(Generic[TaskT, ResultT]):
+    """Result or failure of one task."""
 
-    task: Task
-    result: Result | None
+    task: TaskT
+    result: ResultT | None
     failure: str = ""
-    """Why there is no result, in one sentence; empty where there is one."""
+    """Reason of the failure in one sentence; empty on success."""
     log: str = ""
-    """Of a failure: the traceback, and what was printed last."""
+    """Traceback and last output of a failed task."""
     attempts: int = 1
-    """How often it was begun: more than once where a worker died."""
+    """Number of attempts: more than one if a worker died."""
     died: bool = False
-    """Whether its worker died over it, or was stopped because it took too long."""
+    """Whether the worker died, or was killed after the timeout."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a task may cost."""
+class TaskLimits:
+    """Limits of time, retries and worker reuse of a task."""
 
-    seconds: float = 600.0
-    """How long it may take, with the making of its worker; it is stopped then. Nothing stops this process itself."""
+    timeout: float = 600.0
+    """Maximum time including worker creation [s], after which the worker is killed.
+
+    Not applied by `InProcessExecutor`.
+    """
     retries: int = 0
-    """How often it is begun again where its worker died. What a task raises is its outcome: that is not repeated."""
-    per_worker: int = 0
-    """After how many tasks a process makes way for a new one, 0 for never: 1 lets nothing pass from task to task."""
-    ahead: int = 0
-    """How many tasks more a worker of a cluster has, while there are enough for all: then it never waits for the next.
-    What `begin(task)` of what works on them leaves to do is done while the next is begun."""
+    """Number of retries after the death of a worker. An exception of the task is its outcome and is not retried."""
+    max_tasks_per_worker: int = 0
+    """Number of tasks after which a worker is replaced, 0 for never; 1 isolates tasks from each other."""
+    n_prefetched: int = 0
+    """Number of additional tasks queued at each cluster worker, so that workers never wait for the next task.
+
+    The function that `begin(task)` of a worker returns is then executed while the next task runs.
+    """
 
     @property
-    def at_once(self) -> int:
-        """How many tasks a worker has; where none may be repeated, nobody else's death may cost one."""
-        return 1 + self.ahead if self.retries and not self.per_worker else 1
+    def n_assigned_tasks(self) -> int:
+        """Number of tasks assigned to a worker at a time; 1 if tasks may not be retried or workers are replaced."""
+        return 1 + self.n_prefetched if self.retries and not self.max_tasks_per_worker else 1
 
 
 class Executor(ABC):
-    """Somebody who works on tasks."""
+    """Runs tasks in workers."""
 
     name = ""
-    """What it is called in progress bars."""
+    """Name in progress bars."""
 
     @property
     @abstractmethod
-    def workers(self) -> int:
-        """How many tasks are worked on at the same time, as far as is known."""
+    def n_workers(self) -> int:
+        """Number of tasks that run at the same time, as currently known."""
 
     @abstractmethod
     def run(
-        self, start: Callable[[], Work[Task, Result]], tasks: Iterable[Task], limits: Limits | None = None
-    ) -> Iterator[Outcome[Task, Result]]:
-        """Do all tasks; outcomes come as they are ready, in any order.
+        self,
+        worker_factory: Callable[[], TaskFunction[TaskT, ResultT]],
+        tasks: Iterable[TaskT],
+        limits: TaskLimits | None = None,
+    ) -> Iterator[Outcome[TaskT, ResultT]]:
+        """Run all tasks and yield their outcomes as they complete, in any order.
 
         Args:
-            start: makes what does the work, once in every worker: `always(function)` where there is nothing to make.
-                It must be importable, and it, tasks and results picklable.
-            tasks: what to call it with, taken one by one as there is room. `WAIT` among them says that there is none
-                at the moment; there has to be one, or an end, once all outcomes were taken.
-            limits: what a task may cost.
+            worker_factory: creates the function that processes tasks, once per worker; `as_worker_factory(function)`
+                for a function without state. Must be importable; factory, tasks and results must be picklable.
+            tasks: arguments of that function, consumed one by one as workers become free. `WAIT_FOR_RESULTS`: no
+                task is available at the moment; a task, or the end, must follow once all outcomes have been consumed.
+            limits: limits of each task.
 
         Raises:
-            KinemaError: a worker cannot be made, or there is nobody left to work.
+            KinemaError: a worker cannot be created, or no worker is left.
         """
 
-    def close(self) -> None:  # noqa: B027  most hold nothing
-        """Let go of what it holds."""
+    def close(self) -> None:  # noqa: B027  optional
+        """Release the resources of the executor."""
 
     def __enter__(self) -> Self:
         return self
@@ -101,110 +113,147 @@ class Executor(ABC):
         self.close()
 
 
-class InProcess(Executor):
-    """This process works, on one task after another."""
+class InProcessExecutor(Executor):
+    """Executor that runs tasks in the calling process, one after another."""
 
     name = "here"
 
     @property
-    def workers(self) -> int:
-        """One."""
+    def n_workers(self) -> int:
+        """Always 1."""
         return 1
 
     def run(
-        self, start: Callable[[], Work[Task, Result]], tasks: Iterable[Task], limits: Limits | None = None
-    ) -> Iterator[Outcome[Task, Result]]:
-        """Do all tasks; see `Executor.run`. Nothing stops one that takes too long."""
-        work = start()
+        self,
+        worker_factory: Callable[[], TaskFunction[TaskT, ResultT]],
+        tasks: Iterable[TaskT],
+        limits: TaskLimits | None = None,
+    ) -> Iterator[Outcome[TaskT, ResultT]]:
+        """Run all tasks; see `Executor.run`. The timeout is not applied."""
+        work = worker_factory()
         for task in tasks:
-            if task is WAIT:
+            if task is WAIT_FOR_RESULTS:
                 continue
-            result, failure, log = attempt(work, task)
+            result, failure, log = run_task(work, task)
             yield Outcome(task, result, failure, log)
 
 
-def always(function: Work[Task, Result]) -> Callable[[], Work[Task, Result]]:
-    """A start that makes nothing: the same function everywhere."""
-    return partial(_itself, function)
+def as_worker_factory(function: TaskFunction[TaskT, ResultT]) -> Callable[[], TaskFunction[TaskT, ResultT]]:
+    """Worker factory that returns a given function."""
+    return partial(_identity, function)
 
 
-def _itself(function: Work[Task, Result]) -> Work[Task, Result]:
+def _identity(function: TaskFunction[TaskT, ResultT]) -> TaskFunction[TaskT, ResultT]:
     return function
 
 
-def attempt(work: Work[Task, Result], task: Task) -> tuple[Result | None, str, str]:
-    """The result, or why there is none in one sentence, and the whole story of that."""
+def run_task(function: TaskFunction[TaskT, ResultT], task: TaskT) -> tuple[ResultT | None, str, str]:
+    """Call a function with a task: returns the result or None, the reason of a failure, and its traceback."""
     try:
-        return work(task), "", ""
+        return function(task), "", ""
     except KinemaError as error:
-        return None, str(error), traceback.format_exc()[-LOG:]
-    except Exception as error:  # whatever went wrong is the outcome of this task alone
-        return None, f"{type(error).__name__}: {error}", traceback.format_exc()[-LOG:]
+        return None, str(error), traceback.format_exc()[-MAX_LOG_CHARS:]
+    except Exception as error:  # any error is the outcome of this task only
+        return None, f"{type(error).__name__}: {error}", traceback.format_exc()[-MAX_LOG_CHARS:]
 
 
 @dataclass(slots=True)
-class Try:
-    """A task, and how often it was begun."""
+class TaskAttempt:
+    """A task and the number of its attempts."""
 
     task: Any
-    count: int = 0
-    alone: bool = False
-    """Whether a worker died while it had this: nobody else is to suffer from it again."""
+    n_attempts: int = 0
+    is_isolated: bool = False
+    """Whether a worker died while it had this task: the task then runs without other tasks on its worker."""
 
 
-class Queue:
-    """Tasks that wait to be begun, first of all those whose worker died."""
+class TaskQueue:
+    """Queue of tasks: tasks whose worker died come before new tasks, which are consumed lazily."""
 
     def __init__(self, tasks: Iterable[Any], retries: int) -> None:
         self._new = iter(tasks)
-        self._again: deque[Try] = deque()
-        self._seen: deque[Any] = deque()
+        self._retries_pending: deque[TaskAttempt] = deque()
+        self._peeked: deque[Any] = deque()
         self._retries = retries
         self.is_empty = False
-        """Whether there was none when one was last asked for."""
+        """Whether the last request found no task."""
 
-    def take(self) -> Try | None:
-        """The next one, if there is one."""
-        if self._again:
-            found = self._again.popleft()
-        elif self._seen:
-            found = Try(self._seen.popleft())
+    def next_attempt(self) -> TaskAttempt | None:
+        """Next task with its number of attempts incremented; None if no task is available now."""
+        if self._retries_pending:
+            attempt = self._retries_pending.popleft()
+        elif self._peeked:
+            attempt = TaskAttempt(self._peeked.popleft())
         else:
-            found = next((Try(task) for task in self._new), None)
-        self.is_empty = found is None
-        if found is not None and found.task is WAIT:
+            attempt = next((TaskAttempt(task) for task in self._new), None)
+        self.is_empty = attempt is None
+        if attempt is not None and attempt.task is WAIT_FOR_RESULTS:
             return None
-        if found is not None:
-            found.count += 1
-        return found
+        if attempt is not None:
+            attempt.n_attempts += 1
+        return attempt
 
     def peek(self) -> None:
-        """Find out whether there is one, without beginning it."""
-        if not self._again and not self._seen:
-            found = next((Try(task) for task in self._new), None)
+        """Update `is_empty` by fetching a new task without starting it."""
+        if not self._retries_pending and not self._peeked:
+            found = next((TaskAttempt(task) for task in self._new), None)
             self.is_empty = found is None
-            if found is not None and found.task is not WAIT:
-                self._seen.append(found.task)
+            if found is not None and found.task is not WAIT_FOR_RESULTS:
+                self._peeked.append(found.task)
 
-    def has(self, count: int) -> bool:
-        """Whether so many wait that no worker has had; one that died over its task gets it by itself."""
-        while not self._again and len(self._seen) < count:
-            found = next(self._new, WAIT)
-            if found is WAIT:
+    def has_new_tasks(self, count: int) -> bool:
+        """Whether at least `count` new tasks are available and no retry is pending."""
+        while not self._retries_pending and len(self._peeked) < count:
+            found = next(self._new, WAIT_FOR_RESULTS)
+            if found is WAIT_FOR_RESULTS:
                 return False
-            self._seen.append(found)
-        return not self._again
+            self._peeked.append(found)
+        return not self._retries_pending
 
-    def back(self, one: Try) -> None:
-        """It was not begun after all, as its worker died over another."""
-        one.count, one.alone, self.is_empty = one.count - 1, True, False
-        self._again.append(one)
+    def put_back(self, attempt: TaskAttempt) -> None:
+        """Requeue a task that had not started when its worker died over another task."""
+        attempt.n_attempts, attempt.is_isolated, self.is_empty = attempt.n_attempts - 1, True, False
+        self._retries_pending.append(attempt)
 
-    def lost(self, one: Try, why: str, log: str = "") -> Outcome[Any, Any] | None:
-        """A worker died over it: it is to be begun again, or this is the end of it."""
-        if one.count <= self._retries:
-            self._again.append(one)
-            self.is_empty, one.alone = False, True
+    def worker_died(self, attempt: TaskAttempt, reason: str, log: str = "") -> Outcome[Any, Any] | None:
+        """Requeue the task whose worker died, or return its final outcome if no retry is left."""
+        if attempt.n_attempts <= self._retries:
+            self._retries_pending.append(attempt)
+            self.is_empty, attempt.is_isolated = False, True
             return None
-        more = f" ({one.count} times)" if one.count > 1 else ""
-        return Outcome(one.task, None, why + more, log, one.count, died=True)
+        more = f" ({attempt.n_attempts} times)" if attempt.n_attempts > 1 else ""
+        return Outcome(attempt.task, None, reason + more, log, attempt.n_attempts, died=True)
+
+
+# ------------------------------------------------------------------------------------------------------- output capture
+
+
+class OutputLog:
+    """Redirects the standard output and error of this process, including native libraries, to a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = os.open(file, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
+        for stream in (1, 2):
+            os.dup2(self._file, stream)
+
+    def clear(self) -> None:
+        """Delete the recorded output, before a new task."""
+        _flush_streams()
+        os.ftruncate(self._file, 0)
+
+    def tail(self) -> str:
+        """Last characters of the recorded output."""
+        _flush_streams()
+        return read_tail(self._file)
+
+
+def read_tail(descriptor: int) -> str:
+    """Last `MAX_LOG_CHARS` bytes of an open file as text."""
+    size = os.fstat(descriptor).st_size
+    return os.pread(descriptor, MAX_LOG_CHARS, max(0, size - MAX_LOG_CHARS)).decode(errors="replace")
+
+
+def _flush_streams() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()

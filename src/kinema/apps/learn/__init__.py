@@ -1,6 +1,6 @@
-"""Tasks to be learnt: made of terms, run in many environments, for gymnasium, stable-baselines3 and rsl_rl.
+"""Reinforcement-learning tasks composed of terms, with adapters for gymnasium, stable-baselines3 and rsl_rl.
 
-No learning algorithm is in here: the libraries have them.
+Tasks run in many environments at once. Learning algorithms are left to those libraries.
 """
 
 from __future__ import annotations
@@ -8,19 +8,20 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kinema.foundation import KinemaError
+from kinema.core import KinemaError
 
 from . import mdp as mdp
-from .actions import (
+from .builtin_terms import (
     ActuatorAction as ActuatorAction,
     JointIncrementAction as JointIncrementAction,
     JointPositionAction as JointPositionAction,
+    ReachableCommand as ReachableCommand,
     RelativeJointPositionAction as RelativeJointPositionAction,
+    UniformVelocityCommand as UniformVelocityCommand,
 )
-from .commands import ReachableCommand as ReachableCommand, UniformVelocityCommand as UniformVelocityCommand
+from .bundled_robots import robot_file as robot_file
 from .policy import Policy as Policy
-from .robots import robot_file as robot_file
-from .running import Outcome as Outcome, TaskEnv as TaskEnv
+from .task_env import StepResult as StepResult, TaskEnv as TaskEnv
 from .tasks import TASKS as TASKS
 from .terms import (
     ActionTerm as ActionTerm,
@@ -35,17 +36,19 @@ from .terms import (
 )
 
 if TYPE_CHECKING:
-    from .vector import VectorTask as VectorTask
+    from .gymnasium_adapter import VectorTask as VectorTask
 
 _ADAPTERS = {
-    "VectorTask": (".vector", "gymnasium"),
-    "Sb3Task": (".sb3", "stable-baselines3"),
-    "RslTask": (".rsl_rl", "rsl-rl-lib"),
+    "VectorTask": (".gymnasium_adapter", "gymnasium"),
+    "Sb3Task": (".sb3_adapter", "stable-baselines3"),
+    "RslTask": (".rsl_rl_adapter", "rsl-rl-lib"),
 }
 """What needs a library: where it is, and what to install."""
 
 
-def run(task: str | Task, n_envs: int = 1, device: str = "cpu", seed: int = 0, arrays: str | None = None) -> TaskEnv:
+def make_env(
+    task: str | Task, n_envs: int = 1, device: str = "cpu", seed: int = 0, arrays: str | None = None
+) -> TaskEnv:
     """A task, by name or of one's own, running; see `TaskEnv`."""
     if isinstance(task, str):
         if task not in TASKS:
@@ -58,7 +61,7 @@ def make_vec(
     task: str | Task, num_envs: int = 1, device: str = "cpu", seed: int = 0, arrays: str | None = None
 ) -> VectorTask:
     """A task as a vector environment of gymnasium; see `TaskEnv`."""
-    return __getattr__("VectorTask")(run(task, num_envs, device, seed, arrays))
+    return __getattr__("VectorTask")(make_env(task, num_envs, device, seed, arrays))
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Policies that were learnt elsewhere, as plain arrays: what acts needs nothing but NumPy."""
+"""Multilayer perceptron policy with ELU activations, evaluated with NumPy."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from kinema.foundation import KinemaError
+from kinema.core import KinemaError
 
 
 class Policy:
-    """A network of layers with ELU between them: observations in, (n, k), actions out.
+    """Multilayer perceptron with ELU activations between layers: maps observations, (n, k), to actions.
 
     Args:
-        weights: of each layer, (outputs, inputs).
-        biases: of each layer, (outputs,).
+        weights: weight matrices, (outputs, inputs) each.
+        biases: bias vectors, (outputs,) each.
     """
 
     def __init__(self, weights: Sequence[Any], biases: Sequence[Any]) -> None:
@@ -32,20 +32,20 @@ class Policy:
             raise KinemaError(f"policy: layers of shapes {sizes} with {len(self.biases)} biases do not fit together")
 
     @property
-    def n_seen(self) -> int:
-        """Numbers of an observation."""
+    def n_observations(self) -> int:
+        """Dimension of an observation."""
         return self.weights[0].shape[1]
 
     @property
     def n_actions(self) -> int:
-        """Numbers of an action."""
+        """Dimension of an action."""
         return self.weights[-1].shape[0]
 
-    def __call__(self, seen: np.ndarray) -> np.ndarray:
-        """What to do, (n, n_actions), from what is seen, (n, n_seen)."""
-        values = np.asarray(seen, np.float32)
-        if values.ndim != 2 or values.shape[1] != self.n_seen:
-            raise KinemaError(f"policy: expected observations of shape (n, {self.n_seen}), not {values.shape}")
+    def __call__(self, observations: np.ndarray) -> np.ndarray:
+        """Actions, (n, n_actions), for observations, (n, n_observations)."""
+        values = np.asarray(observations, np.float32)
+        if values.ndim != 2 or values.shape[1] != self.n_observations:
+            raise KinemaError(f"policy: expected observations of shape (n, {self.n_observations}), not {values.shape}")
         last = len(self.weights) - 1
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             values = values @ weight.T + bias
@@ -54,14 +54,14 @@ class Policy:
         return values
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to an `.npz` file: `weight_0`, `bias_0`, `weight_1`, ..."""
+        """Write weights and biases to an `.npz` file: `weight_0`, `bias_0`, `weight_1`, ..."""
         named: dict[str, Any] = {f"weight_{i}": w for i, w in enumerate(self.weights)}
         named |= {f"bias_{i}": b for i, b in enumerate(self.biases)}
         np.savez_compressed(Path(path), **named)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
-        """One that was saved."""
+        """Read a policy written by `save`."""
         try:
             with np.load(Path(path), allow_pickle=False) as file:
                 count = sum(name.startswith("weight_") for name in file.files)
@@ -71,7 +71,7 @@ class Policy:
 
     @classmethod
     def from_torch(cls, network: Any) -> Policy:
-        """That of a `torch.nn.Sequential` of `Linear` and `ELU`, such as the `mlp` of rsl_rl's actors."""
+        """Policy from a `torch.nn.Sequential` of `Linear` and `ELU` layers, such as the `mlp` of rsl_rl actors."""
         layers = [layer for layer in network if hasattr(layer, "weight")]
         between = {type(layer).__name__ for layer in network if not hasattr(layer, "weight")}
         if between - {"ELU"}:

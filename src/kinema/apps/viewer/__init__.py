@@ -1,5 +1,5 @@
-"""The viewer in the browser (extra `viewer`): `kinema view FILE...` and `scene.show()`."""
+"""Browser viewer (extra `viewer`): `kinema view FILE...` and `scene.show()`."""
 
-from .exhibit import Exhibit as Exhibit, Part as Part
-from .opening import exhibits_of as exhibits_of, show as show, view as view
+from .displayed_model import DisplayedModel as DisplayedModel, ElementRef as ElementRef
+from .open_viewer import make_displayed_models as make_displayed_models, show as show, view as view
 from .viewer import Viewer as Viewer

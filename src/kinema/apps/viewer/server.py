@@ -1,75 +1,121 @@
-"""The server behind the page: on this machine alone unless told otherwise."""
+"""Web server of the viewer, bound to the local host by default, and injection of page.js into its page."""
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import secrets
 import socket
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from kinema.foundation import KinemaError, require
+from kinema.core import KinemaError, import_optional
 
-from .gate import HERE, Gate
+from .authentication import LOCAL_HOSTS, Authenticator
 
-PORT = 8080
-EVERYWHERE = "0.0.0.0"
-_BRAND = (38, 98, 160)
+# ------------------------------------------------------------------------------------------------------ injected script
+
+_HEAD = b"<head>"
+
+
+def inject_script(response: Any, *, antialias: bool) -> Any:
+    """Response with page.js added if the response is the page; other responses are unchanged.
+
+    Args:
+        response: response of the library's server.
+        antialias: whether to antialias even in software rendering, which doubles the frame time.
+    """
+    if "text/html" not in response.headers.get("Content-Type", ""):
+        return response
+    zipped = response.headers.get("Content-Encoding") == "gzip"
+    response.body = _insert_script(response.body, zipped, antialias)
+    del response.headers["Content-Length"]
+    response.headers["Content-Length"] = str(len(response.body))
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+@lru_cache(maxsize=4)
+def _insert_script(body: bytes, zipped: bool, antialias: bool) -> bytes:
+    own = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
+    script = f"<script>window.kinemaSmooth={str(antialias).lower()};{own}</script>".encode()
+    text = gzip.decompress(body) if zipped else body
+    text = text.replace(_HEAD, _HEAD + script, 1)
+    return gzip.compress(text, 6) if zipped else text
+
+
+# --------------------------------------------------------------------------------------------------------------- server
+
+DEFAULT_PORT = 8080
+ALL_INTERFACES = "0.0.0.0"
+_BRAND_COLOR = (38, 98, 160)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Page:
-    """A server that runs, and where it is found."""
+class PageServer:
+    """Running web server of the viewer."""
 
     viser: Any
     """The library's server: `scene`, `gui`, clients."""
-    gate: Gate
+    authenticator: Authenticator
     host: str
     port: int
 
     @property
     def address(self) -> str:
-        """What to open in a browser, with the token where one is needed."""
-        host = "localhost" if self.host in HERE else socket.gethostname() if self.host == EVERYWHERE else self.host
-        return f"http://{host}:{self.port}/" + (f"?token={self.gate.token}" if self.gate.token else "")
+        """URL to open in a browser, with the token if required."""
+        host = (
+            "localhost"
+            if self.host in LOCAL_HOSTS
+            else socket.gethostname()
+            if self.host == ALL_INTERFACES
+            else self.host
+        )
+        return f"http://{host}:{self.port}/" + (
+            f"?token={self.authenticator.token}" if self.authenticator.token else ""
+        )
 
     def stop(self) -> None:
-        """Close it, with all that is connected."""
+        """Stop the server and close all connections."""
         with contextlib.redirect_stdout(io.StringIO()):  # the library says so in words of its own
             self.viser.stop()
 
 
-def open_page(title: str, host: str = HERE[1], port: int = PORT, token: str = "") -> Page:
-    """Start a server; on another address than this machine's own it asks for a token, a random one if none is given.
+def start_server(title: str, host: str = LOCAL_HOSTS[1], port: int = DEFAULT_PORT, token: str = "") -> PageServer:
+    """Start a server; on other addresses than the local host it requires a token, random by default.
 
     Args:
-        title: of the panel.
-        host: the address to listen at; `0.0.0.0` for all of this machine's.
-        port: the port, or one of the next if it is taken; 0 for any that is free.
-        token: what others have to bring.
+        title: title of the panel.
+        host: address to listen at; `0.0.0.0` for all addresses of this machine.
+        port: port, or one of the next if it is in use; 0 for any free port.
+        token: token that remote clients must present.
     """
-    viser = require("viser", purpose="the viewer", extra="viewer")
-    websockets = require("websockets.asyncio.server", purpose="the viewer", extra="viewer")
-    _refuse_foreign(host)
-    gate = Gate(token if host in HERE else token or secrets.token_urlsafe(18))
-    with gate.before(websockets), contextlib.redirect_stdout(io.StringIO()):
+    viser = import_optional("viser", purpose="the viewer", extra="viewer")
+    websockets = import_optional("websockets.asyncio.server", purpose="the viewer", extra="viewer")
+    _check_local_address(host)
+    gate = Authenticator(token if host in LOCAL_HOSTS else token or secrets.token_urlsafe(18))
+    with gate.installed_in(websockets), contextlib.redirect_stdout(io.StringIO()):
         server = viser.ViserServer(host=host, port=port, label=title, verbose=False)
-    page = Page(server, gate, host, server.get_port())
-    if not gate.stands:
+    page = PageServer(server, gate, host, server.get_port())
+    if not gate.is_installed:
         page.stop()
         raise KinemaError("the viewer cannot guard its page with this version of viser: pip install 'kinema[viewer]'")
-    server.request_share_url = _refuse_to_share
-    server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=_BRAND, control_width="large")
+    server.request_share_url = _disable_sharing
+    server.gui.configure_theme(
+        show_logo=False, show_share_button=False, brand_color=_BRAND_COLOR, control_width="large"
+    )
     return page
 
 
-def _refuse_to_share(*_: Any, **__: Any) -> None:
-    """The library can lead strangers here by a server of others; a robot is not given away at the push of a button."""
+def _disable_sharing(*_: Any, **__: Any) -> None:
+    """Disable the library's sharing through an external server, which would expose robots to strangers."""
 
 
-def _refuse_foreign(host: str) -> None:
-    """An address that is not this machine's is an error here; the library would try ports for ever."""
+def _check_local_address(host: str) -> None:
+    """Raise `KinemaError` if an address is not one of this machine (the library would try ports for ever)."""
     try:
         kind = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
         with socket.socket(kind[0], kind[1]) as trial:

@@ -1,4 +1,4 @@
-"""The viewer: what is shown, the page that shows it, and the simulation behind it, tied together."""
+"""The viewer: connects displayed models, page, panels, mouse dragging and simulation."""
 
 from __future__ import annotations
 
@@ -7,284 +7,355 @@ import time
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from kinema.foundation import Array, KinemaError, Severity
+from kinema.core import Array, KinemaError, Severity
 from kinema.scene import Scene
 
-from .crowd import Crowd
-from .differences import CHANGED, MISSING, differences
-from .dragging import Dragging
-from .exhibit import Exhibit, Part
+from .displayed_model import CHANGED_COLOR, MISSING_COLOR, DisplayedModel, ElementRef, find_differences
 from .layers import Layers
 from .panels import (
-    DrawingPanel,
     JointPanel,
-    PlayingPanel,
     PlotPanel,
+    QualityPanel,
+    SimulationPanel,
     TreePanel,
-    add_checks,
-    add_layers,
-    add_pictures,
+    add_capture_panel,
+    add_diagnostics_panel,
+    add_layers_panel,
 )
-from .player import Player
-from .quality import AUTOMATIC, FAST, FULL, Quality
-from .recording import SIZE, png
-from .script import with_script
-from .server import Page
-from .stage import CHOSEN, Stage
+from .panels.display_panels import IMAGE_SIZE, encode_png
+from .render_quality import AUTOMATIC, FAST, FULL, RenderQuality
+from .scene_view import SELECTION_COLOR, EnvironmentGrid, SceneView
+from .server import PageServer, inject_script
+from .simulation import DragSpring, SimulationPlayer
 
-_SLOW, _SLIDERS = 0.2, 0.6
+# ------------------------------------------------------------------------------------------------------- mouse dragging
+
+
+class DragHost(Protocol):
+    """Interface of the viewer that dragging uses."""
+
+    models: list[DisplayedModel]
+    player: SimulationPlayer
+    scene_view: SceneView
+    env: int
+
+    def notify(self, text: str) -> None:
+        """Show a notification to all clients."""
+
+
+class DragInteraction:
+    """Mouse dragging of links by a spring."""
+
+    def __init__(self, host: DragHost) -> None:
+        self._host = host
+        self._line: Any = None
+
+    def enable(self, handle: Any, element: ElementRef) -> None:
+        """Make a node draggable."""
+
+        async def dragged(event: Any) -> None:  # in order, because it is awaited
+            self._handle_drag(element, event.phase, np.array(event.start_position), np.array(event.end_position))
+
+        handle.on_drag("left", modifier="cmd/ctrl")(dragged)
+
+    def _handle_drag(self, element: ElementRef, phase: str, start_point: Array, pointer: Array) -> None:
+        director = self._host
+        exhibit, player = director.models[element.model_index], director.player
+        if phase == "end" or exhibit.entity is None or element.name not in exhibit.links:
+            player.set_drag_spring(None)
+        elif phase == "start" or player.drag_spring is None:
+            try:
+                pull = DragSpring.attach(exhibit, element.name, director.env, start_point)
+                pull.target = pointer
+                pull.release()  # which fails where nothing can be pushed
+            except KinemaError as error:
+                director.notify(str(error))
+                return
+            player.set_drag_spring(pull)
+        else:
+            player.drag_spring.target = pointer
+
+    def draw_spring(self) -> None:
+        """Draw the spring as a line while dragging."""
+        if self._line is not None:
+            self._line.remove()
+            self._line = None
+        pull = self._host.player.drag_spring
+        if pull is not None:
+            ends = np.stack([pull.attachment_point, pull.target])[None]
+            paint = np.array([255, 60, 60], dtype=np.uint8)
+            self._line = self._host.scene_view.scene.add_line_segments(
+                "/pull", ends, paint, thickness=3.0, thickness_units="screen"
+            )
+
+
+# --------------------------------------------------------------------------------------------------------------- viewer
+
+_PANEL_INTERVAL, _SLIDER_INTERVAL = 0.2, 0.6
 """Seconds between updates of plots and clocks, and of sliders, while something moves."""
-PACE = "/kinema/pace"
+PACE_PATH = "/kinema/pace"
 """Where browsers tell how fast they draw."""
-_COLORS = {Severity.ERROR: (224, 49, 49), Severity.WARNING: (245, 140, 0), Severity.NOTE: (90, 150, 220)}
+_SEVERITY_COLORS = {Severity.ERROR: (224, 49, 49), Severity.WARNING: (245, 140, 0), Severity.NOTE: (90, 150, 220)}
 
 
 class Viewer:
-    """A page that shows exhibits. `address` is what to open in a browser."""
+    """Page with displayed models, panels and simulation; `address` is the URL to open in a browser."""
 
     def __init__(
         self,
-        page: Page,
-        exhibits: Sequence[Exhibit],
+        page: PageServer,
+        models: Sequence[DisplayedModel],
         n_envs: int = 1,
         scene: Scene | None = None,
         *,
-        plain: bool = False,
+        simple_shading: bool = False,
     ) -> None:
         self.page = page
-        self.quality = Quality(FAST if plain else AUTOMATIC)
+        self.quality = RenderQuality(FAST if simple_shading else AUTOMATIC)
         """How richly it is drawn: by choice, or as fast as the browsers of visitors are."""
-        self.quality.on_change = self._draw_again
+        self.quality.on_change = self._schedule_redraw
         self.viser = page.viser
         self.lock = threading.RLock()
-        self.selected: Part | None = None
+        self.selected: ElementRef | None = None
         self.env = 0
         self.n_envs = n_envs
-        self.closers: list[Callable[[], None]] = []
+        self.close_callbacks: list[Callable[[], None]] = []
         """What is to be ended with the viewer."""
-        self._crowd: Crowd | None = None
-        self._together = False
-        self._last_slow = self._last_sliders = 0.0
-        self._marks: list[Any] = []
-        self._open(exhibits, scene)
-        page.gate.paths[PACE] = self._paced
-        page.gate.dress = lambda response: with_script(response, smooth=self.quality.choice == FULL)
+        self._env_grid: EnvironmentGrid | None = None
+        self._last_panel_update = self._last_slider_update = 0.0
+        self._difference_nodes: list[Any] = []
+        self._show_models(models, scene)
+        page.authenticator.handlers[PACE_PATH] = self._handle_pace_report
+        page.authenticator.transform_response = lambda response: inject_script(
+            response, antialias=self.quality.choice == FULL
+        )
 
     @property
     def address(self) -> str:
-        """What to open in a browser, with the token where one is needed."""
+        """URL to open in a browser, with the token if required."""
         return self.page.address
 
     def _repr_html_(self) -> str:
-        """In a notebook: the page itself."""
+        """Page embedded in a notebook."""
         return f"<iframe src='{escape(self.address)}' width='100%' height='560' style='border:0'></iframe>"
 
     def __repr__(self) -> str:
-        return f"<Viewer of {', '.join(e.title for e in self.exhibits)} at {self.address}>"
+        return f"<Viewer of {', '.join(e.title for e in self.models)} at {self.address}>"
 
     # --------------------------------------------------------------------------------------------------- building
 
-    def _open(self, exhibits: Sequence[Exhibit], scene: Scene | None = None, like: Player | None = None) -> None:
-        self.exhibits = list(exhibits)
-        self.stage = Stage(self.viser, exhibits, plain=self.quality.fast)
-        self.player = Player(exhibits, self.n_envs, scene, self.stage.floor)
-        if like is not None:
-            self.player.be_like(like)
+    def _show_models(
+        self,
+        models: Sequence[DisplayedModel],
+        scene: Scene | None = None,
+        previous_player: SimulationPlayer | None = None,
+    ) -> None:
+        self.models = list(models)
+        self.scene_view = SceneView(self.viser, models, simple_shading=self.quality.is_fast)
+        self.player = SimulationPlayer(models, self.n_envs, scene, self.scene_view.floor_pose)
+        if previous_player is not None:
+            self.player.copy_settings(previous_player)
         self.n_envs = self.player.n_envs
         self.player.on_frame = self.refresh
-        self.player.on_state = self._say
-        self.stage.on_pick = self._picked
-        self._dragging = Dragging(self)
-        self.stage.on_visual.append(self._dragging.listen)
-        self.stage.build()
-        self.layers = Layers(self.stage)
+        self.player.on_state = self._show_state
+        self.scene_view.on_pick = self._handle_pick
+        self._drag_interaction = DragInteraction(self)
+        self.scene_view.on_visual_added.append(self._drag_interaction.enable)
+        self.scene_view.build()
+        self.layers = Layers(self.scene_view)
         self._add_panels()
         self._show_differences()
         if scene is not None:
             self.refresh()
 
     def _add_panels(self) -> None:
-        gui, gate = self.viser.gui, self.page.gate
+        gui, gate = self.viser.gui, self.page.authenticator
         with self.viser.atomic():
             gui.reset()
-            gui.set_panel_label(" · ".join(e.title for e in self.exhibits) or "Kinema")
-            self.playing = PlayingPanel(gui, self)
+            gui.set_panel_label(" · ".join(e.title for e in self.models) or "Kinema")
+            self.simulation_panel = SimulationPanel(gui, self)
             tabs = gui.add_tab_group()
             with tabs.add_tab("Robot"):
-                self.tree = TreePanel(gui, self.exhibits, gate, self.select)
+                self.tree_panel = TreePanel(gui, self.models, gate, self.select)
             with tabs.add_tab("Joints"):
-                self.joints = JointPanel(gui, self.exhibits, self.move)
+                self.joint_panel = JointPanel(gui, self.models, self.move_joint)
             with tabs.add_tab("Commands"):
-                keyframes = [k.name for e in self.exhibits for r in (*e.robots, e.description) for k in r.keyframes]
+                keyframes = [k.name for e in self.models for r in (*e.robots, e.description) for k in r.keyframes]
                 keyframes = list(dict.fromkeys(filter(None, keyframes)))
-                self.commands = self.playing.commands
-                self.commands.add_sliders(keyframes)
+                self.command_panel = self.simulation_panel.command_panel
+                self.command_panel.add_sliders(keyframes)
             with tabs.add_tab("Layers"):
-                self.drawing = DrawingPanel(gui, self.quality)
-                add_layers(gui, self.layers, self.switch)
+                self.quality_panel = QualityPanel(gui, self.quality)
+                add_layers_panel(gui, self.layers, self.set_layer)
             with tabs.add_tab("Checks"):
                 self._add_differences(gui)
-                add_checks(gui, self.exhibits, gate, self._show_diagnostic)
+                add_diagnostics_panel(gui, self.models, gate, self._show_diagnostic)
             with tabs.add_tab("Plots"):
-                self.plots = PlotPanel(gui, self.player, self._say_compiling)
+                self.plot_panel = PlotPanel(gui, self.player, self._show_compiling)
             with tabs.add_tab("Pictures"):
-                add_pictures(gui, self.notify)
+                add_capture_panel(gui, self.notify)
 
     def _add_differences(self, gui: Any) -> None:
-        self.differences = differences(*self.exhibits) if len(self.exhibits) == 2 else []
-        if len(self.exhibits) == 2:
+        self.differences = find_differences(*self.models) if len(self.models) == 2 else []
+        if len(self.models) == 2:
             told = dict.fromkeys(d.text for d in self.differences)
             lines = "".join(f"<li>{escape(text)}</li>" for text in told) or "<li>none: both say the same</li>"
             gui.add_html(f"<div style='padding:.3em .8em;font-size:.82em'><b>Differences</b><ul>{lines}</ul></div>")
 
     def _show_differences(self) -> None:
-        """Colours over what the two exhibits do not have in common."""
-        worst: dict[Part, bool] = {}
+        """Colour the elements in which two models differ."""
+        worst: dict[ElementRef, bool] = {}
         for difference in self.differences:
-            worst[difference.part] = worst.get(difference.part, False) or difference.missing
+            worst[difference.element] = worst.get(difference.element, False) or difference.is_missing
         with self.viser.atomic():
             for part, missing in worst.items():
-                self._marks += self.stage.paint(part, MISSING if missing else CHANGED, "difference", 0.5)
+                self._difference_nodes += self.scene_view.add_color_overlay(
+                    part, MISSING_COLOR if missing else CHANGED_COLOR, "difference", 0.5
+                )
 
-    def show_again(self, exhibits: Sequence[Exhibit]) -> None:
-        """Show these instead, with joints and layers as they were as far as they are there."""
+    def replace_models(self, models: Sequence[DisplayedModel]) -> None:
+        """Replace the displayed models, keeping joint coordinates and layers where possible."""
         with self.lock:
             values: dict[str, Array] = {}
-            for exhibit in reversed(self.exhibits):
-                values |= exhibit.values()
-            layers = self.layers.on
+            for exhibit in reversed(self.models):
+                values |= exhibit.slider_values()
+            layers = self.layers.enabled
             self.player.close()
-            self._crowd, self._marks, self.selected = None, [], None
-            for exhibit in exhibits:
-                known = exhibit.values()
-                exhibit.move({n: v for n, v in values.items() if n in known and len(v) == len(known[n])})
-            self._open(exhibits, like=self.player)
+            self._env_grid, self._difference_nodes, self.selected = None, [], None
+            for exhibit in models:
+                known = exhibit.slider_values()
+                exhibit.set_slider_values({n: v for n, v in values.items() if n in known and len(v) == len(known[n])})
+            self._show_models(models, previous_player=self.player)
             for name in layers:
-                self.layers.switch(name, True)
+                self.layers.set_enabled(name, True)
             self.refresh()
 
     # ---------------------------------------------------------------------------------------------------- showing
 
     def refresh(self) -> None:
-        """Draw everything where it is now."""
+        """Update the scene to the current state."""
         with self.lock, self.player.lock, self.viser.atomic():
             simulated = self.player.scene is not None
-            for exhibit in self.exhibits:
-                if simulated and self._crowd is not None:
-                    self._crowd.pose(exhibit, exhibit.simulated_poses(list(range(self._crowd.count))))
+            for exhibit in self.models:
+                if simulated and self._env_grid is not None:
+                    self._env_grid.set_link_poses(exhibit, exhibit.simulated_poses(list(range(self._env_grid.n_envs))))
                 elif simulated:
                     poses = exhibit.simulated_poses([self.env])
-                    self.stage.pose(exhibit, {link: (p[0], q[0]) for link, (p, q) in poses.items()})
+                    self.scene_view.set_link_poses(exhibit, {link: (p[0], q[0]) for link, (p, q) in poses.items()})
                 else:
-                    found = exhibit.poses()
-                    self.stage.pose(exhibit, {link: (p.position, p.quaternion) for link, p in found.items()})
-            self._refresh_marks()
+                    found = exhibit.link_poses()
+                    self.scene_view.set_link_poses(
+                        exhibit, {link: (p.position, p.quaternion) for link, p in found.items()}
+                    )
+            self._refresh_dynamic_layers()
             now = time.perf_counter()
-            if now - self._last_slow > _SLOW or not self.player.playing:
-                self._last_slow = now
+            if now - self._last_panel_update > _PANEL_INTERVAL or not self.player.playing:
+                self._last_panel_update = now
                 self._refresh_panels()
 
     update = refresh
     """Draw what a scene that was shown has come to; call it after your own steps."""
 
-    def _refresh_marks(self) -> None:
-        if "Tendons" in self.layers.on:
+    def _refresh_dynamic_layers(self) -> None:
+        if "Tendons" in self.layers.enabled:
             self.layers.draw_tendons()
-        if "Contacts" in self.layers.on and self.player.scene is not None and self.player.scene.contacts:
+        if "Contacts" in self.layers.enabled and self.player.scene is not None and self.player.scene.contacts:
             found = self.player.scene.get_contacts([self.env])
             valid = found["valid_mask"][0]
             self.layers.draw_contacts(found["position"][0][valid], found["force_b"][0][valid])
-        self._dragging.draw()
+        self._drag_interaction.draw_spring()
 
     def _refresh_panels(self) -> None:
         if self.player.scene is not None:
-            self.plots.sample(self.env)
-            self.commands.refresh()
-            self.playing.say("failed" if self.player.fault else "playing" if self.player.playing else "paused")
-        if self._last_slow - self._last_sliders > _SLIDERS or not self.player.playing:
-            self._last_sliders = self._last_slow
-            for exhibit in self.exhibits if self.player.scene is not None else []:
-                exhibit.take_from(self.env)
-            self.joints.refresh()
+            self.plot_panel.sample(self.env)
+            self.command_panel.refresh()
+            self.simulation_panel.show_state(
+                "failed" if self.player.error_message else "playing" if self.player.playing else "paused"
+            )
+        if self._last_panel_update - self._last_slider_update > _SLIDER_INTERVAL or not self.player.playing:
+            self._last_slider_update = self._last_panel_update
+            for exhibit in self.models if self.player.scene is not None else []:
+                exhibit.read_joints_from_simulation(self.env)
+            self.joint_panel.refresh()
 
-    def _paced(self, query: str) -> None:
-        """A browser tells how fast it draws: what it would not draw need not be sent."""
-        self.quality.told(query, moving=self.player.playing)
-        self.player.frame = 1.0 / self.quality.rate
+    def _handle_pace_report(self, query: str) -> None:
+        """Process the frame-rate report of a browser, which limits the update rate."""
+        self.quality.handle_report(query, is_moving=self.player.playing)
+        self.player.frame_interval = 1.0 / self.quality.send_rate
 
-    def _draw_again(self) -> None:
-        """More richly than before, or less."""
+    def _schedule_redraw(self) -> None:
+        """Request a redraw after a change of render quality."""
         threading.Thread(target=self._redraw, name="kinema-drawing", daemon=True).start()  # not in a browser's request
 
     def _redraw(self) -> None:
         with self.lock, self.viser.atomic():
-            self.stage.draw_plainly(self.quality.fast)
-            if self._crowd is not None:
-                self._crowd.remove()
-                self._crowd = Crowd(self.stage, self.n_envs, coarse=self.quality.fast)
+            self.scene_view.set_simple_shading(self.quality.is_fast)
+            if self._env_grid is not None:
+                self._env_grid.remove()
+                self._env_grid = EnvironmentGrid(self.scene_view, self.n_envs, is_coarse=self.quality.is_fast)
                 self.refresh()
-            self.drawing.say()
+            self.quality_panel.update_text()
 
-    def _say(self, state: str) -> None:
-        self.playing.say(state)
+    def _show_state(self, state: str) -> None:
+        self.simulation_panel.show_state(state)
         if state == "failed":
-            self.notify(self.player.fault)
+            self.notify(self.player.error_message)
 
-    def _say_compiling(self) -> None:
-        """Before something that keeps everybody waiting; it is sent now, not when that is over."""
+    def _show_compiling(self) -> None:
+        """Show the compiling state immediately, before an operation that blocks."""
         if self.player.scene is not None:
-            self.playing.say("compiling")
+            self.simulation_panel.show_state("compiling")
             self.viser.flush()
 
     def notify(self, text: str) -> None:
-        """Tell everybody who looks."""
+        """Show a notification to all clients."""
         for client in self.viser.get_clients().values():
             client.add_notification("Kinema", text, auto_close_seconds=8.0)
 
     # -------------------------------------------------------------------------------------------- what users do
 
-    def select(self, part: Part | None, color: tuple[int, int, int] = CHOSEN) -> None:
-        """Highlight a part, there and in the tree."""
+    def select(self, element: ElementRef | None, color: tuple[int, int, int] = SELECTION_COLOR) -> None:
+        """Highlight an element in the scene and in the tree."""
         with self.lock:
-            self.selected = part
-            self.stage.highlight(part, color)
-            self.tree.show(part)
-            self.plots.select(part)
+            self.selected = element
+            self.scene_view.highlight(element, color)
+            self.tree_panel.show_element(element)
+            self.plot_panel.select_joint(element)
 
-    def _picked(self, part: Part) -> None:
-        """A click selects the link; another one on it, the very shape."""
-        link = Part(part.exhibit, "link", part.name)
-        again = self.selected is not None and self.selected.name == part.name and self.selected.kind != "joint"
-        self.select(part if again and self.selected != part else link)
+    def _handle_pick(self, element: ElementRef) -> None:
+        """Select the link on a click, and the shape on a second click."""
+        link = ElementRef(element.model_index, "link", element.name)
+        again = self.selected is not None and self.selected.name == element.name and self.selected.kind != "joint"
+        self.select(element if again and self.selected != element else link)
 
-    def _show_diagnostic(self, part: Part | None, severity: Severity) -> None:
-        self.select(part, _COLORS[severity])
-        if part is None:
+    def _show_diagnostic(self, element: ElementRef | None, severity: Severity) -> None:
+        self.select(element, _SEVERITY_COLORS[severity])
+        if element is None:
             self.notify("This is about the file as a whole, not about one part of it.")
 
-    def move(self, joint: str, values: Array) -> None:
-        """Put one joint somewhere, in all exhibits that have it: numbers as sliders have them."""
+    def move_joint(self, joint: str, values: Array) -> None:
+        """Set one joint, in all models that have it, to slider values."""
         with self.lock, self.player.lock:
             closed = True
-            for exhibit in (e for e in self.exhibits if joint in e.joints):
-                closed &= exhibit.move({joint: values})
+            for exhibit in (e for e in self.models if joint in e.joints):
+                closed &= exhibit.set_slider_values({joint: values})
             if self.player.scene is not None:
-                for exhibit in (e for e in self.exhibits if e.entity is not None):
-                    exhibit.give_to(None if self._crowd is not None else self.env)
+                for exhibit in (e for e in self.models if e.entity is not None):
+                    exhibit.write_joints_to_simulation(None if self._env_grid is not None else self.env)
             self.refresh()
             if not closed:
-                self.joints.refresh()
+                self.joint_panel.refresh()
 
-    def switch(self, layer: str, on: bool) -> None:
-        """Show a layer, or hide it."""
+    def set_layer(self, layer: str, on: bool) -> None:
+        """Show or hide a layer."""
         with self.lock:
-            if layer == "Contacts" and on and self.player.ready():
-                self._say_compiling()  # what tells of contacts, when it is asked for the first time
-            self.layers.switch(layer, on and not (layer == "Visual" and self._crowd is not None))
+            if layer == "Contacts" and on and self.player.ensure_built():
+                self._show_compiling()  # what tells of contacts, when it is asked for the first time
+            self.layers.set_enabled(layer, on and not (layer == "Visual" and self._env_grid is not None))
             if not on and layer == "Contacts":
                 self.layers.draw_contacts(np.zeros((0, 3)), np.zeros((0, 3)))
             if not on and layer == "Tendons":
@@ -295,21 +366,21 @@ class Viewer:
         """Show one environment, or many side by side."""
         with self.lock:
             self.env = number
-            if side_by_side and self.player.ready() and self._crowd is None:
-                self._crowd = Crowd(self.stage, self.n_envs, coarse=self.quality.fast)
-            elif not side_by_side and self._crowd is not None:
-                self._crowd.remove()
-                self._crowd = None
-            for handle in self.stage.visuals:
-                handle.visible = self._crowd is None and "Visual" in self.layers.on
+            if side_by_side and self.player.ensure_built() and self._env_grid is None:
+                self._env_grid = EnvironmentGrid(self.scene_view, self.n_envs, is_coarse=self.quality.is_fast)
+            elif not side_by_side and self._env_grid is not None:
+                self._env_grid.remove()
+                self._env_grid = None
+            for handle in self.scene_view.visuals:
+                handle.visible = self._env_grid is None and "Visual" in self.layers.enabled
             self.refresh()
 
-    def frame(self, client: Any, view: str) -> None:
-        """Let a visitor look at everything, from one of the stage's `VIEWS`."""
-        (self.stage if self._crowd is None else self._crowd).frame(client, view)
+    def frame_camera(self, client: Any, view: str) -> None:
+        """Move the camera of a client to show everything, from one of `VIEWS`."""
+        (self.scene_view if self._env_grid is None else self._env_grid).frame_camera(client, view)
 
-    def screenshot(self, path: str | Path, size: tuple[int, int] = SIZE) -> None:
-        """Write what the first visitor sees as a PNG; somebody has to look at the page.
+    def screenshot(self, path: str | Path, size: tuple[int, int] = IMAGE_SIZE) -> None:
+        """Write the view of the first client as a PNG; a client must be connected.
 
         Args:
             path: the file.
@@ -318,12 +389,12 @@ class Viewer:
         clients = list(self.viser.get_clients().values())
         if not clients:
             raise KinemaError(f"nobody looks at {self.address}: open it in a browser first")
-        Path(path).write_bytes(png(clients[0].get_render(*size, transport_format="png", timeout=60.0)))
+        Path(path).write_bytes(encode_png(clients[0].get_render(*size, transport_format="png", timeout=60.0)))
 
     # --------------------------------------------------------------------------------------------------- closing
 
     def wait(self) -> None:
-        """Stay until the user interrupts."""
+        """Block until the user interrupts."""
         try:
             while True:
                 time.sleep(3600.0)
@@ -331,9 +402,9 @@ class Viewer:
             self.close()
 
     def close(self) -> None:
-        """End the page and everything behind it."""
-        for close in self.closers:
+        """Stop page, simulation and threads."""
+        for close in self.close_callbacks:
             close()
-        self.closers.clear()
+        self.close_callbacks.clear()
         self.player.close()
         self.page.stop()

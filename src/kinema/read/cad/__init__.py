@@ -1,10 +1,9 @@
-"""CAD assemblies, from a JSON snapshot that an add-in of the CAD program writes (`docs/cad-snapshot.md`), or build123d.
+"""CAD assemblies, read from a JSON snapshot written by a CAD add-in (`docs/cad-snapshot.md`) or from build123d.
 
-The objects of a snapshot also come from a build123d assembly: `from_build123d`, with `solids` and `solid_joints`.
-
-The story: `json_text` and `parse` make objects of the text, `references` mends what leads nowhere, `grouping` works out
-which parts are one link, `masses` adds up their mass, and `joints` (with `motions`, `probe` and `mimics`) says how the
-links move.
+Pipeline: `json_cursor` and `parse` turn the JSON text into the data classes of `elements`; `grouping` removes invalid
+references and groups occurrences into rigid bodies; `convert` combines their mass properties and builds the links;
+`joint_models` and `joints` derive the joints and mimic relations. `build123d_assembly` produces the same data classes
+from a build123d assembly.
 """
 
 from __future__ import annotations
@@ -12,13 +11,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from kinema.core import Diagnostics
 from kinema.description import Robot
-from kinema.foundation import Diagnostics
-from kinema.read.resolve import Resolver
-from kinema.read.source import read_bytes
 
+from ..resolve import Resolver, read_bytes
+from .build123d_assembly import from_build123d as from_build123d
 from .convert import convert_snapshot as convert_snapshot
-from .from_build123d import from_build123d as from_build123d
 from .parse import parse_snapshot as parse_snapshot
 
 

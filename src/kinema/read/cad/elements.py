@@ -1,53 +1,87 @@
-"""A CAD assembly as its snapshot describes it, in SI units; everything in the root component's frame."""
+"""Data classes and constants of a CAD assembly snapshot: occurrences, bodies, joints and motion links, in SI units.
+
+All poses are in the frame of the root component. The file format is described in `docs/cad-snapshot.md`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinema.description import Extra
-from kinema.foundation import NOWHERE, Array, Origin, Pose
-from kinema.shapes import MeshData
+from kinema.core import UNKNOWN_ORIGIN, Array, Origin, Pose
+from kinema.description import AxisMotion, Extra
+from kinema.geometry import MeshData
 
-from .schema import ROOT
+# -- constants of the snapshot format ----------------------------------------------------------------------------------
+
+FORMAT = "cad"
+SNAPSHOT_MARKER_KEY = "kinema"
+SNAPSHOT_MARKER = "cad-snapshot"
+SNAPSHOT_VERSION = 1
+
+LENGTH_UNITS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "ft": 0.3048}
+"""Unit of length -> metres."""
+UNIT_SYSTEMS = {"cm,kg,rad": "cm", "m,kg,rad": "m"}
+"""Value of the field `units` -> unit of length."""
+
+JOINT_KINDS = ("joint", "as_built")
+
+_ROTATION, _TRANSLATION = AxisMotion.ROTATION, AxisMotion.TRANSLATION
+JOINT_MOTIONS: dict[str, dict[str, AxisMotion]] = {
+    "rigid": {},
+    "revolute": {"rotation": _ROTATION},
+    "slider": {"slide": _TRANSLATION},
+    "cylindrical": {"rotation": _ROTATION, "slide": _TRANSLATION},
+    "pin_slot": {"slide": _TRANSLATION, "rotation": _ROTATION},
+    "planar": {"primary_slide": _TRANSLATION, "secondary_slide": _TRANSLATION, "rotation": _ROTATION},
+    "ball": {"pitch": _ROTATION, "yaw": _ROTATION, "roll": _ROTATION},
+    "inferred": {},
+}
+"""Joint type -> its motions in the order of application."""
+
+ROOT_PATH = ""
+"""Path of the root component, which is not an occurrence."""
+
+
+# -- data classes ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class PhysicalElement:
-    """Mass properties as the CAD program gives them."""
+    """Mass properties reported by the CAD program."""
 
-    place: Origin = NOWHERE
+    origin: Origin = UNKNOWN_ORIGIN
     mass: float
-    """[kg]"""
+    """Mass [kg]."""
     center: Array
     """Centre of mass [m]."""
     inertia: Array
     """Inertia about the origin of `frame`, not about the centre of mass [kg m2], shape (3, 3), tensor sign."""
     principal: Array | None = None
-    """Principal moments about the centre of mass [kg m2], for a self-check."""
+    """Principal moments about the centre of mass [kg m2], for a consistency check."""
     frame: str = "root"
-    """What centre and inertia are expressed in: `root` or `component` (the occurrence's own frame)."""
+    """Frame of centre and inertia: `root` or `component` (the frame of the occurrence)."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class MeshElement:
-    """A file with triangles, or the triangles themselves."""
+    """Triangle mesh of a body, in a file or in memory."""
 
-    place: Origin = NOWHERE
+    origin: Origin = UNKNOWN_ORIGIN
     file: str = ""
     triangles: MeshData | None = None
-    """In place of a file [m before scale]."""
+    """Mesh in memory instead of a file [m before scale]."""
     scale: float = 1.0
     """Metres in one unit of the file."""
     frame: str = "component"
-    """What the file's coordinates are expressed in: `root` or `component` (the occurrence's own frame)."""
+    """Frame of the vertex coordinates: `root` or `component` (the frame of the occurrence)."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class BodyElement:
     """A solid or mesh body of a component."""
 
-    place: Origin = NOWHERE
+    origin: Origin = UNKNOWN_ORIGIN
     name: str = ""
     visible: bool = True
     color: tuple[float, float, float, float] | None = None
@@ -59,41 +93,41 @@ class BodyElement:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class OccurrenceElement:
-    """A component placed in the assembly, or (with the path `ROOT`) the root component and its own bodies."""
+    """An occurrence of a component in the assembly, or (with path `ROOT_PATH`) the root component."""
 
-    place: Origin = NOWHERE
+    origin: Origin = UNKNOWN_ORIGIN
     path: str
-    """Unique: the names of the occurrences down to this one."""
+    """Unique path: the names of the occurrences from the root to this occurrence."""
     name: str
-    parent: str = ROOT
-    """Path of the occurrence it is nested in."""
+    parent: str = ROOT_PATH
+    """Path of the containing occurrence."""
     component: str = ""
     pose: Pose = field(default_factory=Pose)
     grounded: bool = False
     grounded_to_parent: bool = False
     visible: bool = True
     physical: PhysicalElement | None = None
-    """Of its own bodies, without those of nested occurrences."""
-    box: tuple[Array, Array] | None = None
-    """Least and greatest corner of its own bodies [m]."""
+    """Mass properties of the bodies of this occurrence, without nested occurrences."""
+    bounding_box: tuple[Array, Array] | None = None
+    """Minimum and maximum corner of the bodies of this occurrence [m]."""
     bodies: list[BodyElement] = field(default_factory=list)
     extras: list[Extra] = field(default_factory=list)
 
     @property
-    def has_matter(self) -> bool:
-        """Whether it brings bodies or mass of its own."""
+    def has_mass_or_bodies(self) -> bool:
+        """Whether the occurrence has bodies or mass, not counting nested occurrences."""
         return bool(self.bodies) or (self.physical is not None and self.physical.mass > 0)
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class MotionElement:
-    """One degree of freedom of a joint. Radians or metres."""
+    """One degree of freedom of a joint [rad or m]."""
 
-    place: Origin = NOWHERE
+    origin: Origin = UNKNOWN_ORIGIN
     axis: Array | None
-    """Unit direction, fixed in occurrence two; None where the program does not say."""
+    """Unit direction fixed in occurrence two; None if unknown."""
     value: float = 0.0
-    """Where the joint stands in the snapshot."""
+    """Coordinate in the snapshot."""
     lower: float | None = None
     upper: float | None = None
     rest: float | None = None
@@ -101,30 +135,30 @@ class MotionElement:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class ProbeElement:
-    """What was measured when the joint was driven."""
+    """Poses measured in the CAD program with the joint driven to given values."""
 
-    place: Origin = NOWHERE
+    origin: Origin = UNKNOWN_ORIGIN
     values: dict[str, float]
-    """Motion -> the value it was driven to; motions not named stayed where they were."""
+    """Motion -> driven value; other motions keep their value in the snapshot."""
     pose1: Pose
-    """Where occurrence one was then."""
+    """Measured pose of occurrence one."""
     pose2: Pose
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class JointElement:
-    """A joint between two occurrences: two is the parent, one the child."""
+    """A joint between two occurrences: occurrence two is the parent, occurrence one the child."""
 
-    place: Origin = NOWHERE
+    origin: Origin = UNKNOWN_ORIGIN
     name: str
     type: str
     kind: str = "joint"
-    context: str = ROOT
+    context: str = ROOT_PATH
     """Path of the occurrence whose component owns the joint."""
-    one: str = ROOT
-    two: str = ROOT
+    occurrence_one: str = ROOT_PATH
+    occurrence_two: str = ROOT_PATH
     frame1: Pose | None = None
-    """The joint's frame on occurrence one where that now is; z is the primary axis."""
+    """Joint frame on occurrence one in the snapshot configuration; z is the primary axis."""
     frame2: Pose | None = None
     motions: dict[str, MotionElement] = field(default_factory=dict)
     offset: float = 0.0
@@ -133,16 +167,16 @@ class JointElement:
     locked: bool = False
     suppressed: bool = False
     problem: str = ""
-    """What the CAD program complains of."""
+    """Error message of the CAD program for this joint."""
     probes: list[ProbeElement] = field(default_factory=list)
     extras: list[Extra] = field(default_factory=list)
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class RigidGroupElement:
-    """Occurrences that do not move against each other."""
+    """Occurrences that are rigidly connected."""
 
-    place: Origin = NOWHERE
+    origin: Origin = UNKNOWN_ORIGIN
     name: str = ""
     occurrences: list[str] = field(default_factory=list)
     suppressed: bool = False
@@ -151,9 +185,9 @@ class RigidGroupElement:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class MotionLinkElement:
-    """While motion one of a joint moves by `value1`, motion two moves by `value2`."""
+    """Linear coupling of two motions: motion two moves by `value2` while motion one moves by `value1`."""
 
-    place: Origin = NOWHERE
+    origin: Origin = UNKNOWN_ORIGIN
     name: str = ""
     joint1: JointElement
     motion1: str
@@ -168,19 +202,19 @@ class MotionLinkElement:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Snapshot:
-    """A whole assembly."""
+    """A whole CAD assembly."""
 
-    place: Origin = NOWHERE
+    origin: Origin = UNKNOWN_ORIGIN
     name: str = ""
     up: str = "z"
     source: dict[str, Any] = field(default_factory=dict)
-    """What made it: program, version, time, ..."""
-    root: OccurrenceElement = field(default_factory=lambda: OccurrenceElement(path=ROOT, name=""))
-    """The root component and the bodies that lie in it directly."""
+    """Exporter information: program, version, time, ..."""
+    root: OccurrenceElement = field(default_factory=lambda: OccurrenceElement(path=ROOT_PATH, name=""))
+    """The root component with its direct bodies."""
     occurrences: list[OccurrenceElement] = field(default_factory=list)
     joints: list[JointElement] = field(default_factory=list)
     rigid_groups: list[RigidGroupElement] = field(default_factory=list)
     motion_links: list[MotionLinkElement] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What the exporter had to say."""
+    """Messages of the exporter."""
     extras: list[Extra] = field(default_factory=list)

@@ -1,7 +1,8 @@
-"""MJCF, the format of MuJoCo, by way of MuJoCo's own parser and compiler.
+"""MJCF, the file format of MuJoCo, read with MuJoCo's own parser and compiler.
 
-The story: `sources` gathers the XML files, `limits` refuses what is out of all proportion, `prepare` puts every file
-into memory, `load` has MuJoCo parse and compile it, and `convert` turns the result into the description.
+Pipeline: `documents` collects the XML files, `size_limits` rejects oversized models, `prepare` loads all asset files
+into memory, `mujoco_compiler` has MuJoCo parse and compile the model, and `convert` builds the description from the
+compiled model.
 """
 
 from __future__ import annotations
@@ -9,16 +10,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from kinema.core import Diagnostics
 from kinema.description import Robot, World
-from kinema.foundation import Diagnostics
-from kinema.read.resolve import Resolver
 
-from .convert import describe
-from .engine import begin_import
-from .limits import check_size
-from .load import compile_model
-from .prepare import prepare
-from .sources import collect
+from ..resolve import Resolver
+from .convert import convert_model
+from .documents import load_document
+from .mujoco_compiler import compile_model, start_background_import
+from .prepare import prepare_model
+from .size_limits import check_model_size
 
 
 def read_mjcf(
@@ -35,16 +35,16 @@ def read_mjcf(
         resolve: finds included files, meshes and textures.
 
     Returns:
-        A robot where the model is one mechanism and the world itself carries no geoms; otherwise a world, with the
-        world's geoms as static shapes and one robot for each set of bodies that belong together.
+        A robot if the model is one mechanism and the world body has no geoms; otherwise a world, with the
+        world's geoms as static shapes and one robot for each connected component of bodies.
 
     Raises:
-        ReadError: there is nothing to give back.
+        ReadError: the file is unreadable or MuJoCo rejects the model.
     """
     diagnostics = Diagnostics() if diagnostics is None else diagnostics
     resolver = Resolver() if resolve is None else resolve
-    begin_import()
-    document = collect(Path(source), resolver, diagnostics)
-    check_size(document)
-    compiled = compile_model(prepare(document, resolver, diagnostics), diagnostics)
-    return describe(compiled, diagnostics)
+    start_background_import()
+    document = load_document(Path(source), resolver, diagnostics)
+    check_model_size(document)
+    compiled = compile_model(prepare_model(document, resolver, diagnostics), diagnostics)
+    return convert_model(compiled, diagnostics)

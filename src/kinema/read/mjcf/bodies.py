@@ -1,4 +1,7 @@
-"""Bodies to links."""
+"""Converts MuJoCo bodies to links with their inertia, and their joints.
+
+MuJoCo's joints are frames on the child body; the motions of several joints on one body are composed in order.
+"""
 
 from __future__ import annotations
 
@@ -6,121 +9,280 @@ from typing import Any
 
 import numpy as np
 
-from kinema.description import Inertial, Link, Shape
-from kinema.foundation import Array, quaternion_to_matrix
-from kinema.words import mjcf
+from kinema.core import Array, Pose, quaternion_to_matrix, unique_name
+from kinema.description import (
+    Axis,
+    ConeLimit,
+    Inertial,
+    Joint,
+    JointKind,
+    Link,
+    Shape,
+    free_axes,
+    rotation,
+    spherical_axes,
+    translation,
+)
+from kinema.tokens import mjcf
 
-from .engine import mujoco
-from .leftovers import plugins_of
-from .reading import Reading, floats, set_given, word
+from .extras import plugin_extras
+from .model_reader import (
+    ModelReader,
+    enum_name,
+    polynomial_coefficients,
+    solver_parameters,
+    store_nonempty_settings,
+    to_floats,
+    to_pose,
+)
+from .mujoco_compiler import mujoco
 
-_EQUAL = 1e-9
-"""Relative difference of moments of inertia that is none."""
+# -- bodies ------------------------------------------------------------------------------------------------------------
 
-_SLIDES_ALONE = 2
-"""What MuJoCo's `body_simple` is then."""
+_MOMENT_TOLERANCE = 1e-9
+"""Relative difference below which moments of inertia count as equal."""
+
+_SIMPLE_SLIDER = 2
+"""Value of MuJoCo's `body_simple` for a body with sliders only."""
 
 
-def link_of(reading: Reading, body: int, shapes: list[Shape]) -> Link:
-    """The link that stands for a body, with its shapes."""
-    model = reading.model
-    computed = _is_computed(reading, body)
-    unknown = computed and any(_brings_unknown_mass(shape) for shape in shapes)
+def read_link(reader: ModelReader, body: int, shapes: list[Shape]) -> Link:
+    """Convert a body to a link with the given shapes.
+
+    The inertial is omitted with a warning if it would be computed from an unreadable mesh.
+    """
+    model = reader.model
+    computed = _is_inertia_from_geoms(reader, body)
+    unknown = computed and any(_has_unknown_mass(shape) for shape in shapes)
     link = Link(
-        **reading.node(mjcf.BODY, "bodies", body),
-        inertial=None if unknown else inertial_of(reading, body),
+        **reader.node_arguments(mjcf.BODY, "bodies", body),
+        inertial=None if unknown else read_inertial(reader, body),
         inertial_is_computed=computed,
         shapes=shapes,
-        extras=plugins_of(reading, "bodies", body),
-        nested_in=reading.link(int(model.body_parentid[body])),
+        extras=plugin_extras(reader, "bodies", body),
+        nested_in=reader.link_name(int(model.body_parentid[body])),
         kinematic=int(model.body_mocapid[body]) >= 0,
         gravity_scale=1.0 - float(model.body_gravcomp[body]),
     )
     if unknown:
         message = f'the inertia of body "{link.name}" would come from a mesh that could not be read; it is left out'
-        reading.warning("no-inertia", message, link.origin, "give the file, or an <inertial>")
-    _settings(reading, body, link)
+        reader.warning("no-inertia", message, link.origin, "give the file, or an <inertial>")
+    _store_body_attributes(reader, body, link)
     return link
 
 
-def inertial_of(reading: Reading, body: int) -> Inertial | None:
-    """Mass, centre and inertia; None for a body without mass."""
-    model = reading.model
+def read_inertial(reader: ModelReader, body: int) -> Inertial | None:
+    """Mass [kg], centre of mass [m] and inertia [kg m2] of a body; None for a massless body."""
+    model = reader.model
     mass = float(model.body_mass[body])
     if mass == 0.0:
         return None
-    with np.errstate(invalid="ignore", over="ignore"):  # infinite numbers are for the checks to find
+    with np.errstate(invalid="ignore", over="ignore"):  # non-finite values are diagnosed later
         axes = quaternion_to_matrix(model.body_iquat[body])
         inertia: Array = axes @ np.diag(model.body_inertia[body]) @ axes.T
         inertia = (inertia + inertia.T) / 2
-    written = _written_inertia(reading, body)
+    written = _explicit_inertia(reader, body)
     if written is not None and np.abs(written - inertia).max() <= 1e-9 * np.abs(inertia).max():
-        inertia = written  # MuJoCo's own is the same but for the rounding of its principal axes
+        inertia = written  # avoids the rounding error of MuJoCo's principal axes
     return Inertial(mass, np.array(model.body_ipos[body]), inertia)
 
 
-def _written_inertia(reading: Reading, body: int) -> Array | None:
-    """The matrix of a `fullinertia`; None where the file gives none."""
-    spec = reading.spec("bodies", body)
+def _explicit_inertia(reader: ModelReader, body: int) -> Array | None:
+    """Inertia matrix of the `fullinertia` attribute, shape (3, 3); None if absent."""
+    spec = reader.spec_element("bodies", body)
     if spec is None or not np.isfinite(spec.fullinertia).all():
         return None
     xx, yy, zz, xy, xz, yz = (float(v) for v in spec.fullinertia)
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
-def _is_computed(reading: Reading, body: int) -> bool:
-    """Whether MuJoCo makes the inertia from the geoms."""
-    spec = reading.spec("bodies", body)
-    if spec is None or not reading.model.body_mass[body]:
+def _is_inertia_from_geoms(reader: ModelReader, body: int) -> bool:
+    """Whether MuJoCo computes the inertia of a body from its geoms."""
+    spec = reader.spec_element("bodies", body)
+    if spec is None or not reader.model.body_mass[body]:
         return False
-    rule = int(getattr(spec, "compiler", reading.compiled.spec.compiler).inertiafromgeom)
+    rule = int(getattr(spec, "compiler", reader.compiled.spec.compiler).inertiafromgeom)
     kinds = mujoco().mjtInertiaFromGeom
     return rule == kinds.mjINERTIAFROMGEOM_TRUE or (
         rule == kinds.mjINERTIAFROMGEOM_AUTO and not bool(spec.explicitinertial)
     )
 
 
-def _brings_unknown_mass(shape: Shape) -> bool:
-    return bool(shape.attributes.get(mjcf.key(mjcf.UNREADABLE))) and shape.mass is None and shape.density != 0.0
+def _has_unknown_mass(shape: Shape) -> bool:
+    return (
+        bool(shape.attributes.get(mjcf.attribute_key(mjcf.UNREADABLE_MESH)))
+        and shape.mass is None
+        and shape.density != 0.0
+    )
 
 
-def _settings(reading: Reading, body: int, link: Link) -> None:
-    model = reading.model
-    spec = reading.spec("bodies", body)
+def _store_body_attributes(reader: ModelReader, body: int, link: Link) -> None:
+    """Store the MuJoCo attributes of a body that the description has no field for."""
+    model = reader.model
+    spec = reader.spec_element("bodies", body)
     sleep = getattr(spec, "sleep", None)
-    policy = "" if sleep is None else word(sleep, "mjtSleepPolicy")
+    policy = "" if sleep is None else enum_name(sleep, "mjtSleepPolicy")
     link.starts_asleep = policy == "init"
-    set_given(
+    store_nonempty_settings(
         link.attributes,
         {
             mjcf.SLEEP: "" if policy.startswith("auto") else policy,
-            mjcf.INERTIA_AXES: _open_axes(model, body),
-            mjcf.SLIDES_ALONE: int(model.body_simple[body]) == _SLIDES_ALONE,
+            mjcf.INERTIA_AXES: _undetermined_inertia_axes(model, body),
+            mjcf.SIMPLE_SLIDER_BODY: int(model.body_simple[body]) == _SIMPLE_SLIDER,
             mjcf.USER: model.body_user[body] if model.nuser_body else (),
             mjcf.CHILDCLASS: "" if spec is None or spec.childclass == "main" else spec.childclass,
         },
     )
 
 
-def _open_axes(model: Any, body: int) -> tuple[float, ...]:
-    """The axes of an inertia that nothing else tells: those a sensor looks at, and those of equal moments in a medium.
+def _undetermined_inertia_axes(model: Any, body: int) -> tuple[float, ...]:
+    """Quaternion of the principal axes if they affect the simulation but do not follow from the inertia.
 
-    The latter decide what the medium does to the body.
+    That is the case if a sensor refers to the inertial frame, or if a fluid medium acts on a body with equal moments,
+    where the choice of axes decides the fluid forces. Empty otherwise.
     """
     if not model.body_mass[body]:
         return ()
-    if _is_looked_at(model, body):
-        return floats(model.body_iquat[body])
+    if _is_inertial_frame_sensed(model, body):
+        return to_floats(model.body_iquat[body])
     if not (model.opt.density or model.opt.viscosity):
         return ()
-    a, b, c = sorted(floats(model.body_inertia[body]))
+    a, b, c = sorted(to_floats(model.body_inertia[body]))
     axes = np.abs(quaternion_to_matrix(model.body_iquat[body]))
-    tells = min(b - a, c - b) > _EQUAL * c or np.abs(axes - axes.round()).max() < _EQUAL
-    return () if tells else floats(model.body_iquat[body])
+    determined = min(b - a, c - b) > _MOMENT_TOLERANCE * c or np.abs(axes - axes.round()).max() < _MOMENT_TOLERANCE
+    return () if determined else to_floats(model.body_iquat[body])
 
 
-def _is_looked_at(model: Any, body: int) -> bool:
-    """Whether a sensor looks at the axes of a body's inertia, or from there."""
+def _is_inertial_frame_sensed(model: Any, body: int) -> bool:
+    """Whether a sensor has the inertial frame of a body as object or reference."""
     kind = int(mujoco().mjtObj.mjOBJ_BODY)
-    looks = (model.sensor_objtype == kind) & (model.sensor_objid == body)
-    return bool((looks | ((model.sensor_reftype == kind) & (model.sensor_refid == body))).any())
+    is_object = (model.sensor_objtype == kind) & (model.sensor_objid == body)
+    return bool((is_object | ((model.sensor_reftype == kind) & (model.sensor_refid == body))).any())
+
+
+# -- joints ------------------------------------------------------------------------------------------------------------
+
+
+def read_joints(reader: ModelReader, body: int, used_names: set[str]) -> list[Joint]:
+    """Joints of a body in order, or an implicit fixed joint; `used_names` are the joint names in use."""
+    model = reader.model
+    first, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
+    if count == 0:
+        return [_implicit_fixed_joint(reader, body, used_names)]
+    return [_read_joint(reader, index, stacked=index > first) for index in range(first, first + count)]
+
+
+def _implicit_fixed_joint(reader: ModelReader, body: int, used_names: set[str]) -> Joint:
+    model = reader.model
+    return Joint(
+        name=unique_name(f"{reader.name(mjcf.BODY, body)}_fixed", used_names),
+        name_is_generated=True,
+        origin=reader.origin("bodies", body),
+        kind=JointKind.FIXED,
+        parent=reader.link_name(int(model.body_parentid[body])),
+        child=reader.link_name(body),
+        parent_pose=to_pose(model.body_pos[body], model.body_quat[body]),
+        implicit=True,
+    )
+
+
+def _read_joint(reader: ModelReader, number: int, *, stacked: bool) -> Joint:
+    """Convert one joint; `stacked` marks the second and later joints of a body."""
+    mj, model = mujoco(), reader.model
+    body = int(model.jnt_bodyid[number])
+    kind = int(model.jnt_type[number])
+    joint = Joint(
+        **reader.node_arguments(mjcf.JOINT, "joints", number),
+        kind=JointKind.FREE,
+        parent=reader.link_name(int(model.body_parentid[body])),
+        child=reader.link_name(body),
+        stacked=stacked,
+    )
+    _fill_origin(reader, joint, body)
+    if kind == mj.mjtJoint.mjJNT_FREE:
+        joint.axes = free_axes()
+        # qpos0 of a free joint is the pose of the body in the file
+        address = int(model.jnt_qposadr[number])
+        joint.initial = np.array(model.qpos0[address : address + 7])
+    else:
+        anchor = Pose.translation(model.jnt_pos[number])
+        joint.parent_pose = to_pose(model.body_pos[body], model.body_quat[body]) @ anchor
+        joint.child_pose = anchor
+        if kind == mj.mjtJoint.mjJNT_BALL:
+            joint.kind, joint.axes = JointKind.SPHERICAL, spherical_axes()
+            if model.jnt_limited[number]:
+                angle = float(model.jnt_range[number][1])
+                joint.cone = ConeLimit(angle_y=angle, angle_z=angle, total=True)
+        else:
+            _read_axis(model, number, joint, hinge=kind == mj.mjtJoint.mjJNT_HINGE)
+    for index, axis in enumerate(joint.axes):
+        _read_dof_dynamics(model, number, index, axis)
+    _store_joint_attributes(reader, number, joint)
+    return joint
+
+
+def _fill_origin(reader: ModelReader, joint: Joint, body: int) -> None:
+    """Origin of a `<freejoint>` from the element of its body, because MuJoCo does not report its line."""
+    element = reader.xml_element("bodies", body)
+    if joint.origin == reader.main_origin and element is not None:
+        joint_element = next((e for e in element.iterate() if e.tag in (mjcf.FREEJOINT, mjcf.JOINT)), element)
+        joint.origin = joint_element.origin
+
+
+def _read_axis(model: Any, index: int, joint: Joint, *, hinge: bool) -> None:
+    """Set kind, axis, limits, reference and spring reference of a hinge or slide joint."""
+    direction = model.jnt_axis[index]
+    axis = rotation(direction) if hinge else translation(direction)
+    limited = bool(model.jnt_limited[index])
+    if limited:
+        axis.lower, axis.upper = to_floats(model.jnt_range[index])
+    address = int(model.jnt_qposadr[index])
+    axis.reference = float(model.qpos0[address])
+    if axis.reference:
+        joint.state = np.array([axis.reference])
+    axis.spring_reference = float(model.qpos_spring[address])
+    joint.axes = [axis]
+    if hinge:
+        joint.kind = JointKind.REVOLUTE if limited else JointKind.CONTINUOUS
+    else:
+        joint.kind = JointKind.PRISMATIC
+
+
+def _read_dof_dynamics(model: Any, number: int, index: int, axis: Axis) -> None:
+    """Copy stiffness, damping, armature, friction and solver parameters of one dof to an axis."""
+    dof = int(model.jnt_dofadr[number]) + index
+    axis.stiffness = float(model.jnt_stiffness[number])
+    axis.damping = float(model.dof_damping[dof])
+    axis.armature = float(model.dof_armature[dof])
+    axis.friction = float(model.dof_frictionloss[dof])
+    axis.limit_solver = solver_parameters(model.jnt_solref[number], model.jnt_solimp[number], model.jnt_margin[number])
+    axis.friction_solver = solver_parameters(model.dof_solref[dof], model.dof_solimp[dof])
+    if model.jnt_actfrclimited[number]:
+        axis.effort = max(abs(f) for f in to_floats(model.jnt_actfrcrange[number]))
+
+
+def _store_joint_attributes(reader: ModelReader, index: int, joint: Joint) -> None:
+    """Store the MuJoCo attributes of a joint that the description has no field for."""
+    model = reader.model
+    force_range = to_floats(model.jnt_actfrcrange[index]) if model.jnt_actfrclimited[index] else ()
+    store_nonempty_settings(
+        joint.attributes,
+        {
+            mjcf.GROUP: int(model.jnt_group[index]),
+            mjcf.UNUSED_RANGE: () if model.jnt_limited[index] else to_floats(model.jnt_range[index]),
+            mjcf.ACTUATORFRCRANGE: force_range,
+            mjcf.ACTUATORGRAVCOMP: bool(model.jnt_actgravcomp[index]),
+            mjcf.STIFFNESSPOLY: polynomial_coefficients(model, "jnt_stiffnesspoly", index),
+            mjcf.DAMPINGPOLY: polynomial_coefficients(model, "dof_dampingpoly", int(model.jnt_dofadr[index])),
+            mjcf.SPRINGYIELD: float(getattr(model, "jnt_springyield", (0.0,) * model.njnt)[index]),
+            mjcf.USER: model.jnt_user[index] if model.nuser_jnt else (),
+            mjcf.CLASS: default_class(reader, "joints", index),
+        },
+    )
+
+
+def default_class(reader: ModelReader, kind: str, index: int) -> str:
+    """Name of the default class of an object; empty for the main class."""
+    found = reader.spec_element(kind, index)
+    name = "" if found is None else found.classname.name
+    return "" if name == "main" else name

@@ -1,36 +1,114 @@
-"""What MuJoCo is given in place of the files: the same elements with every file in memory.
+"""Prepares an MJCF model for MuJoCo: asset files are validated and loaded into memory, no element keeps a file path.
 
-No element leaves here with a path in it. Meshes and height maps are read by us and checked; textures are not read at
-all, a single colour stands for each; skins, which are for the eye only, are left out. Where a mesh is missing or
-damaged a small cube stands for it, so that the rest can still be read.
+Meshes and height fields are read and checked here. Textures are replaced by a single colour, skins (visual only) are
+removed, and missing or damaged meshes are replaced by a small cube.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from kinema.foundation import Diagnostics, ReadError
-from kinema.read.cursor import parse_float
-from kinema.read.resolve import Resolver
-from kinema.read.source import read_bytes
-from kinema.read.xml_text import XmlElement
-from kinema.shapes import MeshData, MeshError, box, mesh_triangles
-from kinema.words import mjcf
+from kinema.core import Diagnostics, ReadError
+from kinema.geometry import MeshData, MeshError, box, load_mesh_from_bytes
+from kinema.tokens import mjcf
 
-from .height_maps import HeightMapError, checked_grid, checked_png
-from .sources import Document, find_file
+from ..cursor import parse_float
+from ..resolve import Resolver, read_bytes
+from ..xml_parser import XmlElement
+from .documents import ModelDocument, find_file
+
+# -- height field files ------------------------------------------------------------------------------------------------
+
+MAX_HEIGHTS = 4_000_000
+
+_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_PNG_CHUNKS = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
+_PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+
+
+class HeightMapError(ValueError):
+    """Unusable height field file; the text is the reason."""
+
+
+def validate_png(data: bytes) -> bytes:
+    """Check a PNG file and strip its ancillary chunks; raises `HeightMapError`.
+
+    The decompressed size is bounded, because a small file may expand to a very large image.
+    """
+    if not data.startswith(_PNG_SIGNATURE):
+        raise HeightMapError("it is not a PNG file")
+    chunks, pixels = [_PNG_SIGNATURE], b""
+    expected = None
+    for kind, content, whole in _png_chunks(data):
+        if expected is None:
+            if kind != b"IHDR" or len(content) != 13:
+                raise HeightMapError("it has no header")
+            expected = _unpacked_png_size(content)
+        if kind == b"IDAT":
+            pixels += content
+        if kind in _PNG_CHUNKS:
+            chunks.append(whole)
+    if expected is None or not pixels:
+        raise HeightMapError("it has no pixels")
+    try:
+        unpacked = zlib.decompressobj().decompress(pixels, expected + 1)
+    except zlib.error:
+        raise HeightMapError("its pixels are damaged") from None
+    if len(unpacked) > expected:
+        raise HeightMapError("it holds more pixels than its header says")
+    return b"".join(chunks)
+
+
+def _png_chunks(data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """Type, content and full bytes of each PNG chunk."""
+    position = len(_PNG_SIGNATURE)
+    while position + 12 <= len(data):
+        (length,) = struct.unpack_from(">I", data, position)
+        end = position + 12 + length
+        if end > len(data):
+            raise HeightMapError("it is cut off")
+        yield data[position + 4 : position + 8], data[position + 8 : end - 4], data[position:end]
+        position = end
+
+
+def _unpacked_png_size(header: bytes) -> int:
+    """Upper bound on the decompressed size [bytes] of a PNG from its header."""
+    width, height, depth, color, _, _, interlace = struct.unpack(">IIBBBBB", header)
+    if not (width > 0 and height > 0 and width * height <= MAX_HEIGHTS):
+        raise HeightMapError(f"it has {width} x {height} pixels; 1 to {MAX_HEIGHTS} are read")
+    if color not in _PNG_CHANNELS or depth not in (1, 2, 4, 8, 16):
+        raise HeightMapError("its kind of pixels does not exist")
+    row = 1 + (width * _PNG_CHANNELS[color] * depth + 7) // 8
+    return row * height * (2 if interlace else 1) + 64 * (width + height)
+
+
+def validate_hfield(data: bytes) -> bytes:
+    """Check MuJoCo's binary height field format (rows, columns, float32 heights); raises `HeightMapError`."""
+    if len(data) < 8:
+        raise HeightMapError("it is cut off")
+    rows, columns = struct.unpack_from("<ii", data)
+    if not (rows >= 2 and columns >= 2 and rows * columns <= MAX_HEIGHTS):
+        raise HeightMapError(f"it has {rows} x {columns} heights; 2 x 2 to {MAX_HEIGHTS} are read")
+    if len(data) != 8 + 4 * rows * columns:
+        raise HeightMapError(f"it has {len(data)} bytes, not those of {rows} x {columns} heights")
+    return data
+
+
+# -- prepared model ----------------------------------------------------------------------------------------------------
 
 MAX_ASSET_BYTES = 256 * 2**20
-"""Of one file, and of all of them together."""
+"""Maximum size of one asset file and of all asset files together."""
 PLACEHOLDER = "kinema_placeholder.stl"
 
-_MUJOCO_MESHES = {".stl", ".obj", ".msh"}
+_MUJOCO_MESH_SUFFIXES = {".stl", ".obj", ".msh"}
 _CONTENT_TYPES = {
     "model/stl": ".stl",
     "model/obj": ".obj",
@@ -38,14 +116,24 @@ _CONTENT_TYPES = {
     "image/png": ".png",
     "image/vnd.mujoco.hfield": ".hf",
 }
-_TEXTURE_SIZES = ("width", "height", "nchannel", "gridsize", "gridlayout", "content_type", "hflip", "vflip", "embed")
-_DROPPED = {
-    # what asks for files or memory and says nothing about the model; kept in the description's extras
+_DROPPED_TEXTURE_ATTRIBUTES = (
+    "width",
+    "height",
+    "nchannel",
+    "gridsize",
+    "gridlayout",
+    "content_type",
+    "hflip",
+    "vflip",
+    "embed",
+)
+_DROPPED_ATTRIBUTES = {
+    # file and memory settings without effect on the model; preserved in the extras
     mjcf.COMPILER: ("meshdir", "texturedir", "assetdir", "strippath"),
     mjcf.SIZE: ("memory", "njmax", "nconmax", "nstack", "nuserdata"),
 }
 _MAY_BE_EMPTY = {"name", "model", "prefix", "sep", "data", "value"}
-_NUMERIC = frozenset(
+_NUMERIC_ATTRIBUTES = frozenset(
     """
     pos quat axis size fromto euler axisangle xyaxes zaxis range ref springref stiffness damping armature frictionloss
     margin gap mass density diaginertia fullinertia friction solref solimp gear kp kv ctrlrange forcerange actrange
@@ -56,70 +144,73 @@ _NUMERIC = frozenset(
 
 
 @dataclass(slots=True, eq=False)
-class Asset:
-    """A file that an element refers to."""
+class AssetFile:
+    """Asset file of an element."""
 
     uri: str
-    """The reference as the file writes it."""
+    """Reference as written."""
     path: str = ""
-    """The file it was resolved to; empty when there is none."""
+    """Resolved file; empty if not found."""
     usable: bool = True
-    """False where something else stands for its content."""
+    """False if a placeholder replaces its content."""
 
 
 @dataclass(slots=True, eq=False)
-class Prepared:
-    """A model ready for MuJoCo."""
+class PreparedModel:
+    """An MJCF model ready for MuJoCo, with all files in memory."""
 
-    document: Document
+    document: ModelDocument
     attributes: dict[int, dict[str, str]] = field(default_factory=dict)
-    """`id` of an element -> the attributes it is given in place of its own."""
+    """`id` of an element -> replacement attributes."""
     removed: set[int] = field(default_factory=set)
-    """`id` of each element that MuJoCo does not see."""
+    """`id` of each element hidden from MuJoCo."""
     files: dict[str, bytes] = field(default_factory=dict)
     uris: dict[str, str] = field(default_factory=dict)
-    """A name in `files` -> what the model's file calls it."""
-    models: dict[int, str] = field(default_factory=dict)
-    """`id` of an attached document -> the name MuJoCo knows its text by."""
-    assets: dict[int, Asset] = field(default_factory=dict)
-    """`id` of an element -> the file it refers to."""
-    paths: dict[str, str] = field(default_factory=dict)
-    """A reference as the model writes it -> the file that was found for it."""
+    """Name in `files` -> reference as written in the model."""
+    attached_model_names: dict[int, str] = field(default_factory=dict)
+    """`id` of an attached document -> its virtual file name."""
+    assets: dict[int, AssetFile] = field(default_factory=dict)
+    """`id` of an element -> its asset file."""
+    resolved_paths: dict[str, str] = field(default_factory=dict)
+    """Reference as written -> resolved file."""
 
     def attributes_of(self, element: XmlElement) -> dict[str, str]:
-        """What MuJoCo is told: it takes an empty value for none, or fails on it, so none is given."""
+        """Attributes of an element for MuJoCo, without empty values, on which MuJoCo may fail."""
         given = self.attributes.get(id(element), element.attributes)
         return {name: text for name, text in given.items() if text.strip() or name in _MAY_BE_EMPTY}
 
-    def replace_mesh(self, element: XmlElement) -> None:
-        """Let the placeholder stand for a mesh."""
+    def use_placeholder_mesh(self, element: XmlElement) -> None:
+        """Replace a mesh by the placeholder cube and mark its asset as unusable."""
         kept = {k: v for k, v in element.attributes.items() if k in ("name", "class", "material")}
-        name = kept.get("name") or _default_name(element.attributes.get("file", ""))
+        name = kept.get("name") or _default_asset_name(element.attributes.get("file", ""))
         self.attributes[id(element)] = {**kept, "name": name, "file": PLACEHOLDER, "scale": "1 1 1"}
-        self.files[PLACEHOLDER] = binary_stl(box((0.1, 0.1, 0.1)))
-        self.assets.setdefault(id(element), Asset(element.attributes.get("file", ""))).usable = False
+        self.files[PLACEHOLDER] = to_binary_stl(box((0.1, 0.1, 0.1)))
+        self.assets.setdefault(id(element), AssetFile(element.attributes.get("file", ""))).usable = False
 
 
-def prepare(document: Document, resolver: Resolver, diagnostics: Diagnostics) -> Prepared:
-    """The model with its files in memory; what is missing is reported."""
-    prepared = Prepared(document)
+def prepare_model(document: ModelDocument, resolver: Resolver, diagnostics: Diagnostics) -> PreparedModel:
+    """Load all asset files of a model into memory; missing and damaged files are reported."""
+    prepared = PreparedModel(document)
     for index, part in enumerate(document.all_documents()):
-        prepared.models[id(part)] = f"kinema_model_{index}.xml"
+        prepared.attached_model_names[id(part)] = f"kinema_model_{index}.xml"
     for part in document.all_documents():
-        worker = _Preparation(prepared, part, resolver, diagnostics)
+        worker = _ModelPreparation(prepared, part, resolver, diagnostics)
         for element in part.root.iterate():
-            worker.element(element)
+            worker.prepare_element(element)
     return prepared
 
 
 @dataclass(slots=True, eq=False)
-class _Preparation:
-    prepared: Prepared
-    document: Document
+class _ModelPreparation:
+    """Preparation of one document; fills `prepared`."""
+
+    prepared: PreparedModel
+    document: ModelDocument
     resolver: Resolver
     diagnostics: Diagnostics
 
-    def element(self, element: XmlElement) -> None:
+    def prepare_element(self, element: XmlElement) -> None:
+        """Load the file of an element or remove its file references, and check its numbers."""
         match element.tag:
             case mjcf.MESH if "file" in element.attributes:
                 self._mesh(element)
@@ -128,70 +219,72 @@ class _Preparation:
             case mjcf.TEXTURE:
                 self._texture(element)
             case mjcf.MODEL if "file" in element.attributes:
-                self._model(element)
+                self._attached_model(element)
             case mjcf.FLEXCOMP if "file" in element.attributes:
                 self._flexcomp(element)
             case mjcf.SKIN:
                 if element.attributes.get("file"):
                     self._resolve(element.attributes["file"], element, self.document.directories.mesh)
                 self.prepared.removed.add(id(element))
-            case tag if tag in _DROPPED:
-                self._change(element, drop=_DROPPED[tag])
+            case tag if tag in _DROPPED_ATTRIBUTES:
+                self._set_attributes(element, drop=_DROPPED_ATTRIBUTES[tag])
             case _ if any(name.startswith("file") for name in element.attributes):
-                # no such attribute exists; whatever MuJoCo makes of it, it shall not be a path
+                # undefined attributes that MuJoCo must not interpret as paths
                 names = tuple(n for n in element.attributes if n.startswith("file"))
-                self._change(element, drop=names, file="kinema/none")
+                self._set_attributes(element, drop=names, file="kinema/none")
         self._check_numbers(element)
 
-    def _change(self, element: XmlElement, *, drop: Sequence[str] = (), **given: str) -> None:
+    def _set_attributes(self, element: XmlElement, *, drop: Sequence[str] = (), **given: str) -> None:
         kept = {k: v for k, v in element.attributes.items() if k not in drop}
         self.prepared.attributes[id(element)] = {**kept, **given}
 
-    # -- one method for each kind of file ---------------------------------------------------------------------------
+    # -- elements with files ----------------------------------------------------------------------------------------
 
     def _mesh(self, element: XmlElement) -> None:
+        """Load and validate a mesh; formats unknown to MuJoCo are converted to binary STL."""
         data, suffix = self._load(element, self.document.directories.mesh, "mesh")
         if data is None:
-            self.prepared.replace_mesh(element)
+            self.prepared.use_placeholder_mesh(element)
             return
         try:
-            mesh = mesh_triangles(data, suffix)
+            mesh = load_mesh_from_bytes(data, suffix)
         except MeshError as error:
             asset = self.prepared.assets[id(element)]
             message = f"the mesh {asset.uri!r} cannot be used: {error.reason}"
             self.diagnostics.error("mjcf.corrupt-mesh", message, origin=element.origin)
-            self.prepared.replace_mesh(element)
+            self.prepared.use_placeholder_mesh(element)
             return
-        if suffix not in _MUJOCO_MESHES or (suffix == ".stl" and not _is_binary_stl(data)):
+        if suffix not in _MUJOCO_MESH_SUFFIXES or (suffix == ".stl" and not _is_binary_stl(data)):
             message = f"MuJoCo does not read meshes such as {self.prepared.assets[id(element)].uri!r}; Kinema does"
             hint = "convert it to binary STL or OBJ to use the model with MuJoCo"
             self.diagnostics.warning("mjcf.mesh-format", message, hint=hint, origin=element.origin)
-            data, suffix = binary_stl(mesh), ".stl"
-        self._change(
+            data, suffix = to_binary_stl(mesh), ".stl"
+        self._set_attributes(
             element,
             drop=("content_type",),
-            name=element.attributes.get("name") or _default_name(element.attributes["file"]),
-            file=self._virtual(element, data, suffix),
+            name=element.attributes.get("name") or _default_asset_name(element.attributes["file"]),
+            file=self._add_virtual_file(element, data, suffix),
         )
 
     def _height_field(self, element: XmlElement) -> None:
-        name = element.attributes.get("name") or _default_name(element.attributes["file"])
+        """Load and validate a height field; replaced by a flat 2 x 2 field if unusable."""
+        name = element.attributes.get("name") or _default_asset_name(element.attributes["file"])
         data, suffix = self._load(element, self.document.directories.mesh, "hfield")
         if data is not None:
             try:
-                data = checked_png(data) if suffix == ".png" else checked_grid(data)
-                virtual = self._virtual(element, data, ".png" if suffix == ".png" else ".hf")
-                self._change(element, drop=("content_type",), name=name, file=virtual)
+                data = validate_png(data) if suffix == ".png" else validate_hfield(data)
+                virtual = self._add_virtual_file(element, data, ".png" if suffix == ".png" else ".hf")
+                self._set_attributes(element, drop=("content_type",), name=name, file=virtual)
                 return
             except HeightMapError as error:
                 asset = self.prepared.assets[id(element)]
                 message = f"the height field {asset.uri!r} cannot be used: {error}; it is taken for flat"
                 self.diagnostics.error("mjcf.corrupt-hfield", message, origin=element.origin)
         self.prepared.assets[id(element)].usable = False
-        self._change(element, drop=("file", "content_type", "elevation"), name=name, nrow="2", ncol="2")
+        self._set_attributes(element, drop=("file", "content_type", "elevation"), name=name, nrow="2", ncol="2")
 
     def _texture(self, element: XmlElement) -> None:
-        """A texture is a name, a kind and colours; its pixels are never made or read."""
+        """Replace a texture by a 1 x 1 flat colour of the same name; its files are resolved but not read."""
         references = [a for a in mjcf.TEXTURE_FILES if element.attributes.get(a)]
         for attribute in references:
             uri = element.attributes[attribute]
@@ -200,34 +293,34 @@ class _Preparation:
             if not asset.path:
                 message = f"the texture {uri!r} cannot be found"
                 self.diagnostics.warning("mjcf.missing-texture", message, origin=element.origin)
-        instead = {"width": "1", "height": "1"}
+        replacement = {"width": "1", "height": "1"}
         if references:
-            instead["builtin"] = "flat"
+            replacement["builtin"] = "flat"
             if not element.attributes.get("name") and "file" in references:
-                instead["name"] = _default_name(element.attributes["file"])
-        self._change(element, drop=(*mjcf.TEXTURE_FILES, *_TEXTURE_SIZES), **instead)
+                replacement["name"] = _default_asset_name(element.attributes["file"])
+        self._set_attributes(element, drop=(*mjcf.TEXTURE_FILES, *_DROPPED_TEXTURE_ATTRIBUTES), **replacement)
 
-    def _model(self, element: XmlElement) -> None:
-        attached = self.document.models.get(id(element))
+    def _attached_model(self, element: XmlElement) -> None:
+        attached = self.document.attached_models.get(id(element))
         if attached is None:
             self.prepared.removed.add(id(element))
         else:
-            self._change(element, drop=("content_type",), file=self.prepared.models[id(attached)])
+            self._set_attributes(element, drop=("content_type",), file=self.prepared.attached_model_names[id(attached)])
 
     def _flexcomp(self, element: XmlElement) -> None:
         data, suffix = self._load(element, self.document.directories.mesh, "flexcomp")
         if data is None:
             self.prepared.removed.add(id(element))
         else:
-            self._change(element, file=self._virtual(element, data, suffix))
+            self._set_attributes(element, file=self._add_virtual_file(element, data, suffix))
 
     # -- files ------------------------------------------------------------------------------------------------------
 
     def _load(self, element: XmlElement, directory: str, kind: str) -> tuple[bytes | None, str]:
-        """The bytes an element's `file` leads to, and the suffix that says what they are."""
+        """Content and suffix of the file of an element; None with an error if it is unreadable."""
         uri = element.attributes["file"]
         declared = _CONTENT_TYPES.get(element.attributes.get("content_type", ""))
-        suffix = declared or PurePosixPath(_name_of(uri)).suffix.lower()
+        suffix = declared or PurePosixPath(_file_name(uri)).suffix.lower()
         asset = self._resolve(uri, element, directory, kind)
         self.prepared.assets[id(element)] = asset
         if not asset.path:
@@ -242,10 +335,10 @@ class _Preparation:
             raise ReadError(f"{element.origin}: the model's files have more than {MAX_ASSET_BYTES} bytes together")
         return data, suffix
 
-    def _resolve(self, uri: str, element: XmlElement, directory: str, kind: str = "") -> Asset:
-        """Where MuJoCo would look: in the asset folder of the model, then beside the file the reference stands in."""
+    def _resolve(self, uri: str, element: XmlElement, directory: str, kind: str = "") -> AssetFile:
+        """Resolve an asset in MuJoCo's order: asset directory of the model, then beside the referencing file."""
         plain = uri.replace("\\", "/")
-        name = _name_of(uri) if self.document.directories.strip_path else plain
+        name = _file_name(uri) if self.document.directories.strip_path else plain
         in_folder = str(PurePosixPath(directory.replace("\\", "/")) / name) if directory else name
         found = self.resolver.resolve(in_folder, self.document.file)
         if found.path is None:
@@ -256,11 +349,11 @@ class _Preparation:
             message = f"the file {uri!r} of the {what} cannot be read: {found.reason}"
             self.diagnostics.error(f"mjcf.missing-{kind}", message, origin=element.origin)
         if found.path is not None:
-            self.prepared.paths[uri] = str(found.path)
-        return Asset(uri, str(found.path) if found.path else "", usable=found.path is not None)
+            self.prepared.resolved_paths[uri] = str(found.path)
+        return AssetFile(uri, str(found.path) if found.path else "", usable=found.path is not None)
 
-    def _virtual(self, element: XmlElement, data: bytes, suffix: str) -> str:
-        # called by its content, because MuJoCo remembers what it made of a file by the file's name
+    def _add_virtual_file(self, element: XmlElement, data: bytes, suffix: str) -> str:
+        # named by content, because MuJoCo caches assets by file name
         name = f"kinema_{hashlib.sha256(data).hexdigest()[:32]}{suffix}"
         self.prepared.files[name] = data
         self.prepared.uris[name] = element.attributes["file"]
@@ -269,9 +362,9 @@ class _Preparation:
     # -- numbers ----------------------------------------------------------------------------------------------------
 
     def _check_numbers(self, element: XmlElement) -> None:
-        """MuJoCo takes NaN for a number and fails, or does not, much later."""
+        """Report NaN in numeric attributes, which MuJoCo does not detect reliably."""
         for name, text in element.attributes.items():
-            if name not in _NUMERIC or "nan" not in text.lower():
+            if name not in _NUMERIC_ATTRIBUTES or "nan" not in text.lower():
                 continue
             values = [parse_float(word) for word in text.split()]
             if any(v is not None and math.isnan(v) for v in values):
@@ -279,13 +372,13 @@ class _Preparation:
                 self.diagnostics.error("mjcf.not-finite", message, origin=element.origin)
 
 
-def _name_of(uri: str) -> str:
+def _file_name(uri: str) -> str:
     return uri.replace("\\", "/").rpartition("/")[2]
 
 
-def _default_name(uri: str) -> str:
-    """What MuJoCo calls an asset that has a file but no name."""
-    name = _name_of(uri)
+def _default_asset_name(uri: str) -> str:
+    """MuJoCo's name of an asset with a file but no name: the file name without suffix."""
+    name = _file_name(uri)
     return name.rpartition(".")[0] or name
 
 
@@ -293,8 +386,8 @@ def _is_binary_stl(data: bytes) -> bool:
     return len(data) >= 84 and len(data) == 84 + 50 * int.from_bytes(data[80:84], "little")
 
 
-def binary_stl(mesh: MeshData) -> bytes:
-    """The mesh as MuJoCo's favourite file."""
+def to_binary_stl(mesh: MeshData) -> bytes:
+    """Binary STL file of a mesh."""
     record = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
     records = np.zeros(mesh.n_faces, dtype=record)
     records["corners"] = mesh.triangles()  # ty: ignore[invalid-assignment]

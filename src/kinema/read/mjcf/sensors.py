@@ -1,20 +1,19 @@
-"""Sensors, kept in MuJoCo's words."""
+"""Converts MuJoCo sensors."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kinema.description import Sensor
-from kinema.words import mjcf
+from kinema.tokens import mjcf
 
-from .actuators import bodies_of_actuator
-from .engine import mujoco
-from .leftovers import plugins_of
-from .reading import Name, Reading, floats, given, word
-from .tendons import bodies_of_tendon
+from .actuators import actuator_bodies, tendon_bodies
+from .extras import plugin_extras
+from .model_reader import ModelReader, ObjectName, enum_name, nonempty_settings, to_floats
+from .mujoco_compiler import mujoco
 
-_TARGETS = {
-    # MuJoCo's object -> (the description's word, the kind of name)
+_TARGET_KINDS = {
+    # MuJoCo object type -> (target kind of the description, kind of name)
     mjcf.BODY: ("link", mjcf.BODY),
     mjcf.XBODY: ("link", mjcf.BODY),
     mjcf.JOINT: ("joint", mjcf.JOINT),
@@ -27,97 +26,98 @@ _TARGETS = {
 }
 
 
-def sensors(reading: Reading) -> list[tuple[set[int], Sensor]]:
-    """Every sensor with the bodies it looks at."""
-    return [_sensor(reading, s) for s in range(reading.model.nsensor)]
+def read_sensors(reader: ModelReader) -> list[tuple[set[int], Sensor]]:
+    """All sensors, each with the set of bodies of its object and reference."""
+    return [_read_sensor(reader, s) for s in range(reader.model.nsensor)]
 
 
-def _sensor(reading: Reading, number: int) -> tuple[set[int], Sensor]:
-    model = reading.model
-    element = reading.element("sensors", number)
-    kind = element.tag if element is not None else word(model.sensor_type[number], "mjtSensor")
-    target_kind, target = _object(reading, model.sensor_objtype[number], model.sensor_objid[number])
-    reference_kind, reference = _object(reading, model.sensor_reftype[number], model.sensor_refid[number])
+def _read_sensor(reader: ModelReader, index: int) -> tuple[set[int], Sensor]:
+    """Convert one sensor with target, reference, noise and cutoff."""
+    model = reader.model
+    element = reader.xml_element("sensors", index)
+    kind = element.tag if element is not None else enum_name(model.sensor_type[index], "mjtSensor")
+    target_kind, target = _target_object(reader, model.sensor_objtype[index], model.sensor_objid[index])
+    reference_kind, reference = _target_object(reader, model.sensor_reftype[index], model.sensor_refid[index])
     sensor = Sensor(
-        **reading.node(mjcf.SENSOR, "sensors", number),
+        **reader.node_arguments(mjcf.SENSOR, "sensors", index),
         kind=kind,
         target_kind=target_kind,
         target=target,
         reference_kind=reference_kind,
         reference=reference,
-        noise=float(model.sensor_noise[number]),
-        cutoff=float(model.sensor_cutoff[number]),
+        noise=float(model.sensor_noise[index]),
+        cutoff=float(model.sensor_cutoff[index]),
     )
-    sensor.extras = plugins_of(reading, "sensors", number)
-    _settings(reading, number, sensor)
-    bodies = _bodies(model, int(model.sensor_objtype[number]), int(model.sensor_objid[number]))
-    bodies |= _bodies(model, int(model.sensor_reftype[number]), int(model.sensor_refid[number]))
+    sensor.extras = plugin_extras(reader, "sensors", index)
+    _store_sensor_settings(reader, index, sensor)
+    bodies = _object_bodies(model, int(model.sensor_objtype[index]), int(model.sensor_objid[index]))
+    bodies |= _object_bodies(model, int(model.sensor_reftype[index]), int(model.sensor_refid[index]))
     return bodies, sensor
 
 
-def _object(reading: Reading, kind: Any, number: Any) -> tuple[str, str]:
-    if number < 0:
+def _target_object(reader: ModelReader, kind: Any, index: Any) -> tuple[str, str]:
+    if index < 0:
         return "", ""
-    mujoco_kind = word(kind, "mjtObj")
-    if mujoco_kind not in _TARGETS:
+    mujoco_kind = enum_name(kind, "mjtObj")
+    if mujoco_kind not in _TARGET_KINDS:
         return "", ""
-    target_kind, names = _TARGETS[mujoco_kind]
-    known: list[Name] = reading.names[names]
-    return target_kind, known[int(number)].text
+    target_kind, names = _TARGET_KINDS[mujoco_kind]
+    object_names: list[ObjectName] = reader.names[names]
+    return target_kind, object_names[int(index)].text
 
 
-def _settings(reading: Reading, number: int, sensor: Sensor) -> None:
-    """Everything else that MuJoCo has."""
-    model = reading.model
-    interval = floats(model.sensor_interval[number]) if hasattr(model, "sensor_interval") else ()
+def _store_sensor_settings(reader: ModelReader, index: int, sensor: Sensor) -> None:
+    """Store the remaining MuJoCo attributes of a sensor in its settings."""
+    model = reader.model
+    interval = to_floats(model.sensor_interval[index]) if hasattr(model, "sensor_interval") else ()
     if interval and interval[0] > 0:
         sensor.update_rate = 1.0 / interval[0]
-    samples = tuple(int(n) for n in model.sensor_history[number]) if hasattr(model, "sensor_history") else ()
-    object_type = word(model.sensor_objtype[number], "mjtObj")
-    reference_type = word(model.sensor_reftype[number], "mjtObj")
-    element = reading.element("sensors", number)
-    sensor.settings = given(
+    history = tuple(int(n) for n in model.sensor_history[index]) if hasattr(model, "sensor_history") else ()
+    object_type = enum_name(model.sensor_objtype[index], "mjtObj")
+    reference_type = enum_name(model.sensor_reftype[index], "mjtObj")
+    element = reader.xml_element("sensors", index)
+    sensor.settings = nonempty_settings(
         {
             mjcf.OBJTYPE: "" if object_type == "unknown" else object_type,
             mjcf.REFTYPE: "" if reference_type == "unknown" else reference_type,
-            mjcf.DIM: int(model.sensor_dim[number]),
-            mjcf.DATATYPE: word(model.sensor_datatype[number], "mjtDataType"),
-            mjcf.INTPRM: _integers(model, number),
-            mjcf.DELAY: float(getattr(model, "sensor_delay", (0.0,) * model.nsensor)[number]),
+            mjcf.DIM: int(model.sensor_dim[index]),
+            mjcf.DATATYPE: enum_name(model.sensor_datatype[index], "mjtDataType"),
+            mjcf.INTPRM: _integer_parameters(model, index),
+            mjcf.DELAY: float(getattr(model, "sensor_delay", (0.0,) * model.nsensor)[index]),
             mjcf.INTERVAL: interval,
-            mjcf.HISTORY: samples,
+            mjcf.HISTORY: history,
             mjcf.DATA: "" if element is None else element.attributes.get("data", ""),
             mjcf.REDUCE: "" if element is None else element.attributes.get("reduce", ""),
-            mjcf.NEEDSTAGE: word(model.sensor_needstage[number], "mjtStage") if sensor.kind == "user" else "",
-            mjcf.PLUGIN: int(model.sensor_plugin[number]) >= 0,
-            mjcf.USER: model.sensor_user[number] if model.nuser_sensor else (),
+            mjcf.NEEDSTAGE: enum_name(model.sensor_needstage[index], "mjtStage") if sensor.kind == "user" else "",
+            mjcf.PLUGIN: int(model.sensor_plugin[index]) >= 0,
+            mjcf.USER: model.sensor_user[index] if model.nuser_sensor else (),
         }
     )
 
 
-def _integers(model: Any, number: int) -> tuple[int, ...]:
+def _integer_parameters(model: Any, index: int) -> tuple[int, ...]:
     table = getattr(model, "sensor_intprm", None)
-    return () if table is None else tuple(int(v) for v in table[number])
+    return () if table is None else tuple(int(v) for v in table[index])
 
 
-def _bodies(model: Any, kind: int, number: int) -> set[int]:
-    """The bodies that an object belongs to."""
-    if number < 0:
+def _object_bodies(model: Any, kind: int, index: int) -> set[int]:
+    """Bodies to which a MuJoCo object belongs."""
+    if index < 0:
         return set()
     objects = mujoco().mjtObj
     match kind:
         case objects.mjOBJ_BODY | objects.mjOBJ_XBODY:
-            return {number}
+            return {index}
         case objects.mjOBJ_JOINT:
-            return {int(model.jnt_bodyid[number])}
+            return {int(model.jnt_bodyid[index])}
         case objects.mjOBJ_GEOM:
-            return {int(model.geom_bodyid[number])}
+            return {int(model.geom_bodyid[index])}
         case objects.mjOBJ_SITE:
-            return {int(model.site_bodyid[number])}
+            return {int(model.site_bodyid[index])}
         case objects.mjOBJ_CAMERA:
-            return {int(model.cam_bodyid[number])}
+            return {int(model.cam_bodyid[index])}
         case objects.mjOBJ_TENDON:
-            return bodies_of_tendon(model, number)
+            return tendon_bodies(model, index)
         case objects.mjOBJ_ACTUATOR:
-            return bodies_of_actuator(model, number)
+            return actuator_bodies(model, index)
     return set()

@@ -1,4 +1,4 @@
-"""Joints to the description: frames, axes, limits; gearboxes to constraints."""
+"""Converts SDFormat joints: frames, axes, limits, mimics; gearboxes become constraints."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kinema.core import Array, Diagnostics, Pose
 from kinema.description import (
     Axis,
     AxisMotion,
@@ -19,15 +20,13 @@ from kinema.description import (
     Mimic,
     spherical_axes,
 )
-from kinema.foundation import Array, Diagnostics, Pose
-from kinema.words import sdf
+from kinema.tokens import sdf
 
-from .convert_shape import prefixed
+from .convert_shape import to_attributes
 from .elements import AxisElement, JointElement
-from .frames import FrameGraph
-from .scopes import FrameNode, Scope
+from .frames import FrameGraph, Scope, SdfFrame
 
-_KINDS = {
+_JOINT_KINDS = {
     "revolute": JointKind.REVOLUTE,
     "continuous": JointKind.CONTINUOUS,
     "prismatic": JointKind.PRISMATIC,
@@ -37,29 +36,29 @@ _KINDS = {
     "revolute2": JointKind.UNIVERSAL,
     "screw": JointKind.SCREW,
 }
-_N_AXES = {JointKind.FIXED: 0, JointKind.SPHERICAL: 0, JointKind.UNIVERSAL: 2}
+_AXIS_COUNTS = {JointKind.FIXED: 0, JointKind.SPHERICAL: 0, JointKind.UNIVERSAL: 2}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class End:
-    """One end of a joint: its body (None for the robot's base) and the joint's frame on it."""
+class JointEnd:
+    """One end of a joint: link (None for the base of the robot) and joint frame on it."""
 
     link: str | None
     pose: Pose
-    node: FrameNode | None
+    frame: SdfFrame | None
 
 
 @dataclass(slots=True, eq=False)
 class JointConverter:
-    """Makes joints from their elements, once their ends are known."""
+    """Converts joint elements with resolved ends."""
 
     graph: FrameGraph
     diagnostics: Diagnostics
 
-    def joint(self, node: FrameNode, name: str, parent: End, child: End) -> Joint:
-        """A joint of the tree, or one that closes a loop."""
-        element = _element(node)
-        kind = _KINDS[element.kind]
+    def convert_joint(self, node: SdfFrame, name: str, parent: JointEnd, child: JointEnd) -> Joint:
+        """Convert a joint with frames, axes, limits and initial position."""
+        element = _joint_element(node)
+        kind = _JOINT_KINDS[element.kind]
         joint = Joint(
             name=name,
             name_is_generated=element.name_is_generated,
@@ -71,21 +70,25 @@ class JointConverter:
             child_pose=child.pose,
             closes_loop=element.must_be_loop_joint,
             extras=element.extras[:],
-            attributes=prefixed(element.settings),
+            attributes=to_attributes(element.settings),
         )
-        joint.attributes[sdf.key(sdf.TYPE)] = element.kind
+        joint.attributes[sdf.attribute_key(sdf.TYPE)] = element.kind
         if kind is JointKind.SCREW:
             joint.pitch = element.pitch
         joint.axes = self._axes(node, element, kind)
-        joint.initial = _initial(element, joint)
+        joint.initial = _initial_positions(element, joint)
         for tag, axis in zip(sdf.AXES, (element.axis, element.axis2), strict=True):
             if axis is not None:
-                joint.attributes |= prefixed({sdf.of_axis(tag, name): value for name, value in axis.settings.items()})
+                joint.attributes |= to_attributes(
+                    {sdf.axis_key(tag, name): value for name, value in axis.settings.items()}
+                )
         return joint
 
-    def gear(self, node: FrameNode, name: str, parent: End, child: End, reference: str | None) -> Constraint:
-        """A gearbox: it couples how two links turn against a third one, and holds nothing else."""
-        element = _element(node)
+    def gearbox_constraint(
+        self, node: SdfFrame, name: str, parent: JointEnd, child: JointEnd, reference: str | None
+    ) -> Constraint:
+        """Gear constraint of a gearbox, which couples the rotations of two links relative to a third."""
+        element = _joint_element(node)
         first, second = (self._direction(node, a) for a in (element.axis, element.axis2))
         return Constraint(
             name=name,
@@ -101,27 +104,29 @@ class JointConverter:
             gear_axis_a=parent.pose.rotation @ first,
             gear_axis_b=child.pose.rotation @ second,
             extras=[*element.extras, Extra(sdf.FORMAT, "joint", element.verbatim, element.origin)],
-            attributes={**prefixed(element.settings), sdf.key(sdf.TYPE): element.kind},
+            attributes={**to_attributes(element.settings), sdf.attribute_key(sdf.TYPE): element.kind},
         )
 
     # -- axes -----------------------------------------------------------------------------------------------------
 
-    def _axes(self, node: FrameNode, element: JointElement, kind: JointKind) -> list[Axis]:
-        wanted = _N_AXES.get(kind, 1)
+    def _axes(self, node: SdfFrame, element: JointElement, kind: JointKind) -> list[Axis]:
+        """Axes of a joint of the given kind; missing and unused axes are reported."""
+        n_axes = _AXIS_COUNTS.get(kind, 1)
         given = [element.axis, element.axis2]
         if kind is JointKind.SPHERICAL:
             return _ball_axes(element.axis)
         for tag, axis in zip(("axis", "axis2"), given, strict=True):
-            needed = wanted >= (1 if tag == "axis" else 2)
+            needed = n_axes >= (1 if tag == "axis" else 2)
             if needed and axis is None:
                 problem = f'{element.kind} joint "{element.name}" has no <{tag}>'
                 self._report("warning", "missing-axis", problem, element, "0 0 1 without limits is assumed")
             elif not needed and axis is not None:
                 problem = f'<{tag}> of the {element.kind} joint "{element.name}" has no meaning'
                 self._report("note", "unused-axis", problem, element)
-        return [self._axis(node, a or AxisElement(), kind) for a in given[:wanted]]
+        return [self._axis(node, a or AxisElement(), kind) for a in given[:n_axes]]
 
-    def _axis(self, node: FrameNode, element: AxisElement, kind: JointKind) -> Axis:
+    def _axis(self, node: SdfFrame, element: AxisElement, kind: JointKind) -> Axis:
+        """Convert an axis with limits, spring, damping and friction."""
         motion = AxisMotion.TRANSLATION if kind is JointKind.PRISMATIC else AxisMotion.ROTATION
         axis = Axis(
             direction=self._direction(node, element),
@@ -139,8 +144,8 @@ class JointConverter:
             axis.lower, axis.upper = -math.inf, math.inf
         return axis
 
-    def _direction(self, node: FrameNode, element: AxisElement | None) -> Array:
-        """The unit vector of an axis in the joint's frame."""
+    def _direction(self, node: SdfFrame, element: AxisElement | None) -> Array:
+        """Unit vector of an axis in the joint frame."""
         if element is None:
             return np.array([0.0, 0.0, 1.0])
         direction = element.xyz / np.linalg.norm(element.xyz)
@@ -148,13 +153,13 @@ class JointConverter:
             return direction
         what = f'the axis of joint "{node.element.name}"'
         frame = self.graph.lookup(node.scope, element.expressed_in, what, element.origin)
-        return direction if frame is None else self.graph.relative(frame, node).rotation @ direction
+        return direction if frame is None else self.graph.relative_pose(frame, node).rotation @ direction
 
-    def mimics(self, node: FrameNode, joint: Joint, names: dict[int, str]) -> None:
-        """Let the joint's axes follow those they mimic; all joints must have their names by now."""
-        element = _element(node)
-        for axis, said in zip(joint.axes, (element.axis, element.axis2), strict=False):
-            mimic = None if said is None else said.mimic
+    def apply_mimics(self, node: SdfFrame, joint: Joint, names: dict[int, str]) -> None:
+        """Set the mimic relations of a joint; `names` maps frame ids to joint names."""
+        element = _joint_element(node)
+        for axis, axis_element in zip(joint.axes, (element.axis, element.axis2), strict=False):
+            mimic = None if axis_element is None else axis_element.mimic
             if mimic is None or joint.kind is JointKind.SPHERICAL:
                 continue
             leader = find_joint(node.scope, mimic.joint)
@@ -176,46 +181,46 @@ class JointConverter:
         report(f"{sdf.FORMAT}.{code}", problem, hint=hint, origin=element.origin)
 
 
-def find_joint(scope: Scope, name: str) -> FrameNode | None:
-    """The joint of a name in a scope; a link of the same name (old files) does not hide it."""
+def find_joint(scope: Scope, name: str) -> SdfFrame | None:
+    """Joint with a name in a scope, not hidden by a link of the same name (old files)."""
     if name in scope.joints:
         return scope.joints[name]
     found = scope.find(name)
     return found if found is not None and isinstance(found.element, JointElement) else None
 
 
-def _initial(element: JointElement, joint: Joint) -> Array | None:
-    """The coordinates that the file says the joint starts at."""
+def _initial_positions(element: JointElement, joint: Joint) -> Array | None:
+    """Initial joint coordinates; None if not given."""
     axes = (element.axis, element.axis2)
-    said = [None if a is None else a.initial_position for a in axes[: joint.n_dofs]]
-    if joint.kind is JointKind.SPHERICAL or all(value is None for value in said):
+    positions = [None if a is None else a.initial_position for a in axes[: joint.n_dofs]]
+    if joint.kind is JointKind.SPHERICAL or all(value is None for value in positions):
         return None
-    return np.array([value or 0.0 for value in said])
+    return np.array([value or 0.0 for value in positions])
 
 
-def show_followers(joints: Sequence[Joint]) -> None:
-    """Say that followers stand where the file poses their links, whatever they follow would have them do.
+def set_follower_states(joints: Sequence[Joint]) -> None:
+    """Set the state of mimicking joints to zero, where the file poses their links.
 
-    Not where something that they follow starts elsewhere: then they go with it.
+    Not if a joint that they follow has an initial position.
     """
     followers: dict[str, list[Joint]] = {}
     for joint in joints:
         for leader in {a.mimic.joint for a in joint.moving_axes if a.mimic is not None}:
             followers.setdefault(leader, []).append(joint)
-    moved = {joint.name for joint in joints if joint.initial is not None}
-    waiting = list(moved)
+    displaced = {joint.name for joint in joints if joint.initial is not None}
+    waiting = list(displaced)
     while waiting:
-        new = [j.name for j in followers.get(waiting.pop(), ()) if j.name not in moved]
-        moved.update(new)
+        new = [j.name for j in followers.get(waiting.pop(), ()) if j.name not in displaced]
+        displaced.update(new)
         waiting += new
-    for joint in (j for led in followers.values() for j in led):
+    for joint in (j for joints_of_leader in followers.values() for j in joints_of_leader):
         mimics = [a.mimic for a in joint.moving_axes if a.mimic is not None]
-        if joint.name not in moved and any(m.offset - m.multiplier * m.reference for m in mimics):
+        if joint.name not in displaced and any(m.offset - m.multiplier * m.reference for m in mimics):
             joint.state = np.zeros(joint.n_qs)
 
 
 def _ball_axes(element: AxisElement | None) -> list[Axis]:
-    """A ball joint has no axes of its own, but its damping and friction may be written in one."""
+    """Axes of a ball joint with damping and friction of its `<axis>`."""
     axes = spherical_axes()
     if element is not None:
         for axis in axes:
@@ -223,6 +228,6 @@ def _ball_axes(element: AxisElement | None) -> list[Axis]:
     return axes
 
 
-def _element(node: FrameNode) -> JointElement:
+def _joint_element(node: SdfFrame) -> JointElement:
     assert isinstance(node.element, JointElement)
     return node.element

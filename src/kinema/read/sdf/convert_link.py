@@ -1,4 +1,4 @@
-"""Links with their shapes, sensors, cameras and lights."""
+"""Converts SDFormat links with their shapes, explicit or computed inertia, sensors, cameras and lights."""
 
 from __future__ import annotations
 
@@ -7,30 +7,149 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.description import Camera, Extra, Light, Link, Robot, Sensor, Shape
-from kinema.foundation import Diagnostics, Pose, rotation_aligning
-from kinema.words import sdf
+from kinema.core import Diagnostics, Pose, rotation_aligning_z
+from kinema.description import (
+    Box,
+    Camera,
+    Capsule,
+    Cone,
+    Cylinder,
+    Ellipsoid,
+    Extra,
+    Geometry,
+    Inertial,
+    Light,
+    Link,
+    Mesh,
+    Robot,
+    Sensor,
+    Shape,
+    Sphere,
+    mesh_data,
+)
+from kinema.geometry import (
+    GeometryError,
+    MassProperties,
+    box_mass_properties,
+    capsule_mass_properties,
+    combine_mass_properties,
+    cone_mass_properties,
+    cylinder_mass_properties,
+    ellipsoid_mass_properties,
+    measure_mesh_quality,
+    mesh_mass_properties,
+    sphere_mass_properties,
+    transform_mass_properties,
+)
+from kinema.tokens import sdf
 
-from .convert_inertia import computed_inertial, default_inertial, written_inertial
-from .convert_shape import ShapeConverter, prefixed
-from .elements import CameraElement, LightElement, LinkElement, SensorElement
-from .frames import FrameGraph
-from .scopes import FrameNode
+from .convert_shape import ShapeConverter, to_attributes
+from .elements import CameraElement, InertialElement, LightElement, LinkElement, SensorElement
+from .frames import FrameGraph, SdfFrame
 
-_CAMERA_TURN = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-"""SDFormat's cameras look along x with z up; the description's along -z with y up."""
+# -- inertial properties -----------------------------------------------------------------------------------------------
+
+DEFAULT_DENSITY = 1000.0
+"""Default density of a collision [kg/m3]."""
+
+
+def explicit_inertial(element: InertialElement) -> Inertial:
+    """Inertial as given, with the tensor rotated to the link axes."""
+    rotation = element.pose.rotation
+    tensor = rotation @ element.inertia @ rotation.T
+    return Inertial(element.mass, element.pose.position.copy(), (tensor + tensor.T) / 2.0)
+
+
+def default_inertial() -> Inertial:
+    """Inertial of a link without `<inertial>`: 1 kg and unit inertia."""
+    return Inertial(1.0, np.zeros(3), np.eye(3))
+
+
+def computed_inertial(link: LinkElement, collisions: list[Shape], diagnostics: Diagnostics) -> Inertial:
+    """Inertial from the densities of the collisions, scaled to a given mass."""
+    element = link.inertial
+    assert element is not None
+    parts: list[MassProperties] = []
+    for shape in collisions:
+        density = next(d for d in (shape.density, element.density, DEFAULT_DENSITY) if d is not None)
+        try:
+            part = _geometry_mass_properties(shape.geometry, density)
+        except GeometryError as error:
+            problem = f'collision "{shape.name}" of link "{link.name}" adds nothing to the computed inertia: {error}'
+            diagnostics.error(f"{sdf.FORMAT}.auto-inertia", problem, origin=shape.origin)
+            continue
+        if part is None:
+            problem = f'collision "{shape.name}" of link "{link.name}" has no volume and adds no mass'
+            diagnostics.warning(f"{sdf.FORMAT}.auto-inertia", problem, origin=shape.origin)
+            continue
+        _warn_open_mesh(link, shape, diagnostics)
+        parts.append(transform_mass_properties(part, shape.pose.rotation, shape.pose.position))
+    total = combine_mass_properties(parts)
+    if not total.mass > 0.0:
+        problem = f'link "{link.name}" asks for a computed inertia, but its collisions have no mass'
+        hint = "1 kg and 1 kg m2 about every axis are assumed"
+        diagnostics.error(f"{sdf.FORMAT}.auto-inertia", problem, hint=hint, origin=element.origin)
+        return default_inertial()
+    scale = element.mass / total.mass if element.mass_is_given else 1.0
+    return Inertial(total.mass * scale, total.center, total.inertia * scale)
+
+
+def _geometry_mass_properties(geometry: Geometry, density: float) -> MassProperties | None:
+    """Mass properties of a geometry with uniform density; None without volume."""
+    match geometry:
+        case Box():
+            return box_mass_properties(geometry.size, density)
+        case Sphere():
+            return sphere_mass_properties(geometry.radius, density)
+        case Ellipsoid():
+            return ellipsoid_mass_properties(geometry.radii, density)
+        case Capsule():
+            return capsule_mass_properties(geometry.radius, geometry.length, density)
+        case Cylinder():
+            return cylinder_mass_properties(geometry.radius, geometry.length, density)
+        case Cone():
+            return cone_mass_properties(geometry.radius, geometry.length, density)
+        case Mesh():
+            return _mesh_mass_properties(geometry, density)
+        case _:
+            return None
+
+
+def _mesh_mass_properties(geometry: Mesh, density: float) -> MassProperties | None:
+    """Mass properties of the enclosed volume; sign corrected for inward faces."""
+    data = mesh_data(geometry)
+    if data is None:
+        return None
+    solid = mesh_mass_properties(data, density)
+    return solid if solid.mass >= 0.0 else MassProperties(-solid.mass, solid.center, -solid.inertia)
+
+
+def _warn_open_mesh(link: LinkElement, shape: Shape, diagnostics: Diagnostics) -> None:
+    """Warn if the mesh of a collision does not enclose a volume."""
+    if not isinstance(shape.geometry, Mesh):
+        return
+    data = mesh_data(shape.geometry)
+    if data is not None and not measure_mesh_quality(data).encloses_volume:
+        problem = f'the mesh of collision "{shape.name}" of link "{link.name}" is not closed; its mass is a guess'
+        diagnostics.warning(f"{sdf.FORMAT}.auto-inertia", problem, origin=shape.origin)
+
+
+# -- links -------------------------------------------------------------------------------------------------------------
+
+_CAMERA_ROTATION = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+"""Rotation from the description's camera frame (-z forward, y up) to SDFormat's (x forward, z up)."""
 
 
 @dataclass(slots=True, eq=False)
 class LinkConverter:
-    """Makes a link and what it carries."""
+    """Converts links with shapes, inertia, sensors, cameras and lights."""
 
     graph: FrameGraph
     shapes: ShapeConverter
     diagnostics: Diagnostics
 
-    def link(self, node: FrameNode, name: str, pose: Pose) -> Link:
-        """A link with its shapes and inertia."""
+    def convert_link(self, node: SdfFrame, name: str, pose: Pose) -> Link:
+        """Convert a link with shapes and inertia."""
         element = node.element
         assert isinstance(element, LinkElement)
         link = Link(
@@ -41,15 +160,15 @@ class LinkConverter:
             kinematic=element.kinematic,
             gravity_scale=1.0 if element.gravity else 0.0,
             extras=element.extras[:],
-            attributes=prefixed(element.settings),
+            attributes=to_attributes(element.settings),
         )
         for collision in element.collisions:
             what = f'collision "{collision.name}"'
-            place = self.graph.resolve(collision.pose, node.scope, node, what)
-            _add(link, self.shapes.collision(collision, place, name))
+            shape_pose = self.graph.resolve_pose(collision.pose, node.scope, node, what)
+            _add_shape(link, self.shapes.convert_collision(collision, shape_pose, name))
         for visual in element.visuals:
-            place = self.graph.resolve(visual.pose, node.scope, node, f'visual "{visual.name}"')
-            _add(link, self.shapes.visual(visual, place, name))
+            shape_pose = self.graph.resolve_pose(visual.pose, node.scope, node, f'visual "{visual.name}"')
+            _add_shape(link, self.shapes.convert_visual(visual, shape_pose, name))
         self._report_shared_names(element)
         self._set_inertial(link, element, is_static=node.scope.static)
         return link
@@ -64,6 +183,7 @@ class LinkConverter:
                 seen.add(item.name)
 
     def _set_inertial(self, link: Link, element: LinkElement, *, is_static: bool) -> None:
+        """Set the inertial of a link: explicit, computed or default."""
         inertial = element.inertial
         if inertial is None:
             link.inertial = default_inertial()
@@ -74,45 +194,45 @@ class LinkConverter:
                 self.diagnostics.note(f"{sdf.FORMAT}.default-inertial", problem, origin=element.origin)
             return
         link.extras += inertial.extras
-        link.attributes |= prefixed(inertial.settings)
+        link.attributes |= to_attributes(inertial.settings)
         link.density = inertial.density
         if inertial.auto:
             link.inertial_is_computed = True
             link.inertial = computed_inertial(element, link.collisions, self.diagnostics)
         else:
-            link.inertial = written_inertial(inertial)
+            link.inertial = explicit_inertial(inertial)
 
-    def carried(self, node: FrameNode, link: Link, robot: Robot) -> None:
-        """The sensors, cameras and lights of a link."""
+    def add_sensors_and_lights(self, node: SdfFrame, link: Link, robot: Robot) -> None:
+        """Add the sensors, cameras and lights of a link to the robot."""
         element = node.element
         assert isinstance(element, LinkElement)
         for sensor in element.sensors:
-            pose = self.graph.resolve(sensor.pose, node.scope, node, f'sensor "{sensor.name}"')
-            robot.sensors.append(_sensor(sensor, pose, "link", link.name))
+            pose = self.graph.resolve_pose(sensor.pose, node.scope, node, f'sensor "{sensor.name}"')
+            robot.sensors.append(_convert_sensor(sensor, pose, "link", link.name))
             for camera in sensor.cameras:
-                place = pose @ camera.pose.pose
+                camera_pose = pose @ camera.pose.pose
                 if camera.pose.relative_to:
-                    place = self.graph.resolve(camera.pose, node.scope, node, f'camera "{camera.name}"')
-                robot.cameras.append(_camera(sensor, camera, place, link.name))
+                    camera_pose = self.graph.resolve_pose(camera.pose, node.scope, node, f'camera "{camera.name}"')
+                robot.cameras.append(_convert_camera(sensor, camera, camera_pose, link.name))
         for light in element.lights:
-            pose = self.graph.resolve(light.pose, node.scope, node, f'light "{light.name}"')
+            pose = self.graph.resolve_pose(light.pose, node.scope, node, f'light "{light.name}"')
             robot.lights.append(convert_light(light, pose, link.name))
 
-    def joint_sensors(self, node: FrameNode, sensors: list[SensorElement], joint: str, robot: Robot) -> None:
-        """The sensors of a joint, placed in the joint's frame."""
+    def add_joint_sensors(self, node: SdfFrame, sensors: list[SensorElement], joint: str, robot: Robot) -> None:
+        """Add the sensors of a joint, with poses in the joint frame."""
         for sensor in sensors:
-            pose = self.graph.resolve(sensor.pose, node.scope, node, f'sensor "{sensor.name}"')
-            robot.sensors.append(_sensor(sensor, pose, "joint", joint))
+            pose = self.graph.resolve_pose(sensor.pose, node.scope, node, f'sensor "{sensor.name}"')
+            robot.sensors.append(_convert_sensor(sensor, pose, "joint", joint))
 
 
-def _add(link: Link, made: Shape | Extra | None) -> None:
+def _add_shape(link: Link, made: Shape | Extra | None) -> None:
     if isinstance(made, Shape):
         link.shapes.append(made)
     elif made is not None:
         link.extras.append(made)
 
 
-def _sensor(element: SensorElement, pose: Pose, target_kind: str, target: str) -> Sensor:
+def _convert_sensor(element: SensorElement, pose: Pose, target_kind: str, target: str) -> Sensor:
     return Sensor(
         name=element.name,
         name_is_generated=element.name_is_generated,
@@ -127,14 +247,15 @@ def _sensor(element: SensorElement, pose: Pose, target_kind: str, target: str) -
     )
 
 
-def _camera(sensor: SensorElement, element: CameraElement, pose: Pose, link: str) -> Camera:
+def _convert_camera(sensor: SensorElement, element: CameraElement, pose: Pose, link: str) -> Camera:
+    """Convert a camera; the vertical field of view follows from the horizontal one."""
     width, height = element.resolution
     half = math.tan(min(element.horizontal_fov, 3.1) / 2.0)
     return Camera(
         name=element.name,
         origin=sensor.origin,
         link=link,
-        pose=pose @ Pose(rotation=_CAMERA_TURN),
+        pose=pose @ Pose(rotation=_CAMERA_ROTATION),
         vertical_fov=2.0 * math.atan(half * height / width),
         resolution=element.resolution,
         clip=element.clip,
@@ -143,13 +264,13 @@ def _camera(sensor: SensorElement, element: CameraElement, pose: Pose, link: str
 
 
 def convert_light(element: LightElement, pose: Pose, link: str | None) -> Light:
-    """A light; its direction becomes the -z axis of its frame."""
+    """Convert a light; its direction becomes the -z axis of its frame."""
     length = float(np.linalg.norm(element.direction))
     settings = {**element.settings, sdf.DIRECTION: tuple(element.direction.tolist())}
     if element.kind != "point" and length > 0.0:
         back = -element.direction / length
         if not (back[0] == back[1] == 0.0 and back[2] > 0.0):
-            pose = pose @ Pose(rotation=rotation_aligning(back))
+            pose = pose @ Pose(rotation=rotation_aligning_z(back))
     return Light(
         name=element.name,
         name_is_generated=element.name_is_generated,

@@ -1,30 +1,30 @@
-"""Geometry, surface and material: `<collision>` and `<visual>` to format objects."""
+"""Parses `<collision>` and `<visual>`: geometry, surface and material."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from kinema.description import Box, Capsule, Cone, Cylinder, Ellipsoid, Sphere
-from kinema.words import sdf
+from kinema.tokens import sdf
 
 from ..cursor import Cursor
 from .context import (
-    Context,
-    as_tree,
+    ParseContext,
     child_color,
+    child_float,
+    child_floats,
     child_integer,
-    child_number,
-    child_vector,
-    finish,
-    keep,
-    label,
-    numbers,
+    child_settings,
+    collect_unread_extras,
+    element_label,
+    keep_verbatim,
     optional_flag,
-    optional_number,
-    read_name,
-    read_pose,
-    read_settings,
-    verbatim,
+    optional_float,
+    parse_child_pose,
+    parse_name,
+    parse_numbers,
+    to_extra,
+    to_plain_tree,
 )
 from .elements import (
     CollisionElement,
@@ -34,111 +34,114 @@ from .elements import (
     PolylineShape,
     ShapeElement,
     SurfaceElement,
-    UnreadShape,
+    UnsupportedShape,
     VisualElement,
 )
-from .heightmap import HeightmapShape
+from .generated_geometry import HeightmapShape
 
-_UNREAD = ("image", "empty")
-_SHAPES = (
+_UNSUPPORTED_TAGS = ("image", "empty")
+_SHAPE_TAGS = (
     *("box", "sphere", "cylinder", "capsule", "ellipsoid", "cone", "plane", "mesh", "polyline", "heightmap"),
-    *_UNREAD,
+    *_UNSUPPORTED_TAGS,
 )
-_MAX_POINTS = 2000
-_ENGINE_NUMBERS = tuple(tag for tag in sdf.ENGINE_SETTINGS if tag != sdf.SPLIT_IMPULSE)
+_MAX_POLYLINE_POINTS = 2000
+_ENGINE_PARAMETERS = tuple(tag for tag in sdf.ENGINE_PARAMETERS if tag != sdf.SPLIT_IMPULSE)
 
 
-def parse_collision(cursor: Cursor, context: Context) -> CollisionElement:
-    """`<collision>`."""
-    name, generated = read_name(cursor, context)
+def parse_collision(cursor: Cursor, context: ParseContext) -> CollisionElement:
+    """Parse `<collision>`."""
+    name, generated = parse_name(cursor, context)
     collision = CollisionElement(
         name=name,
         name_is_generated=generated,
         origin=cursor.origin,
-        pose=read_pose(cursor, context),
-        shape=_read_geometry(cursor, context),
-        density=optional_number(cursor, "density"),
-        settings=read_settings(cursor, numbers=(sdf.LASER_RETRO, sdf.MAX_CONTACTS)),
+        pose=parse_child_pose(cursor, context),
+        shape=_parse_geometry(cursor, context),
+        density=optional_float(cursor, "density"),
+        settings=child_settings(cursor, numbers=(sdf.LASER_RETRO, sdf.MAX_CONTACTS)),
         verbatim=cursor.element.verbatim,
     )
     surface = cursor.child("surface")
     if surface is not None:
         collision.surface = _parse_surface(surface)
-    collision.extras = keep(cursor, "auto_inertia_params", why="it is for a program that computes inertias")
-    collision.extras += keep(cursor, "frame", why="frames inside a collision were never used")
-    collision.extras += context.finish(cursor)
+    collision.extras = keep_verbatim(cursor, "auto_inertia_params", reason="it is for a program that computes inertias")
+    collision.extras += keep_verbatim(cursor, "frame", reason="frames inside a collision were never used")
+    collision.extras += context.collect_unread(cursor)
     return collision
 
 
-def parse_visual(cursor: Cursor, context: Context) -> VisualElement:
-    """`<visual>`."""
-    name, generated = read_name(cursor, context)
-    settings = read_settings(cursor, numbers=(sdf.LASER_RETRO,), flags=(sdf.CAST_SHADOWS,))
+def parse_visual(cursor: Cursor, context: ParseContext) -> VisualElement:
+    """Parse `<visual>`."""
+    name, generated = parse_name(cursor, context)
+    settings = child_settings(cursor, numbers=(sdf.LASER_RETRO,), flags=(sdf.CAST_SHADOWS,))
     flags = child_integer(cursor, "visibility_flags")
     if flags is not None:
         settings[sdf.VISIBILITY_FLAGS] = flags
     meta = cursor.child("meta")
     if meta is not None:
-        settings[sdf.META] = as_tree(meta.element)
+        settings[sdf.META] = to_plain_tree(meta.element)
     visual = VisualElement(
         name=name,
         name_is_generated=generated,
         origin=cursor.origin,
-        pose=read_pose(cursor, context),
-        shape=_read_geometry(cursor, context),
-        transparency=child_number(cursor, "transparency", 0.0),
+        pose=parse_child_pose(cursor, context),
+        shape=_parse_geometry(cursor, context),
+        transparency=child_float(cursor, "transparency", 0.0),
         settings=settings,
         verbatim=cursor.element.verbatim,
     )
     material = cursor.child("material")
     if material is not None:
         visual.material = _parse_material(material)
-    visual.extras = keep(cursor, "plugin")
-    visual.extras += keep(cursor, "frame", why="frames inside a visual were never used")
-    visual.extras += context.finish(cursor)
+    visual.extras = keep_verbatim(cursor, "plugin")
+    visual.extras += keep_verbatim(cursor, "frame", reason="frames inside a visual were never used")
+    visual.extras += context.collect_unread(cursor)
     return visual
 
 
 # -- geometry ----------------------------------------------------------------------------------------------------------
 
 
-def _read_geometry(owner: Cursor, context: Context) -> ShapeElement | None:
+def _parse_geometry(owner: Cursor, context: ParseContext) -> ShapeElement | None:
+    """Parse the shape inside of `<geometry>`; None with an error if there is none."""
     geometry = owner.child("geometry")
     if geometry is None:
-        owner.error("missing-geometry", f"{label(owner)} has no <geometry>", "it is left out")
+        owner.error("missing-geometry", f"{element_label(owner)} has no <geometry>", "it is left out")
         return None
-    found = geometry.children(*_SHAPES)
-    context.close(geometry)
+    found = geometry.children(*_SHAPE_TAGS)
+    context.defer_unread(geometry)
     if not found:
-        geometry.error("missing-geometry", f"the geometry of {label(owner)} holds no known shape", "it is left out")
+        geometry.error(
+            "missing-geometry", f"the geometry of {element_label(owner)} holds no known shape", "it is left out"
+        )
         return None
     if len(found) > 1:
         if all(f.tag == "polyline" for f in found):
-            problem = f"{label(owner)} has several polylines, which are holes or parts of one another"
+            problem = f"{element_label(owner)} has several polylines, which are holes or parts of one another"
             owner.warning("polyline", problem, "give each a collision and visual of its own; it is left out")
-            return UnreadShape(tag="polyline", origin=found[0].origin)
-        owner.error("several-shapes", f"the geometry of {label(owner)} holds several shapes; the first counts")
+            return UnsupportedShape(tag="polyline", origin=found[0].origin)
+        owner.error("several-shapes", f"the geometry of {element_label(owner)} holds several shapes; the first counts")
     return _parse_shape(found[0], context)
 
 
-def _parse_shape(cursor: Cursor, context: Context) -> ShapeElement:
-    """One child of `<geometry>`, with the defaults of the format."""
+def _parse_shape(cursor: Cursor, context: ParseContext) -> ShapeElement:
+    """Parse one child of `<geometry>`, with the defaults of the format."""
     match cursor.tag:
         case "box":
-            shape = Box(child_vector(cursor, "size", (1.0, 1.0, 1.0)))
+            shape = Box(child_floats(cursor, "size", (1.0, 1.0, 1.0)))
         case "sphere":
-            shape = Sphere(child_number(cursor, "radius", 1.0))
+            shape = Sphere(child_float(cursor, "radius", 1.0))
         case "cylinder":
-            shape = Cylinder(child_number(cursor, "radius", 1.0), child_number(cursor, "length", 1.0))
+            shape = Cylinder(child_float(cursor, "radius", 1.0), child_float(cursor, "length", 1.0))
         case "capsule":
-            shape = Capsule(child_number(cursor, "radius", 0.5), child_number(cursor, "length", 1.0))
+            shape = Capsule(child_float(cursor, "radius", 0.5), child_float(cursor, "length", 1.0))
         case "ellipsoid":
-            shape = Ellipsoid(child_vector(cursor, "radii", (1.0, 1.0, 1.0)))
+            shape = Ellipsoid(child_floats(cursor, "radii", (1.0, 1.0, 1.0)))
         case "cone":
-            shape = Cone(child_number(cursor, "radius", 1.0), child_number(cursor, "length", 1.0))
+            shape = Cone(child_float(cursor, "radius", 1.0), child_float(cursor, "length", 1.0))
         case "plane":
-            width, depth = child_vector(cursor, "size", (1.0, 1.0)).tolist()
-            shape = PlaneShape(normal=child_vector(cursor, "normal", (0.0, 0.0, 1.0)), size=(width, depth))
+            width, depth = child_floats(cursor, "size", (1.0, 1.0)).tolist()
+            shape = PlaneShape(normal=child_floats(cursor, "normal", (0.0, 0.0, 1.0)), size=(width, depth))
         case "mesh":
             return _parse_mesh(cursor, context)
         case "polyline":
@@ -146,51 +149,53 @@ def _parse_shape(cursor: Cursor, context: Context) -> ShapeElement:
         case "heightmap":
             return _parse_heightmap(cursor, context)
         case _:
-            return UnreadShape(tag=cursor.tag, origin=cursor.origin)
-    context.close(cursor)
+            return UnsupportedShape(tag=cursor.tag, origin=cursor.origin)
+    context.defer_unread(cursor)
     return shape
 
 
-def _parse_mesh(cursor: Cursor, context: Context) -> MeshShape:
+def _parse_mesh(cursor: Cursor, context: ParseContext) -> MeshShape:
     submesh = cursor.child("submesh")
     decomposition = cursor.child("convex_decomposition")
     shape = MeshShape(
         uri=cursor.child_text("uri").strip(),
-        scale=child_vector(cursor, "scale", (1.0, 1.0, 1.0)),
+        scale=child_floats(cursor, "scale", (1.0, 1.0, 1.0)),
         submesh="" if submesh is None else submesh.child_text("name").strip(),
         center_submesh=False if submesh is None else submesh.child_flag("center", False),
-        optimization=(cursor.text_of("optimization") or "").strip(),
+        optimization=(cursor.attribute_text("optimization") or "").strip(),
         max_convex_hulls=None if decomposition is None else child_integer(decomposition, "max_convex_hulls"),
         origin=cursor.origin,
     )
     for child in (submesh, decomposition):
         if child is not None:
-            context.close(child)
-    context.close(cursor)
+            context.defer_unread(child)
+    context.defer_unread(cursor)
     return shape
 
 
-def _parse_polyline(cursor: Cursor, context: Context) -> ShapeElement:
+def _parse_polyline(cursor: Cursor, context: ParseContext) -> ShapeElement:
     points = cursor.children("point")
-    height = child_number(cursor, "height", 1.0)
-    context.close(cursor)
-    if len(points) > _MAX_POINTS:
-        cursor.warning("polyline", f"the polyline has more than {_MAX_POINTS} points", "it is left out")
-        return UnreadShape(tag="polyline", origin=cursor.origin)
-    corners = np.array([numbers(p, (0.0, 0.0)) for p in points]).reshape(-1, 2)
+    height = child_float(cursor, "height", 1.0)
+    context.defer_unread(cursor)
+    if len(points) > _MAX_POLYLINE_POINTS:
+        cursor.warning("polyline", f"the polyline has more than {_MAX_POLYLINE_POINTS} points", "it is left out")
+        return UnsupportedShape(tag="polyline", origin=cursor.origin)
+    corners = np.array([parse_numbers(p, (0.0, 0.0)) for p in points]).reshape(-1, 2)
     return PolylineShape(points=corners, height=height, origin=cursor.origin)
 
 
-def _parse_heightmap(cursor: Cursor, context: Context) -> HeightmapShape:
-    """With the defaults of the format; what is only seen is kept."""
+def _parse_heightmap(cursor: Cursor, context: ParseContext) -> HeightmapShape:
+    """Parse `<heightmap>`; rendering parameters are preserved."""
     shape = HeightmapShape(
         uri=cursor.child_text("uri").strip(),
-        size=child_vector(cursor, "size", (1.0, 1.0, 1.0)),
-        position=child_vector(cursor, "pos", (0.0, 0.0, 0.0)),
-        extras=keep(cursor, "texture", "blend", "use_terrain_paging", "sampling", why="it is how terrain is drawn"),
+        size=child_floats(cursor, "size", (1.0, 1.0, 1.0)),
+        position=child_floats(cursor, "pos", (0.0, 0.0, 0.0)),
+        extras=keep_verbatim(
+            cursor, "texture", "blend", "use_terrain_paging", "sampling", reason="it is how terrain is drawn"
+        ),
         origin=cursor.origin,
     )
-    context.close(cursor)
+    context.defer_unread(cursor)
     return shape
 
 
@@ -198,60 +203,62 @@ def _parse_heightmap(cursor: Cursor, context: Context) -> HeightmapShape:
 
 
 def _parse_surface(cursor: Cursor) -> SurfaceElement:
+    """Parse `<surface>`: restitution, friction and contact parameters."""
     surface = SurfaceElement(origin=cursor.origin)
     bounce = cursor.child("bounce")
     if bounce is not None:
-        surface.restitution = child_number(bounce, "restitution_coefficient", 0.0)
-        surface.settings |= read_settings(bounce, numbers=(sdf.THRESHOLD,))
-        surface.extras += finish(bounce)
+        surface.restitution = child_float(bounce, "restitution_coefficient", 0.0)
+        surface.settings |= child_settings(bounce, numbers=(sdf.THRESHOLD,))
+        surface.extras += collect_unread_extras(bounce)
     friction = cursor.child("friction")
     if friction is not None:
         _parse_friction(friction, surface)
     contact = cursor.child("contact")
     if contact is not None:
         _parse_contact(contact, surface)
-    surface.extras += keep(cursor, "soft_contact", why="soft bodies are not simulated")
-    surface.extras += finish(cursor)
+    surface.extras += keep_verbatim(cursor, "soft_contact", reason="soft bodies are not simulated")
+    surface.extras += collect_unread_extras(cursor)
     return surface
 
 
 def _parse_friction(cursor: Cursor, surface: SurfaceElement) -> None:
-    """ODE's coefficients are the ones everybody uses; Bullet's count where ODE's are not given."""
+    """Parse friction coefficients; ODE's take precedence over Bullet's."""
     ode, bullet = cursor.child(sdf.ODE), cursor.child(sdf.BULLET)
     if bullet is not None:
-        surface.friction = optional_number(bullet, "friction")
-        surface.friction2 = optional_number(bullet, "friction2")
-        found = read_settings(bullet, numbers=sdf.BULLET_FRICTION)
-        surface.settings |= {sdf.of_engine(sdf.BULLET, tag): value for tag, value in found.items()}
+        surface.friction = optional_float(bullet, "friction")
+        surface.friction2 = optional_float(bullet, "friction2")
+        found = child_settings(bullet, numbers=sdf.BULLET_FRICTION)
+        surface.settings |= {sdf.engine_key(sdf.BULLET, tag): value for tag, value in found.items()}
         if bullet.child(sdf.FDIR1) is not None:
-            direction = child_vector(bullet, sdf.FDIR1, (0.0, 0.0, 0.0))
-            surface.settings[sdf.of_engine(sdf.BULLET, sdf.FDIR1)] = tuple(direction.tolist())
-        surface.extras += finish(bullet)
+            direction = child_floats(bullet, sdf.FDIR1, (0.0, 0.0, 0.0))
+            surface.settings[sdf.engine_key(sdf.BULLET, sdf.FDIR1)] = tuple(direction.tolist())
+        surface.extras += collect_unread_extras(bullet)
     if ode is not None:
-        mu, mu2 = optional_number(ode, "mu"), optional_number(ode, "mu2")
+        mu, mu2 = optional_float(ode, "mu"), optional_float(ode, "mu2")
         surface.friction = surface.friction if mu is None else mu
         surface.friction2 = surface.friction2 if mu2 is None else mu2
         if ode.child(sdf.FDIR1) is not None:
-            surface.settings[sdf.FDIR1] = tuple(child_vector(ode, sdf.FDIR1, (0.0, 0.0, 0.0)).tolist())
-        surface.settings |= read_settings(ode, numbers=sdf.SLIPS)
-        surface.extras += finish(ode)
+            surface.settings[sdf.FDIR1] = tuple(child_floats(ode, sdf.FDIR1, (0.0, 0.0, 0.0)).tolist())
+        surface.settings |= child_settings(ode, numbers=sdf.SLIPS)
+        surface.extras += collect_unread_extras(ode)
     torsional = cursor.child("torsional")
     if torsional is not None:
-        surface.torsional_coefficient = child_number(torsional, "coefficient", 1.0)
+        surface.torsional_coefficient = child_float(torsional, "coefficient", 1.0)
         surface.use_patch_radius = torsional.child_flag("use_patch_radius", True)
-        surface.patch_radius = child_number(torsional, "patch_radius", 0.0)
-        surface.settings |= read_settings(torsional, numbers=(sdf.SURFACE_RADIUS,))
+        surface.patch_radius = child_float(torsional, "patch_radius", 0.0)
+        surface.settings |= child_settings(torsional, numbers=(sdf.SURFACE_RADIUS,))
         torsional_ode = torsional.child(sdf.ODE)
         if torsional_ode is not None:
-            slip = optional_number(torsional_ode, "slip")
+            slip = optional_float(torsional_ode, "slip")
             if slip is not None:
                 surface.settings[sdf.TORSIONAL_SLIP] = slip
-            surface.extras += finish(torsional_ode)
-        surface.extras += finish(torsional)
-    surface.extras += finish(cursor)
+            surface.extras += collect_unread_extras(torsional_ode)
+        surface.extras += collect_unread_extras(torsional)
+    surface.extras += collect_unread_extras(cursor)
 
 
 def _parse_contact(cursor: Cursor, surface: SurfaceElement) -> None:
+    """Parse bit masks, stiffness and damping of contacts."""
     surface.collide_bitmask = child_integer(cursor, "collide_bitmask")
     surface.category_bitmask = child_integer(cursor, "category_bitmask")
     ignored = optional_flag(cursor, sdf.COLLIDE_WITHOUT_CONTACT)
@@ -260,29 +267,30 @@ def _parse_contact(cursor: Cursor, surface: SurfaceElement) -> None:
     mask = child_integer(cursor, sdf.COLLIDE_WITHOUT_CONTACT_BITMASK)
     if mask is not None:
         surface.settings[sdf.COLLIDE_WITHOUT_CONTACT_BITMASK] = mask
-    surface.settings |= read_settings(cursor, numbers=sdf.CONTACT_NUMBERS)
+    surface.settings |= child_settings(cursor, numbers=sdf.CONTACT_PARAMETERS)
     for engine in (sdf.BULLET, sdf.ODE):
         child = cursor.child(engine)
         if child is None:
             continue
-        stiffness, damping = optional_number(child, "kp"), optional_number(child, "kd")
+        stiffness, damping = optional_float(child, "kp"), optional_float(child, "kd")
         surface.stiffness = surface.stiffness if stiffness is None else stiffness
         surface.damping = surface.damping if damping is None else damping
-        found = read_settings(child, numbers=_ENGINE_NUMBERS, flags=(sdf.SPLIT_IMPULSE,))
-        surface.settings |= {sdf.of_engine(engine, tag): value for tag, value in found.items()}
-        surface.extras += finish(child)
-    surface.extras += finish(cursor)
+        found = child_settings(child, numbers=_ENGINE_PARAMETERS, flags=(sdf.SPLIT_IMPULSE,))
+        surface.settings |= {sdf.engine_key(engine, tag): value for tag, value in found.items()}
+        surface.extras += collect_unread_extras(child)
+    surface.extras += collect_unread_extras(cursor)
 
 
 # -- material ----------------------------------------------------------------------------------------------------------
 
 
 def _parse_material(cursor: Cursor) -> MaterialElement:
+    """Parse `<material>`; scripts and shaders are preserved."""
     material = MaterialElement(
         diffuse=child_color(cursor, "diffuse"),
         specular=child_color(cursor, "specular"),
         emissive=child_color(cursor, "emissive"),
-        settings=read_settings(cursor, numbers=sdf.MATERIAL_NUMBERS, flags=sdf.MATERIAL_FLAGS),
+        settings=child_settings(cursor, numbers=sdf.MATERIAL_PARAMETERS, flags=sdf.MATERIAL_FLAGS),
         origin=cursor.origin,
     )
     ambient = child_color(cursor, "ambient")
@@ -290,30 +298,30 @@ def _parse_material(cursor: Cursor) -> MaterialElement:
         material.settings[sdf.AMBIENT] = ambient
     script = cursor.child("script")
     if script is not None:
-        material.settings[sdf.SCRIPT] = as_tree(script.element)
-        material.extras.append(verbatim(script))
+        material.settings[sdf.SCRIPT] = to_plain_tree(script.element)
+        material.extras.append(to_extra(script))
         what = script.child_text("name").strip()
         script.note("material-script", f"the material script {what!r} is kept as it is; its colours are not looked up")
-    material.extras += keep(cursor, "shader", why="shaders belong to their renderer")
+    material.extras += keep_verbatim(cursor, "shader", reason="shaders belong to their renderer")
     pbr = cursor.child("pbr")
     if pbr is not None:
         _parse_pbr(pbr, material)
-    material.extras += finish(cursor)
+    material.extras += collect_unread_extras(cursor)
     return material
 
 
 def _parse_pbr(cursor: Cursor, material: MaterialElement) -> None:
-    """The metal workflow is read; everything else of `<pbr>` is kept beside it."""
-    material.extras.append(verbatim(cursor))
+    """Parse the metal workflow of `<pbr>`, which is also preserved verbatim."""
+    material.extras.append(to_extra(cursor))
     metal, specular = cursor.child("metal"), cursor.child("specular")
     if metal is not None:
         material.albedo_map = metal.child_text("albedo_map").strip()
-        material.metalness = child_number(metal, "metalness", 0.5)
-        material.roughness = child_number(metal, "roughness", 0.5)
+        material.metalness = child_float(metal, "metalness", 0.5)
+        material.roughness = child_float(metal, "roughness", 0.5)
     elif specular is not None:
         material.albedo_map = specular.child_text("albedo_map").strip()
     workflow = metal if metal is not None else specular
     if workflow is not None:
         maps = {role: workflow.child_text(tag).strip() for role, tag in sdf.PBR_MAPS.items()}
         material.maps = {role: reference for role, reference in maps.items() if reference}
-    material.settings[sdf.PBR] = as_tree(cursor.element)
+    material.settings[sdf.PBR] = to_plain_tree(cursor.element)

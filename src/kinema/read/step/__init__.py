@@ -1,7 +1,7 @@
-"""STEP assemblies: parts from the file, joints from a YAML file beside it (`docs/cad-step.md`).
+"""STEP assemblies: parts from the STEP file, joints from a YAML sidecar file (`docs/cad-step.md`).
 
-The story: `sidecar` reads the joints' file (through `yaml_text`), `kernel` runs the CAD kernel in a process of its own
-(`worker`), which hands the parts over as a CAD snapshot (`handover`), and `kinema.read.cad` makes a robot of both.
+Pipeline: `sidecar` parses the YAML file, `cad_kernel` runs the CAD kernel in a subprocess (`worker`) that returns the
+parts as a CAD snapshot, and `kinema.read.cad` converts parts and joints to a robot.
 """
 
 from __future__ import annotations
@@ -10,18 +10,16 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+from kinema.core import Diagnostics, ReadError, import_optional
 from kinema.description import Robot
-from kinema.foundation import Diagnostics, ReadError, require
-from kinema.read.cad import convert_snapshot
-from kinema.read.cad.from_build123d import note_missing_joints
-from kinema.read.cad.solids import ANGULAR_TOLERANCE, TOLERANCE
-from kinema.read.resolve import Resolver
-from kinema.read.source import read_bytes
 
-from .kernel import load_parts
+from ..cad import convert_snapshot
+from ..cad.build123d_assembly import DEFAULT_ANGULAR_TOLERANCE, DEFAULT_TOLERANCE, report_missing_joints
+from ..resolve import Resolver, read_bytes
+from .cad_kernel import load_parts
 from .sidecar import Sidecar, read_sidecar
 
-_START, _END = b"ISO-10303-21", b"END-ISO-10303-21"
+_HEADER, _TRAILER = b"ISO-10303-21", b"END-ISO-10303-21"
 
 
 def read_step(
@@ -31,8 +29,8 @@ def read_step(
     resolve: Resolver | None = None,
     joints: str | os.PathLike[str] | None = None,
     density: float | None = None,
-    tolerance: float = TOLERANCE,
-    angular_tolerance: float = ANGULAR_TOLERANCE,
+    tolerance: float = DEFAULT_TOLERANCE,
+    angular_tolerance: float = DEFAULT_ANGULAR_TOLERANCE,
 ) -> Robot:
     """Read a robot from a STEP assembly.
 
@@ -40,44 +38,44 @@ def read_step(
         source: the STEP file.
         diagnostics: where to report; `robot.diagnostics` is this collector.
         resolve: not used: a STEP file refers to no others.
-        joints: the YAML file that says how the parts move; `<name>.joints.yaml` beside the STEP file when not given.
-            Without one, the whole assembly is one link.
-        density: density [kg/m3] of parts for which the joints' file gives none.
-        tolerance: how far [m] triangles may be from the surface.
-        angular_tolerance: how far [rad] neighbouring triangles may be turned against each other.
+        joints: the YAML sidecar file that defines the joints; `<name>.joints.yaml` beside the STEP file when not given.
+            Without a sidecar file, the whole assembly is one link.
+        density: density [kg/m3] of parts without a density in the sidecar file.
+        tolerance: maximum distance [m] between triangles and surface.
+        angular_tolerance: maximum angle [rad] between neighbouring triangles.
 
     Returns:
         The robot. Its base frame is the frame of the assembly.
 
     Raises:
-        ReadError: there is nothing to give back.
+        ReadError: the file is unreadable or contains no parts.
         KinemaError: build123d is not installed.
     """
     file = Path(source)
     diagnostics = Diagnostics() if diagnostics is None else diagnostics
-    _check_whole(read_bytes(file), file)
+    _check_complete(read_bytes(file), file)
     if find_spec("build123d") is None:  # only the worker imports it, which takes seconds
-        require("build123d", extra="cad", purpose="reading a STEP file")
+        import_optional("build123d", extra="cad", purpose="reading a STEP file")
     beside = file.with_name(f"{file.stem}.joints.yaml")
     sidecar = Sidecar()
     if joints is not None or beside.exists():
         sidecar = read_sidecar(Path(joints or beside), diagnostics)
     options = sidecar.solid_options(density, tolerance, angular_tolerance)
     snapshot = load_parts(file, options, diagnostics)
-    sidecar.add_to(snapshot, diagnostics)
-    note_missing_joints(snapshot, diagnostics, hint=f"say in {beside.name} how its parts move")
+    sidecar.apply_to(snapshot, diagnostics)
+    report_missing_joints(snapshot, diagnostics, hint=f"say in {beside.name} how its parts move")
     robot = convert_snapshot(snapshot, diagnostics, resolve=resolve or Resolver(), file=str(file), fallback=file.stem)
     robot.source = str(file)
     return robot
 
 
-def _check_whole(data: bytes, file: Path) -> None:
-    """Refuse what is no STEP file, or only the beginning of one."""
+def _check_complete(data: bytes, file: Path) -> None:
+    """Raise `ReadError` if the data is not a STEP file or is truncated."""
     text = data.removeprefix(b"\xef\xbb\xbf").strip()
     if not text:
         raise ReadError(f"{file}: the file is empty")
-    if not text.startswith(_START):
-        raise ReadError(f"{file}: this is no STEP file: it does not begin with {_START.decode()}")
-    if _END not in text[-4096:]:
+    if not text.startswith(_HEADER):
+        raise ReadError(f"{file}: this is no STEP file: it does not begin with {_HEADER.decode()}")
+    if _TRAILER not in text[-4096:]:
         lines = data.count(b"\n") + 1
-        raise ReadError(f"{file}:{lines}: the STEP file is cut off: it does not end with {_END.decode()}")
+        raise ReadError(f"{file}:{lines}: the STEP file is cut off: it does not end with {_TRAILER.decode()}")

@@ -1,4 +1,4 @@
-"""The process that opens a STEP file with the CAD kernel. Its standard output is a log."""
+"""Entry point of the subprocess that opens a STEP file with the CAD kernel."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import json
 import sys
 from pathlib import Path
 
-from kinema.foundation import Diagnostics
-from kinema.read.cad.solids import PartList, SolidOptions
+from kinema.core import Diagnostics
 
-from .handover import write_parts
+from ..cad.build123d_assembly import AssemblyWalker, SolidOptions
+from .cad_kernel import write_parts
 
-_MEMORY = 8 * 2**30
-"""Bytes that the process may use: a damaged file can ask for any number of triangles."""
+_MAX_MEMORY = 8 * 2**30
+"""Memory limit of the process [bytes]: a damaged file can require any number of triangles."""
 
 
 def main() -> None:
-    """Read the file and write the parts into the folder that the command line names."""
+    """Read the STEP file and write its parts to the folder given on the command line."""
     file, folder, options = sys.argv[2:5]
     _limit_memory()
     import build123d  # pyright: ignore[reportMissingImports]
@@ -26,14 +26,14 @@ def main() -> None:
     if assembly.wrapped is None:
         sys.exit("it holds no parts")
     diagnostics = Diagnostics()
-    found = PartList(SolidOptions(**json.loads(options)), diagnostics)
-    found.add_all(assembly)
-    write_parts(Path(folder), assembly.label, [part.occurrence for part in found.parts], diagnostics)
+    walker = AssemblyWalker(SolidOptions(**json.loads(options)), diagnostics)
+    walker.add_assembly(assembly)
+    write_parts(Path(folder), assembly.label, [part.occurrence for part in walker.parts], diagnostics)
 
 
 def _limit_memory() -> None:
     with contextlib.suppress(ImportError, ValueError, OSError):  # not on Windows, or a stricter limit is there already
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

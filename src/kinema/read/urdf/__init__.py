@@ -7,16 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from kinema.core import Diagnostics
 from kinema.description import Robot
-from kinema.foundation import Diagnostics
-from kinema.read.resolve import Resolver
-from kinema.read.source import read_bytes
-from kinema.read.xml_repair import parse_tolerant
 
-from .convert import convert_robot
+from ..resolve import Resolver, read_bytes
+from ..xml_parser import parse_xml_tolerant
+from .convert import FileReferences, convert_robot
 from .parse import parse_robot
-from .references import References
-from .xacro_expand import expand, is_xacro
+from .xacro_expand import expand_xacro, is_xacro
 
 
 def read_urdf(
@@ -31,7 +29,7 @@ def read_urdf(
     Args:
         source: the file. Xacro (the suffix `.xacro`, or `xacro:` elements in it) is expanded first; see
             `kinema.read.urdf.xacro_expand` for what such a file can and cannot do. Places in diagnostics are those
-            before the expansion: what a macro makes stands where the macro says it.
+            before the expansion: an element made by a macro has the location in the macro.
         diagnostics: where to report; `robot.diagnostics` is this collector.
         resolve: finds packages, meshes and textures.
         arguments: values for xacro's `$(arg name)`.
@@ -40,19 +38,19 @@ def read_urdf(
         The robot. Its base is unspecified, no link is marked as root, and meshes are found but not loaded.
 
     Raises:
-        ReadError: there is nothing to give back.
+        ReadError: the file is unreadable, not URDF, or its expansion failed.
     """
     file = Path(source)
     diagnostics = Diagnostics() if diagnostics is None else diagnostics
     resolve = Resolver() if resolve is None else resolve
-    root = parse_tolerant(read_bytes(file), str(file), diagnostics, "urdf")
+    root = parse_xml_tolerant(read_bytes(file), str(file), diagnostics, "urdf")
     if is_xacro(root, file):
-        expanded = expand(root, file, resolve, dict(arguments or {}), diagnostics)
+        expanded = expand_xacro(root, file, resolve, dict(arguments or {}), diagnostics)
         root = expanded.root
         resolve = replace(resolve, extra_roots=[*resolve.extra_roots, *expanded.packages])
     elif arguments:
         diagnostics.warning("urdf.unused-arguments", f"{file}: arguments are given, but this is no xacro file")
     element = parse_robot(root, diagnostics)
-    robot = convert_robot(element, References(resolve, str(file)), diagnostics, fallback=file.stem.split(".")[0])
+    robot = convert_robot(element, FileReferences(resolve, str(file)), diagnostics, fallback=file.stem.split(".")[0])
     robot.source = str(file)
     return robot

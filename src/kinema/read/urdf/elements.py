@@ -1,6 +1,6 @@
-"""The elements of a URDF file as objects, with URDF's own defaults and nothing interpreted.
+"""Data classes of the URDF elements with URDF's defaults, uninterpreted.
 
-`None` stands for an attribute or element that the file does not have, where its absence means something.
+`None` stands for an absent attribute or element where absence has a meaning.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kinema.core import UNKNOWN_ORIGIN, Array, Origin
 from kinema.description import Extra
-from kinema.foundation import NOWHERE, Array, Origin
-from kinema.read.xml_text import XmlElement
+
+from ..xml_parser import XmlElement
 
 
 def _zeros3() -> Array:
@@ -25,12 +26,12 @@ def _ones3() -> Array:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Element:
-    """What all elements have."""
+    """Common fields of all elements."""
 
-    place: Origin = NOWHERE
+    origin: Origin = UNKNOWN_ORIGIN
     """File and line."""
     extras: list[Extra] = field(default_factory=list)
-    """What stands in it that URDF does not define, verbatim; `tag` is the path from this element."""
+    """Content that URDF does not define, verbatim; `tag` is the path from this element."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -40,12 +41,12 @@ class PlacementElement(Element):
     xyz: Array = field(default_factory=_zeros3)
     rpy: Array = field(default_factory=_zeros3)
     quat_xyzw: Array | None = None
-    """URDF 1.1; takes the place of `rpy`."""
+    """Quaternion (URDF 1.1); replaces `rpy`."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class InertialElement(Element):
-    """`<inertial>`: mass, centre and the tensor in the axes of its origin."""
+    """`<inertial>`: mass, centre of mass and inertia tensor in the axes of its origin."""
 
     placement: PlacementElement
     mass: float = 0.0
@@ -79,7 +80,7 @@ class CylinderElement(Element):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class CapsuleElement(Element):
-    """`<capsule>` along z (URDF 1.1, Drake, Bullet, MuJoCo); the length is that of its cylindrical part."""
+    """`<capsule>` along z (URDF 1.1, Drake, Bullet, MuJoCo); length of the cylindrical part."""
 
     radius: float
     length: float
@@ -87,7 +88,7 @@ class CapsuleElement(Element):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class EllipsoidElement(Element):
-    """`<ellipsoid>` (Drake): half axes."""
+    """`<ellipsoid>` (Drake) with its semi-axes."""
 
     radii: Array
 
@@ -107,7 +108,7 @@ GeometryElement = BoxElement | SphereElement | CylinderElement | CapsuleElement 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class MaterialElement(Element):
-    """`<material>`: a definition where it holds a colour or texture, else a reference."""
+    """`<material>`: a definition if it has a colour or texture, otherwise a reference."""
 
     name: str = ""
     color: Array | None = None
@@ -116,7 +117,7 @@ class MaterialElement(Element):
 
     @property
     def is_definition(self) -> bool:
-        """Whether it says what the material looks like."""
+        """Whether it has a colour or texture."""
         return self.color is not None or self.texture is not None
 
 
@@ -128,7 +129,7 @@ class ShapeElement(Element):
     name: str = ""
     placement: PlacementElement
     geometry: GeometryElement | None = None
-    """None where the file gives none that could be read."""
+    """Geometry; None if absent or unreadable."""
     material: MaterialElement | None = None
     source: XmlElement
 
@@ -145,7 +146,7 @@ class LinkElement(Element):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class LimitElement(Element):
-    """`<limit>`; what an absent attribute means depends on the version and on the type of the joint."""
+    """`<limit>`; the meaning of absent attributes depends on the version and the joint type."""
 
     lower: float | None = None
     upper: float | None = None
@@ -161,7 +162,7 @@ class DynamicsElement(Element):
     """`<dynamics>`."""
 
     damping: Array
-    """One number, or three for Drake's planar joint."""
+    """One value, or three for Drake's planar joint."""
     friction: float = 0.0
 
 
@@ -189,23 +190,23 @@ class JointElement(Element):
     dynamics: DynamicsElement | None = None
     mimic: MimicElement | None = None
     safety: dict[str, float] = field(default_factory=dict)
-    """`<safety_controller>`: the attributes that are there."""
+    """Attributes of `<safety_controller>`."""
     calibration: dict[str, float] = field(default_factory=dict)
-    """`<calibration>`: the attributes that are there."""
+    """Attributes of `<calibration>`."""
     thread_pitch: float | None = None
     """Drake's `<drake:screw_thread_pitch>` [m per revolution]."""
     children: dict[str, XmlElement] = field(default_factory=dict)
-    """The known children, for those that turn out to mean nothing for this type of joint."""
+    """Known children by tag, to preserve those without meaning for the joint type."""
     source: XmlElement
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class ReferringElement(Element):
-    """`<gazebo>`, `<transmission>` and other elements that are kept as they are."""
+    """`<gazebo>`, `<transmission>` and other elements that are preserved verbatim."""
 
     content: Extra
     reference: str = ""
-    """The link or joint that it is about, where it says so."""
+    """Link or joint to which the element refers; empty if none."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -220,8 +221,8 @@ class RobotElement(Element):
     referring: list[ReferringElement] = field(default_factory=list)
 
     @property
-    def has_12_limits(self) -> bool:
-        """Whether limits follow version 1.2: absent attributes of `<limit>` are infinite."""
+    def uses_version_1_2_limits(self) -> bool:
+        """Whether absent attributes of `<limit>` are infinite (version 1.2)."""
         return version_number(self.version) >= (1, 2)
 
 
@@ -229,6 +230,6 @@ KNOWN_VERSIONS = ("1.0", "1.1", "1.2")
 
 
 def version_number(version: str | None) -> tuple[int, int]:
-    """The version as numbers: 1.0 where the file says none or nonsense."""
+    """Major and minor version; (1, 0) if absent or malformed."""
     found = re.fullmatch(r"([0-9]{1,4})\.([0-9]{1,4})", version or "1.0")
     return (int(found[1]), int(found[2])) if found else (1, 0)

@@ -1,8 +1,8 @@
-"""Python expressions in xacro files, evaluated without Python's `eval`.
+"""Evaluates Python expressions in xacro files by walking their syntax tree, without Python's `eval`.
 
-The syntax tree is walked node by node, and what is not listed here is refused: there is no way from a value to its
-class, from a function to its module, or to any function that the symbols do not hold. `xacro_worker` runs this file
-by itself, so it imports only the standard library.
+Only listed syntax is accepted: arithmetic, comparisons, conditions, indexing, comprehensions, xacro's functions and
+harmless methods. No attribute access leads from a value to its class or from a function to its module. `xacro_worker`
+runs this file on its own, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import string
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-_TEXT_METHODS = (
+_STRING_METHODS = (
     "capitalize center count endswith find index isalnum isalpha isdigit islower isspace isupper join ljust lower "
     "lstrip partition removeprefix removesuffix replace rfind rjust rpartition rsplit rstrip split splitlines "
     "startswith strip swapcase title upper zfill"
 )
-_METHODS: dict[type, tuple[str, ...]] = {
-    str: tuple(_TEXT_METHODS.split()),
+_ALLOWED_METHODS: dict[type, tuple[str, ...]] = {
+    str: tuple(_STRING_METHODS.split()),
     list: ("append", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse", "sort"),
     tuple: ("count", "index"),
     dict: ("copy", "get", "items", "keys", "pop", "setdefault", "update", "values"),
@@ -29,15 +29,15 @@ _METHODS: dict[type, tuple[str, ...]] = {
     float: ("is_integer", "real", "imag"),
     complex: ("real", "imag", "conjugate"),
 }
-"""All the attributes that values have."""
+"""Type -> accessible attributes of its values."""
 
 
 class RefusedExpression(Exception):
-    """An expression uses something that expressions may not use."""
+    """An expression uses syntax or names that are not allowed."""
 
 
-def _power(base: Any, exponent: Any) -> Any:
-    """A power, unless it is an integer with a million digits: those take Python minutes."""
+def _bounded_power(base: Any, exponent: Any) -> Any:
+    """Power with bounded size of integer results, which would take minutes."""
     if isinstance(base, int) and isinstance(exponent, int) and exponent * base.bit_length() > 100_000:
         raise RefusedExpression("the power of an integer is too large")
     return base**exponent
@@ -50,11 +50,11 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
-    ast.Pow: _power,
+    ast.Pow: _bounded_power,
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
     ast.BitXor: operator.xor,
-    ast.LShift: lambda a, b: _power(2, b) * a,
+    ast.LShift: lambda a, b: _bounded_power(2, b) * a,
     ast.RShift: operator.rshift,
 }
 _UNARY: dict[type, Callable[[Any], Any]] = {
@@ -77,8 +77,8 @@ _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
-class _PlainFormatter(string.Formatter):
-    """`str.format` without access to attributes: `{0.__class__}` would lead anywhere."""
+class _AttributeFreeFormatter(string.Formatter):
+    """`str.format` without attribute access, which would expose classes (`{0.__class__}`)."""
 
     def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
         if "." in field_name:
@@ -87,18 +87,18 @@ class _PlainFormatter(string.Formatter):
 
 
 def evaluate(expression: str, symbols: Mapping[str, Any]) -> Any:
-    """The value of a Python expression over the symbols, without Python's own `eval`."""
-    return _Evaluation(symbols).value(ast.parse(expression.strip(), mode="eval").body)
+    """Value of a Python expression over the given symbols, without Python's `eval`."""
+    return _ExpressionEvaluator(symbols).evaluate_node(ast.parse(expression.strip(), mode="eval").body)
 
 
-class _Evaluation:
-    """Walks the syntax tree of an expression; what it does not know is refused."""
+class _ExpressionEvaluator:
+    """Evaluates a syntax tree recursively; node types without a method are rejected."""
 
     def __init__(self, symbols: Mapping[str, Any], local: dict[str, Any] | None = None) -> None:
         self.symbols = symbols
         self.local = local or {}
 
-    def value(self, node: ast.AST) -> Any:
+    def evaluate_node(self, node: ast.AST) -> Any:
         method = getattr(self, f"_{type(node).__name__}", None)
         if method is None:
             raise RefusedExpression(f"{type(node).__name__} is not available in expressions")
@@ -120,15 +120,15 @@ class _Evaluation:
             raise NameError(f"name '{node.id}' is not defined") from None
 
     def _Attribute(self, node: ast.Attribute) -> Any:
-        holder, name = self.value(node.value), node.attr
+        holder, name = self.evaluate_node(node.value), node.attr
         if name.startswith("_"):
             raise RefusedExpression(f"the attribute {name!r} is not available")
         if isinstance(holder, str) and name == "format":
-            return lambda *args, **kwargs: _PlainFormatter().vformat(holder, args, kwargs)
-        for kind, methods in _METHODS.items():
-            if isinstance(holder, kind) and name in methods and not _is_name_space(holder):
+            return lambda *args, **kwargs: _AttributeFreeFormatter().vformat(holder, args, kwargs)
+        for kind, methods in _ALLOWED_METHODS.items():
+            if isinstance(holder, kind) and name in methods and not _is_xacro_namespace(holder):
                 return getattr(holder, name)
-        if isinstance(holder, dict) and type(holder) is not dict:  # xacro's name spaces and dictionaries from YAML
+        if isinstance(holder, dict) and type(holder) is not dict:  # name spaces of xacro and dicts from YAML
             try:
                 return holder[name]
             except KeyError:
@@ -136,10 +136,12 @@ class _Evaluation:
         raise RefusedExpression(f"the attribute {name!r} of a {type(holder).__name__} is not available")
 
     def _Subscript(self, node: ast.Subscript) -> Any:
-        return self.value(node.value)[self.value(node.slice)]
+        return self.evaluate_node(node.value)[self.evaluate_node(node.slice)]
 
     def _Slice(self, node: ast.Slice) -> slice:
-        return slice(*(None if part is None else self.value(part) for part in (node.lower, node.upper, node.step)))
+        return slice(
+            *(None if part is None else self.evaluate_node(part) for part in (node.lower, node.upper, node.step))
+        )
 
     # -- collections ----------------------------------------------------------------------------------------------
 
@@ -147,9 +149,9 @@ class _Evaluation:
         result: list[Any] = []
         for node in nodes:
             if isinstance(node, ast.Starred):
-                result.extend(self.value(node.value))
+                result.extend(self.evaluate_node(node.value))
             else:
-                result.append(self.value(node))
+                result.append(self.evaluate_node(node))
         return result
 
     def _List(self, node: ast.List) -> list[Any]:
@@ -165,33 +167,36 @@ class _Evaluation:
         result: dict[Any, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
-                result.update(self.value(value))
+                result.update(self.evaluate_node(value))
             else:
-                result[self.value(key)] = self.value(value)
+                result[self.evaluate_node(key)] = self.evaluate_node(value)
         return result
 
     def _ListComp(self, node: ast.ListComp) -> list[Any]:
-        return [inner.value(node.elt) for inner in self._loop(node.generators)]
+        return [inner.evaluate_node(node.elt) for inner in self._iterate_comprehension(node.generators)]
 
     _GeneratorExp = _ListComp
 
     def _SetComp(self, node: ast.SetComp) -> set[Any]:
-        return {inner.value(node.elt) for inner in self._loop(node.generators)}
+        return {inner.evaluate_node(node.elt) for inner in self._iterate_comprehension(node.generators)}
 
     def _DictComp(self, node: ast.DictComp) -> dict[Any, Any]:
-        return {inner.value(node.key): inner.value(node.value) for inner in self._loop(node.generators)}
+        return {
+            inner.evaluate_node(node.key): inner.evaluate_node(node.value)
+            for inner in self._iterate_comprehension(node.generators)
+        }
 
-    def _loop(self, generators: list[ast.comprehension]) -> Iterator[_Evaluation]:
-        """One evaluation, with its own loop variables, for each round."""
+    def _iterate_comprehension(self, generators: list[ast.comprehension]) -> Iterator[_ExpressionEvaluator]:
+        """One evaluator with bound loop variables per iteration of a comprehension."""
         if not generators:
             yield self
             return
         first, *rest = generators
-        for item in self.value(first.iter):
-            inner = _Evaluation(self.symbols, dict(self.local))
+        for item in self.evaluate_node(first.iter):
+            inner = _ExpressionEvaluator(self.symbols, dict(self.local))
             inner._bind(first.target, item)
-            if all(inner.value(condition) for condition in first.ifs):
-                yield from inner._loop(rest)
+            if all(inner.evaluate_node(condition) for condition in first.ifs):
+                yield from inner._iterate_comprehension(rest)
 
     def _bind(self, target: ast.expr, value: Any) -> None:
         match target:
@@ -208,24 +213,24 @@ class _Evaluation:
     def _BinOp(self, node: ast.BinOp) -> Any:
         if type(node.op) not in _BINARY:
             raise RefusedExpression(f"{type(node.op).__name__} is not available in expressions")
-        return _BINARY[type(node.op)](self.value(node.left), self.value(node.right))
+        return _BINARY[type(node.op)](self.evaluate_node(node.left), self.evaluate_node(node.right))
 
     def _UnaryOp(self, node: ast.UnaryOp) -> Any:
-        return _UNARY[type(node.op)](self.value(node.operand))
+        return _UNARY[type(node.op)](self.evaluate_node(node.operand))
 
     def _BoolOp(self, node: ast.BoolOp) -> Any:
         stops_at = isinstance(node.op, ast.Or)
         result = None
         for part in node.values:
-            result = self.value(part)
+            result = self.evaluate_node(part)
             if bool(result) is stops_at:
                 break
         return result
 
     def _Compare(self, node: ast.Compare) -> Any:
-        left, result = self.value(node.left), True
+        left, result = self.evaluate_node(node.left), True
         for comparison, part in zip(node.ops, node.comparators, strict=True):
-            right = self.value(part)
+            right = self.evaluate_node(part)
             result = _COMPARE[type(comparison)](left, right)
             if not result:
                 break
@@ -233,16 +238,16 @@ class _Evaluation:
         return result
 
     def _IfExp(self, node: ast.IfExp) -> Any:
-        return self.value(node.body if self.value(node.test) else node.orelse)
+        return self.evaluate_node(node.body if self.evaluate_node(node.test) else node.orelse)
 
     def _Call(self, node: ast.Call) -> Any:
-        function, arguments = self.value(node.func), self._items(node.args)
+        function, arguments = self.evaluate_node(node.func), self._items(node.args)
         keywords: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
-                keywords.update(self.value(keyword.value))
+                keywords.update(self.evaluate_node(keyword.value))
             else:
-                keywords[keyword.arg] = self.value(keyword.value)
+                keywords[keyword.arg] = self.evaluate_node(keyword.value)
         return function(*arguments, **keywords)
 
     def _Lambda(self, node: ast.Lambda) -> Callable[..., Any]:
@@ -254,22 +259,22 @@ class _Evaluation:
 
         def function(*values: Any) -> Any:
             bound = dict(zip(names, values, strict=True))
-            return _Evaluation(self.symbols, {**self.local, **bound}).value(node.body)
+            return _ExpressionEvaluator(self.symbols, {**self.local, **bound}).evaluate_node(node.body)
 
         return function
 
     # -- f-strings ------------------------------------------------------------------------------------------------
 
     def _JoinedStr(self, node: ast.JoinedStr) -> str:
-        return "".join(str(self.value(part)) for part in node.values)
+        return "".join(str(self.evaluate_node(part)) for part in node.values)
 
     def _FormattedValue(self, node: ast.FormattedValue) -> str:
-        value = self.value(node.value)
+        value = self.evaluate_node(node.value)
         convert = {ord("s"): str, ord("r"): repr, ord("a"): ascii}.get(node.conversion)
-        spec = "" if node.format_spec is None else self.value(node.format_spec)
+        spec = "" if node.format_spec is None else self.evaluate_node(node.format_spec)
         return format(value if convert is None else convert(value), spec)
 
 
-def _is_name_space(holder: Any) -> bool:
-    """Whether it is one of xacro's name spaces, where every name is a property and none a method."""
+def _is_xacro_namespace(holder: Any) -> bool:
+    """Whether a dict is a name space of xacro, in which every name is a property."""
     return type(holder).__name__ in ("NameSpace", "Table")

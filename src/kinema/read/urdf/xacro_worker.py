@@ -1,7 +1,7 @@
-"""Expands one xacro file, in a process of its own that opens no files. See `xacro_expand` for why and how.
+"""Subprocess that expands one xacro file without access to the file system. See `xacro_expand`.
 
-This file is run as a script: it uses the standard library and xacro, and nothing of Kinema. It speaks in lines of JSON:
-the request comes on the standard input, questions and the result go to the standard output.
+Runs as a script with the standard library and xacro only, without Kinema. Protocol: lines of JSON; the request arrives
+on standard input, file requests and the result go to standard output.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-_MARK = "kinema-line"
-"""The attribute that says where an element stands, as in `xacro_lines`."""
-_EXPRESSIONS = Path(__file__).with_name("xacro_expression.py")
+_LINE_ATTRIBUTE = "kinema-line"
+"""Attribute with file index and line of an element, as in `xacro_expand`."""
+_EXPRESSION_MODULE = Path(__file__).with_name("xacro_expression.py")
 _MAX_INCLUDE_DEPTH = 50
 _REFUSED_EVENTS = ("open", "import", "exec", "os.", "subprocess.", "socket.", "ctypes.", "shutil.", "mmap.", "code.")
 _REFUSED_FUNCTIONS = ("vars", "type")
-"""What xacro offers in expressions that would lead out of them."""
+"""Functions of xacro's expressions that would allow access to Python internals."""
 
 
-# -- the library, made harmless -----------------------------------------------------------------------------------
+# -- restriction of the xacro library ----------------------------------------------------------------------------------
 
 
-class _Parent:
-    """The process that started this one: it alone finds and reads files."""
+class _ParentProcess:
+    """Connection to the parent process, which resolves and reads files."""
 
     def __init__(self, received: Any, sent: Any) -> None:
         self.received, self.sent = received, sent
 
-    def say(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         self.sent.write(json.dumps(message, ensure_ascii=False) + "\n")
         self.sent.flush()
 
-    def hear(self) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         return json.loads(self.received.readline())
 
-    def ask(self, what: str, name: object, asker: object, **more: Any) -> dict[str, Any]:
-        self.say({"ask": what, "name": str(name), "from": str(asker), **more})
-        return self.hear()
+    def request(self, kind: str, name: object, asker: object, **more: Any) -> dict[str, Any]:
+        self.send({"ask": kind, "name": str(name), "from": str(asker), **more})
+        return self.receive()
 
 
 def _load_evaluate() -> Callable[..., Any]:
-    """The function `evaluate` of the file beside this one, without importing the package they belong to."""
-    spec = importlib.util.spec_from_file_location("xacro_expression", _EXPRESSIONS)
+    """Load `evaluate` from `xacro_expression.py` without importing Kinema."""
+    spec = importlib.util.spec_from_file_location("xacro_expression", _EXPRESSION_MODULE)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -58,13 +58,13 @@ def _load_evaluate() -> Callable[..., Any]:
     return module.evaluate
 
 
-def _confine(xacro: Any, parent: _Parent, warnings: list[str]) -> None:
-    """Take from xacro all it could do beside expanding macros."""
+def _restrict_xacro(xacro: Any, parent: _ParentProcess, warnings: list[str]) -> None:
+    """Replace the functions of xacro that access files, packages, `eval` or the console."""
     from xacro import substitution_args
 
     evaluate = _load_evaluate()
 
-    # where the library has changed so that these are not what it calls, it must not run
+    # an incompatible version of the library must not run
     for module, names in (
         (xacro, "safe_eval glob warning error message print_location create_global_symbols _global_symbols filestack"),
         (substitution_args, "_eval _eval_find _eval_dict convert_value _eval_arg"),
@@ -74,7 +74,7 @@ def _confine(xacro: Any, parent: _Parent, warnings: list[str]) -> None:
                 raise RuntimeError(f"this version of the package 'xacro' is not supported (it has no {name})")
 
     def find(package: str) -> str:
-        answer = parent.ask("package", package, xacro.filestack[-1])
+        answer = parent.request("package", package, xacro.filestack[-1])
         if "path" not in answer:
             raise substitution_args.SubstitutionException(answer["error"])
         return answer["path"]
@@ -85,15 +85,15 @@ def _confine(xacro: Any, parent: _Parent, warnings: list[str]) -> None:
             raise xacro.XacroException(
                 f"includes are nested more than {_MAX_INCLUDE_DEPTH} deep: do they form a circle?"
             )
-        # while a file is included it is itself the last on the stack, and the one before asks for it; not so for YAML
+        # an included file is already on the stack, its includer before it; YAML files are not
         is_include = depth > 1 and xacro.filestack[-1] == name
-        answer = parent.ask("file", name, xacro.filestack[-2 if is_include else -1], xml=is_include)
+        answer = parent.request("file", name, xacro.filestack[-2 if is_include else -1], xml=is_include)
         if "text" not in answer:
             raise FileNotFoundError(errno.ENOENT, answer["error"].removeprefix(f"{name}: "), str(name))
         return io.StringIO(answer["text"])
 
     def glob(pattern: str) -> list[str]:
-        answer = parent.ask("glob", pattern, xacro.filestack[-1])
+        answer = parent.request("glob", pattern, xacro.filestack[-1])
         if "paths" not in answer:
             raise xacro.XacroException(answer["error"])
         return answer["paths"]
@@ -122,7 +122,7 @@ def _confine(xacro: Any, parent: _Parent, warnings: list[str]) -> None:
         arguments = {k: substitution_args.convert_value(str(v), "auto") for k, v in context.get("arg", {}).items()}
         return str(evaluate(text, {**arguments, **python, **functions, "arg": argument}))
 
-    xacro.open = open_text  # found before the built-in function
+    xacro.open = open_text  # shadows the built-in function
     xacro.glob = types.SimpleNamespace(glob=glob)
     xacro.safe_eval = lambda expression, symbols, local=None: evaluate(expression, symbols)
     xacro.message, xacro.warning, xacro.error, xacro.print_location = message, warning, error, print_location
@@ -134,10 +134,11 @@ def _confine(xacro: Any, parent: _Parent, warnings: list[str]) -> None:
         dict.pop(xacro._global_symbols["python"], name, None)
 
 
-def _limit(seconds: float, memory: int) -> None:
+def _set_resource_limits(seconds: float, memory: int) -> None:
+    """Limit processor time, memory and file size of this process."""
     try:
         import resource
-    except ImportError:  # not on this system; the parent's limit on time remains
+    except ImportError:  # not available; the parent's time limit remains
         return
     limits = {
         "RLIMIT_CPU": int(seconds) + 1,
@@ -148,46 +149,50 @@ def _limit(seconds: float, memory: int) -> None:
     for name, value in limits.items():
         kind = getattr(resource, name, None)
         if kind is not None:
-            with contextlib.suppress(ValueError, OSError):  # it is already lower, or the system has none
+            with contextlib.suppress(ValueError, OSError):  # already lower, or unsupported
                 resource.setrlimit(kind, (value, value))
 
 
-def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
+def _refuse_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
     if event.startswith(_REFUSED_EVENTS):
         raise PermissionError(f"a xacro file may not do this: {event}")
 
 
-def _expand(request: dict[str, Any], parent: _Parent) -> dict[str, Any]:
-    """The expanded text, or why there is none."""
+def _expand(request: dict[str, Any], parent: _ParentProcess) -> dict[str, Any]:
+    """Expanded text, or the error with its location."""
     import xml.dom.minidom
 
     import xacro
 
     with contextlib.suppress(ImportError):
-        import yaml  # noqa: F401 - xacro imports it when it is first needed, which is then too late
+        import yaml  # noqa: F401 - later imports are blocked
     warnings: list[str] = []
-    _confine(xacro, parent, warnings)
+    _restrict_xacro(xacro, parent, warnings)
     os.environ.clear()
     xacro.root_dir = str(Path(request["file"]).parent)
     xacro.init_stacks(request["file"])
     document = xml.dom.minidom.parseString(request["text"])
-    sys.addaudithook(_refuse)
+    sys.addaudithook(_refuse_audit_event)
     try:
         xacro.process_doc(document, mappings=dict(request["arguments"]))
         text = document.toprettyxml(indent="  ")
     except Exception as error:
-        return {"failed": _reason(error, xacro), "at": _element(error), "where": _place(xacro, request["file"])}
+        return {
+            "failed": _error_message(error, xacro),
+            "at": _failed_element(error),
+            "where": _error_location(xacro, request["file"]),
+        }
     if len(text) > request["length"]:
         return {"failed": f"the expansion has {len(text)} characters; at most {request['length']} are read"}
     return {"done": text, "warnings": warnings}
 
 
-def _reason(error: Any, xacro: Any) -> str:
-    """What went wrong, without the wrappings that xacro puts around it."""
+def _error_message(error: Any, xacro: Any) -> str:
+    """Message of an error without the exceptions that xacro wraps around it."""
     while isinstance(error, xacro.XacroException) and isinstance(error.exc, Exception):
         suffix, error = error.suffix, error.exc
         if suffix and not isinstance(error, xacro.XacroException | MemoryError | RecursionError):
-            return f"{_reason(error, xacro)} {suffix}"
+            return f"{_error_message(error, xacro)} {suffix}"
     if isinstance(error, MemoryError):
         return "the expansion needs too much memory"
     if isinstance(error, RecursionError):
@@ -199,8 +204,8 @@ def _reason(error: Any, xacro: Any) -> str:
     return (str(error) or repr(error))[:2000]
 
 
-def _element(error: Exception) -> dict[str, Any]:
-    """The element that was being expanded: its name, its attributes, and the mark that is nearest to it."""
+def _failed_element(error: Exception) -> dict[str, Any]:
+    """Element that was being expanded: tag, attributes and nearest line attribute."""
     node, trace = None, error.__traceback__
     while trace is not None:
         found = trace.tb_frame.f_locals.get("node")
@@ -210,13 +215,17 @@ def _element(error: Exception) -> dict[str, Any]:
         return {}
     attributes = {str(name): str(value) for name, value in node.attributes.items()}
     near = node
-    while near is not None and not (hasattr(near, "getAttribute") and near.getAttribute(_MARK)):
+    while near is not None and not (hasattr(near, "getAttribute") and near.getAttribute(_LINE_ATTRIBUTE)):
         near = near.previousSibling or near.parentNode
-    return {"tag": node.tagName, "attributes": attributes, "mark": near.getAttribute(_MARK) if near is not None else ""}
+    return {
+        "tag": node.tagName,
+        "attributes": attributes,
+        "mark": near.getAttribute(_LINE_ATTRIBUTE) if near is not None else "",
+    }
 
 
-def _place(xacro: Any, main_file: str) -> str:
-    """Where an error happened, as far as xacro knows."""
+def _error_location(xacro: Any, main_file: str) -> str:
+    """Macro and file of an error, as far as xacro knows them."""
     place = ""
     if xacro.macrostack:
         place += f" (in macro {xacro.macrostack[-1].body.getAttribute('name')!r})"
@@ -226,18 +235,18 @@ def _place(xacro: Any, main_file: str) -> str:
 
 
 def main() -> None:
-    """Expand the file of the request on the standard input."""
-    parent = _Parent(sys.stdin, sys.stdout)
-    sys.stdout = sys.stderr = io.StringIO()  # nothing but our own messages goes to the parent
-    request = parent.hear()
+    """Expand the file of the request on standard input."""
+    parent = _ParentProcess(sys.stdin, sys.stdout)
+    sys.stdout = sys.stderr = io.StringIO()  # only protocol messages go to the parent
+    request = parent.receive()
     sys.path.extend(request["paths"])
     sys.setrecursionlimit(5_000)
-    _limit(request["seconds"], request["memory"])
+    _set_resource_limits(request["seconds"], request["memory"])
     try:
         answer = _expand(request, parent)
     except Exception as error:
         answer = {"failed": str(error) or repr(error)}
-    parent.say(answer)
+    parent.send(answer)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""USD stages with UsdPhysics: all of the schema, nested bodies, exact scale, whatever the units."""
+"""USD stages with UsdPhysics: the whole schema, nested bodies, scaled and sheared transforms, any units."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from kinema.core import Diagnostics, ReadError, pause_garbage_collection
 from kinema.description import Robot, World
-from kinema.foundation import Diagnostics, ReadError, no_collecting
-from kinema.read.resolve import Resolver
 
+from ..resolve import Resolver
 from . import pxr
 from .convert import convert_stage
-from .layers import first_message
-from .open_stage import open_stage, openusd_messages
+from .layers import capture_openusd_messages, first_message, open_stage
 
 
 def read_usd(
@@ -26,20 +25,20 @@ def read_usd(
     variants: Mapping[str, Mapping[str, str]] | None = None,
     stack_joints: bool | None = None,
 ) -> Robot | World:
-    """Read a stage.
+    """Read a robot or a world from a USD stage.
 
     Args:
         source: a .usda, .usdc, .usd or .usdz file.
         diagnostics: where problems are reported.
-        resolve: which other files the stage may bring in.
-        variants: prim path -> {variant set: variant}, chosen instead of what the stage selects.
-        stack_joints: whether several joints between two bodies add their motion (True) or are constraints of which
-            one carries (False); None for what the stage says (`newton:jointsAddMobility`).
+        resolve: resolves the files that the stage may reference.
+        variants: prim path -> {variant set: variant}, overrides the selections of the stage.
+        stack_joints: whether several joints between two bodies are composed in series (True) or only one is in the
+            tree (False); None for the setting of the stage (`newton:jointsAddMobility`).
     """
     diagnostics = Diagnostics() if diagnostics is None else diagnostics
     file = Path(source)
-    # what a stranger's numbers come to is looked at where it matters
-    with openusd_messages(file, diagnostics), no_collecting(), np.errstate(all="ignore"):
+    # overflows are checked where they matter
+    with capture_openusd_messages(file, diagnostics), pause_garbage_collection(), np.errstate(all="ignore"):
         resolve = Resolver() if resolve is None else resolve
         stage = open_stage(file, resolve, diagnostics, variants)
         try:

@@ -1,7 +1,8 @@
-"""Joint frames: the world axis and position through each body, then into that body's link.
+"""Joint frames on both bodies, and joint coordinates derived from the poses of the bodies.
 
-The two sides are kept as authored. Where they do not meet along an axis on which the joint cannot move, the gap is
-diagnosed with its size; along an axis on which it can, the gap is the joint's coordinate in the file.
+Poses in the stage take precedence over `PhysicsJointStateAPI`, which only contributes the number of whole turns; a
+stage in which the two disagree is diagnosed. Both joint frames are kept as authored. If they do not coincide along an
+axis that the joint does not free, the offset is diagnosed; along a free axis the offset is the joint coordinate.
 """
 
 from __future__ import annotations
@@ -13,197 +14,340 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinema.foundation import (
-    Array,
-    Pose,
-    axis_angle_to_matrix,
-    quaternion_to_matrix,
-)
-from kinema.words import physics, usd
+from kinema.core import Array, Pose, axis_angle_to_matrix, matrix_to_quaternion, quaternion_to_matrix
+from kinema.description import Axis, AxisMotion, Joint, JointKind
+from kinema.tokens import kinema_usd, usd, usd_physics
 
 from . import pxr
-from .gf_values import floats
-from .polar import Affine, polar_many
-from .shapes_on_links import into_link
+from .kinema_attributes import kinema_attribute
+from .prim_values import to_floats
+from .shapes import transform_into_link
 from .stage_index import Body, StageIndex
+from .transforms import DEGREE, Affine, polar_decomposition_batch
 
-AXES = {letter: number for number, letter in enumerate(usd.XYZ)}
-_ZERO, _ONE, _NO_TURN = np.zeros(3), np.eye(3), (0.0, 0.0, 0.0)
+# -- joint coordinates -------------------------------------------------------------------------------------------------
+
+_FULL_TURN = 2 * math.pi
+_ROUNDING_TOLERANCE = 1e-12
+_STATE_TOLERANCE = 1e-3
+"""Tolerance [rad or m] between the authored joint state and the poses of the bodies."""
+
+
+def set_joint_state(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) -> None:
+    """Set the joint coordinates from the relative pose of its frames; warns about the residual offset."""
+    state, metres, radians = _coordinates_from_gap(joint, gap)
+    joint.state = None if state is None else _unwrapped_state(index, prim, joint, state)
+    if metres > 1e-5 or radians > 1e-4:
+        index.diagnostics.warning(
+            "usd.joint-frames-apart",
+            f"the two frames of joint {joint.name!r} are {metres:.3g} m and {math.degrees(radians):.3g} degrees apart",
+            hint="make localPos/localRot of both sides agree with where the bodies are",
+            origin=joint.origin,
+        )
+
+
+# -- authored joint state ----------------------------------------------------------------------------------------------
+
+
+def _unwrapped_state(index: StageIndex, prim: pxr.Prim, joint: Joint, state: Array) -> Array:
+    """Coordinates from the poses plus the whole turns given by the authored state or required by the limits."""
+    if joint.kind is JointKind.SPHERICAL:
+        return state
+    stated = _stated_coordinates(index, prim, joint)
+    result = np.array([0.0 if abs(value) < _ROUNDING_TOLERANCE else value for value in state])
+    for i, (axis, value) in enumerate(zip(joint.moving_axes, result, strict=True)):
+        if axis.motion is AxisMotion.ROTATION:
+            result[i] = _unwrap_angle(axis, float(value), stated.get(i))
+        if i in stated and not abs(result[i] - stated[i]) <= _STATE_TOLERANCE:
+            index.diagnostics.warning(
+                "usd.joint-state",
+                f"PhysicsJointStateAPI puts joint {joint.name!r} at {stated[i]:.4g}, but the bodies are posed at "
+                f"{result[i]:.4g} (rad or m), which is taken",
+                hint="pose the bodies where the joints are",
+                origin=joint.origin,
+            )
+    return result
+
+
+def _stated_coordinates(index: StageIndex, prim: pxr.Prim, joint: Joint) -> dict[int, float]:
+    """Index of a moving axis -> authored joint coordinate [rad or m]."""
+    stored = kinema_attribute(index, prim, kinema_usd.INITIAL_STATE)
+    if stored is not None and len(stored) == joint.n_dofs:
+        return {i: float(value) for i, value in enumerate(stored)}
+    result: dict[int, float] = {}
+    for i, axis in enumerate(joint.moving_axes):
+        is_rotation = axis.motion is AxisMotion.ROTATION
+        for token in _state_tokens(joint, axis):
+            value = index.authored(prim, usd_physics.state_attribute(token, usd_physics.STATE_POSITION))
+            if value is not None and math.isfinite(value):
+                result[i] = float(value) * (DEGREE if is_rotation else index.units.length)
+            velocity = index.authored(prim, usd_physics.state_attribute(token, usd_physics.STATE_VELOCITY))
+            if velocity:
+                message = f"joint {joint.name!r} moves at the start, says PhysicsJointStateAPI; that is only kept"
+                index.diagnostics.note("usd.joint-velocity", message, origin=joint.origin)
+    return result
+
+
+def _state_tokens(joint: Joint, axis: Axis) -> list[str]:
+    """Instance names of `PhysicsJointStateAPI` for an axis."""
+    is_rotation = axis.motion is AxisMotion.ROTATION
+    if len(joint.axes) == 1:
+        return [usd_physics.ANGULAR if is_rotation else usd_physics.LINEAR]
+    axis_index = int(np.argmax(np.abs(axis.direction)))
+    return [usd_physics.DOF_TOKENS[axis_index + (3 if is_rotation else 0)]]
+
+
+def _unwrap_angle(axis: Axis, value: float, stated: float | None) -> float:
+    """Angle shifted by whole turns to the authored value, or into the limits."""
+    if stated is not None:
+        return value + _FULL_TURN * round((stated - value) / _FULL_TURN)
+    if axis.lower - 1e-6 <= value <= axis.upper + 1e-6 or not axis.lower <= axis.upper:
+        return value
+    nearest = axis.lower if value < axis.lower else axis.upper
+    turned = value + _FULL_TURN * (math.ceil if value < axis.lower else math.floor)((nearest - value) / _FULL_TURN)
+    return turned if axis.lower <= turned <= axis.upper else value
+
+
+# -- coordinates from poses --------------------------------------------------------------------------------------------
+
+
+def _coordinates_from_gap(joint: Joint, gap: Pose) -> tuple[Array | None, float, float]:
+    """Joint coordinates that best explain the relative pose, and the residual [m] and [rad].
+
+    Coordinates are None for kinds without them.
+    """
+    if joint.kind is JointKind.DISTANCE:
+        return None, 0.0, 0.0
+    if joint.kind is JointKind.SPHERICAL:
+        return gap.quaternion, float(np.linalg.norm(gap.position)), 0.0
+    left_position, left_rotation = gap.position.copy(), gap.rotation
+    state: list[float] = []
+    rotation_axes = [a for a in joint.moving_axes if a.motion is AxisMotion.ROTATION]
+    for axis in joint.moving_axes:
+        if axis.motion is AxisMotion.TRANSLATION:
+            value = float(axis.direction @ left_position)
+            left_position -= value * axis.direction
+            state.append(value + axis.reference)
+    if len(rotation_axes) == 3:
+        state += [a.reference + value for a, value in zip(rotation_axes, _xyz_angles(left_rotation), strict=True)]
+        angle = 0.0
+    else:
+        q = matrix_to_quaternion(left_rotation).tolist()
+        for axis in rotation_axes:
+            value, q = _remove_twist(q, axis.direction.tolist())
+            state.append(value + axis.reference)
+        angle = 2 * math.atan2(math.hypot(*q[1:]), abs(q[0]))
+    if joint.kind is JointKind.CYLINDRICAL:
+        state.reverse()  # rotation comes first
+    return (np.array(state) if state else None), math.sqrt(float(left_position @ left_position)), angle
+
+
+def _remove_twist(q: list[float], axis: list[float]) -> tuple[float, list[float]]:
+    """Swing-twist decomposition: twist angle about an axis and the remaining swing quaternion."""
+    w, x, y, z = q
+    a, b, d = axis
+    along = a * x + b * y + d * z
+    half = math.atan2(along, w)
+    c, s = math.cos(half), math.sin(half)
+    # the inverse twist (c, -s axis) times q
+    left = [
+        c * w + s * along,
+        c * x - s * (a * w + b * z - d * y),
+        c * y - s * (b * w + d * x - a * z),
+        c * z - s * (d * w + a * y - b * x),
+    ]
+    return 2 * half, left
+
+
+def _xyz_angles(r: Array) -> tuple[float, float, float]:
+    """Euler angles of R = Rx Ry Rz."""
+    return (math.atan2(-r[1, 2], r[2, 2]), math.asin(max(-1.0, min(1.0, r[0, 2]))), math.atan2(-r[0, 1], r[0, 0]))
+
+
+# -- joint frames ------------------------------------------------------------------------------------------------------
+
+AXIS_INDEX = {letter: number for number, letter in enumerate(usd.AXIS_TOKENS)}
+_ZERO, _IDENTITY, _NO_ROTATION = np.zeros(3), np.eye(3), (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Side:
-    """One side of a joint: what it is attached to, and its frame there."""
+class JointSide:
+    """One side of a joint: the body and the joint frame on it."""
 
     body: Body | None
-    """None for the world."""
+    """Body, or None for the world."""
     frame: Pose
-    """The joint's frame in the link, or in the world."""
+    """Joint frame in the link, or in the world."""
 
 
-class Sides(NamedTuple):
+class JointSides(NamedTuple):
     """Both sides of a joint."""
 
-    first: Side
-    second: Side
+    first: JointSide
+    second: JointSide
     gap: Pose
-    """The second frame in the first, as the stage shows them."""
+    """Pose of the second frame in the first, in the stage's configuration."""
 
 
 class JointTargetError(Exception):
-    """A side of a joint that leads nowhere."""
+    """Invalid target of a joint side."""
 
 
-class _End(NamedTuple):
-    """What a side says, before anything is computed from it."""
+class _SideSpec(NamedTuple):
+    """Authored data of a joint side."""
 
     body: Body | None
-    place: Affine
-    """From the target's coordinates into the link, or into the world."""
+    transform: Affine
+    """Map from the target's coordinates to the link, or to the world."""
     point: Any
     quaternion: Any
     axis: int | None
 
 
-def read_sides(index: StageIndex, joints: Sequence[tuple[pxr.Prim, int | None]]) -> list[Sides | JointTargetError]:
-    """The sides of many joints, which are computed together: that is much quicker than one by one.
+def read_joint_sides(
+    index: StageIndex, joints: Sequence[tuple[pxr.Prim, int | None]]
+) -> list[JointSides | JointTargetError]:
+    """Joint frames on both sides of many joints, computed in one batch for speed.
 
     Args:
         index: the stage.
-        joints: each joint's prim, with the axis of its frame that has to be exact under shear; None where none is
-            special.
+        joints: prim of each joint, and the index of the frame axis that must be exact under shear, or None.
 
     Returns:
-        For each joint its sides, or why there are none.
+        For each joint its sides, or the error.
     """
-    ends: list[_End] = []
+    ends: list[_SideSpec] = []
     failures: dict[int, JointTargetError] = {}
     for i, (prim, axis) in enumerate(joints):
         try:
-            ends += [_end(index, prim, number, axis) for number in (0, 1)]
+            ends += [_read_side(index, prim, number, axis) for number in (0, 1)]
         except JointTargetError as error:
             failures[i] = error
-    positions, rotations = _frames(ends)
-    _choose_hands(ends, rotations)
+    positions, rotations = _side_frames(ends)
+    _match_handedness(ends, rotations)
     gap_positions, gap_rotations = _gaps(ends, positions, rotations)
     finite = np.isfinite(positions).all(axis=1) & np.isfinite(rotations).all(axis=(1, 2))
-    unsound = {int(i) for i in np.flatnonzero(~finite)}
-    result: list[Sides | JointTargetError] = []
+    non_finite = {int(i) for i in np.flatnonzero(~finite)}
+    result: list[JointSides | JointTargetError] = []
     k = 0
     for i in range(len(joints)):
         if i in failures:
             result.append(failures[i])
             continue
         a, b = 2 * k, 2 * k + 1
-        if a not in unsound and b not in unsound:
-            first, second = (Side(ends[e].body, Pose(positions[e], rotations[e])) for e in (a, b))
-            result.append(Sides(first, second, Pose(gap_positions[k], gap_rotations[k])))
+        if a not in non_finite and b not in non_finite:
+            first, second = (JointSide(ends[e].body, Pose(positions[e], rotations[e])) for e in (a, b))
+            result.append(JointSides(first, second, Pose(gap_positions[k], gap_rotations[k])))
         else:
-            result.append(JointTargetError(f"its frame on body{0 if a in unsound else 1} holds NaN or infinity"))
+            result.append(JointTargetError(f"its frame on body{0 if a in non_finite else 1} holds NaN or infinity"))
         k += 1
     return result
 
 
-def _end(index: StageIndex, joint: pxr.Prim, number: int, axis: int | None) -> _End:
-    body, place = _place(index, joint, number)
-    point = index.value(joint, physics.LOCAL_POSITIONS[number])
-    return _End(body, place, point, index.value(joint, physics.LOCAL_ROTATIONS[number]), axis)
+def _read_side(index: StageIndex, joint: pxr.Prim, side: int, axis: int | None) -> _SideSpec:
+    body, place = _body_and_transform(index, joint, side)
+    point = index.value(joint, usd_physics.LOCAL_POSITIONS[side])
+    return _SideSpec(body, place, point, index.value(joint, usd_physics.LOCAL_ROTATIONS[side]), axis)
 
 
-def _place(index: StageIndex, joint: pxr.Prim, number: int) -> tuple[Body | None, Affine]:
-    """The body that a side is on, and the map from the target's coordinates into that body's link."""
-    targets = index.targets(joint, physics.BODIES[number])
+def _body_and_transform(index: StageIndex, joint: pxr.Prim, side: int) -> tuple[Body | None, Affine]:
+    """Body of a joint side, and the map from the target's coordinates to its link (or the world)."""
+    targets = index.targets(joint, usd_physics.BODIES[side])
     if not targets:
         return None, Affine(index.units.length * index.units.up, _ZERO)
     body = index.bodies.get(str(targets[0]))
     if body is None or len(targets) > 1:
-        target = _target(index, joint, number, targets)
-        body = index.owner(target)
+        target = _side_target(index, joint, side, targets)
+        body = index.owner_body(target)
         if body is None:
-            return None, index.world(target)
+            return None, index.world_transform(target)
         if body.path != index.values.facts(target).path:
-            return body, into_link(index.world(target), body)
+            return body, transform_into_link(index.world_transform(target), body)
     return body, Affine(body.scale, _ZERO)
 
 
-def _frames(ends: Sequence[_End]) -> tuple[Array, Array]:
-    """Positions (n, 3) and rotations (n, 3, 3) of the joint's frame on each end."""
-    linears = np.array([end.place.linear for end in ends]).reshape(-1, 3, 3)
-    offsets = np.array([end.place.offset for end in ends]).reshape(-1, 3)
+def _side_frames(ends: Sequence[_SideSpec]) -> tuple[Array, Array]:
+    """Positions, shape (n, 3), and rotations, shape (n, 3, 3), of the joint frame on each side."""
+    linears = np.array([end.transform.linear for end in ends]).reshape(-1, 3, 3)
+    offsets = np.array([end.transform.offset for end in ends]).reshape(-1, 3)
     points = np.array([end.point for end in ends], dtype=np.float64).reshape(-1, 3)
-    turns = np.array([_quaternion(end.quaternion) for end in ends]).reshape(-1, 3, 3)
+    turns = np.array([_quaternion_to_rotation(end.quaternion) for end in ends]).reshape(-1, 3, 3)
     positions = (linears @ points[:, :, None])[:, :, 0] + offsets
     rotations = np.full_like(linears, np.nan)
-    sound = np.isfinite(linears).all(axis=(1, 2))
-    upright, scales = polar_many(linears[sound])
-    rotations[sound] = upright @ turns[sound]
-    # where lengths are scaled alike, the map's rotation takes every axis to where the map takes it
-    alike = np.abs(scales - scales[:, :1, :1] * np.eye(3)).max(axis=(1, 2), initial=0.0) == 0
-    for i in np.flatnonzero(sound)[~(alike & (scales[:, 0, 0] > 0))]:
+    finite = np.isfinite(linears).all(axis=(1, 2))
+    polar_rotations, scales = polar_decomposition_batch(linears[finite])
+    rotations[finite] = polar_rotations @ turns[finite]
+    # under uniform scale the rotation maps every axis exactly
+    is_uniform = np.abs(scales - scales[:, :1, :1] * np.eye(3)).max(axis=(1, 2), initial=0.0) == 0
+    for i in np.flatnonzero(finite)[~(is_uniform & (scales[:, 0, 0] > 0))]:
         axis = ends[i].axis
         if axis is not None:
-            rotations[i] = _aligned(rotations[i], linears[i] @ turns[i][:, axis], axis)
+            rotations[i] = _align_axis(rotations[i], linears[i] @ turns[i][:, axis], axis)
     return positions, rotations
 
 
-def _choose_hands(ends: Sequence[_End], rotations: Array) -> None:
-    """Where one side of a joint is mirrored, give it the frame that is next to the other side's.
+def _match_handedness(ends: Sequence[_SideSpec], rotations: Array) -> None:
+    """If one side of a joint is mirrored, replace its frame by the right-handed frame closest to the other side.
 
-    A mirrored frame is left-handed, and several right-handed ones stand for it: without one of its axes, or without
-    all three. The special axis stays where it is. What the stage shows tells which is meant, so that a joint is at
-    rest where both sides are authored alike.
+    A mirrored frame is left-handed and corresponds to several right-handed frames. The special axis is preserved; the
+    choice makes the joint coordinate zero if both sides are authored alike. Modifies `rotations` in place.
     """
-    linears = np.array([end.place.linear for end in ends]).reshape(-1, 3, 3)
+    linears = np.array([end.transform.linear for end in ends]).reshape(-1, 3, 3)
     mirrored = np.linalg.det(linears) < 0
     for k in np.flatnonzero(mirrored[0::2] != mirrored[1::2]).tolist():
         left, right = (2 * k, 2 * k + 1) if mirrored[2 * k] else (2 * k + 1, 2 * k)
-        wanted = _turn(ends[left].body).T @ _turn(ends[right].body) @ rotations[right]
+        target = _body_rotation(ends[left].body).T @ _body_rotation(ends[right].body) @ rotations[right]
         axis = ends[left].axis
-        halves = [_ONE, *(2 * np.outer(_ONE[i], _ONE[i]) - _ONE for i in ((0, 1, 2) if axis is None else (axis,)))]
-        rotations[left] = max((rotations[left] @ half for half in halves), key=lambda r: float(np.sum(r * wanted)))
+        half_turns = [
+            _IDENTITY,
+            *(2 * np.outer(_IDENTITY[i], _IDENTITY[i]) - _IDENTITY for i in ((0, 1, 2) if axis is None else (axis,))),
+        ]
+        rotations[left] = max((rotations[left] @ half for half in half_turns), key=lambda r: float(np.sum(r * target)))
 
 
-def _turn(body: Body | None) -> Array:
-    return _ONE if body is None else body.pose.rotation
+def _body_rotation(body: Body | None) -> Array:
+    return _IDENTITY if body is None else body.pose.rotation
 
 
-def _gaps(ends: Sequence[_End], positions: Array, rotations: Array) -> tuple[Array, Array]:
-    """Where the second frame of each joint is in its first, in the world that the stage shows."""
+def _gaps(ends: Sequence[_SideSpec], positions: Array, rotations: Array) -> tuple[Array, Array]:
+    """Relative positions and rotations of the second frame in the first, in the stage's configuration."""
     bodies = [end.body for end in ends]
-    places = np.array([_ZERO if b is None else b.pose.position for b in bodies]).reshape(-1, 3)
-    turns = np.array([_turn(b) for b in bodies]).reshape(-1, 3, 3)
-    world_positions = (turns @ positions[:, :, None])[:, :, 0] + places
-    world_rotations = turns @ rotations
+    body_positions = np.array([_ZERO if b is None else b.pose.position for b in bodies]).reshape(-1, 3)
+    body_rotations = np.array([_body_rotation(b) for b in bodies]).reshape(-1, 3, 3)
+    world_positions = (body_rotations @ positions[:, :, None])[:, :, 0] + body_positions
+    world_rotations = body_rotations @ rotations
     back = np.swapaxes(world_rotations[0::2], 1, 2)
-    apart = (back @ (world_positions[1::2] - world_positions[0::2])[:, :, None])[:, :, 0]
-    return apart, back @ world_rotations[1::2]
+    relative_positions = (back @ (world_positions[1::2] - world_positions[0::2])[:, :, None])[:, :, 0]
+    return relative_positions, back @ world_rotations[1::2]
 
 
-def _target(index: StageIndex, joint: pxr.Prim, number: int, targets: Sequence[Any]) -> pxr.Prim:
-    """The prim a side points at."""
+def _side_target(index: StageIndex, joint: pxr.Prim, side: int, targets: Sequence[Any]) -> pxr.Prim:
+    """Target prim of a joint side; raises `JointTargetError` if it is invalid."""
     if len(targets) > 1:
         index.diagnostics.error(
             "usd.joint-several-targets",
-            f"body{number} of joint {joint.GetName()!r} names {len(targets)} prims; the first counts",
+            f"body{side} of joint {joint.GetName()!r} names {len(targets)} prims; the first counts",
             origin=index.origin(joint),
         )
     prim = index.stage.GetPrimAtPath(targets[0])
     if not prim:
-        raise JointTargetError(f"its body{number} is {targets[0]}, which does not exist{_meant(index, targets[0])}")
+        raise JointTargetError(
+            f"its body{side} is {targets[0]}, which does not exist{_target_suggestion(index, targets[0])}"
+        )
     if not prim.IsActive():
-        raise JointTargetError(f"its body{number} is {targets[0]}, which is inactive")
+        raise JointTargetError(f"its body{side} is {targets[0]}, which is inactive")
     if not index.values.facts(prim).kind.is_xformable:
-        raise JointTargetError(f"its body{number} is {targets[0]}, which has no place in the world")
+        raise JointTargetError(f"its body{side} is {targets[0]}, which has no place in the world")
     if _is_prototype(index, prim):
-        raise JointTargetError(f"its body{number} is {targets[0]}, a prototype: only its instances are in the world")
-    if index.owner(prim) is None:
-        _say_static(index, joint, number, prim)
+        raise JointTargetError(f"its body{side} is {targets[0]}, a prototype: only its instances are in the world")
+    if index.owner_body(prim) is None:
+        _report_static_target(index, joint, side, prim)
     return prim
 
 
 def _is_prototype(index: StageIndex, prim: pxr.Prim) -> bool:
-    """Whether a prim lies in a point instancer, which copies it but does not show it."""
-    if index.copies.source(index.values.facts(prim).path):
+    """Whether a prim is a prototype below a point instancer, which is not part of the scene."""
+    if index.instances.prototype_path(index.values.facts(prim).path):
         return False
     while prim := prim.GetParent():
         if index.values.facts(prim).kind.is_instancer:
@@ -211,8 +355,8 @@ def _is_prototype(index: StageIndex, prim: pxr.Prim) -> bool:
     return False
 
 
-def _meant(index: StageIndex, target: Any) -> str:
-    """What a relative path one level too deep was meant to be: the nested-bodies proposal writes its own like that."""
+def _target_suggestion(index: StageIndex, target: Any) -> str:
+    """Hint for a relative path that is one level too deep, as in the nested-bodies proposal."""
     above = target.GetParentPath().GetParentPath()
     wanted = above.AppendChild(target.name) if not above.isEmpty else above
     if above.isEmpty or not index.stage.GetPrimAtPath(wanted):
@@ -220,43 +364,38 @@ def _meant(index: StageIndex, target: Any) -> str:
     return f" (a relative path starts at the joint itself: <..> is the prim around it; was {wanted} meant?)"
 
 
-def _say_static(index: StageIndex, joint: pxr.Prim, number: int, prim: pxr.Prim) -> None:
-    """A target that does not move: a disabled body, or a part of one, deserves a warning, scenery a note."""
+def _report_static_target(index: StageIndex, joint: pxr.Prim, side: int, prim: pxr.Prim) -> None:
+    """Report a static joint target: a warning for a disabled body, a note for scenery."""
     name = joint.GetName()
     disabled = prim
-    while disabled and physics.RIGID_BODY_API not in index.schemas(disabled):
+    while disabled and usd_physics.RIGID_BODY_API not in index.schemas(disabled):
         disabled = disabled.GetParent()
     if disabled:
         what = "a disabled body" if disabled == prim else f"a part of the disabled body {disabled.GetPath()}"
         index.diagnostics.warning(
             "usd.joint-to-disabled-body",
-            f"body{number} of joint {name!r} is {prim.GetPath()}, {what}: it is fixed to the world there",
+            f"body{side} of joint {name!r} is {prim.GetPath()}, {what}: it is fixed to the world there",
             hint="enable the body, or point the joint elsewhere",
             origin=index.origin(joint),
         )
     else:
-        message = (
-            f"body{number} of joint {name!r} is {prim.GetPath()}, which is no body: it is fixed to the world there"
-        )
+        message = f"body{side} of joint {name!r} is {prim.GetPath()}, which is no body: it is fixed to the world there"
         index.diagnostics.note("usd.joint-to-static", message, origin=index.origin(joint))
 
 
-def _aligned(frame: Array, wanted: Array, axis: int) -> Array:
-    """The frame, turned the shortest way so that one of its axes lies where the map takes it.
-
-    The map's rotation carries a joint's frame. Scale and shear leave an axis elsewhere.
-    """
-    length = math.sqrt(float(wanted @ wanted))
+def _align_axis(frame: Array, target: Array, axis: int) -> Array:
+    """Rotate a frame by the smallest angle so that one of its axes coincides with the mapped axis."""
+    length = math.sqrt(float(target @ target))
     if not 0 < length < math.inf:
         return frame
-    wanted = wanted / length
-    if wanted @ frame[:, axis] < 0:  # a mirror: turn around first, about the next axis, so that the rest is small
+    target = target / length
+    if target @ frame[:, axis] < 0:  # reflection: half turn about the next axis first
         frame = axis_angle_to_matrix(frame[:, (axis + 1) % 3], math.pi) @ frame
-    return _shortest_turn(frame[:, axis], wanted) @ frame
+    return _shortest_rotation(frame[:, axis], target) @ frame
 
 
-def _shortest_turn(a: Array, b: Array) -> Array:
-    """The rotation of least angle that takes unit vector a to unit vector b, less than a half turn away."""
+def _shortest_rotation(a: Array, b: Array) -> Array:
+    """Rotation of least angle that maps unit vector a to unit vector b, less than pi apart."""
     cross = np.cross(a, b)
     sine = math.sqrt(float(cross @ cross))
     if sine < 1e-300:
@@ -264,8 +403,8 @@ def _shortest_turn(a: Array, b: Array) -> Array:
     return axis_angle_to_matrix(cross / sine, math.atan2(sine, float(a @ b)))
 
 
-def _quaternion(value: Any) -> Array:
-    if value.GetReal() == 1 and value.GetImaginary() == _NO_TURN:
-        return _ONE
-    # a Gf vector is iterated over far slower than it is copied
-    return quaternion_to_matrix([value.GetReal(), *floats(value.GetImaginary())])
+def _quaternion_to_rotation(value: Any) -> Array:
+    if value.GetReal() == 1 and value.GetImaginary() == _NO_ROTATION:
+        return _IDENTITY
+    # iterating over a Gf vector is slow
+    return quaternion_to_matrix([value.GetReal(), *to_floats(value.GetImaginary())])

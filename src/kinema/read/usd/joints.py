@@ -1,13 +1,14 @@
-"""From joint prims to joints: kinds, limits, drives, what breaks them, and vendor settings."""
+"""Converts joint prims: kinds, limits, drives, mimic joints, and stacked joints between the same two bodies."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from kinema.core import Origin
 from kinema.description import (
     Axis,
     AxisMotion,
@@ -16,63 +17,221 @@ from kinema.description import (
     DriveType,
     Joint,
     JointKind,
+    Mimic,
+    can_reverse,
+    reverse_joint,
     rotation,
     spherical_axes,
     translation,
 )
-from kinema.words import physics
+from kinema.tokens import mjc, newton, physx, usd_physics
 
 from . import pxr
-from .joint_frames import AXES, JointTargetError, Side, Sides, read_sides
-from .joint_states import settle
-from .mimic import NEWTON_MIMIC
-from .own_joints import restore_joint
-from .schemas import instances
+from .articulations import articulation_links
+from .joint_frames import AXIS_INDEX, JointSide, JointSides, JointTargetError, read_joint_sides, set_joint_state
+from .kinema_round_trip import restore_joint
+from .prim_values import schema_instances
 from .stage_index import StageIndex
-from .units import DEGREE
-from .vendor import apply_joint_settings
+from .transforms import DEGREE
+from .vendor_schemas import COORDINATE_SCALE, apply_joint_attributes
 
-_KINDS = {
-    physics.FIXED_JOINT: JointKind.FIXED,
-    physics.REVOLUTE_JOINT: JointKind.REVOLUTE,
-    physics.PRISMATIC_JOINT: JointKind.PRISMATIC,
-    physics.SPHERICAL_JOINT: JointKind.SPHERICAL,
-    physics.DISTANCE_JOINT: JointKind.DISTANCE,
-    physics.SIX_AXIS_JOINT: JointKind.SIX_AXIS,
-}
-_SPECIAL_AXIS = (JointKind.REVOLUTE, JointKind.PRISMATIC, JointKind.SPHERICAL)
+# -- mimic joints ------------------------------------------------------------------------------------------------------
+
+NEWTON_MIMIC_ATTRIBUTES = (newton.MIMIC_OFFSET, newton.MIMIC_FACTOR, newton.MIMIC_ENABLED)
+"""Attributes that belong to `newton:mimicJoint`."""
 
 
-def read_joints(index: StageIndex, names: Mapping[str, str]) -> list[tuple[pxr.Prim, Joint]]:
-    """Every joint with its prim, but for those that lead nowhere: they are errors.
+def apply_mimic(index: StageIndex, prim: pxr.Prim, joint: Joint, joint_names: Mapping[str, str]) -> None:
+    """Set the mimic relation of a joint from Newton's or PhysX's mimic schema.
 
     Args:
         index: the stage.
-        names: what joints are called, by the paths of their prims.
+        prim: prim of the joint.
+        joint: gets the mimic on its first axis.
+        joint_names: prim path -> name, of all joints.
     """
-    mains = [_main_axis(index, prim) for prim in index.joints]
+    leaders = index.targets(prim, newton.MIMIC_JOINT)
+    if leaders and joint.axes and index.value(prim, newton.MIMIC_ENABLED) is not False:
+        offset, multiplier = (index.authored(prim, name) for name in (newton.MIMIC_OFFSET, newton.MIMIC_FACTOR))
+        axis = joint.axes[0]
+        axis.mimic = Mimic(
+            joint=_leader_joint(index, prim, joint, str(leaders[0]), joint_names),
+            multiplier=1.0 if multiplier is None else float(multiplier),
+            offset=0.0 if offset is None else float(offset) * COORDINATE_SCALE.factor(index, axis),
+        )
+    _apply_physx_mimic(index, prim, joint, joint_names)
+
+
+def _apply_physx_mimic(index: StageIndex, prim: pxr.Prim, joint: Joint, joint_names: Mapping[str, str]) -> None:
+    """Set the mimic relation from PhysX's schema: q + gearing * q_leader + offset = 0."""
+    for name in sorted(index.values.facts(prim).authored):
+        parts = name.split(":")
+        if parts[0] != physx.MIMIC_NAMESPACE or parts[-1] != physx.MIMIC_REFERENCE:
+            continue
+        leaders = index.targets(prim, name)
+        if not leaders or not joint.axes:
+            continue
+        prefix = ":".join(parts[:-1])
+        gearing, offset = (index.authored(prim, f"{prefix}:{n}") for n in (physx.MIMIC_GEARING, physx.MIMIC_OFFSET))
+        axis = joint.axes[0]
+        axis.mimic = Mimic(
+            joint=_leader_joint(index, prim, joint, str(leaders[0]), joint_names),
+            multiplier=-float(1.0 if gearing is None else gearing),
+            offset=-float(offset or 0.0) * COORDINATE_SCALE.factor(index, axis),
+        )
+
+
+def _leader_joint(index: StageIndex, prim: pxr.Prim, joint: Joint, path: str, joint_names: Mapping[str, str]) -> str:
+    """Name of the leading joint at a path; warns if the path is no joint."""
+    if path not in joint_names:
+        index.diagnostics.warning(
+            "usd.mimic-target",
+            f"joint {joint.name!r} follows {path}, which is no joint",
+            origin=index.origin(prim),
+        )
+    return joint_names.get(path, path)
+
+
+# -- several joints between two bodies ---------------------------------------------------------------------------------
+
+
+def stack_joints(
+    index: StageIndex,
+    joints: Sequence[tuple[pxr.Prim, Joint]],
+    articulated: Mapping[str, Sequence[str]],
+    override: bool | None,
+) -> None:
+    """Mark joints between the same two links as stacked (composed in series) where the stage or user asks for it.
+
+    By default one joint is in the tree and the others close loops. Joints are composed in series if the
+    user or the articulation asks for it and, as in MJCF, on a stage with MuJoCo's attributes.
+
+    Args:
+        index: the stage.
+        joints: joints with their prims, in stage order.
+        articulated: link name -> all links of its articulation.
+        override: setting of the user; None for the setting of the stage.
+    """
+    bundles: dict[frozenset[str | None], list[tuple[pxr.Prim, Joint]]] = {}
+    for prim, joint in joints:
+        if joint.enabled and not joint.closes_loop:
+            bundles.setdefault(frozenset((joint.parent, joint.child)), []).append((prim, joint))
+    several = [bundle for bundle in bundles.values() if len(bundle) > 1]
+    if not several:
+        return
+    stated = _stated_stacking(index, articulated)
+    guessed = [b for b in several if _stack_bundle(index, b, stated, override)]
+    if guessed:
+        message = (
+            f"{len(guessed)} pair(s) of bodies have several joints with MuJoCo's settings; they add their motion, as in"
+            f" MJCF: {', '.join(j.name for _, j in guessed[0])} are the first"
+        )
+        hint = f"author {newton.JOINTS_ADD_MOBILITY} on the articulation's root"
+        index.diagnostics.note("usd.stacked-joints", message, hint=hint, origin=Origin(index.file))
+
+
+def _stack_bundle(
+    index: StageIndex, bundle: Sequence[tuple[pxr.Prim, Joint]], stated: Mapping[str, bool], override: bool | None
+) -> bool:
+    """Mark the joints of one pair of links as stacked; returns whether this was inferred from MuJoCo attributes."""
+    ends = (end for _, joint in bundle for end in (joint.parent, joint.child) if end is not None)
+    answer = override if override is not None else next((stated[end] for end in ends if end in stated), None)
+    guess = answer is None and _has_mujoco_attributes(index, bundle)
+    if answer or guess:
+        for _, joint in bundle[1:]:
+            joint.stacked = _align_direction(joint, bundle[0][1])
+            if not joint.stacked:
+                index.diagnostics.warning(
+                    "usd.stacked-backwards",
+                    f"joint {joint.name!r} cannot add its motion to {bundle[0][1].name!r}: it runs the other way, and a"
+                    f" {joint.kind.value} joint has no inverse of its kind; it closes a loop",
+                    hint="swap physics:body0 and physics:body1, and the frames with them",
+                    origin=joint.origin,
+                )
+    return guess
+
+
+def _align_direction(joint: Joint, first: Joint) -> bool:
+    """Reverse a joint to run from the same parent as `first`; False if its kind cannot be reversed."""
+    if joint.parent == first.parent:
+        return True
+    if not can_reverse(joint):
+        return False
+    turned = reverse_joint(joint)
+    joint.parent, joint.child, joint.axes = turned.parent, turned.child, turned.axes
+    joint.parent_pose, joint.child_pose = turned.parent_pose, turned.child_pose
+    return True
+
+
+def _stated_stacking(index: StageIndex, articulated: Mapping[str, Sequence[str]]) -> dict[str, bool]:
+    """Link -> `newton:jointsAddMobility` of its scene, articulation or body."""
+    result: dict[str, bool] = {}
+    for prim in index.scenes:
+        value = index.authored(prim, newton.JOINTS_ADD_MOBILITY)
+        if value is not None:
+            result.update(dict.fromkeys(articulated, bool(value)))
+    links_of = articulation_links(index)
+    sources = [(prim, links_of[index.values.facts(prim).path]) for prim in index.articulations]
+    sources += [(body.prim, [body.name]) for body in index.bodies.values()]
+    for prim, links in sources:
+        value = index.authored(prim, newton.JOINTS_ADD_MOBILITY)
+        if value is not None:
+            result.update({name: bool(value) for link in links for name in articulated[link]})
+    return result
+
+
+def _has_mujoco_attributes(index: StageIndex, bundle: Sequence[tuple[pxr.Prim, Joint]]) -> bool:
+    prims = [*index.scenes, *(prim for prim, _ in bundle)]
+    return any(name.startswith(mjc.NAMESPACE) for prim in prims for name in index.values.facts(prim).authored)
+
+
+# -- joint prims -------------------------------------------------------------------------------------------------------
+
+_JOINT_KINDS = {
+    usd_physics.FIXED_JOINT: JointKind.FIXED,
+    usd_physics.REVOLUTE_JOINT: JointKind.REVOLUTE,
+    usd_physics.PRISMATIC_JOINT: JointKind.PRISMATIC,
+    usd_physics.SPHERICAL_JOINT: JointKind.SPHERICAL,
+    usd_physics.DISTANCE_JOINT: JointKind.DISTANCE,
+    usd_physics.SIX_AXIS_JOINT: JointKind.SIX_AXIS,
+}
+_KINDS_WITH_AXIS = (JointKind.REVOLUTE, JointKind.PRISMATIC, JointKind.SPHERICAL)
+
+
+def read_joints(index: StageIndex, names: Mapping[str, str]) -> list[tuple[pxr.Prim, Joint]]:
+    """All joints with their prims; joints with invalid targets are reported and omitted.
+
+    Args:
+        index: the stage.
+        names: prim path -> joint name.
+    """
+    axis_indices = [_joint_axis_index(index, prim) for prim in index.joints]
     result: list[tuple[pxr.Prim, Joint]] = []
-    for prim, main, sides in zip(
-        index.joints, mains, read_sides(index, list(zip(index.joints, mains, strict=True))), strict=True
+    for prim, axis_index, sides in zip(
+        index.joints,
+        axis_indices,
+        read_joint_sides(index, list(zip(index.joints, axis_indices, strict=True))),
+        strict=True,
     ):
-        joint = _joint(index, prim, names[index.values.facts(prim).path], main, sides)
+        joint = _read_joint(index, prim, names[index.values.facts(prim).path], axis_index, sides)
         if joint is not None:
             result.append((prim, joint))
     return result
 
 
-def _joint(
-    index: StageIndex, prim: pxr.Prim, name: str, main: int | None, sides: Sides | JointTargetError
+def _read_joint(
+    index: StageIndex, prim: pxr.Prim, name: str, axis_index: int | None, sides: JointSides | JointTargetError
 ) -> Joint | None:
+    """Convert one joint prim; None with an error if its targets are invalid."""
     if isinstance(sides, JointTargetError):
         hint = "point physics:body0 and physics:body1 at bodies; leave one empty for the world"
         message = f"joint {name!r} is left out: {sides}"
         index.diagnostics.error("usd.joint-target", message, hint=hint, origin=index.origin(prim))
         return None
     first, second, gap = sides
-    if not _connects(index, prim, name, first, second):
+    if not _is_valid_connection(index, prim, name, first, second):
         return None
-    kind = _kind(index, prim)
+    kind = _joint_kind(index, prim)
     joint = Joint(
         name=name,
         origin=index.origin(prim),
@@ -81,46 +240,46 @@ def _joint(
         child=None if second.body is None else second.body.name,
         parent_pose=first.frame,
         child_pose=second.frame,
-        axes=_axes(index, prim, kind, main or 0),
-        enabled=index.value(prim, physics.JOINT_ENABLED) is not False,
+        axes=_read_axes(index, prim, kind, axis_index or 0),
+        enabled=index.value(prim, usd_physics.JOINT_ENABLED) is not False,
         collision_enabled=_may_collide(index, prim, first, second),
-        closes_loop=bool(index.value(prim, physics.EXCLUDE_FROM_ARTICULATION)),
-        break_force=_scaled(index.value(prim, physics.BREAK_FORCE), index.units.force, math.inf),
-        break_torque=_scaled(index.value(prim, physics.BREAK_TORQUE), index.units.torque, math.inf),
+        closes_loop=bool(index.value(prim, usd_physics.EXCLUDE_FROM_ARTICULATION)),
+        break_force=_scaled_or_default(index.value(prim, usd_physics.BREAK_FORCE), index.units.force, math.inf),
+        break_torque=_scaled_or_default(index.value(prim, usd_physics.BREAK_TORQUE), index.units.torque, math.inf),
     )
     if kind is JointKind.SPHERICAL:
-        joint.cone = _cone(index, prim, main or 0)
+        joint.cone = _cone_limit(index, prim, axis_index or 0)
     elif kind is JointKind.DISTANCE:
-        joint.distance = _distance(index, prim)
+        joint.distance = _distance_range(index, prim)
     elif kind is JointKind.SIX_AXIS:
-        joint.distance = _distance_limit(index, prim)
+        joint.distance = _dof_distance_range(index, prim)
     elif kind is JointKind.REVOLUTE and joint.axes[0].state == "free":
         joint.kind = JointKind.CONTINUOUS
-    _drives(index, prim, joint, kind, main or 0)
-    _complain_of_limits(index, prim, joint, kind)
-    apply_joint_settings(index, prim, joint, {*NEWTON_MIMIC})
-    settle(index, prim, joint, restore_joint(index, prim, joint, gap))
+    _read_drives(index, prim, joint, kind, axis_index or 0)
+    _warn_unused_limits(index, prim, joint, kind)
+    apply_joint_attributes(index, prim, joint, {*NEWTON_MIMIC_ATTRIBUTES})
+    set_joint_state(index, prim, joint, restore_joint(index, prim, joint, gap))
     return joint
 
 
-def _kind(index: StageIndex, prim: pxr.Prim) -> JointKind:
-    return _KINDS.get(index.values.facts(prim).kind.type, JointKind.SIX_AXIS)
+def _joint_kind(index: StageIndex, prim: pxr.Prim) -> JointKind:
+    return _JOINT_KINDS.get(index.values.facts(prim).kind.type, JointKind.SIX_AXIS)
 
 
-def _main_axis(index: StageIndex, prim: pxr.Prim) -> int | None:
-    """Which axis of its frame the joint moves about or along; None for kinds that have no such axis."""
-    if _kind(index, prim) not in _SPECIAL_AXIS:
+def _joint_axis_index(index: StageIndex, prim: pxr.Prim) -> int | None:
+    """Index of the frame axis of a revolute, prismatic or spherical joint; None for other kinds."""
+    if _joint_kind(index, prim) not in _KINDS_WITH_AXIS:
         return None
-    token = str(index.value(prim, physics.AXIS) or "X")
-    if token not in AXES:
+    token = str(index.value(prim, usd_physics.AXIS) or "X")
+    if token not in AXIS_INDEX:
         index.diagnostics.error(
             "usd.bad-axis", f"joint {prim.GetName()!r} has the axis {token!r}; X is assumed", origin=index.origin(prim)
         )
-    return AXES.get(token, 0)
+    return AXIS_INDEX.get(token, 0)
 
 
-def _connects(index: StageIndex, prim: pxr.Prim, name: str, first: Side, second: Side) -> bool:
-    """Whether the joint is between two different things that can move against each other."""
+def _is_valid_connection(index: StageIndex, prim: pxr.Prim, name: str, first: JointSide, second: JointSide) -> bool:
+    """Whether the two sides are on different bodies; reports an error otherwise."""
     if first.body is not second.body:
         return True
     where = "the world" if first.body is None else f"body {first.body.name!r}"
@@ -133,33 +292,33 @@ def _connects(index: StageIndex, prim: pxr.Prim, name: str, first: Side, second:
     return False
 
 
-def _may_collide(index: StageIndex, prim: pxr.Prim, first: Side, second: Side) -> bool | None:
-    """Whether the two sides may touch; what hangs on the world may touch it whatever the joint says.
+def _may_collide(index: StageIndex, prim: pxr.Prim, first: JointSide, second: JointSide) -> bool | None:
+    """Collision flag of a joint: True if enabled, False between two bodies, None with the world.
 
-    Where the world's side is a static collider, `filters` keeps the two apart.
+    Contacts with a static collider on the world side are excluded in `collision_filters`.
     """
-    if index.value(prim, physics.COLLISION_ENABLED):
+    if index.value(prim, usd_physics.COLLISION_ENABLED):
         return True
     return None if first.body is None or second.body is None else False
 
 
-def _axes(index: StageIndex, prim: pxr.Prim, kind: JointKind, main: int) -> list[Axis]:
-    direction = np.eye(3)[main]
+def _read_axes(index: StageIndex, prim: pxr.Prim, kind: JointKind, axis_index: int) -> list[Axis]:
+    direction = np.eye(3)[axis_index]
     if kind is JointKind.REVOLUTE:
-        return [_limited(index, prim, rotation(direction), DEGREE)]
+        return [_with_limits(index, prim, rotation(direction), DEGREE)]
     if kind is JointKind.PRISMATIC:
-        return [_limited(index, prim, translation(direction), index.units.length)]
+        return [_with_limits(index, prim, translation(direction), index.units.length)]
     if kind is JointKind.SPHERICAL:
         return spherical_axes()
     if kind is JointKind.SIX_AXIS:
-        return [_six_axis(index, prim, i, token) for i, token in enumerate(physics.SIX)]
+        return [_read_dof_axis(index, prim, i, token) for i, token in enumerate(usd_physics.DOF_TOKENS)]
     return []
 
 
-def _limited(index: StageIndex, prim: pxr.Prim, axis: Axis, unit: float) -> Axis:
-    """The axis of a revolute or prismatic joint with its limits; locked where the lower is above the upper one."""
-    axis.lower = _scaled(index.value(prim, physics.LOWER_LIMIT), unit, -math.inf)
-    axis.upper = _scaled(index.value(prim, physics.UPPER_LIMIT), unit, math.inf)
+def _with_limits(index: StageIndex, prim: pxr.Prim, axis: Axis, unit: float) -> Axis:
+    """Set the limits of a revolute or prismatic axis; locked with a warning if lower > upper."""
+    axis.lower = _scaled_or_default(index.value(prim, usd_physics.LOWER_LIMIT), unit, -math.inf)
+    axis.upper = _scaled_or_default(index.value(prim, usd_physics.UPPER_LIMIT), unit, math.inf)
     if axis.lower > axis.upper:
         index.diagnostics.warning(
             "usd.limits-lock",
@@ -171,12 +330,12 @@ def _limited(index: StageIndex, prim: pxr.Prim, axis: Axis, unit: float) -> Axis
     return axis
 
 
-def _six_axis(index: StageIndex, prim: pxr.Prim, number: int, token: str) -> Axis:
-    """One axis of the general joint: free without limits, locked where low is above high."""
-    turns = number >= 3
-    axis = (rotation if turns else translation)(np.eye(3)[number % 3])
-    if physics.limit_api(token) in index.schemas(prim):
-        low, high = _range(index, prim, token, DEGREE if turns else index.units.length)
+def _read_dof_axis(index: StageIndex, prim: pxr.Prim, dof: int, token: str) -> Axis:
+    """One axis of a generic joint: free without limit schema, locked if low > high."""
+    is_rotation = dof >= 3
+    axis = (rotation if is_rotation else translation)(np.eye(3)[dof % 3])
+    if usd_physics.limit_api(token) in index.schemas(prim):
+        low, high = _limit_range(index, prim, token, DEGREE if is_rotation else index.units.length)
         if low > high or low == high == 0.0:
             axis.locked = True
         else:
@@ -184,49 +343,51 @@ def _six_axis(index: StageIndex, prim: pxr.Prim, number: int, token: str) -> Axi
     return axis
 
 
-def _range(index: StageIndex, prim: pxr.Prim, token: str, unit: float) -> tuple[float, float]:
-    """What a limit schema says."""
-    low = _scaled(index.value(prim, physics.limit(token, physics.LOW)), unit, -math.inf)
-    return low, _scaled(index.value(prim, physics.limit(token, physics.HIGH)), unit, math.inf)
+def _limit_range(index: StageIndex, prim: pxr.Prim, token: str, unit: float) -> tuple[float, float]:
+    """Range of a limit schema in SI units."""
+    low = _scaled_or_default(index.value(prim, usd_physics.limit_attribute(token, usd_physics.LOW)), unit, -math.inf)
+    return low, _scaled_or_default(
+        index.value(prim, usd_physics.limit_attribute(token, usd_physics.HIGH)), unit, math.inf
+    )
 
 
-def _distance_limit(index: StageIndex, prim: pxr.Prim) -> tuple[float, float]:
-    """How far the frames of a general joint may be apart; low above high locks them together."""
-    if physics.limit_api(physics.DISTANCE) not in index.schemas(prim):
+def _dof_distance_range(index: StageIndex, prim: pxr.Prim) -> tuple[float, float]:
+    """Distance range [m] between the frames of a generic joint; zero if low > high."""
+    if usd_physics.limit_api(usd_physics.DISTANCE) not in index.schemas(prim):
         return 0.0, math.inf
-    low, high = _range(index, prim, physics.DISTANCE, index.units.length)
+    low, high = _limit_range(index, prim, usd_physics.DISTANCE, index.units.length)
     return (0.0, 0.0) if low > high else (max(low, 0.0), high)
 
 
-def _complain_of_limits(index: StageIndex, prim: pxr.Prim, joint: Joint, kind: JointKind) -> None:
-    """Say which limit schemas the joint has no axis for."""
-    known = {*physics.SIX, physics.DISTANCE} if kind is JointKind.SIX_AXIS else set[str]()
-    for token in instances(index.schemas(prim), physics.LIMIT_API):
+def _warn_unused_limits(index: StageIndex, prim: pxr.Prim, joint: Joint, kind: JointKind) -> None:
+    """Warn about limit schemas for axes that the joint does not have."""
+    known = {*usd_physics.DOF_TOKENS, usd_physics.DISTANCE} if kind is JointKind.SIX_AXIS else set[str]()
+    for token in schema_instances(index.schemas(prim), usd_physics.LIMIT_API):
         if token not in known:
-            _say_no_axis(index, prim, joint, physics.limit_api(token))
+            _warn_no_axis(index, prim, joint, usd_physics.limit_api(token))
 
 
-def _drives(index: StageIndex, prim: pxr.Prim, joint: Joint, kind: JointKind, main: int) -> None:
-    """Put the stage's drives on the axes they are for."""
-    number_of: dict[str, int] = {}
+def _read_drives(index: StageIndex, prim: pxr.Prim, joint: Joint, kind: JointKind, axis_index: int) -> None:
+    """Assign the drive schemas to the axes of a joint; warns about drives without axis."""
+    index_of: dict[str, int] = {}
     if kind is JointKind.SIX_AXIS:
-        number_of = {token: i for i, token in enumerate(physics.SIX)}
+        index_of = {token: i for i, token in enumerate(usd_physics.DOF_TOKENS)}
     elif kind is JointKind.SPHERICAL:
-        number_of = {token: i for i, token in enumerate(physics.SIX[3:])}
+        index_of = {token: i for i, token in enumerate(usd_physics.DOF_TOKENS[3:])}
     elif kind is JointKind.REVOLUTE:
-        number_of = {physics.SIX[3 + main]: 0, physics.ANGULAR: 0}
+        index_of = {usd_physics.DOF_TOKENS[3 + axis_index]: 0, usd_physics.ANGULAR: 0}
     elif kind is JointKind.PRISMATIC:
-        number_of = {physics.SIX[main]: 0, physics.LINEAR: 0}
-    tokens = instances(index.schemas(prim), physics.DRIVE_API)
+        index_of = {usd_physics.DOF_TOKENS[axis_index]: 0, usd_physics.LINEAR: 0}
+    tokens = schema_instances(index.schemas(prim), usd_physics.DRIVE_API)
     for token in tokens:
-        if token not in number_of:
-            _say_no_axis(index, prim, joint, physics.drive_api(token))
-    for token, number in number_of.items():  # the predefined joints' own names come last, and win
+        if token not in index_of:
+            _warn_no_axis(index, prim, joint, usd_physics.drive_api(token))
+    for token, number in index_of.items():  # `angular` and `linear` come last and take precedence
         if token in tokens:
-            joint.axes[number].drive = _drive(index, prim, joint.axes[number], token)
+            joint.axes[number].drive = _read_drive(index, prim, joint.axes[number], token)
 
 
-def _say_no_axis(index: StageIndex, prim: pxr.Prim, joint: Joint, schema: str) -> None:
+def _warn_no_axis(index: StageIndex, prim: pxr.Prim, joint: Joint, schema: str) -> None:
     index.diagnostics.warning(
         "usd.no-such-axis",
         f"{schema} on joint {joint.name!r} is ignored: its type has no axis of that name",
@@ -236,42 +397,42 @@ def _say_no_axis(index: StageIndex, prim: pxr.Prim, joint: Joint, schema: str) -
     )
 
 
-def _drive(index: StageIndex, prim: pxr.Prim, axis: Axis, token: str) -> Drive:
-    """What a drive schema says."""
+def _read_drive(index: StageIndex, prim: pxr.Prim, axis: Axis, token: str) -> Drive:
+    """Convert a drive schema to SI units."""
 
     def get(name: str) -> Any:
-        return index.value(prim, physics.drive(token, name))
+        return index.value(prim, usd_physics.drive_attribute(token, name))
 
     units = index.units
-    turns = axis.motion is AxisMotion.ROTATION
-    coordinate = DEGREE if turns else units.length
-    kind = DriveType.ACCELERATION if str(get(physics.TYPE)) == DriveType.ACCELERATION.value else DriveType.FORCE
-    force = units.torque if turns else units.force
-    # a gain is force, or acceleration in rad/s2 and lengths/s2, per unit of the coordinate (a degree, a length)
-    acceleration = 1.0 if turns else units.length
+    is_rotation = axis.motion is AxisMotion.ROTATION
+    coordinate = DEGREE if is_rotation else units.length
+    kind = DriveType.ACCELERATION if str(get(usd_physics.TYPE)) == DriveType.ACCELERATION.value else DriveType.FORCE
+    force = units.torque if is_rotation else units.force
+    # gains are force or acceleration (rad/s2, length/s2) per degree or length
+    acceleration = 1.0 if is_rotation else units.length
     gain = (force if kind is DriveType.FORCE else acceleration) / coordinate
     return Drive(
-        stiffness=_scaled(get(physics.STIFFNESS), gain, 0.0),
-        damping=_scaled(get(physics.DAMPING), gain, 0.0),
-        target_position=_scaled(get(physics.TARGET_POSITION), coordinate, 0.0),
-        target_velocity=_scaled(get(physics.TARGET_VELOCITY), coordinate, 0.0),
-        max_force=_scaled(get(physics.MAX_FORCE), force, math.inf),
+        stiffness=_scaled_or_default(get(usd_physics.STIFFNESS), gain, 0.0),
+        damping=_scaled_or_default(get(usd_physics.DAMPING), gain, 0.0),
+        target_position=_scaled_or_default(get(usd_physics.TARGET_POSITION), coordinate, 0.0),
+        target_velocity=_scaled_or_default(get(usd_physics.TARGET_VELOCITY), coordinate, 0.0),
+        max_force=_scaled_or_default(get(usd_physics.MAX_FORCE), force, math.inf),
         type=kind,
     )
 
 
-def _cone(index: StageIndex, prim: pxr.Prim, main: int) -> ConeLimit | None:
-    """The cone of a spherical joint; a negative angle is no limit."""
-    first, second = (index.value(prim, name) for name in physics.CONE_ANGLES)
+def _cone_limit(index: StageIndex, prim: pxr.Prim, axis_index: int) -> ConeLimit | None:
+    """Cone limit of a spherical joint; a negative angle means unlimited."""
+    first, second = (index.value(prim, name) for name in usd_physics.CONE_ANGLES)
     angles = [math.inf if a is None or a < 0 else float(a) * DEGREE for a in (first, second)]
     if all(math.isinf(a) for a in angles):
         return None
-    return ConeLimit(angle_y=angles[0], angle_z=angles[1], axis=main)
+    return ConeLimit(angle_y=angles[0], angle_z=angles[1], axis=axis_index)
 
 
-def _distance(index: StageIndex, prim: pxr.Prim) -> tuple[float, float]:
-    """Least and greatest distance; a negative one is no limit."""
-    low, high = (index.value(prim, name) for name in (physics.MIN_DISTANCE, physics.MAX_DISTANCE))
+def _distance_range(index: StageIndex, prim: pxr.Prim) -> tuple[float, float]:
+    """Distance range [m] of a distance joint; negative values mean unlimited."""
+    low, high = (index.value(prim, name) for name in (usd_physics.MIN_DISTANCE, usd_physics.MAX_DISTANCE))
     unit = index.units.length
     return (
         0.0 if low is None or low < 0 else float(low) * unit,
@@ -279,5 +440,5 @@ def _distance(index: StageIndex, prim: pxr.Prim) -> tuple[float, float]:
     )
 
 
-def _scaled(value: Any, unit: float, fallback: float) -> float:
+def _scaled_or_default(value: Any, unit: float, fallback: float) -> float:
     return fallback if value is None else float(value) * unit

@@ -1,7 +1,9 @@
-"""Attribute values, read fast and checked: most attributes are not authored, and a stranger's may have any type.
+"""Cached, type-checked attribute values and API schemas of prims.
 
-Asking OpenUSD for a value costs microseconds even where only the schema's fallback comes back. So what a prim authors
-is listed once, and fallbacks are kept for each combination of type and applied schemas.
+Reading a value from OpenUSD takes microseconds even for an unauthored attribute, so the authored attributes of a prim
+are listed once, and fallbacks are cached per combination of type and applied schemas. Beside a single-precision
+attribute that cannot hold a number, Kinema writes `kinema:exact:<attribute>` in double precision; its value is used as
+long as it rounds to the value of the attribute.
 """
 
 from __future__ import annotations
@@ -12,27 +14,147 @@ from typing import Any
 
 import numpy as np
 
-from kinema.foundation import Diagnostics, Origin
-from kinema.words import ours, physics, usd
+from kinema.core import Diagnostics, Origin, shortest_decimals
+from kinema.tokens import kinema_usd, newton, usd, usd_physics
 
 from . import pxr
 from .layers import first_message
-from .own_numbers import exact_number, read_stamp
-from .schemas import applied
 
-_SMALL = frozenset({usd.RADIUS, usd.HEIGHT, usd.AXIS, usd.SIZE, usd.ORIENTATION, usd.RADIUS_TOP, usd.RADIUS_BOTTOM})
-_TARGETS = frozenset({*physics.BODIES, physics.SIMULATION_OWNER})
-_SMALL_PREFIXES = physics.PROPERTIES
-"""Attributes that hold a number or two and are always asked for; points and the like are read when they are needed."""
+# -- vectors -----------------------------------------------------------------------------------------------------------
+
+
+def to_floats(vector: Any) -> list[float]:
+    """Components of a Gf vector as floats.
+
+    A Python loop over a Gf vector ends with a C++ exception and is twenty times slower.
+    """
+    return np.array(vector, dtype=np.float64).tolist()
+
+
+# -- API schemas -------------------------------------------------------------------------------------------------------
+
+IMPLIED_SCHEMAS = {
+    newton.ARTICULATION_ROOT_API: (usd_physics.ARTICULATION_ROOT_API,),
+    newton.MASS_API: (usd_physics.MASS_API,),
+    newton.MATERIAL_API: (usd_physics.MATERIAL_API,),
+    newton.COLLISION_API: (usd_physics.COLLISION_API,),
+    newton.SDF_COLLISION_API: (usd_physics.COLLISION_API,),
+    newton.MESH_COLLISION_API: (usd_physics.COLLISION_API, usd_physics.MESH_COLLISION_API),
+}
+"""Vendor schema -> UsdPhysics schemas that it applies implicitly."""
+
+
+def applied_schemas(prim: pxr.Prim) -> set[str]:
+    """Names of the API schemas of a prim, including implied ones and those of vendors without installed plugin."""
+    authored = prim.GetPrimTypeInfo().GetAppliedAPISchemas()
+    names = {*prim.GetAppliedSchemas(), *authored}
+    for name in authored:
+        names.update(IMPLIED_SCHEMAS.get(name, ()))
+    return names
+
+
+def schema_instances(schemas: Iterable[str], schema: str) -> list[str]:
+    """Sorted instance names of a multiple-apply schema."""
+    prefix = schema + ":"
+    return sorted(name.removeprefix(prefix) for name in schemas if name.startswith(prefix))
+
+
+# -- double-precision values -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KinemaLayerData:
+    """Custom layer data of a stage written by Kinema."""
+
+    decimals: bool
+    """Whether single-precision numbers represent the shortest decimal that rounds to them."""
+    is_world: bool = False
+    """Whether the stage is a world, regardless of the number of robots."""
+
+
+def read_kinema_layer_data(stage: pxr.Stage) -> KinemaLayerData | None:
+    """Kinema's custom layer data of the stage or one of its layers; None if there is none."""
+    entries = [layer.customLayerData.get(kinema_usd.CUSTOM_DATA_KEY) for layer in stage.GetUsedLayers(True)]
+    found = [s for s in entries if isinstance(s, dict)]
+    if not found:
+        return None
+    root = stage.GetRootLayer().customLayerData.get(kinema_usd.CUSTOM_DATA_KEY)
+    is_world = isinstance(root, dict) and bool(root.get(kinema_usd.CUSTOM_DATA_WORLD))
+    return KinemaLayerData(any(bool(s.get(kinema_usd.CUSTOM_DATA_DECIMALS)) for s in found), is_world)
+
+
+def exact_value(layer_data: KinemaLayerData, attribute: Any, value: Any, exact: Any, decimals: bool) -> Any:
+    """Double-precision value of an attribute of a stage written by Kinema.
+
+    Args:
+        layer_data: custom layer data of the stage.
+        attribute: the attribute, for its type.
+        value: the authored value.
+        exact: value of the `kinema:exact:` attribute, or None.
+        decimals: whether arrays on the prim represent shortest decimals.
+    """
+    if exact is not None and _rounds_to(exact, value):
+        return exact
+    if decimals and isinstance(value, pxr.Vt.Vec3fArray):
+        return pxr.Vt.Vec3dArray.FromNumpy(shortest_decimals(np.array(value, dtype=np.float32)))
+    return (
+        _shortest_decimals(value)
+        if layer_data.decimals and str(attribute.GetTypeName()) in kinema_usd.EXACT_TYPES
+        else value
+    )
+
+
+def _rounds_to(twin: Any, value: Any) -> bool:
+    """Whether a double-precision value rounds to a single-precision value of the corresponding type."""
+    gf, vt = pxr.Gf, pxr.Vt
+    doubles = {float: float, gf.Vec3f: gf.Vec3d, gf.Quatf: gf.Quatd, vt.Vec3fArray: vt.Vec3dArray}
+    if type(twin) is not doubles.get(type(value)):
+        return False
+    given, exact = _flatten(value), _flatten(twin)
+    with np.errstate(all="ignore"):
+        return given.shape == exact.shape and np.array_equal(exact.astype(np.float32), given.astype(np.float32))
+
+
+def _flatten(value: Any) -> np.ndarray:
+    if hasattr(value, "GetReal"):
+        return np.array([value.GetReal(), *to_floats(value.GetImaginary())], dtype=np.float64)
+    return np.array(value, dtype=np.float64)
+
+
+def _shortest_decimals(value: Any) -> Any:
+    gf = pxr.Gf
+    if isinstance(value, float):
+        return _float32_to_decimal(value)
+    if isinstance(value, gf.Quatf):
+        return gf.Quatd(
+            _float32_to_decimal(value.GetReal()), gf.Vec3d(*map(_float32_to_decimal, to_floats(value.GetImaginary())))
+        )
+    return gf.Vec3d(*map(_float32_to_decimal, to_floats(value))) if isinstance(value, gf.Vec3f) else value
+
+
+def _float32_to_decimal(value: float) -> float:
+    if value == 0.0 or value in (1.0, -1.0):
+        return value
+    return float(str(np.float32(value)))
+
+
+# -- attribute values --------------------------------------------------------------------------------------------------
+
+_PREFETCHED_ATTRIBUTES = frozenset(
+    {usd.RADIUS, usd.HEIGHT, usd.AXIS, usd.SIZE, usd.ORIENTATION, usd.RADIUS_TOP, usd.RADIUS_BOTTOM}
+)
+_PREFETCHED_RELATIONSHIPS = frozenset({*usd_physics.BODIES, usd_physics.SIMULATION_OWNER})
+_PREFETCHED_PREFIXES = usd_physics.PROPERTY_PREFIXES
+"""Prefixes of small attributes that are always read; large arrays are read on demand."""
 
 
 @dataclass(slots=True, eq=False)
 class PrimKind:
-    """What prims of one type with the same applied schemas have in common."""
+    """Properties common to prims with the same type and applied schemas."""
 
     type: str
     schemas: frozenset[str]
-    """The applied API schemas, multiple-apply ones with their instance's name."""
+    """Applied API schemas, multiple-apply ones with their instance name."""
     is_xformable: bool
     is_gprim: bool
     is_joint: bool
@@ -40,60 +162,60 @@ class PrimKind:
     is_light: bool
     fallbacks: dict[str, Any] = field(default_factory=dict)
     expected: dict[str, Any] = field(default_factory=dict)
-    """Attribute -> an instance of the type its schema gives it; None where no schema knows it."""
+    """Attribute -> a value of the type given by its schema; None if no schema defines it."""
 
 
 @dataclass(slots=True, eq=False)
 class PrimFacts:
-    """What is looked up again and again about a prim."""
+    """Cached properties of a prim."""
 
     prim: pxr.Prim
     path: str
     schemas: frozenset[str]
     authored: frozenset[str]
-    """Names of the properties that some layer says something about."""
+    """Names of authored properties."""
     kind: PrimKind
-    read: dict[str, Any] = field(default_factory=dict)
-    """Authored values that were read ahead."""
+    prefetched: dict[str, Any] = field(default_factory=dict)
+    """Authored values read in advance."""
 
 
 class PrimValues:
-    """Values of attributes at one time."""
+    """Cached attribute values of a stage at one time code."""
 
     def __init__(self, stage: pxr.Stage, file: str, time: Any, diagnostics: Diagnostics) -> None:
         self.time = time
         self.animated: dict[str, None] = {}
-        """Paths of what was read and changes over time, in order."""
+        """Paths of animated attributes and transforms that were read, in order."""
         self._file = file
         self._diagnostics = diagnostics
         self._facts: dict[pxr.Prim, PrimFacts] = {}
         self._by_id: dict[int, PrimFacts] = {}
-        # the same, by the identity of the Python objects that the facts hold: hashing a prim costs microseconds
+        # by the id of the prim objects in the facts: hashing a prim takes microseconds
         self._kinds: dict[tuple[str, tuple[str, ...]], PrimKind] = {}
         self._hiding: set[str] = set()
-        """Paths of the prims that were looked at and say a purpose or a visibility."""
-        self.stamp = read_stamp(stage)
-        """What Kinema left in a stage that it wrote; None in all others."""
-        self._complained: set[tuple[str, str]] = set()
+        """Paths of prims that author purpose or visibility."""
+        self.kinema_layer_data = read_kinema_layer_data(stage)
+        """Custom layer data of Kinema; None for other stages."""
+        self._reported: set[tuple[str, str]] = set()
         self._may_be_animated = any(layer.ListAllTimeSamples() for layer in stage.GetUsedLayers(True))
         self._moving: dict[str, bool] = {}
 
     @property
-    def says_world(self) -> bool:
-        """Whether the stage says that it is a world, however few robots there are in it."""
-        return self.stamp is not None and self.stamp.world
+    def is_world(self) -> bool:
+        """Whether the custom layer data declares the stage as a world."""
+        return self.kinema_layer_data is not None and self.kinema_layer_data.is_world
 
     def facts(self, prim: pxr.Prim) -> PrimFacts:
-        """The prim's schemas and authored properties."""
+        """Cached properties of a prim."""
         facts = self._by_id.get(id(prim))
         if facts is None:
             facts = self._facts.get(prim)
         if facts is None:
-            facts = self._facts[prim] = self._by_id[id(prim)] = self._gather(prim)
+            facts = self._facts[prim] = self._by_id[id(prim)] = self._gather_facts(prim)
         return facts
 
-    def look_at(self, prims: Sequence[pxr.Prim]) -> None:
-        """Gather the facts of many prims: the same call for all of them, then the next, keeps it in the cache."""
+    def gather_facts(self, prims: Sequence[pxr.Prim]) -> None:
+        """Cache the properties of many prims, one OpenUSD call at a time for cache locality."""
         infos = [prim.GetPrimTypeInfo() for prim in prims]
         types = [info.GetTypeName() for info in infos]
         schemas = [info.GetAppliedAPISchemas() for info in infos]
@@ -102,7 +224,7 @@ class PrimValues:
         for prim, *gathered in zip(prims, types, schemas, names, paths, strict=True):
             self._facts[prim] = self._by_id[id(prim)] = self._facts_of(prim, *gathered)
 
-    def _gather(self, prim: pxr.Prim) -> PrimFacts:
+    def _gather_facts(self, prim: pxr.Prim) -> PrimFacts:
         info = prim.GetPrimTypeInfo()
         names = prim.GetAuthoredPropertyNames()
         return self._facts_of(prim, info.GetTypeName(), info.GetAppliedAPISchemas(), names, prim.GetPath())
@@ -111,24 +233,24 @@ class PrimValues:
         key = (str(type_name), tuple(schemas))
         kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds[key] = _kind(prim)
+            kind = self._kinds[key] = _prim_kind(prim)
         authored = frozenset(names)
         if usd.PURPOSE in authored or usd.VISIBILITY in authored:
             self._hiding.add(str(path))
         return PrimFacts(prim, str(path), kind.schemas, authored, kind)
 
     def may_be_hidden(self, prim: pxr.Prim) -> bool:
-        """Whether a prim, or one above it, says a purpose or a visibility."""
+        """Whether a prim or an ancestor authors purpose or visibility."""
         path = self.facts(prim).path if self._hiding else ""
         while path and path not in self._hiding:
             path = path.rpartition("/")[0]
         return bool(path)
 
     def value(self, prim: pxr.Prim, name: str) -> Any:
-        """An attribute's value, its fallback, or None."""
+        """Value of an attribute, its schema fallback, or None."""
         facts = self._by_id.get(id(prim)) or self.facts(prim)
         if name in facts.authored:
-            read = facts.read
+            read = facts.prefetched
             value = read[name] if name in read else self._authored_value(prim, name, facts)
             if value is not None:
                 return value
@@ -138,43 +260,44 @@ class PrimValues:
         return fallbacks[name]
 
     def authored(self, prim: pxr.Prim, name: str) -> Any:
-        """An attribute's value where the stage says it, else None."""
+        """Authored value of an attribute, or None."""
         facts = self._by_id.get(id(prim)) or self.facts(prim)
         if name not in facts.authored or not prim.GetAttribute(name).HasAuthoredValue():
             return None
         return self._authored_value(prim, name, facts)
 
-    def read_ahead(self, prims: Iterable[pxr.Prim]) -> None:
-        """Read the small attributes that prims author, name by name: in tight loops this takes a third of the time."""
-        having: dict[str, list[PrimFacts]] = {}
+    def prefetch(self, prims: Iterable[pxr.Prim]) -> None:
+        """Read the small authored attributes of prims by name; tight loops take a third of the time."""
+        facts_by_name: dict[str, list[PrimFacts]] = {}
         for prim in prims:
             facts = self.facts(prim)
             for name in facts.authored:
-                having.setdefault(name, []).append(facts)
-        for name, group in having.items():
-            if name in _TARGETS:
+                facts_by_name.setdefault(name, []).append(facts)
+        for name, group in facts_by_name.items():
+            if name in _PREFETCHED_RELATIONSHIPS:
                 for facts in group:
-                    facts.read[name] = self.targets(facts.prim, name)
-            elif name in _SMALL or name.startswith(_SMALL_PREFIXES):
+                    facts.prefetched[name] = self.targets(facts.prim, name)
+            elif name in _PREFETCHED_ATTRIBUTES or name.startswith(_PREFETCHED_PREFIXES):
                 for facts in group:
-                    facts.read[name] = self._authored_value(facts.prim, name, facts)
+                    facts.prefetched[name] = self._authored_value(facts.prim, name, facts)
 
     def targets(self, prim: pxr.Prim, name: str) -> list[Any]:
-        """The paths that an authored relationship names."""
+        """Target paths of a relationship; empty with an error if unreadable."""
         relationship = prim.GetRelationship(name)
         try:
             return list(relationship.GetTargets()) if relationship else []
         except RuntimeError as error:
-            self._cannot_be_read(prim, name, error)
+            self._report_unreadable(prim, name, error)
             return []
 
     def _authored_value(self, prim: pxr.Prim, name: str, facts: PrimFacts) -> Any:
+        """Authored value, converted to the schema's type; None with an error if unreadable or of the wrong type."""
         attribute = prim.GetAttribute(name)
         try:
             value = attribute.Get(self.time)
         except RuntimeError as error:
             if not prim.GetRelationship(name):
-                self._cannot_be_read(prim, name, error)
+                self._report_unreadable(prim, name, error)
             return None
         if self._may_be_animated and attribute.ValueMightBeTimeVarying():
             self.animated[f"{prim.GetPath()}.{name}"] = None
@@ -184,28 +307,41 @@ class PrimValues:
             expected[name] = attribute.GetTypeName().defaultValue if known else None
         sample = expected[name]
         if sample is None or value is None or type(value) is type(sample):
-            return value if self.stamp is None or value is None else self._exact(prim, name, facts, attribute, value)
-        fitting = _as_type_of(sample, value)
-        if fitting is None:
-            self._complain(prim, name, attribute, value)
-        return fitting
+            return (
+                value
+                if self.kinema_layer_data is None or value is None
+                else self._exact_value(prim, name, facts, attribute, value)
+            )
+        converted = _convert_to_type_of(sample, value)
+        if converted is None:
+            self._report_wrong_type(prim, name, attribute, value)
+        return converted
 
-    def _exact(self, prim: pxr.Prim, name: str, facts: PrimFacts, attribute: Any, value: Any) -> Any:
-        twin = prim.GetAttribute(ours.EXACT + name).Get(self.time) if ours.EXACT + name in facts.authored else None
-        decimals = ours.DECIMALS.name in facts.authored
-        return value if self.stamp is None else exact_number(self.stamp, attribute, value, twin, decimals)
+    def _exact_value(self, prim: pxr.Prim, name: str, facts: PrimFacts, attribute: Any, value: Any) -> Any:
+        """Value with the double-precision attribute of Kinema taken into account."""
+        exact = (
+            prim.GetAttribute(kinema_usd.EXACT_PREFIX + name).Get(self.time)
+            if kinema_usd.EXACT_PREFIX + name in facts.authored
+            else None
+        )
+        decimals = kinema_usd.DECIMALS.name in facts.authored
+        return (
+            value
+            if self.kinema_layer_data is None
+            else exact_value(self.kinema_layer_data, attribute, value, exact, decimals)
+        )
 
-    def _cannot_be_read(self, prim: pxr.Prim, name: str, error: Exception) -> None:
+    def _report_unreadable(self, prim: pxr.Prim, name: str, error: Exception) -> None:
         path = str(prim.GetPath())
-        if (path, name) not in self._complained:
-            self._complained.add((path, name))
+        if (path, name) not in self._reported:
+            self._reported.add((path, name))
             message = f"{name} of {prim.GetName()!r} cannot be read: {first_message(error)}"
             self._diagnostics.error("usd.unreadable", message, origin=Origin(self._file, None, path))
 
-    def _complain(self, prim: pxr.Prim, name: str, attribute: Any, value: Any) -> None:
+    def _report_wrong_type(self, prim: pxr.Prim, name: str, attribute: Any, value: Any) -> None:
         key = (str(prim.GetPath()), name)
-        if key not in self._complained:
-            self._complained.add(key)
+        if key not in self._reported:
+            self._reported.add(key)
             self._diagnostics.error(
                 "usd.wrong-type",
                 f"{name} of {prim.GetName()!r} is a {type(value).__name__}, where a {attribute.GetTypeName()} belongs;"
@@ -213,8 +349,8 @@ class PrimValues:
                 origin=Origin(self._file, None, key[0]),
             )
 
-    def note_motion(self, prim: pxr.Prim) -> None:
-        """Remember where a transform that was read changes over time: on the prim or above it."""
+    def note_time_samples(self, prim: pxr.Prim) -> None:
+        """Record animated transforms of a prim and its ancestors in `animated`."""
         if not self._may_be_animated:
             return
         while prim and not prim.IsPseudoRoot():
@@ -230,11 +366,11 @@ class PrimValues:
             prim = prim.GetParent()
 
 
-def _kind(prim: pxr.Prim) -> PrimKind:
+def _prim_kind(prim: pxr.Prim) -> PrimKind:
     geom = pxr.UsdGeom
     return PrimKind(
         type=str(prim.GetTypeName()),
-        schemas=frozenset(applied(prim)),
+        schemas=frozenset(applied_schemas(prim)),
         is_xformable=prim.IsA(geom.Xformable),
         is_gprim=prim.IsA(geom.Gprim),
         is_joint=prim.IsA(pxr.UsdPhysics.Joint),
@@ -243,8 +379,8 @@ def _kind(prim: pxr.Prim) -> PrimKind:
     )
 
 
-def _as_type_of(sample: Any, value: Any) -> Any:
-    """The value as the schema's type, or None: another precision will do, another kind of thing will not."""
+def _convert_to_type_of(sample: Any, value: Any) -> Any:
+    """Value converted to the type of `sample`; None unless they differ only in precision."""
     if isinstance(sample, str) or isinstance(value, str):
         return None
     if isinstance(value, bool | int | float):
@@ -253,7 +389,7 @@ def _as_type_of(sample: Any, value: Any) -> Any:
         return value if _same_elements(np.asarray(sample), np.asarray(value)) else None
     try:
         return type(sample)(value)
-    except Exception:  # OpenUSD raises many types, one of them its own
+    except Exception:  # OpenUSD raises many exception types
         return None
 
 

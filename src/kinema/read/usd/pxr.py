@@ -1,6 +1,6 @@
-"""OpenUSD, imported when it is first needed.
+"""Lazy import of OpenUSD.
 
-`pxr.UsdGeom` here is OpenUSD's module of that name. It has no type information, so that everything of it is `Any`.
+`pxr.UsdGeom` here is OpenUSD's module of that name. OpenUSD has no type information, so its objects are `Any`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What runs on the device: functions of Warp, and the kernels made of them. Imported when the first image is made.
+"""Warp functions and kernels of the renderers, imported when the first image is rendered.
 
-All kernels of a module are defined before the first is launched: Warp compiles a module again when it grows.
+All kernels of a Warp module are defined before the first launch, because Warp recompiles a module that grows.
 """
 
-from . import cast as cast, denoise as denoise, paths as paths, place as place
+from . import denoising as denoising, path_tracing as path_tracing, poses as poses, ray_casting as ray_casting

@@ -1,307 +1,355 @@
-"""How surfaces scatter light: a diffuse base under a clear rough coat, rough metal, blends of both, varnish on top.
+"""BSDF evaluation and importance sampling: diffuse base, GGX specular, metal, clearcoat and smooth glass.
 
-Roughness squared is the width of the microfacets (GGX); Fresnel's law is Schlick's. What the coat of the base reflects
-does not reach the base, and what facets of metal throw at each other comes back out, so that energy is conserved: a
-table holds how much light facets reflect of a direction.
+GGX microfacets with alpha = roughness squared, Smith masking and Schlick's Fresnel approximation. Energy is conserved
+by tabulated directional albedos: the diffuse base receives what the specular layer transmits, and multiple scattering
+between the microfacets of metal is compensated.
 """
 
 from __future__ import annotations
 
 import warp as wp
 
-from .records import Spot
+from .structs import ShadingPoint
 
-VARNISH = wp.constant(0.04)
-"""What varnish reflects straight on."""
+CLEARCOAT_F0 = wp.constant(0.04)
+"""Reflectance of the clearcoat at normal incidence."""
 
 
 @wp.struct
-class Energy:
-    """What facets reflect in all directions together."""
+class AlbedoTables:
+    """Tabulated albedo of GGX reflection, as coefficients (a, b) of a F0 + b."""
 
-    table: wp.array2d[wp.vec2]
-    """By roughness and cosine: the part that is multiplied by what is reflected straight on, and the rest."""
+    directional: wp.array2d[wp.vec2]
+    """Directional albedo by roughness and cosine, shape (n, n)."""
     mean: wp.array[wp.vec2]
-    """On average over all directions, by roughness."""
+    """Cosine-weighted hemispherical mean of the directional albedo by roughness, shape (n,)."""
 
 
 @wp.struct
-class Aim:
-    """A cone of directions that the base also samples, in the frame of the normal."""
+class GuidingCone:
+    """A cone of directions sampled in addition to the cosine distribution of the diffuse base (path guiding)."""
 
     axis: wp.vec3
-    opening: float
-    """One less the cosine of its half angle."""
-    share: float
-    """How often it is sampled rather than the cosine; 0 for never."""
+    """Axis in the shading frame."""
+    one_minus_cosine: float
+    """One minus the cosine of the half angle."""
+    probability: float
+    """Probability of sampling the cone; 0 for none."""
 
 
 @wp.struct
-class Scatter:
-    """One direction that light is taken from."""
+class BsdfSample:
+    """A sampled incident direction."""
 
     direction: wp.vec3
     weight: wp.vec3
-    """How much of it arrives, over its density."""
+    """BSDF times cosine over the probability density."""
     pdf: float
-    """By solid angle; 0 where there is one direction only, or none."""
+    """Probability density per solid angle; 0 for a delta distribution (smooth glass)."""
     valid: int
+    """0 if no direction was found."""
 
 
 @wp.func
-def frame(n: wp.vec3) -> wp.mat33:
-    """A matrix that takes z to n."""
-    sign = wp.where(n[2] >= 0.0, 1.0, -1.0)
-    a = -1.0 / (sign + n[2])
-    b = n[0] * n[1] * a
-    x = wp.vec3(1.0 + sign * n[0] * n[0] * a, sign * b, -sign * n[0])
-    y = wp.vec3(b, sign + n[1] * n[1] * a, -n[1])
-    return wp.matrix_from_cols(x, y, n)
+def orthonormal_basis(normal: wp.vec3) -> wp.mat33:
+    """Rotation matrix that maps z to the unit vector `normal` (Duff et al.)."""
+    sign = wp.where(normal[2] >= 0.0, 1.0, -1.0)
+    a = -1.0 / (sign + normal[2])
+    b = normal[0] * normal[1] * a
+    x = wp.vec3(1.0 + sign * normal[0] * normal[0] * a, sign * b, -sign * normal[0])
+    y = wp.vec3(b, sign + normal[1] * normal[1] * a, -normal[1])
+    return wp.matrix_from_cols(x, y, normal)
 
 
 @wp.func
-def brightness(c: wp.vec3) -> float:
-    return 0.2126 * c[0] + 0.7152 * c[1] + 0.0722 * c[2]
+def luminance(color: wp.vec3) -> float:
+    return 0.2126 * color[0] + 0.7152 * color[1] + 0.0722 * color[2]
 
 
 @wp.func
-def reflected_energy(e: Energy, roughness: float, cosine: float) -> wp.vec2:
-    n = e.table.shape[0]
+def directional_albedo(albedo: AlbedoTables, roughness: float, cosine: float) -> wp.vec2:
+    """Coefficients (a, b) of the GGX directional albedo a F0 + b, bilinearly interpolated in roughness and cosine."""
+    n = albedo.directional.shape[0]
     x = wp.clamp(roughness, 0.0, 1.0) * float(n - 1)
     y = wp.clamp(cosine, 0.0, 1.0) * float(n - 1)
     i = wp.min(int(x), n - 2)
     j = wp.min(int(y), n - 2)
     a = x - float(i)
     b = y - float(j)
-    low = wp.lerp(e.table[i, j], e.table[i, j + 1], b)
-    high = wp.lerp(e.table[i + 1, j], e.table[i + 1, j + 1], b)
+    low = wp.lerp(albedo.directional[i, j], albedo.directional[i, j + 1], b)
+    high = wp.lerp(albedo.directional[i + 1, j], albedo.directional[i + 1, j + 1], b)
     return wp.lerp(low, high, a)
 
 
 @wp.func
-def mean_energy(e: Energy, roughness: float) -> wp.vec2:
-    n = e.mean.shape[0]
+def mean_albedo(albedo: AlbedoTables, roughness: float) -> wp.vec2:
+    n = albedo.mean.shape[0]
     x = wp.clamp(roughness, 0.0, 1.0) * float(n - 1)
     i = wp.min(int(x), n - 2)
-    return wp.lerp(e.mean[i], e.mean[i + 1], x - float(i))
+    return wp.lerp(albedo.mean[i], albedo.mean[i + 1], x - float(i))
 
 
 @wp.func
-def width_of(roughness: float) -> float:
+def ggx_alpha(roughness: float) -> float:
     return wp.max(roughness * roughness, 0.001)
 
 
 @wp.func
-def facets(alpha: float, h: wp.vec3) -> float:
-    """GGX's density of facets."""
+def ggx_distribution(alpha: float, h: wp.vec3) -> float:
+    """GGX normal distribution D(h) with h in the shading frame."""
     a2 = alpha * alpha
     t = h[2] * h[2] * (a2 - 1.0) + 1.0
     return a2 / (wp.pi * t * t)
 
 
 @wp.func
-def unshadowed(alpha: float, cosine: float) -> float:
-    """Smith's share of facets that are seen from a direction."""
+def smith_masking(alpha: float, cosine: float) -> float:
+    """Smith masking function G1 of GGX for a direction with the given cosine."""
     c2 = cosine * cosine
     return 2.0 * cosine / (cosine + wp.sqrt(alpha * alpha * (1.0 - c2) + c2))
 
 
 @wp.func
-def grazing(cosine: float) -> float:
-    """Schlick's fifth power. The quick `pow` of a GPU gives no number where rounding makes its base negative."""
+def schlick_weight(cosine: float) -> float:
+    """Schlick's Fresnel weight (1 - cosine)^5, clamped to avoid a negative base by rounding."""
     x = wp.max(1.0 - cosine, 0.0)
     x2 = x * x
     return x2 * x2 * x
 
 
 @wp.func
-def coat_of(spot: Spot) -> float:
-    """What the clear coat reflects straight on."""
-    return 0.08 * spot.specular
+def dielectric_f0(shading_point: ShadingPoint) -> float:
+    """Reflectance of the dielectric specular layer at normal incidence."""
+    return 0.08 * shading_point.specular
 
 
 @wp.func
-def shine_share(spot: Spot, e: Energy, cosine: float) -> float:
-    """How often facets are sampled rather than the base."""
-    energy = reflected_energy(e, spot.roughness, cosine)
-    coat = coat_of(spot)
-    shine = 0.0
-    if coat > 0.0:
-        shine = coat * energy[0] + energy[1]
-    shine = spot.metallic + (1.0 - spot.metallic) * shine
-    base = (1.0 - spot.metallic) * brightness(spot.color)
-    share = float(0.0)
-    if shine > 0.0:
-        share = wp.clamp(shine / (shine + base), 0.1, 1.0)
+def specular_probability(shading_point: ShadingPoint, albedo: AlbedoTables, cosine: float) -> float:
+    """Probability of sampling the specular lobe rather than the diffuse base, by their estimated albedos.
+
+    0 without specular reflection; otherwise clamped to 0.1 to 0.9, or up to 1 without a diffuse base.
+    """
+    energy = directional_albedo(albedo, shading_point.roughness, cosine)
+    f0 = dielectric_f0(shading_point)
+    specular = 0.0
+    if f0 > 0.0:
+        specular = f0 * energy[0] + energy[1]
+    specular = shading_point.metallic + (1.0 - shading_point.metallic) * specular
+    base = (1.0 - shading_point.metallic) * luminance(shading_point.color)
+    probability = float(0.0)
+    if specular > 0.0:
+        probability = wp.clamp(specular / (specular + base), 0.1, 1.0)
         if base > 0.0:
-            share = wp.min(share, 0.9)
-    return share
+            probability = wp.min(probability, 0.9)
+    return probability
 
 
 @wp.func
-def varnish_reflects(spot: Spot, e: Energy, cosine: float) -> float:
-    """What the varnish keeps from what is under it, in a direction."""
-    energy = reflected_energy(e, spot.coat_roughness, cosine)
-    return spot.coat * (VARNISH * energy[0] + energy[1])
+def clearcoat_albedo(shading_point: ShadingPoint, albedo: AlbedoTables, cosine: float) -> float:
+    """Directional albedo of the clearcoat, i.e. the fraction of light that does not reach the layers below."""
+    energy = directional_albedo(albedo, shading_point.clearcoat_roughness, cosine)
+    return shading_point.clearcoat * (CLEARCOAT_F0 * energy[0] + energy[1])
 
 
 @wp.func
-def varnish_share(spot: Spot, e: Energy, cosine: float) -> float:
-    """How often the facets of the varnish are sampled."""
-    share = float(0.0)
-    if spot.coat > 0.0:
-        share = wp.clamp(varnish_reflects(spot, e, cosine), 0.1, 0.9)
-    return share
+def clearcoat_probability(shading_point: ShadingPoint, albedo: AlbedoTables, cosine: float) -> float:
+    """Probability of sampling the clearcoat lobe; 0 without clearcoat, else clamped to 0.1 to 0.9."""
+    probability = float(0.0)
+    if shading_point.clearcoat > 0.0:
+        probability = wp.clamp(clearcoat_albedo(shading_point, albedo, cosine), 0.1, 0.9)
+    return probability
 
 
 @wp.func
-def scattered(spot: Spot, e: Energy, o: wp.vec3, i: wp.vec3) -> wp.vec3:
-    """What of the light from i goes to o, times the cosine; both in the frame of the normal and above it."""
-    result = scattered_below(spot, e, o, i)
-    if spot.coat > 0.0:
-        alpha = width_of(spot.coat_roughness)
-        h = wp.normalize(o + i)
-        reflects = VARNISH + (1.0 - VARNISH) * grazing(wp.max(wp.dot(o, h), 0.0))
-        mirror = facets(alpha, h) * unshadowed(alpha, o[2]) * unshadowed(alpha, i[2]) / (4.0 * o[2])
-        top = spot.coat * reflects * mirror
-        result = (1.0 - varnish_reflects(spot, e, o[2])) * result + wp.vec3(top, top, top)
+def evaluate_bsdf(shading_point: ShadingPoint, albedo: AlbedoTables, wo: wp.vec3, wi: wp.vec3) -> wp.vec3:
+    """BSDF times cosine of `wi` including clearcoat; `wo` and `wi` are in the upper hemisphere of the shading frame."""
+    result = evaluate_base_bsdf(shading_point, albedo, wo, wi)
+    if shading_point.clearcoat > 0.0:
+        alpha = ggx_alpha(shading_point.clearcoat_roughness)
+        h = wp.normalize(wo + wi)
+        fresnel = CLEARCOAT_F0 + (1.0 - CLEARCOAT_F0) * schlick_weight(wp.max(wp.dot(wo, h), 0.0))
+        specular = (
+            ggx_distribution(alpha, h) * smith_masking(alpha, wo[2]) * smith_masking(alpha, wi[2]) / (4.0 * wo[2])
+        )
+        coat = shading_point.clearcoat * fresnel * specular
+        result = (1.0 - clearcoat_albedo(shading_point, albedo, wo[2])) * result + wp.vec3(coat, coat, coat)
     return result
 
 
 @wp.func
-def scattered_below(spot: Spot, e: Energy, o: wp.vec3, i: wp.vec3) -> wp.vec3:
-    """Likewise, without varnish."""
-    alpha = width_of(spot.roughness)
-    h = wp.normalize(o + i)
-    both = wp.max(wp.dot(o, h), 0.0)
-    s = grazing(both)
-    mirror = facets(alpha, h) * unshadowed(alpha, o[2]) * unshadowed(alpha, i[2]) / (4.0 * o[2] * i[2])
-    out = reflected_energy(e, spot.roughness, o[2])
+def evaluate_base_bsdf(shading_point: ShadingPoint, albedo: AlbedoTables, wo: wp.vec3, wi: wp.vec3) -> wp.vec3:
+    """BSDF times cosine of `wi` without clearcoat: GGX metal or dielectric specular over a diffuse base.
+
+    Metal has multiple-scattering compensation; the diffuse base is scaled by the transmission of the specular layer in
+    both directions. `wo` and `wi` are in the upper hemisphere of the shading frame.
+    """
+    alpha = ggx_alpha(shading_point.roughness)
+    h = wp.normalize(wo + wi)
+    cos_half = wp.max(wp.dot(wo, h), 0.0)
+    fresnel = schlick_weight(cos_half)
+    specular = (
+        ggx_distribution(alpha, h) * smith_masking(alpha, wo[2]) * smith_masking(alpha, wi[2]) / (4.0 * wo[2] * wi[2])
+    )
+    albedo_out = directional_albedo(albedo, shading_point.roughness, wo[2])
     white = wp.vec3(1.0, 1.0, 1.0)
-    metal = spot.color + (white - spot.color) * s
-    metal = wp.cw_mul(metal, white + spot.color * (1.0 / wp.max(out[0] + out[1], 0.1) - 1.0))
-    coat = coat_of(spot)
-    gloss = float(0.0)
-    base = spot.color / wp.pi
-    if coat > 0.0:
-        gloss = coat + (1.0 - coat) * s
-        into = reflected_energy(e, spot.roughness, i[2])
-        mean = mean_energy(e, spot.roughness)
-        passes = (1.0 - coat * out[0] - out[1]) * (1.0 - coat * into[0] - into[1]) / (1.0 - coat * mean[0] - mean[1])
-        base = base * passes
-    m = spot.metallic
-    return i[2] * (mirror * (m * metal + (1.0 - m) * gloss * white) + (1.0 - m) * base)
+    metal = shading_point.color + (white - shading_point.color) * fresnel
+    metal = wp.cw_mul(metal, white + shading_point.color * (1.0 / wp.max(albedo_out[0] + albedo_out[1], 0.1) - 1.0))
+    f0 = dielectric_f0(shading_point)
+    dielectric = float(0.0)
+    base = shading_point.color / wp.pi
+    if f0 > 0.0:
+        dielectric = f0 + (1.0 - f0) * fresnel
+        albedo_in = directional_albedo(albedo, shading_point.roughness, wi[2])
+        mean = mean_albedo(albedo, shading_point.roughness)
+        transmission = (
+            (1.0 - f0 * albedo_out[0] - albedo_out[1])
+            * (1.0 - f0 * albedo_in[0] - albedo_in[1])
+            / (1.0 - f0 * mean[0] - mean[1])
+        )
+        base = base * transmission
+    metallic = shading_point.metallic
+    return wi[2] * (specular * (metallic * metal + (1.0 - metallic) * dielectric * white) + (1.0 - metallic) * base)
 
 
 @wp.func
-def base_density(aim: Aim, i: wp.vec3) -> float:
-    """Of the base alone: by the cosine, and within the cone."""
-    result = (1.0 - aim.share) * i[2] / wp.pi
-    if aim.share > 0.0 and wp.dot(aim.axis, i) >= 1.0 - aim.opening:
-        result += aim.share / (2.0 * wp.pi * aim.opening)
+def diffuse_pdf(cone: GuidingCone, wi: wp.vec3) -> float:
+    """Probability density per solid angle of `sample_diffuse_direction`: mixture of cosine and guiding cone."""
+    result = (1.0 - cone.probability) * wi[2] / wp.pi
+    if cone.probability > 0.0 and wp.dot(cone.axis, wi) >= 1.0 - cone.one_minus_cosine:
+        result += cone.probability / (2.0 * wp.pi * cone.one_minus_cosine)
     return result
 
 
 @wp.func
-def density(spot: Spot, share: float, varnish: float, aim: Aim, o: wp.vec3, i: wp.vec3) -> float:
-    """How likely `sample` takes i, by solid angle."""
-    alpha = width_of(spot.roughness)
-    h = wp.normalize(o + i)
-    mirror = facets(alpha, h) * unshadowed(alpha, o[2]) / (4.0 * o[2])
-    result = share * mirror + (1.0 - share) * base_density(aim, i)
-    if varnish > 0.0:
-        alpha = width_of(spot.coat_roughness)
-        mirror = facets(alpha, h) * unshadowed(alpha, o[2]) / (4.0 * o[2])
-        result = varnish * mirror + (1.0 - varnish) * result
+def bsdf_pdf(
+    shading_point: ShadingPoint,
+    specular_share: float,
+    clearcoat_share: float,
+    cone: GuidingCone,
+    wo: wp.vec3,
+    wi: wp.vec3,
+) -> float:
+    """Probability density per solid angle of `sample_bsdf` for the direction `wi`: mixture of all lobes."""
+    alpha = ggx_alpha(shading_point.roughness)
+    h = wp.normalize(wo + wi)
+    specular_pdf = ggx_distribution(alpha, h) * smith_masking(alpha, wo[2]) / (4.0 * wo[2])
+    result = specular_share * specular_pdf + (1.0 - specular_share) * diffuse_pdf(cone, wi)
+    if clearcoat_share > 0.0:
+        alpha = ggx_alpha(shading_point.clearcoat_roughness)
+        specular_pdf = ggx_distribution(alpha, h) * smith_masking(alpha, wo[2]) / (4.0 * wo[2])
+        result = clearcoat_share * specular_pdf + (1.0 - clearcoat_share) * result
     return result
 
 
 @wp.func
-def seen_facet(alpha: float, o: wp.vec3, r1: float, r2: float) -> wp.vec3:
-    """The normal of a facet, as likely as it is seen from o (Heitz)."""
-    v = wp.normalize(wp.vec3(alpha * o[0], alpha * o[1], o[2]))
-    across = wp.vec3(1.0, 0.0, 0.0)
+def sample_visible_normal(alpha: float, wo: wp.vec3, r1: float, r2: float) -> wp.vec3:
+    """Sample a microfacet normal from the GGX distribution of visible normals for `wo` (Heitz 2018)."""
+    v = wp.normalize(wp.vec3(alpha * wo[0], alpha * wo[1], wo[2]))
+    t1 = wp.vec3(1.0, 0.0, 0.0)
     length = v[0] * v[0] + v[1] * v[1]
     if length > 1.0e-12:
-        across = wp.vec3(-v[1], v[0], 0.0) / wp.sqrt(length)
-    up = wp.cross(v, across)
+        t1 = wp.vec3(-v[1], v[0], 0.0) / wp.sqrt(length)
+    t2 = wp.cross(v, t1)
     radius = wp.sqrt(r1)
     angle = 2.0 * wp.pi * r2
     a = radius * wp.cos(angle)
     b = radius * wp.sin(angle)
     s = 0.5 * (1.0 + v[2])
     b = (1.0 - s) * wp.sqrt(wp.max(1.0 - a * a, 0.0)) + s * b
-    n = a * across + b * up + wp.sqrt(wp.max(1.0 - a * a - b * b, 0.0)) * v
+    n = a * t1 + b * t2 + wp.sqrt(wp.max(1.0 - a * a - b * b, 0.0)) * v
     return wp.normalize(wp.vec3(alpha * n[0], alpha * n[1], wp.max(n[2], 1.0e-6)))
 
 
 @wp.func
-def base_direction(aim: Aim, r0: float, r1: float, r2: float) -> wp.vec3:
-    """A direction that the base takes light from."""
-    inside = r0 < aim.share
-    height = wp.where(inside, 1.0 - r1 * aim.opening, wp.sqrt(wp.max(1.0 - r1, 0.0)))
+def sample_diffuse_direction(cone: GuidingCone, r0: float, r1: float, r2: float) -> wp.vec3:
+    """Sample a direction from the guiding cone (with its probability) or else from the cosine distribution."""
+    in_cone = r0 < cone.probability
+    height = wp.where(in_cone, 1.0 - r1 * cone.one_minus_cosine, wp.sqrt(wp.max(1.0 - r1, 0.0)))
     radius = wp.sqrt(wp.max(1.0 - height * height, 0.0))
     angle = 2.0 * wp.pi * r2
-    i = wp.vec3(radius * wp.cos(angle), radius * wp.sin(angle), height)
-    if inside:
-        i = frame(aim.axis) * i
-    return i
+    wi = wp.vec3(radius * wp.cos(angle), radius * wp.sin(angle), height)
+    if in_cone:
+        wi = orthonormal_basis(cone.axis) * wi
+    return wi
 
 
 @wp.func
-def sample(spot: Spot, e: Energy, share: float, varnish: float, aim: Aim, o: wp.vec3, r: wp.vec3) -> Scatter:
-    """A direction to take light from, in the frame of the normal."""
-    i = wp.vec3(0.0, 0.0, 0.0)
-    facet = varnish + (1.0 - varnish) * share
-    if r[0] < facet:
-        roughness = spot.roughness
-        if r[0] < varnish:
-            roughness = spot.coat_roughness
-        h = seen_facet(width_of(roughness), o, r[1], r[2])
-        i = 2.0 * wp.dot(o, h) * h - o
+def sample_bsdf(
+    shading_point: ShadingPoint,
+    albedo: AlbedoTables,
+    specular_share: float,
+    clearcoat_share: float,
+    cone: GuidingCone,
+    wo: wp.vec3,
+    r: wp.vec3,
+) -> BsdfSample:
+    """Sample an incident direction from the clearcoat, specular or diffuse lobe, in the shading frame.
+
+    Args:
+        shading_point: material parameters.
+        albedo: GGX albedo tables.
+        specular_share: probability of the specular lobe below the clearcoat.
+        clearcoat_share: probability of the clearcoat lobe.
+        cone: guiding cone of the diffuse lobe.
+        wo: outgoing direction in the shading frame.
+        r: three uniform random numbers; the first selects the lobe.
+    """
+    wi = wp.vec3(0.0, 0.0, 0.0)
+    facet_share = clearcoat_share + (1.0 - clearcoat_share) * specular_share
+    if r[0] < facet_share:
+        roughness = shading_point.roughness
+        if r[0] < clearcoat_share:
+            roughness = shading_point.clearcoat_roughness
+        h = sample_visible_normal(ggx_alpha(roughness), wo, r[1], r[2])
+        wi = 2.0 * wp.dot(wo, h) * h - wo
     else:
-        i = base_direction(aim, (r[0] - facet) / (1.0 - facet), r[1], r[2])
-    result = Scatter()
+        wi = sample_diffuse_direction(cone, (r[0] - facet_share) / (1.0 - facet_share), r[1], r[2])
+    result = BsdfSample()
     result.valid = 0
-    if i[2] > 1.0e-6:
-        result.pdf = density(spot, share, varnish, aim, o, i)
+    if wi[2] > 1.0e-6:
+        result.pdf = bsdf_pdf(shading_point, specular_share, clearcoat_share, cone, wo, wi)
         if result.pdf > 1.0e-12:
             result.valid = 1
-            result.direction = i
-            result.weight = scattered(spot, e, o, i) / result.pdf
+            result.direction = wi
+            result.weight = evaluate_bsdf(shading_point, albedo, wo, wi) / result.pdf
     return result
 
 
 @wp.func
-def fresnel(cosine: float, ratio: float) -> float:
-    """What clear glass reflects; the ratio is the index behind over that before the surface. 1 beyond the limit."""
-    s2 = (1.0 - cosine * cosine) / (ratio * ratio)
+def fresnel_dielectric(cosine: float, ior_ratio: float) -> float:
+    """Fresnel reflectance of a dielectric interface; 1 for total internal reflection.
+
+    Args:
+        cosine: cosine of the angle of incidence.
+        ior_ratio: index of refraction behind over in front of the surface.
+    """
+    s2 = (1.0 - cosine * cosine) / (ior_ratio * ior_ratio)
     result = float(1.0)
     if s2 < 1.0:
-        inside = wp.sqrt(1.0 - s2)
-        a = (cosine - ratio * inside) / (cosine + ratio * inside)
-        b = (ratio * cosine - inside) / (ratio * cosine + inside)
+        cos_transmitted = wp.sqrt(1.0 - s2)
+        a = (cosine - ior_ratio * cos_transmitted) / (cosine + ior_ratio * cos_transmitted)
+        b = (ior_ratio * cosine - cos_transmitted) / (ior_ratio * cosine + cos_transmitted)
         result = 0.5 * (a * a + b * b)
     return result
 
 
 @wp.func
-def through_glass(spot: Spot, d: wp.vec3, r0: float) -> Scatter:
-    """Smooth glass: reflected, or refracted into it or out of it, as likely as the light is split; in the world."""
-    n = spot.shading
-    ratio = spot.glass
-    if wp.dot(spot.normal, d) > 0.0:
+def sample_glass(shading_point: ShadingPoint, direction: wp.vec3, r0: float) -> BsdfSample:
+    """Sample reflection or refraction at smooth glass by the Fresnel reflectance (delta lobes), in the world frame."""
+    n = shading_point.shading_normal
+    ratio = shading_point.ior
+    if wp.dot(shading_point.normal, direction) > 0.0:
         n = -n
         ratio = 1.0 / ratio
-    cosine = wp.clamp(-wp.dot(n, d), 0.0, 1.0)
-    result = Scatter()
+    cosine = wp.clamp(-wp.dot(n, direction), 0.0, 1.0)
+    result = BsdfSample()
     result.valid = 1
     result.pdf = 0.0
     result.weight = wp.vec3(1.0, 1.0, 1.0)
-    if r0 < fresnel(cosine, ratio):
-        result.direction = wp.normalize(d + 2.0 * cosine * n)
+    if r0 < fresnel_dielectric(cosine, ratio):
+        result.direction = wp.normalize(direction + 2.0 * cosine * n)
     else:
-        inside = wp.sqrt(wp.max(1.0 - (1.0 - cosine * cosine) / (ratio * ratio), 0.0))
-        result.direction = wp.normalize(d / ratio + (cosine / ratio - inside) * n)
-        result.weight = spot.color
+        cos_transmitted = wp.sqrt(wp.max(1.0 - (1.0 - cosine * cosine) / (ratio * ratio), 0.0))
+        result.direction = wp.normalize(direction / ratio + (cosine / ratio - cos_transmitted) * n)
+        result.weight = shading_point.color
     return result

@@ -1,4 +1,4 @@
-"""MJCF, the format of MuJoCo: what a person would write, with every number exact."""
+"""MJCF writer (the XML format of MuJoCo)."""
 
-from .write import write_mjcf as write_mjcf
-from .writing import MjcfOptions as MjcfOptions
+from .context import MjcfOptions as MjcfOptions
+from .writer import write_mjcf as write_mjcf

@@ -1,4 +1,4 @@
-"""What was kept of an MJCF file as text is given back; what other formats left is reported."""
+"""Plugins, textures, sections and assets preserved verbatim from an MJCF file, and reports of unwritten attributes."""
 
 from __future__ import annotations
 
@@ -7,69 +7,70 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
+from kinema.core import to_identifier, unique_name
 from kinema.description import Actuator, Assembly, Camera, Extra, Light, Mesh, Node, Sensor
-from kinema.foundation import clean_name, unique_name
-from kinema.words import mjcf
+from kinema.tokens import mjcf
 
-from ..bookkeeping import missed, missed_settings
-from ..meshes import FOLDER
-from ..text import Element
-from .writing import Writing
+from ..loss_report import reportable_attributes, reportable_settings
+from ..mesh_files import MESH_FOLDER
+from ..xml_document import Element
+from .context import MjcfContext
 
 
 def parse_fragment(text: str) -> Element | None:
-    """Kept source text as an element; None where it is none. Comments are left out."""
+    """Parse preserved source text to an element, without comments; None if it is not well-formed or has a DOCTYPE."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         return None
     try:
         parsed = ElementTree.fromstring(text)
     except (ElementTree.ParseError, ValueError):
         return None
-    return _element(parsed)
+    return _convert_element(parsed)
 
 
-def _element(parsed: ElementTree.Element) -> Element:
+def _convert_element(parsed: ElementTree.Element) -> Element:
     element = Element(parsed.tag, dict(parsed.attrib))
-    element.children += [_element(child) for child in parsed]
+    element.children += [_convert_element(child) for child in parsed]
     return element
 
 
-# -- plugins ----------------------------------------------------------------------------------------------------------
+# -------------------------------------------------------------------------------------------------------------- plugins
 
 
-def plugins(writing: Writing, node: Node) -> list[Element]:
-    """The plugins of a body or geom."""
+def plugin_elements(ctx: MjcfContext, node: Node) -> list[Element]:
+    """Preserved `<plugin>` elements of a body or geom; marks them as written."""
     found: list[Element] = []
     for extra in node.extras:
         if extra.format == mjcf.FORMAT and extra.tag == mjcf.PLUGIN:
             element = parse_fragment(extra.text)
             if element is not None:
                 found.append(element)
-                _given_back(writing, extra)
+                _mark_written(ctx, extra)
     return found
 
 
-def plugin_element(writing: Writing, node: Node) -> Element | None:
-    """An actuator or sensor that is a plugin as a whole."""
-    return next(iter(plugins(writing, node)), None)
+def first_plugin_element(ctx: MjcfContext, node: Node) -> Element | None:
+    """Preserved `<plugin>` element that replaces an actuator or sensor; None if there is none."""
+    return next(iter(plugin_elements(ctx, node)), None)
 
 
-def _given_back(writing: Writing, extra: Extra) -> None:
-    writing.used.add((id(extra), ""))
+def _mark_written(ctx: MjcfContext, extra: Extra) -> None:
+    ctx.used_settings.add((id(extra), ""))
 
 
-# -- sections and assets ----------------------------------------------------------------------------------------------
+# -------------------------------------------------------------------------------------------------- sections and assets
 
 
-def write_textures(writing: Writing) -> None:
-    """The textures of the file, which materials refer to by name."""
-    for home in writing.homes:
+def write_textures(ctx: MjcfContext) -> None:
+    """Write the preserved textures of MJCF sources, which materials refer to by name."""
+    for home in ctx.assemblies:
         for extra in home.extras:
             if extra.format == mjcf.FORMAT and extra.tag == mjcf.TEXTURE:
-                _texture(writing, home, extra)
+                _write_texture(ctx, home, extra)
 
 
-def _texture(writing: Writing, home: Assembly, extra: Extra) -> None:
+def _write_texture(ctx: MjcfContext, assembly: Assembly, extra: Extra) -> None:
+    """Write a preserved texture with its image files placed beside the output; nothing if a file is missing."""
     element = parse_fragment(extra.text)
     if element is None:
         return
@@ -77,124 +78,128 @@ def _texture(writing: Writing, home: Assembly, extra: Extra) -> None:
     name = asset_name(element)
     for attribute in mjcf.TEXTURE_FILES:
         if attribute in given:
-            file = _resolved(home, extra, given[attribute])
+            file = _resolve_file(assembly, extra, given[attribute])
             if file is None:
                 return  # it is reported with the other texts that are not given back
-            given[attribute] = writing.materials.files.place(str(file))
+            given[attribute] = ctx.materials.texture_store.place_image(str(file))
     given.pop("class", None)
-    own = {"name": writing.names.new(mjcf.TEXTURE, name)} if name else {}  # a skybox needs none
+    own = {"name": ctx.names.new_name(mjcf.TEXTURE, name)} if name else {}  # a skybox needs none
     element.attributes = {**own, **{k: v for k, v in given.items() if k != "name"}}
-    writing.section(mjcf.ASSET).children.append(element)
-    _given_back(writing, extra)
+    ctx.section(mjcf.ASSET).children.append(element)
+    _mark_written(ctx, extra)
 
 
-def _resolved(home: Assembly, extra: Extra, uri: str) -> Path | None:
-    """The file that a kept text refers to."""
-    known: Mapping[str, str] = home.attributes.get(mjcf.key(mjcf.FILES), {})
-    beside = Path(extra.origin.file or home.source).parent / uri.replace("\\", "/")
+def _resolve_file(assembly: Assembly, extra: Extra, uri: str) -> Path | None:
+    """Existing file that preserved source text refers to; None if not found."""
+    known: Mapping[str, str] = assembly.attributes.get(mjcf.attribute_key(mjcf.FILES), {})
+    beside = Path(extra.origin.file or assembly.source).parent / uri.replace("\\", "/")
     candidates = [Path(known[uri])] if known.get(uri) else [beside]
     return next((path for path in candidates if path.is_file()), None)
 
 
-def write_extras(writing: Writing) -> None:
-    """The other texts that belong to the whole file."""
-    deformed = any(e.tag == mjcf.FLEXCOMP for home in writing.homes for e in home.extras)
-    for home in writing.homes:
-        writing.take(home, mjcf.FILES)
+def write_verbatim_sections(ctx: MjcfContext) -> None:
+    """Write the preserved sections and the preserved assets that no geom uses.
+
+    The deformable section is omitted if the source has a `flexcomp`, which generates its content.
+    """
+    deformed = any(e.tag == mjcf.FLEXCOMP for home in ctx.assemblies for e in home.extras)
+    for home in ctx.assemblies:
+        ctx.use_attribute(home, mjcf.FILES)
         for extra in home.extras:
             if extra.format != mjcf.FORMAT:
                 continue
-            if extra.tag in mjcf.KEPT_SECTIONS and not (extra.tag == mjcf.DEFORMABLE and deformed):
-                _section(writing, home, extra)
+            if extra.tag in mjcf.VERBATIM_SECTIONS and not (extra.tag == mjcf.DEFORMABLE and deformed):
+                _write_section(ctx, home, extra)
             elif extra.tag in (mjcf.MATERIAL, mjcf.MESH, mjcf.HFIELD, mjcf.SKIN):
-                _asset(writing, home, extra)
+                _write_unused_asset(ctx, home, extra)
 
 
-def _section(writing: Writing, home: Assembly, extra: Extra) -> None:
+def _write_section(ctx: MjcfContext, assembly: Assembly, extra: Extra) -> None:
+    """Append a preserved section with its skin files copied; nothing if a file is missing."""
     element = parse_fragment(extra.text)
     if element is None:
         return
     skins = [e for e in element.children if isinstance(e, Element) and e.tag == mjcf.SKIN and "file" in e.attributes]
-    files = [_resolved(home, extra, skin.attributes["file"]) for skin in skins]
+    files = [_resolve_file(assembly, extra, skin.attributes["file"]) for skin in skins]
     if None in files:
         return  # it is reported with the other texts that are not given back
     for skin, file in zip(skins, files, strict=True):
         assert file is not None  # or there would be nothing to write
-        skin.attributes["file"] = _copied(writing, file)
-    writing.document.given_back.append(element)
-    _given_back(writing, extra)
+        skin.attributes["file"] = _copy_file(ctx, file)
+    ctx.document.verbatim_sections.append(element)
+    _mark_written(ctx, extra)
 
 
 def asset_name(element: Element) -> str:
-    """What MuJoCo calls an asset: its name, else that of its file."""
+    """Name of an asset in MuJoCo: its `name` attribute, else the stem of its file."""
     given = element.attributes
     return given.get("name") or Path(given.get("file", "").replace("\\", "/")).stem
 
 
-def _asset(writing: Writing, home: Assembly, extra: Extra) -> None:
-    """An asset that nothing shows."""
+def _write_unused_asset(ctx: MjcfContext, assembly: Assembly, extra: Extra) -> None:
+    """Write a preserved material, mesh, height field or skin that no geom refers to."""
     element = parse_fragment(extra.text)
     if element is None:
         return
     given = element.attributes
     given.pop("class", None)
     name = asset_name(element)
-    if name in writing.names.taken.get(extra.tag, ()):
-        return _given_back(writing, extra)  # it is written already, for a site
+    if name in ctx.names.taken_names.get(extra.tag, ()):
+        return _mark_written(ctx, extra)  # it is written already, for a site
     texture = given.get("texture")
-    if texture is not None and texture not in writing.names.taken.get(mjcf.TEXTURE, ()):
+    if texture is not None and texture not in ctx.names.taken_names.get(mjcf.TEXTURE, ()):
         del given["texture"]
     if "file" in given:
-        file = _resolved(home, extra, given["file"])
+        file = _resolve_file(assembly, extra, given["file"])
         if file is None:
             return None
-        given["file"] = _copied(writing, file)
+        given["file"] = _copy_file(ctx, file)
     if name:
         given.pop("name", None)
-        element.attributes = {"name": writing.names.new(extra.tag, name), **given}
-    writing.section(mjcf.ASSET).children.append(element)
-    return _given_back(writing, extra)
+        element.attributes = {"name": ctx.names.new_name(extra.tag, name), **given}
+    ctx.section(mjcf.ASSET).children.append(element)
+    return _mark_written(ctx, extra)
 
 
-def _copied(writing: Writing, file: Path) -> str:
-    """A file that is not looked into, beside the others."""
-    store = writing.meshes.store
+def _copy_file(ctx: MjcfContext, file: Path) -> str:
+    """Copy a file into the mesh folder without reading it and return its name there."""
+    store = ctx.meshes.store
     if file.suffix.lower() in store.suffixes:
-        placed = store.place(Mesh(path=str(file)), file.stem)
+        placed = store.place_mesh(Mesh(path=str(file)), file.stem)
         if placed is not None:
-            return placed[0].removeprefix(f"{FOLDER}/")
-    folder = store.draft / FOLDER
+            return placed[0].removeprefix(f"{MESH_FOLDER}/")
+    folder = store.staging_folder / MESH_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     taken = {path.name for path in folder.iterdir()}
-    name = unique_name(clean_name(file.stem), {Path(n).stem for n in taken}) + file.suffix.lower()
+    name = unique_name(to_identifier(file.stem), {Path(n).stem for n in taken}) + file.suffix.lower()
     shutil.copyfile(file, folder / name)
     return name
 
 
-# -- what is left -----------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------- attributes that were not written
 
 
-def report_leftovers(writing: Writing) -> None:
-    """Every kept text and every setting of one format that is not in the file."""
-    for node in _nodes(writing):
+def report_unwritten(ctx: MjcfContext) -> None:
+    """Report every preserved text and every format-specific attribute of the description that was not written."""
+    for node in _all_nodes(ctx):
         for extra in node.extras:
-            if (id(extra), "") not in writing.used:
+            if (id(extra), "") not in ctx.used_settings:
                 whose = "" if extra.format == mjcf.FORMAT else f"it is of {extra.format}, "
                 how = f"{whose}kept as text that cannot be given back here"
-                writing.drop(node, f"<{extra.tag}>", how)
+                ctx.report_dropped(node, f"<{extra.tag}>", how)
         texts = {extra.tag for extra in node.extras}
-        for name in missed(writing.left_over(node.attributes)):
+        for name in reportable_attributes(ctx.unused_settings(node.attributes)):
             if name.partition(":")[2] in texts:
                 continue  # it was kept as text as well, and is reported
-            writing.drop(node, f"the setting {name!r}", "MuJoCo has none such")
+            ctx.report_dropped(node, f"the setting {name!r}", "MuJoCo has none such")
         if isinstance(node, Actuator | Sensor | Camera | Light):
-            for name in missed_settings(writing.left_over(node.settings)):
-                writing.drop(node, f"the setting {name!r}", "MuJoCo has none such")
+            for name in reportable_settings(ctx.unused_settings(node.settings)):
+                ctx.report_dropped(node, f"the setting {name!r}", "MuJoCo has none such")
 
 
-def _nodes(writing: Writing) -> Iterator[Node]:
-    """Every node of the description."""
-    for home in writing.homes:
+def _all_nodes(ctx: MjcfContext) -> Iterator[Node]:
+    """Iterate over all nodes of the description, including materials (each once)."""
+    for home in ctx.assemblies:
         yield home
         for items in (
             *(home.constraints, home.actuators, home.tendons, home.sensors, home.frames),
@@ -202,10 +207,10 @@ def _nodes(writing: Writing) -> Iterator[Node]:
         ):
             yield from items
         yield from (p.surface for p in home.collision.pairs if p.surface is not None)
-    for robot in writing.robots:
+    for robot in ctx.robots:
         yield from robot.joints
         yield from robot.links
-    shapes = [*writing.scenery, *(s for robot in writing.robots for link in robot.links for s in link.shapes)]
+    shapes = [*ctx.static_shapes, *(s for robot in ctx.robots for link in robot.links for s in link.shapes)]
     seen: set[int] = set()
     for shape in shapes:
         yield shape

@@ -1,118 +1,119 @@
-"""Sensors: MuJoCo's own in its own words, and what it can measure of other formats' sensors."""
+"""Sensors of MuJoCo, and the MuJoCo sensors that measure the same as sensors of other formats."""
 
 from __future__ import annotations
 
+from kinema.core import Pose
 from kinema.description import Assembly, Joint, Sensor
-from kinema.foundation import Pose
-from kinema.words import mjcf, sdf
+from kinema.tokens import mjcf, sdf
 
-from ..text import Element, number, numbers
-from .actuators import delay_attributes
-from .bodies import part_name
-from .body_plan import BodyPlan
-from .equalities import new_site
-from .extras import plugin_element
-from .numbers import text_or_none, trimmed
-from .tendons import joint_part
-from .writing import Writing
+from ..xml_document import Element, format_number, format_numbers
+from .actuation import delay_attributes, find_mjcf_joint
+from .attributes import text_unless_default, trimmed_text
+from .bodies import joint_name
+from .context import MjcfBody, MjcfContext
+from .equalities import add_site
+from .extras import first_plugin_element
 
-_SITE = ("touch", "accelerometer", "velocimeter", "gyro", "force", "torque", "magnetometer")
-_JOINT = (
+_SITE_SENSORS = ("touch", "accelerometer", "velocimeter", "gyro", "force", "torque", "magnetometer")
+_JOINT_SENSORS = (
     *("jointpos", "jointvel", "jointactuatorfrc", "ballquat", "ballangvel"),
     *("jointlimitpos", "jointlimitvel", "jointlimitfrc"),
 )
-_TENDON = ("tendonpos", "tendonvel", "tendonactuatorfrc", "tendonlimitpos", "tendonlimitvel", "tendonlimitfrc")
-_ACTUATOR = ("actuatorpos", "actuatorvel", "actuatorfrc")
-_FRAME = (
+_TENDON_SENSORS = ("tendonpos", "tendonvel", "tendonactuatorfrc", "tendonlimitpos", "tendonlimitvel", "tendonlimitfrc")
+_ACTUATOR_SENSORS = ("actuatorpos", "actuatorvel", "actuatorfrc")
+_FRAME_SENSORS = (
     *("framepos", "framequat", "framexaxis", "frameyaxis", "framezaxis"),
     *("framelinvel", "frameangvel", "framelinacc", "frameangacc"),
 )
-_SUBTREE = ("subtreecom", "subtreelinvel", "subtreeangmom")
-_PAIRS = ("distance", "normal", "fromto")
-_ALONE = ("e_potential", "e_kinetic", "clock")
-_ATTRIBUTE = {
-    **dict.fromkeys(_SITE, mjcf.SITE),
-    **dict.fromkeys(_JOINT, mjcf.JOINT),
-    **dict.fromkeys(_TENDON, mjcf.TENDON),
-    **dict.fromkeys(_ACTUATOR, mjcf.ACTUATOR),
-    **dict.fromkeys(_SUBTREE, mjcf.BODY),
+_SUBTREE_SENSORS = ("subtreecom", "subtreelinvel", "subtreeangmom")
+_GEOM_PAIR_SENSORS = ("distance", "normal", "fromto")
+_GLOBAL_SENSORS = ("e_potential", "e_kinetic", "clock")
+_OBJECT_ATTRIBUTES = {
+    **dict.fromkeys(_SITE_SENSORS, mjcf.SITE),
+    **dict.fromkeys(_JOINT_SENSORS, mjcf.JOINT),
+    **dict.fromkeys(_TENDON_SENSORS, mjcf.TENDON),
+    **dict.fromkeys(_ACTUATOR_SENSORS, mjcf.ACTUATOR),
+    **dict.fromkeys(_SUBTREE_SENSORS, mjcf.BODY),
 }
-"""Kind of sensor -> the attribute that names its only object."""
-_OBJECTS = {
+"""Sensor type -> attribute that names its only object."""
+_OBJECT_TYPES = {
     "frame": mjcf.SITE,
     "link": mjcf.BODY,
     "shape": mjcf.GEOM,
     "camera": mjcf.CAMERA,
     "tendon": mjcf.TENDON,
 }
-"""The description's word for a target -> MuJoCo's kind of name."""
-_ELSEWHERE = {
+"""Target kind of the description -> MuJoCo object type."""
+_EQUIVALENT_SENSORS = {
     "imu": ("accelerometer", "gyro"),
     "magnetometer": ("magnetometer",),
     "force_torque": ("force", "torque"),
 }
-"""Kinds of other formats -> what measures the same."""
+"""Sensor types of other formats -> equivalent MuJoCo sensors."""
 
 
-def write_sensors(writing: Writing) -> None:
-    """All sensors of the description, in order."""
-    for home, sensor in writing.parts("sensors"):
-        if home.format == mjcf.FORMAT or _is_own(sensor):
-            _own(writing, home, sensor)
+def write_sensors(ctx: MjcfContext) -> None:
+    """Write all sensors, in the order of the description."""
+    for home, sensor in ctx.ordered_items("sensors"):
+        if home.format == mjcf.FORMAT or _is_mujoco_sensor(sensor):
+            _write_mujoco_sensor(ctx, home, sensor)
         else:
-            _foreign(writing, home, sensor)
+            _write_equivalent_sensors(ctx, home, sensor)
 
 
-def _is_own(sensor: Sensor) -> bool:
-    """Whether a sensor that was not read from MJCF is one of MuJoCo's all the same."""
-    if sensor.kind in _FRAME or sensor.kind in _ALONE:
+def _is_mujoco_sensor(sensor: Sensor) -> bool:
+    """Whether a sensor of another format has a MuJoCo sensor type with a suitable target."""
+    if sensor.kind in _FRAME_SENSORS or sensor.kind in _GLOBAL_SENSORS:
         return True
-    attribute = _ATTRIBUTE.get(sensor.kind)
+    attribute = _OBJECT_ATTRIBUTES.get(sensor.kind)
     if attribute is None:
         return False
     return sensor.target_kind in (attribute, {mjcf.SITE: "frame", mjcf.BODY: "link"}.get(attribute))
 
 
-def _own(writing: Writing, home: Assembly, sensor: Sensor) -> None:
-    entry = writing.names.add(mjcf.SENSOR, sensor, home, shown=not sensor.name_is_generated)
-    verbatim = plugin_element(writing, sensor)
+def _write_mujoco_sensor(ctx: MjcfContext, assembly: Assembly, sensor: Sensor) -> None:
+    """Write a MuJoCo sensor, or its preserved plugin element; reports sensors with missing objects."""
+    entry = ctx.names.register(mjcf.SENSOR, sensor, assembly, always_named=not sensor.name_is_generated)
+    verbatim = first_plugin_element(ctx, sensor)
     if verbatim is not None:
         verbatim.attributes.pop("name", None)
         for name in list(sensor.settings):
-            writing.take_from(sensor.settings, name)
+            ctx.use_setting(sensor.settings, name)
         element = verbatim
     else:
-        objects = _objects(writing, home, sensor)
+        objects = _object_attributes(ctx, assembly, sensor)
         if objects is None:
             how = f"MuJoCo has no sensor {sensor.kind!r} of what it looks at, or that is not in the file"
-            writing.drop(sensor, "the sensor", how)
+            ctx.report_dropped(sensor, "the sensor", how)
             return
         element = Element(sensor.kind)
-        element.set(objects)
-        _settings(writing, sensor, element)
+        element.set_attributes(objects)
+        _set_sensor_attributes(ctx, sensor, element)
     entry.element = element
-    writing.section(mjcf.SENSOR).children.append(element)
+    ctx.section(mjcf.SENSOR).children.append(element)
     if any(sensor.pose.distance(Pose())):
-        writing.drop(sensor, "its pose", "MuJoCo's sensors are where their objects are")
+        ctx.report_dropped(sensor, "its pose", "MuJoCo's sensors are where their objects are")
 
 
-# -- what it looks at -------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------- sensed objects and reference frames
 
 
-def _objects(writing: Writing, home: Assembly, sensor: Sensor) -> dict[str, str | None] | None:
-    """The attributes that name a sensor's objects; None where there are none such."""
+def _object_attributes(ctx: MjcfContext, assembly: Assembly, sensor: Sensor) -> dict[str, str | None] | None:
+    """Attributes naming the object and reference of a sensor; None if they are missing or the type is unknown."""
     settings = sensor.settings
-    kinds = [writing.take_from(settings, name, "") for name in (mjcf.OBJTYPE, mjcf.REFTYPE)]
-    target = _name(writing, home, sensor.target_kind, sensor.target)
-    reference = _name(writing, home, sensor.reference_kind, sensor.reference)
+    kinds = [ctx.use_setting(settings, name, "") for name in (mjcf.OBJTYPE, mjcf.REFTYPE)]
+    target = _object_name(ctx, assembly, sensor.target_kind, sensor.target)
+    reference = _object_name(ctx, assembly, sensor.reference_kind, sensor.reference)
     if (sensor.target and target is None) or (sensor.reference and reference is None):
         return None
-    kinds = [k or _OBJECTS.get(w, "") for k, w in zip(kinds, (sensor.target_kind, sensor.reference_kind), strict=True)]
-    if sensor.kind in _ATTRIBUTE:
-        return None if target is None else {_ATTRIBUTE[sensor.kind]: target}
-    if sensor.kind in _ALONE:
+    kinds = [
+        k or _OBJECT_TYPES.get(w, "") for k, w in zip(kinds, (sensor.target_kind, sensor.reference_kind), strict=True)
+    ]
+    if sensor.kind in _OBJECT_ATTRIBUTES:
+        return None if target is None else {_OBJECT_ATTRIBUTES[sensor.kind]: target}
+    if sensor.kind in _GLOBAL_SENSORS:
         return {}
-    if sensor.kind in _FRAME or sensor.kind == "user":
+    if sensor.kind in _FRAME_SENSORS or sensor.kind == "user":
         given: dict[str, str | None] = {} if target is None else {"objtype": kinds[0], "objname": target}
         return given | ({} if reference is None else {"reftype": kinds[1], "refname": reference})
     match sensor.kind:
@@ -125,113 +126,124 @@ def _objects(writing: Writing, home: Assembly, sensor: Sensor) -> dict[str, str 
         case "tactile":
             return {"geom": reference, "mesh": target}
         case "contact":
-            return _numbered(kinds[0], target, 1) | _numbered(kinds[1], reference, 2)
-    if sensor.kind in _PAIRS:
-        return _numbered(kinds[0], target, 1) | _numbered(kinds[1], reference, 2)
+            return _numbered_object_attribute(kinds[0], target, 1) | _numbered_object_attribute(kinds[1], reference, 2)
+    if sensor.kind in _GEOM_PAIR_SENSORS:
+        return _numbered_object_attribute(kinds[0], target, 1) | _numbered_object_attribute(kinds[1], reference, 2)
     return None
 
 
-def _numbered(kind: str, name: str | None, number_of_side: int) -> dict[str, str | None]:
+def _numbered_object_attribute(kind: str, name: str | None, side: int) -> dict[str, str | None]:
     if name is None:
         return {}
     if kind == mjcf.SITE:
         return {mjcf.SITE: name}
-    return {f"{'subtree' if kind == mjcf.XBODY else kind}{number_of_side}": name}
+    return {f"{'subtree' if kind == mjcf.XBODY else kind}{side}": name}
 
 
-def _name(writing: Writing, home: Assembly, kind: str, name: str) -> str | None:
+def _object_name(ctx: MjcfContext, assembly: Assembly, kind: str, name: str) -> str | None:
+    """Name in the file of a sensor's object; None if missing."""
     if not name:
         return None
     if kind == "joint":
-        part = joint_part(writing, name, home)
-        return None if part is None else part_name(writing, part)
-    if kind == "link" and name == "world" and writing.names.find(mjcf.BODY, name, home) is None:
+        part = find_mjcf_joint(ctx, name, assembly)
+        return None if part is None else joint_name(ctx, part)
+    if kind == "link" and name == "world" and ctx.names.find(mjcf.BODY, name, assembly) is None:
         return name
     if kind == "shape":
-        entry = writing.names.find(mjcf.GEOM, name, home)
-        return None if entry is None or entry.element is None else writing.names.refer(mjcf.GEOM, name, home)
+        entry = ctx.names.find(mjcf.GEOM, name, assembly)
+        return (
+            None if entry is None or entry.element is None else ctx.names.resolve_reference(mjcf.GEOM, name, assembly)
+        )
     if kind == "mesh":
-        return name if name in writing.names.taken.get(mjcf.MESH, ()) else None
-    return writing.names.refer(_OBJECTS.get(kind, kind), name, home)
+        return name if name in ctx.names.taken_names.get(mjcf.MESH, ()) else None
+    return ctx.names.resolve_reference(_OBJECT_TYPES.get(kind, kind), name, assembly)
 
 
-# -- how it measures --------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------- measurement attributes
 
 
-def _settings(writing: Writing, sensor: Sensor, element: Element) -> None:
+def _set_sensor_attributes(ctx: MjcfContext, sensor: Sensor, element: Element) -> None:
+    """Set type-specific data, cutoff, noise, delay, interval and user attributes."""
+
     def take(name: str, default: object = None) -> object:
-        return writing.take_from(sensor.settings, name, default)
+        return ctx.use_setting(sensor.settings, name, default)
 
     integers = take(mjcf.INTPRM)
     user, interval = take(mjcf.USER), take(mjcf.INTERVAL)
     if sensor.kind in ("contact", "rangefinder"):
-        element.set({"data": str(take(mjcf.DATA, "")) or None, "reduce": str(take(mjcf.REDUCE, "")) or None})
+        element.set_attributes({"data": str(take(mjcf.DATA, "")) or None, "reduce": str(take(mjcf.REDUCE, "")) or None})
     if sensor.kind == "contact" and integers and integers[2] != 1:  # type: ignore[index]  # ty: ignore[not-subscriptable]
-        element.set({"num": str(integers[2])})  # type: ignore[index]  # ty: ignore[not-subscriptable]
+        element.set_attributes({"num": str(integers[2])})  # type: ignore[index]  # ty: ignore[not-subscriptable]
     if sensor.kind == "insidesite" and integers and integers[0]:  # type: ignore[index]  # ty: ignore[not-subscriptable]
-        element.set({"enclosed": "true"})
+        element.set_attributes({"enclosed": "true"})
     for name in (mjcf.DATA, mjcf.REDUCE, mjcf.DIM, mjcf.DATATYPE, mjcf.NEEDSTAGE, mjcf.PLUGIN):
         value = take(name)
         if sensor.kind == "user" and name in (mjcf.DIM, mjcf.DATATYPE, mjcf.NEEDSTAGE) and value:
-            element.set({name: str(value)})
+            element.set_attributes({name: str(value)})
     if not interval and sensor.update_rate > 0:
         interval = (1.0 / sensor.update_rate, 0.0)
-    element.set(
+    element.set_attributes(
         {
-            **_quality(sensor),
+            **_cutoff_and_noise(sensor),
             **delay_attributes(take(mjcf.DELAY, 0.0), take(mjcf.HISTORY)),
             "interval": None if not interval else _interval_text(interval),
-            "user": None if user is None else trimmed(user),  # type: ignore[arg-type]
+            "user": None if user is None else trimmed_text(user),  # type: ignore[arg-type]
         }
     )
 
 
-def _quality(sensor: Sensor) -> dict[str, str | None]:
-    """What MuJoCo takes no negative numbers for."""
-    return {"cutoff": text_or_none(max(sensor.cutoff, 0.0)), "noise": text_or_none(max(sensor.noise, 0.0))}
+def _cutoff_and_noise(sensor: Sensor) -> dict[str, str | None]:
+    """Attributes `cutoff` and `noise`, clamped to be nonnegative as MuJoCo requires."""
+    return {
+        "cutoff": text_unless_default(max(sensor.cutoff, 0.0)),
+        "noise": text_unless_default(max(sensor.noise, 0.0)),
+    }
 
 
 def _interval_text(interval: object) -> str:
     period, phase = (*interval, 0.0)[:2]  # type: ignore[misc]  # ty: ignore[not-iterable]
-    return numbers((period, phase)) if phase else number(period)
+    return format_numbers((period, phase)) if phase else format_number(period)
 
 
-# -- sensors of other formats -----------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------- sensors of other formats
 
 
-def _foreign(writing: Writing, home: Assembly, sensor: Sensor) -> None:
-    measures = _ELSEWHERE.get(sensor.kind)
-    if sensor.kind == "camera" and any(c.settings.get(sdf.SENSOR) == sensor.name for c in home.cameras):
-        writing.approximate(sensor, "a camera sensor", "it is a camera; what else the sensor says is not in the file")
+def _write_equivalent_sensors(ctx: MjcfContext, assembly: Assembly, sensor: Sensor) -> None:
+    """Write a sensor of another format as equivalent MuJoCo sensors on an added site; else report it as dropped."""
+    measures = _EQUIVALENT_SENSORS.get(sensor.kind)
+    if sensor.kind == "camera" and any(c.settings.get(sdf.SENSOR) == sensor.name for c in assembly.cameras):
+        ctx.report_approximated(
+            sensor, "a camera sensor", "it is a camera; what else the sensor says is not in the file"
+        )
         return
-    place = None if measures is None else _place(writing, home, sensor)
+    place = None if measures is None else _sensor_frame(ctx, assembly, sensor)
     if measures is None or place is None:
-        writing.drop(sensor, "the sensor", f"MuJoCo has no sensor {sensor.kind!r}")
+        ctx.report_dropped(sensor, "the sensor", f"MuJoCo has no sensor {sensor.kind!r}")
         return
     body, pose = place
-    site = new_site(writing, body, pose, sensor.name or sensor.kind)
+    site = add_site(ctx, body, pose, sensor.name or sensor.kind)
     for kind in measures:
-        name = writing.names.new(mjcf.SENSOR, f"{sensor.name or sensor.kind}_{kind}", home)
-        element = writing.section(mjcf.SENSOR).child(kind, name=name, site=site)
-        element.set(_quality(sensor))
+        name = ctx.names.new_name(mjcf.SENSOR, f"{sensor.name or sensor.kind}_{kind}", assembly)
+        element = ctx.section(mjcf.SENSOR).add_child(kind, name=name, site=site)
+        element.set_attributes(_cutoff_and_noise(sensor))
         if sensor.update_rate > 0:
-            element.set({"interval": number(1.0 / sensor.update_rate)})
+            element.set_attributes({"interval": format_number(1.0 / sensor.update_rate)})
     how = f"it is {' and '.join(measures)} at the site {site!r}; its other settings are not in the file"
-    writing.approximate(sensor, f"a sensor of the kind {sensor.kind!r}", how)
+    ctx.report_approximated(sensor, f"a sensor of the kind {sensor.kind!r}", how)
     for name in list(sensor.settings):
-        writing.take_from(sensor.settings, name)
+        ctx.use_setting(sensor.settings, name)
 
 
-def _place(writing: Writing, home: Assembly, sensor: Sensor) -> tuple[BodyPlan, Pose] | None:
-    """The body that a sensor is on, and its pose there."""
+def _sensor_frame(ctx: MjcfContext, assembly: Assembly, sensor: Sensor) -> tuple[MjcfBody, Pose] | None:
+    """Body and pose of a sensor on a link or joint; None for other targets."""
     if sensor.target_kind == "link":
-        entry = writing.names.find(mjcf.BODY, sensor.target, home)
-        return None if entry is None else (writing.body_of[id(entry.node)], sensor.pose)
+        entry = ctx.names.find(mjcf.BODY, sensor.target, assembly)
+        return None if entry is None else (ctx.bodies_by_link[id(entry.node)], sensor.pose)
     if sensor.target_kind != "joint":
         return None
-    entry = writing.names.find(mjcf.JOINT, sensor.target, home)
+    entry = ctx.names.find(mjcf.JOINT, sensor.target, assembly)
     joint = None if entry is None else entry.node
     if not isinstance(joint, Joint) or joint.child is None:
         return None
-    child = writing.names.find(mjcf.BODY, joint.child, home)
-    return None if child is None else (writing.body_of[id(child.node)], joint.child_pose @ sensor.pose)
+    child = ctx.names.find(mjcf.BODY, joint.child, assembly)
+    return None if child is None else (ctx.bodies_by_link[id(child.node)], joint.child_pose @ sensor.pose)

@@ -1,92 +1,103 @@
-"""SDFormat 1.9, or 1.11 where something needs it: models and worlds, any graph of links and joints."""
+"""SDFormat writer: version 1.9, or 1.11 where necessary; models and worlds."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from kinema.description import Robot, World
-from kinema.words import sdf
+from kinema.tokens import sdf
 
-from ..files import errors_of, staging
-from ..meshes import MeshStore
-from ..report import LossReport
-from ..text import Element, to_xml
-from .geometry import SUFFIXES
-from .losses import report_pairs
-from .lower import lower
-from .lowered import Lowered as Lowered
-from .model import add_model, model_name, needs_new_version
-from .world import add_world, scenery_of
-from .writing import SdfOptions as SdfOptions, Writing, checked, choose_version
+from ..files import errors_with_path, stage_files
+from ..loss_report import LossReport
+from ..mesh_files import MeshStore
+from ..xml_document import Element, to_xml
+from .context import SdfContext, SdfOptions as SdfOptions, checked_options, choose_version
+from .lowering import LoweredSdfRobot as LoweredSdfRobot, lower_to_sdf
+from .model import (
+    add_model,
+    add_world,
+    needs_mimic_version,
+    report_collision_differences,
+    static_shapes_robot,
+    unique_model_name,
+)
+from .shapes import MESH_SUFFIXES
 
 
-def write_sdf(described: Robot | World, path: Path, report: LossReport, options: SdfOptions | None = None) -> None:
-    """Write a robot as a model, or a world.
+def write_sdf(description: Robot | World, path: Path, report: LossReport, options: SdfOptions | None = None) -> None:
+    """Write a robot as an SDFormat model, or a world.
 
     Args:
-        described: what to write.
-        path: the file; meshes and textures go into folders beside it.
-        report: where to put on record what SDFormat cannot say.
-        options: how to write it.
+        description: the robot or world.
+        path: the output file; meshes and textures are placed in folders beside it.
+        report: receives the losses.
+        options: writer options.
 
     Raises:
         WriteError: nothing was written.
     """
-    options = checked(options or SdfOptions(), path)
-    with errors_of(path), staging(path) as draft:
-        meshes = MeshStore(draft, SUFFIXES, options.meshes, kind=options.mesh_format)
-        writing = Writing(options, report, meshes, source=described.format)
-        text = to_xml(_document(writing, described))
+    options = checked_options(options or SdfOptions(), path)
+    with errors_with_path(path), stage_files(path) as draft:
+        meshes = MeshStore(draft, MESH_SUFFIXES, options.meshes, visual_format=options.mesh_format)
+        writing = SdfContext(options, report, meshes, source_format=description.format)
+        text = to_xml(_build_document(writing, description))
         (draft / path.name).write_text(text, encoding="utf-8")
 
 
-def _document(writing: Writing, described: Robot | World) -> Element:
-    models = [(robot, lower(writing, robot)) for robot in _robots(writing, described)]
+def _build_document(ctx: SdfContext, description: Robot | World) -> Element:
+    """Lower all robots and compose the `<sdf>` element; reports all losses."""
+    models = [(robot, lower_to_sdf(ctx, robot)) for robot in _model_robots(ctx, description)]
     lowered = [made for _, made in models]
-    writing.version = choose_version(described, writing.options, lambda: needs_new_version(lowered))
-    masks = _has_masks([robot for robot, _ in models])
-    root = Element(sdf.FORMAT, {"version": writing.version})
+    ctx.version = choose_version(description, ctx.options, lambda: needs_mimic_version(lowered))
+    masks = _uses_collision_masks([robot for robot, _ in models])
+    root = Element(sdf.FORMAT, {"version": ctx.version})
     if any(x.base_is_unspecified or any(j.initial is not None for j in x.robot.joints) for x in lowered):
-        root.set(sdf.OWN_NAMESPACE)
-    if isinstance(described, World):
-        add_world(writing, root, described, models, masks=masks)
+        root.set_attributes(sdf.KINEMA_NAMESPACE)
+    if isinstance(description, World):
+        add_world(ctx, root, description, models, with_masks=masks)
     else:
         robot, made = models[0]
-        name = model_name(robot, {"world"})
+        name = unique_model_name(robot, {"world"})
         if robot.name and name != robot.name:
-            writing.approximate(robot, "its name", f'it is called "{name}"')
-        add_model(writing, root, robot, made, name, masks=masks)
-    scenery = int(isinstance(described, World) and bool(described.shapes))  # it comes last
-    report_pairs(writing, described, [x.robot for x in lowered[: len(lowered) - scenery]])
-    for mesh, file, why in writing.meshes.left_behind:
-        writing.drop(("mesh", mesh), f"the file {file!r} that it refers to", why)
-    for material, what, why in writing.meshes.unsaid:
-        writing.drop(("material", material), what, why)
-    for material, what, how in writing.meshes.approximated:
-        writing.approximate(("material", material), what, how)
+            ctx.report_approximated(robot, "its name", f'it is called "{name}"')
+        add_model(ctx, root, robot, made, name, with_masks=masks)
+    scenery = int(isinstance(description, World) and bool(description.shapes))  # it comes last
+    report_collision_differences(ctx, description, [x.robot for x in lowered[: len(lowered) - scenery]])
+    for mesh, file, why in ctx.meshes.missing_sidecars:
+        ctx.report_dropped(("mesh", mesh), f"the file {file!r} that it refers to", why)
+    for material, what, why in ctx.meshes.unsupported:
+        ctx.report_dropped(("material", material), what, why)
+    for material, what, how in ctx.meshes.approximated:
+        ctx.report_approximated(("material", material), what, how)
     return root
 
 
-def _robots(writing: Writing, described: Robot | World) -> list[Robot]:
-    """What becomes a model."""
-    if isinstance(described, Robot):
-        return [described]
+def _model_robots(ctx: SdfContext, description: Robot | World) -> list[Robot]:
+    """Robots that become models: those with links, and a static one for the shapes of the world."""
+    if isinstance(description, Robot):
+        return [description]
     robots: list[Robot] = []
-    for robot in described.robots:
+    for robot in description.robots:
         if robot.links:
             robots.append(robot)
         else:
-            writing.drop(robot, "the robot", "it has no links, and SDFormat needs one")
-    scenery = scenery_of(described)
+            ctx.report_dropped(robot, "the robot", "it has no links, and SDFormat needs one")
+    scenery = static_shapes_robot(description)
     return robots if scenery is None else [*robots, scenery]
 
 
-def _has_masks(robots: list[Robot]) -> bool:
-    """Whether a shape collides with some others only: then every shape has to say with which."""
+def _uses_collision_masks(robots: list[Robot]) -> bool:
+    """Whether any collision shape has non-default masks, so that all shapes need bit masks."""
     shapes = (s for r in robots for link in r.links for s in link.shapes if s.collision and s.enabled)
     return any((s.contype, s.conaffinity) != (1, 1) for s in shapes)
 
 
-def describe_in_sdf(robot: Robot, options: SdfOptions | None = None) -> Lowered:
-    """The robot as the file will have it, and which of its joints stand for which of the description's."""
-    return lower(Writing(options or SdfOptions(), LossReport(sdf.FORMAT), MeshStore(Path(), SUFFIXES)), robot)
+def preview_lowering(robot: Robot, options: SdfOptions | None = None) -> LoweredSdfRobot:
+    """Lower a robot to SDFormat without writing a file.
+
+    Returns:
+        The lowered robot and the correspondence of its joints to the description.
+    """
+    return lower_to_sdf(
+        SdfContext(options or SdfOptions(), LossReport(sdf.FORMAT), MeshStore(Path(), MESH_SUFFIXES)), robot
+    )

@@ -1,4 +1,4 @@
-"""Joints of the lowered robot to `<joint>`, and gears."""
+"""The element `<joint>` of a lowered joint or gear."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ import math
 
 import numpy as np
 
+from kinema.core import Pose
 from kinema.description import Axis, Constraint, Joint, JointKind
-from kinema.foundation import Pose
-from kinema.words import sdf
+from kinema.tokens import sdf
 
-from ..text import Element, number, numbers
-from .extras import give_back, setting
-from .writing import NOISE, Names, Writing, add_pose, finite, plain_text
+from ..xml_document import Element, format_number, format_numbers
+from .context import (
+    ROUNDING_NOISE,
+    ModelNames,
+    SdfContext,
+    add_pose,
+    require_finite,
+    sdf_setting,
+    setting_text,
+    write_preserved,
+)
 
-_TYPES = {
+_JOINT_TYPES = {
     JointKind.FIXED: "fixed",
     JointKind.REVOLUTE: "revolute",
     JointKind.CONTINUOUS: "continuous",
@@ -23,8 +31,11 @@ _TYPES = {
     JointKind.UNIVERSAL: "universal",
     JointKind.SCREW: "screw",
 }
-_SAID = (sdf.TYPE, *(sdf.of_axis(tag, sdf.limit(name)) for tag in sdf.AXES for name in sdf.LIMIT_SETTINGS))
-_DYNAMICS = (
+_WRITTEN_SETTINGS = (
+    sdf.TYPE,
+    *(sdf.axis_key(tag, sdf.limit_key(name)) for tag in sdf.AXES for name in sdf.LIMIT_SETTINGS),
+)
+_DYNAMICS_FIELDS = (
     ("damping", "damping"),
     ("friction", "friction"),
     ("spring_reference", "spring_reference"),
@@ -32,104 +43,111 @@ _DYNAMICS = (
 )
 
 
-def add_joint(writing: Writing, names: Names, model: Element, joint: Joint) -> Element:
-    """The `<joint>` of a joint of the lowered robot."""
-    kind = _TYPES[joint.kind]
-    if joint.kind is JointKind.UNIVERSAL and setting(joint, sdf.TYPE) == "revolute2":
+def add_joint(ctx: SdfContext, names: ModelNames, model: Element, joint: Joint) -> Element:
+    """Append the `<joint>` element of a lowered joint."""
+    kind = _JOINT_TYPES[joint.kind]
+    if joint.kind is JointKind.UNIVERSAL and sdf_setting(joint, sdf.TYPE) == "revolute2":
         kind = "revolute2"
-    element = model.child("joint", name=names.joints[joint.name], type=kind)
+    element = model.add_child("joint", name=names.joints[joint.name], type=kind)
     owner = f'joint "{joint.name}"'
     add_pose(element, joint.child_pose, owner, computed=True)
-    element.child("parent", "world" if joint.parent is None else names.links[joint.parent])
+    element.add_child("parent", "world" if joint.parent is None else names.links[joint.parent])
     assert joint.child is not None  # the lowering sees to that
-    element.child("child", names.links[joint.child])
+    element.add_child("child", names.links[joint.child])
     if joint.kind is JointKind.SCREW:
-        _pitch(writing, element, joint)
+        _write_pitch(ctx, element, joint)
     if joint.kind is JointKind.SPHERICAL:
-        _ball(writing, element, joint)
+        _write_ball_dynamics(ctx, element, joint)
     else:
         for number_of_axis, (tag, axis) in enumerate(zip(sdf.AXES, joint.axes, strict=False)):
-            made = _axis(names, element, tag, joint, axis)
+            made = _write_axis(names, element, tag, joint, axis)
             if joint.initial is not None:
-                start = finite(float(joint.initial[number_of_axis]), owner, "initial position")
-                made.child(sdf.OWN_INITIAL_POSITION, number(start))
+                start = require_finite(float(joint.initial[number_of_axis]), owner, "initial position")
+                made.add_child(sdf.KINEMA_INITIAL_POSITION, format_number(start))
     if joint.closes_loop and not any("must_be_loop_joint" in e.text for e in joint.extras):
-        element.child("physics").child("simbody").child("must_be_loop_joint", "true")
-    give_back(writing, joint, element, said=_SAID)
+        element.add_child("physics").add_child("simbody").add_child("must_be_loop_joint", "true")
+    write_preserved(ctx, joint, element, already_written=_WRITTEN_SETTINGS)
     return element
 
 
-def _pitch(writing: Writing, element: Element, joint: Joint) -> None:
-    """Metres per revolution, right-handed; before 1.10 radians per metre, left-handed."""
-    if writing.has("1.10"):
-        element.child("screw_thread_pitch", number(finite(joint.pitch, f'joint "{joint.name}"', "pitch")))
+def _write_pitch(ctx: SdfContext, element: Element, joint: Joint) -> None:
+    """Write the thread pitch [m/rev], right-handed; before version 1.10 [rad/m], left-handed."""
+    if ctx.supports("1.10"):
+        element.add_child(
+            "screw_thread_pitch", format_number(require_finite(joint.pitch, f'joint "{joint.name}"', "pitch"))
+        )
     else:
-        element.child("thread_pitch", number(finite(-2 * math.pi / joint.pitch, f'joint "{joint.name}"', "pitch")))
+        element.add_child(
+            "thread_pitch", format_number(require_finite(-2 * math.pi / joint.pitch, f'joint "{joint.name}"', "pitch"))
+        )
 
 
-def _ball(writing: Writing, element: Element, joint: Joint) -> None:
-    """A ball has no axes, but damping and friction are written as if it had one."""
+def _write_ball_dynamics(ctx: SdfContext, element: Element, joint: Joint) -> None:
+    """Write damping and friction of a ball joint on a nominal axis; reports limits and springs as dropped."""
     values = {(a.damping, a.friction) for a in joint.axes}
     if len(values) > 1:
-        writing.approximate(joint, "its damping and friction", "all of its axes have those of the first")
+        ctx.report_approximated(joint, "its damping and friction", "all of its axes have those of the first")
     if joint.axes and any((joint.axes[0].damping, joint.axes[0].friction)):
-        axis = element.child("axis")
-        axis.child("xyz", "0 0 1")
-        dynamics = axis.child("dynamics")
-        dynamics.child("damping", number(joint.axes[0].damping))
-        dynamics.child("friction", number(joint.axes[0].friction))
+        axis = element.add_child("axis")
+        axis.add_child("xyz", "0 0 1")
+        dynamics = axis.add_child("dynamics")
+        dynamics.add_child("damping", format_number(joint.axes[0].damping))
+        dynamics.add_child("friction", format_number(joint.axes[0].friction))
     said = Axis(direction=np.zeros(3), motion=joint.axes[0].motion) if joint.axes else None
     for axis in joint.axes:
-        if said is not None and any(getattr(axis, f) != getattr(said, f) for f in _NOT_OF_A_BALL):
-            writing.drop(joint, "its limits and springs", "a ball has no axes of its own")
+        if said is not None and any(getattr(axis, f) != getattr(said, f) for f in _UNSUPPORTED_BALL_FIELDS):
+            ctx.report_dropped(joint, "its limits and springs", "a ball has no axes of its own")
 
 
-_NOT_OF_A_BALL = ("lower", "upper", "effort", "velocity", "stiffness", "spring_reference")
+_UNSUPPORTED_BALL_FIELDS = ("lower", "upper", "effort", "velocity", "stiffness", "spring_reference")
 
 
-def _axis(names: Names, element: Element, tag: str, joint: Joint, axis: Axis) -> Element:
+def _write_axis(names: ModelNames, element: Element, tag: str, joint: Joint, axis: Axis) -> Element:
+    """Write an axis with direction, limits, dynamics and mimic, and return its element."""
     owner = f'joint "{joint.name}"'
-    made = element.child(tag)
-    made.child("xyz", numbers(_unit(axis.direction.tolist(), owner)))
+    made = element.add_child(tag)
+    made.add_child("xyz", format_numbers(_clean_direction(axis.direction.tolist(), owner)))
     limit = Element("limit")
     limits = {"lower": axis.lower, "upper": axis.upper, "effort": axis.effort, "velocity": axis.velocity}
     for name, value in limits.items():
         if not math.isinf(value):  # what is left out is no limit
-            limit.child(name, number(finite(value, owner, name)))
+            limit.add_child(name, format_number(require_finite(value, owner, name)))
     for name in sdf.LIMIT_SETTINGS:
-        kept = setting(joint, sdf.of_axis(tag, sdf.limit(name)))
+        kept = sdf_setting(joint, sdf.axis_key(tag, sdf.limit_key(name)))
         if kept is not None:
-            limit.child(name, plain_text(kept))
+            limit.add_child(name, setting_text(kept))
     if limit.children:
         made.children.append(limit)
     dynamics = Element("dynamics")
-    for name, field in _DYNAMICS:
+    for name, field in _DYNAMICS_FIELDS:
         value = getattr(axis, field)
         if value:
-            dynamics.child(name, number(finite(value, owner, field)))
+            dynamics.add_child(name, format_number(require_finite(value, owner, field)))
     if dynamics.children:
         made.children.append(dynamics)
     if axis.mimic is not None:
-        mimic = made.child("mimic", joint=names.joints[axis.mimic.joint])
+        mimic = made.add_child("mimic", joint=names.joints[axis.mimic.joint])
         if axis.mimic.axis == 1:
-            mimic.set({"axis": "axis2"})
-        mimic.child("multiplier", number(finite(axis.mimic.multiplier, owner, "mimic")))
-        mimic.child("offset", number(finite(axis.mimic.offset, owner, "mimic")))
-        mimic.child("reference", number(finite(axis.mimic.reference, owner, "mimic")))
+            mimic.set_attributes({"axis": "axis2"})
+        mimic.add_child("multiplier", format_number(require_finite(axis.mimic.multiplier, owner, "mimic")))
+        mimic.add_child("offset", format_number(require_finite(axis.mimic.offset, owner, "mimic")))
+        mimic.add_child("reference", format_number(require_finite(axis.mimic.reference, owner, "mimic")))
     return made
 
 
-def add_gear(writing: Writing, names: Names, model: Element, constraint: Constraint, poses: dict[str, Pose]) -> Element:
-    """A gear as the `<joint>` of type gearbox."""
+def add_gear(
+    ctx: SdfContext, names: ModelNames, model: Element, constraint: Constraint, poses: dict[str, Pose]
+) -> Element:
+    """Append a gear constraint as a `<joint>` of type gearbox."""
     owner = f'constraint "{constraint.name}"'
-    element = model.child("joint", name=names.constraints[constraint.name], type="gearbox")
+    element = model.add_child("joint", name=names.constraints[constraint.name], type="gearbox")
     add_pose(element, constraint.pose_b, owner)
     assert constraint.b is not None  # the lowering sees to that
-    element.child("parent", "world" if constraint.a is None else names.links[constraint.a])
-    element.child("child", names.links[constraint.b])
-    element.child("gearbox_ratio", number(finite(constraint.ratio, owner, "ratio")))
+    element.add_child("parent", "world" if constraint.a is None else names.links[constraint.a])
+    element.add_child("child", names.links[constraint.b])
+    element.add_child("gearbox_ratio", format_number(require_finite(constraint.ratio, owner, "ratio")))
     reference = constraint.reference
-    element.child("gearbox_reference_body", "world" if reference is None else names.links[reference])
+    element.add_child("gearbox_reference_body", "world" if reference is None else names.links[reference])
     frame = poses[constraint.b] @ constraint.pose_b
     parent = Pose() if constraint.a is None else poses[constraint.a]
     for tag, link, axis in (
@@ -137,10 +155,10 @@ def add_gear(writing: Writing, names: Names, model: Element, constraint: Constra
         ("axis2", poses[constraint.b], constraint.gear_axis_b),
     ):
         direction = frame.rotation.T @ link.rotation @ axis
-        element.child(tag).child("xyz", numbers(_unit(direction.tolist(), owner)))
-    give_back(writing, constraint, element, said=(sdf.TYPE,), skip=("joint",))
+        element.add_child(tag).add_child("xyz", format_numbers(_clean_direction(direction.tolist(), owner)))
+    write_preserved(ctx, constraint, element, already_written=(sdf.TYPE,), skipped_tags=("joint",))
     return element
 
 
-def _unit(direction: list[float], owner: str) -> list[float]:
-    return [0.0 if abs(x) < NOISE else finite(x, owner, "axis") for x in direction]
+def _clean_direction(direction: list[float], owner: str) -> list[float]:
+    return [0.0 if abs(x) < ROUNDING_NOISE else require_finite(x, owner, "axis") for x in direction]

@@ -1,134 +1,144 @@
-"""URDF 1.0 (1.1 and 1.2 on request): one tree of links and joints."""
+"""URDF writer: version 1.0 (1.1 and 1.2 on request), one tree of links and joints."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from kinema.core import Pose
 from kinema.description import Link, Robot, World
-from kinema.foundation import Pose
-from kinema.words import urdf
+from kinema.tokens import urdf
 
-from ..files import errors_of, staging
-from ..meshes import MeshStore
-from ..report import LossReport
-from ..text import Element, number, to_xml, xml_name
-from .choose import choose_robot
-from .extras import give_back
-from .followers import resolve_followers
+from ..files import errors_with_path, stage_files
+from ..loss_report import LossReport
+from ..mesh_files import MeshStore
+from ..xml_document import Element, format_number, to_xml, xml_safe_name
+from .context import (
+    UrdfContext,
+    UrdfOptions as UrdfOptions,
+    add_origin,
+    check_options,
+    choose_robot,
+    require_finite,
+    write_preserved,
+)
 from .joints import add_joint
-from .losses import report_assembly, report_losses
-from .lower import Lowered as Lowered, lower
-from .materials import Materials
-from .pairs import report_pairs
-from .placing import add_origin
-from .shapes import VISUAL_SUFFIXES, ShapeWriter
-from .writing import UrdfOptions as UrdfOptions, Writing, check_options, finite
+from .losses import report_assembly_losses, report_collision_differences, report_losses
+from .lowering import LoweredUrdfRobot as LoweredUrdfRobot, lower_to_urdf, resolve_mimics
+from .shapes import VISUAL_SUFFIXES, ShapeWriter, UrdfMaterials
 
-_WORLD = "world"
-_DRAKE = "http://drake.mit.edu"
+_WORLD_LINK = "world"
+_DRAKE_NAMESPACE = "http://drake.mit.edu"
 
 
-def write_urdf(described: Robot | World, path: Path, report: LossReport, options: UrdfOptions | None = None) -> None:
-    """Write a robot, or the one robot of a world, as URDF.
+def write_urdf(description: Robot | World, path: Path, report: LossReport, options: UrdfOptions | None = None) -> None:
+    """Write a robot, or one robot of a world, as URDF.
 
     Args:
-        described: what to write.
-        path: the file; meshes and textures go into folders beside it.
-        report: where to put on record what URDF cannot say.
-        options: how to write it.
+        description: the robot or world.
+        path: the output file; meshes and textures are placed in folders beside it.
+        report: receives the losses.
+        options: writer options.
 
     Raises:
         WriteError: nothing was written.
     """
     options = options or UrdfOptions()
     check_options(options, path)
-    with errors_of(path):
-        robot = choose_robot(described, options.robot, report)
-        with staging(path) as draft:
-            meshes = MeshStore(draft, VISUAL_SUFFIXES, options.files, kind=options.mesh_format)
-            writing = Writing(robot, options, report, meshes)
-            text = to_xml(_robot(writing, described))
+    with errors_with_path(path):
+        robot = choose_robot(description, options.robot, report)
+        with stage_files(path) as draft:
+            meshes = MeshStore(draft, VISUAL_SUFFIXES, options.mesh_file_mode, visual_format=options.mesh_format)
+            writing = UrdfContext(robot, options, report, meshes)
+            text = to_xml(_robot_element(writing, description))
             (draft / path.name).write_text(text, encoding="utf-8")
 
 
-def _robot(writing: Writing, described: Robot | World) -> Element:
-    robot = writing.robot
-    lowered = lower(writing)
-    said = resolve_followers(writing, lowered)
-    _name_links(writing, lowered)
+def _robot_element(ctx: UrdfContext, description: Robot | World) -> Element:
+    """Lower the robot and compose the `<robot>` element; reports all losses."""
+    robot = ctx.robot
+    lowered = lower_to_urdf(ctx)
+    said = resolve_mimics(ctx, lowered)
+    _register_link_names(ctx, lowered)
     for joint in lowered.robot.joints:
-        writing.joints.add(joint.name)
-    root = Element("robot", {"name": xml_name(robot.name) or "robot"})
-    if writing.version != "1.0" or urdf.VERSION in robot.attributes:
-        root.set({"version": writing.version})
-    give_back(writing, robot, root, root)
-    _parts(writing, lowered, root)
+        ctx.joints.add(joint.name)
+    root = Element("robot", {"name": xml_safe_name(robot.name) or "robot"})
+    if ctx.version != "1.0" or urdf.VERSION in robot.attributes:
+        root.set_attributes({"version": ctx.version})
+    write_preserved(ctx, robot, root, root)
+    _write_links_and_joints(ctx, lowered, root)
     if root.attributes["name"] != robot.name:
-        writing.approximate(robot, "its name", f'it is called "{root.attributes["name"]}"')
-    for mesh, name, why in writing.meshes.left_behind:
-        writing.drop(("mesh", mesh), f"the file {name!r} that it refers to", why)
-    for material, what, why in writing.meshes.unsaid:
-        writing.drop(("material", material), what, why)
-    for material, what, how in writing.meshes.approximated:
-        writing.approximate(("material", material), what, how)
-    report_losses(writing, lowered, said)
-    if isinstance(described, World):
-        report_assembly(writing, described, set())
-        give_back(writing, described, None, root)
-    report_pairs(writing, lowered, described)
+        ctx.report_approximated(robot, "its name", f'it is called "{root.attributes["name"]}"')
+    for mesh, name, why in ctx.meshes.missing_sidecars:
+        ctx.report_dropped(("mesh", mesh), f"the file {name!r} that it refers to", why)
+    for material, what, why in ctx.meshes.unsupported:
+        ctx.report_dropped(("material", material), what, why)
+    for material, what, how in ctx.meshes.approximated:
+        ctx.report_approximated(("material", material), what, how)
+    report_losses(ctx, lowered, said)
+    if isinstance(description, World):
+        report_assembly_losses(ctx, description, set())
+        write_preserved(ctx, description, None, root)
+    report_collision_differences(ctx, lowered, description)
     return root
 
 
-def _name_links(writing: Writing, lowered: Lowered) -> None:
-    """Names for all links. What is called `world` is the world for MuJoCo, which refuses joints that move it."""
-    moves = any(joint.child == _WORLD for joint in lowered.robot.joints)
-    if moves and writing.robot.format != urdf.FORMAT:
-        writing.links.taken.add(_WORLD)
-        if lowered.world:
-            writing.links.given[lowered.world] = _WORLD
+def _register_link_names(ctx: UrdfContext, lowered: LoweredUrdfRobot) -> None:
+    """Register unique names of all links; a moving link is not called `world`, which MuJoCo treats as the world."""
+    moves = any(joint.child == _WORLD_LINK for joint in lowered.robot.joints)
+    if moves and ctx.robot.format != urdf.FORMAT:
+        ctx.links.taken_names.add(_WORLD_LINK)
+        if lowered.world_link:
+            ctx.links.written_names[lowered.world_link] = _WORLD_LINK
     for link in lowered.robot.links:
-        if link.name not in writing.links:
-            writing.links.add(link.name)
+        if link.name not in ctx.links:
+            ctx.links.add(link.name)
 
 
-def _parts(writing: Writing, lowered: Lowered, root: Element) -> None:
-    """Materials, links and joints, and how MuJoCo finds the meshes."""
+def _write_links_and_joints(ctx: UrdfContext, lowered: LoweredUrdfRobot, root: Element) -> None:
+    """Write materials, links and joints, and the MuJoCo compiler option for relative mesh paths."""
     materials = Element("robot")
-    shapes = ShapeWriter(writing, Materials(writing, materials), root)
-    links = [_link(writing, shapes, root, link) for link in lowered.robot.links]
+    shapes = ShapeWriter(ctx, UrdfMaterials(ctx, materials), root)
+    links = [_link_element(ctx, shapes, root, link) for link in lowered.robot.links]
     kept, root.children = root.children, [*materials.children, *links]
     for joint in lowered.robot.joints:
-        add_joint(writing, root, joint)
+        add_joint(ctx, root, joint)
     root.children += kept
     if shapes.uses_drake and "xmlns:drake" not in root.attributes:
-        root.set({"xmlns:drake": _DRAKE})
-    if shapes.has_relative_meshes and not any(e.tag == "mujoco" for e in writing.robot.extras):
+        root.set_attributes({"xmlns:drake": _DRAKE_NAMESPACE})
+    if shapes.has_relative_meshes and not any(e.tag == "mujoco" for e in ctx.robot.extras):
         # MuJoCo alone looks for meshes by their bare file names
-        root.child("mujoco").child("compiler", strippath="false")
+        root.add_child("mujoco").add_child("compiler", strippath="false")
 
 
-def _link(writing: Writing, shapes: ShapeWriter, root: Element, link: Link) -> Element:
-    element = Element("link", {"name": writing.links[link.name]})
+def _link_element(ctx: UrdfContext, shape_writer: ShapeWriter, root: Element, link: Link) -> Element:
+    """Element of a link with inertial, visuals and collisions."""
+    element = Element("link", {"name": ctx.links[link.name]})
     inertial = link.inertial
     if inertial is not None:
         owner = f'link "{link.name}"'
-        made = element.child("inertial")
+        made = element.add_child("inertial")
         add_origin(made, Pose(inertial.center), owner)
-        made.child("mass", value=number(finite(inertial.mass, owner, "mass")))
+        made.add_child("mass", value=format_number(require_finite(inertial.mass, owner, "mass")))
         tensor = (inertial.inertia + inertial.inertia.T) / 2
         (xx, xy, xz), (_, yy, yz), (_, _, zz) = tensor.tolist()
         moments = {"ixx": xx, "ixy": xy, "ixz": xz, "iyy": yy, "iyz": yz, "izz": zz}
-        made.child("inertia").set({name: number(finite(v, owner, "inertia")) for name, v in moments.items()})
+        made.add_child("inertia").set_attributes(
+            {name: format_number(require_finite(v, owner, "inertia")) for name, v in moments.items()}
+        )
     for shape in link.shapes:
-        shapes.add(element, link, shape)
-    give_back(writing, link, element, root)
+        shape_writer.add_shape(element, link, shape)
+    write_preserved(ctx, link, element, root)
     return element
 
 
-def describe_in_urdf(robot: Robot, options: UrdfOptions | None = None) -> Lowered:
-    """The robot as the file will have it, and which of its joints stand for which of the description's."""
+def preview_lowering(robot: Robot, options: UrdfOptions | None = None) -> LoweredUrdfRobot:
+    """Lower a robot to URDF without writing a file.
+
+    Returns:
+        The lowered robot and the correspondence of its joints to the description.
+    """
     store = MeshStore(Path(), VISUAL_SUFFIXES)
-    writing = Writing(robot, options or UrdfOptions(), LossReport(urdf.FORMAT), store)
-    lowered = lower(writing)
-    resolve_followers(writing, lowered)
+    writing = UrdfContext(robot, options or UrdfOptions(), LossReport(urdf.FORMAT), store)
+    lowered = lower_to_urdf(writing)
+    resolve_mimics(writing, lowered)
     return lowered

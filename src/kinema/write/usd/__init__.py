@@ -1,27 +1,31 @@
-"""USD stages with UsdPhysics: SI, Z up, nested or flat, as text, as crate, or packed."""
+"""USD writer: UsdPhysics stages in SI units with Z up, nested or flat, as text, crate or package."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from kinema.core import WriteError
 from kinema.description import Robot, World
-from kinema.foundation import WriteError
 
-from ..files import staging
-from ..report import LossReport
-from .export import export
-from .stage import compose
-from .writing import UsdOptions as UsdOptions
+from ..files import stage_files
+from ..loss_report import LossReport
+from .context import UsdOptions as UsdOptions
+from .export import save_stage
+from .stage import compose_stage
 
 
-def write_usd(described: Robot | World, path: Path, report: LossReport, options: UsdOptions) -> None:
-    """Write a stage; what USD cannot say goes into the report."""
+def write_usd(description: Robot | World, path: Path, report: LossReport, options: UsdOptions) -> None:
+    """Write a robot or a world as a USD stage; losses are added to the report.
+
+    Raises:
+        WriteError: an option is invalid, or a package is combined with layers or external meshes.
+    """
     if options.layout not in ("nested", "flat"):
         raise WriteError(f"{path}: the layout is 'nested' or 'flat', not {options.layout!r}")
     if options.meshes not in ("embed", "reference"):
         raise WriteError(f"{path}: meshes are to 'embed' or to 'reference', not to {options.meshes!r}")
     if path.suffix.lower() == ".usdz" and (options.layered or options.meshes != "embed"):
         raise WriteError(f"{path}: a .usdz is one file; write it without layers, with its meshes embedded")
-    with staging(path) as folder:
-        writing = compose(described, path, report, options, folder)
-        export(writing, folder / path.name)
+    with stage_files(path) as folder:
+        writing = compose_stage(description, path, report, options, folder)
+        save_stage(writing, folder / path.name)

@@ -1,4 +1,4 @@
-"""Triangles: read from where the description says, written into the stage or into a file beside it."""
+"""Mesh prims: triangles and primvars in the stage, or as payloads of a mesh layer beside it."""
 
 from __future__ import annotations
 
@@ -8,120 +8,130 @@ from pathlib import Path
 
 import numpy as np
 
-from kinema import shapes
-from kinema.description import Mesh, dressed_mesh, mesh_part
-from kinema.foundation import clean_name, unique_name
-from kinema.words import ours, usd
+from kinema import geometry
+from kinema.core import to_identifier, unique_name
+from kinema.description import Mesh, load_textured_mesh, submesh_data
+from kinema.tokens import kinema_usd, usd
 
-from ..meshes import appearance_key
+from ..mesh_files import appearance_digest
 from . import pxr
-from .draft import Draft, PrimDraft
+from .layer_builder import LayerBuilder, PrimBuilder
 
 
-class MeshMissing(Exception):
-    """There are no triangles to write; the text says why."""
+class MeshUnavailableError(Exception):
+    """Mesh without triangles; the message is the reason."""
 
 
-class Meshes:
-    """The triangles of a stage. Those of one file are read once."""
+class StageMeshes:
+    """Meshes of a stage; each file is read once."""
 
-    def __init__(self, draft: Draft, target: Path, *, embed: bool) -> None:
-        self._draft = draft
-        self._loaded: dict[tuple[object, ...], shapes.LoadedMesh | MeshMissing] = {}
-        self._dressed: set[tuple[object, ...]] = set()
-        self._library = None if embed else _Library(draft, target)
+    def __init__(self, builder: LayerBuilder, target: Path, *, embed: bool) -> None:
+        self._builder = builder
+        self._loaded: dict[tuple[object, ...], geometry.LoadedMesh | MeshUnavailableError] = {}
+        self._loaded_with_appearance: set[tuple[object, ...]] = set()
+        self._library = None if embed else _MeshLibrary(builder, target)
 
     @property
     def library(self) -> tuple[str, pxr.Layer] | None:
-        """The name and content of the file of meshes, where there is one."""
+        """File name and layer of the mesh library, if there is one."""
         return None if self._library is None or not self._library.paths else (self._library.name, self._library.layer)
 
-    def data(self, mesh: Mesh, *, seen: bool) -> shapes.LoadedMesh:
-        """The triangles before the mesh's scale; `MeshMissing` where they cannot be had.
+    def load(self, mesh: Mesh, *, is_visual: bool) -> geometry.LoadedMesh:
+        """Unscaled triangles of a mesh, with appearance if visual.
 
         Args:
             mesh: the mesh.
-            seen: whether what is laid on the triangles is wanted too.
+            is_visual: whether the appearance is needed.
+
+        Raises:
+            MeshUnavailableError: the mesh cannot be loaded.
         """
         if mesh.vertices is not None and mesh.faces is not None:
-            return dressed_mesh(mesh) or shapes.LoadedMesh(shapes.MeshData(mesh.vertices, mesh.faces))
+            return load_textured_mesh(mesh) or geometry.LoadedMesh(geometry.MeshData(mesh.vertices, mesh.faces))
         if not mesh.path:
-            raise MeshMissing(f"the file {mesh.uri!r} was not found" if mesh.uri else "it has no file and no triangles")
+            raise MeshUnavailableError(
+                f"the file {mesh.uri!r} was not found" if mesh.uri else "it has no file and no triangles"
+            )
         key = (mesh.path, mesh.submesh, mesh.center_submesh, mesh.projection)
-        if key not in self._loaded or (seen and key not in self._dressed):
-            self._loaded[key] = _loaded(mesh, seen=seen)
-            if seen:
-                self._dressed.add(key)
+        if key not in self._loaded or (is_visual and key not in self._loaded_with_appearance):
+            self._loaded[key] = _load_mesh(mesh, is_visual=is_visual)
+            if is_visual:
+                self._loaded_with_appearance.add(key)
         found = self._loaded[key]
-        if isinstance(found, MeshMissing):
+        if isinstance(found, MeshUnavailableError):
             raise found
         return found
 
-    def author(self, prim: PrimDraft, data: shapes.MeshData, appearance: shapes.Appearance | None, name: str) -> None:
-        """Put triangles on a prim, or have it load them from the file of meshes."""
+    def author_mesh(
+        self, prim: PrimBuilder, data: geometry.MeshData, appearance: geometry.Appearance | None, name: str
+    ) -> None:
+        """Write triangles to a prim, or a payload from the mesh library."""
         if self._library is None:
-            write_triangles(prim, data)
-            write_layers(prim, data, appearance)
+            author_triangles(prim, data)
+            author_vertex_attributes(prim, data, appearance)
         else:
-            self._library.load(prim, data, appearance, name)
+            self._library.add_payload(prim, data, appearance, name)
 
 
-def _loaded(mesh: Mesh, *, seen: bool) -> shapes.LoadedMesh | MeshMissing:
+def _load_mesh(mesh: Mesh, *, is_visual: bool) -> geometry.LoadedMesh | MeshUnavailableError:
     try:
-        found = dressed_mesh(mesh) if seen else None
-        return found or shapes.LoadedMesh(mesh_part(mesh) or shapes.load_mesh(mesh.path))
-    except shapes.MeshError as error:
+        found = load_textured_mesh(mesh) if is_visual else None
+        return found or geometry.LoadedMesh(submesh_data(mesh) or geometry.load_mesh(mesh.path))
+    except geometry.MeshError as error:
         reason = str(error)
-        return MeshMissing(f"{mesh.path}: {reason[:1].lower()}{reason[1:]}".rstrip("."))
+        return MeshUnavailableError(f"{mesh.path}: {reason[:1].lower()}{reason[1:]}".rstrip("."))
 
 
-def write_triangles(prim: PrimDraft, data: shapes.MeshData) -> None:
-    """A polygon mesh, not to be smoothed."""
+def author_triangles(prim: PrimBuilder, data: geometry.MeshData) -> None:
+    """Write a polygon mesh without subdivision."""
     low, high = data.vertices.min(axis=0), data.vertices.max(axis=0)
-    prim.set(usd.EXTENT, "float3[]", np.array([low, high]))
-    prim.number(usd.POINTS, "point3f[]", data.vertices)
-    prim.set(usd.FACE_VERTEX_COUNTS, "int[]", np.full(len(data.faces), 3))
-    prim.set(usd.FACE_VERTEX_INDICES, "int[]", np.asarray(data.faces).reshape(-1))
-    prim.set(usd.SUBDIVISION_SCHEME, "token", "none", uniform=True)
+    prim.set_attribute(usd.EXTENT, "float3[]", np.array([low, high]))
+    prim.set_single_precision(usd.POINTS, "point3f[]", data.vertices)
+    prim.set_attribute(usd.FACE_VERTEX_COUNTS, "int[]", np.full(len(data.faces), 3))
+    prim.set_attribute(usd.FACE_VERTEX_INDICES, "int[]", np.asarray(data.faces).reshape(-1))
+    prim.set_attribute(usd.SUBDIVISION_SCHEME, "token", "none", uniform=True)
 
 
-def write_layers(prim: PrimDraft, data: shapes.MeshData, appearance: shapes.Appearance | None) -> None:
-    """Normals, texture coordinates and colours of a mesh."""
+def author_vertex_attributes(
+    prim: PrimBuilder, data: geometry.MeshData, appearance: geometry.Appearance | None
+) -> None:
+    """Write normals, texture coordinates and colours of a mesh as primvars."""
     if appearance is None:
         return
     if appearance.normals is not None:
-        _write_normals(prim, data, appearance.normals)
-    for number, layer in enumerate(appearance.coordinates):
-        kind, places = _belonging(data, layer)
-        prim.primvar(f"{usd.TEXTURE_COORDINATES}{number or ''}", "texCoord2f[]", layer.values, kind, places)
+        _author_normals(prim, data, appearance.normals)
+    for number, layer in enumerate(appearance.texture_coordinates):
+        kind, places = _interpolation(data, layer)
+        prim.set_primvar(f"{usd.TEXTURE_COORDINATES}{number or ''}", "texCoord2f[]", layer.values, kind, places)
     if appearance.colors is not None:
-        kind, places = _belonging(data, appearance.colors, flat=True)
+        kind, places = _interpolation(data, appearance.colors, allow_uniform=True)
         values = appearance.colors.values
-        prim.primvar(usd.DISPLAY_COLOR, "color3f[]", values[:, :3], kind, places)
+        prim.set_primvar(usd.DISPLAY_COLOR, "color3f[]", values[:, :3], kind, places)
         if (values[:, 3] != 1.0).any():
-            prim.primvar(usd.DISPLAY_OPACITY, "float[]", values[:, 3], kind, places)
+            prim.set_primvar(usd.DISPLAY_OPACITY, "float[]", values[:, 3], kind, places)
 
 
-def _write_normals(prim: PrimDraft, data: shapes.MeshData, normals: shapes.CornerValues) -> None:
-    """Normals in the attribute that all programs read; as a primvar with indices where that is far less to write."""
-    kind, places = _belonging(data, normals, flat=True)
+def _author_normals(prim: PrimBuilder, data: geometry.MeshData, normals: geometry.CornerAttribute) -> None:
+    """Write normals in the standard attribute, or as an indexed primvar if that is much smaller."""
+    kind, places = _interpolation(data, normals, allow_uniform=True)
     if places is None:
-        prim.primvar(usd.NORMALS, "normal3f[]", normals.values, kind)
+        prim.set_primvar(usd.NORMALS, "normal3f[]", normals.values, kind)
     elif 2 * len(normals.values) > len(places):
-        prim.primvar(usd.NORMALS, "normal3f[]", normals.values[places], kind)
+        prim.set_primvar(usd.NORMALS, "normal3f[]", normals.values[places], kind)
     else:
-        prim.primvar(usd.PRIMVAR_NORMALS, "normal3f[]", normals.values, kind, places)
+        prim.set_primvar(usd.PRIMVAR_NORMALS, "normal3f[]", normals.values, kind, places)
 
 
-def _belonging(
-    data: shapes.MeshData, layer: shapes.CornerValues, *, flat: bool = False
+def _interpolation(
+    data: geometry.MeshData, layer: geometry.CornerAttribute, *, allow_uniform: bool = False
 ) -> tuple[str, np.ndarray | None]:
-    """What values belong to, and where each of these has its value where that is not its own place.
+    """Primvar interpolation of a corner attribute and its indices (None for identity).
 
-    To points where all faces at a point agree, to corners where not; and where that is allowed (`flat`), to faces.
+    `vertex` if all corners of a point agree, else `faceVarying`; `uniform` if all corners of each face agree and
+    `allow_uniform`.
     """
-    corners, faces = layer.corners, np.asarray(data.faces)
-    if flat and (corners == corners[:, :1]).all():
+    corners, faces = layer.indices, np.asarray(data.faces)
+    if allow_uniform and (corners == corners[:, :1]).all():
         return usd.UNIFORM, corners[:, 0]
     of_point = np.zeros(data.n_vertices, dtype=np.int64)
     of_point[faces] = corners
@@ -131,28 +141,30 @@ def _belonging(
     return usd.VERTEX, None if is_own else of_point
 
 
-class _Library:
-    """A layer of meshes, each one once."""
+class _MeshLibrary:
+    """Layer of meshes beside the stage, each content once."""
 
-    def __init__(self, draft: Draft, target: Path) -> None:
+    def __init__(self, builder: LayerBuilder, target: Path) -> None:
         self.name = f"{target.stem}_meshes.usdc"
         self.layer = pxr.Sdf.Layer.CreateAnonymous(".usdc")
         self.paths: dict[bytes, str] = {}
-        self._draft = Draft(self.layer, draft.report, draft.exact, draft.decimals)
-        self.layer.customLayerData = {ours.STAMP: {ours.STAMP_DECIMALS: draft.decimals}}
-        self._taken: set[str] = set()
+        self._builder = LayerBuilder(self.layer, builder.report, builder.exact, builder.decimals)
+        self.layer.customLayerData = {kinema_usd.CUSTOM_DATA_KEY: {kinema_usd.CUSTOM_DATA_DECIMALS: builder.decimals}}
+        self._taken_names: set[str] = set()
 
-    def load(self, prim: PrimDraft, data: shapes.MeshData, appearance: shapes.Appearance | None, name: str) -> None:
-        """A payload of the triangles on a prim; the same triangles are stored once."""
-        layers = None if appearance is None else replace(appearance, materials=(), material_of_face=None)
+    def add_payload(
+        self, prim: PrimBuilder, data: geometry.MeshData, appearance: geometry.Appearance | None, name: str
+    ) -> None:
+        """Add a payload with the triangles to a prim; equal meshes are stored once."""
+        layers = None if appearance is None else replace(appearance, materials=(), face_material_indices=None)
         key = hashlib.sha256(data.vertices.tobytes() + np.asarray(data.faces, dtype=np.int64).tobytes()).digest()
-        key += b"" if layers is None or layers.is_empty else appearance_key(layers)
+        key += b"" if layers is None or layers.is_empty else appearance_digest(layers)
         if key not in self.paths:
-            plain = clean_name(name)
-            path = "/" + unique_name(plain if plain.strip("_") else "mesh", self._taken)
-            made = self._draft.prim(path, usd.MESH)
-            write_triangles(made, data)
-            write_layers(made, data, layers)
+            plain = to_identifier(name)
+            path = "/" + unique_name(plain if plain.strip("_") else "mesh", self._taken_names)
+            made = self._builder.define_prim(path, usd.MESH)
+            author_triangles(made, data)
+            author_vertex_attributes(made, data, layers)
             self.paths[key] = path
         payload = pxr.Sdf.Payload(f"./{self.name}", self.paths[key])
         prim.spec.payloadList.prependedItems = [payload]

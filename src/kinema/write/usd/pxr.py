@@ -1,4 +1,4 @@
-"""OpenUSD, imported when it is first needed.
+"""OpenUSD (`pxr`), imported when it is first needed.
 
 `pxr.Sdf` here is OpenUSD's module of that name. It has no type information, so that everything of it is `Any`.
 """
@@ -9,9 +9,9 @@ import importlib
 from typing import Any
 
 Layer = Any
-"""An `Sdf.Layer`."""
+"""Type of `Sdf.Layer`."""
 PrimSpec = Any
-"""An `Sdf.PrimSpec`."""
+"""Type of `Sdf.PrimSpec`."""
 
 
 def __getattr__(name: str) -> Any:

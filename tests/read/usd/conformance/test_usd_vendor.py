@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kinema.description import Mesh, SolverParameters, TendonPathKind, Transmission, colliding_pairs
-from kinema.read.usd.vendor import AXIS_SETTINGS, MATERIAL_SETTINGS
+from kinema.read.usd.vendor_schemas import AXIS_ATTRIBUTES, MATERIAL_ATTRIBUTES
 from kit.assets import assets
 from kit.diagnostics import ClaimedDiagnostics
 from kit.usd_conformance.case import agrees, read_text
@@ -58,8 +58,8 @@ def hinge(name: str, *lines: str, kind: str = "PhysicsRevoluteJoint", ends: str 
 
 def test_the_tables_are_covered() -> None:
     """Every row of the reader's tables has numbers here."""
-    assert set(JOINT_ROWS) == set(AXIS_SETTINGS)
-    assert set(MATERIAL_ROWS) == set(MATERIAL_SETTINGS)
+    assert set(JOINT_ROWS) == set(AXIS_ATTRIBUTES)
+    assert set(MATERIAL_ROWS) == set(MATERIAL_ATTRIBUTES)
 
 
 @pytest.mark.parametrize("attribute", JOINT_ROWS)
@@ -70,7 +70,7 @@ def test_joint_setting(attribute: str, tmp_path: Path, diagnostics: ClaimedDiagn
         for units in (SI, OTHER):
             text = "\n".join([body("a"), body("b"), hinge("joint", f"double {attribute} = 2", kind=kind)])
             joint = read_text(text, tmp_path, diagnostics, units).joint()
-            found.append(getattr(joint.axes[0], AXIS_SETTINGS[attribute][0]))
+            found.append(getattr(joint.axes[0], AXIS_ATTRIBUTES[attribute][0]))
             assert not joint.extras
     np.testing.assert_allclose(found, JOINT_ROWS[attribute], rtol=1e-12)
 
@@ -86,7 +86,7 @@ def test_the_unit_of_mujoco_angles(unit: str, expected: float, tmp_path: Path, d
 @pytest.mark.parametrize("attribute", MATERIAL_ROWS)
 def test_material_setting(attribute: str, tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
     """The attribute's field in SI; an infinity leaves it unset."""
-    field, (plain, other) = MATERIAL_SETTINGS[attribute][0], MATERIAL_ROWS[attribute]
+    field, (plain, other) = MATERIAL_ATTRIBUTES[attribute][0], MATERIAL_ROWS[attribute]
     for value, units, expected in (("2", SI, plain), ("2", OTHER, other), ("-inf", SI, None)):
         material = prim('Material "m"', f"float {attribute} = {value}", apis=["PhysicsMaterialAPI"])
         cube = prim('Cube "collider"', "rel material:binding = </m>", apis=[COLLIDER, "MaterialBindingAPI"])

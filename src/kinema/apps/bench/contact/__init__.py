@@ -1,13 +1,16 @@
-"""Benchmarks with contact: robots that thrash about on floors and terrain, a hand with a cube, a tower, a heap."""
+"""Benchmarks with contacts: robots on floors and terrain, a hand with a cube, a tower of boxes, clutter in a bin."""
 
 from .case import (
-    TouchCase as TouchCase,
-    load_our_side as load_our_side,
-    load_touching as load_touching,
-    random_commands as random_commands,
+    ContactCase as ContactCase,
+    load_contact_case as load_contact_case,
+    load_contact_kinema_model as load_contact_kinema_model,
+    random_controls as random_controls,
 )
-from .figures import TouchFigures as TouchFigures
-from .ours import OurRollout as OurRollout, Ours as Ours
-from .run import run_touching as run_touching
-from .scenes import Place as Place
-from .single import single_touching as single_touching
+from .results import run_contact_benchmark as run_contact_benchmark
+from .scenes import ContactScene as ContactScene
+from .simulators import (
+    ContactMeasurement as ContactMeasurement,
+    KinemaRollout as KinemaRollout,
+    KinemaSimulator as KinemaSimulator,
+    measure_single_contact_environment as measure_single_contact_environment,
+)

@@ -1,4 +1,4 @@
-"""What is measured: a scene as all simulators get it, states of a wild run to start from, and random commands."""
+"""Benchmark case with contacts: Kinema model, mjModel, initial states after a random rollout, and random controls."""
 
 from __future__ import annotations
 
@@ -8,132 +8,141 @@ from typing import Any
 
 import numpy as np
 
-from kinema.compile import Part, compile_model
-from kinema.foundation import KinemaError
+from kinema.builder import EntitySpec, build_model
+from kinema.core import KinemaError
+from kinema.dynamics import Integrator, Settings
 from kinema.model import Model
 from kinema.read import read
-from kinema.sim import Integrator, Settings
 
-from .scenes import Place, compiled, scene_file
+from .scenes import ContactScene, load_mujoco_model, scene_file
 
-STEPS = 20
-"""Steps in one rollout; each has random commands of its own."""
-FALL = 0.8
-"""Time of random commands before anything is measured, in which robots fall over and things come down [s]."""
-STARTS, FEWER_STARTS, MANY_DOFS = 64, 16, 60
-"""Different states to start from; fewer for scenes of many degrees of freedom, whose steps take long."""
-PUSH = 0.05
-"""How fast what no actuator moves is pushed about after that [m/s and rad/s], at random."""
-DROP = 0.25
-"""How far above its file's place a robot is let go over terrain [m]."""
+ROLLOUT_STEPS = 20
+"""Steps of a rollout; each has its own random controls."""
+WARMUP_TIME = 0.8
+"""Duration of the random rollout that generates the initial states [s]."""
+N_INITIAL_STATES, N_INITIAL_STATES_MANY_DOFS, MANY_DOFS = 64, 16, 60
+"""Number of initial states; fewer for scenes with many degrees of freedom."""
+VELOCITY_NOISE = 0.05
+"""Standard deviation of random initial velocities in scenes without actuators [m/s and rad/s]."""
+DROP_HEIGHT = 0.25
+"""Height above its initial position from which a robot is dropped on terrain [m]."""
 
 
 @dataclass(slots=True, eq=False)
-class TouchCase:
-    """A scene under test."""
+class ContactCase:
+    """A scene with the models of Kinema and MuJoCo, and initial states."""
 
     name: str
     model: Model
     settings: Settings
-    peer: Any
+    mujoco_model: Any
     """The same scene as an `mjModel`, from the same file."""
     qpos: np.ndarray
-    """Coordinates to start from, (states, coordinates)."""
+    """Initial positions, shape (states, n_qs)."""
     qvel: np.ndarray
-    """Velocities likewise, (states, degrees of freedom)."""
-    _exact: Any = field(default=None)
+    """Initial velocities, shape (states, n_dofs)."""
+    _converged_mujoco_model: Any = field(default=None)
 
     @property
-    def n_starts(self) -> int:
-        """How many different states there are to start from."""
+    def n_initial_states(self) -> int:
+        """Number of initial states."""
         return len(self.qpos)
 
-    def starts(self, n_envs: int) -> tuple[np.ndarray, np.ndarray]:
-        """Coordinates and velocities of all environments to start from, (environments, ...)."""
-        rows = np.arange(n_envs) % self.n_starts
+    def initial_states(self, n_envs: int) -> tuple[np.ndarray, np.ndarray]:
+        """Initial positions and velocities of all environments, (environments, ...); states repeat cyclically."""
+        rows = np.arange(n_envs) % self.n_initial_states
         return self.qpos[rows], self.qvel[rows]
 
-    def commands(self, n_envs: int, steps: int = STEPS, seed: int = 0) -> np.ndarray:
-        """Anything within the range of each actuator, anew at each step, (steps, actuators, environments)."""
-        return random_commands(self.peer, n_envs, steps, seed)
+    def random_controls(self, n_envs: int, steps: int = ROLLOUT_STEPS, seed: int = 0) -> np.ndarray:
+        """Random controls within the control ranges, shape (steps, actuators, environments)."""
+        return random_controls(self.mujoco_model, n_envs, steps, seed)
 
-    def exact(self) -> Any:
-        """MuJoCo's model again, solved as well as can be."""
-        if self._exact is None:
+    def converged_mujoco_model(self) -> Any:
+        """MuJoCo model with solver settings for convergence to machine precision."""
+        if self._converged_mujoco_model is None:
             import copy
 
-            self._exact = copy.copy(self.peer)
-            self._exact.opt.tolerance, self._exact.opt.iterations, self._exact.opt.ls_iterations = 1e-15, 300, 100
-        return self._exact
+            self._converged_mujoco_model = copy.copy(self.mujoco_model)
+            (
+                self._converged_mujoco_model.opt.tolerance,
+                self._converged_mujoco_model.opt.iterations,
+                self._converged_mujoco_model.opt.ls_iterations,
+            ) = 1e-15, 300, 100
+        return self._converged_mujoco_model
 
 
-def load_touching(place: Place, robot: Path | None, fall: float = FALL) -> TouchCase:
-    """A scene as a case, for this simulator and for MuJoCo."""
-    with scene_file(place, robot) as file:
-        peer = _peer(file)
-        name, model, settings = _ours(file, place, robot, float(peer.opt.timestep))
+def load_contact_case(scene: ContactScene, robot: Path | None, warmup_time: float = WARMUP_TIME) -> ContactCase:
+    """Load a scene as a benchmark case, with a Kinema model, an mjModel and initial states."""
+    with scene_file(scene, robot) as file:
+        peer = _build_mujoco_model(file)
+        name, model, settings = _build_kinema_model(file, scene, robot, float(peer.opt.timestep))
     if (model.n_qs, model.n_dofs, model.n_actuators) != (peer.nq, peer.nv, peer.nu):
         raise KinemaError(f"{name}: the two models differ: {model.n_dofs} and {peer.nv} degrees of freedom")
-    qpos, qvel = fallen(peer, fall, DROP if place is Place.TERRAIN else 0.0)
-    return TouchCase(name, model, settings, peer, qpos, qvel)
+    qpos, qvel = simulate_initial_states(peer, warmup_time, DROP_HEIGHT if scene is ContactScene.TERRAIN else 0.0)
+    return ContactCase(name, model, settings, peer, qpos, qvel)
 
 
-def load_our_side(place: Place, robot: Path | None) -> tuple[str, Model, Settings]:
-    """The same without MuJoCo's side."""
-    with scene_file(place, robot) as file:
-        return _ours(file, place, robot, float(_peer(file).opt.timestep))
+def load_contact_kinema_model(scene: ContactScene, robot: Path | None) -> tuple[str, Model, Settings]:
+    """Name, Kinema model and settings of a scene."""
+    with scene_file(scene, robot) as file:
+        return _build_kinema_model(file, scene, robot, float(_build_mujoco_model(file).opt.timestep))
 
 
-def random_commands(peer: Any, n_envs: int, steps: int, seed: int) -> np.ndarray:
-    """Commands within the ranges of a MuJoCo model's actuators, (steps, actuators, environments)."""
-    limited = peer.actuator_ctrllimited.astype(bool)[:, None]
-    lower, upper = np.where(limited, peer.actuator_ctrlrange, (-1.0, 1.0)).T
-    drawn = np.random.default_rng(seed).uniform(size=(steps, peer.nu, n_envs))
+def random_controls(mujoco_model: Any, n_envs: int, steps: int, seed: int) -> np.ndarray:
+    """Random controls within the control ranges of an mjModel, shape (steps, actuators, environments)."""
+    limited = mujoco_model.actuator_ctrllimited.astype(bool)[:, None]
+    lower, upper = np.where(limited, mujoco_model.actuator_ctrlrange, (-1.0, 1.0)).T
+    drawn = np.random.default_rng(seed).uniform(size=(steps, mujoco_model.nu, n_envs))
     return (lower[:, None] + (upper - lower)[:, None] * drawn).astype(np.float32)
 
 
-def fallen(peer: Any, seconds: float, drop: float) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates and velocities after a while of random commands, by MuJoCo: all simulators start from these."""
+def simulate_initial_states(mujoco_model: Any, seconds: float, drop_height: float) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and velocities after a random rollout by MuJoCo; all simulators start from these states."""
     import mujoco
     from mujoco import rollout
 
-    count = STARTS if peer.nv < MANY_DOFS else FEWER_STARTS
-    data = mujoco.MjData(peer)
-    if peer.nkey:
-        mujoco.mj_resetDataKeyframe(peer, data, 0)
-    free = peer.jnt_qposadr[peer.jnt_type == mujoco.mjtJoint.mjJNT_FREE]
-    data.qpos[free + 2] += drop
+    count = N_INITIAL_STATES if mujoco_model.nv < MANY_DOFS else N_INITIAL_STATES_MANY_DOFS
+    data = mujoco.MjData(mujoco_model)
+    if mujoco_model.nkey:
+        mujoco.mj_resetDataKeyframe(mujoco_model, data, 0)
+    free = mujoco_model.jnt_qposadr[mujoco_model.jnt_type == mujoco.mjtJoint.mjJNT_FREE]
+    data.qpos[free + 2] += drop_height
     kind = mujoco.mjtState.mjSTATE_FULLPHYSICS
-    state = np.zeros(mujoco.mj_stateSize(peer, kind))
-    mujoco.mj_getState(peer, data, state, kind)
-    steps = max(1, round(seconds / peer.opt.timestep))
-    told = np.ascontiguousarray(random_commands(peer, count, steps, seed=1).transpose(2, 0, 1), dtype=np.float64)
-    states, _ = rollout.rollout(peer, data, np.tile(state, (count, 1)), told)
+    state = np.zeros(mujoco.mj_stateSize(mujoco_model, kind))
+    mujoco.mj_getState(mujoco_model, data, state, kind)
+    steps = max(1, round(seconds / mujoco_model.opt.timestep))
+    told = np.ascontiguousarray(
+        random_controls(mujoco_model, count, steps, seed=1).transpose(2, 0, 1), dtype=np.float64
+    )
+    states, _ = rollout.rollout(mujoco_model, data, np.tile(state, (count, 1)), told)
     last = states[:, -1]
-    qpos, qvel = last[:, 1 : 1 + peer.nq].copy(), last[:, 1 + peer.nq : 1 + peer.nq + peer.nv].copy()
-    return qpos, qvel if peer.nu else qvel + PUSH * np.random.default_rng(3).normal(size=qvel.shape)
+    qpos, qvel = (
+        last[:, 1 : 1 + mujoco_model.nq].copy(),
+        last[:, 1 + mujoco_model.nq : 1 + mujoco_model.nq + mujoco_model.nv].copy(),
+    )
+    return qpos, qvel if mujoco_model.nu else qvel + VELOCITY_NOISE * np.random.default_rng(3).normal(size=qvel.shape)
 
 
-def _peer(file: Path) -> Any:
+def _build_mujoco_model(file: Path) -> Any:
     import mujoco
 
-    model = compiled(file)
+    model = load_mujoco_model(file)
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    model.opt.iterations, model.opt.ls_iterations = 100, 50  # MuJoCo's own; files for other purposes cut it short
+    model.opt.iterations, model.opt.ls_iterations = 100, 50  # MuJoCo's defaults, whatever the file says
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_MULTICCD)
     return model
 
 
-def _ours(file: Path, place: Place, robot: Path | None, dt: float) -> tuple[str, Model, Settings]:
+def _build_kinema_model(file: Path, scene: ContactScene, robot: Path | None, dt: float) -> tuple[str, Model, Settings]:
     described = read(file)
-    model = compile_model([Part(name=described.name, description=described)], contacts=True)
-    model.options = replace(model.options, multiccd=False)  # as on MuJoCo's side: the same points
-    name = place.value if robot is None else robot.stem if robot.stem not in NAMELESS else robot.parent.name
-    if place in (Place.TERRAIN, Place.CUBE):
-        name += f", {place.value}"
+    model = build_model([EntitySpec(name=described.name, description=described)], with_contacts=True)
+    model.options = replace(model.options, multiccd=False)  # as in the mjModel, for equal contact points
+    name = scene.value if robot is None else robot.stem if robot.stem not in GENERIC_FILE_STEMS else robot.parent.name
+    if scene in (ContactScene.TERRAIN, ContactScene.CUBE):
+        name += f", {scene.value}"
     settings = Settings(dt=dt, integrator=Integrator.IMPLICIT, limits=True, constraints=True, contacts=True)
     return name, model, settings
 
 
-NAMELESS = ("right_hand", "left_hand", "scene", "robot")
-"""Names of files that say less than those of their folders."""
+GENERIC_FILE_STEMS = ("right_hand", "left_hand", "scene", "robot")
+"""File names that are replaced by the name of their folder."""

@@ -1,4 +1,4 @@
-"""Tasks to begin with, by name."""
+"""Example tasks by name."""
 
 from collections.abc import Callable
 

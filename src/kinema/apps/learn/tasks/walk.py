@@ -1,4 +1,4 @@
-"""A quadruped walks as fast as it is asked to, on a floor or on bumps."""
+"""Walk task: a quadruped tracks a commanded base velocity on flat or rough ground."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from dataclasses import replace
 import numpy as np
 
 from kinema.description import HeightField, Plane, Shape, World
+from kinema.geometry import rough_terrain
 from kinema.read import read
 from kinema.scene import Entity, Scene
-from kinema.shapes import rough_terrain
 
 from .. import mdp
-from ..actions import ActuatorAction
-from ..commands import UniformVelocityCommand
-from ..robots import robot_file
-from ..running import Array, TaskEnv
+from ..builtin_terms import ActuatorAction, UniformVelocityCommand
+from ..bundled_robots import robot_file
+from ..task_env import Array, TaskEnv
 from ..terms import DoneTerm, EventTerm, ObsGroup, ObsTerm, RewTerm, Task
 
 LEGS = [f"{leg}_{part}_joint" for leg in ("FL", "FR", "RL", "RR") for part in ("hip", "thigh", "calf")]
 STANCE = [0.0, 0.8, -1.6] * 4
 """Of these joints, as in the keyframe `home` [rad]."""
-BUMPS, SIZE, START = 0.06, 48.0, 2.0
+BUMP_HEIGHT, TERRAIN_SIZE, START_RANGE = 0.06, 48.0, 2.0
 """Height of bumps, extent of the rough ground, and how far from its middle episodes begin [m], far from its edge."""
-NEAR = 0.25
+SUCCESS_VELOCITY_ERROR = 0.25
 """How far off a velocity may be [m/s]."""
 
 
@@ -41,7 +40,7 @@ def walk() -> Task:
     }
     return Task(
         name="walk",
-        build=_flat,
+        build=_build_flat_scene,
         scene={"dt": 0.005},
         keyframe="home",
         decimation=4,
@@ -75,7 +74,7 @@ def walk() -> Task:
                 params={"velocity": 0.4},
             ),
         },
-        success=keeping_up,
+        success=tracks_velocity,
     )
 
 
@@ -84,14 +83,14 @@ def walk_rough() -> Task:
     task = walk()
     events = dict(task.events)
     events["base"] = EventTerm(
-        func=mdp.reset_root_uniform, params={"xy": START, "yaw": np.pi, "velocity": 0.2, "height": BUMPS}
+        func=mdp.reset_root_uniform, params={"xy": START_RANGE, "yaw": np.pi, "velocity": 0.2, "height": BUMP_HEIGHT}
     )
-    return replace(task, name="walk-rough", build=_rough, events=events)
+    return replace(task, name="walk-rough", build=_build_rough_scene, events=events)
 
 
-def keeping_up(env: TaskEnv) -> Array:
+def tracks_velocity(env: TaskEnv) -> Array:
     """Whether the base goes as fast as it is asked to, within 0.25 m/s."""
-    return velocity_error(env) < NEAR
+    return velocity_error(env) < SUCCESS_VELOCITY_ERROR
 
 
 def velocity_error(env: TaskEnv) -> Array:
@@ -100,19 +99,19 @@ def velocity_error(env: TaskEnv) -> Array:
     return (off**2).sum(axis=1) ** 0.5
 
 
-def _flat(scene: Scene) -> dict[str, Entity]:
+def _build_flat_scene(scene: Scene) -> dict[str, Entity]:
     ground = scene.add(World(name="floor", shapes=[Shape(name="floor", geometry=Plane())]))
-    return {"ground": ground, "robot": _robot(scene)}
+    return {"ground": ground, "robot": _add_quadruped(scene)}
 
 
-def _rough(scene: Scene) -> dict[str, Entity]:
-    bumps = rough_terrain((SIZE, SIZE), 0.2, BUMPS, seed=0, bump=0.4)
+def _build_rough_scene(scene: Scene) -> dict[str, Entity]:
+    bumps = rough_terrain((TERRAIN_SIZE, TERRAIN_SIZE), 0.2, BUMP_HEIGHT, seed=0, bump_width=0.4)
     shape = Shape(name="bumps", geometry=HeightField(heights=bumps.heights, size=bumps.size, base=bumps.base))
     ground = scene.add(World(name="bumps", shapes=[shape]))
-    return {"ground": ground, "robot": _robot(scene)}
+    return {"ground": ground, "robot": _add_quadruped(scene)}
 
 
-def _robot(scene: Scene) -> Entity:
+def _add_quadruped(scene: Scene) -> Entity:
     """The quadruped; its legs do not touch each other, which takes most pairs of shapes away."""
     robot = read(robot_file("quadruped/quadruped.xml"))
     robot.collision.self_collide = False

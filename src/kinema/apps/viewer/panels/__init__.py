@@ -1,10 +1,13 @@
-"""The panels of the page: each is a function that adds its elements and says what they do."""
+"""GUI panels of the viewer page."""
 
-from .checks import add_checks as add_checks
-from .drawing import DrawingPanel as DrawingPanel
-from .joints import JointPanel as JointPanel
-from .layers import add_layers as add_layers
-from .pictures import add_pictures as add_pictures
-from .playing import PlayingPanel as PlayingPanel
-from .plots import PlotPanel as PlotPanel
-from .tree import TreePanel as TreePanel
+from .display_panels import (
+    QualityPanel as QualityPanel,
+    add_capture_panel as add_capture_panel,
+    add_layers_panel as add_layers_panel,
+)
+from .model_panels import (
+    JointPanel as JointPanel,
+    TreePanel as TreePanel,
+    add_diagnostics_panel as add_diagnostics_panel,
+)
+from .simulation_panels import PlotPanel as PlotPanel, SimulationPanel as SimulationPanel

@@ -1,0 +1,71 @@
+"""Time from process start to the end of the first step, with an empty and with a filled cache.
+
+Run as a module, it prints one JSON object; `measure_startup_time` runs it with an empty cache, then with the filled
+one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+CACHE_VARIABLE = "KINEMA_CACHE"
+
+
+def measure_startup_time(
+    file: Path | None, device: str, n_envs: int, *, unconstrained: bool = False, contact_scene: str = ""
+) -> dict[str, float]:
+    """Time to the end of the first step with cold and warm cache [s], and peak host memory [MiB].
+
+    `contact_scene` selects a scene with contacts.
+    """
+    arguments = [str(file or ""), device, str(n_envs), str(int(unconstrained)), contact_scene]
+    with tempfile.TemporaryDirectory() as cache:
+        cold, warm = (_run_new_process(arguments, cache) for _ in range(2))
+    return {"cold_s": cold["seconds"], "warm_s": warm["seconds"], "peak_mib": warm["peak_mib"]}
+
+
+def _run_new_process(arguments: list[str], cache_folder: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "kinema.apps.bench.startup_time", *arguments, str(time.time())]
+    done = subprocess.run(
+        command, env={**os.environ, CACHE_VARIABLE: cache_folder}, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main(file: str, device: str, n_envs: str, unconstrained: str, contact_scene: str, start_time: str) -> None:
+    """Read a robot, build an engine, step once, and print time and peak memory as JSON."""
+    from kinema.dynamics import Engine
+    from kinema.runtime import find_device, synchronise
+
+    from .contact import ContactScene, load_contact_kinema_model
+    from .throughput import load_kinema_model
+
+    if contact_scene:
+        name, model, settings = load_contact_kinema_model(ContactScene(contact_scene), Path(file) if file else None)
+    else:
+        name, model, settings = load_kinema_model(Path(file), unconstrained=bool(int(unconstrained)))
+    engine = Engine(model, settings, int(n_envs), find_device(device))
+    engine.step()
+    synchronise(engine.device)
+    seconds = time.time() - float(start_time)
+    print(json.dumps({"robot": name, "seconds": seconds, "peak_mib": _peak_memory_mib()}))  # noqa: T201
+
+
+def _peak_memory_mib() -> float:
+    """Peak resident memory of this process [MiB], from /proc (`getrusage` includes the parent); NaN if unavailable."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        return math.nan
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,229 @@
+"""Build context: intermediate records of links, joints, frames and path segments that the builder passes share.
+
+Also lookup of named elements (joints, frames, shapes) of an entity. A *moving frame* is the frame behind one primitive
+joint (hinge, slide, screw, ball); its index is -1 for the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kinema.core import Array, Diagnostics, Pose
+from kinema.description import Geometry, Joint, KinematicTree, Link, Robot, Shape, World
+
+from .joints import JointChain, PlacedPrimitiveJoint, tree_without_breakable_joints
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class EntitySpec:
+    """A robot or world added to a scene: its description, base pose, and fixed or floating base."""
+
+    name: str
+    description: Robot | World
+    pose: Pose | None = None
+    """Pose of the base frame in the world; None for the pose given by the file."""
+    fixed: bool | None = None
+    """Whether the base is fixed to the world; None for the file's choice."""
+    nonconvex: str | None = None
+    """Collision approximation of non-convex meshes (a key of `NONCONVEX_APPROXIMATIONS`); None for the file's
+    choice."""
+
+
+@dataclass(slots=True, eq=False)
+class LinkRecord:
+    """A link of the scene, with its position in the kinematic tree and its moving frame."""
+
+    name: str
+    description: Link
+    robot: Robot
+    entity: int
+    parent: LinkRecord | None
+    """Parent link; None for the world."""
+    chain: JointChain
+    """Constant poses and primitive joints from the parent link to this link."""
+    joints: list[JointRecord]
+    """Joints with degrees of freedom between the parent link and this link."""
+    index: int = -1
+    """Row in the table of links; -1 before `number_links_and_coordinates`."""
+    primitive_joints: list[PlacedPrimitiveJoint] = field(default_factory=list)
+    """Primitive joints of `chain`, one per moving frame; set by `fold_fixed_joints`."""
+    frame_idx: int = -1
+    """Moving frame that the link is rigidly attached to; -1 for the world."""
+    pose_in_frame: Pose = field(default_factory=Pose)
+    """Pose of the link in that frame."""
+
+
+@dataclass(slots=True, eq=False)
+class JointRecord:
+    """A joint of the kinematic tree with the start of its coordinates and degrees of freedom."""
+
+    name: str
+    description: Joint
+    robot: Robot
+    entity: int
+    initial_q: Array
+    """Initial coordinates, (n_qs,)."""
+    file_frame: Pose | None = None
+    """For a free joint whose coordinates are relative to the world origin here: the frame that the coordinates of the
+    file are relative to. None for other joints."""
+    link: LinkRecord | None = None
+    """Child link."""
+    q_start: int = -1
+    """Index of the first coordinate in qpos."""
+    dof_start: int = -1
+    """Index of the first degree of freedom."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttachmentFrame:
+    """A frame rigidly attached to a moving frame, or to the world (`frame_idx` -1)."""
+
+    frame_idx: int
+    pose: Pose
+    """Pose in the moving frame, or in the world."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PathSegment:
+    """One segment of a spatial path: the content of a row of `PathSegmentsInfo`."""
+
+    path_idx: int
+    kind: str
+    """Segment type, such as `straight`, `sphere`, `crank`, `pose` (see `PathSegmentsInfo.kinds`)."""
+    ends: list[AttachmentFrame]
+    """Start and end; for a wrapping segment also the wrapping geom and the side site."""
+    scale: float = 1.0
+    """Factor on the segment length."""
+    params: tuple[float, ...] = ()
+    """Parameters of the segment type: radius, rod length or gear."""
+
+
+@dataclass(slots=True, eq=False)
+class BuildContext:
+    """Intermediate data of one build: entities, links, joints, moving frames and path segments."""
+
+    entities: list[EntitySpec]
+    diagnostics: Diagnostics
+    links: list[LinkRecord] = field(default_factory=list)
+    joints: list[JointRecord] = field(default_factory=list)
+    frames: list[tuple[int, PlacedPrimitiveJoint, int]] = field(default_factory=list)
+    """Per moving frame: index of the parent frame, primitive joint, index of the joint in `joints`."""
+    joint_idx: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Index in `joints` by entity and `id` of the joint description (a robot may be added twice)."""
+    switchable_equalities: bool = False
+    """Whether equality constraints may be switched on and off at run time."""
+    collision_shape_cache: dict[tuple[int, str | None], Any] = field(default_factory=dict)
+    """Collision shapes by `id` of the shape and approximation; may be shared by builds of the same descriptions."""
+    n_qs: int = 0
+    n_dofs: int = 0
+    path_segments: list[PathSegment] = field(default_factory=list)
+    """Segments of all spatial paths."""
+    breakable_equality_idx: dict[tuple[int, str], int] = field(default_factory=dict)
+    """Row of the equality constraint of a breakable joint, by entity and joint name."""
+    path_idx: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Path index by entity and `id` of a tendon or of a loop-joint axis."""
+    tendon_idx: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Row in the table of tendons by entity and `id` of the tendon, for tendons in the table."""
+    trees: dict[int, KinematicTree] = field(default_factory=dict)
+    """Spanning trees by `id` of the robot."""
+
+    def spanning_tree(self, robot: Robot) -> KinematicTree:
+        """Spanning tree of a robot in which breakable joints are loop joints; cached per robot."""
+        if id(robot) not in self.trees:
+            self.trees[id(robot)] = tree_without_breakable_joints(robot)
+        return self.trees[id(robot)]
+
+
+# ------------------------------------------------------------------------------------------------------- lookup by name
+
+
+def all_elements(description: Robot | World, collection: str) -> list:
+    """Elements of a collection (`tendons`, `sensors`, ...) of a description; of a world, also of all its robots."""
+    elements = list(getattr(description, collection))
+    if isinstance(description, World):
+        elements += [element for robot in description.robots for element in getattr(robot, collection)]
+    return elements
+
+
+def find_joint(ctx: BuildContext, entity: int, name: str) -> JointRecord | None:
+    """Joint of the kinematic tree by entity and name; None if there is none."""
+    return next((joint for joint in ctx.joints if joint.entity == entity and joint.name == name), None)
+
+
+def _assemblies(ctx: BuildContext, entity: int) -> list[Robot | World]:
+    description = ctx.entities[entity].description
+    return [description, *(description.robots if isinstance(description, World) else [])]
+
+
+def find_attachment_frame(ctx: BuildContext, entity: int, name: str) -> AttachmentFrame | None:
+    """Attachment of the named frame (site) of an entity to its moving frame; None if it is not found."""
+    for owner in _assemblies(ctx, entity):
+        for frame in owner.frames:
+            if frame.name == name:
+                return _attach_to_link(ctx, entity, owner, frame.link, frame.pose)
+    return None
+
+
+def find_shape(ctx: BuildContext, entity: int, name: str) -> tuple[AttachmentFrame, Geometry] | None:
+    """Attachment frame and geometry of the named shape of an entity; None if it is not found.
+
+    The shape is on a link of a robot, or static in the world.
+    """
+    for owner in _assemblies(ctx, entity):
+        static_shapes: list[Shape] = owner.shapes if isinstance(owner, World) else []
+        candidates = [(shape, None) for shape in static_shapes]
+        candidates += [
+            (s, link.name) for link in (owner.links if isinstance(owner, Robot) else []) for s in link.shapes
+        ]
+        for shape, link in candidates:
+            if shape.name == name:
+                attachment = _attach_to_link(ctx, entity, owner, link, shape.pose)
+                return None if attachment is None else (attachment, shape.geometry)
+    return None
+
+
+def _attach_to_link(
+    ctx: BuildContext, entity: int, owner: Robot | World, link_name: str | None, pose: Pose
+) -> AttachmentFrame | None:
+    """Attachment frame at `pose` relative to a named link, or to the base of `owner` for `link_name` None.
+
+    None if the entity has no link of that name.
+    """
+    if link_name is None:
+        return AttachmentFrame(-1, _base_pose(ctx, entity, owner) @ pose)
+    links = (link for link in ctx.links if link.entity == entity and (link.robot is owner or isinstance(owner, World)))
+    record = next((link for link in links if link_name in (link.description.name, link.name)), None)
+    return None if record is None else AttachmentFrame(record.frame_idx, record.pose_in_frame @ pose)
+
+
+def _base_pose(ctx: BuildContext, entity: int, owner: Robot | World) -> Pose:
+    """World pose of the base frame of a robot, or of the world itself, within an entity."""
+    spec = ctx.entities[entity]
+    file_pose = owner.pose if isinstance(owner, Robot) else Pose()
+    if spec.pose is None:
+        return file_pose
+    return spec.pose if isinstance(spec.description, Robot) else spec.pose @ file_pose
+
+
+# ----------------------------------------------------------------------------------------- labels of shapes in messages
+
+
+def shape_label(ctx: BuildContext, shape: Shape, link: LinkRecord | None) -> str:
+    """Label of a shape in messages: its name, or its number (from 1) on its link or in the world if it has no name.
+
+    `link` is None for static shapes of a world.
+    """
+    if shape.name and not shape.name_is_generated:
+        return f'shape "{shape.name}"'
+    if link is not None:
+        return f'shape {_shape_number(link.description.shapes, shape)} of link "{link.description.name}"'
+    worlds = [spec.description for spec in ctx.entities if isinstance(spec.description, World)]
+    number = next((n for world in worlds if (n := _shape_number(world.shapes, shape))), 0)
+    return f"shape {number} of the world"
+
+
+def _shape_number(shapes: Sequence[Shape], shape: Shape) -> int:
+    """Position of a shape in a list, counted from 1; 0 if it is not in the list."""
+    return next((i for i, other in enumerate(shapes, 1) if other is shape), 0)

@@ -1,0 +1,261 @@
+"""Kinematic tree of the scene: links with parent links, numbering of links and coordinates, folding of fixed joints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from kinema.core import KinemaError, Pose, unique_name
+from kinema.description import (
+    Base,
+    Joint,
+    JointKind,
+    KinematicTree,
+    Robot,
+    TreeEdge,
+    World,
+    free_axes,
+    joint_coordinates,
+)
+
+from .context import BuildContext, EntitySpec, JointRecord, LinkRecord
+from .joints import (
+    JointChain,
+    PrimitiveJoint,
+    breakable_tree_joints,
+    is_breakable,
+    joint_chain,
+    place_primitive_joints,
+    shares_links_with_stacked_joint,
+)
+
+
+def build_links(ctx: BuildContext) -> None:
+    """Pass: create the link and joint records of all robots, each link attached to its parent or to the world."""
+    for entity, spec in enumerate(ctx.entities):
+        for robot, link_names in _robots_with_link_names(spec):
+            _RobotTreeBuilder(ctx, entity, spec, robot, link_names).build()
+
+
+def _robots_with_link_names(spec: EntitySpec) -> list[tuple[Robot, dict[str, str]]]:
+    """Robots of an entity, each with a map from link name to the link name that is unique within the entity."""
+    if isinstance(spec.description, Robot):
+        return [(spec.description, {link.name: link.name for link in spec.description.links})]
+    world: World = spec.description
+    names: dict[int, dict[str, str]] = {id(robot): {} for robot in world.robots}
+    for name, robot, link in world.named_links():
+        names[id(robot)][link.name] = name
+    return [(robot, names[id(robot)]) for robot in world.robots]
+
+
+class _RobotTreeBuilder:
+    """Adds the links and joints of one robot of an entity to the build context."""
+
+    def __init__(
+        self, ctx: BuildContext, entity: int, spec: EntitySpec, robot: Robot, link_names: dict[str, str]
+    ) -> None:
+        """Prepare the base pose and the initial coordinates of the robot."""
+        self.ctx = ctx
+        self.entity = entity
+        self.spec = spec
+        self.robot = robot
+        self.link_names = link_names
+        self.base_pose = self._compute_base_pose()
+        self.initial_q = joint_coordinates(robot.joints, {})
+        self.file_frames: dict[str, Pose] = {}
+        """Frames that the coordinates of free joints are relative to in the file, by joint name."""
+        self.links: dict[str, LinkRecord] = {}
+        self.added_joints: list[JointRecord] = []
+
+    def _compute_base_pose(self) -> Pose:
+        """World pose of the robot's base frame: of the entity or the file; composed, for a robot of a world."""
+        if self.spec.pose is None:
+            return self.robot.pose
+        return self.spec.pose if isinstance(self.spec.description, Robot) else self.spec.pose @ self.robot.pose
+
+    def build(self) -> None:
+        """Add root links, then tree edges in order, to the context; joints in the order of the description.
+
+        Links that only a breakable joint attaches become floating roots at their initial pose.
+        """
+        tree = self.ctx.spanning_tree(self.robot)
+        self._report_joints(tree)
+        links = {link.name: link for link in self.robot.links}
+        has_breakable = any(map(is_breakable, self.robot.joints))
+        detached_roots = set(tree.roots) - set(self.robot.tree().roots) if has_breakable else set()
+        initial_poses = self.robot.link_poses(self.initial_q) if detached_roots else {}
+        for root in tree.roots:
+            pose = self.robot.pose.inverse() @ initial_poses[root] if root in detached_roots else links[root].pose
+            self._add_root(
+                root, Pose() if pose is None else pose, floating=root in detached_roots or self._has_floating_base()
+            )
+        for edge in tree.edges:
+            self._add_edge(edge)
+        order = {joint.name: i for i, joint in enumerate(self.robot.joints)}
+        self.added_joints.sort(key=lambda record: order.get(record.name, -1))  # generated joints come first
+        self.ctx.joints += self.added_joints
+        self.ctx.links += self.links.values()
+
+    def _report_joints(self, tree: KinematicTree) -> None:
+        """Report joints that name missing or equal links (error), and restrictions of breakable joints (note)."""
+        for joint in tree.dangling:
+            self.ctx.diagnostics.error(
+                "sim.dangling-joint",
+                f'joint "{joint.name}" does not connect two different links of the robot',
+                origin=joint.origin,
+            )
+        for joint in breakable_tree_joints(self.robot):
+            if shares_links_with_stacked_joint(self.robot, joint):
+                restriction = "never breaks: it shares its links with stacked joints"
+            elif not self.robot.static and joint.n_dofs:
+                restriction = (
+                    "is breakable: it is simulated as an equality constraint and has no coordinates to set or control"
+                )
+            else:
+                continue
+            self.ctx.diagnostics.note("sim.breaking", f'joint "{joint.name}" {restriction}', origin=joint.origin)
+
+    def _has_floating_base(self) -> bool:
+        """Whether a root link without a joint to the world floats freely."""
+        if self.robot.static:
+            return False
+        if self.spec.fixed is not None:
+            return not self.spec.fixed
+        return self.robot.base is Base.FREE
+
+    def _add_root(self, name: str, pose: Pose, *, floating: bool) -> None:
+        """Add a root link: with a generated free joint if floating (and not kinematic), else fixed to the world."""
+        link = self.robot.link(name)
+        if floating and not link.kinematic:
+            joint = Joint(
+                name=unique_name(f"{name}_free", {j.name for j in self.robot.joints}),
+                kind=JointKind.FREE,
+                parent=None,
+                child=name,
+                axes=free_axes(),
+                initial=np.concatenate([pose.position, pose.quaternion]),
+                origin=link.origin,
+            )
+            self.initial_q[joint.name] = joint.start
+            self._add_edge(TreeEdge(None, name, (joint,), reversed=False))
+        else:
+            self._add_link(name, None, [self.base_pose @ pose], [])
+
+    def _add_edge(self, edge: TreeEdge) -> None:
+        """Add the child link of a tree edge with its joints.
+
+        The joints are dropped (frozen in their initial configuration) for a static robot, a kinematic link, or a free
+        joint of an entity with a fixed base. An entity with a floating base replaces a rigid connection to the world by
+        a free joint. Coordinates of free joints to the world are made relative to the world origin.
+        """
+        joints = list(edge.joints)
+        to_world = edge.parent is None
+        has_dofs = any(joint.n_dofs for joint in joints)
+        if to_world and self.spec.fixed is False and not has_dofs:
+            self._add_root(edge.child, edge.pose(self.initial_q), floating=self._has_floating_base())
+            return
+        is_base_fixed = to_world and self.spec.fixed is True and joints[0].kind is JointKind.FREE
+        if is_base_fixed or self.robot.static or self.robot.link(edge.child).kinematic:
+            chain: JointChain = [edge.pose(self.initial_q)]
+            joints = []
+        elif to_world and len(joints) == 1 and joints[0].kind is JointKind.FREE and not edge.reversed:
+            joints = [self._free_joint_in_world(joints[0])]
+            self._add_link(
+                edge.child, None, joint_chain(TreeEdge(None, edge.child, tuple(joints), reversed=False)), joints
+            )
+            return
+        else:
+            chain = list(joint_chain(edge))
+        if to_world:
+            chain.insert(0, self.base_pose)
+        self._add_link(edge.child, edge.parent, chain, joints)
+
+    def _free_joint_in_world(self, joint: Joint) -> Joint:
+        """Free joint whose coordinates are relative to the world origin instead of the base frame of the robot.
+
+        Updates the initial coordinates and records the original frame in `file_frames`.
+        """
+        base = self.base_pose @ joint.parent_pose
+        if base.is_close(Pose()):
+            return joint
+        self.file_frames[joint.name] = base
+        q = self.initial_q[joint.name]
+        pose = base @ Pose.from_quaternion(q[:3], q[3:])
+        self.initial_q[joint.name] = np.concatenate([pose.position, pose.quaternion])
+        return replace(joint, parent_pose=Pose(), initial=self.initial_q[joint.name])
+
+    def _add_link(self, name: str, parent: str | None, chain: list[Pose | PrimitiveJoint], joints: list[Joint]) -> None:
+        """Create the record of a link with its joint chain, and the records of its joints that have dofs."""
+        records = [
+            JointRecord(
+                joint.name, joint, self.robot, self.entity, self.initial_q[joint.name], self.file_frames.get(joint.name)
+            )
+            for joint in joints
+            if joint.n_dofs
+        ]
+        link = LinkRecord(
+            name=self.link_names[name],
+            description=self.robot.link(name),
+            robot=self.robot,
+            entity=self.entity,
+            parent=None if parent is None else self.links[parent],
+            chain=chain,
+            joints=records,
+        )
+        for record in records:
+            record.link = link
+        self.added_joints += records
+        self.links[name] = link
+
+
+def number_links_and_coordinates(ctx: BuildContext) -> None:
+    """Pass: number links in the order of the descriptions, and coordinates and dofs in the order of the joints.
+
+    Sorts `ctx.links`; sets `index` of links, `q_start` and `dof_start` of joints, `n_qs`, `n_dofs` and `joint_idx`.
+    """
+    for entity, spec in enumerate(ctx.entities):
+        order = {id(link): i for i, link in enumerate(spec.description.links)}
+        entity_links = sorted(
+            (b for b in ctx.links if b.entity == entity),
+            key=lambda b: order[id(b.description)],
+        )
+        start = sum(1 for b in ctx.links if b.entity < entity)
+        for i, record in enumerate(entity_links):
+            record.index = start + i
+    ctx.links.sort(key=lambda b: b.index)
+    for joint_number, joint in enumerate(ctx.joints):
+        joint.q_start, joint.dof_start = ctx.n_qs, ctx.n_dofs
+        ctx.n_qs += joint.description.n_qs
+        ctx.n_dofs += joint.description.n_dofs
+        ctx.joint_idx[joint.entity, id(joint.description)] = joint_number
+
+
+def fold_fixed_joints(ctx: BuildContext) -> None:
+    """Pass: create moving frames, one per primitive joint, and attach every link rigidly to its moving frame.
+
+    Links connected by fixed joints share a frame. Frames are numbered depth first, so that branches are contiguous.
+    Appends to `ctx.frames`; sets `primitive_joints`, `frame_idx` and `pose_in_frame` of links.
+    """
+    children: dict[int, list[LinkRecord]] = {}
+    for link in ctx.links:
+        children.setdefault(-1 if link.parent is None else link.parent.index, []).append(link)
+    stack = list(reversed(children.get(-1, [])))
+    while stack:
+        link = stack.pop()
+        parent_frame, start = (
+            (-1, Pose()) if link.parent is None else (link.parent.frame_idx, link.parent.pose_in_frame)
+        )
+        placed_joints, pose = place_primitive_joints(start, link.chain)
+        for placed in placed_joints:
+            ctx.frames.append((parent_frame, placed, ctx.joint_idx[link.entity, id(placed.primitive.joint)]))
+            parent_frame = len(ctx.frames) - 1
+        link.primitive_joints, link.frame_idx, link.pose_in_frame = placed_joints, parent_frame, pose
+        stack += reversed(children.get(link.index, []))
+
+
+def check_not_empty(ctx: BuildContext) -> None:
+    """Pass: raise KinemaError if the scene has neither a link nor a static shape."""
+    has_static_shapes = any(spec.description.shapes for spec in ctx.entities if isinstance(spec.description, World))
+    if not ctx.links and not has_static_shapes:
+        raise KinemaError("there is nothing to simulate: add a robot with at least one link")

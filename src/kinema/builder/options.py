@@ -1,0 +1,217 @@
+"""Simulation options and flags of the files (MJCF `<option>`, `<flag>`), applied to the tables of the model.
+
+Flags of a file apply to its entity. Gravity and the content of `ModelOptions` are common to the whole scene.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinema.core import Array, ArrayLike, float64_array
+from kinema.description import Actuator, Robot, World, is_flag_enabled
+from kinema.model import DofsInfo, LinksInfo, ModelOptions
+from kinema.tokens import mjcf
+
+from .context import BuildContext
+
+DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OptionFlags:
+    """Enabled features of one entity (MJCF `<flag>`)."""
+
+    actuation: bool
+    clampctrl: bool
+    contact: bool
+    damper: bool
+    equality: bool
+    eulerdamp: bool
+    frictionloss: bool
+    limit: bool
+    multiccd: bool
+    refsafe: bool
+    spring: bool
+    disabled_actuator_groups: int
+    """Bit mask of the disabled actuator groups."""
+
+    @property
+    def passive_forces(self) -> bool:
+        """Whether passive forces are enabled: springs or dampers.
+
+        With both disabled, MuJoCo computes no gravity compensation either.
+        """
+        return self.spring or self.damper
+
+    def enables_actuator(self, actuator: Actuator) -> bool:
+        """Whether an actuator is enabled: actuation is on and its group is not disabled."""
+        return self.actuation and not self.disabled_actuator_groups >> int(actuator.settings.get(mjcf.GROUP, 0)) & 1
+
+
+def option_flags(description: Robot | World) -> OptionFlags:
+    """Flags of a description.
+
+    Flags that its file does not mention are enabled, all constraint flags need `constraint`.
+    """
+    options = merged_options(description)
+
+    def on(name: str) -> bool:
+        return is_flag_enabled(options, name)
+
+    constraint = on("constraint")
+    return OptionFlags(
+        actuation=on("actuation"),
+        clampctrl=on("clampctrl"),
+        contact=on("contact") and constraint,
+        damper=on("damper"),
+        equality=on("equality") and constraint,
+        eulerdamp=on("eulerdamp"),
+        frictionloss=on("frictionloss") and constraint,
+        limit=on("limit") and constraint,
+        multiccd=on("multiccd"),
+        refsafe=on("refsafe"),
+        spring=on("spring"),
+        disabled_actuator_groups=int(options.get(mjcf.DISABLEACTUATOR, 0)),
+    )
+
+
+def merged_options(description: Robot | World) -> dict[str, Any]:
+    """Options of a description; those of a world take precedence over those of its robots."""
+    result: dict[str, Any] = {}
+    for robot in description.robots if isinstance(description, World) else []:
+        result = {**robot.options, **result}
+    return {**result, **description.options}
+
+
+def model_options(ctx: BuildContext) -> ModelOptions:
+    """Options of the whole scene: a feature is enabled if all entities enable it; warns of entities that differ."""
+    entity_flags = [option_flags(spec.description) for spec in ctx.entities]
+    options = ModelOptions(
+        eulerdamp=all(flags.eulerdamp for flags in entity_flags),
+        contact=all(flags.contact for flags in entity_flags),
+        equality=all(flags.equality for flags in entity_flags),
+        **_friction_options(ctx),
+        refsafe=all(flags.refsafe for flags in entity_flags),
+        multiccd=all(flags.multiccd for flags in entity_flags),
+    )
+    for spec, enabled in zip(ctx.entities, entity_flags, strict=True):
+        for name in ("eulerdamp", "contact", "equality", "refsafe", "multiccd"):
+            if getattr(enabled, name) and not getattr(options, name):
+                message = f'"{spec.name}" enables {name}, which another file of the scene disables for all'
+                ctx.diagnostics.warning("sim.options-differ", message, origin=spec.description.origin)
+    return options
+
+
+def _friction_options(ctx: BuildContext) -> dict[str, Any]:
+    """Friction cone type and impratio of the first entity whose file gives them; pyramidal and 1 by default."""
+    options = [merged_options(spec.description) for spec in ctx.entities]
+    cone = next(
+        (str(entity_options["cone"]).lower() for entity_options in options if "cone" in entity_options), "pyramidal"
+    )
+    impratio = next(
+        (float(entity_options["impratio"]) for entity_options in options if "impratio" in entity_options), 1.0
+    )
+    return {"elliptic": cone == "elliptic", "impratio": impratio}
+
+
+def scene_gravity(ctx: BuildContext, override: ArrayLike | None) -> Array:
+    """Gravity vector [m/s^2], shape (3,): `override`, else that of the first file that has one, else (0, 0, -9.81).
+
+    Warns of files with a different gravity.
+    """
+    if override is not None:
+        return float64_array(override)
+    candidates = [(p, float64_array(p.description.gravity)) for p in ctx.entities if p.description.gravity is not None]
+    if not candidates:
+        return float64_array(DEFAULT_GRAVITY)
+    for spec, other in candidates[1:]:
+        if not np.allclose(other, candidates[0][1], atol=1e-9):
+            ctx.diagnostics.warning(
+                "sim.gravity",
+                f'gravity is ({_format_vector(candidates[0][1])}) m/s2, as in the file of "{candidates[0][0].name}", '
+                f'also for "{spec.name}", whose file has ({_format_vector(other)})',
+                hint="Scene(gravity=...) to choose",
+                origin=spec.description.origin,
+            )
+    return candidates[0][1]
+
+
+def _format_vector(values: Array) -> str:
+    return ", ".join(f"{v:g}" for v in values)
+
+
+# ------------------------------------------------------------------------------------------------ application to tables
+
+
+def apply_option_flags(ctx: BuildContext, dofs: DofsInfo, links: LinksInfo) -> None:
+    """Apply the flags of each entity to its rows of the tables of dofs and links, in place.
+
+    Disabled springs, dampers and friction loss become zero, disabled limits infinite; gravity compensation is adjusted.
+    """
+    entity_of_dof = np.array([j.entity for j in ctx.joints for _ in range(j.description.n_dofs)], dtype=np.int32)
+    for entity, spec in enumerate(ctx.entities):
+        flags, entity_dofs = option_flags(spec.description), entity_of_dof == entity
+        if not flags.spring:
+            dofs.stiffness[entity_dofs] = 0.0
+            dofs.stiffness_poly[entity_dofs] = 0.0
+        if not flags.damper:
+            dofs.damping[entity_dofs] = 0.0
+            dofs.damping_poly[entity_dofs] = 0.0
+        if not flags.frictionloss:
+            dofs.frictionloss[entity_dofs] = 0.0
+        if not flags.limit:
+            dofs.lower[entity_dofs], dofs.upper[entity_dofs] = -np.inf, np.inf
+        _apply_gravity_compensation(ctx, entity, flags, entity_dofs, dofs, links)
+
+
+def _apply_gravity_compensation(
+    ctx: BuildContext,
+    entity: int,
+    flags: OptionFlags,
+    entity_dofs: npt.NDArray[np.bool_],
+    dofs: DofsInfo,
+    links: LinksInfo,
+) -> None:
+    """Adjust the gravity compensation of one entity in the tables of links and dofs, in place.
+
+    In MuJoCo it is a passive force, or an actuator force (`actuatorgravcomp`): it is dropped if passive forces are
+    disabled, and dofs with actuator compensation get zero effort limits if the entity has no enabled actuators.
+    """
+    is_compensated = (links.entity_idx == entity) & (links.gravity_scale != 1.0)
+    description = ctx.entities[entity].description
+    if description.format == mjcf.FORMAT and not flags.passive_forces:
+        links.gravity_scale[is_compensated] = 1.0
+        is_compensated[:] = False
+    if not is_compensated.any():
+        dofs.actuator_gravcomp[entity_dofs] = False
+    elif not (flags.actuation and ordered_actuators(description)):  # no actuator bears the weight
+        unactuated = dofs.actuator_gravcomp & entity_dofs
+        dofs.effort_lower[unactuated] = dofs.effort_upper[unactuated] = 0.0
+
+
+def ordered_actuators(description: Robot | World) -> list[Actuator]:
+    """All actuators of a description, enabled or not, in the order of its file."""
+    actuators = list(description.actuators)
+    if isinstance(description, World):
+        actuators += [actuator for robot in description.robots for actuator in robot.actuators]
+    return sorted(actuators, key=lambda actuator: math.inf if actuator.order is None else actuator.order)
+
+
+def enabled_actuators(ctx: BuildContext, entity: int) -> list[Actuator]:
+    """Enabled actuators of an entity in the order of its file; disabled ones are reported in a note."""
+    spec = ctx.entities[entity]
+    flags, actuators = option_flags(spec.description), ordered_actuators(spec.description)
+    disabled = [a.name for a in actuators if not flags.enables_actuator(a)]
+    if disabled:
+        names = ", ".join(f'"{n}"' for n in disabled[:6]) + (
+            f" and {len(disabled) - 6} more" if len(disabled) > 6 else ""
+        )
+        cause = "the flag actuation" if not flags.actuation else "actuatorgroupdisable"
+        message = f"actuators are disabled by the file ({cause}): {names}"
+        ctx.diagnostics.note("sim.actuators-off", message, origin=spec.description.origin)
+    return [a for a in actuators if flags.enables_actuator(a)]

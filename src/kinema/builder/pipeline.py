@@ -1,0 +1,99 @@
+"""Model builder pipeline: the ordered passes that build a `Model` of flat arrays from the entities of a scene."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kinema.core import ArrayLike, Diagnostics
+from kinema.model import Model, empty_geoms, empty_pairs, empty_sensors
+
+from . import (
+    actuators,
+    collision_geoms,
+    equalities,
+    keyframes,
+    kinematic_tables,
+    kinematic_tree,
+    options,
+    paths,
+    sensors,
+    tendons,
+)
+from .context import BuildContext, EntitySpec
+from .fluid import MEDIUM_FROM_FILES, Medium, pack_fluid
+
+TREE_PASSES: Sequence[Callable[[BuildContext], None]] = (
+    kinematic_tree.build_links,
+    kinematic_tree.check_not_empty,
+    kinematic_tree.number_links_and_coordinates,
+    kinematic_tree.fold_fixed_joints,
+)
+"""Passes that build links, joints and moving frames in a `BuildContext`, in order."""
+
+
+def build_model(
+    entities: Sequence[EntitySpec],
+    gravity: ArrayLike | None = None,
+    diagnostics: Diagnostics | None = None,
+    medium: Medium = MEDIUM_FROM_FILES,
+    *,
+    with_contacts: bool = False,
+    switchable_equalities: bool = False,
+    with_sensors: bool = False,
+    collision_shape_cache: dict[tuple[int, str | None], Any] | None = None,
+) -> Model:
+    """Build the `Model` (flat arrays of links, joints, dofs, actuators, ...) of all entities of a scene.
+
+    Runs the passes of `TREE_PASSES` on a new `BuildContext`, then packs one table after the other. Elements that cannot
+    be simulated are reported to `diagnostics` and left out.
+
+    Args:
+        entities: the robots and worlds of the scene, with their base poses.
+        gravity: gravity vector [m/s^2], shape (3,); None for the gravity of the files.
+        diagnostics: collector of warnings and notes; None for a new one that is discarded.
+        medium: density, viscosity and wind that override those of the files.
+        with_contacts: whether to build the tables of collision geoms and geom pairs (meshes take time).
+        switchable_equalities: whether equality constraints that are initially inactive get rows too.
+        with_sensors: whether to build the tables of sensors and of ray geoms.
+        collision_shape_cache: collision shapes by shape identity, shared between calls for the same descriptions.
+    """
+    ctx = BuildContext(
+        list(entities),
+        Diagnostics() if diagnostics is None else diagnostics,
+        switchable_equalities=switchable_equalities,
+    )
+    ctx.collision_shape_cache = ctx.collision_shape_cache if collision_shape_cache is None else collision_shape_cache
+    for build_pass in TREE_PASSES:
+        build_pass(ctx)
+    qpos0 = kinematic_tables.initial_coordinates(ctx)
+    links, dofs = kinematic_tables.pack_links(ctx), kinematic_tables.pack_dofs(ctx)
+    kinematic_tables.add_reflected_inertia(ctx, dofs)
+    equality_table = equalities.pack_equalities(ctx)
+    tendon_table = tendons.pack_tendons(ctx, dofs)
+    options.apply_option_flags(ctx, dofs, links)
+    actuator_table, actuator_entities = actuators.pack_actuators(ctx)
+    actuators.set_dof_gains_from_servos(dofs, actuator_table)
+    geoms, pairs = collision_geoms.pack_geoms(ctx) if with_contacts else (empty_geoms(), empty_pairs())
+    sensor_table = sensors.pack_sensors(ctx, actuator_table, actuator_entities) if with_sensors else empty_sensors()
+    return Model(
+        entities=kinematic_tables.pack_entities(ctx, actuator_entities),
+        links=links,
+        joints=kinematic_tables.pack_joints(ctx),
+        frames=kinematic_tables.pack_frames(ctx),
+        dofs=dofs,
+        actuators=actuator_table,
+        tendons=tendon_table,
+        equalities=equality_table,
+        couplings=equalities.pack_couplings(ctx),
+        qpos0=qpos0,
+        gravity=options.scene_gravity(ctx, gravity),
+        options=options.model_options(ctx),
+        keyframes=keyframes.pack_keyframes(ctx, qpos0, actuator_table, actuator_entities),
+        path_segments=paths.pack_path_segments(ctx),
+        geoms=geoms,
+        pairs=pairs,
+        fluid=pack_fluid(ctx, medium),
+        sensors=sensor_table,
+        frame_names=[ctx.joints[j].name for _, _, j in ctx.frames],
+    )

@@ -1,0 +1,288 @@
+"""Readings and noise models of SDFormat sensors: IMU, magnetometer, altimeter, force-torque, contact, lidar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kinema.core import Pose
+from kinema.description import Robot, World
+from kinema.tokens import sdf
+
+from .context import AttachmentFrame, LinkRecord
+from .sensor_readings import (
+    NoiseModel,
+    ReadingFactory,
+    ReadingRecord,
+    SensorContext,
+    UnsupportedSensorError,
+    make_ray_reading,
+)
+
+_AXES = ("x", "y", "z")
+_MAX_RAYS = 1_000_000
+"""Largest number of rays of one lidar."""
+
+
+def _nested_setting(settings: Any, *path: str) -> Any:
+    """Value under a path of tags in nested settings; None if any tag is missing."""
+    for tag in path:
+        settings = settings.get(tag) if isinstance(settings, dict) else None
+    return settings
+
+
+def _float_setting(sensor_ctx: SensorContext, settings: Any, default: float, *path: str) -> float:
+    """Number under a path of tags in nested settings; `default` if missing, and with a warning if it is no number."""
+    text = _nested_setting(settings, *path)
+    try:
+        return default if text is None else float(text)
+    except (TypeError, ValueError):
+        message = f'sensor "{sensor_ctx.sensor.name}": {path[-1]} is not a number; {default:g} is used'
+        sensor_ctx.build.diagnostics.warning("sim.sensor-part", message, origin=sensor_ctx.sensor.origin)
+        return default
+
+
+def _noise_model(sensor_ctx: SensorContext, noise: Any) -> NoiseModel:
+    """Error model of an SDFormat `<noise>` element: Gaussian with constant bias, optionally quantised.
+
+    Warns of unsupported noise types and of drifting bias.
+    """
+    if not isinstance(noise, dict):
+        return NoiseModel()
+    noise_type = str(noise.get(f"@{sdf.TYPE}", noise.get(sdf.TYPE, "none")))
+    if noise_type == "none":
+        return NoiseModel()
+    if noise_type not in ("gaussian", "gaussian_quantized"):
+        message = f'noise of type "{noise_type}" of sensor "{sensor_ctx.sensor.name}" is not simulated'
+        sensor_ctx.build.diagnostics.warning("sim.sensor-part", message, origin=sensor_ctx.sensor.origin)
+        return NoiseModel()
+    if _float_setting(sensor_ctx, noise, 0.0, "dynamic_bias_stddev"):
+        message = f'the bias of sensor "{sensor_ctx.sensor.name}" is constant: its drift is not simulated'
+        sensor_ctx.build.diagnostics.warning("sim.sensor-part", message, origin=sensor_ctx.sensor.origin)
+    return NoiseModel(
+        noise=_float_setting(sensor_ctx, noise, 0.0, "stddev"),
+        bias_mean=_float_setting(sensor_ctx, noise, 0.0, "mean") + _float_setting(sensor_ctx, noise, 0.0, "bias_mean"),
+        bias_std=_float_setting(sensor_ctx, noise, 0.0, "bias_stddev"),
+        resolution=_float_setting(sensor_ctx, noise, 0.0, "precision") if noise_type == "gaussian_quantized" else 0.0,
+    )
+
+
+def _axis_noise_models(sensor_ctx: SensorContext, settings: Any) -> Sequence[NoiseModel]:
+    """Error models of the x, y and z axis of a sensor."""
+    return [_noise_model(sensor_ctx, _nested_setting(settings, axis, "noise")) for axis in _AXES]
+
+
+def _mount_frame(sensor_ctx: SensorContext) -> tuple[AttachmentFrame, LinkRecord]:
+    """Attachment frame of a sensor and the link it is mounted on; UnsupportedSensorError if the link is missing."""
+    link = sensor_ctx.find_link(sensor_ctx.sensor.target)
+    if link is None:
+        raise UnsupportedSensorError(f'its link "{sensor_ctx.sensor.target}" does not exist')
+    return AttachmentFrame(link.frame_idx, link.pose_in_frame @ sensor_ctx.sensor.pose), link
+
+
+def _imu_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Readings of an IMU: orientation (quaternion), angular velocity and linear acceleration, with error models."""
+    (frame, link), settings = _mount_frame(sensor_ctx), sensor_ctx.sensor.settings.get("imu")
+    channels = (("orientation", "framequat", 4), ("angular_velocity", "gyro", 3))
+    channels = (*channels, ("linear_acceleration", "accelerometer", 3))
+    return [
+        ReadingRecord(
+            kind,
+            dim,
+            frame,
+            target_idx=link.index,
+            channel=channel_name,
+            noise_models=[NoiseModel()]
+            if dim == 4
+            else _axis_noise_models(sensor_ctx, _nested_setting(settings, channel_name)),
+        )
+        for channel_name, kind, dim in channels
+    ]
+
+
+def _magnetometer_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Reading of a magnetometer: magnetic field in the sensor frame, with error models per axis."""
+    (frame, link), settings = _mount_frame(sensor_ctx), sensor_ctx.sensor.settings.get("magnetometer")
+    return [
+        ReadingRecord(
+            "magnetometer", 3, frame, target_idx=link.index, noise_models=_axis_noise_models(sensor_ctx, settings)
+        )
+    ]
+
+
+def _altimeter_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Readings of an altimeter: vertical position and vertical velocity, with their error models."""
+    (frame, link), settings = _mount_frame(sensor_ctx), sensor_ctx.sensor.settings.get("altimeter")
+    models = [
+        _noise_model(sensor_ctx, _nested_setting(settings, channel_name, "noise"))
+        for channel_name in ("vertical_position", "vertical_velocity")
+    ]
+    return [
+        ReadingRecord(f"{prefix}height", 1, frame, target_idx=link.index, channel=channel_name, noise_models=[model])
+        for prefix, channel_name, model in zip(
+            ("", "speed of "), ("vertical_position", "vertical_velocity"), models, strict=True
+        )
+    ]
+
+
+def _force_torque_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Readings of a force-torque sensor: force and torque transmitted by a joint, at the sensor frame.
+
+    `measure_direction` selects the wrench of the child on the parent or the reverse, `frame` the axes (child, parent,
+    sensor). Raises UnsupportedSensorError for joints to the world, loop joints and missing joints.
+    """
+    sensor, settings = sensor_ctx.sensor, sensor_ctx.sensor.settings.get("force_torque")
+    found = sensor_ctx.find_element("joints", sensor.target)
+    if sensor.target_kind != "joint" or found is None:
+        raise UnsupportedSensorError(f'the joint "{sensor.target}" does not exist')
+    joint, owner = found
+    links = [None if name is None else sensor_ctx.find_link(name, owner) for name in (joint.child, joint.parent)]  # type: ignore[attr-defined]  # ty: ignore[missing-attribute]
+    child, parent = links
+    if child is None:
+        raise UnsupportedSensorError("the child of its joint is the world")
+    outer_link, sign = (child, 1.0) if child.parent is parent else (parent, -1.0)
+    if outer_link is None or (outer_link is parent and outer_link.parent is not child):
+        raise UnsupportedSensorError("its joint closes a loop")
+    if str(_nested_setting(settings, "measure_direction") or "child_to_parent").strip() != "parent_to_child":
+        sign = -sign
+    pose = child.pose_in_frame @ joint.child_pose @ sensor.pose  # type: ignore[attr-defined]  # ty: ignore[missing-attribute]
+    rotations = {"child": child.pose_in_frame.rotation, "sensor": pose.rotation}
+    frame_idx, axes_of = child.frame_idx, str(_nested_setting(settings, "frame") or "child").strip()
+    reference = None
+    if axes_of == "parent":
+        reference = (
+            AttachmentFrame(-1, Pose()) if parent is None else AttachmentFrame(parent.frame_idx, parent.pose_in_frame)
+        )
+    mount = AttachmentFrame(frame_idx, Pose(pose.position, rotations.get(axes_of, rotations["child"])))
+    return [
+        ReadingRecord(
+            kind,
+            3,
+            mount,
+            reference,
+            target_idx=outer_link.index,
+            params=(sign,),
+            channel=kind,
+            noise_models=_axis_noise_models(sensor_ctx, _nested_setting(settings, kind)),
+        )
+        for kind in ("force", "torque")
+    ]
+
+
+def _contact_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Readings of a contact sensor: per collision, the number of its contacts and its net contact force in the world.
+
+    Raises UnsupportedSensorError if the link lacks a named collision.
+    """
+    (_, link), setting = (
+        _mount_frame(sensor_ctx),
+        _nested_setting(sensor_ctx.sensor.settings.get(sensor_ctx.sensor.kind), "collision"),
+    )
+    names = [str(x).strip() for x in (setting if isinstance(setting, list) else [setting]) if x]
+    collisions = {shape.name for shape in link.description.shapes if shape.collision}
+    missing = [name for name in names if name not in collisions]
+    if missing or not names:
+        raise UnsupportedSensorError(f"its link has no collision {', '.join(missing) or 'that it names'}")
+    return [
+        ReadingRecord(
+            "contact",
+            4,
+            options=("found force", "netforce", ""),
+            params=(1.0, 0.0, 0.0, 0.0),
+            contact_filters=("any -1 ", f"shape {link.index} {name}"),
+            channel=name,
+        )
+        for name in names
+    ]
+
+
+def _scan_angles(sensor_ctx: SensorContext, scan: Any, direction: str) -> np.ndarray:
+    """Angles [rad] of the horizontal or vertical scan of a lidar; zero if the scan is not given."""
+    settings = _nested_setting(scan, direction)
+    if settings is None:
+        return np.zeros(1)
+    count = int(
+        _float_setting(sensor_ctx, settings, 1.0, "samples") * _float_setting(sensor_ctx, settings, 1.0, "resolution")
+    )
+    lower, upper = (
+        _float_setting(sensor_ctx, settings, 0.0, "min_angle"),
+        _float_setting(sensor_ctx, settings, 0.0, "max_angle"),
+    )
+    if not 1 <= count <= _MAX_RAYS:
+        raise UnsupportedSensorError(f"it has {count} rays")
+    return np.linspace(lower, upper, count) if count > 1 else np.array([(lower + upper) / 2])
+
+
+def _lidar_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Reading of a lidar: distances along rays on a grid of azimuth and elevation angles about the x axis.
+
+    Rays are ordered by elevation, then azimuth, both increasing. `gpu` variants hit visual geoms, others collision
+    geoms.
+    """
+    (frame, link), sensor = _mount_frame(sensor_ctx), sensor_ctx.sensor
+    settings = sensor.settings.get("lidar", sensor.settings.get("ray"))
+    azimuths, elevations = (
+        _scan_angles(sensor_ctx, _nested_setting(settings, "scan"), direction)
+        for direction in ("horizontal", "vertical")
+    )
+    if len(azimuths) * len(elevations) > _MAX_RAYS:
+        raise UnsupportedSensorError(f"it has {len(azimuths) * len(elevations)} rays")
+    elevation, azimuth = np.meshgrid(elevations, azimuths, indexing="ij")
+    directions = np.stack(
+        [np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)], axis=-1
+    ).reshape(-1, 3)
+    min_range, max_range = (
+        _float_setting(sensor_ctx, settings, 0.0, "range", "min"),
+        _float_setting(sensor_ctx, settings, np.inf, "range", "max"),
+    )
+    noise_model = _noise_model(sensor_ctx, _nested_setting(settings, "noise"))
+    noise_model.resolution = noise_model.resolution or _float_setting(sensor_ctx, settings, 0.0, "range", "resolution")
+    reading = ReadingRecord(
+        "rays", 0, frame, target_idx=link.index, params=(min_range, min(max_range, 1e15)), noise_models=[noise_model]
+    )
+    return [
+        make_ray_reading(
+            sensor_ctx, reading, directions, ("inf", "visual" if sensor.kind.startswith("gpu") else "collision")
+        )
+    ]
+
+
+def _unsupported_camera(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    raise UnsupportedSensorError("images are not simulated")
+
+
+def _unsupported_sensor(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    raise UnsupportedSensorError("its measurement is not supported")
+
+
+SDF_READING_FACTORIES: dict[str, ReadingFactory] = {
+    "imu": _imu_readings,
+    "magnetometer": _magnetometer_readings,
+    "altimeter": _altimeter_readings,
+    "force_torque": _force_torque_readings,
+    "contact": _contact_readings,
+    **dict.fromkeys(("lidar", "ray", "gpu_lidar", "gpu_ray"), _lidar_readings),
+    **dict.fromkeys(
+        (
+            *("camera", "depth", "depth_camera", "multicamera", "rgbd", "rgbd_camera", "thermal", "thermal_camera"),
+            *("boundingbox_camera", "segmentation_camera", "wide_angle_camera", "logical_camera"),
+        ),
+        _unsupported_camera,
+    ),
+    **dict.fromkeys(("air_pressure", "air_speed", "gps", "navsat", "rfid", "rfidtag", "sonar"), _unsupported_sensor),
+    **dict.fromkeys(("wireless_receiver", "wireless_transmitter", "custom", "none"), _unsupported_sensor),
+}
+"""Function that makes the readings of a sensor, by SDFormat sensor type."""
+
+
+def world_magnetic_field(description: Robot | World) -> tuple[float, ...] | None:
+    """Magnetic field [T] of an SDFormat world (`<magnetic_field>`); None if its file has none."""
+    for extra in description.extras:
+        if extra.tag == "magnetic_field":
+            numbers = re.findall(r"[-+.\deE]+", re.sub(r"<[^>]*>", " ", extra.text))
+            if len(numbers) == 3:
+                return tuple(float(number) for number in numbers)
+    return None

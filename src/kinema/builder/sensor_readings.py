@@ -1,0 +1,548 @@
+"""Readings of MJCF sensors: the quantity that each sensor type measures, and the frames and links that it refers to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kinema.core import Array, Pose
+from kinema.description import (
+    Box,
+    Camera,
+    Capsule,
+    Cylinder,
+    Ellipsoid,
+    Frame,
+    Geometry,
+    Link,
+    Mesh,
+    Robot,
+    Sensor,
+    Shape,
+    Sphere,
+    Tendon,
+    Transmission,
+    World,
+)
+from kinema.model import ActuatorsInfo
+from kinema.tokens import mjcf
+
+from .context import AttachmentFrame, BuildContext, LinkRecord, all_elements, find_joint
+from .options import ordered_actuators
+from .paths import tendon_path_idx
+from .tendons import fixed_tendon_moment
+
+# ------------------------------------------------------------------------------------------ readings and sensor context
+
+WORLD_FRAME = AttachmentFrame(-1, Pose())
+
+
+@dataclass(slots=True, eq=False)
+class NoiseModel:
+    """Error model of a sensor value: Gaussian noise, constant random bias and quantisation."""
+
+    noise: float = 0.0
+    """Standard deviation of the noise."""
+    bias_mean: float = 0.0
+    bias_std: float = 0.0
+    """Mean and standard deviation of the bias, which is constant over time."""
+    resolution: float = 0.0
+    """Quantisation step; 0 for none."""
+
+
+@dataclass(slots=True, eq=False)
+class ReadingRecord:
+    """One measured quantity of a sensor: the content of a row of `ReadingsInfo`."""
+
+    kind: str
+    """Measured quantity: a name of `dynamics/sensors/registry.py`."""
+    dim: int
+    """Number of values."""
+    frame: AttachmentFrame = WORLD_FRAME
+    """Frame of the measured object."""
+    reference_frame: AttachmentFrame | None = None
+    """Frame that the measurement is relative to; None for the world."""
+    target_idx: int = -1
+    """Joint coordinate, dof, actuator, tendon, path or link that is measured; -1 for none."""
+    params: tuple[float, ...] = ()
+    """Numeric parameters of the kind."""
+    options: tuple[str, ...] = ()
+    """String parameters of the kind, which select the generated code."""
+    contact_filters: tuple[str, ...] = ()
+    """Which contacts are measured, per side (see `ReadingsInfo.contact_filters`)."""
+    positive: bool = False
+    """Whether values are never negative."""
+    channel: str = ""
+    """Public name, for sensors with several readings."""
+    noise_models: Sequence[NoiseModel] = ()
+    """Error model per value, or one for all values."""
+
+
+@dataclass(slots=True, eq=False)
+class ResolvedFrame:
+    """Attachment frame of a sensor target, with its link."""
+
+    attachment: AttachmentFrame
+    link: LinkRecord | None
+    """None for the world."""
+    approximation_note: str = ""
+    """How the frame differs from that of the file; empty if it does not."""
+
+    @property
+    def link_idx(self) -> int:
+        """Index of the link; -1 for the world."""
+        return -1 if self.link is None else self.link.index
+
+
+@dataclass(slots=True, eq=False)
+class SensorContext:
+    """A sensor to be built, and lookup of the elements that it refers to."""
+
+    build: BuildContext
+    entity: int
+    sensor: Sensor
+    actuators: ActuatorsInfo
+    actuator_entities: list[int]
+    """Entity index of each row of `actuators`."""
+    ray_directions: list[Array] = field(default_factory=list)
+    """Ray directions of all ray readings so far, (n, 3) each; shared by all sensors of a build."""
+
+    @property
+    def description(self) -> Robot | World:
+        """Description (robot or world) that the sensor belongs to."""
+        return self.build.entities[self.entity].description
+
+    def find_element(self, collection: str, name: str) -> tuple[object, Robot | World] | None:
+        """Element of a collection (`frames`, `cameras`, `links`, ...) by name, and its owner; None if not found."""
+        description = self.description
+        owners = [description, *(description.robots if isinstance(description, World) else [])]
+        for owner in owners:
+            for element in getattr(owner, collection, ()):
+                if element.name == name:
+                    return element, owner
+        return None
+
+    def find_link(self, name: str, owner: Robot | World | None = None) -> LinkRecord | None:
+        """Link record by name, preferably of the robot `owner`; None if not found."""
+        candidates = [
+            link
+            for link in self.build.links
+            if link.entity == self.entity and name in (link.description.name, link.name)
+        ]
+        return next((link for link in candidates if link.robot is owner), candidates[0] if candidates else None)
+
+    def target_frame(self) -> ResolvedFrame | None:
+        """Frame of the measured object (MuJoCo's `obj`); None if not found."""
+        sensor = self.sensor
+        return self.resolve_frame(sensor.target_kind, sensor.target, str(sensor.settings.get(mjcf.OBJTYPE, "")))
+
+    def reference_frame(self) -> ResolvedFrame | None:
+        """Reference frame of the measurement (MuJoCo's `ref`); None if none is named or it is not found."""
+        sensor = self.sensor
+        return self.resolve_frame(sensor.reference_kind, sensor.reference, str(sensor.settings.get(mjcf.REFTYPE, "")))
+
+    def resolve_frame(self, kind: str, name: str, objtype: str = "") -> ResolvedFrame | None:
+        """Frame of a named link, frame (site), camera or shape; None if not found.
+
+        `objtype` `body` selects the inertial frame of a link instead of its link frame.
+        """
+        match kind:
+            case "link":
+                link = self.find_link(name)
+                if link is None:
+                    return ResolvedFrame(WORLD_FRAME, None) if name == "world" else None
+                return _frame_of_link(link, at_inertial_frame=objtype == mjcf.BODY)
+            case "frame" | "camera":
+                found = self.find_element(f"{kind}s", name)
+                if found is None:
+                    return None
+                element, owner = found
+                assert isinstance(element, Frame | Camera)
+                return self._attach_to_link(owner, element.link, element.pose)
+            case "shape":
+                return self._resolve_shape(name)
+        return None
+
+    def _attach_to_link(self, owner: Robot | World, link_name: str | None, pose: Pose) -> ResolvedFrame | None:
+        """Frame at `pose` relative to a named link, or to the base of `owner` for `link_name` None.
+
+        None if not found.
+        """
+        if link_name is None:
+            return ResolvedFrame(AttachmentFrame(-1, self._base_pose(owner) @ pose), None)
+        link = self.find_link(link_name, owner)
+        return None if link is None else ResolvedFrame(AttachmentFrame(link.frame_idx, link.pose_in_frame @ pose), link)
+
+    def _base_pose(self, owner: Robot | World) -> Pose:
+        """World pose of the base frame of a robot, or of the world itself, within the entity."""
+        spec = self.build.entities[self.entity]
+        file_pose = owner.pose if isinstance(owner, Robot) else Pose()
+        if spec.pose is None:
+            return file_pose
+        return spec.pose if isinstance(spec.description, Robot) else spec.pose @ file_pose
+
+    def _resolve_shape(self, name: str) -> ResolvedFrame | None:
+        """Frame of a named shape; None if not found.
+
+        For a mesh, a note says that MuJoCo's geom frame (the inertial frame of the mesh) differs from the frame of the
+        file.
+        """
+        for owner, link, shape in self.all_shapes():
+            if shape.name == name:
+                frame = self._attach_to_link(owner, None if link is None else link.name, shape.pose)
+                if frame is not None and isinstance(shape.geometry, Mesh):
+                    frame.approximation_note = "the frame of a mesh is that of its file, not its inertial frame"
+                return frame
+        return None
+
+    def all_shapes(self) -> list[tuple[Robot | World, Link | None, Shape]]:
+        """All shapes of the description with their owner and link (None for static shapes of a world)."""
+        description = self.description
+        static_shapes: list[tuple[Robot | World, Link | None, Shape]] = []
+        if isinstance(description, World):
+            static_shapes += [(description, None, shape) for shape in description.shapes]
+        robots = description.robots if isinstance(description, World) else [description]
+        return static_shapes + [
+            (robot, link, shape) for robot in robots for link in robot.links for shape in link.shapes
+        ]
+
+    def target_tendon(self) -> object | None:
+        """Tendon that the sensor measures; None if not found."""
+        return next(
+            (tendon for tendon in all_elements(self.description, "tendons") if tendon.name == self.sensor.target), None
+        )
+
+    def links_of_spatial_tendons(self) -> list[set[int]]:
+        """Indices of the links that each spatial tendon passes, one set per tendon."""
+        tendons = [tendon for tendon in all_elements(self.description, "tendons") if not tendon.is_fixed]
+        frames_of_tendon = [[self.resolve_frame("frame", item.target) for item in tendon.path] for tendon in tendons]
+        return [{frame.link_idx for frame in frames if frame is not None} for frames in frames_of_tendon]
+
+    def find_actuator_idx(self, name: str) -> int | None:
+        """Row of the named actuator of the entity in the table of actuators; None if it is not simulated."""
+        matches = (
+            i
+            for i, actuator_name in enumerate(self.actuators.names)
+            if actuator_name == name and self.actuator_entities[i] == self.entity
+        )
+        return next(matches, None)
+
+
+def _frame_of_link(link: LinkRecord, *, at_inertial_frame: bool) -> ResolvedFrame:
+    """Link frame, or inertial frame (centre of mass, principal axes of inertia) of a link."""
+    if not at_inertial_frame:
+        return ResolvedFrame(AttachmentFrame(link.frame_idx, link.pose_in_frame), link)
+    inertial = link.description.inertial
+    if inertial is None:
+        return ResolvedFrame(AttachmentFrame(link.frame_idx, link.pose_in_frame), link)
+    inertia_axes = link.description.attributes.get(mjcf.attribute_key(mjcf.INERTIA_AXES))
+    inertial_pose = (
+        Pose.from_quaternion(inertial.center, inertia_axes)
+        if inertia_axes
+        else Pose(inertial.center, _principal_axes(inertial.inertia))
+    )
+    return ResolvedFrame(AttachmentFrame(link.frame_idx, link.pose_in_frame @ inertial_pose), link)
+
+
+def _principal_axes(inertia: Array) -> Array:
+    """Principal axes of an inertia tensor as columns, in the order of decreasing moments (as in MuJoCo)."""
+    values, axes = np.linalg.eigh(inertia)
+    axes = axes[:, np.argsort(-values, kind="stable")]
+    return axes if np.linalg.det(axes) > 0 else -axes
+
+
+# ---------------------------------------------------------------------------------------------------- MJCF sensor types
+
+
+class UnsupportedSensorError(Exception):
+    """A sensor cannot be simulated; the message is the reason."""
+
+
+ReadingFactory = Callable[[SensorContext], list[ReadingRecord]]
+READING_DIMS = {"framequat": 4, "ballquat": 4, "camprojection": 2}
+"""Number of values of the frame readings that are not three-dimensional."""
+RELATIVE_FRAME_SENSORS = (
+    "framepos",
+    "framequat",
+    "framexaxis",
+    "frameyaxis",
+    "framezaxis",
+    "framelinvel",
+    "frameangvel",
+)
+"""Sensor types that can be relative to a reference frame."""
+
+
+def require_frame(frame: ResolvedFrame | None, label: str) -> ResolvedFrame:
+    """The frame, or UnsupportedSensorError naming `label` if it is None."""
+    if frame is None:
+        raise UnsupportedSensorError(f"{label} does not exist")
+    return frame
+
+
+def _target_label(sensor_ctx: SensorContext) -> str:
+    return f'its target, the {sensor_ctx.sensor.target_kind or "object"} "{sensor_ctx.sensor.target}",'
+
+
+def _frame_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Reading of a quantity of the target frame (gyro, accelerometer, framepos, force, ...)."""
+    kind, frame = sensor_ctx.sensor.kind, require_frame(sensor_ctx.target_frame(), _target_label(sensor_ctx))
+    return [ReadingRecord(kind, READING_DIMS.get(kind, 3), frame.attachment, target_idx=frame.link_idx)]
+
+
+def _relative_frame_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Reading of a quantity of the target frame, relative to the reference frame if the sensor names one."""
+    (reading,) = _frame_reading(sensor_ctx)
+    if sensor_ctx.sensor.reference and sensor_ctx.sensor.kind in RELATIVE_FRAME_SENSORS:
+        reading.reference_frame = require_frame(
+            sensor_ctx.reference_frame(), f'its reference "{sensor_ctx.sensor.reference}"'
+        ).attachment
+    return [reading]
+
+
+def _joint_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Reading of a joint: position, velocity, actuator force, quaternion or limit quantities.
+
+    Refers to the first coordinate (jointpos, ballquat) or the first dof. Raises UnsupportedSensorError if the joint has
+    no coordinates or an unsuitable number of dofs.
+    """
+    kind, joint = sensor_ctx.sensor.kind, find_joint(sensor_ctx.build, sensor_ctx.entity, sensor_ctx.sensor.target)
+    if joint is None:
+        raise UnsupportedSensorError(f'the joint "{sensor_ctx.sensor.target}" has no simulated coordinate')
+    is_ball_sensor, is_ball_joint = kind.startswith("ball"), joint.description.n_qs == 4
+    if not (is_ball_joint if is_ball_sensor else joint.description.n_dofs == 1 or (is_ball_joint and "limit" in kind)):
+        raise UnsupportedSensorError(
+            f'the joint "{sensor_ctx.sensor.target}" has {joint.description.n_dofs} degrees of freedom'
+        )
+    target_idx = joint.q_start if kind in ("jointpos", "ballquat") else joint.dof_start
+    dim = 4 if kind == "ballquat" else 3 if is_ball_sensor else 1
+    return [ReadingRecord(kind, dim, target_idx=target_idx)]
+
+
+def _actuator_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Reading of the length, velocity or force of an actuator; UnsupportedSensorError if it is not simulated."""
+    actuator_idx = sensor_ctx.find_actuator_idx(sensor_ctx.sensor.target)
+    if actuator_idx is None:
+        raise UnsupportedSensorError(f'the actuator "{sensor_ctx.sensor.target}" is not simulated')
+    return [ReadingRecord(sensor_ctx.sensor.kind, 1, target_idx=actuator_idx)]
+
+
+def _require_tendon(sensor_ctx: SensorContext) -> Tendon:
+    tendon = sensor_ctx.target_tendon()
+    if not isinstance(tendon, Tendon):
+        raise UnsupportedSensorError(f'there is no tendon "{sensor_ctx.sensor.target}"')
+    return tendon
+
+
+def _tendon_length_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Reading of the length or velocity of a tendon: moment arms of a fixed tendon, or path index of a spatial one."""
+    tendon, ctx = _require_tendon(sensor_ctx), sensor_ctx.build
+    if tendon.is_fixed:
+        moment = fixed_tendon_moment(ctx, sensor_ctx.entity, tendon)
+        return [ReadingRecord(sensor_ctx.sensor.kind, 1, params=tuple(moment.tolist()))]
+    path_idx = tendon_path_idx(ctx, sensor_ctx.entity, tendon)
+    if path_idx is None:
+        raise UnsupportedSensorError(f'the path of tendon "{tendon.name}" cannot be resolved')
+    return [ReadingRecord(sensor_ctx.sensor.kind, 1, target_idx=path_idx)]
+
+
+def _tendon_limit_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Reading of a tendon limit (distance, velocity or force); target -1 if the tendon has no row in the table."""
+    tendon_idx = sensor_ctx.build.tendon_idx.get((sensor_ctx.entity, id(_require_tendon(sensor_ctx))), -1)
+    return [ReadingRecord(sensor_ctx.sensor.kind, 1, target_idx=tendon_idx)]
+
+
+def _tendon_actuator_force_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Reading of the total actuator force on a tendon; the parameters are the indices of its actuators."""
+    tendon = _require_tendon(sensor_ctx)
+    actuator_idx = [
+        sensor_ctx.find_actuator_idx(actuator.name)
+        for actuator in ordered_actuators(sensor_ctx.description)
+        if actuator.transmission is Transmission.TENDON and actuator.target == tendon.name
+    ]
+    return [ReadingRecord(sensor_ctx.sensor.kind, 1, params=tuple(float(i) for i in actuator_idx if i is not None))]
+
+
+def _subtree_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Reading of the subtree of a link: centre of mass, linear velocity or angular momentum."""
+    frame = require_frame(sensor_ctx.target_frame(), _target_label(sensor_ctx))
+    return [ReadingRecord(sensor_ctx.sensor.kind, 3, target_idx=frame.link_idx)]
+
+
+def site_volume(marker: Geometry | None) -> tuple[str, tuple[float, float, float]]:
+    """Geom type and size of the volume of a site: sphere, capsule, cylinder, ellipsoid or box (half sizes).
+
+    Raises UnsupportedSensorError for other geometries.
+    """
+    match marker:
+        case Sphere():
+            return "sphere", (marker.radius, 0.0, 0.0)
+        case Capsule() | Cylinder():
+            geom_type = "capsule" if isinstance(marker, Capsule) else "cylinder"
+            return geom_type, (marker.radius, marker.length / 2, 0.0)
+        case Ellipsoid():
+            x, y, z = (float(value) for value in marker.radii)
+            return "ellipsoid", (x, y, z)
+        case Box():
+            x, y, z = (float(value) / 2 for value in marker.size)
+            return "box", (x, y, z)
+    raise UnsupportedSensorError("its frame has no volume")
+
+
+def _site_volume_by_name(sensor_ctx: SensorContext, name: str) -> tuple[str, tuple[float, float, float]]:
+    """Geom type and size of the volume of a named site; UnsupportedSensorError if it does not exist."""
+    found = sensor_ctx.find_element("frames", name)
+    if found is None or not isinstance(found[0], Frame):
+        raise UnsupportedSensorError(f'the frame "{name}" does not exist')
+    return site_volume(found[0].marker)
+
+
+def _touch_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Reading of a touch sensor: sum of the normal contact forces inside the volume of a site."""
+    (reading,) = _frame_reading(sensor_ctx)
+    volume_type, size = _site_volume_by_name(sensor_ctx, sensor_ctx.sensor.target)
+    reading.dim, reading.options, reading.params, reading.positive = 1, (volume_type,), size, True
+    return [reading]
+
+
+def _inside_site_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Reading of whether the target frame is inside the volume of the reference site."""
+    frame = require_frame(sensor_ctx.target_frame(), _target_label(sensor_ctx))
+    site = require_frame(sensor_ctx.reference_frame(), f'its frame "{sensor_ctx.sensor.reference}"')
+    volume_type, size = _site_volume_by_name(sensor_ctx, sensor_ctx.sensor.reference)
+    return [ReadingRecord("insidesite", 1, frame.attachment, site.attachment, options=(volume_type,), params=size)]
+
+
+def _camera_projection_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Reading of the pixel coordinates of a site in a camera image (MJCF `camprojection`).
+
+    The parameters are focal lengths [pixels], principal point offset, image width and height. Raises
+    UnsupportedSensorError for cameras without perspective.
+    """
+    frame = require_frame(sensor_ctx.target_frame(), _target_label(sensor_ctx))
+    camera_frame = require_frame(sensor_ctx.reference_frame(), f'its camera "{sensor_ctx.sensor.reference}"')
+    found = sensor_ctx.find_element("cameras", sensor_ctx.sensor.reference)
+    assert found is not None
+    camera = found[0]
+    assert isinstance(camera, Camera)
+    width, height = camera.resolution or (1, 1)
+    sensor_size, intrinsic = camera.settings.get(mjcf.SENSORSIZE), camera.settings.get(mjcf.INTRINSIC)
+    if camera.settings.get(mjcf.PROJECTION, "perspective") != "perspective":
+        raise UnsupportedSensorError("its camera has no perspective projection")
+    focal = 0.5 / math.tan(camera.vertical_fov / 2) * height
+    intrinsics = (focal, focal, 0.0, 0.0)
+    if sensor_size and intrinsic and np.any(sensor_size):
+        intrinsics = (*(intrinsic[i] / sensor_size[i] * (width, height)[i] for i in (0, 1)), intrinsic[2], intrinsic[3])
+    return [
+        ReadingRecord(
+            "camprojection", 2, frame.attachment, camera_frame.attachment, params=(*intrinsics, width, height)
+        )
+    ]
+
+
+def _rangefinder_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Reading of a rangefinder on a site: distance along one ray in +z; -1 without a hit.
+
+    Other variants are unsupported.
+    """
+    sensor = sensor_ctx.sensor
+    if sensor.target_kind != "frame" or int(sensor.settings.get(mjcf.DIM, 1)) != 1:
+        raise UnsupportedSensorError("only distances along one ray of a frame are simulated")
+    (reading,) = _frame_reading(sensor_ctx)
+    return [make_ray_reading(sensor_ctx, reading, np.array([[0.0, 0.0, 1.0]]), ("-1",))]
+
+
+def make_ray_reading(
+    sensor_ctx: SensorContext, reading: ReadingRecord, directions: np.ndarray, ray_params: tuple[str, ...]
+) -> ReadingRecord:
+    """Turn a reading into distances along rays from its frame, registering the ray directions.
+
+    Args:
+        sensor_ctx: its `ray_directions` are extended.
+        reading: changed in place: kind `rays`, dim, and offset and number of directions before its parameters.
+        directions: unit directions in the frame of the reading, (n, 3).
+        ray_params: string parameters: the value without a hit (`-1` or `inf`) and optionally which geoms are hit.
+    """
+    before = sum(len(d) for d in sensor_ctx.ray_directions)
+    sensor_ctx.ray_directions.append(directions)
+    reading.kind, reading.dim, reading.positive = "rays", len(directions), True
+    reading.params, reading.options = (3.0 * before, float(len(directions)), *reading.params), ray_params
+    return reading
+
+
+CONTACT_FIELDS = ("found", "force", "torque", "dist", "pos", "normal", "tangent")
+"""Data fields of a contact sensor, in the order of the bits of MuJoCo's `dataspec`."""
+CONTACT_FIELD_DIMS = (1, 3, 3, 1, 3, 3, 3)
+"""Number of values of each data field."""
+CONTACT_REDUCTIONS = ("none", "mindist", "maxforce", "netforce")
+"""Reductions over contacts, in MuJoCo's order."""
+
+
+def _contact_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    """Reading of an MJCF contact sensor: data fields of the contacts between two objects, or in a site volume.
+
+    MuJoCo's `intprm` holds the bit mask of data fields, the reduction and the number of contacts. Raises
+    UnsupportedSensorError for `mindist` and `maxforce` with more than one contact.
+    """
+    sensor = sensor_ctx.sensor
+    field_mask, reduction, count = (int(x) for x in (*sensor.settings.get(mjcf.INTPRM, ()), 1, 0, 1)[:3])
+    fields = [name for i, name in enumerate(CONTACT_FIELDS) if field_mask >> i & 1]
+    dim = sum(field_dim for i, field_dim in enumerate(CONTACT_FIELD_DIMS) if field_mask >> i & 1)
+    if not 0 <= reduction < len(CONTACT_REDUCTIONS) or (0 < reduction < 3 and count > 1):
+        raise UnsupportedSensorError("mindist and maxforce are only simulated for one contact")
+    reading = ReadingRecord("contact", max(count, 1) * dim)
+    volume, size, filters = "", (0.0, 0.0, 0.0), []
+    for kind, name, frame, objtype in (
+        (sensor.target_kind, sensor.target, sensor_ctx.target_frame(), sensor.settings.get(mjcf.OBJTYPE)),
+        (sensor.reference_kind, sensor.reference, sensor_ctx.reference_frame(), sensor.settings.get(mjcf.REFTYPE)),
+    ):
+        if kind == "frame":
+            volume, size = _site_volume_by_name(sensor_ctx, name)
+            reading.frame = require_frame(frame, f'its frame "{name}"').attachment
+        if kind in ("", "frame"):
+            filters.append("any -1 ")
+        else:
+            link = require_frame(frame, f'the {kind} "{name}"').link_idx
+            filters.append(
+                f"{'shape' if kind == 'shape' else 'tree' if objtype == mjcf.XBODY else 'link'} {link} {name}"
+            )
+    reading.options, reading.contact_filters = (" ".join(fields), CONTACT_REDUCTIONS[reduction], volume), tuple(filters)
+    reading.params = (float(max(count, 1)), *size)
+    return [reading]
+
+
+def _scalar_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    return [ReadingRecord(sensor_ctx.sensor.kind, 1, positive=sensor_ctx.sensor.kind in ("clock", "e_kinetic"))]
+
+
+def _user_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    return [ReadingRecord("user", int(sensor_ctx.sensor.settings.get(mjcf.DIM, 1)))]
+
+
+def _unsupported_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+    raise UnsupportedSensorError(f"a sensor of kind {sensor_ctx.sensor.kind!r} is not simulated")
+
+
+MJCF_READING_FACTORIES: dict[str, ReadingFactory] = {
+    **dict.fromkeys(("gyro", "accelerometer", "velocimeter", "magnetometer", "force", "torque"), _frame_reading),
+    **dict.fromkeys((*RELATIVE_FRAME_SENSORS, "framelinacc", "frameangacc"), _relative_frame_reading),
+    **dict.fromkeys(("jointpos", "jointvel", "jointactuatorfrc", "ballquat", "ballangvel"), _joint_reading),
+    **dict.fromkeys(("jointlimitpos", "jointlimitvel", "jointlimitfrc"), _joint_reading),
+    **dict.fromkeys(("actuatorpos", "actuatorvel", "actuatorfrc"), _actuator_reading),
+    **dict.fromkeys(("tendonpos", "tendonvel"), _tendon_length_reading),
+    **dict.fromkeys(("tendonlimitpos", "tendonlimitvel", "tendonlimitfrc"), _tendon_limit_reading),
+    "tendonactuatorfrc": _tendon_actuator_force_reading,
+    **dict.fromkeys(("subtreecom", "subtreelinvel", "subtreeangmom"), _subtree_reading),
+    "touch": _touch_reading,
+    "contact": _contact_reading,
+    "insidesite": _inside_site_reading,
+    "camprojection": _camera_projection_reading,
+    "rangefinder": _rangefinder_reading,
+    **dict.fromkeys(("clock", "e_potential", "e_kinetic"), _scalar_reading),
+    "user": _user_reading,
+    **dict.fromkeys(("distance", "normal", "fromto", "tactile", "plugin"), _unsupported_reading),
+}
+"""Function that makes the readings of a sensor, by MJCF sensor type."""

@@ -1,0 +1,1 @@
+"""CPU-only emission: instrumentation of statements with a clock."""

@@ -1,0 +1,1 @@
+"""CUDA-only emission: warps, work queues, shared memory and cooperative solvers."""

@@ -1,0 +1,495 @@
+"""Emission of work-queue loops: filter kernels with per-warp queues in shared memory, and queue kernels.
+
+A warp filters rows of one variant for 32 environments. Rows that pass a filter are compacted into a queue in shared
+memory for the next stage (ballot and prefix popcount); a stage runs when its queue holds an entry for each thread, or
+when no entry can be added any more. Divergence stays low, and warps do not communicate. Short work is done in the same
+kernel. Long work is appended to a queue in global memory for its variant, which a separate kernel processes with as
+many threads as fit on the device. The order of queue entries varies between runs, the result of a row does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+
+from kinema.ir import (
+    AtomicIncrement,
+    BasicBlock,
+    CountedLoop,
+    LoopVariant,
+    Statements,
+    TableLoop,
+    WhileLoop,
+    WorkQueueLoop,
+    nested_bodies,
+)
+
+from ..abi import QUEUE_ENTRY_SIZE
+from ..memory import WARP_SIZE
+from ..statements import StatementEmitter
+from .warp import POPCOUNT, SHARED_POINTER, SHUFFLE_INDEX, WARP_SYNC
+
+# ------------------------------------------------------------------------------------------------ variants and queues
+
+LONG_WORK = 2000
+"""Number of instructions above which work is queued for a separate kernel."""
+ROW_OVERHEAD = 50
+"""Estimated instructions per row besides its own code."""
+STAGE_FREQUENCY = (1.0, 0.2, 0.03)
+"""Estimated fraction of rows that reach the first filter, later filters and the work."""
+MIN_ACTIVE_LANES = 8
+"""Minimum number of threads per warp that process queue entries, if there are fewer entries than threads."""
+
+
+def queued_variants(queue_loop: WorkQueueLoop) -> list[int]:
+    """Indices of variants with long or unbounded work, which are queued for a separate kernel to limit divergence."""
+    return [i for i, variant in enumerate(queue_loop.work.variants) if _max_instructions(variant.body) > LONG_WORK]
+
+
+def inline_variants(queue_loop: WorkQueueLoop) -> list[int]:
+    """Indices of variants with short work, which is done in the filter kernel."""
+    queued = queued_variants(queue_loop)
+    return [i for i in range(len(queue_loop.work.variants)) if i not in queued]
+
+
+def split_rows_among_warps(queue_loop: WorkQueueLoop, variant_indices: Sequence[int], n_warps: int) -> list[list[int]]:
+    """Split the rows of some variants into shares of one variant and similar expected work, one per warp.
+
+    There are about `n_warps` shares, at least one for each variant. Returns the row indices of each share.
+    """
+    row_variants = queue_loop.work.variant_indices().tolist()
+    rows = {
+        variant: [row for row, n_shares in enumerate(row_variants) if n_shares == variant]
+        for variant in variant_indices
+    }
+    work = {variant: len(rows[variant]) * _expected_instructions(queue_loop, variant) for variant in variant_indices}
+    work_per_warp = sum(work.values()) / max(n_warps, 1)
+    shares = []
+    for variant in variant_indices:
+        n_shares = max(1, min(round(work[variant] / work_per_warp), len(rows[variant])))
+        shares += [rows[variant][i::n_shares] for i in range(n_shares)]
+    return shares
+
+
+def max_queued_rows(queue_loop: WorkQueueLoop) -> int:
+    """Maximum number of queue entries per environment: rows of all queued variants."""
+    return int(
+        sum((queue_loop.work.variant_indices() == variant_index).sum() for variant_index in queued_variants(queue_loop))
+    )
+
+
+def _max_instructions(statements: Statements) -> float:
+    """Upper bound of the instructions executed by statements; infinite for loops of unknown trip count."""
+    total = 0.0
+    for block in statements:
+        iterations = (
+            1
+            if not isinstance(block, TableLoop | CountedLoop | WhileLoop)
+            else getattr(block, "max_iterations", None) or inf
+        )
+        instructions = len(block.instructions) if isinstance(block, BasicBlock) else 0
+        total += instructions + iterations * sum(map(_max_instructions, nested_bodies(block)))
+    return total
+
+
+def _expected_instructions(queue_loop: WorkQueueLoop, variant_index: int) -> float:
+    """Expected instructions per row of a variant: stages weighted by the estimated frequency of reaching them."""
+    total = 0.0
+    for i, loop in enumerate(queue_loop.stages):
+        frequency = STAGE_FREQUENCY[-1] if loop is queue_loop.work else STAGE_FREQUENCY[min(i, 1)]
+        total += frequency * (ROW_OVERHEAD + min(_max_instructions(loop.variants[variant_index].body), LONG_WORK))
+    return total
+
+
+class QueueConsumerEmitter(StatementEmitter):
+    """Emits the kernel that processes queued rows; `%memory` holds the queue lengths, then the queues."""
+
+    def _entry_pointer(self, queue_loop: WorkQueueLoop, variant_index: int, position: str) -> str:
+        """Emit the address of entry `position` in the queue of a variant.
+
+        Queues follow the counters in `%memory`, each with a capacity of (rows of the variant) * `%stride` entries.
+        """
+        variant_indices, queued = queue_loop.work.variant_indices(), queued_variants(queue_loop)
+        rows_before = int(sum((variant_indices == variant).sum() for variant in queued if variant < variant_index))
+        wide_position, stride = self.assign(f"sext i32 {position} to i64"), self.assign("sext i32 %stride to i64")
+        size_before = self.assign(f"mul i64 {stride}, {QUEUE_ENTRY_SIZE * rows_before}")
+        start = self.assign(f"add i64 {len(queue_loop.work.variants)}, {size_before}")
+        index = self.assign(f"add i64 {start}, {self.assign(f'mul i64 {wide_position}, {QUEUE_ENTRY_SIZE}')}")
+        return self.assign(f"getelementptr i32, {self.arena_pointer_type} %memory, i64 {index}")
+
+    def emit_queue_work(self, queue_loop: WorkQueueLoop, variant_index: int) -> None:
+        """Emit the loop of a thread over its (environment, row) entries in the queue of a variant, with the row's work.
+
+        `%steps` is the number of thread blocks.
+        """
+        loop = queue_loop.work
+        ints_start, floats_start = (
+            self._load_int("ints", str(self.address_resolver.header_offset(loop) + i)) for i in (1, 2)
+        )
+        counter = self.assign(f"getelementptr i32, {self.arena_pointer_type} %memory, i32 {variant_index}")
+        count = self.assign(f"load i32, {self.arena_pointer_type} {counter}")
+        first, entry_stride = self._assign_entries(count)
+        entry_label = self.current_label
+        head, body, done = self.fresh_name("entries"), self.fresh_name("entry"), self.fresh_name("done")
+        self.emit(f"br label %{head}")
+        self.start_block(head)
+        phi_position = len(self.output_lines)
+        self.emit("")
+        self.emit(f"br i1 {self.assign(f'icmp slt i32 %{head}.i, {count}')}, label %{body}, label %{done}")
+        self.start_block(body)
+        entry = self._entry_pointer(queue_loop, variant_index, f"%{head}.i")
+        env, row = (
+            self.assign(f"load i32, {self._element_pointer(self.arena_pointer_type, 'i32', entry, str(i))}")
+            for i in range(QUEUE_ENTRY_SIZE)
+        )
+        self.set_env_pointers(env)
+        self.set_row_pointers(loop, row, ints_start, floats_start)
+        self.emit_variant(self.address_resolver.loop_number(loop), loop.variants[variant_index])
+        next_position = self.assign(f"add i32 %{head}.i, {entry_stride}")
+        self.output_lines[phi_position] = (
+            f"  %{head}.i = phi i32 [ {first}, %{entry_label} ], [ {next_position}, %{self.current_label} ]"
+        )
+        self.emit(f"br label %{head}")
+        self.start_block(done)
+
+    def _assign_entries(self, n_entries: str) -> tuple[str, str]:
+        """First queue entry of a thread and the distance to its next one.
+
+        Entries are spread over all warps with as few active threads per warp as possible (at least `MIN_ACTIVE_LANES`),
+        as divergent threads of a warp run one after the other and there are often fewer entries than warps. Idle
+        threads start behind the last entry.
+        """
+        thread = self.assign(f"add i32 {self.assign('mul i32 %ctaid, %ntid')}, %tid")
+        threads = self.assign("mul i32 %steps, %ntid")
+        warps = self._maximum("1", self.assign(f"udiv i32 {threads}, {WARP_SIZE}"))
+        warp, lane = self.assign(f"udiv i32 {thread}, {WARP_SIZE}"), self.assign(f"urem i32 {thread}, {WARP_SIZE}")
+        rounded = self.assign(f"add i32 {n_entries}, {self.assign(f'sub i32 {warps}, 1')}")
+        lanes_per_warp = self._minimum(
+            self._maximum(str(MIN_ACTIVE_LANES), self.assign(f"udiv i32 {rounded}, {warps}")),
+            self._minimum(str(WARP_SIZE), threads),
+        )
+        is_active = self.assign(
+            f"and i1 {self.assign(f'icmp slt i32 {lane}, {lanes_per_warp}')}, "
+            f"{self.assign(f'icmp slt i32 {warp}, {warps}')}"
+        )
+        first = self.assign(f"add i32 {self.assign(f'mul i32 {warp}, {lanes_per_warp}')}, {lane}")
+        return self.assign(f"select i1 {is_active}, i32 {first}, i32 {n_entries}"), self.assign(
+            f"mul i32 {warps}, {lanes_per_warp}"
+        )
+
+    def _maximum(self, a: str, b: str) -> str:
+        return self.assign(f"select i1 {self.assign(f'icmp slt i32 {a}, {b}')}, i32 {b}, i32 {a}")
+
+    def _minimum(self, a: str, b: str) -> str:
+        return self.assign(f"select i1 {self.assign(f'icmp slt i32 {a}, {b}')}, i32 {a}, i32 {b}")
+
+    def _emit_atomic_increment(self, increment: AtomicIncrement) -> None:
+        """Emit an atomic add, as other threads may increment a counter of the same environment concurrently."""
+        one = f"{self.scalar_type} {self.constant(1.0)}"
+        count = self.assign(f"atomicrmw fadd {self._pointer(increment.counter, None)}, {one} monotonic")
+        self.store(increment.result, count, {})
+
+
+# ---------------------------------------------------------------------------------------------------- filter kernels
+
+BALLOT, LANEMASK_LT = "llvm.nvvm.vote.ballot.sync", "llvm.nvvm.read.ptx.sreg.lanemask.lt"
+ROWS_PER_PASS = 8
+"""Rows that a thread tests with the first filter per pass, so that their loads overlap."""
+QUEUE_CAPACITY = WARP_SIZE * (ROWS_PER_PASS + 1)
+"""Capacity of a queue in entries: it is filled only while it holds less than one entry per thread."""
+WARPS_PER_BLOCK = 2
+"""Warps per block, each with queues of its own."""
+FULL_MASK = -1
+QUEUE_DECLARATIONS = (
+    f"declare i32 @{BALLOT}(i32, i1)",
+    f"declare i32 @{LANEMASK_LT}()",
+    f"declare i32 @{POPCOUNT}(i32)",
+    f"declare i32 @{SHUFFLE_INDEX}(i32, i32, i32, i32)",
+    f"declare void @{WARP_SYNC}(i32)",
+)
+
+
+class WorkQueueEmitter(QueueConsumerEmitter):
+    """Emits the filter kernel of a work-queue loop, with queues between stages in shared memory."""
+
+    table_starts: dict[int, tuple[str, str]]
+    """Offsets of the integers and floats of each stage loop in the packed tables, by identity of the loop."""
+
+    def emit_filters(
+        self, queue_loop: WorkQueueLoop, row_shares: Sequence[Sequence[int]], *, run_inline: bool
+    ) -> list[str]:
+        """Emit the filter kernel: a warp runs the stages of the loop for its share of rows and 32 environments.
+
+        In each iteration of the main loop, the warp selects a stage, takes an entry per thread and executes the stage.
+        Rows that pass all filters are processed (`run_inline`) or appended to the queue of their variant. Returns the
+        definitions of the global arrays `@queues` and `@rows` that the kernel refers to.
+        """
+        work_stage = len(queue_loop.filters)  # the work stage
+        for name in ("tested", *(f"queued{i}" for i in range(1, work_stage + 1))):
+            self.emit(f"%{name} = alloca i32")
+            self._store_variable(name, "0")
+        row_variants = queue_loop.work.variant_indices()
+        variant_indices = sorted({int(row_variants[rows[0]]) for rows in row_shares})
+        share_stride = 1 + max(map(len, row_shares)) + ROWS_PER_PASS
+        self._assign_rows(share_stride, work_stage)
+        self.table_starts = {id(loop): self._load_table_start(loop) for loop in queue_loop.stages}
+        self._select_stage(work_stage)
+        self._take_entry(work_stage)
+        self.set_env_pointers("%e")
+        for loop in queue_loop.stages[1:]:
+            self._set_row(loop, "%row")
+        stages = " ".join(f"i32 {i}, label %stage{i}" for i in range(work_stage))
+        self.emit(f"switch i32 %stage, label %stage{work_stage} [ {stages} ]")
+        self.start_block("stage0")
+        self._emit_first_filter(queue_loop, variant_indices)
+        for stage, loop in enumerate(queue_loop.filters[1:], 1):
+            self.start_block(f"stage{stage}")
+            self._emit_next_filter(stage, loop, queue_loop, variant_indices)
+        self.start_block(f"stage{work_stage}")
+        self._emit_work(queue_loop, variant_indices, run_inline=run_inline)
+        self.start_block("turned")
+        self.emit(f"call void @{WARP_SYNC}(i32 {FULL_MASK})")  # queue updates are visible to all threads
+        self.emit("br label %turn")
+        self.start_block("leave")
+        padded = [x for rows in row_shares for x in (len(rows), *rows, *[rows[0]] * (share_stride - 1 - len(rows)))]
+        return [
+            f"@queues = internal {SHARED_POINTER[4:]} global "
+            f"[{WARPS_PER_BLOCK * work_stage * QUEUE_CAPACITY} x i32] poison, align 4",
+            f"@rows = internal addrspace(1) constant [{len(padded)} x i32] [{', '.join(f'i32 {x}' for x in padded)}]",
+        ]
+
+    def _store_variable(self, name: str, value: str) -> None:
+        self.emit(f"store i32 {value}, ptr %{name}")
+
+    def _load_variable(self, name: str) -> str:
+        return self.assign(f"load i32, ptr %{name}")
+
+    def _load_table_start(self, loop: TableLoop) -> tuple[str, str]:
+        """Emit loads of the offsets of the integers and floats of a loop in the packed tables."""
+        ints_start, floats_start = (
+            self._load_int("ints", str(self.address_resolver.header_offset(loop) + i)) for i in (1, 2)
+        )
+        return ints_start, floats_start
+
+    def _set_row(self, loop: TableLoop, row: str) -> None:
+        self.set_row_pointers(loop, row, *self.table_starts[id(loop)])
+
+    def _assign_rows(self, share_stride: int, work_stage: int) -> None:
+        """Emit the environment of each thread (`%own_env`), the row share of its warp (`%own_rows`) and its queues.
+
+        Blocks are numbered by (row share, group of environments).
+        """
+        block_minus_one = self.assign("sub i32 %ntid, 1")
+        blocks = self.assign(f"udiv i32 {self.assign(f'add i32 %n_envs, {block_minus_one}')}, %ntid")
+        share = self.assign(f"udiv i32 %ctaid, {blocks}")
+        first = self.assign(f"mul i32 {self.assign(f'urem i32 %ctaid, {blocks}')}, %ntid")
+        self.emit(f"%lane = urem i32 %tid, {WARP_SIZE}")
+        self.emit(f"%first_env = add i32 {first}, {self.assign('sub i32 %tid, %lane')}")
+        env, end = self.assign("add i32 %first_env, %lane"), self.assign("sub i32 %n_envs, 1")
+        self.emit(f"%there = icmp slt i32 {env}, %n_envs")
+        self.emit(f"%own_env = select i1 %there, i32 {env}, i32 {end}")
+        share_start = self.assign(f"mul i32 {share}, {share_stride}")
+        self.emit(f"%own_rows = getelementptr i32, {self.arena_pointer_type} @rows, i32 {share_start}")
+        self.emit(f"%n_rows = load i32, {self.arena_pointer_type} %own_rows{self.invariant_load}")
+        queue_offset = self.assign(
+            f"mul i32 {self.assign(f'udiv i32 %tid, {WARP_SIZE}')}, {work_stage * QUEUE_CAPACITY}"
+        )
+        self.emit(f"%queues_of_warp = getelementptr i32, {SHARED_POINTER} @queues, i32 {queue_offset}")
+
+    def _select_stage(self, work_stage: int) -> None:
+        """Emit the choice of the stage `%stage` that a warp executes next; the warp leaves when none is left.
+
+        The latest stage with an entry for every thread, else the first filter if rows are left, else the earliest
+        nonempty queue.
+        """
+        self.emit("br label %turn")
+        self.start_block("turn")
+        stage, queued = "-1", [self._load_variable(f"queued{i}") for i in range(1, work_stage + 1)]
+        for i in range(work_stage, 0, -1):
+            is_nonempty = self.assign(f"icmp ne i32 {queued[i - 1]}, 0")
+            stage = self.assign(f"select i1 {is_nonempty}, i32 {i}, i32 {stage}")
+        has_untested = self.assign(f"icmp slt i32 {self._load_variable('tested')}, %n_rows")
+        stage = self.assign(f"select i1 {has_untested}, i32 0, i32 {stage}")
+        for i in range(1, work_stage + 1):
+            is_full = self.assign(f"icmp sge i32 {queued[i - 1]}, {WARP_SIZE}")
+            stage = self.assign(f"select i1 {is_full}, i32 {i}, i32 {stage}")
+        self.emit(f"%stage = add i32 {stage}, 0")
+        self.emit(f"br i1 {self.assign('icmp slt i32 %stage, 0')}, label %leave, label %go_on")
+        self.start_block("go_on")
+
+    def _take_entry(self, work_stage: int) -> None:
+        """Emit the row `%row` and environment `%e` of a thread, popped from the queue of the current stage.
+
+        In stage 0 a thread works on its own environment. `%takes` is the number of entries taken from the queue, and
+        `%has_entry` whether the thread got one.
+        """
+        entry_label, starts, counts = self.current_label, ["0"], ["0"]
+        for stage in range(1, work_stage + 1):
+            is_current, count = self.assign(f"icmp eq i32 %stage, {stage}"), self._load_variable(f"queued{stage}")
+            takes = self.assign(f"select i1 {is_current}, i32 {self._minimum(count, str(WARP_SIZE))}, i32 0")
+            remaining = self.assign(f"sub i32 {count}, {takes}")
+            self._store_variable(f"queued{stage}", remaining)
+            start = self.assign(f"add i32 {remaining}, {(stage - 1) * QUEUE_CAPACITY}")
+            starts.append(self.assign(f"select i1 {is_current}, i32 {start}, i32 {starts[-1]}"))
+            counts.append(self.assign(f"add i32 {counts[-1]}, {takes}"))
+        self.emit(f"%takes = add i32 {counts[-1]}, 0")
+        self.emit("%has_entry = icmp slt i32 %lane, %takes")
+        self.emit(f"br i1 {self.assign('icmp eq i32 %stage, 0')}, label %known, label %from_queue")
+        self.start_block("from_queue")
+        count = self.assign(f"add i32 {starts[-1]}, {self._minimum('%lane', self.assign('sub i32 %takes, 1'))}")
+        entry = self.assign(f"load i32, {self._element_pointer(SHARED_POINTER, 'i32', '%queues_of_warp', count)}")
+        row, lane = self.assign(f"udiv i32 {entry}, {WARP_SIZE}"), self.assign(f"urem i32 {entry}, {WARP_SIZE}")
+        env = self.assign(f"add i32 %first_env, {lane}")
+        self.emit("br label %known")
+        self.start_block("known")
+        for name, first, queued in (("taken", "0", entry), ("row", "0", row), ("e", "%own_env", env)):
+            self.emit(f"%{name} = phi i32 [ {first}, %{entry_label} ], [ {queued}, %from_queue ]")
+
+    def _emit_first_filter(self, queue_loop: WorkQueueLoop, variant_indices: Sequence[int]) -> None:
+        """Emit the first filter for `ROWS_PER_PASS` rows per thread; rows that pass go to the queue of stage 1."""
+        loop, tested = queue_loop.filters[0], self._load_variable("tested")
+        loop_number, rows, valid = self.address_resolver.loop_number(loop), list[str](), list[str]()
+        for i in range(ROWS_PER_PASS):
+            position = self.assign(f"add i32 {tested}, {i}")
+            is_valid = self.assign(f"and i1 {self.assign(f'icmp slt i32 {position}, %n_rows')}, %there")
+            valid.append(is_valid)
+            position = self.assign(f"add i32 {position}, 1")
+            rows.append(
+                self.assign(
+                    f"load i32, {self._element_pointer(self.arena_pointer_type, 'i32', '%own_rows', position)}"
+                    f"{self.invariant_load}"
+                )
+            )
+            self.name_suffix = f"_{i}"
+            self._set_row(loop, rows[-1])
+
+        def emit_variants(variant: LoopVariant) -> list[str]:
+            flags = []
+            for i in range(ROWS_PER_PASS):
+                self.name_suffix = f"_{i}"
+                self.emit_variant(loop_number, variant)
+                flags.append(self._condition_mask(queue_loop.condition))
+            return flags
+
+        self.name_suffix = "_0"
+        flags = self._dispatch_variants(loop, variant_indices, emit_variants)
+        self.name_suffix = ""
+        self._store_variable("tested", self.assign(f"add i32 {tested}, {ROWS_PER_PASS}"))
+        candidates = []
+        for flag, is_valid, row in zip(flags, valid, rows, strict=True):
+            entry = self.assign(f"add i32 {self.assign(f'mul i32 {row}, {WARP_SIZE}')}, %lane")
+            candidates.append((self.assign(f"and i1 {flag}, {is_valid}"), entry))
+        self._enqueue(1, candidates)
+
+    def _emit_next_filter(
+        self, stage: int, loop: TableLoop, queue_loop: WorkQueueLoop, variant_indices: Sequence[int]
+    ) -> None:
+        """Emit filter number `stage` for the current entry; entries that pass go to the queue of the next stage."""
+
+        def emit_body(variant: LoopVariant) -> list[str]:
+            self.emit_variant(self.address_resolver.loop_number(loop), variant)
+            return [self._condition_mask(queue_loop.condition)]
+
+        (flag,) = self._dispatch_variants(loop, variant_indices, emit_body)
+        self._enqueue(stage + 1, [(self.assign(f"and i1 {flag}, %has_entry"), "%taken")])
+
+    def _emit_work(self, queue_loop: WorkQueueLoop, variant_indices: Sequence[int], *, run_inline: bool) -> None:
+        """Emit the last stage: process the current entry, or append it to the queue of its variant in global memory."""
+        if not run_inline:
+            self._reserve_places(queue_loop)
+        self.emit("br i1 %has_entry, label %take, label %turned")
+        self.start_block("take")
+
+        def emit_body(variant: LoopVariant) -> list[str]:
+            self.emit_variant(self.address_resolver.loop_number(queue_loop.work), variant)
+            return []
+
+        if run_inline:
+            self._dispatch_variants(queue_loop.work, variant_indices, emit_body)
+        else:
+            self._append_to_queue(queue_loop)
+        self.emit("br label %turned")
+
+    def _dispatch_variants(
+        self, loop: TableLoop, variant_indices: Sequence[int], emit_body: Callable[[LoopVariant], list[str]]
+    ) -> list[str]:
+        """Emit a switch over the variant of the current row, with `emit_body` for each; returns the merged results.
+
+        `emit_body` returns conditions (i1), which are merged by phis behind the switch.
+        """
+        labels, after = [self.fresh_name("case") for _ in variant_indices], self.fresh_name("after")
+        if len(variant_indices) > 1:
+            row_pointer = f"%row{self.address_resolver.loop_number(loop)}{self.name_suffix}"
+            variant = self.assign(f"load i32, {self.arena_pointer_type} {row_pointer}{self.invariant_load}")
+            targets = " ".join(
+                f"i32 {i}, label %{label}" for i, label in zip(variant_indices[:-1], labels[:-1], strict=True)
+            )
+            self.emit(f"switch i32 {variant}, label %{labels[-1]} [ {targets} ]")
+        else:
+            self.emit(f"br label %{labels[0]}")
+        results = []
+        for variant, label in zip(variant_indices, labels, strict=True):
+            self.start_block(label)
+            values = emit_body(loop.variants[variant])
+            results.append([(value, self.current_label) for value in values])
+            self.emit(f"br label %{after}")
+        self.start_block(after)
+        incoming = (
+            ", ".join(f"[ {value}, %{label} ]" for value, label in alternatives)
+            for alternatives in zip(*results, strict=True)
+        )
+        return [self.assign(f"phi i1 {pairs}") for pairs in incoming]
+
+    def _enqueue(self, stage: int, candidates: Sequence[tuple[str, str]]) -> None:
+        """Emit stream compaction: append the entries of threads whose condition holds to the queue of a stage.
+
+        `candidates` are (condition, entry) pairs. Positions follow from a ballot and a prefix popcount.
+        """
+        count, start = self._load_variable(f"queued{stage}"), (stage - 1) * QUEUE_CAPACITY
+        below = self.assign(f"call i32 @{LANEMASK_LT}()")
+        for passes, entry in candidates:
+            votes = self.assign(f"call i32 @{BALLOT}(i32 {FULL_MASK}, i1 {passes})")
+            rank = self.assign(f"call i32 @{POPCOUNT}(i32 {self.assign(f'and i32 {votes}, {below}')})")
+            position = self.assign(f"add i32 {self.assign(f'add i32 {count}, {rank}')}, {start}")
+            put, done = self.fresh_name("put"), self.fresh_name("done")
+            self.emit(f"br i1 {passes}, label %{put}, label %{done}")
+            self.start_block(put)
+            self.emit(f"store i32 {entry}, {self._element_pointer(SHARED_POINTER, 'i32', '%queues_of_warp', position)}")
+            self.emit(f"br label %{done}")
+            self.start_block(done)
+            count = self.assign(f"add i32 {count}, {self.assign(f'call i32 @{POPCOUNT}(i32 {votes})')}")
+        self._store_variable(f"queued{stage}", count)
+        self.emit("br label %turned")
+
+    def _reserve_places(self, queue_loop: WorkQueueLoop) -> None:
+        """Emit one atomic add per warp that reserves `%takes` entries of a global queue.
+
+        `%place` is the reserved entry of a thread. `%kind` is the variant of the rows, whose counter is incremented.
+        """
+        entry_label = self.current_label
+        loop_number = self.address_resolver.loop_number(queue_loop.work)
+        self.emit(f"%kind = load i32, {self.arena_pointer_type} %row{loop_number}{self.invariant_load}")
+        self.emit(f"br i1 {self.assign('icmp eq i32 %lane, 0')}, label %ask, label %answered")
+        self.start_block("ask")
+        counter = self.assign(f"getelementptr i32, {self.arena_pointer_type} %memory, i32 %kind")
+        position = self.assign(f"atomicrmw add {self.arena_pointer_type} {counter}, i32 %takes monotonic")
+        self.emit("br label %answered")
+        self.start_block("answered")
+        reserved = self.assign(f"phi i32 [ 0, %{entry_label} ], [ {position}, %ask ]")
+        first = self.assign(f"call i32 @{SHUFFLE_INDEX}(i32 {FULL_MASK}, i32 {reserved}, i32 0, i32 31)")
+        self.emit(f"%place = add i32 {first}, %lane")
+
+    def _append_to_queue(self, queue_loop: WorkQueueLoop) -> None:
+        """Emit stores of (environment, row) to the reserved entry in the global queue of the row's variant."""
+        done = self.fresh_name("listed")
+        for variant in queued_variants(queue_loop):
+            own_label, other_label = self.fresh_name("own"), self.fresh_name("other")
+            self.emit(f"br i1 {self.assign(f'icmp eq i32 %kind, {variant}')}, label %{own_label}, label %{other_label}")
+            self.start_block(own_label)
+            entry = self._entry_pointer(queue_loop, variant, "%place")
+            for i, value in enumerate(("%e", "%row")):
+                self.emit(f"store i32 {value}, {self._element_pointer(self.arena_pointer_type, 'i32', entry, str(i))}")
+            self.emit(f"br label %{done}")
+            self.start_block(other_label)
+        self.emit(f"br label %{done}")
+        self.start_block(done)

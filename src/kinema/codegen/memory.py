@@ -1,0 +1,458 @@
+"""Emission of memory access: loads, stores and addresses in arenas and local arrays, on CPU vectors and GPU threads.
+
+Item i of an array that starts at row r of an arena is at element (r + i) * stride + e for environment e. Scratch memory
+is interleaved per SIMD vector of a CPU or per 32 threads of a warp, row by row. In a branch that is executed lane by
+lane (`If.scalarize`), a local array used nowhere else holds a single scalar per element; of a local array that is also
+used outside, elements without dynamic index are allocated one by one, so that the others can become registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from math import gcd
+
+from kinema.ir import (
+    EXCHANGE,
+    ROW_GROUP,
+    SCRATCH,
+    UNIFORM,
+    ArenaOffset,
+    AtomicIncrement,
+    BasicBlock,
+    CountedLoop,
+    If,
+    Instruction,
+    Operand,
+    Program,
+    Slot,
+    Statements,
+    WhileLoop,
+    handoff_offset,
+    nested_bodies,
+)
+
+from .ir_builder import IRBuilder
+from .target import Address, AddressResolver, Target
+
+# --------------------------------------------------------------------------------- local arrays of scalarized branches
+
+BranchId = int | None
+"""Identity of a scalarized branch; None for code outside of such branches."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalArrayLayout:
+    """Storage of local arrays in a program with scalarized branches."""
+
+    scalar_arrays: frozenset[str]
+    """Arrays used in one scalarized branch only: one scalar per element."""
+    split_arrays: frozenset[str]
+    """Arrays whose elements are allocated one by one."""
+    scalar_elements: frozenset[tuple[str, int]]
+    """Elements of split arrays that are used in one scalarized branch only: a single scalar."""
+
+
+def classify_local_arrays(program: Program) -> LocalArrayLayout:
+    """Classify the local arrays of a program by their use inside and outside of scalarized branches.
+
+    Arrays used inside a single scalarized branch are scalar. Arrays used in several branches without dynamic index are
+    split into single elements.
+    """
+    owners: dict[str, set[BranchId]] = {}
+    items: dict[tuple[str, int], set[BranchId]] = {}
+    indexed: set[str] = set()
+    for slot, owner in _slots_by_branch(program.body, None):
+        owners.setdefault(slot.array, set()).add(owner)
+        items.setdefault((slot.array, slot.item), set()).add(owner)
+        if slot.index is not None:
+            indexed.add(slot.array)
+    for loop in program.table_loops:  # arrays of rows have offsets from a table
+        indexed |= {arena for variant in loop.variants for arena, _ in variant.array_columns.values()}
+    local_branches = {array: branches for array, branches in owners.items() if array in program.locals}
+    scalar_arrays = {array for array, branches in local_branches.items() if _is_single_branch(branches)}
+    split_arrays = {a for a, branches in local_branches.items() if len(branches) > 1 and a not in indexed}
+    scalar_elements = {key for key, branches in items.items() if key[0] in split_arrays and _is_single_branch(branches)}
+    return LocalArrayLayout(frozenset(scalar_arrays), frozenset(split_arrays), frozenset(scalar_elements))
+
+
+def _is_single_branch(branches: set[BranchId]) -> bool:
+    return len(branches) == 1 and None not in branches
+
+
+def _slots_by_branch(statements: Statements, branch: BranchId) -> Iterator[tuple[Slot, BranchId]]:
+    """Iterate over all slots that statements access, with the outermost scalarized branch around each (or None)."""
+    for block in statements:
+        inner_branch = branch
+        match block:
+            case BasicBlock():
+                yield from ((slot, branch) for slot in block.slots())
+            case If():
+                yield block.condition, branch
+                inner_branch = id(block) if block.scalarize and branch is None else branch
+            case CountedLoop():
+                yield block.count, branch
+            case WhileLoop():
+                yield block.condition, branch
+            case AtomicIncrement():
+                yield block.counter, branch
+                yield block.result, branch
+            case _:
+                pass
+        for body in nested_bodies(block):
+            yield from _slots_by_branch(body, inner_branch)
+
+
+def has_scalarized_branches(statements: Statements) -> bool:
+    """Whether any branch, nested ones included, is executed lane by lane."""
+    return any(
+        (isinstance(b, If) and b.scalarize) or any(has_scalarized_branches(x) for x in nested_bodies(b))
+        for b in statements
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- loads and stores
+
+WARP_SIZE = 32
+"""Threads per warp of a GPU."""
+READ_ONLY_ARENAS = ("", "told", UNIFORM)
+"""Arenas that no program writes: row constants (empty name), control inputs and uniform values."""
+MULTIPLE_OF_ZERO = 1 << 20
+"""Value returned as divisor of zero, which is a multiple of every integer."""
+MAD_WIDE_ASM = 'asm "mad.wide.s32 $0, $1, $2, $3;", "=l,ri,r,l"'
+"""PTX instruction a * b + c with 32-bit factors and a 64-bit sum."""
+ValueNames = Mapping[int, str]
+"""Value number -> name in the LLVM text."""
+
+
+class MemoryEmitter(IRBuilder):
+    """Emits loads and stores of slots, and the addresses of array elements."""
+
+    n_handoff_rows = 0
+    """Number of leading scratch rows in the hand-off layout; 0 if the code does not access them."""
+
+    program: Program
+    address_resolver: AddressResolver
+    local_arrays: dict[str, str]
+    uniform_count_arrays: set[str]
+    """Local arrays that hold trip counts of uniform loops; stores to them are not masked."""
+
+    def __init__(self, array_offsets: Mapping[str, ArenaOffset], target: Target) -> None:
+        super().__init__(target)
+        self.array_offsets = {**array_offsets, EXCHANGE: ArenaOffset(EXCHANGE, 0)}
+        self.mask: str | None = None
+        """Mask of the lanes (environments) that execute the current code; None for all."""
+        self.present_lanes: str | None = None
+        """Mask of the lanes that are environments, as the last vector may be partial; other lanes may compute
+        garbage."""
+        self.uniform_values: set[int] = set()
+        """Values of the current basic block that are the same in all environments."""
+        self.definitions: dict[int, Instruction] = {}
+        """Instructions of the current basic block, by value number."""
+        self.iteration_indices: list[str] = []
+        """Indices of the enclosing counted loops as integers, outermost first."""
+        self.arena_pointer_type = "ptr addrspace(1)" if target.is_gpu else "ptr"
+        """LLVM type of pointers to arenas: the global address space on a GPU."""
+        self.invariant_load = ", !invariant.load !0" if target.is_gpu else ""
+        """Metadata of loads from read-only memory, which use the read-only cache of a GPU."""
+        self.column_values: dict[tuple[int, int], str] = {}
+        """Array offsets of the enclosing table rows, by (loop number, column)."""
+        self.name_suffix = ""
+        """Suffix of row pointers if the same code is emitted for several rows."""
+        self.table_strides: dict[int, int] = {}
+        """Column stride of tables that are stored column by column, by loop number."""
+        self.lane: str | None = None
+        """Lane of a vector that scalarized code works on; None for all lanes."""
+        self.split_elements: dict[tuple[str, int], str] = {}
+        """Pointers to elements of split local arrays."""
+        self.scalar_storage: frozenset[str | tuple[str, int]] = frozenset()
+        """Local arrays and split elements that hold a single scalar instead of a vector."""
+        self.frame: Mapping[str, int] = {}
+        """Offsets of local arrays in the frame shared with outlined functions (see `ir/outline.py`)."""
+        self.local_layout: LocalArrayLayout | None = None
+        """Storage of the local arrays of the program, once computed."""
+
+    def allocate_locals(self, program: Program, names: Collection[str] | None = None) -> dict[str, str]:
+        """Emit stack allocations of the local arrays of a program, at the start of a function.
+
+        `names` restricts them to some arrays. In programs with scalarized branches, scalar and split arrays are
+        allocated accordingly. Returns array -> pointer of all arrays that are not split.
+        """
+        sizes = {name: count for name, count in program.locals.items() if names is None or name in names}
+        if self.target.lanes == 1 or not has_scalarized_branches(program.body):
+            return {name: self._allocate(name, count, self.value_type) for name, count in sizes.items()}
+        if self.local_layout is None:
+            self.local_layout = classify_local_arrays(program)
+        self.scalar_storage = self.local_layout.scalar_arrays | self.local_layout.scalar_elements
+        for name in sorted(self.local_layout.split_arrays & sizes.keys()):
+            keys = [(name, i) for i in range(sizes[name])]
+            self.split_elements |= {
+                key: self._allocate(
+                    name, 1, self.scalar_type if key in self.scalar_storage else self.value_type, key[1]
+                )
+                for key in keys
+            }
+        return {
+            name: self._allocate(name, count, self.scalar_type if name in self.scalar_storage else self.value_type)
+            for name, count in sizes.items()
+            if name not in self.local_layout.split_arrays
+        }
+
+    def allocate_frame(self, program: Program) -> None:
+        """Emit the stack allocation of the frame that outlined functions share with this function."""
+        if self.frame:
+            count = sum(program.locals[name] for name in self.frame)
+            self.emit(f"%frame = alloca [{max(count, 1)} x {self.vector_type}], align 16")
+
+    def _allocate(self, name: str, count: int, element_type: str, item: int = 0) -> str:
+        if name in self.frame:
+            return self.assign(f"getelementptr {self.vector_type}, ptr %frame, i64 {self.frame[name] + item}")
+        return self.assign(f"alloca [{max(count, 1)} x {element_type}], align 16")
+
+    def begin_program(self, program: Program, local_arrays: dict[str, str]) -> None:
+        """Start emission of the code of a program with the given pointers to its local arrays."""
+        self.program = program
+        self.address_resolver = AddressResolver(program, self.array_offsets)
+        self.local_arrays = local_arrays
+        self.uniform_count_arrays = {block.count.array for block in counted_loops(program.body) if block.uniform}
+
+    # ------------------------------------------------------------------------------------------------- loads and stores
+
+    def load(self, slot: Slot, value_names: ValueNames) -> str:
+        """Emit the load of a slot for all lanes.
+
+        A dynamic index that differs between lanes is a gather: one scalar load per lane.
+        """
+        if slot.index is None:
+            return self._load_at(slot, None)
+        index = value_names[slot.index]
+        if slot.index in self.uniform_values or self.target.lanes == 1:
+            return self._load_at(slot, self._uniform_index(slot.index, index))
+        result = "poison"
+        for lane in range(self.target.lanes):
+            pointer = self._pointer(slot, self.to_int(index, lane))
+            element = 0 if self.address_resolver.resolve(slot).arena == UNIFORM else lane
+            element_pointer = self.assign(f"getelementptr {self.scalar_type}, {pointer}, i64 {element}")
+            value = self.assign(f"load {self.scalar_type}, ptr {element_pointer}, align {self.scalar_bytes}")
+            result = self.assign(f"insertelement {self.value_type} {result}, {self.scalar_type} {value}, i64 {lane}")
+        return result
+
+    def _load_at(self, slot: Slot, index: str | None) -> str:
+        """Emit the load of a slot at a uniform index or none; row constants and uniform values are broadcast."""
+        arena, pointer = self.address_resolver.resolve(slot).arena, self._pointer(slot, index)
+        metadata = self.invariant_load if arena in READ_ONLY_ARENAS else ""
+        if arena in ("", UNIFORM):
+            return self.splat(self.assign(f"load {self.scalar_type}, {pointer}{metadata}"))
+        return self.assign(f"load {self.value_type}, {pointer}, align {self.alignment(slot)}{metadata}")
+
+    def _uniform_index(self, value: int, name: str) -> str:
+        """Integer of an index that is equal in all lanes; in integer arithmetic if made of loop indices only."""
+        return self._integer_expression(value) or self.to_int(name, 0, uniform=True)
+
+    def _integer_expression(self, value: Operand) -> str | None:
+        """Integer arithmetic for a value made of loop indices and integer constants by +, - and *; None for others."""
+        if isinstance(value, float):
+            return str(int(value)) if value.is_integer() else None
+        definition = self.definitions[value]
+        if definition.op == "loop_index":
+            return self.iteration_indices[-1]
+        if definition.op not in ("add", "sub", "mul"):
+            return None
+        a, b = (self._integer_expression(x) for x in definition.args)
+        return None if a is None or b is None else self.assign(f"{definition.op} {self.index_type} {a}, {b}")
+
+    def to_int(self, index: str, lane: int, *, uniform: bool = False) -> str:
+        """Convert the index of one lane to an integer; 0 for inactive lanes (may hold any value) unless `uniform`."""
+        if self.target.lanes > 1:
+            index = self.assign(f"extractelement {self.value_type} {index}, i64 {lane}")
+        integer = self.assign(f"fptosi {self.scalar_type} {index} to {self.index_type}")
+        if self.mask is None or uniform:
+            return integer
+        active = self.assign(f"extractelement {self.mask_type} {self.mask}, i64 {lane}")
+        return self.assign(f"select i1 {active}, i64 {integer}, i64 0")
+
+    def store(self, slot: Slot, value: str, value_names: ValueNames) -> None:
+        """Emit the store of a value to a slot for the active lanes.
+
+        A dynamic index that differs between lanes is a scatter: one scalar store per lane. Inactive lanes keep the old
+        value.
+        """
+        if slot.index is not None and slot.index not in self.uniform_values and self.target.lanes > 1:
+            for lane in range(self.target.lanes):
+                pointer = self._pointer(slot, self.to_int(value_names[slot.index], lane))
+                element_pointer = "ptr " + self.assign(f"getelementptr {self.scalar_type}, {pointer}, i64 {lane}")
+                new = self.assign(f"extractelement {self.value_type} {value}, i64 {lane}")
+                if self.mask is not None:
+                    old = self.assign(f"load {self.scalar_type}, {element_pointer}, align {self.scalar_bytes}")
+                    active = self.assign(f"extractelement {self.mask_type} {self.mask}, i64 {lane}")
+                    new = self.assign(f"select i1 {active}, {self.scalar_type} {new}, {self.scalar_type} {old}")
+                self.emit(f"store {self.scalar_type} {new}, {element_pointer}, align {self.scalar_bytes}")
+            return
+        index = None if slot.index is None else self._uniform_index(slot.index, value_names[slot.index])
+        pointer = self._pointer(slot, index)
+        if self._is_masked(slot):
+            old = self.assign(f"load {self.value_type}, {pointer}, align {self.scalar_bytes}")
+            value = self.assign(
+                f"select {self.mask_type} {self.mask}, {self.value_type} {value}, {self.value_type} {old}"
+            )
+        self.emit(f"store {self.value_type} {value}, {pointer}, align {self.alignment(slot)}")
+
+    def alignment(self, _slot: Slot) -> int:
+        """Alignment in bytes of the address of a slot, which allows the compiler to combine accesses."""
+        return self.scalar_bytes
+
+    def index_multiple(self, index: int) -> int:
+        """Integer that a dynamic index is known to be a multiple of; loaded values count as integers."""
+        return self._value_multiple(index) or 1
+
+    def _value_multiple(self, value: Operand) -> int | None:
+        """Integer that a value is known to be a multiple of; None if the value may not be an integer.
+
+        Derived from the defining instructions by greatest common divisors.
+        """
+        if isinstance(value, float):
+            return abs(int(value)) or MULTIPLE_OF_ZERO if value.is_integer() else None
+        definition = self.definitions.get(value)
+        if definition is None or definition.slot is not None or definition.op == "loop_index":
+            return 1
+        if definition.op == "floor":
+            return 1
+        multiples = [
+            self._value_multiple(x) for x in (definition.args[2:] if definition.op == "select" else definition.args)
+        ]
+        known_multiples = [x for x in multiples if x is not None]
+        if len(known_multiples) < len(multiples):
+            return None
+        match definition.op:
+            case "add" | "sub" | "min" | "max" | "select":
+                return gcd(*known_multiples)
+            case "mul" | "fma" | "fms" | "fnma":
+                return gcd(known_multiples[0] * known_multiples[1], *known_multiples[2:])
+        return None
+
+    def _is_masked(self, slot: Slot) -> bool:
+        """Whether a store must keep the old value in inactive lanes; not needed in local memory of absent lanes."""
+        if self.mask is None or slot.array in self.uniform_count_arrays:
+            return False
+        address = self.address_resolver.resolve(slot)
+        return not (
+            self.mask == self.present_lanes and (address.arena == SCRATCH or self.address_resolver.is_local(address))
+        )
+
+    def _pointer(self, slot: Slot, index: str | None) -> str:
+        """Emit the address of an array item, for the first lane of the vector; returns pointer type and name.
+
+        Row constants, local arrays, the exchange array, uniform values, scratch memory (with hand-off rows) and arenas
+        each have an addressing scheme of their own. `index` is the dynamic index as an integer, or None.
+        """
+        address = self.address_resolver.resolve(slot)
+        if not address.arena:  # a row constant
+            assert address.column is not None
+            return self._element_pointer(
+                self.arena_pointer_type,
+                self.scalar_type,
+                f"%number{address.column[0]}{self.name_suffix}",
+                str(address.column[1]),
+            )
+        row = self.row_expression(address, index)
+        if self.address_resolver.is_local(address):
+            return self._local_pointer(address, row)
+        if address.arena == EXCHANGE:
+            return self._element_pointer("ptr addrspace(3)", f"[{WARP_SIZE} x {self.scalar_type}]", "%exchange_e", row)
+        if address.arena == UNIFORM:
+            return self._element_pointer(self.arena_pointer_type, self.scalar_type, "%uniform", row)
+        if address.arena == SCRATCH:
+            if index is None and address.column is None and address.row < self.n_handoff_rows:
+                return self._element_pointer(
+                    self.arena_pointer_type, self.scalar_type, "%given_e", str(handoff_offset(address.row, WARP_SIZE))
+                )
+            return (
+                self.thread_scratch_pointer(row)
+                if self.target.is_gpu
+                else self._lane_pointer(self._element_pointer("ptr", self.vector_type, "%scratch", row))
+            )
+        return self._lane_pointer(f"{self.arena_pointer_type} {self.row_pointer(f'%{address.arena}_e', row)}")
+
+    # -------------------------------------------------------------------------------------------------------- addresses
+
+    def set_env_pointers(self, env: str) -> None:
+        """Emit pointers to the data of an environment in all arenas of a GPU kernel."""
+        for name, arena in (("state", "state"), ("out", "out"), ("told", "told_start")):
+            self.emit(f"%{name}_e = getelementptr {self.scalar_type}, {self.arena_pointer_type} %{arena}, i32 {env}")
+        self.set_scratch_pointers(env)
+
+    def set_scratch_pointers(self, env: str) -> None:
+        """Emit pointers to the scratch memory of an environment: `%scratch_e`, and `%given_e` for hand-off rows.
+
+        The scratch memory of the 32 environments of a warp is contiguous.
+        """
+        group = self.assign(f"zext i32 {self.assign(f'udiv i32 {env}, {WARP_SIZE}')} to i64")
+        start = self.assign(f"mul i64 {group}, {WARP_SIZE * max(self.target.n_scratch, 1)}")
+        lane = self.assign(f"zext i32 {self.assign(f'urem i32 {env}, {WARP_SIZE}')} to i64")
+        for name, width in (("scratch_e", 1), *([("given_e", ROW_GROUP)] if self.target.n_handoff_rows else [])):
+            offset = self.assign(f"add i64 {start}, {self.assign(f'mul i64 {lane}, {width}')}")
+            self.emit(f"%{name} = getelementptr {self.scalar_type}, {self.arena_pointer_type} %scratch, i64 {offset}")
+
+    def thread_scratch_pointer(self, row: str) -> str:
+        """Address of a scratch row of the current environment on a GPU, at a constant distance.
+
+        As the 32 environments of a warp are interleaved, no multiplication by the number of environments is needed,
+        which would be a fifth of the instructions of straight-line code.
+        """
+        return self._element_pointer(self.arena_pointer_type, f"[{WARP_SIZE} x {self.scalar_type}]", "%scratch_e", row)
+
+    def _local_pointer(self, address: Address, row: str) -> str:
+        """Address of an element of a local array, stored as a vector or as a single scalar."""
+        item = address.arena, address.row
+        if item in self.split_elements:
+            base, row, is_scalar = self.split_elements[item], "0", item in self.scalar_storage
+        else:
+            base, is_scalar = self.local_arrays[address.arena], address.arena in self.scalar_storage
+        return (
+            self._element_pointer("ptr", self.scalar_type, base, row)
+            if is_scalar
+            else self._lane_pointer(self._element_pointer("ptr", self.vector_type, base, row))
+        )
+
+    def _lane_pointer(self, pointer: str) -> str:
+        """Address of the current lane's scalar in scalarized code, else the pointer itself."""
+        return (
+            pointer
+            if self.lane is None
+            else self._element_pointer("ptr", self.scalar_type, pointer.removeprefix("ptr "), self.lane)
+        )
+
+    def row_expression(self, address: Address, index: str | None) -> str:
+        """Integer row of an address in its arena: constant row, offset from a table column and dynamic index."""
+        terms = [str(address.row)] if address.row else []
+        terms += [self.column_values[address.column]] if address.column is not None else []
+        terms += [index] if index is not None else []
+        row = terms.pop(0) if terms else "0"
+        for term in terms:
+            row = self.assign(f"add {self.index_type} {term}, {row}")
+        return row
+
+    def _element_pointer(self, pointer: str, element_type: str, base: str, index: str) -> str:
+        return f"{pointer} {self.assign(f'getelementptr {element_type}, {pointer} {base}, {self.index_type} {index}')}"
+
+    def row_pointer(self, base: str, row: str) -> str:
+        """Pointer `row` rows behind `base` in an arena.
+
+        On a GPU an inline assembly instruction, opaque to LLVM: it would hoist address computations and keep the
+        addresses live in registers.
+        """
+        if self.target.is_gpu:
+            return self.assign(
+                f"call {self.arena_pointer_type} {MAD_WIDE_ASM}"
+                f"(i32 {row}, i32 %pitch, {self.arena_pointer_type} {base})"
+            )
+        return self.assign(f"getelementptr i8, ptr {base}, i64 {self.assign(f'mul i64 %pitch, {row}')}")
+
+
+def counted_loops(statements: Statements) -> Iterator[CountedLoop]:
+    """Iterate over all counted loops, nested ones included."""
+    for block in statements:
+        if isinstance(block, CountedLoop):
+            yield block
+        for body in nested_bodies(block):
+            yield from counted_loops(body)

@@ -1,0 +1,179 @@
+"""Target description, resolution of slots to memory addresses, uniformity analysis, and sine and cosine constants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinema.ir import (
+    SCRATCH,
+    TABLE_HEADER_SIZE,
+    THREAD_SCRATCH,
+    UNIFORM,
+    WARP_GLOBAL,
+    ArenaOffset,
+    Instruction,
+    LoopVariant,
+    Program,
+    Slot,
+    TableLoop,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Target of code emission: precision, vector width and processor features."""
+
+    precision: str = "single"
+    """`single` or `double`."""
+    lanes: int = 1
+    """Environments per SIMD vector; 1 for scalar code."""
+    has_fma: bool = True
+    """Whether the processor has a fused multiply-add instruction."""
+    flush_subnormals: bool = False
+    """Whether subnormal numbers are flushed to zero; x86 processors are about a hundred times slower on them."""
+    is_gpu: bool = False
+    """Whether the target is a GPU, where an environment is a thread or a group of threads instead of a SIMD lane."""
+    n_scratch: int = 0
+    """Scalars per environment in the scratch memory of a GPU."""
+    n_handoff_rows: int = 0
+    """Number of leading scratch rows in the hand-off layout (see `ir/scratch_layout.py`)."""
+
+    @property
+    def scalar_type(self) -> str:
+        """LLVM type of a scalar."""
+        return "float" if self.precision == "single" else "double"
+
+    @property
+    def scalar_bytes(self) -> int:
+        """Bytes of a scalar."""
+        return 4 if self.precision == "single" else 8
+
+    def round_constant(self, value: float) -> float:
+        """Round a constant to the precision of the target."""
+        with np.errstate(over="ignore"):  # overflow gives infinity
+            return float(np.float32(value)) if self.precision == "single" else value
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Resolved address of a slot: a row of an arena or local array, or a constant of a table row (empty arena)."""
+
+    arena: str
+    row: int
+    column: tuple[int, int] | None = None
+    """(loop number, column) of the table: of the array offset to be added, or of the constant itself."""
+
+
+class AddressResolver:
+    """Resolves slots to addresses, given the table rows that enclose the current code."""
+
+    def __init__(self, program: Program, array_offsets: Mapping[str, ArenaOffset]) -> None:
+        self._program = program
+        self._array_offsets = array_offsets
+        self._loop_numbers = {id(loop): i for i, loop in enumerate(program.table_loops)}
+        self.row_stack: list[tuple[int, LoopVariant]] = []
+
+    def loop_number(self, loop: TableLoop) -> int:
+        """Index of a table loop among all table loops of the program."""
+        return self._loop_numbers[id(loop)]
+
+    def header_offset(self, loop: TableLoop) -> int:
+        """Offset of the header of a table loop in the packed integer table."""
+        return TABLE_HEADER_SIZE * self.loop_number(loop)
+
+    def resolve(self, slot: Slot) -> Address:
+        """Address of a slot, without its dynamic index.
+
+        Looks up row constants and array offsets of the enclosing table rows, innermost first, then local arrays,
+        scratch memory and the array offsets of the program.
+        """
+        for loop_number, variant in reversed(self.row_stack):
+            if slot in variant.constant_columns:
+                return Address("", 0, (loop_number, variant.constant_columns[slot]))
+            if slot.array in variant.array_columns:
+                arena, column = variant.array_columns[slot.array]
+                start = self._array_offsets.get(arena, ArenaOffset(arena, 0))  # an array or an arena
+                return Address(start.arena, start.row + slot.item, (loop_number, column))
+        if slot.array in self._program.locals or slot.array in (SCRATCH, WARP_GLOBAL, THREAD_SCRATCH):
+            return Address(slot.array, slot.item)
+        offset = self._array_offsets[slot.array]
+        return Address(offset.arena, offset.row + slot.item)
+
+    def is_local(self, address: Address) -> bool:
+        """Whether an address is in a local array."""
+        return address.arena in self._program.locals
+
+
+def find_uniform_values(instructions: Sequence[Instruction], address_resolver: AddressResolver) -> set[int]:
+    """Uniformity analysis: values of a basic block that are the same in all environments.
+
+    Loop indices, row constants, loads from the uniform arena, and operations on uniform values only.
+    """
+    uniform: set[int] = set()
+    for i in instructions:
+        if i.slot is not None:
+            is_uniform = i.slot.index is None and address_resolver.resolve(i.slot).arena in ("", UNIFORM)
+        else:
+            is_uniform = i.op == "loop_index" or (
+                bool(i.args) and all(a in uniform for a in i.args if isinstance(a, int))
+            )
+        if is_uniform:
+            uniform.add(i.result)
+    return uniform
+
+
+@dataclass(frozen=True, slots=True)
+class SincosConstants:
+    """Constants of branch-free sine and cosine by polynomials, with the same bits for every vector width.
+
+    The angle is reduced to [-pi/4, pi/4] by subtracting k pi/2 in three parts (Cody-Waite), where minimax polynomials
+    are accurate to half a unit in the last place. The result is within 1.0e-7 (single, |x| < 1e4) and 2.0e-16 (double,
+    |x| < 1e6) of the true value, measured on dense samples and next to multiples of pi/2 (9.1e-8 and 1.91e-16): see
+    `tests/ir/test_emitted_functions.py`.
+    """
+
+    rounding_magic: float
+    """Adding and subtracting this constant rounds to the nearest integer; the low bits of the intermediate sum are
+    that integer."""
+    half_pi: tuple[float, float, float]
+    """pi/2 as a sum of three parts; the leading parts have trailing zero bits, so that their products with k are
+    exact."""
+    sine: tuple[float, ...]
+    """Coefficients of the sine polynomial, lowest order first."""
+    cosine: tuple[float, ...]
+    """Coefficients of the cosine polynomial, lowest order first."""
+    two_over_pi: float = 2.0 / math.pi
+
+
+SINCOS_CONSTANTS = {
+    "single": SincosConstants(
+        rounding_magic=12582912.0,
+        half_pi=(1.5703125, 4.837512969970703125e-4, 7.549789948768648e-8),
+        sine=(-1.6666654611e-1, 8.3321608736e-3, -1.9515295891e-4),
+        cosine=(4.166664568298827e-2, -1.388731625493765e-3, 2.443315711809948e-5),
+    ),
+    "double": SincosConstants(
+        rounding_magic=6755399441055744.0,
+        half_pi=(1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21),
+        sine=(
+            -1.66666666666666324348e-01,
+            8.33333333332248946124e-03,
+            -1.98412698298579493134e-04,
+            2.75573137070700676789e-06,
+            -2.50507602534068634195e-08,
+            1.58969099521155010221e-10,
+        ),
+        cosine=(
+            4.16666666666666019037e-02,
+            -1.38888888888741095749e-03,
+            2.48015872894767294178e-05,
+            -2.75573143513906633035e-07,
+            2.08757232129817482790e-09,
+            -1.13596475577881948265e-11,
+        ),
+    ),
+}

@@ -1,0 +1,66 @@
+"""Identifiers valid in every file format, unique names, and shortest decimals of single-precision numbers."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import numpy as np
+from numpy.typing import NDArray
+
+# ---------------------------------------------------------------------------------------------------------------- names
+
+
+def to_identifier(name: str) -> str:
+    """ASCII identifier (letters, digits, underscores) for a name, as strict file formats require.
+
+    Accents are removed, other characters replaced by underscores; a leading digit or an empty name gets an underscore.
+    """
+    identifier = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    identifier = re.sub(r"[^A-Za-z0-9_]", "_", identifier)
+    if not identifier:
+        return "_"
+    return identifier if not identifier[0].isdigit() else "_" + identifier
+
+
+def unique_name(wanted: str, taken: set[str]) -> str:
+    """The wanted name, or the first of `name_1`, `name_2`, ... that is not in `taken`; it is added to `taken`."""
+    name, count = wanted, 0
+    while name in taken:
+        count += 1
+        name = f"{wanted}_{count}"
+    taken.add(name)
+    return name
+
+
+# ------------------------------------------------------------------------------------------------------------- decimals
+
+_MAX_EXACT_POWER = 22
+"""Largest exponent of a power of ten that is exact in double precision."""
+_MIN_DIGITS, _MAX_DIGITS = 6, 9
+"""Decimal digits that single precision always preserves, and that distinguish all its numbers."""
+
+
+def shortest_decimals(values: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Shortest decimal that rounds to each single-precision number, as float64; vectorised `float(str(x))`.
+
+    Rounds to 6, 7, 8 and 9 significant digits and takes the first result that converts back to the number. Numbers of
+    extreme magnitude are converted one by one.
+    """
+    flat = np.ascontiguousarray(values, dtype=np.float32).reshape(-1)
+    result = flat.astype(np.float64)
+    magnitude = np.abs(result)
+    is_moderate = (magnitude > 10.0 ** (_MAX_DIGITS - 1 - _MAX_EXACT_POWER)) & (magnitude < 10.0**_MAX_EXACT_POWER)
+    remaining = np.flatnonzero(is_moderate)
+    decimal_places = -np.floor(np.log10(magnitude[remaining]))
+    for digits in range(_MIN_DIGITS, _MAX_DIGITS + 1):
+        shift = decimal_places + (digits - 1)
+        power = 10.0 ** np.abs(shift)
+        numbers = result[remaining]
+        rounded = np.where(shift >= 0, np.rint(numbers * power) / power, np.rint(numbers / power) * power)
+        round_trips = rounded.astype(np.float32) == flat[remaining]
+        result[remaining[round_trips]] = rounded[round_trips]
+        remaining, decimal_places = remaining[~round_trips], decimal_places[~round_trips]
+    extreme = np.flatnonzero(~is_moderate & (magnitude != 0.0))
+    result[extreme] = [float(str(number)) for number in flat[extreme]]
+    return result.reshape(np.shape(values))

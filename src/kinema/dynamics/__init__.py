@@ -1,0 +1,36 @@
+"""L3: rigid-body dynamics over symbolic scalars, lowering of algorithms to programs, and the engine to run them."""
+
+from typing import TYPE_CHECKING
+
+from kinema.core import export_lazily
+
+from .arrays import ARRAYS as ARRAYS, ArrayUse as ArrayUse, initial_values as initial_values
+from .collision.contact_sets import (
+    DEFAULT_CONTACTS_PER_FRAME_PAIR as DEFAULT_CONTACTS_PER_FRAME_PAIR,
+    contact_capacity as contact_capacity,
+    may_lose_contacts as may_lose_contacts,
+    unsupported_type_pairs as unsupported_type_pairs,
+)
+from .engine.engine import Engine as Engine, FusedRollout as FusedRollout
+from .lowering.cached_analysis import joint_inertias as joint_inertias
+from .lowering.inertia_check import JointInertias as JointInertias
+from .model_variants import INVWEIGHT_PARAMETERS as INVWEIGHT_PARAMETERS, ModelVariants as ModelVariants
+from .queries.field_catalog import describe_fields as describe_fields
+from .queries.fields import FieldArray as FieldArray, Fields as Fields
+from .settings import (
+    CODEGEN_MODES as CODEGEN_MODES,
+    PER_ENV_PARAMETERS as PER_ENV_PARAMETERS,
+    BroadPhase as BroadPhase,
+    ControlMode as ControlMode,
+    InputMode as InputMode,
+    Integrator as Integrator,
+    Settings as Settings,
+    Solver as Solver,
+    island_solver_obstacle as island_solver_obstacle,
+)
+from .topology import tree_index_of_frames as tree_index_of_frames
+
+if TYPE_CHECKING:
+    from .exports import *  # noqa: F403
+else:
+    export_lazily(__name__, "exports")  # tracing modules: not needed to run a step from the cache

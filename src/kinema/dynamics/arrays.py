@@ -1,0 +1,449 @@
+"""Declaration of all arrays that a step reads or writes: owner, width, arena, initial values and enabling settings."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinema.core import Array
+from kinema.ir import UNIFORM
+from kinema.model import Model, PrimitiveJointType
+
+from .collision.spatial_hash import build_pair_table, select_hashed_geoms
+from .sensors.contact_weights import contact_dependent_readings, contact_weight_table
+from .settings import BroadPhase, ControlMode, Integrator, Settings
+from .sleep.policy import initially_asleep, n_trees
+
+
+class ArrayOwner(enum.Enum):
+    """What the items of an array belong to."""
+
+    ENVIRONMENT = "environment"
+    COORDINATE = "coordinate"
+    DOF = "degree of freedom"
+    LINK = "link"
+    ACTUATOR = "actuator"
+    TENDON = "tendon"
+    DELAY_SAMPLE = "delay sample"
+    """A past control stored for an actuator with control delay."""
+    EQUALITY = "tie"
+    COUPLING = "coupling"
+    GEOM = "geom"
+    PAIR = "geom pair"
+    CONTACT = "contact"
+    CONSTRAINT_ROW = "constraint row"
+    GEOM_DATA = "geom data"
+    """Vertices and other data shared by all geoms."""
+    GRID_PAIR = "grid pair"
+    """A pair of geoms in the spatial hash."""
+    SENSOR_VALUE = "sensor value"
+    """A scalar of a sensor reading."""
+    SENSOR_PAIR = "sensor pair"
+    """A geom pair as seen by a contact-dependent sensor reading."""
+    RAY_DATA = "ray data"
+    """Data of the geoms that rangefinders can hit."""
+    TREE = "tree"
+    """A kinematic tree: a root frame with all its descendants."""
+    PARTITION = "partition"
+    """A thread that computes part of an environment."""
+    PER_ENV_PARAMETER = "per-environment parameter"
+    """A model parameter that is read from memory instead of being compiled in."""
+
+
+class ArrayUse(enum.Enum):
+    """Use of an array, which determines its arena."""
+
+    STATE = "state"
+    """State, carried from step to step."""
+    CONTROL = "control"
+    """Control input of a step."""
+    PARAMETER = "parameter"
+    """May change at any time; one value for all environments, unless declared per environment."""
+    CONSTANT = "constant"
+    """Model parameter folded into the program, unless declared per environment."""
+
+
+PER_ENV_PARAMETER_ARRAY = "own_numbers"
+"""Name of the array of model parameters that differ between environments and are not compiled in."""
+MAX_RADIUS = 1e15
+"""Stands for the infinite radius of a plane in arithmetic."""
+InitialValues = Callable[[Model, Settings], "Array | float"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayInfo:
+    """Declaration of one array."""
+
+    name: str
+    owner: ArrayOwner
+    use: ArrayUse
+    width: int = 1
+    """Scalars per item."""
+    initial: InitialValues = lambda model, settings: 0.0
+    """Initial values, a scalar or an array of all scalars."""
+    is_enabled: Callable[[Settings], bool] = lambda settings: True
+    """Whether the array exists with the given settings."""
+    is_needed: Callable[[Model], bool] = lambda model: True
+    """Whether the array has items for the given model."""
+    per_env_names: tuple[str, ...] = ()
+    """Per-environment parameters that make the array differ between environments; its own name if empty."""
+
+    def is_per_env(self, settings: Settings) -> bool:
+        """Whether the array has separate values for each environment."""
+        return bool(settings.per_env & set(self.per_env_names or (self.name,)))
+
+    def arena(self, settings: Settings) -> str | None:
+        """Name of the arena that holds the array; None for disabled arrays and compiled-in constants."""
+        if not self.is_enabled(settings):
+            return None
+        match self.use:
+            case ArrayUse.STATE:
+                return "state"
+            case ArrayUse.CONTROL:
+                return "told"
+            case ArrayUse.PARAMETER:
+                return "state" if self.is_per_env(settings) else UNIFORM
+            case ArrayUse.CONSTANT:
+                return "state" if self.is_per_env(settings) else None
+
+    def count(self, model: Model, settings: Settings) -> int:
+        """Number of items of the array for a model: of dofs, links, geoms, and so on, by its owner."""
+        if not self.is_needed(model):
+            return 0
+        return {
+            ArrayOwner.ENVIRONMENT: 1,
+            ArrayOwner.COORDINATE: model.n_qs,
+            ArrayOwner.DOF: model.n_dofs,
+            ArrayOwner.LINK: model.n_links,
+            ArrayOwner.ACTUATOR: model.n_actuators,
+            ArrayOwner.TENDON: len(model.tendons.names),
+            ArrayOwner.DELAY_SAMPLE: int(model.actuators.n_delay_samples.sum()),
+            ArrayOwner.EQUALITY: len(model.equalities.names),
+            ArrayOwner.COUPLING: len(model.couplings.names),
+            ArrayOwner.GEOM: len(model.geoms.names),
+            ArrayOwner.PAIR: len(model.pairs.geom_a),
+            ArrayOwner.GEOM_DATA: len(model.geoms.data),
+            ArrayOwner.GRID_PAIR: len(select_hashed_geoms(model)) ** 2
+            if settings.broad_phase is BroadPhase.CELLS
+            else 0,
+            ArrayOwner.SENSOR_VALUE: model.sensors.n_values,
+            ArrayOwner.SENSOR_PAIR: len(contact_dependent_readings(model)) * len(model.pairs.geom_a),
+            ArrayOwner.RAY_DATA: len(model.sensors.ray_geoms.data),
+            ArrayOwner.TREE: n_trees(model),
+            ArrayOwner.PARTITION: settings.n_partitions,
+            ArrayOwner.PER_ENV_PARAMETER: 0
+            if model.per_env_parameters is None
+            else len(model.per_env_parameters.values),
+        }[self.owner]
+
+
+def _initial_from_dofs(name: str) -> InitialValues:
+    return lambda model, _: getattr(model.dofs, name)
+
+
+def _initial_from_tendons(name: str) -> InitialValues:
+    return lambda model, _: getattr(model.tendons, name)
+
+
+def _has_yielding_springs(table: str) -> Callable[[Model], bool]:
+    return lambda model: bool(np.isfinite(getattr(model, table).spring_yield).any())
+
+
+def _initial_from_contact_table(table: str, name: str) -> InitialValues:
+    return lambda model, _: np.minimum(getattr(getattr(model, table), name), MAX_RADIUS)
+
+
+def _initial_from_fluid(name: str) -> InitialValues:
+    return lambda model, _: getattr(model.fluid, name)
+
+
+def _has_fluid(model: Model) -> bool:
+    return bool(model.fluid.kinds)
+
+
+def _spring_rest_coordinates(model: Model, _: Settings) -> Array:
+    """Initial rest coordinates of the joint springs, (n_qs,), with quaternions for ball joints."""
+    q, frames, single = np.zeros(model.n_qs), model.frames, model.dofs.q_idx >= 0
+    q[model.dofs.q_idx[single]] = model.dofs.spring_ref[single]
+    for frame in np.flatnonzero(frames.joint_type == PrimitiveJointType.BALL):
+        q[frames.q_start[frame] + np.arange(4)] = frames.spring_quat[frame]
+    return q
+
+
+def _initial_control_history(model: Model, _: Settings) -> Array:
+    """Initial control history of delayed actuators: zeros, and 1 for the scalar part of quaternion controls."""
+    info = model.actuators
+    is_scalar_part = (info.orientation_servo_idx >= 0) & ~info.moment.any(axis=1)
+    return np.repeat(is_scalar_part.astype(float), info.n_delay_samples)
+
+
+def _uses_rk4(settings: Settings) -> bool:
+    return settings.integrator is Integrator.RK4
+
+
+def _has_activation(model: Model) -> bool:
+    return bool(model.actuators.has_activation.any())
+
+
+def _has_limits(settings: Settings) -> bool:
+    return settings.limits
+
+
+def _has_contacts(settings: Settings) -> bool:
+    return settings.contacts
+
+
+def _has_constraints(settings: Settings) -> bool:
+    return settings.constraints
+
+
+def _has_sleep(settings: Settings) -> bool:
+    return settings.sleep_tolerance > 0.0
+
+
+def _has_external_forces(settings: Settings) -> bool:
+    return settings.external_forces
+
+
+def _initial_from_constraints(owner: ArrayOwner, name: str) -> InitialValues:
+    tables = {ArrayOwner.EQUALITY: "equalities", ArrayOwner.COUPLING: "couplings"}
+    return lambda model, _: np.asarray(getattr(getattr(model, tables[owner]), name), np.float64)
+
+
+SOFT_CONSTRAINTS: list[tuple[str, ArrayOwner, Callable[[str], InitialValues]]] = [
+    ("limit", ArrayOwner.DOF, lambda name: _initial_from_dofs(f"limit_{name}")),
+    ("friction", ArrayOwner.DOF, lambda name: _initial_from_dofs(f"friction_{name}")),
+    ("tie", ArrayOwner.EQUALITY, lambda name: _initial_from_constraints(ArrayOwner.EQUALITY, name)),
+    ("coupling", ArrayOwner.COUPLING, lambda name: _initial_from_constraints(ArrayOwner.COUPLING, name)),
+]
+"""Array prefixes of soft constraints with solref and solimp, their owners, and their initial values by parameter
+name."""
+CONTROL_GAINS = ("gain_command", "gain_position", "gain_velocity")
+"""Gains of user commands: force = gain_command command - gain_position position - gain_velocity velocity."""
+
+CONTACT_PARAMETERS: list[tuple[ArrayOwner, str, str, int, tuple[str, ...]]] = [
+    (ArrayOwner.PAIR, "pairs", "friction", 5, ("geom_friction",)),
+    (ArrayOwner.PAIR, "pairs", "solref", 2, ("geom_sol_params",)),
+    (ArrayOwner.PAIR, "pairs", "solimp", 5, ("geom_sol_params",)),
+    (ArrayOwner.GEOM, "geoms", "size", 3, ("geom_size",)),
+    (ArrayOwner.GEOM, "geoms", "radius", 1, ("geom_size",)),
+]
+"""Contact parameters that may differ between environments: owner, model table, field, width, enabling parameter
+names."""
+
+STEP_COUNTERS = ("n_contacts", "n_lost_contacts", "n_iterations", "most_contacts", "most_wanted")
+"""Counters of a step: contacts, contacts lost for lack of capacity, and solver iterations; then the maxima since the
+last reset of the number of contacts and of the contacts wanted between two frames where some were lost (0 if none were
+lost)."""
+
+SLEEP_ARRAYS = [
+    ArrayInfo(
+        "asleep",
+        ArrayOwner.TREE,
+        ArrayUse.STATE,
+        initial=lambda model, _: initially_asleep(model),
+        is_enabled=_has_sleep,
+    ),
+    ArrayInfo("still", ArrayOwner.TREE, ArrayUse.STATE, is_enabled=_has_sleep),
+    ArrayInfo(
+        "slept_qpos", ArrayOwner.COORDINATE, ArrayUse.STATE, initial=lambda model, _: model.qpos0, is_enabled=_has_sleep
+    ),
+    ArrayInfo("slept_command", ArrayOwner.DOF, ArrayUse.STATE, is_enabled=_has_sleep),
+    ArrayInfo("slept_ctrl", ArrayOwner.ACTUATOR, ArrayUse.STATE, is_enabled=_has_sleep),
+    ArrayInfo(
+        "slept_gravity",
+        ArrayOwner.ENVIRONMENT,
+        ArrayUse.STATE,
+        3,
+        initial=lambda model, _: model.gravity,
+        is_enabled=_has_sleep,
+    ),
+]
+"""Sleep state of trees: `asleep` is 0 while awake, else one plus the index of the first tree of the island that fell
+asleep together; `still` counts steps below the sleep tolerance. The others are inputs at the time of falling asleep: a
+change wakes the tree."""
+
+ARRAYS = [
+    ArrayInfo("error", ArrayOwner.PARTITION, ArrayUse.STATE),
+    ArrayInfo("phase", ArrayOwner.ENVIRONMENT, ArrayUse.STATE, is_enabled=_uses_rk4),
+    ArrayInfo("qpos", ArrayOwner.COORDINATE, ArrayUse.STATE, initial=lambda model, _: model.qpos0),
+    ArrayInfo("vel", ArrayOwner.DOF, ArrayUse.STATE),
+    ArrayInfo("stage_qpos", ArrayOwner.COORDINATE, ArrayUse.STATE, is_enabled=_uses_rk4),
+    *(
+        ArrayInfo(f"stage_{x}", ArrayOwner.DOF, ArrayUse.STATE, is_enabled=_uses_rk4)
+        for x in ("vel", "shift", "sum_vel", "sum_acc")
+    ),
+    ArrayInfo(
+        "broken",
+        ArrayOwner.EQUALITY,
+        ArrayUse.STATE,
+        is_enabled=_has_constraints,
+        is_needed=lambda model: bool(model.equalities.breakable.any()),
+    ),
+    ArrayInfo("act", ArrayOwner.ACTUATOR, ArrayUse.STATE, is_needed=_has_activation),
+    *(
+        ArrayInfo(f"stage_{x}", ArrayOwner.ACTUATOR, ArrayUse.STATE, is_enabled=_uses_rk4, is_needed=_has_activation)
+        for x in ("act", "sum_act")
+    ),
+    ArrayInfo("push", ArrayOwner.DOF, ArrayUse.STATE, is_enabled=_has_contacts),
+    *(ArrayInfo(name, ArrayOwner.ENVIRONMENT, ArrayUse.STATE, is_enabled=_has_contacts) for name in STEP_COUNTERS),
+    *SLEEP_ARRAYS,
+    ArrayInfo("history", ArrayOwner.DELAY_SAMPLE, ArrayUse.STATE, initial=_initial_control_history),
+    ArrayInfo(
+        "spring_rest",
+        ArrayOwner.COORDINATE,
+        ArrayUse.STATE,
+        initial=_spring_rest_coordinates,
+        is_needed=_has_yielding_springs("dofs"),
+    ),
+    *(
+        ArrayInfo(
+            name,
+            ArrayOwner.TENDON,
+            ArrayUse.STATE,
+            initial=_initial_from_tendons(name),
+            is_needed=_has_yielding_springs("tendons"),
+        )
+        for name in ("rest_lower", "rest_upper")
+    ),
+    ArrayInfo("command", ArrayOwner.DOF, ArrayUse.CONTROL),
+    ArrayInfo("ctrl", ArrayOwner.ACTUATOR, ArrayUse.CONTROL),
+    ArrayInfo("ctrl_mode", ArrayOwner.DOF, ArrayUse.CONTROL, initial=lambda model, _: float(ControlMode.FORCE)),
+    ArrayInfo("actuator_on", ArrayOwner.ACTUATOR, ArrayUse.CONTROL, initial=lambda *_: 1.0),
+    ArrayInfo(
+        "shape_numbers",
+        ArrayOwner.GEOM_DATA,
+        ArrayUse.PARAMETER,
+        initial=lambda model, _: model.geoms.data,
+        is_enabled=_has_contacts,
+    ),
+    ArrayInfo(
+        "pair_numbers",
+        ArrayOwner.GRID_PAIR,
+        ArrayUse.PARAMETER,
+        initial=lambda model, _: build_pair_table(model),
+        is_enabled=lambda settings: settings.contacts and settings.broad_phase is BroadPhase.CELLS,
+    ),
+    ArrayInfo("dt", ArrayOwner.ENVIRONMENT, ArrayUse.PARAMETER, initial=lambda _, settings: settings.dt),
+    ArrayInfo("gravity", ArrayOwner.ENVIRONMENT, ArrayUse.PARAMETER, 3, initial=lambda model, _: model.gravity),
+    *(
+        ArrayInfo(
+            name,
+            ArrayOwner.ENVIRONMENT,
+            ArrayUse.PARAMETER,
+            width,
+            initial=_initial_from_fluid(name),
+            is_needed=_has_fluid,
+        )
+        for name, width in (("wind", 3), ("density", 1), ("viscosity", 1))
+    ),
+    *(ArrayInfo(name, ArrayOwner.DOF, ArrayUse.PARAMETER, initial=_initial_from_dofs(name)) for name in ("kp", "kv")),
+    *(ArrayInfo(name, ArrayOwner.DOF, ArrayUse.PARAMETER, per_env_names=("kp", "kv")) for name in CONTROL_GAINS),
+    *(
+        ArrayInfo(name, ArrayOwner.DOF, ArrayUse.PARAMETER, initial=_initial_from_dofs(name))
+        for name in ("force_lower", "force_upper")
+    ),
+    *(
+        ArrayInfo(
+            name,
+            ArrayOwner.DOF,
+            ArrayUse.PARAMETER,
+            initial=_initial_from_dofs(name),
+            is_enabled=_has_limits,
+            per_env_names=("limit",),
+        )
+        for name in ("lower", "upper")
+    ),
+    *(
+        ArrayInfo(name, ArrayOwner.DOF, ArrayUse.CONSTANT, initial=_initial_from_dofs(name))
+        for name in ("armature", "damping")
+    ),
+    ArrayInfo(
+        "frictionloss",
+        ArrayOwner.DOF,
+        ArrayUse.CONSTANT,
+        initial=_initial_from_dofs("frictionloss"),
+        is_enabled=_has_constraints,
+    ),
+    *(
+        ArrayInfo(
+            f"{owner.value}_on",
+            owner,
+            ArrayUse.CONSTANT,
+            initial=_initial_from_constraints(owner, "active"),
+            per_env_names=("equality",),
+        )
+        for owner in (ArrayOwner.EQUALITY, ArrayOwner.COUPLING)
+    ),
+    *(
+        ArrayInfo(f"{kind}_{name}", owner, ArrayUse.CONSTANT, width, initial=start(name), per_env_names=("sol_params",))
+        for kind, owner, start in SOFT_CONSTRAINTS
+        for name, width in (("solref", 2), ("solimp", 5))
+    ),
+    *(
+        ArrayInfo(
+            f"{table[:-1]}_{name}",
+            owner,
+            ArrayUse.CONSTANT,
+            width,
+            _initial_from_contact_table(table, name),
+            _has_contacts,
+            per_env_names=asked,
+        )
+        for owner, table, name, width, asked in CONTACT_PARAMETERS
+    ),
+    ArrayInfo(
+        PER_ENV_PARAMETER_ARRAY,
+        ArrayOwner.PER_ENV_PARAMETER,
+        ArrayUse.PARAMETER,
+        initial=lambda model, _: (
+            np.zeros(0) if model.per_env_parameters is None else model.per_env_parameters.values[:, 0]
+        ),
+        is_enabled=lambda settings: settings.per_env_parameters,
+        per_env_names=("variants", "mass_shift", "com_shift", "armature"),
+    ),
+    ArrayInfo("mass_shift", ArrayOwner.LINK, ArrayUse.CONSTANT),
+    ArrayInfo("com_shift", ArrayOwner.LINK, ArrayUse.CONSTANT, 3),
+    *(
+        ArrayInfo(f"cfrc_applied_{x}", ArrayOwner.LINK, ArrayUse.STATE, 3, is_enabled=_has_external_forces)
+        for x in ("ang", "vel")
+    ),
+    ArrayInfo("dof_force_applied", ArrayOwner.DOF, ArrayUse.STATE, is_enabled=_has_external_forces),
+    ArrayInfo(
+        "touch_weights",
+        ArrayOwner.SENSOR_PAIR,
+        ArrayUse.PARAMETER,
+        initial=lambda model, _: contact_weight_table(model),
+        is_enabled=_has_contacts,
+    ),
+    ArrayInfo(
+        "ray_numbers", ArrayOwner.RAY_DATA, ArrayUse.PARAMETER, initial=lambda model, _: model.sensors.ray_geoms.data
+    ),
+    ArrayInfo(
+        "clock",
+        ArrayOwner.ENVIRONMENT,
+        ArrayUse.PARAMETER,
+        is_needed=lambda model: "clock" in model.sensors.readings.kinds,
+    ),
+]
+"""All arrays in memory order. Arrays of the environment come first, so that their rows are the same for all models,
+which then share the compiled code that accesses them."""
+
+ARRAYS_BY_NAME = {info.name: info for info in ARRAYS}
+
+
+def arena_arrays(arena: str, model: Model, settings: Settings) -> list[tuple[str, int]]:
+    """Names and sizes (in scalars) of the arrays of an arena, in memory order."""
+    infos = (info for info in ARRAYS if info.arena(settings) == arena)
+    return [(info.name, info.width * info.count(model, settings)) for info in infos]
+
+
+def initial_values(info: ArrayInfo, model: Model, settings: Settings) -> Array:
+    """Initial values of an array, (n_scalars, 1)."""
+    count = info.width * info.count(model, settings)
+    if not count:
+        return np.zeros((0, 1))
+    return np.broadcast_to(np.asarray(info.initial(model, settings), dtype=np.float64).reshape(-1), (count,))[:, None]

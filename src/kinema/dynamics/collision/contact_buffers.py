@@ -1,0 +1,524 @@
+"""Contact buffers: per contact set the memory, record layout and loops over the contacts between two frames.
+
+A contact set holds the contacts between two frames with one condim. Its buffer is at an offset known while tracing, so
+that the code for all contacts of a set binds the two frames once, and environments of a SIMD vector have their contacts
+at the same offsets.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinema import ir
+from kinema.ir import SCRATCH, ArenaOffset, ColumnarGroup, OffsetColumn, RowContext, Table, TableRow, Tracer, Value
+from kinema.model import Model
+
+from ..settings import Settings
+from ..tree.kinematic_tree import Ints, NodeRefs, NodeType, frame_ref
+from ..tree.loop_context import IDLE_FLAG, tree_index_of_frames
+from ..tree.node_tables import NodeColumns, NodeRow, make_table
+from ..tree.per_tree import OffsetsPerTree, PerTreeArray, offsets_of_tree
+from ..tree.trace_context import TraceContext
+from ..vector_math import Vector, cross
+from .contact_sets import ContactSetSpec, ContactSetVariant, plan_contact_sets
+from .vector_math import if_less
+
+# --------------------------------------------------------------------------------------- contact sets with their memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContactSet:
+    """Contact set with the offsets of its arrays in scratch memory."""
+
+    spec: ContactSetSpec
+    contacts: ArenaOffset
+    """Offset of the contact records."""
+    count: ArenaOffset
+    """Offset of the number of contacts."""
+    near_flag: ArenaOffset
+    """Offset of the broad-phase flag: 1 if the narrow phase is needed."""
+    lost_count: ArenaOffset
+    """Offset of the number of contacts that exceeded the capacity."""
+    noslip_data: ArenaOffset | None = None
+    """Offset of the no-slip solver data of each contact (`noslip_record_size`), if the no-slip solver is used."""
+
+    @property
+    def variant(self) -> ContactSetVariant:
+        """Code variant of the set."""
+        return self.spec.variant
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContactSetColumns:
+    """Contact sets of one code variant in columnar form."""
+
+    variant: ContactSetVariant
+    row_indices: npt.NDArray[np.intp]
+    """Row indices of the sets in a table loop."""
+    sets: Sequence[ContactSet]
+    offset_columns: Mapping[str, OffsetColumn]
+    """Offsets of the arrays of all sets, by array name."""
+    frames: Sequence[NodeRefs]
+    """First and second frames of the sets."""
+    trees: Ints
+    """Kinematic tree index of the second frame of each set."""
+
+
+def contact_set_columns(
+    variant: ContactSetVariant, row_indices: Sequence[int], sets: Sequence[ContactSet], tree_of_frame: Sequence[int]
+) -> ContactSetColumns:
+    """Columnar form of the contact sets of one code variant.
+
+    Args:
+        variant: the common code variant.
+        row_indices: row index of each set in its table loop.
+        sets: the contact sets.
+        tree_of_frame: kinematic tree index of every frame of the model.
+    """
+    offsets_by_name = {
+        "contacts": [x.contacts for x in sets],
+        "count": [x.count for x in sets],
+        "near": [x.near_flag for x in sets],
+        "set lost count": [x.lost_count for x in sets],
+        "held": [x.noslip_data for x in sets if x.noslip_data is not None],
+    }
+    offset_columns = {name: OffsetColumn.from_offsets(offsets) for name, offsets in offsets_by_name.items() if offsets}
+    frame_pairs = np.array([x.spec.frames for x in sets], np.int64)
+    frames = [NodeRefs(NodeType.FRAMES, frame_pairs[:, i]) for i in range(2)]
+    return ContactSetColumns(
+        variant,
+        np.array(row_indices, np.intp),
+        sets,
+        offset_columns,
+        frames,
+        np.array(tree_of_frame)[frame_pairs[:, 1]],
+    )
+
+
+# ------------------------------------------------------------------------------------------ contact records and buffers
+
+RESTITUTION_STICTION_SIZE = 4
+"""Scalars stored in place of the residual until it is computed, for contacts with restitution or stiction: maximum
+stiffness, restitution, bounce speed, stiction ratio (`constraints/contacts.py`)."""
+
+
+class ContactLayout:
+    """Layout of a contact record: offset of each field from the start of the record.
+
+    Fields: contact point (3), contact frame axes (9, normal first), distance, signed pair index (from 1; negative if
+    the first geom is on the second frame of the set), constraint stiffness D, regularized friction mu, position
+    feedback k d r, damping, damping of friction rows, scale of each row (condim), residual of each row (condim),
+    directional derivative of the residual (condim). The normal points from the first to the second frame of the set.
+    """
+
+    (
+        POINT,
+        AXES,
+        DISTANCE,
+        SIGNED_PAIR,
+        STIFFNESS,
+        REGULARIZED_MU,
+        POSITION_FEEDBACK,
+        DAMPING,
+        FRICTION_DAMPING,
+        ROW_SCALES,
+    ) = 0, 3, 12, 13, 14, 15, 16, 17, 18, 19
+    n_stored_axes = 3
+    """Number of axes of the contact frame that are stored."""
+
+    def __init__(self, condim: int) -> None:
+        self.condim = condim
+        self.residual = self.ROW_SCALES + condim
+        self.residual_derivative = self.residual + condim
+        self.record_size = self.residual + max(2 * condim, RESTITUTION_STICTION_SIZE)
+
+    def offset_of(self, field: int) -> int:
+        """Offset of a field in the record."""
+        return field
+
+
+def _buffer_sizes(specs: Sequence[ContactSetSpec]) -> list[int]:
+    """Number of scalars of each contact set's buffer."""
+    return [spec.capacity * ContactLayout(spec.variant.condim).record_size for spec in specs]
+
+
+def _allocate_interleaved(
+    ctx: TraceContext, first_sizes: Sequence[int], second_sizes: Sequence[int]
+) -> tuple[list[ArenaOffset], list[ArenaOffset]]:
+    """Allocate scratch memory of two lists of sizes alternately: first[0], second[0], first[1], ..."""
+    offsets = ctx.allocate_many([n for pair in zip(first_sizes, second_sizes, strict=True) for n in pair])
+    return offsets[::2], offsets[1::2]
+
+
+def noslip_record_size(variant: ContactSetVariant) -> int:
+    """Scalars per contact of the no-slip solver: normal force, friction bounds and friction forces."""
+    return 2 * variant.condim - 1
+
+
+class ContactSetFilter(enum.Enum):
+    """Selection of contact sets by whether they involve the world."""
+
+    ALL = "all"
+    WITH_WORLD = "with the world"
+    BETWEEN_FRAMES = "between frames"
+
+
+MIN_SETS_FOR_ACTIVE_LIST = 24
+"""Number of sets from which on the active sets (with contacts) are listed, so that the solver's loops skip the
+others."""
+
+
+class ContactBuffers:
+    """Contact buffers of all contact sets of the traced frames, in scratch memory."""
+
+    def __init__(self, ctx: TraceContext) -> None:
+        self.ctx = ctx
+        self.lost_count = ctx.allocate(1)
+        """Offset of the number of contacts of all sets that exceeded the capacity."""
+        self.required_capacity = ctx.allocate(1)
+        """Offset of the largest capacity that any overflowing set would have needed; 0 without overflow."""
+        self.sets: list[ContactSet] = []
+        specs = plan_contact_sets(ctx.model, [node.index for node in ctx.nodes])
+        # Contiguous per-set scalars: next to the contacts of their set, each would be on a memory page of its own.
+        counts, near_flags, lost_counts = (ctx.allocate_many([1] * len(specs)) for _ in range(3))
+        noslip_data: Sequence[ArenaOffset | None] = [None] * len(specs)
+        if ctx.settings.noslip_iterations:
+            noslip_data, buffers = _allocate_interleaved(
+                ctx, [spec.capacity * noslip_record_size(spec.variant) for spec in specs], _buffer_sizes(specs)
+            )
+        else:
+            buffers = ctx.allocate_many(_buffer_sizes(specs))
+        for fields in zip(specs, buffers, counts, near_flags, lost_counts, noslip_data, strict=True):
+            self.sets.append(ContactSet(*fields))
+        self._tree_of_frame = tree_index_of_frames(ctx.model)
+        self._columns: dict[ContactSetFilter, list[ContactSetColumns]] = {}
+        self._active_lists: dict[ContactSetFilter, ArenaOffset] = {}
+
+    def filter_sets(self, set_filter: ContactSetFilter) -> list[ContactSet]:
+        """Contact sets selected by a filter, in order."""
+        return [
+            x
+            for x in self.sets
+            if set_filter is ContactSetFilter.ALL
+            or x.variant.involves_world is (set_filter is ContactSetFilter.WITH_WORLD)
+        ]
+
+    def list_active_sets(self, candidate_pairs: ArenaOffset | None = None) -> None:
+        """Trace the listing of active contact sets (contacts in any environment), so that later loops skip the others.
+
+        Writes one list per filter with at least `MIN_SETS_FOR_ACTIVE_LIST` sets: the number of active sets, then their
+        row indices. Does nothing with a warp per environment.
+
+        Args:
+            candidate_pairs: offset of the broad-phase list of geom pairs, numbered in the order of the sets; only
+                the sets of these pairs are examined. None to examine all sets.
+        """
+        ctx = self.ctx
+        set_indices = {
+            set_filter: {id(x): i for i, x in enumerate(self.filter_sets(set_filter))}
+            for set_filter in ContactSetFilter
+        }
+        filters = [
+            set_filter
+            for set_filter in ContactSetFilter
+            if len(set_indices[set_filter]) >= MIN_SETS_FOR_ACTIVE_LIST and not ctx.settings.use_warps
+        ]
+        if not filters:
+            return
+        self._active_lists = {set_filter: ctx.allocate(len(set_indices[set_filter]) + 1) for set_filter in filters}
+        rows = self._active_set_rows(filters, set_indices, per_pair=candidate_pairs is not None)
+        with ctx.keeping_loops():
+            list_rows = [TableRow("list", {"list": offset}) for offset in self._active_lists.values()]
+            ctx.table_loop("no sets that touch", list_rows, lambda code: code.write("list", [0.0]))
+            ctx.table_loop("active contact sets", rows, _append_if_active, candidate_pairs)
+
+    def _active_set_rows(
+        self,
+        filters: Sequence[ContactSetFilter],
+        set_indices: Mapping[ContactSetFilter, Mapping[int, int]],
+        *,
+        per_pair: bool,
+    ) -> Table:
+        """Table rows for listing the active contact sets: one row per set, or one per geom pair of a set.
+
+        Args:
+            filters: filters for which a list is made.
+            set_indices: per filter, row index by `id` of the contact set.
+            per_pair: whether there is one row per geom pair, as needed with a candidate list of pairs.
+
+        Returns:
+            Table with variants (filters of the set, whether the set has several rows).
+        """
+        groups: dict[tuple[tuple[ContactSetFilter, ...], bool], list[tuple[int, ContactSet]]] = {}
+        first_row = 0
+        for contact_set in self.sets:
+            count = len(contact_set.spec.pairs) if per_pair else 1
+            variant = (
+                tuple(set_filter for set_filter in filters if id(contact_set) in set_indices[set_filter]),
+                count > 1,
+            )
+            groups.setdefault(variant, []).extend((first_row + i, contact_set) for i in range(count))
+            first_row += count
+        column_groups = []
+        for (set_filters, has_several_rows), rows in groups.items():
+            offsets = {"count": OffsetColumn.from_offsets([contact_set.count for _, contact_set in rows])}
+            offsets |= {
+                set_filter.value: OffsetColumn.repeated(self._active_lists[set_filter], len(rows))
+                for set_filter in set_filters
+            }
+            constants = {
+                f"row {set_filter.value}": np.array(
+                    [[float(set_indices[set_filter][id(contact_set)])] for _, contact_set in rows]
+                )
+                for set_filter in set_filters
+            }
+            column_groups.append(
+                ColumnarGroup(
+                    (set_filters, has_several_rows),
+                    np.array([row_index for row_index, _ in rows], np.intp),
+                    offsets,
+                    constants,
+                )
+            )
+        return Table(column_groups)
+
+    def copy_to_warp_memory(self) -> ContactBuffers:
+        """Trace a copy of all contacts to newly allocated buffers of the warp region that is being traced.
+
+        Returns:
+            The new contact buffers, which share the lost count and required capacity with the original.
+        """
+        copy = ContactBuffers(self.ctx)
+        rows = []
+        for source, target in zip(self.sets, copy.sets, strict=True):
+            offsets = {"from": source.contacts, "old count": source.count, "to": target.contacts, "count": target.count}
+            rows.append(
+                TableRow("set", offsets, {"record size": [float(ContactLayout(source.variant.condim).record_size)]})
+            )
+
+        def body(code: RowContext) -> None:
+            tracer, count = code.tracer, code.read("old count")
+
+            def copy_scalar(index: Value) -> None:
+                tracer.write("to", [tracer.read("from", 0, index)], index=index)
+
+            code.write("count", [count])
+            tracer.counted_loop("contact records", count * code.constant("record size"), copy_scalar)
+
+        with self.ctx.keeping_loops():
+            self.ctx.table_loop("copy contacts to warp memory", rows, body)
+        copy.lost_count, copy.required_capacity = self.lost_count, self.required_capacity
+        return copy
+
+    def count_contacts(self, *, between_frames: bool = False) -> Value:
+        """Trace the total number of contacts over all sets, or only over sets between moving frames.
+
+        Args:
+            between_frames: whether contacts with the world are excluded.
+        """
+        ctx, total = self.ctx, self.ctx.allocate_fixed(1)
+        ctx.tracer.write(SCRATCH, [0.0], total.row)
+        set_filter = ContactSetFilter.BETWEEN_FRAMES if between_frames else ContactSetFilter.ALL
+        sets = self.filter_sets(set_filter)
+        offset_columns = (
+            {
+                "count": OffsetColumn.from_offsets([x.count for x in sets]),
+                "total": OffsetColumn.repeated(total, len(sets)),
+            }
+            if sets
+            else {}
+        )
+        rows = Table([ColumnarGroup("set", np.arange(len(sets)), offset_columns)] if sets else [])
+
+        def add_count(code: RowContext) -> None:
+            code.write("total", [code.read("total") + code.read("count")])
+
+        with ctx.keeping_loops():
+            ctx.table_loop("number of contacts", rows, add_count, self._active_lists.get(set_filter))
+        return ctx.tracer.read(SCRATCH, total.row)
+
+    def set_columns(self, set_filter: ContactSetFilter) -> list[ContactSetColumns]:
+        """Contact sets selected by a filter in columnar form, one element per code variant; cached."""
+        if set_filter not in self._columns:
+            by_variant: dict[ContactSetVariant, list[int]] = {}
+            sets = self.filter_sets(set_filter)
+            for i, contact_set in enumerate(sets):
+                by_variant.setdefault(contact_set.variant, []).append(i)
+            self._columns[set_filter] = [
+                contact_set_columns(variant, indices, [sets[i] for i in indices], self._tree_of_frame)
+                for variant, indices in by_variant.items()
+            ]
+        return self._columns[set_filter]
+
+    def loop_columns(
+        self, set_filter: ContactSetFilter, extra_offsets: OffsetsPerTree | None = None
+    ) -> list[NodeColumns]:
+        """Table columns of the contact sets selected by a filter, the columnar form of `loop_row`.
+
+        Args:
+            set_filter: selection of sets.
+            extra_offsets: additional arrays of the rows, one offset for all rows or one per kinematic tree.
+        """
+        return [self.loop_columns_of(columns, extra_offsets) for columns in self.set_columns(set_filter)]
+
+    def loop_columns_of(
+        self, set_columns: ContactSetColumns, extra_offsets: OffsetsPerTree | None = None, **options: Any
+    ) -> NodeColumns:
+        """Table columns of contact sets of one code variant, whose frames are bound to the prefixes "a " and "b ".
+
+        Args:
+            set_columns: the contact sets in columnar form.
+            extra_offsets: additional arrays of the rows, one offset for all rows or one per kinematic tree.
+            options: constants and nested tables of the rows (`TraceContext.node_columns`).
+        """
+        offset_columns = {**set_columns.offset_columns}
+        for name, offset in (extra_offsets or {}).items():
+            offset_columns[name] = (
+                offset.column_of(set_columns.trees)
+                if isinstance(offset, PerTreeArray)
+                else OffsetColumn.repeated(offset, len(set_columns.row_indices))
+            )
+        if self.ctx.idle_flags is not None and not self.ctx.idle_flags.paused:
+            offset_columns[IDLE_FLAG] = self.ctx.idle_flags.of_trees(set_columns.trees)
+        a, b = set_columns.frames
+        return self.ctx.node_columns(
+            set_columns.variant, set_columns.row_indices, {"a ": a, "b ": b}, offset_columns, **options
+        )
+
+    def loop_row(self, contact_set: ContactSet, extra_offsets: OffsetsPerTree | None = None) -> NodeRow:
+        """Table row of a contact set, whose frames are bound to the prefixes "a " and "b ".
+
+        The row has the arrays "contacts", "count", "near", "set lost count" and, with the no-slip solver, "held".
+
+        Args:
+            contact_set: the contact set.
+            extra_offsets: additional arrays of the row, one offset or one per kinematic tree.
+        """
+        set_offsets = {
+            "contacts": contact_set.contacts,
+            "count": contact_set.count,
+            "near": contact_set.near_flag,
+            "set lost count": contact_set.lost_count,
+        }
+        set_offsets |= {} if contact_set.noslip_data is None else {"held": contact_set.noslip_data}
+        second_frame = contact_set.spec.frames[1]
+        offsets = {
+            **set_offsets,
+            **offsets_of_tree(self._tree_of_frame[second_frame], extra_offsets or {}),
+            **self.ctx.idle_flag_of_frame(second_frame),
+        }
+        bindings = {"a ": frame_ref(contact_set.spec.frames[0]), "b ": frame_ref(contact_set.spec.frames[1])}
+        return self.ctx.node_row(contact_set.variant, bindings, offsets, {})
+
+    def for_each_active_set(
+        self,
+        name: str,
+        body: Callable[[RowContext, ContactSetVariant], None],
+        rows: Sequence[NodeRow] | Sequence[NodeColumns] | None = None,
+        set_filter: ContactSetFilter = ContactSetFilter.ALL,
+    ) -> None:
+        """Trace a loop over the contact sets that have contacts; kept as a loop in unrolled programs, too.
+
+        Args:
+            name: label of the loop.
+            body: traces the code of a set, given its row context and code variant.
+            rows: table rows of all sets of the filter, in order; made by `loop_columns` if None.
+            set_filter: selection of sets.
+        """
+
+        def run(code: RowContext) -> None:
+            variant = code.variant
+            assert isinstance(variant, ContactSetVariant)
+            if_less(code.tracer, "has contacts", 0.5, code.read("count"), lambda: body(code, variant))
+
+        with self.ctx.keeping_loops():
+            table_rows = self.loop_columns(set_filter) if rows is None else rows
+            self.ctx.table_loop(name, make_table(table_rows), run, self._active_lists.get(set_filter))
+
+
+def _append_if_active(code: RowContext) -> None:
+    """Append the contact set of the current row to its lists of active sets if it has contacts in any environment.
+
+    The row's variant is (filters whose lists contain the set, whether the set has several rows). A set with a row per
+    geom pair is appended once: it is skipped if the last entry of the list is the set itself.
+    """
+    set_filters, has_several_rows = code.variant  # type: ignore[misc]
+    if not set_filters:
+        return
+    tracer, first_list = code.tracer, set_filters[0].value
+    is_active = ir.any_lane(code.read("count"))
+    if has_several_rows:
+        count = code.read(first_list)
+        distance_to_last = ir.absolute(tracer.read(first_list, 0, count) - code.constant(f"row {first_list}"))
+        is_active = ir.select(ir.select(count, 0.5, 1.0, distance_to_last), 0.5, 0.0, is_active)
+
+    def append() -> None:
+        for set_filter in set_filters:
+            count = code.read(set_filter.value) + 1.0
+            tracer.write(set_filter.value, [code.constant(f"row {set_filter.value}")], 0, count)
+            code.write(set_filter.value, [count])
+
+    if_less(tracer, "is active", 0.5, is_active, append)
+
+
+class Contact:
+    """Accessor of one contact record in traced code."""
+
+    array_name, base_offset = "contacts", 0
+    """Name of the array with the contact records, and offset of the first record."""
+
+    def __init__(self, tracer: Tracer, layout: ContactLayout, index: Value) -> None:
+        self.layout = layout
+        self.tracer = tracer
+        self.index = index
+        """Index of the contact in its buffer."""
+        self._record_offset = index * float(self.layout.record_size)
+
+    def read(self, field: int, count: int = 1) -> list[Value]:
+        """Read `count` consecutive scalars of the record from a field on."""
+        offset = self.base_offset + self.layout.offset_of(field)
+        return [self.tracer.read(self.array_name, offset + i, self._record_offset) for i in range(count)]
+
+    def write(self, field: int, values: Sequence[Value]) -> None:
+        """Write consecutive scalars of the record from a field on."""
+        self.tracer.write(self.array_name, values, self.base_offset + self.layout.offset_of(field), self._record_offset)
+
+    @property
+    def axes(self) -> list[Vector]:
+        """Axes of the contact frame: the normal and, with friction, two tangents."""
+        count = self.layout.n_stored_axes if self.layout.condim > 1 else 1
+        stored: list[Vector] = [self.read(ContactLayout.AXES + 3 * i, 3) for i in range(count)]
+        return [*stored, cross(*stored)] if count == 2 else stored
+
+    @property
+    def residual(self) -> list[Value]:
+        """Residual J a - aref of each row of the contact, shape (condim,)."""
+        return self.read(self.layout.residual, self.layout.condim)
+
+    @property
+    def residual_derivative(self) -> list[Value]:
+        """Directional derivative J p of the residual along the search direction p, shape (condim,)."""
+        return self.read(self.layout.residual_derivative, self.layout.condim)
+
+    @property
+    def stiffness_and_mu(self) -> tuple[Value, Value]:
+        """Constraint stiffness D and regularized friction coefficient mu."""
+        return self.read(ContactLayout.STIFFNESS)[0], self.read(ContactLayout.REGULARIZED_MU)[0]
+
+
+def for_each_contact(code: RowContext, condim: int, body: Callable[[Contact], None]) -> None:
+    """Trace a loop over the contacts of the current row's contact set."""
+    code.tracer.counted_loop(
+        "contacts", code.read("count"), lambda index: body(Contact(code.tracer, ContactLayout(condim), index))
+    )
+
+
+def has_collision_pairs(model: Model, settings: Settings) -> bool:
+    """Whether contacts are enabled and the model has geom pairs."""
+    return settings.contacts and bool(len(model.pairs.geom_a))

@@ -1,0 +1,507 @@
+"""Narrow phase: geom poses, bounding-volume tests per pair, contact generation, contact frames and contact records.
+
+Positions are relative to a floating origin at the first free robot, so that precision does not degrade far from the
+world origin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kinema import ir
+from kinema.ir import SCRATCH, ArenaOffset, RowContext, Value
+
+from ..arrays import MAX_RADIUS
+from ..constraints.impedance import impedance, max_stiffness, reference_stiffness_and_damping, valid_solref
+from ..rigid.kinematics import Pose
+from ..tree.kinematic_tree import WORLD, frame_ref
+from ..tree.node_constants import with_per_env_parameters
+from ..tree.node_values import NodeValues
+from ..tree.trace_context import TraceContext
+from ..vector_math import Vector, add, cross, dot, matmul, rotate, scale, sub
+from .broad_phase import cull_frame_pairs, list_overlapping_pairs
+from .collision_table import ANALYTIC_COLLISION_TABLE, get_collision_table
+from .collision_types import CollisionGeom, ContactQuery, HeightFieldData, HullData, SdfData
+from .contact_buffers import ContactBuffers, ContactLayout
+from .contact_lists import ContactLists, ListedContactLayout
+from .obb import OBB_ROUNDING, geom_half_extents, obb_separation, uses_obb_test
+from .pair_parameters import ContactSetInputs, NarrowPhaseVariant, build_pair_rows, geom_local_pose
+from .vector_math import if_less, select_vector
+
+# -------------------------------------------------------------------------------------------------------- contact frame
+
+PARALLEL_SINE_SQUARED = 1e-13
+"""Squared sine below which a direction counts as parallel to the normal; in single precision its tangential part is
+mostly rounding error."""
+
+
+def contact_tangents(normal: Vector, tangent_hint: Vector | None = None) -> tuple[Vector, Vector]:
+    """Two unit tangents that complete a unit contact normal to a right-handed frame, chosen as in MuJoCo.
+
+    The first tangent is the projection of `tangent_hint` on the tangent plane. Without a hint, the world y axis is
+    projected, or the z axis if |n_y| > 0.5. If the hint is parallel to the normal, the x axis is projected, or the y
+    axis. The second tangent is the cross product of normal and first tangent.
+    """
+    y_slack = 0.25 - normal[1] * normal[1]
+    first = select_vector(y_slack, 0.0, (0.0, 0.0, 1.0), (0.0, 1.0, 0.0)) if tangent_hint is None else tangent_hint
+    projected = _project_onto_tangent_plane(first, normal)
+    if tangent_hint is not None:
+        fallback = select_vector(0.5, normal[0] * normal[0], (0.0, 1.0, 0.0), (1.0, 0.0, 0.0))
+        projected = select_vector(
+            dot(projected, projected), PARALLEL_SINE_SQUARED, _project_onto_tangent_plane(fallback, normal), projected
+        )
+        # project again: rounding leaves a normal component if the hint is nearly parallel to the normal
+        projected = _project_onto_tangent_plane(_normalize_nonzero(projected), normal)
+    first = _normalize_nonzero(projected)
+    return first, cross(normal, first)
+
+
+def _project_onto_tangent_plane(vector: Vector, normal: Vector) -> Vector:
+    return sub(vector, scale(dot(vector, normal), normal))
+
+
+def _normalize_nonzero(vector: Vector) -> Vector:
+    return scale(1.0 / ir.sqrt(ir.maximum(dot(vector, vector), 1e-30)), vector)
+
+
+# ---------------------------------------------------------------------------------- bounding-volume tests of geom pairs
+
+
+def pair_variant(code: RowContext) -> NarrowPhaseVariant:
+    """Code variant of the geom pair of the current row."""
+    assert isinstance(code.variant, NarrowPhaseVariant)
+    return code.variant
+
+
+def pair_values(code: RowContext, name: str, count: int) -> list[Value]:
+    """Parameter values of the current row's geom pair: read per environment, or constants of the table."""
+    return code.read_array(name, count) if name in pair_variant(code).per_env_parameters else list(code.constants(name))
+
+
+def bounding_volume_test(code: RowContext) -> tuple[Value, Value]:
+    """Bounding-sphere test of a geom pair, followed by the OBB test where it is worthwhile.
+
+    Returns:
+        Two values a and b; the bounding volumes, inflated by the margin, overlap if a < b.
+    """
+    lhs, rhs = bounding_sphere_test(code)
+    if not uses_obb_test(pair_variant(code).geom_types):
+        return lhs, rhs
+    gap = code.tracer.if_less("boxes", lhs, rhs, lambda: [_obb_gap(code)], [1.0])
+    return gap[0], 0.0
+
+
+def bounding_sphere_test(code: RowContext) -> tuple[Value, Value]:
+    """Bounding-sphere test of the current row's geom pair, including the contact margin.
+
+    For a plane, the signed distance of the other geom's centre is compared with its radius plus margin; otherwise
+    squared distance and squared sum of radii.
+
+    Returns:
+        Two values a and b; the spheres overlap if a < b.
+    """
+    geom_types, margin = pair_variant(code).geom_types, code.constant("margin")
+    centers = [
+        _bounding_sphere_center(code, prefix, geom_type)
+        for prefix, geom_type in zip(("a", "b"), geom_types, strict=True)
+    ]
+    offset, radius = sub(centers[1], centers[0]), pair_values(code, "b radius", 1)[0]
+    if geom_types[0] == "plane":
+        normal = [code.read("a", 5), code.read("a", 8), code.read("a", 11)]
+        return dot(offset, normal), radius + margin
+    max_distance = pair_values(code, "a radius", 1)[0] + radius + margin
+    return dot(offset, offset), max_distance * ir.absolute(max_distance)
+
+
+def analytic_or_obb_test(code: RowContext) -> tuple[Value, Value]:
+    """Second filter of the narrow-phase work queue: OBB test, or the smallest analytic contact distance.
+
+    Pairs without OBB test and analytic contact function always pass.
+
+    Returns:
+        Two values a and b; the pair is passed to contact generation if a < b.
+    """
+    variant, tracer, margin = pair_variant(code), code.tracer, code.constant("margin")
+    if uses_obb_test(variant.geom_types):
+        return _obb_gap(code), 0.0
+    if variant.geom_types not in ANALYTIC_COLLISION_TABLE:
+        return 0.0, 1.0
+    min_distance = tracer.allocate_local(1)
+
+    def store(distance: Value) -> None:
+        tracer.write(min_distance, [distance])
+        tracer.new_basic_block()  # reads see only the stores of earlier basic blocks
+
+    def record_distance(distance: Value, point: Vector, normal: Vector, tangent: Vector | None = None) -> None:
+        del point, normal, tangent
+        store(ir.minimum(tracer.read(min_distance), distance))
+
+    store(MAX_RADIUS)
+
+    ANALYTIC_COLLISION_TABLE[variant.geom_types].collide(
+        ContactQuery(tracer, margin, record_distance), *read_geom_pair(code, variant)
+    )
+    return tracer.read(min_distance), margin
+
+
+def _obb_gap(code: RowContext) -> Value:
+    """Separation [m] of the OBBs of the row's two geoms, minus the margin and a rounding bound; negative if near."""
+    margin = code.constant("margin")
+    max_distance = pair_values(code, "a radius", 1)[0] + pair_values(code, "b radius", 1)[0] + margin
+    sides = zip(("a", "b"), pair_variant(code).geom_types, strict=True)
+    return obb_separation(*(_read_obb(code, *x) for x in sides)) - (margin + OBB_ROUNDING * max_distance)
+
+
+def _read_obb(code: RowContext, prefix: str, geom_type: str) -> CollisionGeom:
+    """OBB of a geom of the current row, as a `CollisionGeom` whose `size` are the half extents."""
+    geom = _read_geom(code, prefix, geom_type)
+    if geom_type != "mesh":
+        return replace(geom, size=geom_half_extents(geom_type, geom.size))
+    aabb = code.constants(f"{prefix} aabb")
+    centre = add(geom.position, rotate(geom.rotation, aabb[:3]))
+    return replace(geom, position=centre, size=aabb[3:])
+
+
+def _bounding_sphere_center(code: RowContext, prefix: str, geom_type: str) -> Vector:
+    """World position of the bounding sphere's centre of a geom of the current row."""
+    position = code.read_array(prefix, 3)
+    if geom_type not in ("mesh", "height field", "distance field"):
+        return position
+    return add(position, rotate(_read_geom(code, prefix, geom_type).rotation, code.constants(f"{prefix} center")))
+
+
+def _read_geom(code: RowContext, prefix: str, geom_type: str) -> CollisionGeom:
+    """Read a geom of the current row: world pose, sizes, and packed mesh, height-field or SDF data.
+
+    Args:
+        code: row context of the pair.
+        prefix: "a" or "b", the first or second geom of the pair.
+        geom_type: type of the geom.
+    """
+    flat = code.read_array(prefix, 12)
+    rotation = [flat[3 * i : 3 * i + 3] for i in range(1, 4)]
+    geom = CollisionGeom(flat[:3], rotation, pair_values(code, f"{prefix} size", 3))
+
+    def read(index: Value) -> Value:
+        return code.tracer.read("shape_numbers", 0, index)
+
+    start, first_count, second_count, bounding_radius = code.constants(f"{prefix} data")
+    if geom_type == "mesh":
+        return replace(geom, hull=HullData(read, start, first_count, second_count, bounding_radius))
+    if geom_type == "distance field":
+        return replace(geom, sdf=SdfData(read, start, first_count, bounding_radius))
+    return (
+        replace(geom, height_field=HeightFieldData(read, start, first_count, second_count))
+        if geom_type == "height field"
+        else geom
+    )
+
+
+def read_geom_pair(code: RowContext, variant: NarrowPhaseVariant) -> tuple[CollisionGeom, CollisionGeom]:
+    """The two posed geoms of the current row's pair."""
+    a, b = (
+        _read_geom(code, prefix, geom_type) for prefix, geom_type in zip(("a", "b"), variant.geom_types, strict=True)
+    )
+    return a, b
+
+
+# ---------------------------------------------------------------------------------------------------- contact detection
+
+MAX_UNROLLED_GEOMS = 64
+"""Number of geoms up to which their poses are computed in straight-line code; a loop would be executed by one
+thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class GeomPoseVariant:
+    """Code variant of the pose computation of a geom."""
+
+    is_on_world: bool
+    is_sphere: bool
+    """Whether the rotation is not needed."""
+
+
+def detect_contacts(
+    ctx: TraceContext, contact_buffers: ContactBuffers, frame_poses: NodeValues[Pose]
+) -> ArenaOffset | None:
+    """Trace the complete collision detection: geom poses, broad phase and narrow phase, into the contact buffers.
+
+    Fills the contact sets of `contact_buffers` and resets their contact and lost counts.
+
+    Args:
+        ctx: tracing context.
+        contact_buffers: contact sets to be filled.
+        frame_poses: frame poses relative to the floating origin.
+
+    Returns:
+        Offset of the candidate list of geom pairs (`list_overlapping_pairs`), or None if all pairs were tested.
+    """
+    for counter in (contact_buffers.lost_count, contact_buffers.required_capacity):
+        ctx.tracer.write(SCRATCH, [0.0], counter.row)
+    with ctx.keeping_loops():
+        geom_poses = _compute_geom_poses(ctx, frame_poses)
+        cull_frame_pairs(ctx, contact_buffers, frame_poses)
+        candidates = list_overlapping_pairs(ctx, [contact_set.spec for contact_set in contact_buffers.sets], geom_poses)
+        set_inputs = [
+            ContactSetInputs(
+                contact_set.spec,
+                {
+                    **{
+                        "contacts": contact_set.contacts,
+                        "count": contact_set.count,
+                        "near": contact_set.near_flag,
+                        "set lost count": contact_set.lost_count,
+                    },
+                    **{
+                        "lost count": contact_buffers.lost_count,
+                        "required capacity": contact_buffers.required_capacity,
+                    },
+                },
+                {"capacity": [float(contact_set.spec.capacity)]},
+            )
+            for contact_set in contact_buffers.sets
+        ]
+        ctx.table_loop("narrowphase", build_pair_rows(ctx, set_inputs, geom_poses), _collide_if_near, candidates)
+    return candidates
+
+
+def detect_contacts_into_lists(ctx: TraceContext, contact_lists: ContactLists, frame_poses: NodeValues[Pose]) -> None:
+    """Trace collision detection on the GPU, appending contacts to unordered lists by a compacted work queue.
+
+    Geom pairs pass the bounding-sphere test and the analytic or OBB test before contacts are generated. Order of the
+    contacts is undefined.
+
+    Args:
+        ctx: tracing context.
+        contact_lists: lists to be filled.
+        frame_poses: frame poses relative to the floating origin.
+    """
+    with ctx.keeping_loops(len(ctx.model.geoms.names) > MAX_UNROLLED_GEOMS):
+        geom_poses = _compute_geom_poses(ctx, frame_poses)
+    set_inputs = [
+        ContactSetInputs(spec, contact_lists.loop_offsets(spec), contact_lists.loop_constants(spec))
+        for spec in contact_lists.specs
+    ]
+    rows = build_pair_rows(ctx, set_inputs, geom_poses, uses_lists=True)
+    ctx.work_queue_loop(
+        "narrowphase",
+        rows,
+        [bounding_sphere_test, analytic_or_obb_test],
+        lambda code: _collide_pair(code, pair_variant(code)),
+    )
+
+
+def _compute_geom_poses(ctx: TraceContext, frame_poses: NodeValues[Pose]) -> list[ArenaOffset]:
+    """Trace the computation of all geom poses from the poses of their frames.
+
+    Writes position (3) and rotation matrix (9, row-major; not for spheres) of each geom to scratch memory.
+
+    Returns:
+        Offset of each geom's pose (12 scalars).
+    """
+    geoms = ctx.model.geoms
+    offsets = [ctx.allocate(12) for _ in geoms.names]
+    rows = []
+    for i, geom_type in enumerate(geoms.types):
+        frame = int(geoms.frame_idx[i])
+        variant = GeomPoseVariant(frame == WORLD, geom_type == "sphere")
+        constants = with_per_env_parameters(ctx, "geom", i, geom_local_pose(ctx.model, i))
+        rows.append(ctx.node_row(variant, {"frame ": frame_ref(frame)}, {"geom": offsets[i]}, constants))
+
+    def body(code: RowContext) -> None:
+        variant = code.variant
+        assert isinstance(variant, GeomPoseVariant)
+        frame_pose = frame_poses[frame_ref("frame ")]
+        local_rotation_values = code.constants("rotation")
+        local_rotation = [local_rotation_values[3 * i : 3 * i + 3] for i in range(3)]
+        offset = (
+            code.constants("position")
+            if variant.is_on_world
+            else rotate(frame_pose.rotation, code.constants("position"))
+        )
+        rotation = local_rotation if variant.is_on_world else matmul(frame_pose.rotation, local_rotation)
+        code.write("geom", add(frame_pose.position, offset))
+        if not variant.is_sphere:
+            code.write("geom", [x for row in rotation for x in row], 3)
+
+    ctx.table_loop("where shapes are", rows, body)
+    return offsets
+
+
+def _scaled_invweight(code: RowContext, variant: NarrowPhaseVariant, friction: Value, regularized_mu: Value) -> Value:
+    """Approximate inverse inertia (MuJoCo's diagApprox) of a contact's rows, scaled for its friction cone.
+
+    invweight w for condim 1; w mu^2 for elliptic cones; 2 w mu^2 (1 + friction^2) for pyramidal cones, where mu is the
+    regularized friction.
+    """
+    invweight = code.constant("weight")
+    if variant.condim == 1:
+        return invweight
+    elliptic_invweight = invweight * regularized_mu * regularized_mu
+    return elliptic_invweight if variant.elliptic else 2.0 * elliptic_invweight * (1.0 + friction * friction)
+
+
+def _collide_if_near(code: RowContext) -> None:
+    """Generate the contacts of the current row's geom pair if its frames are near and its bounding volumes overlap.
+
+    Pairs without an analytic contact function are executed environment by environment (scalarized), because few
+    environments reach the iterative algorithms and each takes another path.
+    """
+    variant, tracer = pair_variant(code), code.tracer
+
+    def test_bounding_volumes() -> None:
+        if_less(
+            tracer,
+            "near",
+            *bounding_volume_test(code),
+            lambda: _collide_pair(code, variant),
+            scalarize=variant.geom_types not in ANALYTIC_COLLISION_TABLE,
+        )
+
+    if_less(tracer, "near frames", 0.5, code.read("near"), test_bounding_volumes)
+
+
+def _collide_pair(code: RowContext, variant: NarrowPhaseVariant) -> None:
+    """Call the contact function of a geom pair and store the contacts closer than the margin.
+
+    Contacts are appended to the unordered list, inserted with overflow handling (the deepest are kept), or appended to
+    the contact set, depending on the variant.
+    """
+    tracer, margin = code.tracer, code.constant("margin")
+
+    def emit(distance: Value, point: Vector, normal: Vector, tangent: Vector | None = None) -> None:
+        def store() -> None:
+            record = _contact_record(code, variant, distance, point, normal, tangent)
+            if variant.uses_lists:
+                _append_to_list(code, variant, record)
+            elif variant.may_overflow:
+                _insert_keeping_deepest(code, variant, distance, record)
+            else:
+                _append_contact(code, variant, record)
+
+        if_less(tracer, "within margin", distance, margin, store)
+
+    get_collision_table(multiccd=variant.multiccd)[variant.geom_types].collide(
+        ContactQuery(tracer, margin, emit), *read_geom_pair(code, variant)
+    )
+
+
+def _contact_record(
+    code: RowContext,
+    variant: NarrowPhaseVariant,
+    distance: Value,
+    point: Vector,
+    normal: Vector,
+    tangent_hint: Vector | None,
+) -> list[Value]:
+    """Contact record with all parameters of the contact force, in the order of `ContactLayout`.
+
+    Contains the point, the contact frame (oriented from the first to the second frame of the set), distance, signed
+    pair index, constraint stiffness D = d / ((1 - d) w) (0 beyond the force margin), regularized friction mu, reference
+    feedback k d r, damping, friction damping and row scales; with restitution or stiction also maximum stiffness,
+    restitution, bounce speed and stiction ratio.
+    """
+    sign = code.constant("sign")
+    axes = [scale(sign, axis) for axis in (normal, *contact_tangents(normal, tangent_hint))]
+    solimp = [*pair_values(code, "solimp", 5)[:4], code.constants("solimp")[4]]
+    friction = pair_values(code, "friction", 5)
+    mu = friction[0] * code.constant("inverse sqrt impratio")
+    invweight = _scaled_invweight(code, variant, friction[0], mu)
+    violation = distance - code.constant("force margin")
+    imp = impedance(solimp, variant.solimp_power, violation)
+    stiffness_ref, damping = reference_stiffness_and_damping(
+        valid_solref(pair_values(code, "solref", 2)), solimp[1], code.read("dt"), refsafe=variant.refsafe
+    )
+    friction_damping = damping
+    if variant.has_solref_friction:
+        _, friction_damping = reference_stiffness_and_damping(
+            code.constants("solref friction"), solimp[1], code.read("dt"), refsafe=variant.refsafe
+        )
+    normal_scale = mu if variant.elliptic else 1.0
+    stiffness = ir.select(violation, 0.0, ir.minimum(imp / ((1.0 - imp) * invweight), code.constant("hardest")), 0.0)
+    return [
+        *point,
+        *(x for axis in axes for x in axis),
+        distance,
+        sign * code.constant("pair"),
+        stiffness,
+        mu,
+        normal_scale * stiffness_ref * imp * violation,
+        damping,
+        friction_damping,
+        normal_scale,
+        *friction[: variant.condim - 1],
+        *(
+            [
+                ir.minimum(max_stiffness(invweight), code.constant("hardest")),
+                *code.constants("restitution and stiction"),
+            ]
+            if variant.has_restitution_or_stiction
+            else []
+        ),
+    ]
+
+
+def _append_contact(code: RowContext, variant: NarrowPhaseVariant, record: list[Value]) -> None:
+    """Append a contact record to the contact set of the current row and increment its contact count."""
+    count = code.read("count")
+    code.tracer.write("contacts", record, 0, count * float(ContactLayout(variant.condim).record_size))
+    code.tracer.write("count", [count + 1.0])
+
+
+def _append_to_list(code: RowContext, variant: NarrowPhaseVariant, record: list[Value]) -> None:
+    """Append a contact record, compressed and with its frame indices, to the unordered list of the current row.
+
+    The slot is reserved by an atomic increment of the list's count; the record is dropped if the list is full, but
+    counted.
+    """
+    tracer, layout = code.tracer, ListedContactLayout(variant.condim)
+    slot = tracer.atomic_increment("count")
+
+    def store() -> None:
+        offset = slot * float(layout.record_size)
+        tracer.write("contacts", layout.compress(record), 0, offset)
+        tracer.write("contacts", code.constants("frames"), layout.offset_of(layout.frames), offset)
+
+    if_less(tracer, "has capacity", slot, code.constant("capacity"), store)
+
+
+def _insert_keeping_deepest(
+    code: RowContext, variant: NarrowPhaseVariant, distance: Value, record: list[Value]
+) -> None:
+    """Append a contact to the set of the current row; if the set is full, replace its shallowest contact if deeper.
+
+    Contacts that do not fit are counted in the lost counts of the set and of all sets, and the required capacity is
+    updated.
+    """
+    tracer, record_size, capacity = (
+        code.tracer,
+        float(ContactLayout(variant.condim).record_size),
+        code.constant("capacity"),
+    )
+    is_full = ir.select(code.read("count"), capacity, 0.0, 1.0)
+    if_less(tracer, "has capacity", is_full, 0.5, lambda: _append_contact(code, variant, record))
+
+    def replace_shallowest() -> None:
+        shallowest = tracer.allocate_local(2)  # slot and distance
+        tracer.write(shallowest, [0.0, -MAX_RADIUS])
+
+        def visit(slot: Value) -> None:
+            stored, largest = (
+                tracer.read("contacts", ContactLayout.DISTANCE, slot * record_size),
+                tracer.read(shallowest, 1),
+            )
+            replaced = [ir.select(largest, stored, x, tracer.read(shallowest, i)) for i, x in enumerate((slot, stored))]
+            tracer.write(shallowest, replaced)
+
+        tracer.counted_loop("shallowest", capacity, visit, uniform=True)
+        set_lost = code.read("set lost count") + 1.0
+        code.write("set lost count", [set_lost])
+        code.write("lost count", [code.read("lost count") + 1.0])
+        code.write("required capacity", [ir.maximum(code.read("required capacity"), capacity + set_lost)])
+        offset = tracer.read(shallowest, 0) * record_size
+        if_less(
+            tracer, "deeper", distance, tracer.read(shallowest, 1), lambda: tracer.write("contacts", record, 0, offset)
+        )
+
+    if_less(tracer, "set is full", 0.5, is_full, replace_shallowest)

@@ -1,0 +1,439 @@
+"""Parameter tables of geom pairs for the narrow phase: contact parameters per pair, and the code variant of each pair.
+
+The table is built by columns with NumPy; it is built row by row if parameters differ between environments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinema.core import Array
+from kinema.ir import ArenaOffset, OffsetColumn, Table, TableRows
+from kinema.model import ABSENT_RADIUS, Model
+
+from ..arrays import MAX_RADIUS, ArrayOwner
+from ..constraints.impedance import integer_power, valid_solref
+from ..settings import Settings
+from ..tree.node_constants import with_per_env_parameters
+from ..tree.node_tables import NodeRow
+from ..tree.trace_context import TraceContext
+from .contact_sets import ContactSetSpec
+from .obb import mesh_local_aabb
+
+# ---------------------------------------------------------------------- parameters of geoms, geom pairs and frame pairs
+
+MAX_RELATIVE_STIFFNESS = 3e2
+"""Limit of the constraint stiffness times invweight in single precision; contacts then yield by the inverse of this
+fraction of their load."""
+INVWEIGHT_COLUMNS = ("weight", "hardest")
+"""Parameters of a pair that depend on masses (through invweight)."""
+ParameterRow = dict[str, list[Any]]
+
+
+def geom_local_pose(model: Model, geom: int) -> ParameterRow:
+    """Pose of a geom in its frame: position (3) [m] and rotation matrix (9, row-major)."""
+    return {"position": model.geoms.pos[geom].tolist(), "rotation": model.geoms.rot[geom].ravel().tolist()}
+
+
+def pair_parameter_row(model: Model, settings: Settings, spec: ContactSetSpec, pair: int) -> ParameterRow:
+    """All parameters of one geom pair for the narrow phase, by parameter name.
+
+    Contains sizes, packed-data indices, local AABBs and bounding spheres of both geoms (prefixes "a" and "b"), and the
+    contact parameters of the pair: margins, friction, invweight, stiffness limit, solref, solimp, orientation sign,
+    pair index (from 1), restitution and stiction. The sign is 1 if the first geom is on the first frame of the contact
+    set, otherwise -1.
+    """
+    geoms, pairs = model.geoms, model.pairs
+    a, b = int(pairs.geom_a[pair]), int(pairs.geom_b[pair])
+    invweight = float(pairs.invweight[pair, 0])
+    return {
+        "a size": geoms.size[a].tolist(),
+        "b size": geoms.size[b].tolist(),
+        "a data": [float(x) for x in (geoms.data_start[a], *geoms.data_counts[a], _radius_about_origin(model, a))],
+        "b data": [float(x) for x in (geoms.data_start[b], *geoms.data_counts[b], _radius_about_origin(model, b))],
+        "a aabb": mesh_local_aabb(model, a),
+        "b aabb": mesh_local_aabb(model, b),
+        "a center": geoms.center[a].tolist(),
+        "b center": geoms.center[b].tolist(),
+        "a radius": [min(float(geoms.radius[a]), MAX_RADIUS)],
+        "b radius": [min(float(geoms.radius[b]), MAX_RADIUS)],
+        "margin": [float(pairs.margin[pair])],
+        "force margin": [float(pairs.margin[pair] - pairs.gap[pair])],
+        "friction": pairs.friction[pair].tolist(),
+        "inverse sqrt impratio": [model.options.impratio**-0.5],
+        "weight": [invweight],
+        "hardest": [stiffness_limit(settings, spec, invweight)],
+        "solref": list(valid_solref(pairs.solref[pair].tolist())),
+        "solref friction": list(valid_solref(pairs.solref_friction[pair].tolist())),
+        "solimp": pairs.solimp[pair].tolist(),
+        "sign": [1.0 if int(geoms.frame_idx[a]) == spec.frames[0] else -1.0],
+        "pair": [float(pair + 1)],
+        "restitution and stiction": [
+            float(x[pair]) for x in (pairs.restitution, pairs.bounce_speed, pairs.stiction_ratio)
+        ],
+    }
+
+
+def pair_parameter_columns(
+    model: Model,
+    settings: Settings,
+    specs: Sequence[ContactSetSpec],
+    set_index: npt.NDArray[np.intp],
+    pair_indices: npt.NDArray[np.intp],
+) -> dict[str, Any]:
+    """Parameters of many geom pairs for the narrow phase, as arrays of shape (n_pairs, width) by parameter name.
+
+    Vectorized version of `pair_parameter_row`.
+
+    Args:
+        model: the model.
+        settings: simulation settings; single precision limits the stiffness.
+        specs: contact sets.
+        set_index: index into `specs` of each pair, shape (n_pairs,).
+        pair_indices: pair indices in the model, shape (n_pairs,).
+    """
+    geoms, pairs, n = model.geoms, model.pairs, len(pair_indices)
+    a, b = pairs.geom_a[pair_indices], pairs.geom_b[pair_indices]
+    all_geoms = range(len(geoms.names))
+    bounding_radii = np.array([_radius_about_origin(model, g) for g in all_geoms])
+    data_indices = np.column_stack([geoms.data_start, geoms.data_counts, bounding_radii]).astype(np.float64)
+    aabbs = np.array([mesh_local_aabb(model, g) for g in all_geoms], np.float64)
+    radii = np.minimum(geoms.radius, MAX_RADIUS)[:, None]
+    invweights = pairs.invweight[pair_indices, 0]
+    first_frames = np.array([spec.frames[0] for spec in specs])[set_index]
+    is_limited = np.array([stiffness_limit(settings, spec, 1.0) != MAX_RADIUS for spec in specs])[set_index]
+    return {
+        "a size": geoms.size[a],
+        "b size": geoms.size[b],
+        "a data": data_indices[a],
+        "b data": data_indices[b],
+        "a aabb": aabbs[a],
+        "b aabb": aabbs[b],
+        "a center": geoms.center[a],
+        "b center": geoms.center[b],
+        "a radius": radii[a],
+        "b radius": radii[b],
+        "margin": pairs.margin[pair_indices, None],
+        "force margin": (pairs.margin - pairs.gap)[pair_indices, None],
+        "friction": pairs.friction[pair_indices],
+        "inverse sqrt impratio": np.full((n, 1), model.options.impratio**-0.5),
+        "weight": invweights[:, None],
+        "hardest": np.where(is_limited, MAX_RELATIVE_STIFFNESS / np.where(is_limited, invweights, 1.0), MAX_RADIUS)[
+            :, None
+        ],
+        "solref": _valid_solrefs(pairs.solref[pair_indices]),
+        "solref friction": _valid_solrefs(pairs.solref_friction[pair_indices]),
+        "solimp": pairs.solimp[pair_indices],
+        "sign": np.where(geoms.frame_idx[a] == first_frames, 1.0, -1.0)[:, None],
+        "pair": (pair_indices + 1.0)[:, None],
+        "restitution and stiction": np.column_stack(
+            [x[pair_indices] for x in (pairs.restitution, pairs.bounce_speed, pairs.stiction_ratio)]
+        ),
+    }
+
+
+def _valid_solrefs(solrefs: Array) -> Array:
+    """`valid_solref` of many pairs, shape (n, 2), evaluated once per distinct value."""
+    distinct, inverse = np.unique(solrefs, axis=0, return_inverse=True)
+    return np.array([valid_solref(x.tolist()) for x in distinct], np.float64)[inverse.ravel()]
+
+
+def _radius_about_origin(model: Model, geom: int) -> float:
+    """Radius [m] of a sphere around a geom's own origin that encloses the geom."""
+    geoms = model.geoms
+    return float(min(geoms.radius[geom] + (geoms.center[geom] ** 2).sum() ** 0.5, MAX_RADIUS))
+
+
+def stiffness_limit(settings: Settings, spec: ContactSetSpec, invweight: Any) -> Any:
+    """Upper limit of the constraint stiffness D of a contact set's contacts.
+
+    Pyramidal friction cones become stiffer the lower the friction is; in single precision, D is limited to
+    `MAX_RELATIVE_STIFFNESS / invweight`, so that the Hessian can be factorized. Otherwise the limit is `MAX_RADIUS`
+    (none).
+    """
+    is_limited = settings.is_single_precision and spec.variant.condim > 1 and not spec.variant.elliptic
+    return MAX_RELATIVE_STIFFNESS / invweight if is_limited else MAX_RADIUS
+
+
+def frame_pair_spheres(model: Model, spec: ContactSetSpec) -> ParameterRow:
+    """Bounding spheres of the colliding geoms of a contact set's two frames, with the largest margin.
+
+    Returns:
+        Parameters "a center", "a radius", "b center", "b radius" and "margin" [m]; empty for at most two geom pairs,
+        where culling the frame pair does not pay off.
+    """
+    if len(spec.pairs) <= 2:
+        return {}
+    parameters: ParameterRow = {"margin": [float(max(model.pairs.margin[spec.pairs]))]}
+    for prefix, frame in zip(("a ", "b "), spec.frames, strict=True):
+        center, radius = _frame_bounding_sphere(model, spec, frame)
+        parameters |= {f"{prefix}center": center, f"{prefix}radius": [min(radius, MAX_RADIUS)]}
+    return parameters
+
+
+def _frame_bounding_sphere(model: Model, spec: ContactSetSpec, frame: int) -> tuple[list[float], float]:
+    """Bounding sphere (centre in frame axes, radius [m]) of the geoms of a frame that are in pairs of a contact set.
+
+    The radius is `ABSENT_RADIUS` if no geom is present in this model variant.
+    """
+    geoms, pairs = model.geoms, model.pairs
+    frame_geoms = {
+        int(g) for p in spec.pairs for g in (pairs.geom_a[p], pairs.geom_b[p]) if geoms.frame_idx[g] == frame
+    }
+    centers = {
+        g: geoms.pos[g] + geoms.rot[g] @ geoms.center[g] for g in frame_geoms if geoms.radius[g] != ABSENT_RADIUS
+    }
+    if not centers:
+        return [0.0, 0.0, 0.0], ABSENT_RADIUS
+    center = np.mean(list(centers.values()), axis=0)
+    radius = max(float(geoms.radius[g]) + float(((centers[g] - center) ** 2).sum() ** 0.5) for g in centers)
+    return center.tolist(), radius
+
+
+# --------------------------------------------------------------------------------------------- table rows of geom pairs
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowPhaseVariant:
+    """Code variant (specialisation key) of the narrow phase of a geom pair."""
+
+    geom_types: tuple[str, str]
+    condim: int
+    elliptic: bool
+    solimp_power: int
+    """Integer power of the impedance function, or 0 for a non-integer power."""
+    has_solref_friction: bool
+    """Whether friction rows have their own solref (`solreffriction`)."""
+    may_overflow: bool
+    """Whether the contact set may receive more contacts than its capacity. Set for all pairs of otherwise equal
+    variants if set for any, so that the contact function is traced and compiled once."""
+    refsafe: bool
+    """Whether the solref time constant is limited to at least two time steps (MuJoCo's `refsafe`)."""
+    has_restitution_or_stiction: bool
+    """Whether any pair has restitution, or static friction above kinetic friction."""
+    per_env_parameters: tuple[str, ...]
+    """Names of the parameters that differ between environments."""
+    uses_lists: bool
+    """Whether contacts are appended to unordered lists by concurrent threads."""
+    multiccd: bool
+    """Whether convex pairs emit a contact manifold instead of one point."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContactSetInputs:
+    """Contact set with additional arrays and constants for the table rows of its geom pairs."""
+
+    spec: ContactSetSpec
+    """The contact set."""
+    offsets: Mapping[str, ArenaOffset]
+    """Offset of each additional array, by name."""
+    constants: Mapping[str, list[float]]
+    """Values of each additional constant, by name."""
+
+
+def build_pair_rows(
+    ctx: TraceContext,
+    set_inputs: Sequence[ContactSetInputs],
+    geom_pose_offsets: Sequence[ArenaOffset],
+    *,
+    uses_lists: bool = False,
+) -> TableRows:
+    """Narrow-phase table with one row per geom pair of the contact sets, in the order of the sets.
+
+    Built by columns, or row by row if parameters differ between environments.
+
+    Args:
+        ctx: tracing context.
+        set_inputs: contact sets with additional arrays and constants of their rows.
+        geom_pose_offsets: offset of each geom's world pose (12 scalars).
+        uses_lists: whether contacts are appended to unordered lists.
+    """
+    if not set_inputs or _has_per_env_parameters(ctx):
+        rows = [
+            row
+            for inputs in set_inputs
+            for row in _pair_rows_of_set(ctx, inputs, geom_pose_offsets, uses_lists=uses_lists)
+        ]
+        variants = [row.variant for row in rows if isinstance(row.variant, NarrowPhaseVariant)]
+        merged = _merge_overflow_variants(variants)
+        return [replace(row, variant=merged[variant]) for row, variant in zip(rows, variants, strict=True)]
+    specs = [inputs.spec for inputs in set_inputs]
+    pairs = np.array([p for spec in specs for p in spec.pairs])
+    set_index = np.repeat(np.arange(len(specs)), [len(spec.pairs) for spec in specs])
+    set_columns = {
+        name: OffsetColumn.from_offsets([inputs.offsets[name] for inputs in set_inputs]).select(set_index)
+        for name in set_inputs[0].offsets
+    }
+    offset_columns = _pair_offset_columns(ctx, geom_pose_offsets, pairs, set_columns)
+    constants = pair_parameter_columns(ctx.model, ctx.settings, specs, set_index, pairs)
+    for name in set_inputs[0].constants:
+        constants[name] = np.array([inputs.constants[name] for inputs in set_inputs])[set_index]
+    groups = []
+    for variant, group in _group_by_variant(ctx, specs, set_index, pairs, uses_lists=uses_lists).items():
+        group_columns = {name: column.select(group) for name, column in offset_columns.items()}
+        groups.append(
+            ctx.node_columns(
+                variant, group, {}, group_columns, constants={name: values[group] for name, values in constants.items()}
+            )
+        )
+    return Table(groups)
+
+
+def _has_per_env_parameters(ctx: TraceContext) -> bool:
+    """Whether any geom-pair parameter differs between environments."""
+    parameters = ctx.model.per_env_parameters
+    if ctx.settings.per_env & {"geom_friction", "geom_sol_params", "geom_size"}:
+        return True
+    return parameters is not None and any(table == "pair" for table, *_ in parameters.entries)
+
+
+def _pair_offset_columns(
+    ctx: TraceContext,
+    geom_pose_offsets: Sequence[ArenaOffset],
+    pairs: npt.NDArray[np.intp],
+    set_offset_columns: Mapping[str, OffsetColumn],
+) -> dict[str, OffsetColumn]:
+    """Array offsets of the geom pairs' table rows, by array name.
+
+    The arrays are the poses of both geoms ("a", "b"), the packed geom data and the arrays of the contact set.
+
+    Args:
+        ctx: tracing context.
+        geom_pose_offsets: offset of each geom's world pose.
+        pairs: pair indices, shape (n,).
+        set_offset_columns: offsets of the contact set arrays of each pair.
+    """
+    poses = OffsetColumn.from_offsets(geom_pose_offsets)
+    sides = {"a": poses.select(ctx.model.pairs.geom_a[pairs]), "b": poses.select(ctx.model.pairs.geom_b[pairs])}
+    data = (
+        {"shape_numbers": OffsetColumn.repeated(ctx.array_offsets["shape_numbers"], len(pairs))}
+        if ctx.model.geoms.data.size
+        else {}
+    )
+    return {**sides, **set_offset_columns, **data}
+
+
+def _group_by_variant(
+    ctx: TraceContext,
+    specs: Sequence[ContactSetSpec],
+    set_index: npt.NDArray[np.intp],
+    pairs: npt.NDArray[np.intp],
+    *,
+    uses_lists: bool,
+) -> dict[NarrowPhaseVariant, npt.NDArray[np.intp]]:
+    """Group geom pairs by their narrow-phase code variant.
+
+    Pairs are first grouped by the distinct combinations of geom types, contact set variant, overflow flag, solimp power
+    and solref friction, so that the variant is built once per combination.
+
+    Args:
+        ctx: tracing context.
+        specs: contact sets.
+        set_index: index into `specs` of each pair.
+        pairs: pair indices in the model.
+        uses_lists: whether contacts are appended to unordered lists.
+
+    Returns:
+        Positions in `pairs`, sorted, by variant.
+    """
+    pair_info, geoms = ctx.model.pairs, ctx.model.geoms
+    type_ids = {name: i for i, name in enumerate(dict.fromkeys(geoms.types))}
+    geom_type_ids = np.array([type_ids[name] for name in geoms.types])
+    variant_ids = {variant: i for i, variant in enumerate(dict.fromkeys(spec.variant for spec in specs))}
+    set_keys = np.array([[variant_ids[spec.variant], spec.capacity < spec.max_contacts] for spec in specs])
+    _, power = np.unique(pair_info.solimp[pairs, 4], return_inverse=True)
+    keys = [geom_type_ids[pair_info.geom_a[pairs]], geom_type_ids[pair_info.geom_b[pairs]], *set_keys[set_index].T]
+    keys += [power.ravel(), pair_info.solref_friction[pairs].any(axis=1)]
+    _, first_positions, group_of_pair = np.unique(np.column_stack(keys), axis=0, return_index=True, return_inverse=True)
+    result: dict[NarrowPhaseVariant, list[npt.NDArray[np.intp]]] = {}
+    for i, first in enumerate(first_positions.tolist()):
+        variant = _variant_of(ctx, specs[int(set_index[first])], int(pairs[first]), (), uses_lists=uses_lists)
+        result.setdefault(variant, []).append(np.flatnonzero(group_of_pair.ravel() == i))
+    merged: dict[NarrowPhaseVariant, list[npt.NDArray[np.intp]]] = {}
+    for variant, merged_variant in _merge_overflow_variants(result).items():
+        merged.setdefault(merged_variant, []).extend(result[variant])
+    return {variant: np.sort(np.concatenate(positions)) for variant, positions in merged.items()}
+
+
+def _merge_overflow_variants(variants: Collection[NarrowPhaseVariant]) -> dict[NarrowPhaseVariant, NarrowPhaseVariant]:
+    """Map each variant to the variant used for tracing: variants that differ only in `may_overflow` are merged.
+
+    The merged variant has `may_overflow` set if any of its members has.
+    """
+    overflowing = {replace(variant, may_overflow=False) for variant in variants if variant.may_overflow}
+    return {
+        variant: replace(variant, may_overflow=replace(variant, may_overflow=False) in overflowing)
+        for variant in variants
+    }
+
+
+def _variant_of(
+    ctx: TraceContext, spec: ContactSetSpec, pair: int, per_env_parameters: tuple[str, ...], *, uses_lists: bool
+) -> NarrowPhaseVariant:
+    """Narrow-phase code variant of a geom pair of a contact set."""
+    geoms, pairs = ctx.model.geoms, ctx.model.pairs
+    return NarrowPhaseVariant(
+        (geoms.types[pairs.geom_a[pair]], geoms.types[pairs.geom_b[pair]]),
+        spec.variant.condim,
+        spec.variant.elliptic,
+        integer_power(pairs.solimp[pair].tolist()),
+        bool(pairs.solref_friction[pair].any() and spec.variant.elliptic),
+        not uses_lists and spec.capacity < spec.max_contacts,
+        ctx.model.options.refsafe,
+        spec.variant.has_restitution_or_stiction,
+        per_env_parameters,
+        uses_lists,
+        ctx.model.options.multiccd,
+    )
+
+
+def _pair_rows_of_set(
+    ctx: TraceContext, set_inputs: ContactSetInputs, geom_pose_offsets: Sequence[ArenaOffset], *, uses_lists: bool
+) -> list[NodeRow]:
+    """Narrow-phase table rows of the geom pairs of one contact set, with optional per-environment parameters.
+
+    Args:
+        ctx: tracing context.
+        set_inputs: the contact set, with additional arrays and constants of its rows.
+        geom_pose_offsets: offset of each geom's world pose.
+        uses_lists: whether contacts are appended to unordered lists.
+    """
+    geoms, pairs, spec = ctx.model.geoms, ctx.model.pairs, set_inputs.spec
+    rows = []
+    for p in spec.pairs:
+        a, b, per_env_offsets = int(pairs.geom_a[p]), int(pairs.geom_b[p]), _per_env_offsets(ctx, p)
+        variant = _variant_of(ctx, spec, p, tuple(sorted(per_env_offsets)), uses_lists=uses_lists)
+        constants = {
+            **with_per_env_parameters(ctx, "pair", p, pair_parameter_row(ctx.model, ctx.settings, spec, p)),
+            **set_inputs.constants,
+        }
+        offsets = {"a": geom_pose_offsets[a], "b": geom_pose_offsets[b], **set_inputs.offsets, **per_env_offsets}
+        if geoms.data.size:
+            offsets["shape_numbers"] = ctx.array_offsets["shape_numbers"]
+        rows.append(ctx.node_row(variant, {}, offsets, constants))
+    return rows
+
+
+def _per_env_offsets(ctx: TraceContext, pair: int) -> dict[str, ArenaOffset]:
+    """Offsets of the per-environment parameter arrays of a geom pair, by parameter name.
+
+    Names are "friction", "solref" and "solimp" of the pair, and "a size", "b radius" and so on of its geoms. Empty
+    unless such parameters differ between environments.
+    """
+    if not ctx.settings.per_env & {"geom_friction", "geom_sol_params", "geom_size"}:
+        return {}
+    arrays = ctx.item_arrays(ArrayOwner.PAIR, pair)
+    offsets = {
+        parameter: arrays[f"pair_{parameter}"]
+        for parameter in ("friction", "solref", "solimp")
+        if f"pair_{parameter}" in arrays
+    }
+    for side, geoms in (("a", ctx.model.pairs.geom_a), ("b", ctx.model.pairs.geom_b)):
+        for name, offset in ctx.item_arrays(ArrayOwner.GEOM, int(geoms[pair])).items():
+            offsets[f"{side} {name.removeprefix('geom_')}"] = offset
+    return offsets

@@ -1,0 +1,76 @@
+"""Registry of the constraint kinds (joint and tendon limits, dry friction, couplings, equality constraints).
+
+Each kind says when it is enabled, creates its blocks from the model, fills position error and Jacobian of its rows, and
+optionally counts the constraints close to their limits so that an inactive solve can be skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kinema.ir import Value
+from kinema.model import Model
+
+from ..settings import Settings
+from ..tree.kinematic_tree import FrameNode
+from .couplings import coupling_blocks, fill_couplings
+from .equalities import equality_blocks, fill_equalities
+from .joint_constraints import (
+    count_near_joint_limits,
+    fill_joint_friction,
+    fill_joint_limits,
+    joint_friction_blocks,
+    joint_limit_blocks,
+)
+from .rows import ConstraintBlock, ConstraintRows, KinematicState
+from .tendon_constraints import (
+    count_near_tendon_limits,
+    fill_tendon_friction,
+    fill_tendon_limits,
+    tendon_friction_blocks,
+    tendon_limit_blocks,
+)
+
+
+def _constraints_enabled(settings: Settings) -> bool:
+    return settings.constraints
+
+
+def _limits_enabled(settings: Settings) -> bool:
+    return settings.limits
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintKind:
+    """One kind of constraints: functions that create its blocks and fill its constraint rows."""
+
+    name: str
+    """Name of the kind, for diagnostics."""
+    is_enabled: Callable[[Settings], bool]
+    """Whether the simulation settings enable this kind."""
+    make_blocks: Callable[[Model, list[FrameNode]], list[ConstraintBlock]]
+    """Returns the blocks of this kind that act on the given frames; runs before tracing."""
+    fill_rows: Callable[[KinematicState, ConstraintRows], None]
+    """Traces code that writes `position` and the Jacobian of the blocks of this kind."""
+    count_near: Callable[[KinematicState, list[ConstraintBlock]], Value] | None = None
+    """Traces code that returns the number of blocks within their margin; None for constraints that are always
+    active."""
+
+
+CONSTRAINT_KINDS: list[ConstraintKind] = [
+    ConstraintKind("limits", _limits_enabled, joint_limit_blocks, fill_joint_limits, count_near_joint_limits),
+    ConstraintKind("tendon limits", _limits_enabled, tendon_limit_blocks, fill_tendon_limits, count_near_tendon_limits),
+    ConstraintKind("friction", _constraints_enabled, joint_friction_blocks, fill_joint_friction),
+    ConstraintKind("couplings", _constraints_enabled, coupling_blocks, fill_couplings),
+    ConstraintKind("ties", _constraints_enabled, equality_blocks, fill_equalities),
+    ConstraintKind("tendon friction", _constraints_enabled, tendon_friction_blocks, fill_tendon_friction),
+]
+"""All constraint kinds, in the order of their rows."""
+
+
+def blocks_by_kind(
+    model: Model, settings: Settings, nodes: list[FrameNode]
+) -> list[tuple[ConstraintKind, list[ConstraintBlock]]]:
+    """Return the constraint blocks that act on the given frames, grouped by enabled constraint kind."""
+    return [(kind, kind.make_blocks(model, nodes)) for kind in CONSTRAINT_KINDS if kind.is_enabled(settings)]

@@ -1,0 +1,269 @@
+"""Spatial Jacobian (condim x 6) and spatial Hessian (6 x 6) of contacts, and joint motion axes in world coordinates.
+
+Twists are [angular, linear] and wrenches [torque, force], expressed in world axes about the floating origin of the
+contact coordinates or about a reference point. Symmetric 6 x 6 Hessians are stored as their lower triangle by rows (21
+values). Hessians are accumulated about a reference point inside each tree: rotational entries grow with the square of
+the distance to the reference point, and about a distant origin they would be lost to rounding in single precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinema.ir import RowContext, Value
+from kinema.model import Model
+
+from ..collision.contact_buffers import Contact, ContactLayout, ContactSet, for_each_contact
+from ..collision.contact_sets import ContactSetVariant
+from ..rigid.kinematics import Pose, Twist
+from ..rigid.rnea import Wrench
+from ..tree.kinematic_tree import WORLD, frame_ref
+from ..tree.loop_context import tree_index_of_frames
+from ..tree.node_values import NodeValues
+from ..tree.per_tree import PerTreeArray
+from ..tree.trace_context import TraceContext
+from ..vector_math import add, cross, dot, rotate, scale, sub
+from .friction_cone import ContactCost
+
+Values = Sequence[Value]
+N_SPATIAL_HESSIAN = 21
+"""Entries of the lower triangle of a symmetric 6 x 6 matrix, stored by rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class MotionSubspace:
+    """Motion subspace of a joint (MuJoCo's cdof): one unit twist per dof, in world axes about the floating origin."""
+
+    twists: Sequence[Twist]
+
+
+def twist_about_world_origin(pose: Pose, twist: Twist) -> Twist:
+    """Transform a body-frame twist to world axes, with the linear part taken at the coordinate origin."""
+    angular = rotate(pose.rotation, twist.angular)
+    return Twist(angular, add(rotate(pose.rotation, twist.linear), cross(pose.position, angular)))
+
+
+def relative_twist(twists: NodeValues[Twist], variant: ContactSetVariant) -> Twist:
+    """Return the twist of the second frame ("b") of a contact set relative to the first frame ("a", or the world)."""
+    b = twists[frame_ref("b ")]
+    if variant.involves_world:
+        return b
+    a = twists[frame_ref("a ")]
+    return Twist(sub(b.angular, a.angular), sub(b.linear, a.linear))
+
+
+def shift_twist(twist: Twist, point: Values) -> Twist:
+    """Move the reference point of a twist from the origin to `point`: v' = v + w x p."""
+    return Twist(twist.angular, add(twist.linear, cross(twist.angular, point)))
+
+
+def spatial_contact_jacobian(contact: Contact, reference_point: Values | None = None) -> list[list[Value]]:
+    """Return the contact Jacobian (condim x 6) with respect to a frame's twist [angular, linear], with scaled rows.
+
+    Rows are normal, two tangents, torsion and two rolling axes, each multiplied by the contact's row scale; the
+    transpose maps contact forces to a wrench [torque, force]. Torques are about the floating origin or about
+    `reference_point`.
+    """
+    condim, point = contact.layout.condim, contact.read(ContactLayout.POINT, 3)
+    point = point if reference_point is None else sub(point, reference_point)
+    axes, rows = contact.axes, []
+    for j, factor in enumerate(contact.read(ContactLayout.ROW_SCALES, condim)):
+        if j < 3:
+            axis = scale(factor, axes[j])
+            rows.append([*cross(point, axis), *axis])
+        else:
+            rows.append([*scale(factor, axes[j - 3]), 0.0, 0.0, 0.0])
+    return rows
+
+
+def project_twist(contact: Contact, twist: Twist) -> list[Value]:
+    """Project a relative twist (about the origin) onto the scaled contact axes: J v, with condim values."""
+    condim, point = contact.layout.condim, contact.read(ContactLayout.POINT, 3)
+    point_velocity = add(twist.linear, cross(twist.angular, point))
+    scales = contact.read(ContactLayout.ROW_SCALES, condim)
+    axes = contact.axes
+    return [
+        factor * (dot(axes[j], point_velocity) if j < 3 else dot(axes[j - 3], twist.angular))
+        for j, factor in enumerate(scales)
+    ]
+
+
+def first_contact_point(code: RowContext, variant: ContactSetVariant) -> str:
+    """Copy the position of the first contact of a non-empty contact set into a new local array; return its name."""
+    array = code.tracer.allocate_local(3)
+    code.tracer.write(array, Contact(code.tracer, ContactLayout(variant.condim), 0.0).read(ContactLayout.POINT, 3))
+    return array
+
+
+def spatial_hessian_of_set(
+    code: RowContext, variant: ContactSetVariant, cost_model: ContactCost, reference_point: Callable[[], Values]
+) -> str:
+    """Sum J^T H J (6 x 6, lower triangle) over the contacts of a set into a new local array; return its name.
+
+    J is the spatial contact Jacobian about `reference_point` and H the Hessian of the contact cost at the current
+    residual. The sum is the Hessian of the set's cost with respect to the relative twist of the two frames.
+    """
+    sums = code.tracer.allocate_local(N_SPATIAL_HESSIAN)
+    code.tracer.write(sums, [0.0] * N_SPATIAL_HESSIAN)
+
+    def add_contact(contact: Contact) -> None:
+        left, right = _hessian_factors(contact, variant, cost_model, reference_point())
+        entry = 0
+        for i in range(6):
+            for j in range(i + 1):
+                product = dot([column[i] for column in left], [row[j] for row in right])
+                code.tracer.write(sums, [code.tracer.read(sums, entry) + product], entry)
+                entry += 1
+
+    for_each_contact(code, variant.condim, add_contact)
+    return sums
+
+
+def _hessian_factors(
+    contact: Contact, variant: ContactSetVariant, cost_model: ContactCost, reference_point: Values
+) -> tuple[list[Values], list[Values]]:
+    """Return two lists of 6-vectors (u_k, w_k) such that the spatial Hessian of a contact is sum_k u_k w_k^T.
+
+    For elliptic cones with a compact Hessian the factors are the Jacobian rows, the cone direction (normal - mu
+    tangent) and the sliding tangent with their weights; otherwise the Jacobian rows J and the rows of H J.
+    """
+    jacobian, compact, n = (
+        spatial_contact_jacobian(contact, reference_point),
+        cost_model.compact_hessian(contact, variant),
+        variant.condim,
+    )
+    if compact is None:
+        lower = cost_model.derivatives(contact, variant, contact.residual).hessian
+        full = [[lower[max(i, j)][min(i, j)] for j in range(n)] for i in range(n)]
+        return [*jacobian], [
+            [dot(row, [jacobian_row[k] for jacobian_row in jacobian]) for k in range(6)] for row in full
+        ]
+    mu = contact.stiffness_and_mu[1]
+    tangent = [dot(compact.tangent, [jacobian_row[k] for jacobian_row in jacobian[1:]]) for k in range(6)]
+    cone_direction = [x - mu * y for x, y in zip(jacobian[0], tangent, strict=True)]
+    vectors: list[Values] = [*jacobian, cone_direction, tangent]
+    weights = [*compact.diagonal, compact.cone_weight, -compact.tangent_weight]
+    return vectors, [scale(factor, jacobian_row) for factor, jacobian_row in zip(weights, vectors, strict=True)]
+
+
+def read_local_array(code: RowContext, array: str, count: int = N_SPATIAL_HESSIAN) -> list[Value]:
+    """Read the first `count` values of a local array; by default a packed 6 x 6 Hessian."""
+    return [code.tracer.read(array, i) for i in range(count)]
+
+
+def apply_spatial_hessian(hessian: Sequence[Value], twist: Twist) -> Wrench:
+    """Multiply a packed symmetric 6 x 6 Hessian with a twist; returns a wrench about the same point."""
+    x = [*twist.angular, *twist.linear]
+    result: list[Value] = []
+    for i in range(6):
+        total: Value = 0.0
+        for j in range(6):
+            low, high = min(i, j), max(i, j)
+            total = total + hessian[high * (high + 1) // 2 + low] * x[j]
+        result.append(total)
+    return Wrench(result[:3], result[3:])
+
+
+def apply_spatial_hessian_about(hessian: Sequence[Value], point: Values, twist: Twist) -> Wrench:
+    """Multiply a Hessian given about `point` with a twist about the origin; returns a wrench about the origin."""
+    wrench = apply_spatial_hessian(hessian, shift_twist(twist, point))
+    return Wrench(add(wrench.torque, cross(point, wrench.force)), wrench.force)
+
+
+def shift_spatial_hessian(hessian: Sequence[Value], offset: Values) -> list[Value]:
+    """Move the reference point of a packed 6 x 6 Hessian; `offset` is the old point relative to the new one."""
+    wrenches = [
+        apply_spatial_hessian_about(hessian, offset, unflatten_twist([float(i == j) for i in range(6)]))
+        for j in range(6)
+    ]
+    columns = [[*wrench.torque, *wrench.force] for wrench in wrenches]
+    return [columns[j][i] for i in range(6) for j in range(i + 1)]
+
+
+def unflatten_twist(values: Sequence[Value]) -> Twist:
+    """Make a twist of six values [angular, linear]."""
+    return Twist(values[:3], values[3:])
+
+
+# -------------------------------------------------------------------------------------------- reference points of trees
+
+
+def tree_reference_points(
+    ctx: TraceContext, world_contact_sets: Sequence[ContactSet], floating_origin_poses: NodeValues[Pose]
+) -> PerTreeArray:
+    """Write the reference point of each tree (3 values, about the floating origin) and return the array.
+
+    The point is the origin of a frame near the middle of the frames in contact (see `reference_frames`).
+
+    Args:
+        ctx: tracing context.
+        world_contact_sets: contact sets with the world, whose frames are to be close to the reference point.
+        floating_origin_poses: poses of all frames about the floating origin.
+    """
+    points, trees = PerTreeArray(ctx, 3), tree_index_of_frames(ctx.model)
+    rows = []
+    for frame in reference_frames(
+        ctx.model,
+        [node.index for node in ctx.nodes],
+        [contact_set.spec.frames[1] for contact_set in world_contact_sets],
+    ):
+        rows.append(ctx.frame_row(ctx.tree.nodes[frame]))
+        rows[-1].offsets["point"] = points.offset_of(trees[frame])
+    ctx.table_loop(
+        "reference points of trees",
+        rows,
+        lambda code: code.write("point", floating_origin_poses[ctx.frame_of_row(code).ref].position),
+    )
+    return points
+
+
+def motion_subspaces_about(
+    ctx: TraceContext, motion_subspaces: NodeValues[MotionSubspace], reference_points: PerTreeArray
+) -> NodeValues[MotionSubspace]:
+    """Shift the joint motion subspaces from the floating origin to the reference point of their tree."""
+    shifted: NodeValues[MotionSubspace] = ctx.new_values("motion subspaces about reference points")
+    trees, rows = tree_index_of_frames(ctx.model), []
+    for node in ctx.nodes:
+        rows.append(ctx.frame_row(node))
+        rows[-1].offsets["point"] = reference_points.offset_of(trees[node.index])
+
+    def body(code: RowContext) -> None:
+        ref, point = ctx.frame_of_row(code).ref, code.read_array("point", 3)
+        shifted.put(ref, MotionSubspace([shift_twist(x, point) for x in motion_subspaces[ref].twists]))
+
+    ctx.table_loop("motion subspaces about reference points", rows, body)
+    return shifted
+
+
+def reference_frames(model: Model, frames: Sequence[int], contact_frames: Sequence[int]) -> list[int]:
+    """Return for each tree the contact frame with the smallest maximum distance to its other contact frames.
+
+    Distances are summed joint offsets along the tree. A tree without frames in contact with the world uses its last
+    frame.
+    """
+    trees, frames_of_trees = tree_index_of_frames(model), []
+    for tree in dict.fromkeys(trees[frame] for frame in frames):
+        tree_frames = [frame for frame in frames if trees[frame] == tree]
+        candidates = sorted({frame for frame in contact_frames if trees[frame] == tree}) or tree_frames[-1:]
+        distances = {frame: _distances_to_ancestors(model, frame) for frame in candidates}
+        frames_of_trees.append(
+            min(candidates, key=lambda a: max(_tree_distance(distances[a], distances[b]) for b in candidates))
+        )
+    return frames_of_trees
+
+
+def _distances_to_ancestors(model: Model, frame: int) -> dict[int, float]:
+    """Return the path length [m] from a frame to itself and to each of its ancestors."""
+    distances, length = {}, 0.0
+    while frame != WORLD:
+        distances[frame] = length
+        length += float(np.linalg.norm(model.frames.pos[frame]))
+        frame = int(model.frames.parent_idx[frame])
+    return distances
+
+
+def _tree_distance(a: dict[int, float], b: dict[int, float]) -> float:
+    return min(a[frame] + b[frame] for frame in a.keys() & b.keys())

@@ -1,0 +1,529 @@
+"""Contact constraints without an explicit Jacobian: residuals, costs, joint forces and Hessian by tree recursion.
+
+The residual of a contact is J a - aref in scaled contact axes, where J a is computed from the twists of the two frames
+(forward pass). Contact forces are wrenches on the frames, accumulated towards the root (backward pass) and projected
+onto the joint motion subspaces. Contacts with the world add a 6 x 6 spatial Hessian to their frame, which is
+accumulated over subtrees like composite inertias (CRBA), so that it keeps the sparsity of the mass matrix. Only
+contacts between two moving frames add entries between branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from kinema import ir
+from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+
+from ..collision.contact_buffers import (
+    RESTITUTION_STICTION_SIZE,
+    Contact,
+    ContactBuffers,
+    ContactLayout,
+    ContactSet,
+    ContactSetFilter,
+    for_each_contact,
+)
+from ..collision.contact_sets import ContactSetVariant
+from ..rigid.kinematics import ZERO_TWIST, Pose, Twist, motion_subspace
+from ..rigid.rnea import Wrench, power
+from ..tree.block_sparse_matrix import root_frame
+from ..tree.kinematic_tree import WORLD, FrameNode, frame_ref
+from ..tree.node_tables import NodeRow
+from ..tree.node_values import NodeValues
+from ..tree.per_tree import OffsetsPerTree, PerTreeArray
+from ..tree.sparse_matrix import JointSpaceMatrix
+from ..tree.trace_context import TraceContext
+from ..vector_math import ZERO, add, cross, dot, scale
+from .contact_jacobian import (
+    N_SPATIAL_HESSIAN,
+    MotionSubspace,
+    apply_spatial_hessian,
+    apply_spatial_hessian_about,
+    first_contact_point,
+    motion_subspaces_about,
+    project_twist,
+    read_local_array,
+    relative_twist,
+    spatial_contact_jacobian,
+    spatial_hessian_of_set,
+    tree_reference_points,
+    twist_about_world_origin,
+    unflatten_twist,
+)
+from .friction_cone import ContactCost, contact_cost
+
+# -------------------------------------------------------------------------------------- restitution and static friction
+
+SLIDING_SPEED = 0.01
+"""Tangential speed [m/s] up to which the static friction coefficient applies; from twice this speed on the kinetic one
+does."""
+RESTING_STEPS = 2.0
+"""Approach speeds below the gravity-induced speed of this many time steps cause no bounce."""
+TINY = 1e-30
+NO_BOUNCE = -1e15
+"""Target acceleration [m/s^2] of a contact that does not bounce; below any other."""
+
+
+def apply_restitution_and_static_friction(
+    contact: Contact, variant: ContactSetVariant, relative_velocity: Twist, code: RowContext
+) -> Value:
+    """Scale a contact's friction by its sliding speed and return the normal acceleration of its rebound.
+
+    Friction is multiplied by the stiction ratio below `SLIDING_SPEED` and fades linearly to the kinetic value at twice
+    this speed. Reads restitution parameters from the contact record, rewrites stiffness, mu and row scales. Returns
+    `NO_BOUNCE` where the approach speed is too small for a bounce.
+    """
+    rigid_stiffness, restitution, min_speed, stiction_ratio = contact.read(
+        contact.layout.residual, RESTITUTION_STICTION_SIZE
+    )
+    point_velocity = add(
+        relative_velocity.linear, cross(relative_velocity.angular, contact.read(ContactLayout.POINT, 3))
+    )
+    axes = contact.axes
+    if variant.condim > 1:
+        sliding_velocity = [dot(axis, point_velocity) for axis in axes[1:]]
+        sliding_speed = ir.sqrt(ir.maximum(dot(sliding_velocity, sliding_velocity), TINY))
+        factor = 1.0 + (stiction_ratio - 1.0) * ir.clamp(2.0 - sliding_speed * (1.0 / SLIDING_SPEED), 0.0, 1.0)
+        rigid_stiffness = rigid_stiffness * _scale_friction(contact, variant, factor)
+        code.tracer.new_basic_block()
+    return _bounce_acceleration(contact, code, dot(axes[0], point_velocity), [rigid_stiffness, restitution, min_speed])
+
+
+def _scale_friction(contact: Contact, variant: ContactSetVariant, factor: Value) -> Value:
+    """Multiply the friction coefficients of a contact by `factor`; return the factor by which its stiffness changes.
+
+    Updates row scales, stiffness, regularised mu and position feedback in the contact record. The stiffness changes
+    because rows are scaled by the friction coefficients, and for pyramidal cones also with the regularisation of the
+    edges.
+    """
+    scales = contact.read(ContactLayout.ROW_SCALES, 3)
+    stiffness_factor = 1.0 / (factor * factor)
+    if variant.elliptic:
+        contact.write(ContactLayout.ROW_SCALES, [factor * scales[0]])
+        contact.write(ContactLayout.POSITION_FEEDBACK, [factor * contact.read(ContactLayout.POSITION_FEEDBACK)[0]])
+    else:
+        mu_squared = scales[1] * scales[1]
+        stiffness_factor = stiffness_factor * (1.0 + mu_squared) / (1.0 + factor * factor * mu_squared)
+    contact.write(ContactLayout.ROW_SCALES + 1, [factor * x for x in scales[1:]])
+    stiffness, mu = contact.stiffness_and_mu
+    contact.write(ContactLayout.STIFFNESS, [stiffness_factor * stiffness, factor * mu])
+    return stiffness_factor
+
+
+def _bounce_acceleration(contact: Contact, code: RowContext, normal_velocity: Value, parameters: list[Value]) -> Value:
+    """Return the normal acceleration of Newton's impact law, -(1 + e) v_n / dt [m/s^2], or `NO_BOUNCE`.
+
+    A bouncing contact gets the stiffness of a rigid contact. Contacts that approach slower than the resting speed or
+    than the threshold of the material do not bounce.
+
+    Args:
+        contact: contact record; the stiffness is overwritten where it bounces.
+        code: loop code with the arrays `gravity` and `dt`.
+        normal_velocity: relative normal velocity [m/s], negative when approaching.
+        parameters: stiffness of a rigid contact, coefficient of restitution e, minimum approach speed [m/s].
+    """
+    rigid_stiffness, restitution, min_speed = parameters
+    gravity, dt = code.read_array("gravity", 3), code.read("dt")
+    resting_speed = RESTING_STEPS * dt * ir.sqrt(dot(gravity, gravity))
+    effective_restitution = ir.select(normal_velocity, -ir.maximum(resting_speed, min_speed), restitution, 0.0)
+    stiffness = contact.read(ContactLayout.STIFFNESS)[0]
+    bounces = ir.select(0.0, effective_restitution, ir.select(0.0, stiffness, 1.0, 0.0), 0.0)
+    contact.write(ContactLayout.STIFFNESS, [ir.select(0.5, bounces, rigid_stiffness, stiffness)])
+    return ir.select(0.5, bounces, -(1.0 + restitution) * normal_velocity / dt, NO_BOUNCE)
+
+
+# -------------------------------------------------------------------------------------------------- contact constraints
+
+PerContactValues = Callable[[Contact, ContactSetVariant, RowContext], list[Value]]
+"""Function of a contact, its set variant and the loop code that returns values to be summed over all contacts."""
+
+
+def world_motion_subspaces(
+    ctx: TraceContext, local_poses: NodeValues[Pose], floating_origin_poses: NodeValues[Pose]
+) -> NodeValues[MotionSubspace]:
+    """Compute the motion subspace of each joint in world axes about the floating origin.
+
+    On warps the results are allocated contiguously, six values per dof.
+    """
+    subspaces: NodeValues[MotionSubspace] = ctx.new_values("motion subspaces")
+    if ctx.settings.use_warps:
+        zero = Twist(ZERO, ZERO)
+        subspaces.allocate_contiguous({node.ref: MotionSubspace([zero] * len(node.dofs)) for node in ctx.nodes})
+
+    def body(node: FrameNode) -> None:
+        pose = floating_origin_poses[node.ref]
+        subspaces.put(
+            node.ref,
+            MotionSubspace([twist_about_world_origin(pose, x) for x in motion_subspace(node, local_poses[node.ref])]),
+        )
+
+    ctx.for_each_frame("motion subspaces of joints", body)
+    return subspaces
+
+
+class ContactConstraints:
+    """All contacts of an environment as constraints of the Newton solver, stored in contact buffers per contact set."""
+
+    def __init__(
+        self,
+        ctx: TraceContext,
+        buffers: ContactBuffers,
+        motion_subspaces: NodeValues[MotionSubspace],
+        floating_origin_poses: NodeValues[Pose],
+    ) -> None:
+        self.ctx = ctx
+        self.buffers = buffers
+        self.motion_subspaces = motion_subspaces
+        self.cost_model = ContactCost()
+        self.reference_points = tree_reference_points(
+            ctx, buffers.filter_sets(ContactSetFilter.WITH_WORLD), floating_origin_poses
+        )
+        self.motion_subspaces_about_reference = motion_subspaces_about(ctx, motion_subspaces, self.reference_points)
+
+    # -------------------------------------------------------------------------------------------------------- residuals
+
+    def frame_twists(self, name: str, joint_vector: NodeValues[list[Value]] | None = None) -> NodeValues[Twist]:
+        """Map a joint-space vector to the twist of each frame by a forward pass over the kinematic tree.
+
+        Joint velocities give spatial velocities, joint accelerations give spatial accelerations without bias terms.
+
+        Args:
+            name: label of the pass.
+            joint_vector: vector to be mapped; None for the joint velocities of the state.
+        """
+        ctx = self.ctx
+
+        def body(node: FrameNode, parent_twist: Twist) -> Twist:
+            angular, linear = parent_twist.angular, parent_twist.linear
+            coordinates = ctx.read_node("vel", node) if joint_vector is None else joint_vector[node.ref]
+            for coordinate, axis in zip(coordinates, self.motion_subspaces[node.ref].twists, strict=True):
+                angular = add(angular, scale(coordinate, axis.angular))
+                linear = add(linear, scale(coordinate, axis.linear))
+            return Twist(angular, linear)
+
+        return ctx.forward_pass(name, ZERO_TWIST, body)
+
+    def initialize_residuals(self, velocities: NodeValues[Twist], smooth_accelerations: NodeValues[Twist]) -> None:
+        """Write the residual J a - aref of each contact at the unconstrained accelerations.
+
+        The reference acceleration is -(damping * velocity + position feedback), with separate damping in normal and
+        tangential directions; restitution raises the normal reference acceleration where contacts bounce.
+
+        Args:
+            velocities: twists of the frames.
+            smooth_accelerations: spatial accelerations of the frames for the joint accelerations without constraints.
+        """
+
+        def body(code: RowContext, variant: ContactSetVariant) -> None:
+            velocity, acceleration = relative_twist(velocities, variant), relative_twist(smooth_accelerations, variant)
+
+            def write_residual(contact: Contact) -> None:
+                bounce_acceleration = (
+                    apply_restitution_and_static_friction(contact, variant, velocity, code)
+                    if variant.has_restitution_or_stiction
+                    else None
+                )
+                damping = [
+                    *contact.read(ContactLayout.DAMPING),
+                    *contact.read(ContactLayout.FRICTION_DAMPING) * (variant.condim - 1),
+                ]
+                projected = project_twist(contact, acceleration)
+                normal, *tangential = [
+                    a + d * v for a, v, d in zip(projected, project_twist(contact, velocity), damping, strict=True)
+                ]
+                normal = normal + contact.read(ContactLayout.POSITION_FEEDBACK)[0]
+                if bounce_acceleration is not None:
+                    normal = ir.minimum(
+                        normal, projected[0] - contact.read(ContactLayout.ROW_SCALES)[0] * bounce_acceleration
+                    )
+                contact.write(contact.layout.residual, [normal, *tangential])
+
+            for_each_contact(code, variant.condim, write_residual)
+
+        self.buffers.for_each_active_set("what contacts miss", body)
+
+    def multiply_jacobian(self, frame_twists: NodeValues[Twist]) -> None:
+        """Write J d, the derivative of each contact's residual along a search direction given as frame twists."""
+
+        def body(code: RowContext, variant: ContactSetVariant) -> None:
+            twist = relative_twist(frame_twists, variant)
+
+            def write_derivative(contact: Contact) -> None:
+                contact.write(contact.layout.residual_derivative, project_twist(contact, twist))
+
+            for_each_contact(code, variant.condim, write_derivative)
+
+        self.buffers.for_each_active_set("residual derivatives of contacts", body)
+
+    def advance_residuals(self, step_length: ArenaOffset | PerTreeArray) -> None:
+        """Update each contact's residual by a line-search step: r += step_length * (J d)."""
+
+        def body(code: RowContext, variant: ContactSetVariant) -> None:
+            length = code.read("length")
+
+            def advance(contact: Contact) -> None:
+                pairs = zip(contact.residual, contact.residual_derivative, strict=True)
+                contact.write(contact.layout.residual, [x + length * v for x, v in pairs])
+
+            for_each_contact(code, variant.condim, advance)
+
+        self._for_each_set("advance contact residuals", body, {"length": step_length})
+
+    # ----------------------------------------------------------------------------------------------- sums over contacts
+
+    def add_line_derivatives(self, step_length: ArenaOffset | PerTreeArray, total: ArenaOffset | PerTreeArray) -> None:
+        """Add to `total` the first and second derivative of the contact costs along the search direction."""
+
+        def contact_derivatives(contact: Contact, variant: ContactSetVariant, code: RowContext) -> list[Value]:
+            derivative = contact.residual_derivative
+            residual = [x + code.read("length") * v for x, v in zip(contact.residual, derivative, strict=True)]
+            return list(self.cost_model.line_derivatives(contact, variant, residual, derivative))
+
+        self._sum_over_contacts("line derivatives of contacts", contact_derivatives, total, 2, {"length": step_length})
+
+    def add_active_set_changes(
+        self, step_length: ArenaOffset | PerTreeArray, total: ArenaOffset | PerTreeArray
+    ) -> None:
+        """Add to `total` the number of contacts that change their friction-cone zone or active edges in the step.
+
+        An elliptic contact that slides before or after the step always counts, as its cost is not quadratic.
+        """
+
+        def contact_changes(contact: Contact, variant: ContactSetVariant, code: RowContext) -> list[Value]:
+            old = contact.residual
+            new = [x + code.read("length") * v for x, v in zip(old, contact.residual_derivative, strict=True)]
+            return [self.cost_model.active_set_changes(contact, variant, old, new)]
+
+        self._sum_over_contacts("active-set changes of contacts", contact_changes, total, 1, {"length": step_length})
+
+    def add_costs(self, step_length: ArenaOffset | PerTreeArray, total: ArenaOffset | PerTreeArray) -> None:
+        """Add to `total` the costs of all contacts at `step_length` along the search direction."""
+
+        def contact_costs(contact: Contact, variant: ContactSetVariant, code: RowContext) -> list[Value]:
+            residual = [
+                x + code.read("length") * v for x, v in zip(contact.residual, contact.residual_derivative, strict=True)
+            ]
+            return [contact_cost(residual, *contact.stiffness_and_mu, elliptic=variant.elliptic)]
+
+        self._sum_over_contacts("costs of contacts", contact_costs, total, 1, {"length": step_length})
+
+    def _sum_over_contacts(
+        self,
+        name: str,
+        contact_values: PerContactValues,
+        total: ArenaOffset | PerTreeArray,
+        n_values: int,
+        extra_arrays: OffsetsPerTree,
+    ) -> None:
+        """Add `n_values` values per contact, summed over each active contact set, to the array `total`.
+
+        `total` is one accumulator or one per tree; `extra_arrays` are further arrays that `contact_values` reads by
+        name.
+        """
+
+        def body(code: RowContext, variant: ContactSetVariant) -> None:
+            sums = code.tracer.allocate_local(n_values)
+            code.tracer.write(sums, [0.0] * n_values)
+
+            def add_up(contact: Contact) -> None:
+                values = contact_values(contact, variant, code)
+                old = [code.tracer.read(sums, i) for i in range(n_values)]
+                code.tracer.write(sums, [a + b for a, b in zip(old, values, strict=True)])
+
+            for_each_contact(code, variant.condim, add_up)
+            pairs = zip(
+                code.read_array("total", n_values), (code.tracer.read(sums, i) for i in range(n_values)), strict=True
+            )
+            code.write("total", [a + b for a, b in pairs])
+
+        self._for_each_set(name, body, {**extra_arrays, "total": total})
+
+    def _for_each_set(
+        self, name: str, body: Callable[[RowContext, ContactSetVariant], None], extra_arrays: OffsetsPerTree
+    ) -> None:
+        self.buffers.for_each_active_set(name, body, self.buffers.loop_columns(ContactSetFilter.ALL, extra_arrays))
+
+    # ----------------------------------------------------------------------------------------------------- joint forces
+
+    def joint_forces(self, name: str) -> NodeValues[list[Value]]:
+        """Compute the joint forces J^T f of all contacts, with f the negative gradient of the contact costs.
+
+        Sums contact wrenches per frame, accumulates them towards the roots and projects them onto the motion subspaces.
+        In a warp region the wrenches of the sets are first stored and then added to the frames, to avoid write
+        conflicts.
+        """
+        ctx = self.ctx
+        wrenches: NodeValues[Wrench] = ctx.new_values(f"{name}, on frames")
+        ctx.for_each_frame(f"{name}, zero", lambda node: wrenches.put(node.ref, Wrench(ZERO, ZERO)))
+
+        def body(code: RowContext, variant: ContactSetVariant) -> None:
+            sums = code.tracer.allocate_local(6)
+            code.tracer.write(sums, [0.0] * 6)
+
+            def add_contact(contact: Contact) -> None:
+                gradient = self.cost_model.derivatives(contact, variant, contact.residual).gradient
+                for i, column in enumerate(zip(*spatial_contact_jacobian(contact), strict=True)):
+                    code.tracer.write(sums, [code.tracer.read(sums, i) - dot(gradient, column)], i)
+
+            for_each_contact(code, variant.condim, add_contact)
+            total = [code.tracer.read(sums, i) for i in range(6)]
+            if adds_directly:
+                add_to_frames(total, variant)
+            else:
+                code.write("wrench", total)
+
+        def add_to_frames(total: Sequence[Value], variant: ContactSetVariant) -> None:
+            wrenches.add(frame_ref("b "), Wrench(total[:3], total[3:]))
+            if not variant.involves_world:
+                wrenches.add(frame_ref("a "), Wrench([-x for x in total[:3]], [-x for x in total[3:]]))
+
+        adds_directly = not ctx.tracer.in_warp_region  # else threads would write to the same frames
+        if adds_directly:
+            self.buffers.for_each_active_set(f"{name}, of contact sets", body)
+        else:
+            wrench_arrays = [{"wrench": ctx.allocate(6)} for _ in self.buffers.sets]
+
+            def rows() -> list[NodeRow]:
+                return [
+                    self.buffers.loop_row(x, arrays) for x, arrays in zip(self.buffers.sets, wrench_arrays, strict=True)
+                ]
+
+            ctx.table_loop(f"{name}, zero", rows(), lambda code: code.write("wrench", [0.0] * 6))
+            self.buffers.for_each_active_set(f"{name}, of contact sets", body, rows())
+            self.buffers.for_each_active_set(
+                f"{name}, on frames", lambda code, variant: add_to_frames(code.read_array("wrench", 6), variant), rows()
+            )
+        ctx.accumulate_to_parents(f"{name}, of subtrees", wrenches)
+        result: NodeValues[list[Value]] = ctx.new_values(name)
+
+        def project(node: FrameNode) -> None:
+            result.put(node.ref, [power(axis, wrenches[node.ref]) for axis in self.motion_subspaces[node.ref].twists])
+
+        ctx.for_each_frame(name, project)
+        return result
+
+    # ---------------------------------------------------------------------------------------------------------- Hessian
+
+    def add_world_contact_hessian(
+        self, matrix: JointSpaceMatrix, add_frame_hessians: Callable[[NodeValues[list[Value]]], None] | None = None
+    ) -> None:
+        """Add J^T D J of the contacts with the world to a joint-space matrix.
+
+        Sums 6 x 6 spatial Hessians per frame, accumulates them over subtrees and projects them onto the motion
+        subspaces, as the composite-rigid-body algorithm does with inertias.
+
+        Args:
+            matrix: joint-space matrix with at least the sparsity of the mass matrix; entries are added.
+            add_frame_hessians: adds further contributions to the spatial Hessians of the frames before the
+                accumulation.
+        """
+        ctx = self.ctx
+        hessians: NodeValues[list[Value]] = ctx.new_values("spatial Hessians of frames")
+        ctx.for_each_frame(
+            "clear spatial Hessians of frames", lambda node: hessians.put(node.ref, [0.0] * N_SPATIAL_HESSIAN)
+        )
+
+        def body(code: RowContext, variant: ContactSetVariant) -> None:
+            set_hessian = spatial_hessian_of_set(
+                code, variant, self.cost_model, lambda: code.read_array("reference point", 3)
+            )
+            hessians.add(frame_ref("b "), read_local_array(code, set_hessian))
+
+        columns = self.buffers.loop_columns(ContactSetFilter.WITH_WORLD, {"reference point": self.reference_points})
+        self.buffers.for_each_active_set(
+            "Hessian of contacts with the world", body, columns, ContactSetFilter.WITH_WORLD
+        )
+        if add_frame_hessians is not None:
+            add_frame_hessians(hessians)
+        ctx.accumulate_to_parents("spatial Hessians of subtrees", hessians)
+
+        def diagonal_entries(node: FrameNode) -> tuple[list[Wrench], list[list[Value]]]:
+            axes = self.motion_subspaces_about_reference[node.ref].twists
+            wrenches = [apply_spatial_hessian(hessians[node.ref], axis) for axis in axes]
+            return wrenches, [[power(x, w) for x in axes[: k + 1]] for k, w in enumerate(wrenches)]
+
+        def ancestor_entries(
+            _node: FrameNode, ancestor: FrameNode, wrenches: list[Wrench]
+        ) -> tuple[list[Wrench], list[list[Value]]]:
+            return wrenches, [
+                [power(x, w) for x in self.motion_subspaces_about_reference[ancestor.ref].twists] for w in wrenches
+            ]
+
+        matrix.compute(diagonal_entries, ancestor_entries, accumulate=True)
+
+    def coupled_dofs(self) -> list[list[int]]:
+        """Return, for each contact set between moving frames, the dofs that move exactly one of the two frames."""
+        return [[d for d, _ in self.relative_dofs(x)] for x in self.sets_between_frames()]
+
+    def sets_between_frames(self) -> list[ContactSet]:
+        """Return the contact sets between two moving frames."""
+        return self.buffers.filter_sets(ContactSetFilter.BETWEEN_FRAMES)
+
+    def root_frames(self, contact_set: ContactSet) -> list[int]:
+        """Return the root frames of the kinematic trees of a contact set."""
+        return [root_frame(self.ctx, frame) for frame in contact_set.spec.frames if frame != WORLD]
+
+    def relative_dofs(self, contact_set: ContactSet) -> list[tuple[int, float]]:
+        """Return the dofs that move exactly one frame of a contact set, with sign -1 (first frame) or +1 (second)."""
+        first, second = (set(self.ancestor_dofs(frame)) for frame in contact_set.spec.frames)
+        return sorted([(d, -1.0) for d in first - second] + [(d, 1.0) for d in second - first])
+
+    def ancestor_dofs(self, frame: int) -> list[int]:
+        """Return the dofs of a frame and of all its ancestors, starting at the frame."""
+        nodes, path = self.ctx.tree.nodes, []
+        while frame != WORLD:
+            path += nodes[frame].dofs
+            frame = nodes[frame].parent
+        return path
+
+    def add_frame_contact_hessian(self, matrix: JointSpaceMatrix) -> None:
+        """Add J^T D J of the contacts between two moving frames to a joint-space matrix.
+
+        For each active contact set, the 6 x 6 spatial Hessian is projected onto all pairs of dofs that move exactly one
+        of the two frames; `matrix` must have entries for these pairs.
+        """
+        axes = self.motion_axis_places()
+        rows = []
+        for contact_set in self.sets_between_frames():
+            row = self.buffers.loop_row(contact_set)
+            dof_rows = []
+            signed_dofs = self.relative_dofs(contact_set)
+            for i, (dof, sign) in enumerate(signed_dofs):
+                entry_rows = [
+                    TableRow("entry", {"other": axes[d], "entry": matrix.symmetric_entry(dof, d)}, {"other sign": [x]})
+                    for d, x in signed_dofs[: i + 1]
+                ]
+                dof_rows.append(TableRow("dof", {"axis": axes[dof]}, {"sign": [sign]}, {"entries": entry_rows}))
+            rows.append(replace(row, nested_rows={"dofs": dof_rows}))
+
+        def body(code: RowContext, variant: ContactSetVariant) -> None:
+            reference = first_contact_point(code, variant)
+            set_hessian = spatial_hessian_of_set(
+                code, variant, self.cost_model, lambda: read_local_array(code, reference, 3)
+            )
+
+            def project_dof(inner: RowContext) -> None:
+                axis = unflatten_twist(inner.read_array("axis", 6))
+                wrench = apply_spatial_hessian_about(
+                    read_local_array(inner, set_hessian), read_local_array(inner, reference, 3), axis
+                )
+                signed_wrench = inner.tracer.allocate_local(6)
+                inner.tracer.write(signed_wrench, scale(inner.constant("sign"), [*wrench.torque, *wrench.force]))
+
+                def add_entry(entry: RowContext) -> None:
+                    product = dot(entry.read_array("other", 6), [entry.tracer.read(signed_wrench, i) for i in range(6)])
+                    entry.write("entry", [entry.read("entry") + entry.constant("other sign") * product])
+
+                inner.nested_loop("entries", add_entry)
+
+            code.nested_loop("dofs", project_dof)
+
+        self.buffers.for_each_active_set(
+            "Hessian of contacts between frames", body, rows, ContactSetFilter.BETWEEN_FRAMES
+        )
+
+    def motion_axis_places(self) -> dict[int, ArenaOffset]:
+        """Return for each dof the scratch offset of its motion axis (6 values: angular, linear)."""
+        starts = {node.index: self.motion_subspaces.offsets[node.ref].row for node in self.ctx.nodes}
+        return {d: ArenaOffset(SCRATCH, starts[n.index] + 6 * k) for n in self.ctx.nodes for k, d in enumerate(n.dofs)}

@@ -1,0 +1,166 @@
+"""Coupling constraints: the length of one joint or tendon follows a polynomial of another one.
+
+Covers mimic joints and MuJoCo's joint and tendon equalities. With follower length x and leader length y, both relative
+to their reference, the constraint is x - p(y) = 0 with a polynomial p of degree 4. A length is a sum of moment arm
+times joint position, or the length of a spatial path.
+"""
+
+from __future__ import annotations
+
+from kinema.ir import ArenaOffset, RowContext, TableRow, Value
+from kinema.model import Model
+
+from ..arrays import ArrayOwner
+from ..tree.kinematic_tree import FrameNode
+from ..tree.trace_context import TraceContext
+from .rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
+
+
+def coupling_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
+    """Return one equality block with one row per coupling whose joints all belong to the given frames."""
+    info, frame_dofs = model.couplings, {d for node in nodes for d in node.dofs}
+    blocks = []
+    for i in range(len(info.names)):
+        dofs = [int(d) for d in (info.moment_a[i] != 0.0).nonzero()[0]]
+        dofs = sorted({*dofs, *(int(d) for d in (info.moment_b[i] != 0.0).nonzero()[0])})
+        if dofs and frame_dofs.issuperset(dofs):
+            solref_and_solimp, is_rigid = (info.solref[i].tolist(), info.solimp[i].tolist()), bool(info.is_rigid[i])
+            options = {
+                "owner": (ArrayOwner.COUPLING, i),
+                "parameter_group": "coupling",
+                "equality_idx": int(info.equality_idx[i]),
+            }
+            invweights, source = [float(info.invweight[i])], {"coupling": i}
+            blocks.append(
+                ConstraintBlock(
+                    RowType.EQUALITY,
+                    dofs,
+                    1,
+                    invweights,
+                    *solref_and_solimp,
+                    is_rigid=is_rigid,
+                    source=source,
+                    **options,
+                )
+            )
+    return blocks
+
+
+def fill_couplings(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
+    """Write position error x - p(y) and Jacobian dx/dq - p'(y) dy/dq of the coupling rows.
+
+    x is the length of the follower, y that of the leader and p the coupling polynomial. Computes both lengths from
+    joint positions or path lengths, evaluates the polynomial and its derivative, and combines the moment arms of both
+    sides.
+    """
+    ctx = kinematic_state.ctx
+    blocks_and_couplings = [(i, int(b.source["coupling"])) for i, b in enumerate(rows.blocks) if "coupling" in b.source]  # type: ignore[call-overload]
+    info = ctx.model.couplings
+    lengths = {i: ctx.allocate(3) for i, _ in blocks_and_couplings}
+    """Per block: follower length, leader length and derivative of the polynomial."""
+    ctx.table_loop(
+        "initial lengths of couplings",
+        [_initial_lengths_row(kinematic_state, coupling, lengths[i]) for i, coupling in blocks_and_couplings],
+        _write_initial_lengths,
+    )
+    moment_arm_rows = [
+        _moment_arm_row(kinematic_state, coupling, dof, rows.jacobian_entry(i, 0, dof), lengths[i])
+        for i, coupling in blocks_and_couplings
+        for dof in rows.blocks[i].dofs
+    ]
+    ctx.table_loop(
+        "lengths of couplings", [row for row in moment_arm_rows if "qpos" in row.offsets], _add_joint_position
+    )
+    table = [
+        TableRow(
+            "coupling",
+            {**rows.block_arrays[i], "lengths": lengths[i]},
+            {"polynomial": info.polynomial[coupling].tolist()},
+        )
+        for i, coupling in blocks_and_couplings
+    ]
+    ctx.table_loop("couplings", table, _write_position)
+    ctx.table_loop("jacobian of couplings", moment_arm_rows, _write_jacobian_entry)
+
+
+def _initial_lengths_row(kinematic_state: KinematicState, coupling: int, lengths: ArenaOffset) -> TableRow:
+    """Return the table row that initialises follower and leader length of a coupling to path length minus reference.
+
+    Sides without a path start at minus the reference; joint positions are added later.
+    """
+    info, path_lengths = kinematic_state.ctx.model.couplings, kinematic_state.path_lengths.lengths
+    paths = {"a": int(info.path_a[coupling]), "b": int(info.path_b[coupling])}
+    offsets = {side: path_lengths[path] for side, path in paths.items() if path >= 0}
+    references = [float(info.reference_a[coupling]), float(info.reference_b[coupling])]
+    return TableRow("".join(offsets), {"lengths": lengths, **offsets}, {"reference": references})
+
+
+def _write_initial_lengths(code: RowContext) -> None:
+    """Write follower and leader length before joint positions are added, and a zero polynomial derivative."""
+    sides = zip("ab", code.constants("reference"), strict=True)
+    code.write(
+        "lengths",
+        [(code.read(side) if side in str(code.variant) else 0.0) - reference for side, reference in sides] + [0.0],
+    )
+
+
+def _moment_arm_row(
+    kinematic_state: KinematicState, coupling: int, dof: int, entry: ArenaOffset, lengths: ArenaOffset
+) -> TableRow:
+    """Return the table row of one coupling and one dof: constant moment arms, or the moments of paths, of both sides.
+
+    The row is used to add moment arm times joint position to the lengths, where a side is a sum over joints, and to
+    write the Jacobian entry.
+    """
+    ctx, info, moments = kinematic_state.ctx, kinematic_state.ctx.model.couplings, kinematic_state.path_lengths.moments
+    offsets, moment_arms = {"entry": entry, "lengths": lengths}, []
+    for side, path, moment in (("a", info.path_a, info.moment_a), ("b", info.path_b, info.moment_b)):
+        moment_arms.append(float(moment[coupling, dof]))
+        if path[coupling] >= 0 and moment_arms[-1]:
+            offsets[side] = moments[int(path[coupling])][dof]
+    summed = [x for x, path in zip("ab", (info.path_a, info.path_b), strict=True) if path[coupling] < 0]
+    if ctx.model.dofs.q_idx[dof] >= 0 and any(moment_arms["ab".index(x)] for x in summed):
+        offsets["qpos"] = ctx.dof_arrays(dof)["qpos"]
+    return TableRow(("".join(x for x in "ab" if x in offsets), "".join(summed)), offsets, {"moment arms": moment_arms})
+
+
+def _add_joint_position(code: RowContext) -> None:
+    """Add moment arm times joint position to the follower and leader lengths that are sums over joints."""
+    _, summed = code.variant  # type: ignore[misc]
+    sides = zip("ab", code.read_array("lengths", 2), code.constants("moment arms"), strict=True)
+    code.write(
+        "lengths", [x + moment_arm * code.read("qpos") if side in summed else x for side, x, moment_arm in sides]
+    )
+
+
+def _write_jacobian_entry(code: RowContext) -> None:
+    """Write the Jacobian entry dx/dq - p'(y) dy/dq of one dof."""
+    path_sides, _ = code.variant  # type: ignore[misc]
+    sides = zip("ab", code.constants("moment arms"), strict=True)
+    a, b = (moment_arm * code.read(side) if side in path_sides else moment_arm for side, moment_arm in sides)
+    code.write("entry", [a - code.read("lengths", 2) * b])
+
+
+def _write_position(code: RowContext) -> None:
+    """Write the position error x - p(y) and the polynomial derivative p'(y), evaluated by Horner's scheme.
+
+    x is the length of the follower and y the length of the leader, read from `lengths`.
+    """
+    follower, leader = code.read_array("lengths", 2)
+    coefficients = code.constants("polynomial")
+    value: Value = 0.0
+    derivative: Value = 0.0
+    for power in reversed(range(5)):
+        value, derivative = value * leader + coefficients[power], derivative * leader + value
+    code.write("position", [follower - value])
+    code.write("lengths", [derivative], 2)
+
+
+def write_coupling_errors(ctx: TraceContext, rows: ConstraintRows) -> None:
+    """Copy the position error of each coupling into the output array `error`."""
+    start = ctx.array_offsets[ctx.output_prefix + "error"]
+    table = []
+    for block, offsets in zip(rows.blocks, rows.block_arrays, strict=True):
+        coupling = int(block.source["coupling"])  # type: ignore[call-overload]
+        table.append(TableRow("coupling", {**offsets, "out": ArenaOffset(start.arena, start.row + coupling)}))
+    ctx.table_loop("errors of couplings", table, lambda code: code.write("out", [code.read("position")]))

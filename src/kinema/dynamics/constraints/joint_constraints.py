@@ -1,0 +1,177 @@
+"""Constraint rows of single joints: position limits, including angle and cone limits of ball joints, and dry friction.
+
+The source of a block names its constraint: `limit` and `side` ("lower", "upper", "nearer", "angle" or "cone <axis>"),
+or `friction` with the dof index.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinema import ir
+from kinema.ir import SCRATCH, RowContext, TableRow, Value
+from kinema.model import Model, PrimitiveJointType
+
+from ..arrays import ArrayOwner
+from ..rigid.kinematics import UNLIMITED_DISTANCE, ball_angle_limit, ball_cone_limit
+from ..tree.kinematic_tree import FrameNode
+from ..tree.node_tables import NodeRow
+from ..tree.trace_context import TraceContext
+from ..vector_math import quaternion_to_matrix
+from .rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
+
+# --------------------------------------------------------------------------------------------------------- joint limits
+
+
+def joint_limit_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
+    """Return one limit block with one row per limited joint, or two where both limits may be active at once.
+
+    A hinge or slide whose range is wider than twice the margin has one row for the nearer limit. A ball joint has a row
+    for its angle limit and one for its cone (swing) limit.
+    """
+    blocks = []
+    for node in nodes:
+        first = node.dofs.start
+        invweights = [float(model.dofs.invweight[first])]
+        solref_and_solimp = model.dofs.limit_solref[first].tolist(), model.dofs.limit_solimp[first].tolist()
+        margin = float(model.dofs.limit_margin[first])
+        for side in _limited_sides(model, node, margin):
+            source = {"limit": node.index, "side": side}
+            owner = (ArrayOwner.DOF, first)
+            options = {
+                "spring_damper": model.dofs.limit_spring[first].tolist(),
+                "owner": owner,
+                "parameter_group": "limit",
+            }
+            blocks += [
+                ConstraintBlock(
+                    RowType.LIMIT, list(node.dofs), 1, invweights, *solref_and_solimp, margin, **options, source=source
+                )
+            ]
+    return blocks
+
+
+def _limited_sides(model: Model, node: FrameNode, margin: float) -> list[str]:
+    """Return the names of a joint's limit rows: "lower", "upper", "nearer", "angle", "cone <axis>"; or none."""
+    lower, upper = (float(x[node.dofs.start]) for x in (model.dofs.lower, model.dofs.upper))
+    if node.joint_type == PrimitiveJointType.BALL:
+        has_cone = np.isfinite(model.frames.cone[node.index]).any()
+        return ["angle"] * bool(np.isfinite(upper)) + [f"cone {model.frames.cone_axis[node.index]}"] * bool(has_cone)
+    if not (np.isfinite(lower) or np.isfinite(upper)):
+        return []
+    return ["lower", "upper"] if upper - lower <= 2.0 * margin else ["nearer"]
+
+
+def fill_joint_limits(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
+    """Write signed distance to the limit and Jacobian row (d distance / d dof) of each joint limit."""
+    ctx = kinematic_state.ctx
+
+    def body(code: RowContext) -> None:
+        distance, jacobian_row = limit_distance_and_jacobian(
+            ctx, ctx.frame_of_row(code), str(dict(code.variant)["side"])
+        )  # type: ignore[arg-type]
+        code.write("position", [distance])
+        code.write("jacobian 0", jacobian_row)
+
+    ctx.table_loop(
+        "joint limits", [_limit_block_row(ctx, rows, i) for i, b in enumerate(rows.blocks) if "limit" in b.source], body
+    )
+
+
+def count_near_joint_limits(kinematic_state: KinematicState, blocks: list[ConstraintBlock]) -> Value:
+    """Return the number of joint limits whose distance is below their margin, summed at run time."""
+    ctx = kinematic_state.ctx
+    total = ctx.allocate_fixed(1)
+    ctx.tracer.write(SCRATCH, [0.0], total.row)
+    table = []
+    for block in blocks:
+        row = _limit_frame_row(ctx, block)
+        row.offsets["near"] = total
+        table.append(row)
+
+    def body(code: RowContext) -> None:
+        node = ctx.frame_of_row(code)
+        distance, _ = limit_distance_and_jacobian(ctx, node, str(dict(code.variant)["side"]))  # type: ignore[arg-type]
+        (margin, *_) = ctx.read_node("limit_margin", node)
+        code.write("near", [code.read("near") + ir.select(distance, margin, 1.0, 0.0)])
+
+    ctx.table_loop("joint limits within their margin", table, body)
+    return ctx.tracer.read(SCRATCH, total.row)
+
+
+def _limit_frame_row(ctx: TraceContext, block: ConstraintBlock) -> NodeRow:
+    """Return the loop row of a limit block's frame, with the side of the limit as part of the variant."""
+    node = ctx.tree.nodes[int(block.source["limit"])]  # type: ignore[call-overload]
+    row = ctx.frame_row(node)
+    variant = (("", row.variant), ("side", block.source["side"]))
+    return ctx.node_row(variant, row.bindings, row.offsets, row.constants)
+
+
+def _limit_block_row(ctx: TraceContext, rows: ConstraintRows, block_index: int) -> NodeRow:
+    row = _limit_frame_row(ctx, rows.blocks[block_index])
+    row.offsets.update(rows.block_arrays[block_index])
+    return row
+
+
+def limit_distance_and_jacobian(ctx: TraceContext, node: FrameNode, side: str) -> tuple[Value, list[Value]]:
+    """Return the signed distance of a joint to a limit and its derivatives with respect to the joint's dofs.
+
+    The distance is negative beyond the limit. Absent limits of hinges and slides are replaced by a large finite one.
+
+    Args:
+        ctx: tracing context.
+        node: frame of the joint.
+        side: "lower", "upper", "nearer", "angle" (ball joint) or "cone <axis index>" (ball joint).
+    """
+    lower, upper = ctx.read_node("lower", node), ctx.read_node("upper", node)
+    q = ctx.read_node("qpos", node)
+    if side == "angle":
+        return ball_angle_limit(q, upper[0])
+    if side.startswith("cone"):
+        return ball_cone_limit(quaternion_to_matrix(q), ctx.read_node("cone", node), int(side.split()[1]))
+    lower_distance, upper_distance = (
+        q[0] - ir.maximum(lower[0], -UNLIMITED_DISTANCE),
+        ir.minimum(upper[0], UNLIMITED_DISTANCE) - q[0],
+    )
+    if side == "lower":
+        return lower_distance, [1.0]
+    if side == "upper":
+        return upper_distance, [-1.0]
+    return ir.minimum(lower_distance, upper_distance), [ir.select(lower_distance, upper_distance, 1.0, -1.0)]
+
+
+# --------------------------------------------------------------------------------------------------------- dry friction
+
+
+def joint_friction_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
+    """Return one friction block with one row per dof with dry friction (frictionloss > 0)."""
+    dofs = model.dofs
+    return [
+        ConstraintBlock(
+            RowType.FRICTION,
+            [dof],
+            1,
+            [float(dofs.invweight[dof])],
+            dofs.friction_solref[dof].tolist(),
+            dofs.friction_solimp[dof].tolist(),
+            friction_bound=float(dofs.frictionloss[dof]),
+            owner=(ArrayOwner.DOF, dof),
+            parameter_group="friction",
+            source={"friction": dof},
+        )
+        for node in nodes
+        for dof in node.dofs
+        if dofs.frictionloss[dof] > 0.0
+    ]
+
+
+def fill_joint_friction(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
+    """Write the rows of dry joint friction: position error 0 and Jacobian entry 1."""
+    ctx = kinematic_state.ctx
+    table = [TableRow("dof", rows.block_arrays[i]) for i, block in enumerate(rows.blocks) if "friction" in block.source]
+
+    def body(code: RowContext) -> None:
+        code.write("position", [0.0])
+        code.write("jacobian 0", [1.0])
+
+    ctx.table_loop("dry joint friction", table, body)

@@ -1,0 +1,458 @@
+"""Constraint rows J a = aref (MuJoCo's efc rows) of equalities, limits and dry friction, without contacts.
+
+Rows are grouped in blocks, for example the three rows of a connect constraint or the single row of a joint limit. The
+dofs of a block are known before tracing, so its Jacobian is stored densely over these dofs. The constraint kinds write
+position error and Jacobian; impedance, stiffness D and reference acceleration aref follow from MuJoCo's soft-constraint
+model, in the same way for all kinds. This module also computes J x, J^T f and J^T D J.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kinema import ir
+from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+
+from ..arrays import ArrayOwner
+from ..rigid.kinematics import FrameAcceleration, Pose, Twist
+from ..tree.loop_context import tree_index_of_frames
+from ..tree.node_constants import with_per_env_parameters
+from ..tree.node_values import NodeValues
+from ..tree.per_tree import OffsetsPerTree, offsets_of_tree
+from ..tree.sparse_matrix import SymmetricEntries
+from ..tree.trace_context import TraceContext
+from ..tree.transmissions import PathLengths
+from ..vector_math import dot
+from .impedance import (
+    MAX_CORRECTION_SPEED,
+    MAX_IMPEDANCE,
+    RIGID_TIME_CONSTANT,
+    correction_acceleration_bound,
+    impedance,
+    integer_power,
+    reference_stiffness_and_damping,
+    valid_solref,
+)
+
+
+class RowType(enum.StrEnum):
+    """Admissible forces of a constraint row."""
+
+    EQUALITY = "equality"
+    """Bilateral: force of either sign."""
+    LIMIT = "limit"
+    """Unilateral: nonnegative force."""
+    FRICTION = "friction"
+    """Dry friction: force of either sign with bounded magnitude."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstraintBlock:
+    """Constraint rows that belong together, with all that is known of them before tracing."""
+
+    row_type: RowType
+    dofs: Sequence[int]
+    """Degrees of freedom that the rows act on (columns of the block's Jacobian)."""
+    n_rows: int
+    invweights: Sequence[float]
+    """Approximate inverse inertia of each row (MuJoCo's diagApprox)."""
+    solref: Sequence[float]
+    solimp: Sequence[float]
+    margin: float = 0.0
+    """Distance [m or rad] from which on the constraint is active."""
+    spring_damper: Sequence[float] = (0.0, 0.0)
+    """Stiffness [N/m or N m/rad] and damping [N s/m or N m s/rad] of a limit that is a physical spring and damper
+    instead of a soft constraint; (0, 0) for none."""
+    friction_bound: float = 0.0
+    """Maximum friction force [N or N m] of a friction row."""
+    is_rigid: bool = False
+    """Whether the constraint is to be satisfied exactly at the end of a step, within the accuracy of the solver."""
+    limits_correction_speed: bool = False
+    """Whether position errors are corrected at `MAX_CORRECTION_SPEED` at most, as rigid constraints are."""
+    has_bias_acceleration: bool = False
+    """Whether the rows have a bias acceleration (dJ/dt v), written by the constraint kind."""
+    owner: tuple[ArrayOwner, int] | None = None
+    """Array owner and index of the per-environment parameters; None if there are none."""
+    parameter_group: str = ""
+    """Key of `PER_ENV_ARRAYS`."""
+    equality_idx: int = -1
+    """Index of the breakable equality constraint that this block is removed with; -1 for none."""
+    source: Mapping[str, object] = field(default_factory=dict)
+    """Data by which the constraint kind recognises its blocks, such as the index of the joint or tendon."""
+
+
+def block_key(block: ConstraintBlock) -> str:
+    """Return a string that identifies a block among all blocks of a model."""
+    return f"{block.row_type} {sorted(block.source.items())}"
+
+
+def block_parameters(block: ConstraintBlock) -> dict[str, list[Any]]:
+    """Return the numeric parameters of a block (inverse weights, solref, solimp, margin, bounds) by name."""
+    return {
+        "weights": list(block.invweights),
+        "solref": list(valid_solref(block.solref)),
+        "solimp": list(block.solimp),
+        "margin": [block.margin],
+        "bound": [block.friction_bound],
+        "spring": list(block.spring_damper),
+    }
+
+
+# ------------------------------------------------------------------------------------------------------ constraint rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KinematicState:
+    """Kinematic quantities from which constraint kinds compute their rows."""
+
+    ctx: TraceContext
+    local_poses: NodeValues[Pose]
+    """Pose of each frame in its parent."""
+    world_poses: NodeValues[Pose]
+    """Pose of each frame in the world."""
+    velocities: NodeValues[Twist]
+    """Spatial velocity of each frame."""
+    bias_accelerations: NodeValues[FrameAcceleration]
+    """Acceleration of each frame at zero joint accelerations."""
+    path_lengths: PathLengths
+    """Lengths and moments of tendon and transmission paths."""
+
+
+PER_ENV_ARRAYS = {
+    "limit": {"solref": "limit_solref", "solimp": "limit_solimp"},
+    "friction": {"solref": "friction_solref", "solimp": "friction_solimp", "bound": "frictionloss"},
+    "tie": {"solref": "tie_solref", "solimp": "tie_solimp", "on": "tie_on"},
+    "coupling": {"solref": "coupling_solref", "solimp": "coupling_solimp", "on": "coupling_on"},
+}
+"""By parameter group: block parameter -> array with its value per environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockVariant:
+    """Properties of a block that select the code specialised for it."""
+
+    row_type: RowType
+    n_rows: int
+    impedance_power: int
+    """Exponent of the impedance function if it is an integer, else 0."""
+    has_bias_acceleration: bool
+    is_spring_damper: bool
+    """Whether the block is a physical spring and damper."""
+    per_env: tuple[str, ...]
+    """Names of the parameters that differ between environments."""
+    limits_correction_speed: bool
+    """Whether position errors are corrected at `MAX_CORRECTION_SPEED` at most."""
+    is_noslip: bool
+    """Whether forces are frozen, except for friction, which is a penalty spring about its multiplier (no-slip
+    solve)."""
+    assume_sticking: bool
+    """Whether the Hessian treats all friction as sticking."""
+
+
+ROW_ARRAYS = ("position", "speed", "wanted", "stiffness", "residual", "change", "force")
+"""Arrays with one value per row: position error, velocity J v (`speed`), reference acceleration aref (`wanted`),
+stiffness D; and at the current solver iterate the residual J a - aref, its derivative along the search direction
+(`change`), and the constraint force."""
+
+
+class ConstraintRows:
+    """Constraint blocks with their row arrays and Jacobians in scratch memory."""
+
+    def __init__(
+        self,
+        ctx: TraceContext,
+        blocks: Sequence[ConstraintBlock],
+        block_arrays: list[dict[str, ArenaOffset]] | None = None,
+    ) -> None:
+        self.ctx = ctx
+        self.blocks = blocks
+        self.is_noslip = False
+        """Whether the no-slip solve is active: all forces but friction are frozen (`solver/noslip.py`)."""
+        self.assume_sticking = False
+        """Use the Hessian of sticking friction even for rows at their friction bound."""
+        self.block_arrays: list[dict[str, ArenaOffset]] = block_arrays or []
+        """Per block: offsets of its row arrays, of `jacobian <row>` and of arrays added by the constraint kind."""
+        for block in blocks[len(self.block_arrays) :]:
+            arrays = {name: ctx.allocate(block.n_rows) for name in ROW_ARRAYS}
+            arrays |= {"bias acceleration": ctx.allocate(block.n_rows)} if block.has_bias_acceleration else {}
+            arrays |= {f"jacobian {r}": ctx.allocate(len(block.dofs)) for r in range(block.n_rows)}
+            self.block_arrays.append(arrays)
+
+    def rigid_rows(self) -> ConstraintRows | None:
+        """Return the rigid blocks, sharing their memory; None if there are none."""
+        rigid = [
+            (block, arrays) for block, arrays in zip(self.blocks, self.block_arrays, strict=True) if block.is_rigid
+        ]
+        return (
+            ConstraintRows(self.ctx, [block for block, _ in rigid], [arrays for _, arrays in rigid]) if rigid else None
+        )
+
+    def jacobian_entry(self, block_index: int, row: int, dof: int) -> ArenaOffset:
+        """Return the scratch offset of the Jacobian entry of one row of a block and one of its dofs."""
+        column = list(self.blocks[block_index].dofs).index(dof)
+        return ArenaOffset(SCRATCH, self.block_arrays[block_index][f"jacobian {row}"].row + column)
+
+    def for_each_block(
+        self, name: str, body: Callable[[RowContext], None], extra_arrays: OffsetsPerTree | None = None
+    ) -> None:
+        """Trace a loop over all blocks whose body can read the block's arrays and parameters by name.
+
+        Blocks of idle trees are skipped. `extra_arrays` are further arrays, common to all blocks or one per tree.
+        """
+        rows, trees, idle_flags = [], tree_index_of_frames(self.ctx.model), self.ctx.idle_flags_of_dofs()
+        for block, arrays in zip(self.blocks, self.block_arrays, strict=True):
+            per_env = self.per_env_arrays(block)
+            limits_speed = block.limits_correction_speed or 0.0 < block.solref[0] < RIGID_TIME_CONSTANT
+            variant = BlockVariant(
+                row_type=block.row_type,
+                n_rows=block.n_rows,
+                impedance_power=integer_power(block.solimp),
+                has_bias_acceleration=block.has_bias_acceleration,
+                is_spring_damper=block.spring_damper[0] > 0.0,
+                per_env=tuple(sorted(per_env)),
+                limits_correction_speed=limits_speed,
+                is_noslip=self.is_noslip,
+                assume_sticking=self.assume_sticking,
+            )
+            parameters = with_per_env_parameters(self.ctx, "block", block_key(block), block_parameters(block))
+            tree = trees[int(self.ctx.model.dofs.frame_idx[block.dofs[0]])]
+            extra = {**offsets_of_tree(tree, extra_arrays or {}), **idle_flags[block.dofs[0]]}
+            rows.append(self.ctx.node_row(variant, {}, {**arrays, **per_env, **extra}, parameters))
+        self.ctx.table_loop(name, rows, body)
+
+    def per_env_arrays(self, block: ConstraintBlock) -> dict[str, ArenaOffset]:
+        """Return offsets of the arrays with the block's per-environment parameters, and of its `broken` flag."""
+        arrays = {} if block.owner is None else self.ctx.item_arrays(*block.owner)
+        offsets = {
+            name: arrays[array]
+            for name, array in PER_ENV_ARRAYS.get(block.parameter_group, {}).items()
+            if array in arrays
+        }
+        if block.equality_idx >= 0 and "broken" in self.ctx.array_offsets:
+            offsets["broken"] = self.ctx.item_arrays(ArrayOwner.EQUALITY, block.equality_idx)["broken"]
+        return offsets
+
+    def sum_over_blocks(
+        self, name: str, body: Callable[[RowContext], Sequence[Value]], extra_arrays: Mapping[str, ArenaOffset]
+    ) -> list[Value]:
+        """Sum two values per block over all blocks, at run time; return both sums.
+
+        `body` returns the two values of a block; `extra_arrays` are further arrays that it can read by name.
+        """
+        total = self.ctx.allocate_fixed(2)
+        self.ctx.tracer.write(SCRATCH, [0.0, 0.0], total.row)
+
+        def add(code: RowContext) -> None:
+            values = body(code)
+            code.write("total", [a + b for a, b in zip(code.read_array("total", 2), values, strict=True)])
+
+        self.for_each_block(name, add, {**extra_arrays, "total": total})
+        return [self.ctx.tracer.read(SCRATCH, total.row + i) for i in range(2)]
+
+    def compute_stiffness_and_aref(self) -> None:
+        """Write velocity J v, stiffness D and reference acceleration aref of all rows.
+
+        D = d / ((1 - d) invweight) with impedance d(r), aref = -b v - k d r - bias with k, b from solref. D is zero for
+        limits out of reach and for disabled or broken constraints. Position error and Jacobian must have been written
+        before.
+        """
+        velocities = {dof: self.ctx.dof_arrays(dof)["vel"] for block in self.blocks for dof in block.dofs}
+        self._multiply_jacobian_at("velocities of constraints", velocities, "speed")
+
+        def body(code: RowContext) -> None:
+            variant: BlockVariant = code.variant  # type: ignore[assignment]
+            if variant.is_spring_damper:
+                _write_spring_damper(code)
+                return
+            n, margin = variant.n_rows, code.constant("margin")
+            solimp = [*_parameters(code, "solimp", 5)[:4], code.constants("solimp")[4]]
+            positions = [x - margin for x in code.read_array("position", n)]
+            violation = positions[0] if n == 1 else ir.sqrt(dot(positions, positions))
+            d = impedance(solimp, variant.impedance_power, violation)
+            refsafe = variant.limits_correction_speed or self.ctx.model.options.refsafe
+            k, b = reference_stiffness_and_damping(
+                valid_solref(_parameters(code, "solref", 2)), solimp[1], code.read("dt"), refsafe=refsafe
+            )
+            stiffness = [d / ((1.0 - d) * invweight) for invweight in code.constants("weights")]
+            if variant.row_type is RowType.LIMIT:
+                stiffness = [ir.select(x, 0.0, y, 0.0) for x, y in zip(positions, stiffness, strict=True)]
+            if "on" in variant.per_env:
+                stiffness = [ir.select(0.5, code.read("on"), x, 0.0) for x in stiffness]
+            if "broken" in variant.per_env:
+                stiffness = [ir.select(code.read("broken"), 0.5, x, 0.0) for x in stiffness]
+            bias: list[Value] = code.read_array("bias acceleration", n) if variant.has_bias_acceleration else [0.0] * n
+            feedback = [k * d * x for x in positions]
+            if variant.limits_correction_speed or "solref" in variant.per_env:
+                bound = (
+                    b * MAX_CORRECTION_SPEED
+                    if variant.limits_correction_speed
+                    else correction_acceleration_bound(code.read("solref"), b)
+                )
+                feedback = [ir.clamp(x, -bound, bound) for x in feedback]
+            terms = zip(code.read_array("speed", n), feedback, bias, strict=True)
+            code.write("stiffness", stiffness)
+            code.write("wanted", [-(b * v) - x - acceleration for v, x, acceleration in terms])
+
+        self.for_each_block("stiffness and aref of constraints", body)
+
+    def multiply_jacobian(self, vector: NodeValues[list[Value]], array: str) -> None:
+        """Write J x of a joint-space vector x into the row array named `array`."""
+        self._multiply_jacobian_at(f"constraints, {array}", self.ctx.dof_offsets(vector), array)
+
+    def _multiply_jacobian_at(self, name: str, vector_offsets: Mapping[int, ArenaOffset], array: str) -> None:
+        """Write J x into the row array `array`; `vector_offsets` are the scratch offsets of x by dof."""
+        idle_flags, rows = self.ctx.idle_flags_of_dofs(), []
+        for block_index, block in enumerate(self.blocks):
+            for r in range(block.n_rows):
+                for k, dof in enumerate(block.dofs):
+                    offsets = {
+                        "to": self._row_offset(block_index, array, r),
+                        "entry": self.jacobian_entry(block_index, r, dof),
+                        "of": vector_offsets[dof],
+                    }
+                    offsets |= idle_flags[block.dofs[0]]
+                    rows.append(TableRow("next" if k else "first", offsets))
+        self.ctx.table_loop(name, rows, _accumulate_product)
+
+    def joint_forces(self, name: str) -> NodeValues[list[Value]]:
+        """Return the joint forces J^T f of the constraint forces f in the row array `force`."""
+        result = self.ctx.joint_vector(name)
+        self.ctx.for_each_frame(f"{name}, zero", lambda node: result.put(node.ref, [0.0] * len(node.dofs)))
+        targets, idle_flags, rows = self.ctx.dof_offsets(result), self.ctx.idle_flags_of_dofs(), []
+        for block_index, block in enumerate(self.blocks):
+            for r in range(block.n_rows):
+                for dof in block.dofs:
+                    offsets = {
+                        "to": targets[dof],
+                        "entry": self.jacobian_entry(block_index, r, dof),
+                        **idle_flags[block.dofs[0]],
+                    }
+                    rows.append(TableRow("next", {**offsets, "of": self._row_offset(block_index, "force", r)}))
+        self.ctx.table_loop(name, rows, _accumulate_product)
+        return result
+
+    def implicit_spring_forces(self, name: str) -> NodeValues[list[Value]]:
+        """Return J^T (D aref - f): joint forces of the rows as implicit springs minus their present forces f.
+
+        Overwrites the row array `force` with D aref - f.
+        """
+
+        def body(code: RowContext) -> None:
+            n = code.variant.n_rows  # type: ignore[attr-defined]
+            terms = zip(*(code.read_array(name, n) for name in ("stiffness", "wanted", "force")), strict=True)
+            code.write("force", [d * aref - force for d, aref, force in terms])
+
+        self.for_each_block(name, body)
+        return self.joint_forces(name)
+
+    def remaining_spring_forces(self, name: str, acceleration: NodeValues[list[Value]]) -> NodeValues[list[Value]]:
+        """Return J^T D (aref - J a): joint forces that rows as implicit springs still lack (method of multipliers).
+
+        Adding this force to the applied forces reduces the deflection of the springs under load to zero. Overwrites the
+        row arrays `residual` and `force`.
+        """
+        self.multiply_jacobian(acceleration, "residual")
+
+        def body(code: RowContext) -> None:
+            n = code.variant.n_rows  # type: ignore[attr-defined]
+            terms = zip(*(code.read_array(name, n) for name in ("stiffness", "wanted", "residual")), strict=True)
+            code.write("force", [d * (aref - acceleration_of_row) for d, aref, acceleration_of_row in terms])
+
+        self.for_each_block(name, body)
+        return self.joint_forces(name)
+
+    def add_hessian(self, matrix: SymmetricEntries) -> None:
+        """Add J^T D J of the active rows at the current residuals to a joint-space matrix.
+
+        Overwrites the row array `change` with the active stiffness of each row.
+        """
+        self.for_each_block("active stiffness of constraints", _write_active_stiffness)
+        rows, idle_flags = [], self.ctx.idle_flags_of_dofs()
+        for block_index, block in enumerate(self.blocks):
+            for r in range(block.n_rows):
+                for i, a in enumerate(block.dofs):
+                    for b in block.dofs[: i + 1]:
+                        offsets = {
+                            "a": self.jacobian_entry(block_index, r, a),
+                            "b": self.jacobian_entry(block_index, r, b),
+                        }
+                        offsets |= {
+                            "to": matrix.symmetric_entry(a, b),
+                            "active stiffness": self._row_offset(block_index, "change", r),
+                        }
+                        offsets |= idle_flags[block.dofs[0]]
+                        rows.append(TableRow("entry", offsets))
+
+        def body(code: RowContext) -> None:
+            code.write("to", [code.read("to") + code.read("a") * code.read("b") * code.read("active stiffness")])
+
+        self.ctx.table_loop("Hessian of constraints", rows, body)
+
+    def _row_offset(self, block_index: int, array: str, row: int) -> ArenaOffset:
+        return ArenaOffset(SCRATCH, self.block_arrays[block_index][array].row + row)
+
+
+def _parameters(code: RowContext, name: str, count: int) -> Sequence[Value]:
+    """Read block parameters from their per-environment array if they have one, else from the constants of the row."""
+    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    return code.read_array(name, count) if name in variant.per_env else code.constants(name)
+
+
+def _write_spring_damper(code: RowContext) -> None:
+    """Write stiffness and aref of a limit that is a spring and a damper, evaluated at the end of the step (implicit).
+
+    From f = -k (x + dt v') - c v' with v' = v + dt a follow D = dt (k dt + c) and aref; stable for any stiffness k.
+    """
+    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    position, dt = code.read("position") - code.constant("margin"), code.read("dt")
+    stiffness, damping = code.constants("spring")
+    (invweight,) = code.constants("weights")
+    implicit_stiffness = dt * (stiffness * dt + damping)
+    bounded_stiffness = ir.minimum(implicit_stiffness, MAX_IMPEDANCE / ((1.0 - MAX_IMPEDANCE) * invweight))
+    if "broken" in variant.per_env:
+        bounded_stiffness = ir.select(code.read("broken"), 0.5, bounded_stiffness, 0.0)
+    code.write("stiffness", [ir.select(position, 0.0, bounded_stiffness, 0.0)])
+    code.write("wanted", [-(code.read("speed") / dt) - stiffness * position / implicit_stiffness])
+
+
+def _accumulate_product(code: RowContext) -> None:
+    term = code.read("entry") * code.read("of")
+    code.write("to", [term if code.variant == "first" else code.read("to") + term])
+
+
+def _write_active_stiffness(code: RowContext) -> None:
+    """Write the active stiffness (0 where a row exerts no or a bounded force) of each row into the array `change`."""
+    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    code.write(
+        "change",
+        [stiffness for _, stiffness in row_forces_and_stiffness(code, code.read_array("residual", variant.n_rows))],
+    )
+
+
+def row_forces_and_stiffness(code: RowContext, residuals: Sequence[Value]) -> list[tuple[Value, Value]]:
+    """Return force and active stiffness -df/dr of each row of a block at the given residuals r.
+
+    The force is -D r: for limits only where r < 0, for dry friction clamped to its bound. In the no-slip solve, frozen
+    rows return their stored force with stiffness 0 and friction rows are springs about their stored force.
+    """
+    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    stored: list[Value] = (
+        code.read_array("stored force", variant.n_rows) if variant.is_noslip else [0.0] * variant.n_rows
+    )
+    if variant.is_noslip and variant.row_type is not RowType.FRICTION:
+        return [(force, 0.0) for force in stored]
+    result: list[tuple[Value, Value]] = []
+    for residual, d, stored_force in zip(residuals, code.read_array("stiffness", variant.n_rows), stored, strict=True):
+        force: Value = stored_force - d * residual
+        active_stiffness: Value = d
+        if variant.row_type is RowType.LIMIT:
+            force, active_stiffness = ir.select(residual, 0.0, force, 0.0), ir.select(residual, 0.0, d, 0.0)
+        elif variant.row_type is RowType.FRICTION:
+            (bound,) = _parameters(code, "bound", 1)
+            active_stiffness = d if variant.assume_sticking else ir.select(ir.absolute(force), bound, d, 0.0)
+            force = ir.clamp(force, -bound, bound)
+        result.append((force, active_stiffness))
+    return result

@@ -1,0 +1,227 @@
+"""Constraint rows of tendons: length limits and dry friction, whose Jacobian is the tendon's moment-arm vector.
+
+A tendon's length is the length of a spatial path or, for a fixed tendon, the sum of moment arm times joint position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kinema import ir
+from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.model import Model
+
+from ..rigid.kinematics import UNLIMITED_DISTANCE
+from ..tree.kinematic_tree import FrameNode
+from .rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
+
+
+def tendon_limit_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
+    """Return one limit block with one row per limited tendon, or two where both limits may be active at once.
+
+    A tendon whose range is wider than twice the margin has one row for the nearer limit.
+    """
+    info, blocks = model.tendons, []
+    for i, dofs in _tendons_acting_on(model, nodes):
+        lower, upper, margin = (float(x[i]) for x in (info.lower, info.upper, info.limit_margin))
+        if not (np.isfinite(lower) or np.isfinite(upper)):
+            continue
+        solref_and_solimp = info.limit_solref[i].tolist(), info.limit_solimp[i].tolist()
+        for side in ("lower", "upper") if upper - lower <= 2.0 * margin else ("nearer",):
+            source, equality_idx = {"tendon limit": i, "side": side}, int(info.equality_idx[i])
+            options = {
+                "spring_damper": info.limit_spring[i].tolist(),
+                "equality_idx": equality_idx,
+                "limits_correction_speed": bool(info.limits_correction_speed[i]),
+            }
+            blocks.append(
+                ConstraintBlock(
+                    RowType.LIMIT,
+                    dofs,
+                    1,
+                    [float(info.invweight[i])],
+                    *solref_and_solimp,
+                    margin,
+                    **options,
+                    source=source,
+                )
+            )
+    return blocks
+
+
+def tendon_friction_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
+    """Return one friction block with one row per tendon with dry friction (frictionloss > 0)."""
+    info = model.tendons
+    return [
+        ConstraintBlock(
+            RowType.FRICTION,
+            dofs,
+            1,
+            [float(info.invweight[i])],
+            info.friction_solref[i].tolist(),
+            info.friction_solimp[i].tolist(),
+            friction_bound=float(info.frictionloss[i]),
+            equality_idx=int(info.equality_idx[i]),
+            source={"tendon friction": i},
+        )
+        for i, dofs in _tendons_acting_on(model, nodes)
+        if info.frictionloss[i] > 0.0
+    ]
+
+
+def _tendons_acting_on(model: Model, nodes: list[FrameNode]) -> list[tuple[int, list[int]]]:
+    """Return index and dofs (nonzero moment arms) of each tendon whose dofs all belong to the given frames."""
+    frame_dofs = {d for node in nodes for d in node.dofs}
+    tendons_and_dofs = [(i, [int(d) for d in moment.nonzero()[0]]) for i, moment in enumerate(model.tendons.moment)]
+    return [(i, dofs) for i, dofs in tendons_and_dofs if dofs and frame_dofs.issuperset(dofs)]
+
+
+def fill_tendon_limits(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
+    """Write signed distance to the limit, its sign and Jacobian row of each tendon limit.
+
+    The sign is +1 at a lower and -1 at an upper limit and multiplies the tendon's moment arms in the Jacobian.
+    """
+    blocks_and_tendons = _blocks_from_source(rows, "tendon limit")
+    lengths = _tendon_lengths(kinematic_state, [rows.blocks[i] for i, _ in blocks_and_tendons])
+    signs = {i: kinematic_state.ctx.allocate(1) for i, _ in blocks_and_tendons}
+    table = []
+    for i, tendon in blocks_and_tendons:
+        row = _limit_distance_row(kinematic_state, rows.blocks[i], lengths[tendon])
+        rows.block_arrays[i]["sign"] = signs[i]
+        row.offsets.update({"position": rows.block_arrays[i]["position"], "sign": signs[i]})
+        table.append(row)
+
+    def body(code: RowContext) -> None:
+        distance, sign = _limit_distance_and_sign(code)
+        code.write("position", [distance])
+        code.write("sign", [sign])
+
+    kinematic_state.ctx.table_loop("tendon limits", table, body)
+    _fill_tendon_jacobian(kinematic_state, rows, blocks_and_tendons, signs)
+
+
+def fill_tendon_friction(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
+    """Write the rows of dry tendon friction: position error 0, and the moment arms as Jacobian."""
+    blocks_and_tendons = _blocks_from_source(rows, "tendon friction")
+    table = [TableRow("tendon", {"position": rows.block_arrays[i]["position"]}) for i, _ in blocks_and_tendons]
+    kinematic_state.ctx.table_loop("dry tendon friction", table, lambda code: code.write("position", [0.0]))
+    _fill_tendon_jacobian(kinematic_state, rows, blocks_and_tendons, {})
+
+
+def count_near_tendon_limits(kinematic_state: KinematicState, blocks: list[ConstraintBlock]) -> Value:
+    """Return the number of tendon limits whose distance is below their margin, summed at run time."""
+    ctx = kinematic_state.ctx
+    total = ctx.allocate_fixed(1)
+    ctx.tracer.write(SCRATCH, [0.0], total.row)
+    lengths, table = _tendon_lengths(kinematic_state, blocks), []
+    for block in blocks:
+        row = _limit_distance_row(kinematic_state, block, lengths[int(block.source["tendon limit"])])  # type: ignore[call-overload]
+        row.offsets["near"] = total
+        table.append(row)
+
+    def body(code: RowContext) -> None:
+        is_near = ir.select(_limit_distance_and_sign(code)[0], code.constant("margin"), 1.0, 0.0)
+        code.write("near", [code.read("near") + is_near])
+
+    ctx.table_loop("tendon limits within their margin", table, body)
+    return ctx.tracer.read(SCRATCH, total.row)
+
+
+def _blocks_from_source(rows: ConstraintRows, key: str) -> list[tuple[int, int]]:
+    """Return block index and tendon index of all blocks whose source has the given key."""
+    return [(i, int(b.source[key])) for i, b in enumerate(rows.blocks) if key in b.source]  # type: ignore[call-overload]
+
+
+def _tendon_lengths(kinematic_state: KinematicState, blocks: Sequence[ConstraintBlock]) -> dict[int, ArenaOffset]:
+    """Return the scratch offset of the length of each tendon of the given limit blocks.
+
+    Lengths of spatial tendons are those of their paths; lengths of fixed tendons are computed here from joint
+    positions.
+    """
+    ctx, info, path_lengths = (
+        kinematic_state.ctx,
+        kinematic_state.ctx.model.tendons,
+        kinematic_state.path_lengths.lengths,
+    )
+    tendons = sorted({int(b.source["tendon limit"]) for b in blocks})  # type: ignore[call-overload]
+    lengths = {i: path_lengths[int(info.path_idx[i])] for i in tendons if info.path_idx[i] >= 0}
+    sums = {i: ctx.allocate(1) for i in tendons if i not in lengths}
+    ctx.table_loop(
+        "clear tendon lengths",
+        [TableRow("sum", {"to": x}) for x in sums.values()],
+        lambda code: code.write("to", [0.0]),
+    )
+    tendons_and_dofs = [(i, int(d)) for i in sums for d in info.moment[i].nonzero()[0]]
+    table = [
+        TableRow(
+            "moment arm", {"to": sums[i], "qpos": ctx.dof_arrays(d)["qpos"]}, {"moment arm": [float(info.moment[i, d])]}
+        )
+        for i, d in tendons_and_dofs
+    ]
+
+    def add_joint_position(code: RowContext) -> None:
+        code.write("to", [code.read("to") + code.constant("moment arm") * code.read("qpos")])
+
+    ctx.table_loop("lengths of limited tendons", table, add_joint_position)
+    return lengths | sums
+
+
+def _limit_distance_row(kinematic_state: KinematicState, block: ConstraintBlock, length: ArenaOffset) -> TableRow:
+    """Return the loop row that computes a tendon's distance to its limits; the side is the variant."""
+    info, i = kinematic_state.ctx.model.tendons, int(block.source["tendon limit"])  # type: ignore[call-overload]
+    constants = {name: [float(getattr(info, name)[i])] for name in ("lower", "upper")}
+    return TableRow(str(block.source["side"]), {"length": length}, {**constants, "margin": [block.margin]})
+
+
+def _limit_distance_and_sign(code: RowContext) -> tuple[Value, Value]:
+    """Return the signed distance of a tendon's length to a limit and the derivative of the distance (+1 or -1).
+
+    The limit is the lower, the upper or the nearer one, by the variant of the row. Absent limits are replaced by large
+    ones.
+    """
+    length, lower, upper = code.read("length"), code.constant("lower"), code.constant("upper")
+    lower_distance, upper_distance = (
+        length - ir.maximum(lower, -UNLIMITED_DISTANCE),
+        ir.minimum(upper, UNLIMITED_DISTANCE) - length,
+    )
+    if code.variant == "lower":
+        return lower_distance, 1.0
+    if code.variant == "upper":
+        return upper_distance, -1.0
+    return ir.minimum(lower_distance, upper_distance), ir.select(lower_distance, upper_distance, 1.0, -1.0)
+
+
+def _fill_tendon_jacobian(
+    kinematic_state: KinematicState,
+    rows: ConstraintRows,
+    blocks_and_tendons: list[tuple[int, int]],
+    signs: dict[int, ArenaOffset],
+) -> None:
+    """Write the Jacobian rows of tendons: constant moment arms times path moments where there is a path, times sign.
+
+    Args:
+        kinematic_state: path moments.
+        rows: constraint rows to be written.
+        blocks_and_tendons: block index and tendon index of each row.
+        signs: block index -> offset of the sign of the row; no entry for +1.
+    """
+    info, moments, table = kinematic_state.ctx.model.tendons, kinematic_state.path_lengths.moments, []
+    for i, tendon in blocks_and_tendons:
+        for dof in rows.blocks[i].dofs:
+            offsets = {"entry": rows.jacobian_entry(i, 0, dof)}
+            if i in signs:
+                offsets["sign"] = signs[i]
+            if info.path_idx[tendon] >= 0:
+                offsets["moment"] = moments[int(info.path_idx[tendon])][dof]
+            table.append(TableRow(tuple(sorted(offsets)), offsets, {"moment arm": [float(info.moment[tendon, dof])]}))
+
+    def body(code: RowContext) -> None:
+        value = code.constant("moment arm")
+        for name in ("moment", "sign"):
+            if name in code.variant:  # type: ignore[operator]
+                value = value * code.read(name)
+        code.write("entry", [value])
+
+    kinematic_state.ctx.table_loop("Jacobian of tendons", table, body)

@@ -1,0 +1,374 @@
+"""Constraint rows of the warp solver: rows that act on a single dof, and rows with a dense Jacobian over all dofs.
+
+The force of every row is -D r clamped to [min_force, max_force]: limits [0, inf), equalities unbounded, dry friction
+[-bound, bound]. Single-dof rows are processed by the thread of their dof, other rows by one thread each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kinema import ir
+from kinema.ir import SCRATCH, ArenaOffset, HessianTerm, RowContext, Slot, TableRow, Value, round_up_to_4
+
+from ..tree.node_values import NodeValues
+from ..tree.trace_context import TraceContext
+from ..vector_math import dot, sum_values
+from .rows import ConstraintRows, RowType
+
+UNBOUNDED = 1e30
+"""Force bound that stands for infinity."""
+ROW_FIELDS = ("residual", "stiffness", "low", "high", "entry")
+"""Fields of a single-dof row: residual, stiffness D, lower and upper bound of the force, Jacobian entry."""
+
+
+def force_bounds(row_type: RowType, friction_bound: Value) -> tuple[Value, Value]:
+    """Return the minimum and maximum force of a row type; `friction_bound` applies to friction rows."""
+    bounds: dict[RowType, tuple[Value, Value]] = {
+        RowType.LIMIT: (0.0, UNBOUNDED),
+        RowType.EQUALITY: (-UNBOUNDED, UNBOUNDED),
+        RowType.FRICTION: (-friction_bound, friction_bound),
+    }
+    return bounds[row_type]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRow:
+    """One constraint row with force -D r clamped to bounds.
+
+    `jacobian_entry` is the entry of the single dof, or for rows over several dofs the residual derivative J d, used
+    with a direction of 1.
+    """
+
+    residual: Value
+    """r = J a - aref at the current iterate."""
+    stiffness: Value
+    """D, inverse of the regularised constraint inertia."""
+    min_force: Value
+    max_force: Value
+    jacobian_entry: Value
+
+    def force_and_stiffness(self, residual: Value) -> tuple[Value, Value]:
+        """Return the force at a residual, and the active stiffness -df/dr: D within the force bounds, else 0."""
+        unbounded = -(self.stiffness * residual)
+        active_stiffness = ir.select(
+            self.min_force, unbounded, ir.select(unbounded, self.max_force, self.stiffness, 0.0), 0.0
+        )
+        return ir.clamp(unbounded, self.min_force, self.max_force), active_stiffness
+
+    def cost(self, residual: Value) -> Value:
+        """Return the cost at a residual (Huber-like): quadratic within the force bounds, linear beyond them."""
+        force, _ = self.force_and_stiffness(residual)
+        deflection = force / ir.maximum(self.stiffness, 1.0 / UNBOUNDED)
+        return -(force * (residual + 0.5 * deflection))
+
+    def residual_at(self, direction: Value, step_length: Value) -> Value:
+        """Return the residual at a step length along the search direction, given by its element of this dof."""
+        return self.residual + step_length * self.jacobian_entry * direction
+
+    def line_derivatives(self, direction: Value, step_length: Value) -> tuple[Value, Value]:
+        """Return first and second derivative of the cost along the search direction at a step length."""
+        derivative = self.jacobian_entry * direction
+        force, stiffness = self.force_and_stiffness(self.residual + step_length * derivative)
+        return -(force * derivative), stiffness * (derivative * derivative)
+
+    def active_set_changes(self, direction: Value, step_length: Value) -> Value:
+        """Return 1 if the row becomes active or inactive, or changes its friction bound, within the step, else 0."""
+        (force, stiffness), (new_force, new_stiffness) = (
+            self.force_and_stiffness(self.residual_at(direction, x)) for x in (0.0, step_length)
+        )
+        bound_change = ir.select(
+            0.0, stiffness + new_stiffness, 0.0, ir.absolute(force - new_force)
+        )  # friction at the opposite bound
+        return ir.select(0.0, ir.absolute(stiffness - new_stiffness) + bound_change, 1.0, 0.0)
+
+
+# -------------------------------------------------------------------------------------------------- rows of single dofs
+
+
+class SingleDofRows:
+    """Constraint rows that act on a single dof, in arrays over the dofs; rigid and breakable rows are left out.
+
+    Several rows of one dof (such as a limit and dry friction) occupy different slots. Blocks that are not handled here
+    are in `other_rows`.
+    """
+
+    def __init__(
+        self, ctx: TraceContext, rows: ConstraintRows, position_of_dof: Mapping[int, int], vector_size: int
+    ) -> None:
+        self.ctx = ctx
+        self.position_of_dof = position_of_dof
+        """Dof index -> position in joint-space vectors."""
+        self.vector_size = vector_size
+        """Number of elements of joint-space vectors, including padding."""
+        is_selected = [
+            b.n_rows == 1 and len(b.dofs) == 1 and not b.is_rigid and b.equality_idx < 0 for b in rows.blocks
+        ]
+        remaining = [
+            (b, p) for b, p, selected in zip(rows.blocks, rows.block_arrays, is_selected, strict=True) if not selected
+        ]
+        self.other_rows = ConstraintRows(ctx, [b for b, _ in remaining], [p for _, p in remaining])
+        """Remaining blocks."""
+        self.selected_blocks = [
+            (b, p) for b, p, selected in zip(rows.blocks, rows.block_arrays, is_selected, strict=True) if selected
+        ]
+        """Handled blocks with their arrays."""
+        slots: dict[int, int] = {}
+        self.slots: list[int] = []
+        for block, _ in self.selected_blocks:
+            self.slots.append(slots.get(block.dofs[0], 0))
+            slots[block.dofs[0]] = self.slots[-1] + 1
+        self.array_starts = [
+            {name: ctx.allocate(vector_size).row for name in ROW_FIELDS} for _ in range(max(slots.values(), default=0))
+        ]
+        """Per slot: field name -> scratch row of the array over all dofs."""
+
+    def initialize(self, rows: ConstraintRows, qacc_smooth: NodeValues[list[Value]]) -> None:
+        """Write residual at the unconstrained accelerations, stiffness, force bounds and Jacobian entry of all rows.
+
+        Slots without a row get zeros.
+        """
+        ctx, tracer, first = self.ctx, self.ctx.tracer, self.ctx.start_row(qacc_smooth)
+
+        def clear(dof: Value) -> list[Value]:
+            for starts in self.array_starts:
+                for row in starts.values():
+                    tracer.write(SCRATCH, [0.0], row, dof)
+            return []
+
+        tracer.parallel_loop("clear single-dof rows", float(self.vector_size), clear)
+        table = []
+        for (block, arrays), slot in zip(self.selected_blocks, self.slots, strict=True):
+            position = self.position_of_dof[block.dofs[0]]
+            targets = {name: ArenaOffset(SCRATCH, row + position) for name, row in self.array_starts[slot].items()}
+            inputs = {f"block {name}": arrays[name] for name in ("wanted", "stiffness", "jacobian 0")}
+            bound = rows.per_env_arrays(block).get("bound")
+            inputs |= {} if bound is None else {"per-env bound": bound}
+            table.append(
+                TableRow(
+                    (block.row_type, bound is not None),
+                    {**targets, **inputs, "qacc_smooth": ArenaOffset(SCRATCH, first + position)},
+                    {"bound": [block.friction_bound]},
+                )
+            )
+        ctx.table_loop("single-dof rows", table, _write_single_dof_row)
+
+    def rows_of_dof(self, dof: Value) -> list[BoundedRow]:
+        """Return the rows of one dof, one per slot."""
+        read = self.ctx.tracer.read
+        return [BoundedRow(*(read(SCRATCH, starts[name], dof) for name in ROW_FIELDS)) for starts in self.array_starts]
+
+    def line_derivatives(self, dof: Value, direction: Value, step_length: Value) -> tuple[Value, Value]:
+        """Return first and second derivative of the costs of a dof's rows along the search direction."""
+        derivatives = [row.line_derivatives(direction, step_length) for row in self.rows_of_dof(dof)]
+        return sum_values([first for first, _ in derivatives]), sum_values([second for _, second in derivatives])
+
+    def active_set_changes(self, dof: Value, direction: Value, step_length: Value) -> Value:
+        """Return the number of rows of a dof whose active set changes within the step."""
+        return sum_values([row.active_set_changes(direction, step_length) for row in self.rows_of_dof(dof)])
+
+    def costs(self, dof: Value, direction: Value, step_length: Value) -> Value:
+        """Return the summed costs of a dof's rows at a step length along the search direction."""
+        return sum_values([row.cost(row.residual_at(direction, step_length)) for row in self.rows_of_dof(dof)])
+
+    def advance_residuals(self, dof: Value, direction: Value, step_length: Value) -> None:
+        """Update the residuals of a dof's rows by a step along the search direction."""
+        for row, starts in zip(self.rows_of_dof(dof), self.array_starts, strict=True):
+            self.ctx.tracer.write(SCRATCH, [row.residual_at(direction, step_length)], starts["residual"], dof)
+
+    def joint_force_and_stiffness(self, dof: Value) -> tuple[Value, Value]:
+        """Return the joint force J^T f and the diagonal Hessian entry J^T D J of a dof's rows."""
+        force: Value = 0.0
+        stiffness: Value = 0.0
+        for row in self.rows_of_dof(dof):
+            row_force, row_stiffness = row.force_and_stiffness(row.residual)
+            force, stiffness = (
+                force + row.jacobian_entry * row_force,
+                stiffness + row.jacobian_entry * row.jacobian_entry * row_stiffness,
+            )
+        return force, stiffness
+
+
+def _write_single_dof_row(code: RowContext) -> None:
+    """Write residual J a - aref, stiffness, force bounds and Jacobian entry of one single-dof row."""
+    row_type, is_per_env = code.variant  # type: ignore[misc]
+    entry = code.read("block jacobian 0")
+    bound = code.read("per-env bound") if is_per_env else code.constant("bound")
+    residual_and_stiffness: Sequence[Value] = (
+        entry * code.read("qacc_smooth") - code.read("block wanted"),
+        code.read("block stiffness"),
+    )
+    for name, value in zip(ROW_FIELDS, (*residual_and_stiffness, *force_bounds(row_type, bound), entry), strict=True):
+        code.write(name, [value])
+
+
+# ----------------------------------------------------------------------------------------------- rows over several dofs
+
+JointVector = NodeValues[list[Value]]
+RESIDUAL, STIFFNESS, MIN_FORCE, MAX_FORCE, RESIDUAL_DERIVATIVE, FORCE, N_ROWS, HEADER_SIZE = range(8)
+"""Offsets in a row record: residual, stiffness, force bounds, derivative of the residual along the search direction,
+force, number of rows (1), and size of the header. Hessian (1 value) and Jacobian follow."""
+MAX_SHARED_VALUES = 2048
+"""Maximum size of all row records, so that they fit into shared memory beside the other data."""
+
+
+class MultiDofRows:
+    """Constraint rows with a dense Jacobian over all dofs, one record per row; rigid and breakable rows are left out.
+
+    No rows are handled if all records together exceed `MAX_SHARED_VALUES`. Blocks that are not handled here are in
+    `other_rows`.
+    """
+
+    def __init__(self, ctx: TraceContext, rows: ConstraintRows) -> None:
+        self.ctx = ctx
+        self.position_of_dof = {dof: i for i, dof in enumerate(d for node in ctx.nodes for d in node.dofs)}
+        self.n_dofs = len(self.position_of_dof)
+        self.hessian = round_up_to_4(HEADER_SIZE)
+        self.jacobian = self.hessian + round_up_to_4(1)
+        size = self.jacobian + round_up_to_4(self.n_dofs)
+        self.record_size = size if size % 8 else size + 4
+        """Values per record: an odd multiple of four, so that neighbouring records start in different banks of shared
+        memory."""
+        is_selected = [not block.is_rigid and block.equality_idx < 0 for block in rows.blocks]
+        count = sum(block.n_rows for block, selected in zip(rows.blocks, is_selected, strict=True) if selected)
+        if count * self.record_size > MAX_SHARED_VALUES:
+            is_selected, count = [False] * len(is_selected), 0
+        self.all_rows = rows
+        self.block_indices = [i for i, selected in enumerate(is_selected) if selected]
+        remaining = [
+            (b, p) for b, p, selected in zip(rows.blocks, rows.block_arrays, is_selected, strict=True) if not selected
+        ]
+        self.other_rows = ConstraintRows(ctx, [b for b, _ in remaining], [p for _, p in remaining])
+        """Remaining blocks."""
+        self.n_rows = count
+        self.records = ctx.allocate(count * self.record_size).row if count else -1
+
+    def initialize(self, qacc_smooth: JointVector) -> None:
+        """Write the records of all rows: stiffness, force bounds, Jacobian and residual J a - aref.
+
+        The residual is taken at the unconstrained accelerations `qacc_smooth`.
+        """
+        tracer, table, record = self.ctx.tracer, [], self.records
+        if not self.n_rows:
+            return
+
+        def clear(index: Value) -> list[Value]:
+            tracer.write(SCRATCH, [0.0], self.records, index)
+            return []
+
+        tracer.parallel_loop("clear multi-dof rows", float(self.n_rows * self.record_size), clear)
+        for block_index in self.block_indices:
+            block, arrays = self.all_rows.blocks[block_index], self.all_rows.block_arrays[block_index]
+            bound = self.all_rows.per_env_arrays(block).get("bound")
+            for r in range(block.n_rows):
+                offsets = {name: ArenaOffset(SCRATCH, arrays[name].row + r) for name in ("wanted", "stiffness")}
+                offsets |= {} if bound is None else {"per-env bound": bound}
+                offsets |= {"to": ArenaOffset(SCRATCH, record)}
+                table.append(TableRow((block.row_type, bound is not None), offsets, {"bound": [block.friction_bound]}))
+                for dof in block.dofs:
+                    to = ArenaOffset(SCRATCH, record + self.jacobian + self.position_of_dof[dof])
+                    table.append(
+                        TableRow("entry", {"from": self.all_rows.jacobian_entry(block_index, r, dof), "to": to})
+                    )
+                record += self.record_size
+        self.ctx.table_loop("multi-dof rows", table, _write_multi_dof_row)
+
+        first = self.ctx.start_row(qacc_smooth)
+        acceleration = [tracer.read(SCRATCH, first + i) for i in range(self.n_dofs)]
+
+        def add_acceleration(index: Value) -> list[Value]:
+            self._write(index, RESIDUAL, self._read(index, RESIDUAL) + self._multiply_jacobian(index, acceleration))
+            return []
+
+        tracer.parallel_loop("residuals of multi-dof rows", float(self.n_rows), add_acceleration)
+
+    # ------------------------------------------------------------------------------------------------------ single rows
+
+    def _read(self, index: Value, item: int) -> Value:
+        return self.ctx.tracer.read(SCRATCH, self.records + item, index * float(self.record_size))
+
+    def _write(self, index: Value, item: int, value: Value) -> None:
+        self.ctx.tracer.write(SCRATCH, [value], self.records + item, index * float(self.record_size))
+
+    def _multiply_jacobian(self, index: Value, vector: Sequence[Value]) -> Value:
+        """Return the product of a row's Jacobian with a joint-space vector."""
+        return dot([self._read(index, self.jacobian + i) for i in range(self.n_dofs)], vector)
+
+    def _bounded_row(self, index: Value) -> BoundedRow:
+        return BoundedRow(
+            *(self._read(index, item) for item in (RESIDUAL, STIFFNESS, MIN_FORCE, MAX_FORCE, RESIDUAL_DERIVATIVE))
+        )
+
+    def set_residual_derivative(self, index: Value, direction: Sequence[Value]) -> None:
+        """Write J d, the derivative of a row's residual along the search direction d."""
+        self._write(index, RESIDUAL_DERIVATIVE, self._multiply_jacobian(index, direction))
+
+    def line_derivatives(self, index: Value, step_length: Value) -> tuple[Value, Value]:
+        """Return first and second derivative of a row's cost along the search direction at a step length."""
+        return self._bounded_row(index).line_derivatives(1.0, step_length)
+
+    def active_set_changes(self, index: Value, step_length: Value) -> Value:
+        """Return 1 if the row becomes active or inactive, or changes its friction bound, within the step, else 0."""
+        return self._bounded_row(index).active_set_changes(1.0, step_length)
+
+    def cost(self, index: Value, step_length: Value) -> Value:
+        """Return the cost of a row at a step length along the search direction."""
+        row = self._bounded_row(index)
+        return row.cost(row.residual_at(1.0, step_length))
+
+    def advance_residual(self, index: Value, step_length: Value) -> None:
+        """Update a row's residual by a step along the search direction, and its stored force and stiffness."""
+        row = self._bounded_row(index)
+        residual = row.residual_at(1.0, step_length)
+        self._write(index, RESIDUAL, residual)
+        self._store_force_at(index, row, residual)
+
+    def store_force(self, index: Value) -> None:
+        """Store force and active stiffness of a row at its current residual."""
+        row = self._bounded_row(index)
+        self._store_force_at(index, row, row.residual)
+
+    def _store_force_at(self, index: Value, row: BoundedRow, residual: Value) -> None:
+        """Store force and active stiffness of a row at the given residual."""
+        force, stiffness = row.force_and_stiffness(residual)
+        self._write(index, FORCE, force)
+        self._write(index, self.hessian, stiffness)
+
+    # ----------------------------------------------------------------------------------------- joint forces and Hessian
+
+    def joint_force(self, dof: Value) -> Value:
+        """Return the joint force J^T f of all rows on one dof, using the stored row forces."""
+        tracer, total = self.ctx.tracer, self.ctx.tracer.allocate_local(1)
+        tracer.write(total, [0.0])
+
+        def add_row(index: Value) -> None:
+            jacobian_entry = tracer.read(SCRATCH, self.records + self.jacobian, index * float(self.record_size) + dof)
+            tracer.write(total, [tracer.read(total) + self._read(index, FORCE) * jacobian_entry])
+
+        tracer.counted_loop("multi-dof rows", float(self.n_rows), add_row)
+        return tracer.read(total)
+
+    def hessian_terms(self) -> tuple[HessianTerm, ...]:
+        """Return the descriptor of the term J^T D J that the rows add to the Newton matrix; empty without rows."""
+        if not self.n_rows:
+            return ()
+        count_offset = self.ctx.allocate_fixed(1)
+        self.ctx.tracer.write(SCRATCH, [float(self.n_rows)], count_offset.row)
+        self.ctx.tracer.new_basic_block()
+        records, count = Slot(SCRATCH, self.records), Slot(SCRATCH, count_offset.row)
+        return (
+            HessianTerm(
+                records, self.record_size, count, 1, N_ROWS, self.hessian, self.jacobian, round_up_to_4(self.n_dofs)
+            ),
+        )
+
+
+def _write_multi_dof_row(code: RowContext) -> None:
+    """Write the header of a row record (residual -aref, stiffness, force bounds), or copy one Jacobian entry."""
+    if code.variant == "entry":
+        code.write("to", [code.read("from")])
+        return
+    row_type, is_per_env = code.variant  # type: ignore[misc]
+    bound = code.read("per-env bound") if is_per_env else code.constant("bound")
+    code.write("to", [-code.read("wanted"), code.read("stiffness"), *force_bounds(row_type, bound), 0.0, 0.0, 1.0])

@@ -1,0 +1,1 @@
+"""The engine that owns the state of all environments and runs compiled programs."""

@@ -1,0 +1,12 @@
+"""Lazily imported public names of the package: everything that traces programs."""
+
+from .engine.step_profiler import (
+    BlockTime as BlockTime,
+    StepProfiler as StepProfiler,
+    single_threaded as single_threaded,
+)
+from .lowering.program_tracing import trace_unrolled_step as trace_unrolled_step
+from .lowering.reference_configuration import (
+    compute_joint_inertias as compute_joint_inertias,
+    perturbed_configuration as perturbed_configuration,
+)

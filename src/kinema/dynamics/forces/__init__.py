@@ -1,0 +1,1 @@
+"""Forces on joints and frames: springs, dampers, control, actuators, tendons, muscles, adhesion and fluid forces."""

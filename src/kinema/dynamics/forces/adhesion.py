@@ -1,0 +1,147 @@
+"""Adhesion actuators: a force shared evenly over all contacts of a link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kinema import ir
+from kinema.ir import ArenaOffset, RowContext, TableRow, Value
+
+from ..collision.contact_buffers import Contact, ContactBuffers, ContactLayout, ContactSet, for_each_contact
+from ..collision.contact_sets import ContactSetVariant
+from ..collision.vector_math import if_less
+from ..rigid.kinematics import Pose
+from ..rigid.rnea import Wrench
+from ..tree.kinematic_tree import frame_ref
+from ..tree.node_tables import NodeRow
+from ..tree.node_values import NodeValues
+from ..tree.trace_context import TraceContext
+from ..tree.transmissions import Transmissions
+from ..vector_math import Vector, cross, rotate_inverse, scale, sub
+
+
+@dataclass(frozen=True, slots=True)
+class AdhesionVariant:
+    """Specialisation key of a table row: a contact set for one adhesion actuator."""
+
+    contact_set: ContactSetVariant
+    all_contacts: bool
+    """Whether all contacts of the set involve the link."""
+
+
+def add_adhesion_wrenches(
+    ctx: TraceContext,
+    actuators: Transmissions,
+    contact_buffers: ContactBuffers | None,
+    poses: NodeValues[Pose],
+    wrenches: NodeValues[Wrench] | None,
+) -> None:
+    """Trace loops that add the wrenches of adhesion actuators to `wrenches` on frames.
+
+    The force of an actuator is divided evenly among the contacts of its link and pulls the two bodies of each contact
+    together along the normal. `poses` are relative to the origin of the contact positions.
+    """
+    adhesion_actuators = [a for a in actuators.moments if ctx.model.actuators.link_idx[a] >= 0]
+    if contact_buffers is None or wrenches is None or not adhesion_actuators:
+        return
+    counts = {a: ctx.allocate(1) for a in adhesion_actuators}
+    rows = [
+        row
+        for a in adhesion_actuators
+        for contact_set in contact_buffers.sets
+        for row in _adhesion_rows(ctx, contact_buffers, contact_set, a, counts[a], actuators)
+    ]
+    with ctx.keeping_loops():
+        ctx.table_loop(
+            "clear adhesion counts", [TableRow("count", {"count": x}) for x in counts.values()], _clear_count
+        )
+        ctx.table_loop("count adhesion contacts", rows, _count_contacts)
+        ctx.table_loop("adhesion wrenches", rows, lambda code: _apply_adhesion(code, poses, wrenches))
+
+
+def _adhesion_rows(
+    ctx: TraceContext,
+    contact_buffers: ContactBuffers,
+    contact_set: ContactSet,
+    actuator: int,
+    count: ArenaOffset,
+    actuators: Transmissions,
+) -> list[NodeRow]:
+    """Table row of a contact set for an adhesion actuator; none if no geom pair of the set involves its link.
+
+    The row has the contact count and the actuator force, and the indices of the link's geom pairs as nested rows.
+    """
+    geoms, pairs, link = ctx.model.geoms, ctx.model.pairs, ctx.model.actuators.link_idx[actuator]
+    link_pairs = [
+        p for p in contact_set.spec.pairs if link in (geoms.link_idx[pairs.geom_a[p]], geoms.link_idx[pairs.geom_b[p]])
+    ]
+    if not link_pairs:
+        return []
+    extra = {"n contacts": count, "force": actuators.pair_offsets[actuator]}
+    row = contact_buffers.loop_row(contact_set, extra)
+    variant = AdhesionVariant(contact_set.variant, len(link_pairs) == len(contact_set.spec.pairs))
+    return [
+        replace(
+            row,
+            variant=variant,
+            nested_rows={"pairs": [TableRow("pair", {}, {"pair": [float(p + 1)]}) for p in link_pairs]},
+        )
+    ]
+
+
+def _clear_count(code: RowContext) -> None:
+    code.write("count", [0.0])
+
+
+def _count_contacts(code: RowContext) -> None:
+    def count(contact: Contact) -> None:
+        code.write("n contacts", [code.read("n contacts") + _is_link_contact(code, contact)])
+
+    for_each_contact(code, _adhesion_variant(code).contact_set.condim, count)
+
+
+def _is_link_contact(code: RowContext, contact: Contact) -> Value:
+    """1 if a contact belongs to one of the actuator's geom pairs, else 0."""
+    if _adhesion_variant(code).all_contacts:
+        return 1.0
+    pair = ir.absolute(contact.read(ContactLayout.SIGNED_PAIR)[0])
+    local = code.tracer.allocate_local(2)
+    code.tracer.write(local, [0.0, pair])
+
+    def compare(inner: RowContext) -> None:
+        found, contact_pair = (inner.tracer.read(local, i) for i in range(2))
+        same = ir.select(ir.absolute(contact_pair - inner.constant("pair")), 0.5, 1.0, 0.0)
+        inner.tracer.write(local, [found + same])
+
+    code.nested_loop("pairs", compare)
+    return code.tracer.read(local)
+
+
+def _apply_adhesion(code: RowContext, poses: NodeValues[Pose], wrenches: NodeValues[Wrench]) -> None:
+    """Loop body: add the share of the adhesion force at each contact of the link to the wrenches of both frames."""
+    variant = _adhesion_variant(code).contact_set
+
+    def apply(contact: Contact) -> None:
+        share = code.read("force") * _is_link_contact(code, contact) / code.read("n contacts")
+        force = scale(-share, contact.read(ContactLayout.AXES, 3))
+        point = contact.read(ContactLayout.POINT, 3)
+        ends: Sequence[tuple[str, float]] = (("b ", 1.0),) if variant.involves_world else (("b ", 1.0), ("a ", -1.0))
+        for prefix, sign in ends:
+            wrenches.add(frame_ref(prefix), _wrench_of_point_force(poses[frame_ref(prefix)], point, scale(sign, force)))
+
+    def apply_all() -> None:
+        for_each_contact(code, variant.condim, apply)
+
+    if_less(code.tracer, "has adhesion contacts", 0.5, code.read("n contacts"), apply_all)
+
+
+def _wrench_of_point_force(pose: Pose, point: Vector, force: Vector) -> Wrench:
+    """Wrench about a frame origin, in frame axes, of a force at a point, both given in world axes."""
+    local_force = rotate_inverse(pose.rotation, force)
+    return Wrench(cross(rotate_inverse(pose.rotation, sub(point, pose.position)), local_force), local_force)
+
+
+def _adhesion_variant(code: RowContext) -> AdhesionVariant:
+    assert isinstance(code.variant, AdhesionVariant)
+    return code.variant

@@ -1,0 +1,432 @@
+"""Path lengths and moment arms of straight and wrapped segments, slider-cranks, relative poses and loop joints.
+
+A path is a sum of segments between points on frames. The moment arm of a dof is the power of the unit-force wrenches on
+the ends of the segments in the motion of that dof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from kinema import ir
+from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Tracer, Value
+from kinema.model import Model
+
+from ..rigid.kinematics import Pose, ball_angle_limit, ball_cone_limit, motion_subspace, twist_at_point
+from ..rigid.rnea import Wrench, power
+from ..tree.kinematic_tree import WORLD, frame_ref
+from ..tree.loop_context import LoopContext
+from ..tree.node_constants import FrameVariant
+from ..tree.node_values import NodeValues
+from ..tree.trace_context import TraceContext
+from ..tree.transmissions import PathLengths
+from ..vector_math import (
+    IDENTITY,
+    ZERO,
+    Matrix,
+    Vector,
+    add,
+    cross,
+    dot,
+    matmul,
+    matrix_to_quaternion,
+    quaternion_to_rotation_vector,
+    rotate,
+    rotate_inverse,
+    scale,
+    sub,
+    transpose,
+)
+from .tendon_wrapping import angle_from_cos_sin, wrap_path
+
+# ----------------------------------------------------------------------------------- coordinates of loop-closing joints
+#
+# Displacement or rotation of the joint frame on the child (first end) relative to that on the parent (second end). The
+# unit-force load on the parent is opposite to that on the child.
+
+MIN_AXIS_INDEPENDENCE = 0.05
+"""Lower bound of the determinant of two rotation axes: where they nearly coincide, the torques would be unbounded."""
+MIN_AXIS_LENGTH = 1e-9
+AXIS_LETTERS = "xyz"
+CoordinateAndLoad = tuple[Value, Vector, Vector]
+"""A coordinate, and the force and torque on the child at its origin, in world axes, for unit generalized force."""
+
+
+def loop_joint_coordinate(ends: Sequence[Pose], parameters: Sequence[Value], kind: str) -> CoordinateAndLoad:
+    """Coordinate of a loop-closing joint and its unit-force load on the child.
+
+    Args:
+        ends: world poses of the joint frames on child and parent.
+        parameters: parameters of the segment (slide axis and offset, cone angles, or the middle of an angle's range).
+        kind: "slide", "hinge <axis>", "first <axes>" or "second <axes>" (universal joint), "euler <axis>",
+            "cone <axis>" or "cone all" (limits of a ball joint).
+    """
+    family, _, suffix = kind.partition(" ")
+    child, parent = ends[0], ends[1]
+    if family == "slide":
+        axis = rotate(parent.rotation, parameters[:3])
+        return parameters[3] + dot(axis, sub(child.position, parent.position)), axis, (0.0, 0.0, 0.0)
+    relative = matmul(transpose(parent.rotation), child.rotation)
+    if family == "cone":
+        distance, gradient_axis = (
+            ball_angle_limit(matrix_to_quaternion(relative), parameters[0])
+            if suffix == "all"
+            else ball_cone_limit(relative, parameters[:2], int(suffix))
+        )
+        return distance, (0.0, 0.0, 0.0), rotate(child.rotation, gradient_axis)
+    sine, cosine, torque = {
+        "hinge": _hinge_angle,
+        "first": _universal_parent_angle,
+        "second": _universal_child_angle,
+        "euler": _euler_angle,
+    }[family](parent.rotation, child.rotation, relative, [AXIS_LETTERS.index(x) for x in suffix])
+    return _unwrap_angle(sine, cosine, parameters), (0.0, 0.0, 0.0), torque
+
+
+def _unwrap_angle(sine: Value, cosine: Value, parameters: Sequence[Value]) -> Value:
+    """Angle with the given sine and cosine that is closest to the middle of a range, given as (middle, cos, sin)."""
+    middle, cos, sin = parameters[:3]
+    relative_sine, relative_cosine = sine * cos - cosine * sin, cosine * cos + sine * sin
+    angle = angle_from_cos_sin(relative_cosine, ir.absolute(relative_sine))
+    return middle + ir.select(relative_sine, 0.0, -angle, angle)
+
+
+def _matrix_column(rotation: Matrix, column: int) -> Vector:
+    return [row[column] for row in rotation]
+
+
+AngleAndTorque = tuple[Value, Value, Vector]
+"""Sine and cosine of an angle, both scaled by any common factor, and the torque of unit power per angular velocity."""
+
+
+def _hinge_angle(parent: Matrix, child: Matrix, relative: Matrix, axes: Sequence[int]) -> AngleAndTorque:
+    """Rotation angle about the hinge axis (twist of a swing-twist decomposition) and its torque in world axes."""
+    (k,) = axes
+    i, j = (k + 1) % 3, (k + 2) % 3
+    trace_ = relative[0][0] + relative[1][1] + relative[2][2]
+    skew = [relative[2][1] - relative[1][2], relative[0][2] - relative[2][0], relative[1][0] - relative[0][1]]
+    symmetric = [relative[k][n] + relative[n][k] for n in range(3)]
+    symmetric[k] = 1.0 + 2.0 * relative[k][k] - trace_
+    numerator = add(scale(1.0 + trace_, IDENTITY[k]), cross(skew, IDENTITY[k]), symmetric)
+    torque = scale(1.0 / ir.maximum(2.0 + 2.0 * relative[k][k], MIN_AXIS_INDEPENDENCE), numerator)
+    return skew[k], relative[i][i] + relative[j][j], rotate(parent, torque)
+
+
+def _remaining_axis(axes: Sequence[int]) -> tuple[int, int, int, float]:
+    i, j = axes
+    return i, j, 3 - i - j, 1.0 if (j - i) % 3 == 1 else -1.0
+
+
+def _decoupled_torque(axis: Vector, other_axis: Vector) -> Vector:
+    """Torque with unit power about `axis` and none about `other_axis`."""
+    cosine = dot(axis, other_axis)
+    return scale(1.0 / ir.maximum(1.0 - cosine * cosine, MIN_AXIS_INDEPENDENCE), sub(axis, scale(cosine, other_axis)))
+
+
+def _universal_parent_angle(parent: Matrix, child: Matrix, relative: Matrix, axes: Sequence[int]) -> AngleAndTorque:
+    """Angle of a universal joint about its parent-side axis."""
+    i, j, k, sign = _remaining_axis(axes)
+    return sign * relative[k][j], relative[j][j], _decoupled_torque(_matrix_column(parent, i), _matrix_column(child, j))
+
+
+def _universal_child_angle(parent: Matrix, child: Matrix, relative: Matrix, axes: Sequence[int]) -> AngleAndTorque:
+    """Angle of a universal joint about its child-side axis."""
+    i, j, k, sign = _remaining_axis(axes)
+    return sign * relative[i][k], relative[i][i], _decoupled_torque(_matrix_column(child, j), _matrix_column(parent, i))
+
+
+def _euler_angle(parent: Matrix, child: Matrix, relative: Matrix, axes: Sequence[int]) -> AngleAndTorque:
+    """One of the Euler angles (x, y, z) of child relative to parent, and the torque that changes only that angle."""
+    x, z = _matrix_column(parent, 0), _matrix_column(child, 2)
+    normal = cross(z, x)
+    norm = ir.sqrt(dot(normal, normal))
+    divisor = ir.maximum(norm, MIN_AXIS_INDEPENDENCE)
+    y = scale(1.0 / ir.maximum(norm, MIN_AXIS_LENGTH), normal)
+    if axes[0] == 0:
+        return -relative[1][2], relative[2][2], scale(1.0 / divisor, cross(y, z))
+    if axes[0] == 1:
+        return relative[0][2], norm, y
+    return -relative[0][1], relative[0][0], scale(1.0 / divisor, cross(x, y))
+
+
+LOOP_COORDINATES = (
+    "slide",
+    "cone all",
+    *(f"cone {i}" for i in range(3)),
+    *(f"{word} {x}" for word in ("hinge", "euler") for x in AXIS_LETTERS),
+    *(f"{word} {x}" for word in ("first", "second") for x in ("xy", "xz", "yz")),
+)
+"""All segment kinds that are coordinates of loop-closing joints."""
+
+
+# -------------------------------------------------------------------------------------------------------- path segments
+
+MIN_SEGMENT_LENGTH = 1e-15
+
+
+@dataclass(frozen=True, slots=True)
+class EndLoad:
+    """Load on an end of a segment in world axes: (force, point) pairs and a torque."""
+
+    forces: Sequence[tuple[Vector, Vector]]
+    torque: Vector = ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSegment:
+    """Length of a segment, and the loads on its ends for unit force that increases the length."""
+
+    length: Value
+    end_loads: Sequence[EndLoad]
+
+
+def _direction_and_length(v: Vector) -> tuple[Vector, Value]:
+    size = ir.sqrt(dot(v, v))
+    return scale(1.0 / ir.maximum(size, MIN_SEGMENT_LENGTH), v), size
+
+
+def _straight_segment(ends: Sequence[Pose], parameters: Sequence[Value], kind: str, tracer: Tracer) -> MeasuredSegment:
+    """Straight segment between two points."""
+    a, b = ends[0].position, ends[1].position
+    along, size = _direction_and_length(sub(b, a))
+    return MeasuredSegment(size, [EndLoad([(scale(-1.0, along), a)]), EndLoad([(along, b)])])
+
+
+def _wrapped_segment(ends: Sequence[Pose], parameters: Sequence[Value], kind: str, tracer: Tracer) -> MeasuredSegment:
+    """Tendon segment that wraps around a sphere or cylinder, or runs straight where it does not touch the geom.
+
+    Ends are the two points, the geom and optionally the side site.
+    """
+    a, b, geom, radius = ends[0].position, ends[1].position, ends[2], parameters[0]
+    local_points = [rotate_inverse(geom.rotation, sub(p.position, geom.position)) for p in (*ends[:2], *ends[3:])]
+    wrapped = wrap_path(
+        kind, local_points[0], local_points[1], radius, local_points[2] if len(local_points) > 2 else None, tracer
+    )
+    first, last = (add(geom.position, rotate(geom.rotation, p)) for p in (wrapped.start_point, wrapped.end_point))
+    (start_direction, start_length), (end_direction, end_length), (straight_direction, straight_length) = (
+        _direction_and_length(sub(first, a)),
+        _direction_and_length(sub(b, last)),
+        _direction_and_length(sub(b, a)),
+    )
+
+    def if_wrapped(x: Value, y: Value) -> Value:
+        return ir.select(0.5, wrapped.wraps, x, y)
+
+    at_start = [if_wrapped(x, y) for x, y in zip(start_direction, straight_direction, strict=True)]
+    at_end = [if_wrapped(x, y) for x, y in zip(end_direction, straight_direction, strict=True)]
+    geom_forces = [
+        ([if_wrapped(x, 0.0) for x in start_direction], first),
+        ([if_wrapped(-x, 0.0) for x in end_direction], last),
+    ]
+    length = if_wrapped(start_length + wrapped.length + end_length, straight_length)
+    return MeasuredSegment(
+        length, [EndLoad([(scale(-1.0, at_start), a)]), EndLoad([(at_end, b)]), EndLoad(geom_forces)]
+    )
+
+
+def _slider_crank_segment(
+    ends: Sequence[Pose], parameters: Sequence[Value], kind: str, tracer: Tracer
+) -> MeasuredSegment:
+    """Position of a slider along its axis (z of the second end), connected to the crank pin (first end) by a rod."""
+    crank, slider = ends[0].position, ends[1].position
+    axis, offset, rod = [row[2] for row in ends[1].rotation], sub(crank, slider), parameters[0]
+    along = dot(offset, axis)
+    discriminant = along * along + rod * rod - dot(offset, offset)
+    root = ir.sqrt(ir.maximum(discriminant, MIN_SEGMENT_LENGTH))
+    inverse_root = ir.select(0.0, discriminant, 1.0 / root, 0.0)
+    length = along - ir.select(0.0, discriminant, root, 0.0)
+    axis_gradient = scale(1.0 - along * inverse_root, offset)
+    point_gradient = add(scale(1.0 - along * inverse_root, axis), scale(inverse_root, offset))
+    return MeasuredSegment(
+        length,
+        [
+            EndLoad([(point_gradient, crank)]),
+            EndLoad([(scale(-1.0, point_gradient), slider)], cross(axis, axis_gradient)),
+        ],
+    )
+
+
+def _relative_pose_segment(
+    ends: Sequence[Pose], parameters: Sequence[Value], kind: str, tracer: Tracer
+) -> MeasuredSegment:
+    """Position and rotation of the first frame relative to the second, projected on six coefficients.
+
+    Kinds "pose" and "push" apply the load in axes of the second frame, "turn" and "thrust" in axes of the first; "push"
+    and "thrust" have length zero.
+    """
+    first, second = ends[0], ends[1]
+    axes = second.rotation if kind in ("pose", "push") else first.rotation
+    force, torque = rotate(axes, parameters[:3]), rotate(axes, parameters[3:])
+    length: Value = 0.0
+    if kind in ("pose", "turn"):
+        position = rotate_inverse(second.rotation, sub(first.position, second.position))
+        rotation = quaternion_to_rotation_vector(
+            matrix_to_quaternion(matmul(transpose(second.rotation), first.rotation))
+        )
+        length = dot(position, parameters[:3]) + dot(rotation, parameters[3:])
+    loads = [
+        (f, end.position, t)
+        for f, end, t in ((force, first, torque), (scale(-1.0, force), second, scale(-1.0, torque)))
+    ]
+    return MeasuredSegment(length, [EndLoad([(f, point)], t) for f, point, t in loads])
+
+
+def _loop_joint_segment(
+    ends: Sequence[Pose], parameters: Sequence[Value], kind: str, tracer: Tracer
+) -> MeasuredSegment:
+    """Coordinate of a loop-closing joint; its load acts on both frames at the origin of the child's joint frame."""
+    point = ends[0].position
+    length, force, torque = loop_joint_coordinate(ends, parameters, kind)
+    reaction = EndLoad([(scale(-1.0, force), point)], scale(-1.0, torque))
+    return MeasuredSegment(length, [EndLoad([(force, point)], torque), reaction])
+
+
+SegmentFunction = Callable[[Sequence[Pose], Sequence[Value], str, Tracer], MeasuredSegment]
+SEGMENT_KINDS: dict[str, tuple[int, SegmentFunction]] = {
+    "straight": (2, _straight_segment),
+    "crank": (2, _slider_crank_segment),
+    **dict.fromkeys(("pose", "turn", "push", "thrust"), (2, _relative_pose_segment)),
+    **dict.fromkeys(LOOP_COORDINATES, (2, _loop_joint_segment)),
+    **dict.fromkeys(("sphere", "cylinder"), (3, _wrapped_segment)),
+    **{f"{x} {side}": (4, _wrapped_segment) for x in ("sphere", "cylinder") for side in ("beside", "inside", "either")},
+}
+"""Number of ends and measuring function of every segment kind. A fourth end (the side site) carries no load."""
+
+
+# ---------------------------------------------------------------------------------------------- lengths and moment arms
+
+END_PREFIXES = ("a ", "b ", "c ", "d ")
+N_LOADED_ENDS = 3
+
+
+class HasPoses(Protocol):
+    """A state with a tracing context and poses of frames."""
+
+    ctx: TraceContext
+    stage_results: dict[str, Any]
+
+    @cached_property
+    def local_poses(self) -> NodeValues[Pose]:
+        """Poses of frames in their parents."""
+        ...
+
+    @cached_property
+    def world_poses(self) -> NodeValues[Pose]:
+        """Poses of frames in the world."""
+        ...
+
+
+def path_lengths(step: HasPoses) -> PathLengths:
+    """Lengths and moment arms of all paths within the context, traced once per state."""
+    if "path lengths" not in step.stage_results:
+        step.stage_results["path lengths"] = _measure_paths(step)
+    return step.stage_results["path lengths"]
+
+
+def frames_of_path(model: Model, path: int) -> set[int]:
+    """Indices of the moving frames that the ends of a path's segments are fixed to."""
+    return {int(f) for f in model.path_segments.frame_idx[model.path_segments.path_idx == path].ravel()} - {WORLD}
+
+
+def _measure_paths(step: HasPoses) -> PathLengths:
+    """Trace the loops that compute path lengths, wrenches on segment ends and moment arms."""
+    ctx, info = step.ctx, step.ctx.model.path_segments
+    context_frames = {node.index for node in ctx.nodes}
+    paths = [p for p in sorted(set(info.path_idx.tolist())) if context_frames.issuperset(frames_of_path(ctx.model, p))]
+    lengths, moments = {}, {}
+    for path in paths:
+        dofs = np.flatnonzero(info.dof_mask[info.path_idx == path].any(axis=0)).tolist()
+        lengths[path] = ctx.allocate(1)
+        start = ctx.allocate(len(dofs)).row
+        moments[path] = {dof: ArenaOffset(SCRATCH, start + k) for k, dof in enumerate(dofs)}
+    if not paths:
+        return PathLengths(lengths, moments)
+    local_poses, world_poses = step.local_poses, step.world_poses
+    offsets = [*lengths.values(), *(x for moment in moments.values() for x in moment.values())]
+    ctx.table_loop(
+        "clear paths", [TableRow("value", {"value": x}) for x in offsets], lambda code: code.write("value", [0.0])
+    )
+    segments = [i for i, path in enumerate(info.path_idx.tolist()) if path in lengths]
+    wrenches = {
+        i: {end: ctx.allocate(6) for end in END_PREFIXES[:N_LOADED_ENDS]} | {"about": ctx.allocate(3)} for i in segments
+    }
+    table = [_segment_row(ctx, i, {**wrenches[i], "length": lengths[int(info.path_idx[i])]}) for i in segments]
+    ctx.table_loop("path segments", table, lambda code: _measure_segment(code, world_poses))
+    moment_rows = [row for i in segments for row in _moment_rows(ctx, i, moments[int(info.path_idx[i])], wrenches[i])]
+    ctx.table_loop(
+        "moment arms of paths", moment_rows, lambda code: _accumulate_moment(ctx, code, local_poses, world_poses)
+    )
+    return PathLengths(lengths, moments, wrenches)
+
+
+def _segment_row(ctx: LoopContext, segment: int, row_offsets: dict[str, ArenaOffset]) -> TableRow:
+    """Table row of a path segment: poses of its ends in their frames, scale and parameters."""
+    info, kind = ctx.model.path_segments, ctx.model.path_segments.kinds[segment]
+    ends = range(SEGMENT_KINDS[kind][0])
+    bindings = {END_PREFIXES[k]: frame_ref(int(info.frame_idx[segment, k])) for k in ends}
+    constants = {f"pos {k}": info.pos[segment, k].tolist() for k in ends}
+    constants |= {f"rot {k}": info.rot[segment, k].ravel().tolist() for k in ends}
+    constants |= {"scale": [float(info.scale[segment])], "parameters": info.params[segment].tolist()}
+    return ctx.node_row(kind, bindings, row_offsets, constants)
+
+
+def _measure_segment(code: RowContext, world_poses: NodeValues[Pose]) -> None:
+    """Loop body: measure a segment, add its scaled length to the path, and write the unit-force wrenches on its ends.
+
+    The wrenches (torque, force) are in world axes about a common reference point, the position of the second end.
+    """
+    kind, factor = str(code.variant), code.constant("scale")
+    n_ends, measure = SEGMENT_KINDS[kind]
+    ends = []
+    for k in range(n_ends):
+        frame, flat = world_poses[frame_ref(END_PREFIXES[k])], code.constants(f"rot {k}")
+        axes = matmul(frame.rotation, [flat[3 * i : 3 * i + 3] for i in range(3)])
+        ends.append(Pose(axes, add(frame.position, rotate(frame.rotation, code.constants(f"pos {k}")))))
+    measured = measure(ends, code.constants("parameters"), kind, code.tracer)
+    reference_point = ends[1].position
+    code.write("about", reference_point)
+    code.write("length", [code.read("length") + factor * measured.length])
+    for prefix, end in zip(END_PREFIXES, measured.end_loads, strict=False):
+        torque, force = end.torque, (0.0, 0.0, 0.0)
+        for end_force, point in end.forces:
+            torque, force = add(torque, cross(sub(point, reference_point), end_force)), add(force, end_force)
+        code.write(prefix, scale(factor, [*torque, *force]))
+
+
+def _moment_rows(
+    ctx: TraceContext, segment: int, moment_offsets: dict[int, ArenaOffset], wrench_offsets: dict[str, ArenaOffset]
+) -> Iterator[TableRow]:
+    """Table rows of a segment's moment arms: one per loaded end and frame on the way from that end to the root."""
+    info = ctx.model.path_segments
+    for k in range(min(N_LOADED_ENDS, SEGMENT_KINDS[info.kinds[segment]][0])):
+        frame = int(info.frame_idx[segment, k])
+        while frame != WORLD:
+            node = ctx.tree.nodes[frame]
+            if info.dof_mask[segment, node.dofs.start]:
+                frame_row = ctx.frame_row(node)
+                assert isinstance(frame_row.variant, FrameVariant)
+                entries = {f"entry {i}": moment_offsets[dof] for i, dof in enumerate(node.dofs)}
+                offsets = {
+                    **frame_row.offsets,
+                    **entries,
+                    "wrench": wrench_offsets[END_PREFIXES[k]],
+                    "about": wrench_offsets["about"],
+                }
+                yield ctx.node_row((("", frame_row.variant),), frame_row.bindings, offsets, frame_row.constants)
+            frame = node.parent
+
+
+def _accumulate_moment(
+    ctx: TraceContext, code: RowContext, local_poses: NodeValues[Pose], world_poses: NodeValues[Pose]
+) -> None:
+    """Loop body: add the power of an end's unit-force wrench in the motion of a frame's dofs to the moment arms."""
+    node, reference_point = ctx.frame_of_row(code), code.read_array("about", 3)
+    flat: Vector = code.read_array("wrench", 6)
+    for k, twist in enumerate(motion_subspace(node, local_poses[node.ref])):
+        moment_arm = power(twist_at_point(world_poses[node.ref], twist, reference_point), Wrench(flat[:3], flat[3:]))
+        code.write(f"entry {k}", [code.read(f"entry {k}") + moment_arm])

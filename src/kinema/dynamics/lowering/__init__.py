@@ -1,0 +1,1 @@
+"""Lowering of dynamics algorithms to programs: unrolled code, loops over identical components, loops over tables."""

@@ -1,0 +1,198 @@
+"""Analyses of a model cached on disk: derived constants (rest lengths, invweights), joint inertias, form of the step.
+
+The code that computes an analysis is imported only if the result is not in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kinema.core import content_digest, load_entry, load_or_compute, source_digest, store_entry, timed_stage
+from kinema.model import Model, PerEnvParameterEntry, PerEnvParameterTable
+
+from ..settings import BroadPhase, Settings
+from .inertia_check import JointInertias
+
+# ---------------------------------------------------------------------------------------------------- derived constants
+
+SOURCE_PACKAGES = ("core", "ir", "model", "dynamics")
+"""Packages whose source decides the results; their digest is part of the cache keys."""
+DERIVED_ARRAYS = {
+    "dofs": ("invweight",),
+    "equalities": ("invweight",),
+    "pairs": ("invweight",),
+    "tendons": ("rest_lower", "rest_upper", "invweight", "stiffness", "damping", "acceleration_drive"),
+    "couplings": ("reference_a", "reference_b", "invweight"),
+    "actuators": ("peak_force", "peak_force_needs_acc0"),
+}
+"""Model table -> arrays that `derive_constants` completes."""
+TABLES_WITHOUT_INERTIA = frozenset({"geoms", "pairs", "sensors", "keyframes", "entities", "frame_names"})
+"""Model tables without influence on joint inertias."""
+
+
+def derive_constants(models: Sequence[Model], settings: Settings, precision: str, digest: str) -> str:
+    """Complete models in place with constants derived from their arrays, from the disk cache if possible.
+
+    Derived are rest lengths of tendons and couplings, constraint invweights (if constraints, limits or contacts are
+    enabled) and peak forces of muscles (`DERIVED_ARRAYS`).
+
+    Args:
+        models: model variants of equal structure.
+        settings: settings of the step.
+        precision: `single` or `double`.
+        digest: content digest of the models.
+
+    Returns:
+        digest of the completed models, which is the cache key.
+    """
+    has_constraints = settings.limits or settings.constraints or settings.contacts
+    key = content_digest("derived", source_digest(*SOURCE_PACKAGES), precision, has_constraints, digest)
+    with timed_stage("derived"):
+        values = load_entry("derived", key)
+        if values is None:
+            _compute_constants(models, precision, has_constraints=has_constraints)
+            store_entry("derived", key, dict(_derived_arrays(models)))
+            return key
+    for index, model in enumerate(models):
+        for table, names in DERIVED_ARRAYS.items():
+            for name in names:
+                setattr(getattr(model, table), name, np.array(values[f"{index} {table}.{name}"]))
+    return key
+
+
+def _compute_constants(models: Sequence[Model], precision: str, *, has_constraints: bool) -> None:
+    """Compute rest lengths, constraint invweights and muscle peak forces of all models in place, without the cache."""
+    from .invweight import set_constraint_invweights
+    from .reference_configuration import set_muscle_peak_forces, set_rest_lengths
+
+    for model in models:
+        set_rest_lengths(model)
+    if has_constraints and models[0].n_dofs:
+        set_constraint_invweights(*models, precision=precision)
+    for model in models:
+        set_muscle_peak_forces(model)
+
+
+def _derived_arrays(models: Sequence[Model]) -> list[tuple[str, np.ndarray]]:
+    """Name and array of each derived array of all models, for the cache."""
+    return [
+        (f"{index} {table}.{name}", getattr(getattr(model, table), name))
+        for index, model in enumerate(models)
+        for table, names in DERIVED_ARRAYS.items()
+        for name in names
+    ]
+
+
+def joint_inertias(model: Model) -> list[JointInertias]:
+    """Diagonal and pivots of the mass matrix at qpos0 and at a perturbed configuration, cached on disk.
+
+    The perturbed configuration avoids joint axes that are parallel only at qpos0.
+    """
+    inputs = [(name, getattr(model, name)) for name in model.__dataclass_fields__ if name not in TABLES_WITHOUT_INERTIA]
+    key = content_digest("joint inertias", source_digest(*SOURCE_PACKAGES), inputs)
+
+    def compute() -> dict[str, np.ndarray]:
+        from .reference_configuration import compute_joint_inertias, perturbed_configuration
+
+        inertias = compute_joint_inertias(model, model.qpos0, perturbed_configuration(model))
+        return {field: np.array([getattr(inertia, field) for inertia in inertias]) for field in ("diagonal", "pivots")}
+
+    with timed_stage("derived"):
+        values = load_or_compute("derived", key, compute)
+    return [JointInertias(*pair) for pair in zip(values["diagonal"].tolist(), values["pivots"].tolist(), strict=True)]
+
+
+# --------------------------------------------------------------------------------------------- form of the step program
+
+
+@dataclass(frozen=True, slots=True)
+class StepTarget:
+    """Device properties and user choices that decide the form of a step program; None lets the model decide."""
+
+    is_cpu: bool
+    is_scalar: bool
+    """Whether each environment runs in scalar code, not in a SIMD lane."""
+    codegen: str
+    """One of `CODEGEN_MODES`."""
+    use_warps: bool | None
+    """Whether a warp of threads solves the constraints of an environment."""
+    n_partitions: int | None
+    """Number of threads that share an environment (warp specialisation)."""
+
+
+def choose_step_form(
+    models: Sequence[Model], settings: Settings, target: StepTarget, digest: str
+) -> tuple[Settings, bool]:
+    """Choose the form of the step program (loops or unrolled code) and resolve all settings left open.
+
+    Resolved are per-environment parameters, broad phase, use of warps and number of partitions. The decision is cached
+    on disk. Also sets `per_env_parameters` of the first model.
+
+    Args:
+        models: model variants of equal structure.
+        settings: settings of the step.
+        target: device properties and user choices.
+        digest: content digest of the completed models.
+
+    Returns:
+        the completed settings, and whether the step uses loops over tables instead of unrolled code.
+    """
+    key = content_digest("form", source_digest(*SOURCE_PACKAGES), digest, settings, target)
+    form = load_or_compute("derived", key, lambda: _compute_step_form(models, settings, target))
+    models[0].per_env_parameters = _load_per_env_parameters(form)
+    return (
+        replace(
+            settings,
+            per_env=frozenset(form["per_env"]),
+            per_env_parameters=models[0].per_env_parameters is not None,
+            broad_phase=BroadPhase(form["broad_phase"]),
+            use_warps=form["use_warps"],
+            n_partitions=form["n_partitions"],
+        ),
+        form["loops"],
+    )
+
+
+def _compute_step_form(models: Sequence[Model], settings: Settings, target: StepTarget) -> dict[str, Any]:
+    """Decide the form of the step program: warps, loops, partitions, per-environment parameters and broad phase.
+
+    Returns a dict of plain values and arrays that can be stored in the cache.
+    """
+    from ..collision.broad_phase import resolve_broad_phase
+    from ..tree.kinematic_tree import build_tree
+    from .partition import choose_partition_count
+    from .per_env_parameters import select_per_env_parameters
+    from .step_program import should_use_loops, should_use_warps
+
+    model, use_warps, n_partitions = models[0], target.use_warps, target.n_partitions
+    if use_warps is None:
+        use_warps = not target.is_cpu and should_use_warps(model, settings)
+    loops = should_use_loops(model, replace(settings, use_warps=use_warps), target.codegen, allow_copies=target.is_cpu)
+    if n_partitions is None:
+        single_partition = target.is_cpu or loops or settings.freeze_on_error or (settings.contacts and not use_warps)
+        n_partitions = 1 if single_partition else choose_partition_count(build_tree(model))
+    settings = select_per_env_parameters(models, replace(settings, n_partitions=n_partitions, use_warps=use_warps))
+    settings = resolve_broad_phase(model, settings, scalar_envs=target.is_scalar)
+    form: dict[str, Any] = {"use_warps": use_warps, "loops": loops, "n_partitions": n_partitions}
+    form |= {"per_env": sorted(settings.per_env), "broad_phase": settings.broad_phase.value}
+    if model.per_env_parameters is not None:
+        form["per_env_entries"] = [
+            [*key, entry.start, entry.folded] for key, entry in model.per_env_parameters.entries.items()
+        ]
+        form["per_env_values"] = model.per_env_parameters.values
+    return form
+
+
+def _load_per_env_parameters(cached: Mapping[str, Any]) -> PerEnvParameterTable | None:
+    """Rebuild the per-environment parameter table from a cached step form; None if there is none."""
+    if "per_env_entries" not in cached:
+        return None
+    entries = {
+        (table, item, parameter): PerEnvParameterEntry(start, tuple(folded))
+        for table, item, parameter, start, folded in cached["per_env_entries"]
+    }
+    return PerEnvParameterTable(entries=entries, values=cached["per_env_values"])

@@ -1,0 +1,351 @@
+"""Connected components of a model, operation-count estimates, and loops over identical components.
+
+A component is a set of kinematic trees that are connected by actuators, tendons, couplings, equality constraints or
+possible contacts. Components of equal signature (a hundred arms of one kind, a hundred free bodies) are stepped by a
+loop over the unrolled step of the first: its state arrays are addressed relative to the component, constants in which
+the components differ (such as masses) are read from a table, and all others stay folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from kinema.ir import ArenaOffset, RowContext, TableRow, Tracer, Value, trace_table_loop, unroll
+from kinema.model import FluidInfo, Model
+
+from ..arrays import ARRAYS, ARRAYS_BY_NAME, ArrayOwner, ArrayUse
+from ..constraints.joint_constraints import joint_limit_blocks
+from ..pipeline import record_step
+from ..settings import Settings
+from ..step import StepData
+from ..tree.kinematic_tree import WORLD, KinematicTree
+from ..tree.node_constants import FrameConstants, FrameVariant, link_constants
+from ..tree.trace_context import TraceContext
+from .program_tracing import named_array_offsets
+
+# ------------------------------------------------------------------------------------------------- connected components
+
+MAX_UNROLLED_OPERATIONS = 20_000
+"""Operation count above which unrolled code takes too long to compile: about one second per thousand operations."""
+LOOP_OPERATIONS_PER_DOF = 520
+"""Approximate operations per dof of a step by loops over joints (O(n) algorithms), independent of the tree depth."""
+
+FLUID_OPERATIONS = {"box": 400, "ellipsoid": 1_200}
+"""Approximate additional operations of a row of the fluid table, by kind."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Component:
+    """Connected component of a model: ascending indices of its frames, coordinates, dofs, links, actuators, ..."""
+
+    frames: list[int]
+    """Moving frames."""
+    qs: list[int]
+    """Coordinates."""
+    dofs: list[int]
+    links: list[int]
+    actuators: list[int]
+    tendons: list[int]
+    control_samples: list[int]
+    """Samples of the control history of delayed actuators."""
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether its coordinates and its dofs are contiguous index ranges."""
+        return all(x[-1] - x[0] == len(x) - 1 for x in (self.qs, self.dofs))
+
+
+def connected_components(model: Model) -> list[Component]:
+    """Connected components of a model, in the order of their first frames.
+
+    Trees are connected by actuators, tendons, paths, couplings, equality constraints and collision pairs.
+    """
+    labels = _component_labels(model)
+    components: dict[int, Component] = {}
+    for frame, root in enumerate(labels):
+        component = components.setdefault(root, Component([], [], [], [], [], [], []))
+        component.frames.append(frame)
+        component.qs.extend(model.frame_q_range(frame))
+        component.dofs.extend(model.frame_dof_range(frame))
+    for link, frame in enumerate(model.links.frame_idx.tolist()):
+        if frame != WORLD:
+            components[labels[frame]].links.append(link)
+    for actuator in range(model.n_actuators):
+        moved_frames = _frames_of_actuator(model, actuator)
+        if moved_frames:
+            component = components[labels[moved_frames[0]]]
+            component.actuators.append(actuator)
+            start = int(model.actuators.n_delay_samples[:actuator].sum())
+            component.control_samples.extend(range(start, start + int(model.actuators.n_delay_samples[actuator])))
+    for tendon in range(len(model.tendons.names)):
+        tendon_frames = _frames_of_moment(model, model.tendons.moment[tendon])
+        if tendon_frames:
+            components[labels[tendon_frames[0]]].tendons.append(tendon)
+    for component in components.values():
+        component.qs.sort()
+        component.dofs.sort()
+    return list(components.values())
+
+
+def _component_labels(model: Model) -> list[int]:
+    """Label of each frame: the smallest frame index of its connected component (union-find)."""
+    label = list(range(model.n_frames))
+
+    def find(frame: int) -> int:
+        while label[frame] != frame:
+            label[frame] = label[label[frame]]
+            frame = label[frame]
+        return frame
+
+    def join(frames: Sequence[int]) -> None:
+        roots = sorted({find(f) for f in frames})
+        for root in roots[1:]:
+            label[root] = roots[0]
+
+    for frame, parent in enumerate(model.frames.parent_idx.tolist()):
+        if parent != WORLD:
+            join([frame, parent])
+    for actuator in range(model.n_actuators):
+        join(_frames_of_actuator(model, actuator))
+    for moment in (*model.tendons.moment, *(model.couplings.moment_a != 0) + (model.couplings.moment_b != 0)):
+        join(_frames_of_moment(model, moment))
+    for path in set(model.path_segments.path_idx.tolist()):
+        join(
+            [
+                f
+                for f in model.path_segments.frame_idx[model.path_segments.path_idx == path].ravel().tolist()
+                if f != WORLD
+            ]
+        )
+    for pair in (
+        *zip(model.equalities.frame_a.tolist(), model.equalities.frame_b.tolist(), strict=True),
+        *collision_frame_pairs(model),
+    ):
+        join([f for f in pair if f != WORLD])
+    return [find(f) for f in range(model.n_frames)]
+
+
+def collision_frame_pairs(model: Model) -> list[tuple[int, int]]:
+    """Sorted pairs of frames with geoms that may collide; the world is -1."""
+    geoms, pairs = model.geoms, model.pairs
+    frames = (geoms.frame_idx[geom].tolist() for geom in (pairs.geom_a, pairs.geom_b))
+    return sorted(set(zip(*frames, strict=True)))
+
+
+def _frames_of_moment(model: Model, moment: np.ndarray) -> list[int]:
+    return [int(model.dofs.frame_idx[d]) for d in moment.nonzero()[0]]
+
+
+def _frames_of_actuator(model: Model, actuator: int) -> list[int]:
+    frame = int(model.actuators.frame_idx[actuator])
+    return _frames_of_moment(model, model.actuators.moment[actuator]) + ([] if frame == WORLD else [frame])
+
+
+# ----------------------------------------------------------------------------------------------------- operation counts
+
+
+def estimate_unrolled_operations(model: Model, frames: Sequence[int] | None = None) -> int:
+    """Estimated operation count of the unrolled step of a model, or of some frames (parents first).
+
+    Each dof costs a constant plus linear and quadratic terms in its number of ancestor dofs; fluid forces are added.
+    """
+    depth: dict[int, int] = {WORLD: 0}
+    total = 0
+    chosen = range(model.n_frames) if frames is None else frames
+    total += sum(
+        FLUID_OPERATIONS[kind] for kind, f in zip(model.fluid.kinds, model.fluid.frame_idx, strict=True) if f in chosen
+    )
+    for frame in chosen:
+        n_dofs = len(model.frame_dof_range(frame))
+        n_ancestors = depth[int(model.frames.parent_idx[frame])]
+        depth[frame] = n_ancestors + n_dofs
+        total += sum(120 + 22 * d + 2 * d * d // 5 for d in range(n_ancestors, n_ancestors + n_dofs))
+    return total
+
+
+def is_deep_tree(model: Model, component: Component) -> bool:
+    """Whether unrolled code of a component needs more operations than loops over joints (over about 27 hinges)."""
+    return estimate_unrolled_operations(model, component.frames) > LOOP_OPERATIONS_PER_DOF * len(component.dofs)
+
+
+# -------------------------------------------------------------------------------------- loops over identical components
+
+PER_COPY_PARAMETERS = ("position", "rotation", "inertia", "armature", "damping")
+"""Frame constants that may differ between components of equal signature; read from a table if they differ."""
+INPUT_ARRAYS = frozenset(info.name for info in ARRAYS if info.use is ArrayUse.PARAMETER)
+"""Parameter arrays: read from memory, so that their values need not be equal."""
+
+
+def trace_copies(
+    tracer: Tracer,
+    model: Model,
+    settings: Settings,
+    array_offsets: Mapping[str, ArenaOffset],
+    copies: Sequence[Component],
+    tree: KinematicTree,
+) -> None:
+    """Trace a loop that steps several components of equal signature by the unrolled code of the first.
+
+    The body traces and unrolls the step of the first component, with array accesses relative to the start of the
+    component and with differing frame constants (`PER_COPY_PARAMETERS`) as columns of the table.
+
+    Args:
+        tracer: traces the program.
+        model: the model.
+        settings: settings of the step; partitions, islands and warps are disabled.
+        array_offsets: offset of each array in its arena.
+        copies: the components.
+        tree: kinematic tree of the whole model.
+    """
+    first, settings = copies[0], replace(settings, n_partitions=1, islands=False, use_warps=False)
+    frame_constants = FrameConstants(model)
+    parameters = [_copy_parameters(frame_constants, settings, tree, component) for component in copies]
+    differing = [name for name, values in parameters[0].items() if any(other[name] != values for other in parameters)]
+    starts = {array: _array_offset(array, first) for array in ARRAYS_BY_NAME}
+
+    def body(code: RowContext) -> None:
+        overrides: dict[int, dict[str, Sequence[Value]]] = {}
+        for frame, name in differing:
+            columns = zip(code.constants(f"{name} {frame}"), *(table[frame, name] for table in parameters), strict=True)
+            values = [known[0] if len(set(known)) == 1 else symbol for symbol, *known in columns]
+            overrides.setdefault(first.frames[frame], {})[name] = values
+        inner = Tracer()
+        ctx = TraceContext(
+            model, settings, named_array_offsets(settings), inner, tree, first.frames, frame_overrides=overrides
+        )
+        record_step(StepData(ctx))
+        program = inner.build(n_scratch=ctx.n_scratch)
+        outputs = unroll(program, lambda array, item: code.read(array, item - starts[array]), code.tracer)
+        for array, item in sorted(outputs):
+            code.write(array, [outputs[array, item]], item - starts[array])
+
+    rows = [
+        TableRow(
+            "copy",
+            _copy_offsets(array_offsets, component),
+            {f"{name} {frame}": table[frame, name] for frame, name in differing},
+        )
+        for component, table in zip(copies, parameters, strict=True)
+    ]
+    trace_table_loop(tracer, f"copies of a component with {len(first.dofs)} dofs", rows, body)
+
+
+def _copy_parameters(
+    frame_parameters: FrameConstants, settings: Settings, tree: KinematicTree, component: Component
+) -> dict[tuple[int, str], Sequence[Value]]:
+    """Frame constants of a component that may differ between copies, by (index of the frame in the component, name).
+
+    The inertia is left out if mass or centre of mass is a per-environment parameter.
+    """
+    fixed = {"inertia"} if settings.per_env & {"mass_shift", "com_shift"} else set()
+    result: dict[tuple[int, str], Sequence[Value]] = {}
+    for i, frame in enumerate(component.frames):
+        constants = frame_parameters.of_frame(tree.nodes[frame])
+        result |= {(i, name): constants[name] for name in PER_COPY_PARAMETERS if name not in fixed}
+    return result
+
+
+def _array_offset(array: str, component: Component) -> int:
+    """Index of the first value of a component in an array of the state or the inputs."""
+    info = ARRAYS_BY_NAME[array]
+    firsts = {ArrayOwner.COORDINATE: component.qs, ArrayOwner.DOF: component.dofs, ArrayOwner.LINK: component.links}
+    firsts |= {
+        ArrayOwner.ACTUATOR: component.actuators,
+        ArrayOwner.TENDON: component.tendons,
+        ArrayOwner.DELAY_SAMPLE: component.control_samples,
+    }
+    items = firsts.get(info.owner)
+    return info.width * items[0] if items else 0
+
+
+def _copy_offsets(array_offsets: Mapping[str, ArenaOffset], component: Component) -> dict[str, ArenaOffset]:
+    """Offset of each array for one component: the array's offset plus the first value of the component."""
+    offsets = ((array, offset) for array, offset in array_offsets.items() if array in ARRAYS_BY_NAME)
+    return {array: ArenaOffset(offset.arena, offset.row + _array_offset(array, component)) for array, offset in offsets}
+
+
+def copy_signature(
+    model: Model, tree: KinematicTree, component: Component, settings: Settings, frame_parameters: FrameConstants
+) -> tuple[object, ...]:
+    """Hashable key that is equal for components that the same unrolled code can step.
+
+    Compares tree structure, joint variants, constants that are folded into the code, limits, links (if link properties
+    are read), actuators, tendons and fluid rows, with indices relative to the component. Components with equality
+    constraints, couplings or paths are never equal.
+    """
+    local_frame = {WORLD: WORLD, **{frame: i for i, frame in enumerate(component.frames)}}
+    links = model.links
+    links_matter = bool(
+        settings.external_forces
+        or settings.per_env & {"mass_shift", "com_shift"}
+        or (links.gravity_scale[component.links] != 1.0).any()
+    )
+    key: list[object] = [tuple(link - component.links[0] for link in component.links), links_matter]
+    key += [
+        tuple(x - indices[0] for x in indices)
+        for indices in (component.actuators, component.tendons, component.control_samples)
+    ]
+    for frame in component.frames:
+        node = tree.nodes[frame]
+        constants = {
+            k: v
+            for k, v in frame_parameters.of_frame(node).items()
+            if k not in PER_COPY_PARAMETERS and k not in INPUT_ARRAYS
+        }
+        ranges = (node.qs.start - component.qs[0], node.dofs.start - component.dofs[0])
+        key += [local_frame[node.parent], FrameVariant.from_node(node), ranges, str(constants)]
+        key += [block.source["side"] for block in joint_limit_blocks(model, [node])] if settings.limits else []
+    if links_matter:
+        key += [(local_frame[int(links.frame_idx[link])], str(link_constants(model, link))) for link in component.links]
+    key += [_table_row_signature(model.actuators, a, component, local_frame) for a in component.actuators]
+    key += [_table_row_signature(model.tendons, t, component, local_frame) for t in component.tendons]
+    key += [
+        _fluid_signature(model.fluid, i, component, local_frame)
+        for i, f in enumerate(model.fluid.frame_idx)
+        if f in component.frames
+    ]
+    if has_equality_or_path(model, component):  # equality constraints, couplings and paths are not compared
+        key.append(component.frames[0])
+    return tuple(key)
+
+
+def _fluid_signature(
+    fluid: FluidInfo, row: int, component: Component, local_frame: Mapping[int, int]
+) -> tuple[object, ...]:
+    """All properties of a row of the fluid table, with frame and link relative to the component."""
+    location = (fluid.kinds[row], local_frame[int(fluid.frame_idx[row])], int(fluid.link_idx[row]) - component.links[0])
+    arrays = (fluid.pos, fluid.rot, fluid.size, fluid.coefficients, fluid.added_mass, fluid.added_inertia)
+    return (*location, *(array[row].tobytes() for array in arrays))
+
+
+def has_equality_or_path(model: Model, component: Component) -> bool:
+    """Whether a component has an equality constraint, a coupling or a path segment."""
+    tied = {
+        *model.equalities.frame_a.tolist(),
+        *model.equalities.frame_b.tolist(),
+        *model.path_segments.frame_idx.ravel().tolist(),
+    }
+    coupled = (model.couplings.moment_a != 0.0) | (model.couplings.moment_b != 0.0)
+    return not tied.isdisjoint(component.frames) or bool(coupled[:, component.dofs].any())
+
+
+def _table_row_signature(
+    table: Any, row: int, component: Component, local_frame: Mapping[int, int]
+) -> tuple[object, ...]:
+    """All properties of an actuator or tendon except its name, with indices relative to the component."""
+    result: list[object] = []
+    for f in fields(table):
+        values = getattr(table, f.name)[row]
+        if f.name == "moment":
+            values = values[component.dofs]
+        elif f.name == "frame_idx":
+            values = local_frame[int(values)]
+        elif f.name == "force_group_idx":  # indices are relative to the component
+            values = next((i for i, a in enumerate(component.actuators) if table.force_group_idx[a] == values >= 0), -1)
+        if f.name != "names":
+            result.append(values.tobytes() if isinstance(values, np.ndarray) else values)
+    return tuple(result)

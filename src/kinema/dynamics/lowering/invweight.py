@@ -1,0 +1,359 @@
+"""Inverse weights of constraints (MuJoCo's invweight0): diagonals of J M^-1 J^T at qpos0 for dofs, links, tendons.
+
+Arrays have a leading axis of columns: one column for each model variant, or for each environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from kinema.core import Array
+from kinema.ir import Program, interpret_batched, interpret_in_place, supports_batching
+from kinema.model import Model
+
+from ..arrays import ArrayOwner
+from ..collision.contact_sets import ContactSetSpec, plan_contact_sets
+from ..collision.pair_parameters import INVWEIGHT_COLUMNS, stiffness_limit
+from ..constraints.constraint_kinds import blocks_by_kind
+from ..constraints.rows import block_key
+from ..forces.tendon_armature import mass_matrix_with_tendon_armature
+from ..model_variants import INVWEIGHT_PARAMETERS
+from ..rigid.kinematics import motion_subspace, twist_at_point
+from ..rigid.link_dynamics import link_bodies
+from ..settings import Settings
+from ..step import StepData
+from ..tree.kinematic_tree import WORLD, FrameNode, LinkNode, build_tree
+from ..tree.loop_context import tree_index_of_frames
+from ..tree.node_constants import ARRAY
+from ..tree.trace_context import TraceContext
+from .per_env_parameters import find_per_env_parameters
+from .program_tracing import MIN_BATCHED_FRAMES, named_array_offsets, trace_looped_program
+from .reference_configuration import MIN_VALUE, path_lengths_and_moments
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InverseInertias:
+    """Inverse inertias of dofs and links at qpos0, for several columns (model variants or environments)."""
+
+    inverse_mass_matrix: Array
+    """M^-1, (columns, n_dofs, n_dofs)."""
+    dof: Array
+    """Diagonal of M^-1, (columns, n_dofs); 1 / mass for the dofs of simple sliders (`LinksInfo.is_simple_slider`)."""
+    link: Mapping[int, Array]
+    """Link -> mean translational and rotational diagonal of J M^-1 J^T at its centre of mass, (columns, 2)."""
+
+
+MIN_TRANSLATION_SHARE = {"single": 1e-5, "double": 0.0}
+"""Lower bound of the translational invweight of a contact, as a factor of its rotational invweight [m2], by precision.
+
+A link that rotates about its own centre of mass has no translational inverse inertia there; its contacts would be so
+stiff that squares overflow in single precision. The bound acts as if the centre of mass lay 3 mm off the axis.
+"""
+
+
+def set_constraint_invweights(*models: Model, precision: str = "double") -> None:
+    """Compute the invweights of all constraints at qpos0 and store them in the tables of the model variants.
+
+    As in MuJoCo: of a dof the diagonal of M^-1 (averaged over the dofs of a ball joint and over the translations of a
+    free joint), of a tendon or coupling J M^-1 J^T with its moment arms, of an equality constraint or contact the sum
+    over its two links at their centres of mass.
+    """
+    first = models[0]
+    first.per_env_parameters = find_per_env_parameters(models, Settings()) if len(models) > 1 else None
+    arrays = {"qpos": np.stack([model.qpos0 for model in models], axis=1)}
+    if first.per_env_parameters is not None:
+        arrays[ARRAY] = first.per_env_parameters.values
+    inverse_inertias = compute_inverse_inertias(
+        first, Settings(per_env_parameters=first.per_env_parameters is not None), arrays
+    )
+    first.per_env_parameters = None
+    for column, model in enumerate(models):
+        _store_invweights(model, ConstraintInvweights.from_inverse_inertias(model, inverse_inertias, precision), column)
+
+
+def compute_inverse_inertias(
+    model: Model, settings: Settings, arrays: Mapping[str, Array], program_cache: dict[Settings, Program] | None = None
+) -> InverseInertias:
+    """Compute M^-1 and the inverse inertias of dofs and constrained links by interpreting a traced program.
+
+    The program evaluates mass matrix, joint axes, link masses and centres of mass at the configuration in `arrays`; M
+    is inverted tree by tree. Links are those of equality constraints and collision pairs.
+
+    Args:
+        model: the model.
+        settings: settings with the per-environment parameters that the program reads.
+        arrays: input arrays, (values, columns) each, `qpos` among them.
+        program_cache: traced programs by settings, reused and extended.
+    """
+    program_cache = {} if program_cache is None else program_cache
+    n, (columns,) = model.n_dofs, {array.shape[1] for array in arrays.values()}
+    equalities, geoms, pairs = model.equalities, model.geoms, model.pairs
+    ends = (equalities.link_a, equalities.link_b, geoms.link_idx[pairs.geom_a], geoms.link_idx[pairs.geom_b])
+    links = sorted({int(x) for indices in ends for x in indices if x >= 0})
+    trees, tree_of_frame = _tree_dofs(model), tree_index_of_frames(model)
+    moving_links = [x for x in links if model.links.frame_idx[x] != WORLD]
+
+    def trace(ctx: TraceContext) -> None:
+        step = StepData(ctx)
+        local_poses, world_poses = step.local_poses, step.world_poses
+        mass_matrix_with_tendon_armature(step).store("inertia")
+        bodies = link_bodies(ctx, world_poses)
+
+        def axes(node: FrameNode) -> None:
+            pose = world_poses[node.ref]
+            twists = [
+                twist_at_point(pose, twist, pose.position) for twist in motion_subspace(node, local_poses[node.ref])
+            ]
+            ctx.write("angular", node, [x for twist in twists for x in twist.angular])
+            ctx.write("linear", node, [x for twist in twists for x in twist.linear])
+            ctx.write("origin", node, [x for _ in twists for x in pose.position])
+
+        def mass_properties(link: LinkNode) -> None:
+            ctx.write("mass", link, [link.mass])
+            ctx.write("center", link, bodies[link.ref].com)
+
+        ctx.for_each_frame("joint axes", axes)
+        ctx.for_each_link("link masses", mass_properties)
+
+    outputs = {"inertia": (ArrayOwner.DOF, n), "mass": (ArrayOwner.LINK, 1), "center": (ArrayOwner.LINK, 3)}
+    outputs |= dict.fromkeys(("angular", "linear", "origin"), (ArrayOwner.DOF, 3))
+    if settings not in program_cache:
+        program_cache[settings] = trace_looped_program(
+            model, settings, trace, named_array_offsets(settings, outputs), outputs
+        )
+    memory = {name: np.array(x, np.float64) for name, x in arrays.items()} | {"vel": np.zeros((n, columns))}
+    for name, (owner, width) in outputs.items():
+        memory[name] = np.zeros(((model.n_links if owner is ArrayOwner.LINK else n) * width, columns))
+    if model.n_frames >= MIN_BATCHED_FRAMES and supports_batching(program_cache[settings]):
+        interpret_batched(program_cache[settings], memory)
+    else:
+        interpret_in_place(program_cache[settings], memory, {})
+    inertia, inverse = memory["inertia"].T.reshape(columns, n, n), np.zeros((columns, n, n))
+    for dofs in trees:
+        inverse[:, dofs[:, None], dofs] = _invert_inertia(inertia[:, dofs[:, None], dofs])
+    link_values: dict[int, Array] = {x: np.zeros((columns, 2)) for x in (-1, *links)}
+    angular, linear, origin = (memory[name].T.reshape(columns, n, 3) for name in ("angular", "linear", "origin"))
+    for link in moving_links:
+        frame = int(model.links.frame_idx[link])
+        is_ancestor = np.isin(model.dofs.frame_idx, _ancestor_frames(model, frame))[:, None]
+        arm = memory["center"][3 * link : 3 * link + 3].T[:, None] - origin
+        jacobian = np.concatenate([linear + np.cross(angular, arm), angular], axis=2) * is_ancestor
+        dofs = trees[tree_of_frame[frame]]
+        tree_jacobian = jacobian[:, dofs].swapaxes(1, 2)
+        diagonal = ((tree_jacobian @ inverse[:, dofs[:, None], dofs]) * tree_jacobian).sum(axis=2)
+        link_values[link] = np.stack([diagonal[:, :3].mean(axis=1), diagonal[:, 3:].mean(axis=1)], axis=1)
+    dof_values = np.diagonal(inverse, axis1=1, axis2=2).copy()
+    for link in np.flatnonzero(model.links.is_simple_slider).tolist():
+        inverse_mass = 1.0 / np.maximum(memory["mass"][link], MIN_VALUE)
+        dof_values[:, model.links.dof_start[link] : model.links.dof_end[link]] = inverse_mass[:, None]
+        link_values[link] = np.stack([inverse_mass, np.zeros(columns)], axis=1)
+    return InverseInertias(inverse, dof_values, link_values)
+
+
+def _tree_dofs(model: Model) -> list[npt.NDArray[np.intp]]:
+    """Dof indices of each kinematic tree; the mass matrix has no entries between trees."""
+    tree_of_frame = np.array(tree_index_of_frames(model), np.intp)
+    tree_of_dof = tree_of_frame[model.dofs.frame_idx] if model.n_dofs else np.zeros(0, np.intp)
+    return [np.flatnonzero(tree_of_dof == tree) for tree in range(int(tree_of_frame.max(initial=-1)) + 1)]
+
+
+def _ancestor_frames(model: Model, frame: int) -> list[int]:
+    """A frame and its ancestors, up to the world."""
+    path = []
+    while frame != WORLD:
+        path.append(frame)
+        frame = int(model.frames.parent_idx[frame])
+    return path
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstraintInvweights:
+    """Invweights of all constraints, in the shapes of the model tables with a leading axis of columns."""
+
+    dofs: Array
+    """(columns, n_dofs)"""
+    equalities: Array
+    """Translation and rotation, (columns, n_equalities, 2)."""
+    pairs: Array
+    """Translation and rotation, (columns, n_pairs, 2)."""
+    tendons: Array
+    """(columns, n_tendons)"""
+    couplings: Array
+    """(columns, n_couplings)"""
+
+    @classmethod
+    def from_inverse_inertias(
+        cls, model: Model, inverse_inertias: InverseInertias, precision: str
+    ) -> ConstraintInvweights:
+        """Invweights of dofs, equality constraints, collision pairs, tendons and couplings from inverse inertias.
+
+        A coupling adds the invweights of its two sides; a side that is a single coordinate counts as the dof does for
+        its limits. Translational weights of contacts are bounded below by `MIN_TRANSLATION_SHARE`; all but those of
+        dofs by `MIN_VALUE`.
+        """
+        equalities, tendons, couplings, geoms = model.equalities, model.tendons, model.couplings, model.geoms
+        dof_values = inverse_inertias.dof.copy()
+        for dofs in _dofs_sharing_invweight(model):
+            dof_values[:, dofs] = dof_values[:, dofs].mean(axis=1, keepdims=True)
+        _, moments = path_lengths_and_moments(model, model.qpos0)
+
+        def transmission_values(moment_arms: Array, paths: npt.NDArray[np.int32]) -> Array:
+            full = [
+                moment_arm * (moments[path] if path >= 0 else 1.0)
+                for moment_arm, path in zip(moment_arms, paths, strict=True)
+            ]
+            columns = [((m @ inverse_inertias.inverse_mass_matrix) * m).sum(axis=1) for m in full]
+            return np.stack(columns, axis=1) if columns else np.zeros((len(inverse_inertias.inverse_mass_matrix), 0))
+
+        def link_pair_values(a: npt.NDArray[np.int32], b: npt.NDArray[np.int32]) -> Array:
+            sums = [
+                inverse_inertias.link[i] + inverse_inertias.link[j] for i, j in zip(a.tolist(), b.tolist(), strict=True)
+            ]
+            stacked = np.stack(sums, axis=1) if sums else np.zeros((len(inverse_inertias.inverse_mass_matrix), 0, 2))
+            return np.maximum(stacked, MIN_VALUE)
+
+        def coupling_side_values(moment_arms: Array, paths: npt.NDArray[np.int32]) -> Array:
+            """Values of one side of the couplings; a single coordinate uses the invweight of its dof."""
+            values = transmission_values(moment_arms, paths)
+            is_single = (paths < 0) & (np.count_nonzero(moment_arms, axis=1) == 1)
+            values[:, is_single] = inverse_inertias.dof @ moment_arms[is_single].T ** 2
+            return values
+
+        coupling_values = coupling_side_values(couplings.moment_a, couplings.path_a) + coupling_side_values(
+            couplings.moment_b, couplings.path_b
+        )
+        pairs = link_pair_values(geoms.link_idx[model.pairs.geom_a], geoms.link_idx[model.pairs.geom_b])
+        pairs[:, :, 0] = np.maximum(pairs[:, :, 0], MIN_TRANSLATION_SHARE[precision] * pairs[:, :, 1])
+        return cls(
+            dofs=dof_values,
+            equalities=link_pair_values(equalities.link_a, equalities.link_b),
+            pairs=pairs,
+            tendons=np.maximum(transmission_values(tendons.moment, tendons.path_idx), MIN_VALUE),
+            couplings=np.maximum(coupling_values, MIN_VALUE),
+        )
+
+    def flattened(self) -> Array:
+        """All invweights in one array, (columns, n_values), in the order of the fields."""
+        return np.concatenate([x.reshape(len(x), -1) for x in self._tables()], axis=1)
+
+    def _tables(self) -> tuple[Array, ...]:
+        return self.dofs, self.equalities, self.pairs, self.tendons, self.couplings
+
+
+def _store_invweights(model: Model, invweights: ConstraintInvweights, column: int) -> None:
+    """Write one column of invweights to the tables of a model, in place.
+
+    Stiffness and damping of acceleration drives of tendons are multiplied by the effective inertia 1 / invweight, and
+    their marks cleared.
+    """
+    tendons = model.tendons
+    model.dofs.invweight = invweights.dofs[column]
+    model.equalities.invweight[:] = invweights.equalities[column]
+    model.pairs.invweight[:] = invweights.pairs[column]
+    tendons.invweight = invweights.tendons[column]
+    unit = np.where(tendons.acceleration_drive, 1.0 / tendons.invweight, 1.0)
+    tendons.stiffness, tendons.damping = unit * tendons.stiffness, unit * tendons.damping
+    tendons.acceleration_drive[:] = False
+    model.couplings.invweight = invweights.couplings[column]
+
+
+def compute_per_env_invweights(
+    model: Model,
+    settings: Settings,
+    arrays: Mapping[str, Array],
+    program_cache: dict[Settings, Program],
+    precision: str,
+) -> tuple[npt.NDArray[np.intp], Array, Array]:
+    """Recompute constraint invweights for masses that differ between environments.
+
+    Args:
+        model: the model, with its table of per-environment parameters.
+        settings: settings of the step.
+        arrays: the engine's arrays on which masses depend, (values, n_envs) each.
+        program_cache: traced programs by settings, reused and extended.
+        precision: `single` or `double`.
+
+    Returns:
+        row indices in the per-environment parameter array, the values for these rows (n_rows, n_envs), and the
+        invweights of dofs
+        (n_dofs, n_envs).
+    """
+    assert model.per_env_parameters is not None
+    invweight_settings = replace(
+        Settings(), per_env=settings.per_env & INVWEIGHT_PARAMETERS, per_env_parameters=ARRAY in arrays
+    )
+    (n_envs,) = {array.shape[1] for array in arrays.values()}
+    qpos = np.repeat(model.qpos0[:, None], n_envs, axis=1)
+    invweights = ConstraintInvweights.from_inverse_inertias(
+        model, compute_inverse_inertias(model, invweight_settings, {**arrays, "qpos": qpos}, program_cache), precision
+    )
+    flat, rows, values = invweights.flattened().T, [], []
+    for owner, parameters, contact_set in _invweight_sources(model, settings):
+        for name, sources in parameters.items():
+            entry = model.per_env_parameters.entries.get((*owner, name))
+            if entry is not None:
+                new_values = flat[[int(i) for i in sources]]
+                new_values = (
+                    new_values
+                    if name != "hardest" or contact_set is None
+                    else stiffness_limit(settings, contact_set, new_values)
+                )
+                rows += range(entry.start, entry.start + len(sources))
+                values.append(np.broadcast_to(new_values, (len(sources), n_envs)))
+    return np.array(rows, np.intp), np.concatenate([np.zeros((0, n_envs)), *values]), invweights.dofs.T
+
+
+def _invweight_sources(
+    model: Model, settings: Settings
+) -> Iterator[tuple[tuple[str, int | str], dict[str, list[float]], ContactSetSpec | None]]:
+    """Yield the parameter row owner of each geom pair and constraint block with the invweights that it uses.
+
+    Each item is (owner, parameter name -> indices into `ConstraintInvweights.flattened`, contact set of a pair or
+    None). Indices of blocks are found by building the blocks of a model whose invweights are replaced by their own
+    indices.
+    """
+    tables = (
+        model.dofs.invweight,
+        model.equalities.invweight,
+        model.pairs.invweight,
+        model.tendons.invweight,
+        model.couplings.invweight,
+    )
+    ends = np.cumsum([table.size for table in tables])
+    ids = [np.arange(end - x.size, end, dtype=np.float64).reshape(x.shape) for x, end in zip(tables, ends, strict=True)]
+    tagged = replace(
+        model,
+        dofs=replace(model.dofs, invweight=ids[0]),
+        equalities=replace(model.equalities, invweight=ids[1]),
+        tendons=replace(model.tendons, invweight=ids[3]),
+        couplings=replace(model.couplings, invweight=ids[4]),
+    )
+    for spec in plan_contact_sets(model) if settings.contacts else ():
+        for p in spec.pairs:
+            yield ("pair", p), {name: [float(ids[2][p, 0])] for name in INVWEIGHT_COLUMNS}, spec
+    for _, blocks in blocks_by_kind(tagged, settings, build_tree(tagged).nodes):
+        for block in blocks:
+            yield ("block", block_key(block)), {"weights": list(block.invweights)}, None
+
+
+def _invert_inertia(inertia: Array) -> Array:
+    """Inverse of a batch of mass matrices; pseudoinverse if a matrix is singular or not finite."""
+    try:
+        inverse = np.linalg.inv(inertia)
+    except np.linalg.LinAlgError:
+        inverse = np.linalg.pinv(inertia)
+    if not np.isfinite(inverse).all():
+        inverse = np.linalg.pinv(np.nan_to_num(inertia))
+    return np.asarray(inverse, np.float64)
+
+
+def _dofs_sharing_invweight(model: Model) -> list[list[int]]:
+    """Groups of dofs whose invweights are averaged: dofs of a ball joint, translations of a free joint."""
+    balls = [list(node.dofs) for node in build_tree(model).nodes if len(node.dofs) > 1]
+    joints = model.joints
+    free = [i for i, kind in enumerate(joints.kinds) if kind == "free"]
+    return balls + [list(range(joints.dof_start[i], joints.dof_start[i] + 3)) for i in free]

@@ -1,0 +1,144 @@
+"""Model parameters that differ between environments and are read from memory instead of being folded as constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kinema.core import Array, KinemaError
+from kinema.model import Model, PerEnvParameterEntry, PerEnvParameterTable
+
+from ..arrays import ARRAYS, ArrayUse, initial_values
+from ..collision.contact_sets import contact_set_name, pair_geom_types, plan_contact_sets
+from ..collision.pair_parameters import INVWEIGHT_COLUMNS, frame_pair_spheres, geom_local_pose, pair_parameter_row
+from ..constraints.constraint_kinds import blocks_by_kind
+from ..constraints.rows import block_key, block_parameters
+from ..model_variants import INVWEIGHT_PARAMETERS, structure_mismatch_message
+from ..rigid.free_bodies import free_bodies
+from ..settings import Settings
+from ..tree.kinematic_tree import build_tree
+from ..tree.node_constants import FrameConstants, FrameVariant, link_constants
+
+FOLDABLE_CONSTANTS = (0.0, 1.0, -1.0)
+"""Values that stay folded into the code if all variants have them: folding is exact for these values."""
+RowOwner = tuple[str, int | str]
+"""Table and item of a row: frame, link, geom or pair with its index; contact set or constraint block with its name."""
+
+
+def select_per_env_parameters(models: Sequence[Model], settings: Settings) -> Settings:
+    """Add all parameters in which model variants differ to the per-environment parameters of the settings.
+
+    Sets `per_env_parameters` of the first model to the table of constants that are read from memory.
+    """
+    if len(models) > 1:
+        required = differing_inputs(models, settings) | {"variants"}
+        settings = replace(settings, per_env=settings.per_env | required)
+    models[0].per_env_parameters = find_per_env_parameters(models, settings)
+    return replace(settings, per_env_parameters=models[0].per_env_parameters is not None)
+
+
+def parameter_rows(model: Model, settings: Settings) -> Iterator[tuple[RowOwner, str, Mapping[str, Sequence[Any]]]]:
+    """Yield all table rows whose constants may differ between model variants: owner, code variant, constants."""
+    nodes, frame_constants = build_tree(model).nodes, FrameConstants(model)
+    for node in nodes:
+        yield ("frame", node.index), str(FrameVariant.from_node(node)), frame_constants.of_frame(node)
+    for link in range(model.n_links):
+        has_gravcomp, has_mass = bool(model.links.gravity_scale[link] != 1.0), bool(model.links.inertial_mass[link])
+        yield ("link", link), f"{has_gravcomp} {has_mass}", dict(link_constants(model, link))
+    if settings.contacts:
+        for geom in range(len(model.geoms.names)):
+            yield ("geom", geom), "", geom_local_pose(model, geom)
+        for spec in plan_contact_sets(model):
+            yield ("set", contact_set_name(spec)), str(spec.variant), frame_pair_spheres(model, spec)
+            for p in spec.pairs:
+                yield ("pair", p), str(pair_geom_types(model, p)), pair_parameter_row(model, settings, spec, p)
+    for kind, blocks in blocks_by_kind(model, settings, nodes):
+        for block in blocks:
+            yield ("block", block_key(block)), kind.name, block_parameters(block)
+
+
+def find_per_env_parameters(models: Sequence[Model], settings: Settings) -> PerEnvParameterTable | None:
+    """Table of the constants that programs read from memory instead of folding them; None if there are none.
+
+    These are constants in which the model variants differ; inertias of free bodies with collision geoms, so that all
+    free bodies share one program; and invweights of constraints, if masses are per-environment parameters. Raises
+    `KinemaError` if the models differ in structure.
+    """
+    first = models[0]
+    free_frames = {("frame", ball.index) for _, ball in free_bodies(build_tree(first).nodes) if settings.contacts}
+    collision_frames = {int(x) for x in first.geoms.frame_idx}
+    needs_invweights = bool(settings.per_env & INVWEIGHT_PARAMETERS)
+    groups: dict[tuple[str, str], list[_ParameterValues]] = {}
+    is_uniform = len(models) == 1 and not needs_invweights
+    for variants in zip(*(parameter_rows(model, settings) for model in models), strict=True):
+        owner, variant, constants = variants[0]
+        if is_uniform and owner[0] != "frame":  # frames come first; of a single model nothing else is read from memory
+            break
+        if any(other[:2] != (owner, variant) for other in variants):
+            raise KinemaError(structure_mismatch_message(f"{owner[0]} {owner[1]}"))
+        for name in constants:
+            model_values = np.array([np.asarray(other[2][name], np.float64) for other in variants]).T
+            is_free_inertia = owner in free_frames and owner[1] in collision_frames and name == "inertia"
+            is_invweight = needs_invweights and (
+                (owner[0] == "pair" and name in INVWEIGHT_COLUMNS) or (owner[0], name) == ("block", "weights")
+            )
+            is_per_env = is_free_inertia or is_invweight or bool((model_values != model_values[:, :1]).any())
+            code = f"pair {variant}" if owner[0] == "pair" else f"{owner}"
+            groups.setdefault((code, name), []).append(
+                _ParameterValues((*owner, name), model_values, is_per_env, is_free_inertia)
+            )
+    table, values = PerEnvParameterTable(), []
+    for group in groups.values():  # rows that share code read the same parameters, so that no further code is needed
+        if any(parameter.is_per_env for parameter in group):
+            folded = _foldable_constants(group)
+            for parameter in group:
+                table.entries[parameter.key] = PerEnvParameterEntry(len(values), folded)
+                values += list(parameter.values)
+    table.values = np.array(values).reshape(-1, len(models))
+    return table if values else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ParameterValues:
+    """Values of one parameter of one row in all model variants."""
+
+    key: tuple[str, int | str, str]
+    """Table, item and parameter name."""
+    values: Array
+    """(n_values, n_models)"""
+    is_per_env: bool
+    """Whether the values have to be read from memory."""
+    never_folded: bool
+    """Whether even zeros and ones are read from memory, so that rounding does not depend on the values."""
+
+
+def _foldable_constants(parameters: Sequence[_ParameterValues]) -> tuple[float | None, ...]:
+    """Constant at each position if all rows and variants have the same foldable value (0, 1 or -1) there, else None."""
+    rows = zip(*(parameter.values for parameter in parameters), strict=True)
+    value_sets = [{float(x) for row in position_rows for x in row} for position_rows in rows]
+    never_folded = any(parameter.never_folded for parameter in parameters)
+    return tuple(
+        next(iter(x)) if len(x) == 1 and not never_folded and x <= set(FOLDABLE_CONSTANTS) else None for x in value_sets
+    )
+
+
+def differing_inputs(models: Sequence[Model], settings: Settings) -> set[str]:
+    """Names of the per-environment parameters that are required because input arrays differ between model variants.
+
+    Raises `KinemaError` if the initial state differs.
+    """
+    required: set[str] = set()
+    for info in ARRAYS:
+        if info.use is ArrayUse.CONSTANT or info.arena(settings) is None or info.name == "own_numbers":
+            continue
+        initial = [initial_values(info, model, settings) for model in models]
+        if any(not np.array_equal(values, initial[0]) for values in initial):
+            if info.use is not ArrayUse.PARAMETER:
+                raise KinemaError(
+                    f"variants: the initial values of {info.name} differ; all variants have to start in the same state"
+                )
+            required |= set(info.per_env_names or (info.name,))
+    return required

@@ -1,0 +1,128 @@
+"""Model constants at reference configurations: joint inertias, path lengths, rest lengths, muscle peak forces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from kinema.core import Array
+from kinema.ir import ArenaOffset, TableRow
+from kinema.model import Model, PrimitiveJointType
+
+from ..arrays import ArrayOwner
+from ..forces.tendon_armature import mass_matrix_with_tendon_armature
+from ..forces.transmission_paths import path_lengths
+from ..rigid.aba import write_joint_inertias
+from ..rigid.integrators import integrate_coordinates
+from ..rigid.kinematics import poses_in_parents
+from ..settings import Settings
+from ..step import StepData
+from ..tree.kinematic_tree import build_tree
+from ..tree.trace_context import TraceContext
+from .inertia_check import MIN_INERTIA_SHARE, JointInertias
+from .program_tracing import interpret_outputs
+
+
+def compute_joint_inertias(model: Model, *configurations: Sequence[float] | Array) -> list[JointInertias]:
+    """Diagonal and pivots of the mass matrix at each of the given configurations."""
+
+    def trace(ctx: TraceContext) -> None:
+        write_joint_inertias(ctx, poses_in_parents(ctx), MIN_INERTIA_SHARE)
+
+    outputs = {"entire": (ArrayOwner.DOF, 1), "left": (ArrayOwner.DOF, 1)}
+    results = interpret_outputs(model, Settings(), trace, outputs, *({"qpos": q} for q in configurations))
+    return [JointInertias(arrays["entire"].tolist(), arrays["left"].tolist()) for arrays in results]
+
+
+def set_muscle_peak_forces(model: Model) -> None:
+    """Divide muscle peak forces given by a scale by acc0, the acceleration norm |M^-1 moment| of a unit force at qpos0.
+
+    Only entries marked in `peak_force_needs_acc0` are changed, in place; the marks are cleared.
+    """
+    actuators, n = model.actuators, model.n_dofs
+    is_open = actuators.peak_force_needs_acc0.any(axis=1)
+    if not n or not is_open.any():
+        return
+
+    def trace(ctx: TraceContext) -> None:
+        mass_matrix_with_tendon_armature(StepData(ctx)).store("inertia")
+
+    arrays = {"qpos": model.qpos0, "vel": np.zeros(n)}
+    flat_inertia = interpret_outputs(model, Settings(), trace, {"inertia": (ArrayOwner.DOF, n)}, arrays)[0]["inertia"]
+    _, path_moments = path_lengths_and_moments(model, model.qpos0)
+    inertia = np.concatenate([flat_inertia, np.zeros(n * n)])[: n * n].reshape(n, n)
+    for a in np.flatnonzero(is_open):
+        path = int(actuators.path_idx[a])
+        moment = actuators.moment[a] * (path_moments[path] if path >= 0 else 1.0)
+        acceleration = float(np.linalg.norm(np.linalg.solve(inertia, moment)))
+        actuators.peak_force[a, actuators.peak_force_needs_acc0[a]] /= max(acceleration, MIN_VALUE)
+    actuators.peak_force_needs_acc0[:] = False
+
+
+MIN_VALUE = 1e-15
+"""Lower bound of inverse inertias and accelerations used as divisors (MuJoCo's mjMINVAL)."""
+
+
+def path_lengths_and_moments(model: Model, qpos: Sequence[float] | Array) -> tuple[Array, Array]:
+    """Lengths (n_paths,) [m] and moment arms (n_paths, n_dofs) of all paths at a configuration."""
+    n_paths, n = 1 + max(model.path_segments.path_idx.tolist(), default=-1), model.n_dofs
+    if not n_paths:
+        return np.zeros(0), np.zeros((0, n))
+    outputs = {"lengths": (ArrayOwner.ENVIRONMENT, n_paths), "moments": (ArrayOwner.DOF, n_paths)}
+
+    def trace(ctx: TraceContext) -> None:
+        found = path_lengths(StepData(ctx))
+        rows = [TableRow("length", {"of": x, "to": ArenaOffset("lengths", i)}) for i, x in found.lengths.items()]
+        for i, moment in found.moments.items():
+            rows += [TableRow("moment", {"of": x, "to": ArenaOffset("moments", i * n + d)}) for d, x in moment.items()]
+        ctx.table_loop("path lengths and moments", rows, lambda code: code.write("to", [code.read("of")]))
+
+    (found,) = interpret_outputs(model, Settings(), trace, outputs, {"qpos": qpos})
+    lengths, moments = (np.resize(np.append(x, np.zeros(n_paths * n + 1)), n_paths * max(n, 1)) for x in found.values())
+    return lengths[:n_paths], moments[: n_paths * n].reshape(n_paths, n)  # ty: ignore[invalid-explicit-return]
+
+
+def set_rest_lengths(model: Model) -> None:
+    """Fill in unspecified (NaN) rest lengths of tendon springs and reference lengths of couplings, in place.
+
+    A tendon spring rests at its length in the configuration where the joint springs are at rest; a coupling refers to
+    the path length at qpos0.
+    """
+    tendons, couplings = model.tendons, model.couplings
+    for reference, path in ((couplings.reference_a, couplings.path_a), (couplings.reference_b, couplings.path_b)):
+        unknown = np.flatnonzero(np.isnan(reference))
+        if len(unknown):
+            reference[unknown] = path_lengths_and_moments(model, model.qpos0)[0][path[unknown]]
+    unknown_tendons = np.flatnonzero(np.isnan(tendons.rest_lower))
+    if len(unknown_tendons):
+        lengths, _ = path_lengths_and_moments(model, _spring_rest_configuration(model))
+        tendons.rest_lower[unknown_tendons] = tendons.rest_upper[unknown_tendons] = lengths[
+            tendons.path_idx[unknown_tendons]
+        ]
+
+
+def _spring_rest_configuration(model: Model) -> Array:
+    """Configuration in which the joint springs are at rest; free joints stay at qpos0."""
+    q, frames, joints = model.qpos0.copy(), model.frames, model.joints
+    single = model.dofs.q_idx >= 0
+    q[model.dofs.q_idx[single]] = model.dofs.spring_ref[single]
+    for frame in np.flatnonzero(frames.joint_type == PrimitiveJointType.BALL):
+        start = int(frames.q_start[frame])
+        q[start : start + 4] = frames.spring_quat[frame]
+    for i in (i for i, kind in enumerate(joints.kinds) if kind == "free"):
+        q_range = slice(joints.q_start[i], joints.q_end[i])
+        q[q_range] = model.qpos0[q_range]
+    return q
+
+
+def perturbed_configuration(model: Model) -> list[float]:
+    """Configuration near qpos0 in which no joint axes are parallel by coincidence (deterministic perturbation)."""
+    shift = [0.4 * math.cos(1.7 * i + 0.3) for i in range(model.n_dofs)]
+    q = [float(x) for x in model.qpos0]
+    for node in build_tree(model).nodes:
+        coordinates = integrate_coordinates(node, [q[i] for i in node.qs], [shift[d] for d in node.dofs])
+        for i, x in zip(node.qs, coordinates, strict=True):
+            q[i] = float(x)  # type: ignore[arg-type]
+    return q

@@ -1,0 +1,1 @@
+"""Fields of the array contract (links, dofs, constraints, contacts, system), computed on demand from the state."""

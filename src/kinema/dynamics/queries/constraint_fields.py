@@ -1,0 +1,449 @@
+"""Traced writers of constraint and contact fields: equality errors, efc rows, Delassus matrix, contact records.
+
+Each `write_..._fields` function traces the code of one field group: it evaluates quantities of the state in `data` and
+writes output arrays of the array contract (`field_catalog.py`). Field names are MuJoCo's where MuJoCo has the quantity
+(`efc_D`, `efc_aref`, `efc_AR`, ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+
+from kinema import ir
+from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.model import Model
+
+from ..arrays import ArrayOwner
+from ..collision.contact_buffers import Contact, ContactBuffers, ContactLayout, for_each_contact
+from ..collision.contact_sets import ContactSetVariant
+from ..constraints.constraint_kinds import blocks_by_kind
+from ..constraints.contact_jacobian import project_twist, relative_twist, spatial_contact_jacobian
+from ..constraints.couplings import coupling_blocks, fill_couplings, write_coupling_errors
+from ..constraints.equalities import equality_blocks, fill_equalities, write_equality_errors
+from ..constraints.friction_cone import TINY, ContactCost
+from ..constraints.rows import BlockVariant, ConstraintBlock, ConstraintRows, RowType
+from ..rigid.kinematics import floating_origin
+from ..settings import Settings
+from ..solver.newton import NewtonSolver
+from ..solver.objective import JointVector, row_costs
+from ..step import StepData
+from ..tree.kinematic_tree import FrameNode, NodeType, build_tree
+from ..tree.node_tables import NodeRow
+from ..tree.trace_context import TraceContext
+from ..vector_math import Vector, add, dot, scale, sum_values
+
+# ----------------------------------------------------------------------------------- equality constraints and couplings
+
+
+def write_equality_fields(data: StepData) -> None:
+    """Write `gap` and `turn` of each link equality constraint: translation [m] and rotation error.
+
+    Traces the residuals of the equality rows of the current state (connect, weld, loop joints) and stores their norms
+    in the output arrays.
+    """
+    rows = ConstraintRows(data.ctx, equality_blocks(data.ctx.model, data.ctx.nodes))
+    fill_equalities(data.kinematic_state, rows)
+    write_equality_errors(data.ctx, rows)
+
+
+def write_coupling_fields(data: StepData) -> None:
+    """Write `error` of each coupling: follower coordinate minus the polynomial of its leader [rad or m]."""
+    rows = ConstraintRows(data.ctx, coupling_blocks(data.ctx.model, data.ctx.nodes))
+    fill_couplings(data.kinematic_state, rows)
+    write_coupling_errors(data.ctx, rows)
+
+
+# ------------------------------------------------------------------------------------------------------ constraint rows
+#
+# Every constraint row of the model has a fixed index, active or not, in MuJoCo's order: equalities, dry friction, then
+# limits. Contacts are not among the rows; they have fields of their own.
+
+ROW_ORDER = (RowType.EQUALITY, RowType.FRICTION, RowType.LIMIT)
+"""Order of the row types in the constraint-row fields."""
+
+
+def constraint_rows_info(model: Model, settings: Settings) -> SimpleNamespace:
+    """Constraint kind, row type and name of the constrained element for each constraint row.
+
+    Returns a namespace of three lists in the row order of `constraints.jac`: `kinds` (name of the constraint kind, such
+    as `limits`), `laws` (`RowType` as text) and `names` (the dof, tendon, coupling or equality constraint).
+    """
+    kinds_and_blocks = [
+        (kind.name, block)
+        for kind, kind_blocks in blocks_by_kind(model, settings, build_tree(model).nodes)
+        for block in kind_blocks
+    ]
+    blocks = [block for _, block in kinds_and_blocks]
+    rows = [kinds_and_blocks[i] for i in _sorted_block_indices(blocks) for _ in range(blocks[i].n_rows)]
+    return SimpleNamespace(
+        kinds=[kind for kind, _ in rows],
+        laws=[str(block.row_type) for _, block in rows],
+        names=[_constrained_element_name(model, block) for _, block in rows],
+    )
+
+
+def _sorted_block_indices(blocks: Sequence[ConstraintBlock]) -> list[int]:
+    return sorted(range(len(blocks)), key=lambda i: ROW_ORDER.index(blocks[i].row_type))
+
+
+def _constrained_element_name(model: Model, block: ConstraintBlock) -> str:
+    """Name of the equality constraint, coupling, tendon or dof to which a constraint block belongs."""
+    names_by_source = {"tie": model.equalities.names, "coupling": model.couplings.names, "friction": model.dofs.names}
+    names_by_source |= dict.fromkeys(("tendon limit", "tendon friction"), model.tendons.names)
+    for source_key, names in names_by_source.items():
+        if source_key in block.source:
+            return names[int(block.source[source_key])]  # type: ignore[call-overload]
+    return model.dofs.names[block.dofs[0]]
+
+
+def solve_unconditionally(data: StepData) -> NewtonSolver | None:
+    """Run the constraint solver on the current state even if no constraint is active, and return the solver.
+
+    Sets `data.always_solve` and evaluates `data.qfrc_constraint`. Returns None if the model has neither constraints nor
+    contacts.
+    """
+    data.always_solve = True
+    _ = data.qfrc_constraint
+    return data.solver
+
+
+def write_constraint_row_fields(data: StepData) -> None:
+    """Write the Jacobian and the efc fields of all constraint rows, evaluated at the solution of the solver.
+
+    Writes `jac` (only the entries of the dofs of each block; all others stay zero), `efc_pos`, `efc_vel`, `efc_D`,
+    `efc_aref`, `efc_b` = J qacc_smooth - aref, `efc_force` and `quad` (cost of each row). Writes nothing if the model
+    has no constraints and no contacts.
+    """
+    solver = solve_unconditionally(data)
+    if solver is None:
+        return
+    ctx, rows = data.ctx, solver.rows
+    for block_index, first_row in _block_row_offsets(rows):
+        rows.block_arrays[block_index] |= ctx.item_arrays(ArrayOwner.CONSTRAINT_ROW, first_row)
+    rows.multiply_jacobian(solver.qacc_smooth, "change")
+
+    def body(code: RowContext) -> None:
+        variant: BlockVariant = code.variant  # type: ignore[assignment]
+        row_arrays = {
+            name: code.read_array(name, variant.n_rows)
+            for name in ("position", "speed", "stiffness", "wanted", "force")
+        }
+        free_accelerations, residuals = (code.read_array(name, variant.n_rows) for name in ("change", "residual"))
+        for field, values in (
+            ("efc_pos", row_arrays["position"]),
+            ("efc_vel", row_arrays["speed"]),
+            ("efc_D", row_arrays["stiffness"]),
+            ("efc_aref", row_arrays["wanted"]),
+            ("efc_b", [a - b for a, b in zip(free_accelerations, row_arrays["wanted"], strict=True)]),
+            ("efc_force", row_arrays["force"]),
+            ("quad", row_costs(code, residuals)),
+        ):
+            code.write(ctx.output_prefix + field, values)
+
+    rows.for_each_block("constraint row fields", body)
+    table = [
+        TableRow(
+            "entry",
+            {
+                "entry": rows.jacobian_entry(block_index, r, dof),
+                "out": _matrix_entry_offset(data, "jac", first_row + r, dof, ctx.model.n_dofs),
+            },
+        )
+        for block_index, first_row in _block_row_offsets(rows)
+        for r in range(rows.blocks[block_index].n_rows)
+        for dof in rows.blocks[block_index].dofs
+    ]
+    ctx.table_loop("constraint Jacobian field", table, lambda code: code.write("out", [code.read("entry")]))
+
+
+def _block_row_offsets(rows: ConstraintRows) -> list[tuple[int, int]]:
+    """Index of each constraint block in `rows.blocks` and its first row in the fields, in field order."""
+    result, first_row = [], 0
+    for block_index in _sorted_block_indices(rows.blocks):
+        result.append((block_index, first_row))
+        first_row += rows.blocks[block_index].n_rows
+    return result
+
+
+def _matrix_entry_offset(data: StepData, field: str, row: int, column: int, width: int) -> ArenaOffset:
+    """Memory offset of entry (row, column) of a row-major matrix field with `width` columns."""
+    start = data.ctx.array_offsets[data.ctx.output_prefix + field]
+    return ArenaOffset(start.arena, start.row + row * width + column)
+
+
+def write_delassus_fields(data: StepData) -> None:
+    """Write the regularised Delassus matrix `efc_AR` = J M^-1 J^T + diag(1 / efc_D) of the constraint rows.
+
+    For each row i, M^-1 J_i^T is solved and multiplied by the rows j <= i; both triangles are written. A row with efc_D
+    = 0 (inactive) gets no regularisation term. Writes nothing if the model has no constraints and no contacts.
+    """
+    solver = solve_unconditionally(data)
+    if solver is None:
+        return
+    ctx, rows = data.ctx, solver.rows
+    row_indices = [
+        (block_index, r) for block_index, _ in _block_row_offsets(rows) for r in range(rows.blocks[block_index].n_rows)
+    ]
+    for i, row_i in enumerate(row_indices):
+        accelerations = ctx.dof_offsets(_unit_force_acceleration(data, solver, *row_i))
+        table: list[TableRow] = []
+        for j, (block_index, r) in enumerate(row_indices[: i + 1]):
+            out = {
+                "out": _matrix_entry_offset(data, "efc_AR", i, j, len(row_indices)),
+                "mirrored": _matrix_entry_offset(data, "efc_AR", j, i, len(row_indices)),
+            }
+            for k, dof in enumerate(rows.blocks[block_index].dofs):
+                entry = {"entry": rows.jacobian_entry(block_index, r, dof), "of": accelerations[dof]}
+                table.append(TableRow("next" if k else "first", {**out, **entry}))
+        stiffness = ArenaOffset(SCRATCH, rows.block_arrays[row_i[0]]["stiffness"].row + row_i[1])
+        table.append(
+            TableRow(
+                "regularizer",
+                {"out": _matrix_entry_offset(data, "efc_AR", i, i, len(row_indices)), "stiffness": stiffness},
+            )
+        )
+        ctx.table_loop("Delassus matrix", table, _accumulate_delassus_entry)
+
+
+def _unit_force_acceleration(data: StepData, solver: NewtonSolver, block_index: int, row: int) -> JointVector:
+    """Joint acceleration M^-1 J_r^T caused by a unit force along row r of a constraint block."""
+    ctx, rows = data.ctx, solver.rows
+    jacobian_row: JointVector = ctx.new_values("Jacobian row")
+    ctx.for_each_frame("clear Jacobian row", lambda node: jacobian_row.put(node.ref, [0.0] * len(node.dofs)))
+    offsets = ctx.dof_offsets(jacobian_row)
+    table = [
+        TableRow("entry", {"entry": rows.jacobian_entry(block_index, row, dof), "to": offsets[dof]})
+        for dof in rows.blocks[block_index].dofs
+    ]
+    ctx.table_loop("copy Jacobian row", table, lambda code: code.write("to", [code.read("entry")]))
+    return solver.mass_factors.solve("acceleration of unit row force", jacobian_row)
+
+
+def _accumulate_delassus_entry(code: RowContext) -> None:
+    """Traced loop body: add one product J_jk (M^-1 J_i^T)_k to entries (i, j) and (j, i) of `efc_AR`.
+
+    The variant `first` overwrites the entries, `next` adds to them; `regularizer` adds 1 / efc_D to a diagonal entry if
+    efc_D > 0.
+    """
+    if code.variant == "regularizer":
+        stiffness = code.read("stiffness")
+        inverse = 1.0 / ir.select(0.0, stiffness, stiffness, 1.0)
+        code.write("out", [code.read("out") + ir.select(0.0, stiffness, inverse, 0.0)])
+        return
+    term = code.read("entry") * code.read("of")
+    total = term if code.variant == "first" else code.read("out") + term
+    code.write("out", [total])
+    code.write("mirrored", [total])
+
+
+# ------------------------------------------------------------------------------------------------------- solver results
+
+SOLVER_STATISTIC_FIELDS = ("cost", "gauss", "gradient", "n_iterations", "n_rows")
+"""Scalar fields of the solver, in the order of the values of `_solver_statistics`."""
+
+
+def write_solution_fields(data: StepData) -> None:
+    """Write the solution of the constraint solver: `qacc`, `qfrc_constraint`, `Ma`, `Mgrad` and statistics.
+
+    `Ma` = M qacc and `Mgrad` = M^-1 times the gradient of the cost at the solution. The scalars are those of
+    `SOLVER_STATISTIC_FIELDS`. Without constraints and contacts, forces, `Mgrad` and statistics are zero.
+    """
+    ctx, solver = data.ctx, solve_unconditionally(data)
+    qfrc_constraint, qacc = data.qfrc_constraint, data.constrained_acceleration
+    mass = data.mass_matrix if solver is None else solver.mass_matrix
+    mass_times_qacc = mass.multiply("M qacc", qacc)
+    preconditioned = (
+        None if solver is None else solver.mass_factors.solve("preconditioned gradient", solver.negative_gradient)
+    )
+
+    def body(node: FrameNode) -> None:
+        zeros: list[Value] = [0.0] * len(node.dofs)
+        ctx.write("qacc", node, qacc[node.ref])
+        ctx.write("qfrc_constraint", node, zeros if qfrc_constraint is None else qfrc_constraint[node.ref])
+        ctx.write("Ma", node, mass_times_qacc[node.ref])
+        ctx.write("Mgrad", node, zeros if preconditioned is None else [-x for x in preconditioned[node.ref]])
+
+    ctx.for_each_frame("solution", body)
+    statistics = [0.0] * len(SOLVER_STATISTIC_FIELDS) if solver is None else _solver_statistics(data, solver)
+    for name, value in zip(SOLVER_STATISTIC_FIELDS, statistics, strict=True):
+        ctx.write(name, None, [value])
+
+
+def _solver_statistics(data: StepData, solver: NewtonSolver) -> list[Value]:
+    """Total cost, Gauss cost 1/2 x^T M x, gradient norm, iteration count and number of active rows.
+
+    x = qacc - qacc_smooth. The active rows include those of contacts as MuJoCo counts them.
+    """
+    ctx, qacc = data.ctx, data.constrained_acceleration
+
+    def norms(node: FrameNode) -> tuple[Value, Value]:
+        change = [a - b for a, b in zip(qacc[node.ref], solver.qacc_smooth[node.ref], strict=True)]
+        gradient = solver.negative_gradient[node.ref]
+        return dot(change, solver.mass_times_change[node.ref]), dot(gradient, gradient)
+
+    gauss, gradient = ctx.sum_over_nodes("Gauss cost and gradient norm", NodeType.FRAMES, (0.0, 0.0), norms)
+    n_rows = solver.rows.sum_over_blocks("active rows", _count_active_rows, {})[0]
+    if data.contact_buffers is not None:
+        n_rows = n_rows + _count_contact_rows(data.contact_buffers)
+    n_iterations = ctx.tracer.read(SCRATCH, solver.n_iterations.row)
+    return [0.5 * gauss + solver.constraint_cost_at(0.0), 0.5 * gauss, ir.sqrt(gradient), n_iterations, n_rows]
+
+
+def _count_active_rows(code: RowContext) -> list[Value]:
+    """Traced loop body: number of rows of a block with efc_D > 0, as a pair with zero for `sum_over_blocks`."""
+    stiffness = code.read_array("stiffness", code.variant.n_rows)  # type: ignore[attr-defined]
+    return [sum_values([ir.select(0.0, x, 1.0, 0.0) for x in stiffness]), 0.0]
+
+
+def _count_contact_rows(contact_buffers: ContactBuffers) -> Value:
+    """Number of constraint rows that MuJoCo would create for the current contacts.
+
+    Each contact counts condim rows with an elliptic cone or without friction, else 2 (condim - 1) pyramid edges.
+    """
+    ctx, total = contact_buffers.ctx, contact_buffers.ctx.allocate_fixed(1)
+    ctx.tracer.write(SCRATCH, [0.0], total.row)
+    rows = [TableRow(_rows_per_contact(x.variant), {"count": x.count, "total": total}) for x in contact_buffers.sets]
+
+    def add(code: RowContext) -> None:
+        code.write("total", [code.read("total") + float(code.variant) * code.read("count")])  # type: ignore[arg-type]
+
+    with ctx.keeping_loops():
+        ctx.table_loop("count contact rows", rows, add)
+    return ctx.tracer.read(SCRATCH, total.row)
+
+
+def _rows_per_contact(variant: ContactSetVariant) -> int:
+    return variant.condim if variant.elliptic or variant.condim == 1 else 2 * (variant.condim - 1)
+
+
+# ------------------------------------------------------------------------------------------------------------- contacts
+#
+# A contact set has `capacity` slots in the output arrays; unused slots are zero, with pair index -1.
+
+ContactFieldValues = dict[str, Vector]
+"""Field name -> values of one contact."""
+
+CONTACT_FIELD_WIDTHS = {"active": 1, "position": 3, "normal": 3, "penetration": 1, "force": 3, "pair": 1}
+"""Values per contact of the fields of group `contacts`."""
+CONTACT_LAW_FIELD_WIDTHS = {"frame": 9, "efc_D": 1, "efc_aref": 6}
+"""Values per contact of the fields of group `laws of contacts`: contact frame and constraint parameters."""
+
+
+def write_contact_fields(data: StepData) -> None:
+    """Write `active`, `position`, `normal`, `penetration`, `force` and `pair` of each contact, in world axes.
+
+    The solver runs first. Normal and force [N] are those on the second geom of the pair: stored contacts are relative
+    to the two frames of their contact set, so that both are negated if the geoms of the pair are in the opposite order.
+    Unused contact slots are zero, with `pair` = -1.
+    """
+    ctx, buffers, _ = data.ctx, data.contact_buffers, data.qfrc_constraint
+    if buffers is None:
+        return
+    cost_model = ContactCost() if data.contacts is None else data.contacts.cost_model
+    origin = ctx.allocate_fixed(3)
+    ctx.tracer.write(SCRATCH, floating_origin(ctx), origin.row)
+
+    def field_values(code: RowContext, contact: Contact, variant: ContactSetVariant) -> ContactFieldValues:
+        pair = contact.read(ContactLayout.SIGNED_PAIR)[0]
+        sign = ir.select(pair, 0.0, -1.0, 1.0)
+        gradient = cost_model.derivatives(contact, variant, contact.residual).gradient
+        force = [-dot(gradient, column) for column in list(zip(*spatial_contact_jacobian(contact), strict=True))[3:]]
+        return {
+            "active": [1.0],
+            "position": add(contact.read(ContactLayout.POINT, 3), code.read_array("origin", 3)),
+            "normal": scale(sign, contact.read(ContactLayout.AXES, 3)),
+            "penetration": [-contact.read(ContactLayout.DISTANCE)[0]],
+            "force": scale(sign, force),
+            "pair": [ir.absolute(pair) - 1.0],
+        }
+
+    _store_per_contact(ctx, buffers, CONTACT_FIELD_WIDTHS, field_values, {"origin": origin})
+
+
+def write_contact_law_fields(data: StepData) -> None:
+    """Write `frame`, `efc_D` and `efc_aref` of each contact: its axes and soft-constraint parameters.
+
+    `frame` has the normal and the two tangents as rows (negated if the geom order is opposite to the frame order of the
+    contact set), `efc_D` is the stiffness along the normal (of pyramid edges with a pyramidal cone), `efc_aref` the
+    reference acceleration in the condim contact directions, padded with zeros to 6. Unused contact slots are zero.
+    """
+    buffers, _ = data.contact_buffers, solve_unconditionally(data)
+    if buffers is None or data.contacts is None:
+        return
+    twists = data.contacts.frame_twists("contact velocities")
+
+    def field_values(_: RowContext, contact: Contact, variant: ContactSetVariant) -> ContactFieldValues:
+        sign = ir.select(contact.read(ContactLayout.SIGNED_PAIR)[0], 0.0, -1.0, 1.0)
+        scales = contact.read(ContactLayout.ROW_SCALES, variant.condim)
+        velocity = project_twist(contact, relative_twist(twists, variant))
+        damping = [
+            *contact.read(ContactLayout.DAMPING),
+            *contact.read(ContactLayout.FRICTION_DAMPING) * (variant.condim - 1),
+        ]
+        feedback = [*contact.read(ContactLayout.POSITION_FEEDBACK), *[0.0] * (variant.condim - 1)]
+        terms = zip(velocity, damping, feedback, scales, strict=True)
+        aref = [-(v * d + more) / ir.maximum(row_scale, TINY) for v, d, more, row_scale in terms]
+        return {
+            "frame": scale(sign, contact.read(ContactLayout.AXES, 9)),
+            "efc_D": [contact.stiffness_and_mu[0] * scales[0] * scales[0]],
+            "efc_aref": [*aref, *[0.0] * (CONTACT_LAW_FIELD_WIDTHS["efc_aref"] - variant.condim)],
+        }
+
+    _store_per_contact(data.ctx, buffers, CONTACT_LAW_FIELD_WIDTHS, field_values, {})
+
+
+def _store_per_contact(
+    ctx: TraceContext,
+    contact_buffers: ContactBuffers,
+    widths: Mapping[str, int],
+    field_values: Callable[[RowContext, Contact, ContactSetVariant], ContactFieldValues],
+    extra_offsets: Mapping[str, ArenaOffset],
+) -> None:
+    """Write fields of every contact to its slot of the output arrays, and zeros to unused slots.
+
+    The slots of a contact set follow those of the set before it, `capacity` slots each. All slots of a set are cleared
+    first (0, or -1 for `pair`), then `field_values(code, contact, variant)` is written for each contact.
+
+    Args:
+        ctx: the tracing context.
+        contact_buffers: the contact sets of the state.
+        widths: field name -> values per contact.
+        field_values: traced function that returns the values of one contact by field name.
+        extra_offsets: further arrays that the traced code reads, by name.
+    """
+    rows, first_slot = [], 0
+    for contact_set in contact_buffers.sets:
+        row = contact_buffers.loop_row(
+            contact_set, {**ctx.item_arrays(ArrayOwner.CONTACT, first_slot), **extra_offsets}
+        )
+        rows.append(
+            NodeRow(
+                contact_set.variant,
+                row.offsets,
+                {"capacity": [float(contact_set.spec.capacity)]},
+                bindings=row.bindings,
+            )
+        )
+        first_slot += contact_set.spec.capacity
+
+    def write(code: RowContext, name: str, values: Vector, index: Value) -> None:
+        code.tracer.write(ctx.output_prefix + name, values, 0, index * float(widths[name]))
+
+    def body(code: RowContext) -> None:
+        variant = code.variant
+        assert isinstance(variant, ContactSetVariant)
+
+        def clear(index: Value) -> None:
+            for name, width in widths.items():
+                write(code, name, [-1.0 if name == "pair" else 0.0] * width, index)
+
+        def store(contact: Contact) -> None:
+            for name, values in field_values(code, contact, variant).items():
+                write(code, name, values, contact.index)
+
+        code.tracer.counted_loop("clear contact slots", code.constant("capacity"), clear, uniform=True)
+        for_each_contact(code, variant.condim, store)
+
+    with ctx.keeping_loops():
+        ctx.table_loop("contact fields", rows, body)

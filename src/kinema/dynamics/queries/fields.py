@@ -1,0 +1,473 @@
+"""Lazily computed fields of an engine: one compiled program per field group, rerun when read after the state changed.
+
+A group is traced and compiled when one of its fields is first read. The program uses loops over tables or unrolled code
+like the step of the engine. Fields that are never read cost nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from kinema.core import KinemaError, content_digest, matrix_to_quaternion, to_identifier
+from kinema.ir import ArenaOffset
+from kinema.model import Model
+from kinema.runtime import (
+    Arena,
+    ArenaLayout,
+    ArrayView,
+    Device,
+    Kernel,
+    LaunchArguments,
+    ProgramSource,
+    synchronise_unless_shared,
+)
+
+from ..arrays import ArrayOwner
+from ..settings import InputMode, Settings
+from .field_catalog import (
+    JACOBIAN_ARRAYS,
+    NAMESPACE_OWNERS,
+    NAMESPACES,
+    PER_DOF_SHAPE,
+    PER_ROW_SHAPE,
+    FieldInfo,
+    group_outputs,
+    n_items,
+    resolve_item_shape,
+)
+
+if TYPE_CHECKING:
+    from kinema.ir import Program
+
+    from ..lowering.program_tracing import OutputSpecs
+    from .query_data import QueryData
+
+# --------------------------------------------------------------------------------------------------------- field arrays
+
+
+class FieldArray:
+    """A field of all environments, for example (n_links, n_envs, 3); reading it recomputes it if the state changed."""
+
+    def __init__(
+        self, storage: ArrayView, storage_shape: tuple[int, ...], env_axis: int, refresh: Callable[[], None]
+    ) -> None:
+        """Wrap the memory of a field.
+
+        Args:
+            storage: rows of the field, (values, environments).
+            storage_shape: shape of the memory: items, item shape, environments.
+            env_axis: axis of the environments in `shape`.
+            refresh: called before each read; recomputes the field if the state changed.
+        """
+        self._storage = storage
+        self._storage_shape = storage_shape
+        """Shape in memory: (items, item shape, environments)."""
+        self._env_axis = env_axis
+        """Axis of the environments in `shape`."""
+        self._refresh = refresh
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array, for example (n_links, n_envs, 3)."""
+        inner = self._storage_shape[:-1]
+        return (*inner[: self._env_axis], self._storage_shape[-1], *inner[self._env_axis :])
+
+    def numpy(self) -> np.ndarray:
+        """The field as a NumPy array: a view of the memory on a CPU, a copy from a GPU."""
+        self._refresh()
+        return np.moveaxis(self._storage.numpy().reshape(self._storage_shape), -1, self._env_axis)
+
+    def to_torch(self) -> Any:
+        """The field as a PyTorch tensor that shares memory; reading the field again after a step updates the tensor."""
+        self._refresh()
+        return (
+            self._storage.to_torch()
+            .unflatten(0, (*self._storage_shape[:-1], 1))
+            .squeeze(-2)
+            .movedim(-1, self._env_axis)
+        )
+
+    @property
+    def warp(self) -> Any:
+        """The storage rows as a Warp array (values, environments) that shares memory."""
+        self._refresh()
+        return self._storage.warp
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Export by the DLPack protocol; from a GPU through PyTorch."""
+        return self._dlpack_source().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        """DLPack device of the memory."""
+        return self._dlpack_source().__dlpack_device__()
+
+    def _dlpack_source(self) -> Any:
+        return self.numpy() if self._storage.is_on_host else self.to_torch()
+
+    def __repr__(self) -> str:
+        return f"FieldArray{self.shape}"
+
+
+# ------------------------------------------------------------------------------------------------------ model constants
+
+
+def links_info(model: Model) -> SimpleNamespace:
+    """Constant arrays of all links, and `inertial_quat`: principal axes of inertia in the link, (n_links, 4)."""
+    from ..tree.kinematic_tree import principal_axes
+
+    arrays = {f.name: getattr(model.links, f.name) for f in dataclasses.fields(model.links)}
+    axes = [matrix_to_quaternion(principal_axes(i)) for i in model.links.inertial_i]
+    return SimpleNamespace(**arrays, inertial_quat=np.array(axes).reshape(-1, 4))
+
+
+def dofs_info(model: Model) -> SimpleNamespace:
+    """Constant arrays of all degrees of freedom."""
+    return SimpleNamespace(**{f.name: getattr(model.dofs, f.name) for f in dataclasses.fields(model.dofs)})
+
+
+# ----------------------------------------------------------------------------------------------------- fields on demand
+
+TraceFunction = Callable[["QueryData"], None]
+"""Traces the code that writes the fields of a group."""
+
+OUTPUT_PREFIX = "new "
+"""Prefix of output array names in programs: state arrays may have the same names as fields."""
+DRIVE_DEPENDENT_GROUPS = {
+    "loads",
+    "forces",
+    "contacts",
+    "laws of contacts",
+    "sensors",
+    "solution",
+    "rows",
+    "rows against rows",
+}
+"""Groups whose programs depend on the input mode of the engine (`Settings.input_mode`)."""
+
+
+class FieldHost(Protocol):
+    """Interface of the engine whose fields are computed."""
+
+    model: Model
+    settings: Settings
+    n_envs: int
+    device: Device
+    precision: str
+    lanes: int
+    threads: int | None
+    uses_loops: bool
+    digest: str
+    wait_for_optimised: bool
+    state: Arena
+    controls: Arena
+    uniform: Arena
+    array_offsets: dict[str, ArenaOffset]
+
+    @property
+    def name(self) -> str:
+        """Name of the programs in profilers."""
+        ...
+
+    @property
+    def version(self) -> object:
+        """Value that changes whenever state, inputs or parameters may have changed."""
+        ...
+
+    def update_derived_parameters(self) -> None:
+        """Recompute parameters that depend on modified masses, such as invweights."""
+        ...
+
+    @property
+    def progress(self) -> Callable[[str], AbstractContextManager[None]]:
+        """Callback that reports the current activity as a context manager."""
+        ...
+
+
+class FieldNamespace:
+    """The fields of one kind of object (links, dofs, constraints, ...) as attributes."""
+
+    def __init__(self, fields: Fields, name: str) -> None:
+        self._fields = fields
+        self._name = name
+        self._known = {info.name: info for info in NAMESPACES[name]}
+
+    def __getattr__(self, name: str) -> FieldArray:
+        """Field of the namespace by name; an unknown name raises `AttributeError` with all names."""
+        info = self.__dict__["_known"].get(name)
+        if info is None:
+            raise AttributeError(f"{self._name} has no field {name!r}; it has: {', '.join(self._known)}")
+        return self._fields.field_array(self._name, info)
+
+    def __dir__(self) -> list[str]:
+        return list(self._known)
+
+
+class _FieldGroup:
+    """Compiled program of one field group, its output arena, and the state version of its last run."""
+
+    def __init__(
+        self, engine: FieldHost, name: str, trace_function: Callable[[], TraceFunction], outputs: OutputSpecs
+    ) -> None:
+        """Allocate the output arena of a group and compile its program for the current input mode.
+
+        Args:
+            engine: the engine.
+            name: name of the group.
+            trace_function: returns the function that traces the fields.
+            outputs: output array -> owner and values per item.
+        """
+        self._engine = engine
+        self._name = name
+        self._trace_function = trace_function
+        """Returns the trace function; its module is imported only if the program is not in the cache."""
+        self._outputs = outputs
+        """Output array -> owner and values per item."""
+        self._version: object = None
+        self._launches: dict[object, Callable[[], None]] = {}
+        model, settings = engine.model, engine.settings
+        sizes = {array: n_items(model, owner, settings) * width for array, (owner, width) in outputs.items()}
+        layout = ArenaLayout.from_sizes("out", [(f"{OUTPUT_PREFIX}{array}", size) for array, size in sizes.items()])
+        self.arena = Arena(layout, engine.n_envs, engine.device, engine.precision)
+        self._current_launch()
+
+    def _current_launch(self) -> Callable[[], None]:
+        """Prepared launch for the current input mode of the engine; compiles the program on first use."""
+        engine = self._engine
+        key = engine.settings.input_mode if self._name in DRIVE_DEPENDENT_GROUPS else None
+        if key not in self._launches:
+            with engine.progress(f"compiling the fields of group {self._name}"):
+                self._launches[key] = self._compile()
+        return self._launches[key]
+
+    def _compile(self) -> Callable[[], None]:
+        """Trace and compile the program of the group, or load it from the cache, and return its prepared launch.
+
+        The cache key contains the input mode only for the groups of `DRIVE_DEPENDENT_GROUPS`.
+        """
+        engine = self._engine
+        owners = {f"{OUTPUT_PREFIX}{array}": spec for array, spec in self._outputs.items()}
+        array_offsets = {**engine.array_offsets, **self.arena.layout.offsets()}
+
+        def trace() -> Program:
+            from ..lowering.step_program import trace_field_program
+            from .query_data import QueryData
+
+            trace_fields = self._trace_function()
+            return trace_field_program(
+                engine.model,
+                engine.settings,
+                array_offsets,
+                lambda ctx, use_aba: trace_fields(QueryData(ctx, use_aba)),
+                owners,
+                loops=engine.uses_loops,
+                output_prefix=OUTPUT_PREFIX,
+            )
+
+        settings = (
+            engine.settings
+            if self._name in DRIVE_DEPENDENT_GROUPS
+            else replace(engine.settings, input_mode=InputMode.COMMANDS)
+        )
+        key = content_digest("fields", engine.digest, settings, engine.uses_loops, self._name, self._outputs)
+        source = ProgramSource(trace, key, f"{engine.name}_{to_identifier(self._name)}")
+        kernel = Kernel(
+            source, array_offsets, engine.device, engine.precision, lanes=engine.lanes, wait=engine.wait_for_optimised
+        )
+        arguments = LaunchArguments(
+            engine.state, engine.controls.data, self.arena, engine.uniform, max_threads=engine.threads
+        )
+        return kernel.prepare_launch(arguments)
+
+    def storage_of(self, name: str, n_fields: int = 1) -> ArrayView:
+        """View of the rows of `n_fields` consecutive output fields, starting with `name`."""
+        start, size = self.arena.layout.rows[f"{OUTPUT_PREFIX}{name}"]
+        return ArrayView(self.arena.data[start : start + n_fields * size], self.arena.n_envs)
+
+    def refresh_if_stale(self) -> None:
+        """Run the program if the state changed since its last run."""
+        self._engine.update_derived_parameters()
+        if self._version != self._engine.version:
+            self.compute()
+
+    def compute(self) -> None:
+        """Run the program: compute all fields of the group from the current state."""
+        self._current_launch()()
+        synchronise_unless_shared(self._engine.device)
+        self._version = self._engine.version
+
+
+class Fields:
+    """All fields of an engine, by namespace."""
+
+    def __init__(self, engine: FieldHost) -> None:
+        """Create the namespaces of an engine; programs are compiled when a field is first read."""
+        self._engine = engine
+        self._groups: dict[object, _FieldGroup] = {}
+        self._zeros: Arena | None = None
+        self._previous_velocity: _FieldGroup | None = None
+        self.links_state = self.links = FieldNamespace(self, "links_state")
+        self.dofs_state = self.dofs = FieldNamespace(self, "dofs_state")
+        self.constraints = FieldNamespace(self, "constraints")
+        self.ties = FieldNamespace(self, "ties")
+        self.couplings = FieldNamespace(self, "couplings")
+        self.contacts = FieldNamespace(self, "contacts")
+        self.sensors = FieldNamespace(self, "sensors")
+        self.system = FieldNamespace(self, "system")
+
+    @property
+    def links_info(self) -> SimpleNamespace:
+        """Constant NumPy arrays of the links."""
+        return links_info(self._engine.model)
+
+    @property
+    def dofs_info(self) -> SimpleNamespace:
+        """Constant NumPy arrays of the degrees of freedom."""
+        return dofs_info(self._engine.model)
+
+    @property
+    def constraints_info(self) -> SimpleNamespace:
+        """Lists `kinds`, `laws` (row types) and `names` of the constraint rows, in the order of `constraints.jac`."""
+        from .constraint_fields import constraint_rows_info
+
+        return constraint_rows_info(self._engine.model, self._engine.settings)
+
+    def discard_compiled(self) -> None:
+        """Discard all compiled field programs: the layout of their inputs has changed."""
+        self._groups.clear()
+
+    def jacobian(self, link: int) -> FieldArray:
+        """Jacobian of a link at its origin, (6, n_dofs, n_envs): linear, then angular velocity rows."""
+        engine = self._engine
+        n = engine.model.n_dofs
+        if not 0 <= link < engine.model.n_links:
+            raise KinemaError(f"there is no link {link}; the model has {engine.model.n_links} links")
+        if n == 0:
+            raise KinemaError("the model has no degrees of freedom, so there is no Jacobian")
+        key = ("jacobian", link)
+        if key not in self._groups:
+            outputs = dict.fromkeys(JACOBIAN_ARRAYS, (ArrayOwner.DOF, 1))
+            name = f"jacobian of link {link}"
+            self._groups[key] = _FieldGroup(engine, name, lambda: _jacobian_trace_function(link), outputs)
+        group = self._groups[key]
+        return FieldArray(
+            group.storage_of(JACOBIAN_ARRAYS[0], len(JACOBIAN_ARRAYS)), (6, n, engine.n_envs), 2, group.refresh_if_stale
+        )
+
+    def field_array(self, namespace: str, info: FieldInfo) -> FieldArray:
+        """Return a field of a namespace as a `FieldArray`; its group is compiled on first use.
+
+        Raises `KinemaError` if the model has none of the objects of the field.
+        """
+        engine = self._engine
+        owner = info.owner or NAMESPACE_OWNERS[namespace]
+        n_objects = self._n_items(owner)
+        if n_objects == 0 or (namespace == "constraints" and engine.model.n_dofs == 0):
+            lacking = {
+                ArrayOwner.EQUALITY: "equality constraints",
+                ArrayOwner.COUPLING: "couplings",
+                ArrayOwner.CONTACT: "contacts",
+                ArrayOwner.CONSTRAINT_ROW: "constraint rows",
+            }
+            lacking |= {ArrayOwner.SENSOR_VALUE: "sensors"}
+            missing = lacking.get(owner, "degrees of freedom")
+            raise KinemaError(f"the model has no {missing}, so there is no {namespace}.{info.name}")
+        rows, refresh = self._storage(namespace, info)
+        if owner is ArrayOwner.ENVIRONMENT:
+            return FieldArray(rows, (*info.item_shape, engine.n_envs), 0 if not info.item_shape else 1, refresh)
+        inner = resolve_item_shape(info.item_shape, engine.model, engine.settings)
+        return FieldArray(
+            rows,
+            (n_objects, *inner, engine.n_envs),
+            2 if info.item_shape in (PER_DOF_SHAPE, PER_ROW_SHAPE) else 1,
+            refresh,
+        )
+
+    def _n_items(self, owner: ArrayOwner) -> int:
+        return n_items(self._engine.model, owner, self._engine.settings)
+
+    def _storage(self, namespace: str, info: FieldInfo) -> tuple[ArrayView, Callable[[], None]]:
+        """Memory of a field and the function that brings it up to date.
+
+        Fields of group `state` are views of the engine's state arrays; fields that are not simulated share an arena of
+        zeros; all others are outputs of their group's program.
+        """
+        engine = self._engine
+        name = "vel" if info.name == "vel_next" else info.name
+        if info.group == "state" and engine.state.layout.rows.get(name, (0, 0))[1]:
+            return engine.state.view(name), _no_refresh
+        if info.group in ("state", "zeros") or (info.group == "sleep" and not engine.settings.sleep_tolerance):
+            return self._zero_storage(namespace, info), _no_refresh
+        if info.group == "previous":
+            return self._previous_velocity_group().storage_of("vel_prev"), _no_refresh
+        if info.group not in self._groups:
+            self._groups[info.group] = _FieldGroup(
+                engine,
+                info.group,
+                lambda: _group_trace_function(info.group),
+                group_outputs(info.group, engine.model, engine.settings),
+            )
+        group = self._groups[info.group]
+        return group.storage_of(info.name), group.refresh_if_stale
+
+    def _zero_storage(self, namespace: str, info: FieldInfo) -> ArrayView:
+        """View of the arena of zeros for a field that is not simulated, or a state array that is disabled."""
+        if self._zeros is None:
+            engine = self._engine
+            arrays = [
+                (
+                    f"{name} {field_info.name}",
+                    self._n_items(NAMESPACE_OWNERS[name]) * int(np.prod(field_info.item_shape)),
+                )
+                for name in ("links_state", "dofs_state", "ties")
+                for field_info in NAMESPACES[name]
+                if field_info.group in ("zeros", "state", "sleep")
+            ]
+            self._zeros = Arena(ArenaLayout.from_sizes("zeros", arrays), engine.n_envs, engine.device, engine.precision)
+        return self._zeros.view(f"{namespace} {info.name}")
+
+    def _previous_velocity_group(self) -> _FieldGroup:
+        """The program that copies `vel` to `vel_prev`, created and run once on first access."""
+        if self._previous_velocity is None:
+            self._previous_velocity = _FieldGroup(
+                self._engine, "previous", lambda: _write_previous_velocity, {"vel_prev": (ArrayOwner.DOF, 1)}
+            )
+            self._previous_velocity.compute()
+        return self._previous_velocity
+
+    @property
+    def tracks_previous_velocity(self) -> bool:
+        """Whether `vel_prev` has been accessed, so that velocities are recorded before each step."""
+        return self._previous_velocity is not None
+
+    def store_previous_velocity(self) -> None:
+        """Copy `vel` to `vel_prev` if `vel_prev` has been accessed; called before a step."""
+        if self._previous_velocity is not None:
+            self._previous_velocity.compute()
+
+
+def _no_refresh() -> None:
+    pass
+
+
+def _group_trace_function(group: str) -> TraceFunction:
+    from .field_groups import FIELD_GROUPS
+
+    return FIELD_GROUPS[group]
+
+
+def _jacobian_trace_function(link: int) -> TraceFunction:
+    from .field_groups import link_jacobian_writer
+
+    return link_jacobian_writer(link)
+
+
+def _write_previous_velocity(data: QueryData) -> None:
+    ctx = data.ctx
+    ctx.for_each_frame("previous velocities", lambda node: ctx.write("vel_prev", node, ctx.read_node("vel", node)))

@@ -1,0 +1,1 @@
+"""Rigid-body dynamics: forward kinematics, RNEA, CRBA, ABA, time integration and the energy limiter."""

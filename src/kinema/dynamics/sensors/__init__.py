@@ -1,0 +1,1 @@
+"""Sensor models (MuJoCo sensor types, rangefinders, contact sensors) traced into programs."""

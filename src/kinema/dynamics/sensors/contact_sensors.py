@@ -1,0 +1,292 @@
+"""Touch sensors and MuJoCo contact sensors (found, force, torque, dist, pos, normal, tangent).
+
+Contact sensors report the first contacts found (`none`), the contact of smallest distance (`mindist`) or largest force
+(`maxforce`), or the net wrench of all matching contacts (`netforce`). Stored contact points are relative to the
+floating origin, the position of the first free body, which keeps precision far from the world origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kinema import ir
+from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+
+from ..collision.contact_buffers import Contact, ContactLayout, for_each_contact
+from ..collision.contact_sets import ContactSetVariant
+from ..collision.vector_math import if_less
+from ..constraints.contact_jacobian import spatial_contact_jacobian
+from ..constraints.friction_cone import contact_cost_derivatives
+from ..queries.query_data import QueryData
+from ..rigid.kinematics import floating_origin
+from ..vector_math import Vector, add, cross, dot, scale, sub
+from .contact_weights import pair_weights, weight_offset
+from .frame_sensors import to_local_point
+from .ray_intersection import HIT_THRESHOLD, PRIMITIVE_INTERSECTIONS, Ray, contains_point
+from .readings import OBJECT_FRAME, Readings, ReadingVariant, attachment_pose, write_reading
+
+# ------------------------------------------------------------------------------------------------ contacts of a reading
+
+CONTACT_WEIGHTS = "touch_weights"
+ContactVisitor = Callable[[RowContext, Contact, Value, ContactSetVariant], None]
+"""Traced callback (code, contact, weight, variant): weight is the sign of the contact in the reading."""
+
+
+def visit_contacts(
+    data: QueryData,
+    readings: Readings,
+    reading_indices: Sequence[int],
+    sums: Mapping[int, ArenaOffset],
+    visitor: ContactVisitor,
+) -> None:
+    """Trace a loop over all contacts that enter the given readings, and call `visitor` for each contact.
+
+    The constraint solver runs first, so that contact forces are known. One table row is made for each reading and each
+    contact set with a pair of nonzero weight; contacts whose pair has weight 0 are skipped.
+
+    Args:
+        data: the state.
+        readings: the readings table.
+        reading_indices: the readings.
+        sums: reading -> accumulator in scratch memory, which the traced code accesses as the array `sum`.
+        visitor: traced callback for one contact of one reading.
+    """
+    ctx, buffers, _ = data.ctx, data.contact_buffers, data.qfrc_constraint
+    if buffers is None:
+        return
+    model, rows = ctx.model, []
+    for i in reading_indices:
+        weights = pair_weights(model, i)
+        for contact_set in buffers.sets:
+            if not weights[contact_set.spec.pairs].any():
+                continue
+            set_row = buffers.loop_row(contact_set)
+            extra = {"sum": sums[i], CONTACT_WEIGHTS: ctx.array_offsets[CONTACT_WEIGHTS]}
+            row = readings.frame_row(
+                i, {**set_row.offsets, **extra}, set_row.bindings, {"weight offset": [float(weight_offset(model, i))]}
+            )
+            rows.append(ctx.node_row((row.variant, contact_set.variant), row.bindings, row.offsets, row.constants))
+
+    def body(code: RowContext) -> None:
+        _, set_variant = code.variant  # type: ignore[misc]
+
+        def visit(contact: Contact) -> None:
+            pair = ir.absolute(contact.read(ContactLayout.SIGNED_PAIR)[0]) - 1.0
+            weight = code.tracer.read(CONTACT_WEIGHTS, 0, pair + code.constant("weight offset"))
+            if_less(
+                code.tracer,
+                "nonzero weight",
+                0.5,
+                ir.absolute(weight),
+                lambda: visitor(code, contact, weight, set_variant),
+            )
+
+        if_less(
+            code.tracer,
+            "has contacts",
+            0.5,
+            code.read("count"),
+            lambda: for_each_contact(code, set_variant.condim, visit),
+        )
+
+    with ctx.keeping_loops():
+        ctx.table_loop("contacts of sensors", rows, body)
+
+
+def allocate_zero_sums(data: QueryData, reading_indices: Sequence[int], width: int) -> dict[int, ArenaOffset]:
+    """Allocate an accumulator of `width` values in scratch memory for each reading, and trace its clearing."""
+    ctx = data.ctx
+    sums = {i: ctx.allocate(width) for i in reading_indices}
+    ctx.table_loop(
+        "clear sensor sums",
+        [TableRow("sum", {"sum": offset}) for offset in sums.values()],
+        lambda code: code.write("sum", [0.0] * width),
+    )
+    return sums
+
+
+def contact_wrench(contact: Contact, variant: ContactSetVariant) -> list[Value]:
+    """Wrench of a contact on the second frame of its set: torque, then force (6 values), in world axes.
+
+    The torque is about the floating origin (position of the first free body). Computed as -J^T times the gradient of
+    the contact cost at the solver's residual.
+    """
+    gradient = contact_cost_derivatives(contact.residual, *contact.stiffness_and_mu, elliptic=variant.elliptic).gradient
+    return [-dot(gradient, column) for column in zip(*spatial_contact_jacobian(contact), strict=True)]
+
+
+# -------------------------------------------------------------------------------------------------------- touch sensors
+
+
+def measure_touch(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Touch sensor: sum of the normal forces [N] of a link's contacts whose normal ray intersects the sensor volume.
+
+    As in MuJoCo: a ray from the contact point along the outward normal is tested against the primitive shape of the
+    sensor.
+    """
+    ctx, poses = data.ctx, data.floating_origin_poses
+    sums = allocate_zero_sums(data, reading_indices, 1)
+
+    def visit(code: RowContext, contact: Contact, weight: Value, set_variant: ContactSetVariant) -> None:
+        reading, _ = code.variant  # type: ignore[misc]
+        assert isinstance(reading, ReadingVariant)
+        normal: Vector = contact.read(ContactLayout.AXES, 3)
+        force = dot(contact_wrench(contact, set_variant)[3:], normal)
+        pose = attachment_pose(code, poses, OBJECT_FRAME)
+        ray = Ray.in_frame(pose, contact.read(ContactLayout.POINT, 3), scale(-weight, normal))
+        distance = PRIMITIVE_INTERSECTIONS[str(reading.options[0])](ray, code.constants("params"))
+        counted = ir.select(distance, HIT_THRESHOLD, ir.maximum(force, 0.0), 0.0)
+        code.write("sum", [code.read("sum") + counted])
+
+    visit_contacts(data, readings, reading_indices, sums, visit)
+    rows = [readings.value_row(i, {"sum": sums[i]}) for i in reading_indices]
+    ctx.table_loop("touch sensors", rows, lambda code: write_reading(code, [code.read("sum")]))
+
+
+# ----------------------------------------------------------------------------------------------- MuJoCo contact sensors
+
+CONTACT_KINDS = ("contact",)
+RECORD_FIELDS = {"force": 3, "torque": 3, "dist": 1, "pos": 3, "normal": 3, "tangent": 3}
+"""Fields of a contact record after `found` -> number of values, in output order."""
+RECORD_WIDTH = sum(RECORD_FIELDS.values())
+COUNT_OFFSET, BEST_OFFSET, SLOTS_OFFSET = 0, 1, 2
+"""Offsets in the accumulator: number of contacts, best score of the reduction, contact records."""
+NET_WEIGHT_OFFSET, NET_POSITION_OFFSET, NET_FORCE_OFFSET, NET_TORQUE_OFFSET = 1, 2, 5, 8
+"""Offsets for `netforce`: sums of force magnitudes, of positions weighted by them, of forces and of torques."""
+NET_WIDTH = 11
+UNBOUNDED = 1e15
+"""Initial best score of a reduction is -UNBOUNDED."""
+
+
+def measure_contacts(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Contact sensors: accumulate the matching contacts by the sensor's reduction, and write the requested fields.
+
+    If the sensor has a volume (site), only contacts whose point is inside the volume count.
+    """
+    ctx = data.ctx
+    max_slots = max(int(readings.info.params[i][0]) for i in reading_indices)
+    sums = allocate_zero_sums(data, reading_indices, max(SLOTS_OFFSET + max_slots * RECORD_WIDTH, NET_WIDTH))
+    poses = data.floating_origin_poses
+
+    def visit(code: RowContext, contact: Contact, weight: Value, set_variant: ContactSetVariant) -> None:
+        reading, _ = code.variant  # type: ignore[misc]
+        volume = str(reading.options[2])
+        if not volume:
+            _accumulate_contact(code, contact, weight, set_variant, str(reading.options[1]))
+            return
+        local_point = to_local_point(attachment_pose(code, poses, OBJECT_FRAME), contact.read(ContactLayout.POINT, 3))
+        is_inside = contains_point(volume, local_point, code.constants("params")[1:])
+        reduce = str(reading.options[1])
+        if_less(
+            code.tracer,
+            "inside sensor volume",
+            0.5,
+            is_inside,
+            lambda: _accumulate_contact(code, contact, weight, set_variant, reduce),
+        )
+
+    visit_contacts(data, readings, reading_indices, sums, visit)
+    origin = ctx.allocate_fixed(3)
+    ctx.tracer.write(SCRATCH, floating_origin(ctx), origin.row)
+    extra = {"origin": origin}
+    counts = {i: int(readings.info.params[i][0]) for i in reading_indices}
+    rows = [readings.frame_row(i, {**extra, "sum": sums[i]}, None, None, counts[i]) for i in reading_indices]
+    ctx.table_loop("contact sensors", rows, _write_contact_reading)
+
+
+def _accumulate_contact(
+    code: RowContext, contact: Contact, normal_sign: Value, variant: ContactSetVariant, reduce: str
+) -> None:
+    """Traced code: add one matching contact to the accumulator of a contact sensor.
+
+    A record has force and torque in the contact frame, distance, position relative to the floating origin, normal and
+    tangent.
+
+    Args:
+        code: row context of the reading and the contact set.
+        contact: the contact.
+        normal_sign: +1 if the stored normal points from the first to the second object of the sensor, else -1.
+        variant: variant of the contact set.
+        reduce: `none` (append records until all slots are used), `mindist`, `maxforce` (keep the best record) or
+            `netforce` (sum up).
+    """
+    tracer, point = code.tracer, contact.read(ContactLayout.POINT, 3)
+    wrench = contact_wrench(contact, variant)
+    force, torque = wrench[3:], sub(wrench[:3], cross(point, wrench[3:]))
+    magnitude = ir.sqrt(dot(force, force))
+    count = code.read("sum", COUNT_OFFSET)
+    if reduce == "netforce":
+        terms = [1.0, magnitude, *scale(magnitude, point), *scale(normal_sign, force), *scale(normal_sign, wrench[:3])]
+        code.write("sum", add(code.read_array("sum", NET_WIDTH), terms))
+        return
+    normal, tangent = contact.read(ContactLayout.AXES, 3), contact.read(ContactLayout.AXES + 3, 3)
+    binormal = cross(normal, tangent)
+    distance = contact.read(ContactLayout.DISTANCE)[0]
+    record = [
+        *(dot(force, normal), dot(force, tangent), normal_sign * dot(force, binormal)),
+        *(dot(torque, normal), dot(torque, tangent), normal_sign * dot(torque, binormal)),
+        distance,
+        *point,
+        *scale(normal_sign, normal),
+        *scale(normal_sign, tangent),
+    ]
+    code.write("sum", [count + 1.0])
+    if reduce == "none":
+        n_slots = code.constant("params")
+        if_less(
+            tracer,
+            "free slot",
+            count,
+            n_slots,
+            lambda: tracer.write("sum", record, SLOTS_OFFSET, count * float(RECORD_WIDTH)),
+        )
+        return
+    score = magnitude if reduce == "maxforce" else -distance
+    best = ir.select(count, 0.5, -UNBOUNDED, code.read("sum", BEST_OFFSET))
+
+    def replace() -> None:
+        tracer.write("sum", [score], BEST_OFFSET)
+        tracer.write("sum", record, SLOTS_OFFSET)
+
+    if_less(tracer, "better contact", best, score, replace)
+
+
+def _write_contact_reading(code: RowContext) -> None:
+    """Traced loop body: write the requested fields of all record slots of a contact sensor to its reading."""
+    variant = code.variant
+    assert isinstance(variant, ReadingVariant)
+    requested, reduce, n_slots = set(str(variant.options[0]).split()), str(variant.options[1]), int(variant.options[-1])  # type: ignore[call-overload]
+    n_found = code.read("sum", COUNT_OFFSET)
+    values: list[Value] = []
+    for slot in range(n_slots):
+        record = _net_wrench_record(code) if reduce == "netforce" else _stored_record(code, slot)
+        values += _select_fields(requested, n_found, record, float(slot))
+    write_reading(code, values)
+
+
+def _stored_record(code: RowContext, slot: int) -> list[Value]:
+    """Contact record of a slot of the accumulator, with its position relative to the world origin."""
+    record = [code.read("sum", SLOTS_OFFSET + slot * RECORD_WIDTH + k) for k in range(RECORD_WIDTH)]
+    return [*record[:7], *add(record[7:10], code.read_array("origin", 3)), *record[10:]]
+
+
+def _select_fields(requested: set[str], found: Value, record: Sequence[Value], slot: float) -> list[Value]:
+    """Requested values of one contact record, starting with the contact count if `found` is requested.
+
+    All values are zero if the slot index is not below the number of contacts.
+    """
+    values: list[Value] = [found] if "found" in requested else []
+    start = 0
+    for name, width in RECORD_FIELDS.items():
+        values += record[start : start + width] if name in requested else []
+        start += width
+    return [ir.select(slot, found, x, 0.0) for x in values]
+
+
+def _net_wrench_record(code: RowContext) -> list[Value]:
+    """Contact record of the net wrench: force and torque in world axes at the force-weighted mean position."""
+    sums = code.read_array("sum", NET_WIDTH)
+    position = scale(1.0 / ir.maximum(sums[NET_WEIGHT_OFFSET], 1e-15), sums[NET_POSITION_OFFSET:NET_FORCE_OFFSET])
+    force = sums[NET_FORCE_OFFSET:NET_TORQUE_OFFSET]
+    torque = sub(sums[NET_TORQUE_OFFSET:], cross(position, force))
+    return [*force, *torque, 0.0, *add(position, code.read_array("origin", 3)), 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]

@@ -1,0 +1,286 @@
+"""Force and torque sensors: the wrench transmitted to a link's subtree by its parent.
+
+The wrench is the sum of the Newton-Euler wrenches of the subtree minus the external wrenches on the subtree: contacts,
+equality constraints and spatial tendons that connect the subtree to other links, and user-applied wrenches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+
+from ..collision.contact_buffers import Contact
+from ..collision.contact_sets import ContactSetVariant
+from ..constraints.equalities import equality_blocks, fill_equalities
+from ..constraints.rows import BlockVariant, ConstraintBlock, ConstraintRows, row_forces_and_stiffness
+from ..constraints.tendon_constraints import (
+    fill_tendon_friction,
+    fill_tendon_limits,
+    tendon_friction_blocks,
+    tendon_limit_blocks,
+)
+from ..forces.transmission_paths import END_PREFIXES, N_LOADED_ENDS, SEGMENT_KINDS, path_lengths
+from ..queries.query_data import QueryData
+from ..rigid.kinematics import floating_origin
+from ..rigid.link_dynamics import shift_wrench
+from ..tree.kinematic_tree import link_ref, root_link
+from ..vector_math import add, cross, rotate_inverse, scale, sub
+from .contact_sensors import allocate_zero_sums, contact_wrench, visit_contacts
+from .contact_weights import LOAD_KINDS as KINDS, subtree_mask
+from .readings import OBJECT_FRAME, REFERENCE_FRAME, Readings, ReadingVariant, attachment_pose, write_reading
+
+# ------------------------------------------------------------------------------------------------- equality constraints
+
+
+def add_equality_wrenches(
+    data: QueryData,
+    readings: Readings,
+    reading_indices: Sequence[int],
+    sums: Mapping[int, ArenaOffset],
+    origin: ArenaOffset,
+) -> None:
+    """Add the wrenches of equality constraints between each reading's subtree and other links to the sums.
+
+    Traces the constraint forces (connect, weld, loop joints) at the constrained acceleration and adds, for each
+    constraint that crosses the boundary of the subtree, torque about `origin` and force on the subtree, 6 values in
+    world axes.
+    """
+    ctx, crossing = data.ctx, _equalities_across_subtree(data, readings, reading_indices)
+    if not crossing:
+        return
+    equality_indices = {equality for _, equality, _ in crossing}
+    blocks = [b for b in equality_blocks(ctx.model, ctx.nodes) if b.source["tie"] in equality_indices]
+    acceleration = data.constrained_acceleration
+    rows = ConstraintRows(ctx, blocks)
+    fill_equalities(data.kinematic_state, rows)
+    rows.compute_stiffness_and_aref()
+    rows.multiply_jacobian(acceleration, "residual")
+    rows.for_each_block("equality forces of sensors", compute_row_forces)
+    block_of_equality = {b.source["tie"]: i for i, b in enumerate(blocks)}
+    table = []
+    for i, equality, side in crossing:
+        if equality in block_of_equality:
+            arrays = rows.block_arrays[block_of_equality[equality]]
+            offsets = {"sum": sums[i], "origin": origin, "wrench": arrays[f"on {side}"]}
+            offsets |= {name: arrays[name] for name in ("about", "force")}
+            table.append(ctx.node_row(blocks[block_of_equality[equality]].n_rows, {}, offsets, {}))
+    ctx.table_loop("equality wrenches of sensors", table, _accumulate_row_wrenches)
+
+
+def _equalities_across_subtree(
+    data: QueryData, readings: Readings, reading_indices: Sequence[int]
+) -> list[tuple[int, int, str]]:
+    """Triples (reading, equality constraint, side `a` or `b` in the subtree) for constraints that leave the subtree.
+
+    A constraint counts if exactly one of its two links is in the subtree of the reading's link.
+    """
+    ctx, info, equalities = data.ctx, readings.info, data.ctx.model.equalities
+    if not ctx.settings.constraints:
+        return []
+    result = []
+    for i in (i for i in reading_indices if info.target_idx[i] >= 0):
+        in_subtree = subtree_mask(ctx.model, int(info.target_idx[i]))
+        for equality, (a, b) in enumerate(zip(equalities.link_a.tolist(), equalities.link_b.tolist(), strict=True)):
+            has_a, has_b = a >= 0 and bool(in_subtree[a]), b >= 0 and bool(in_subtree[b])
+            if has_a != has_b:
+                result.append((i, equality, "a" if has_a else "b"))
+    return result
+
+
+def compute_row_forces(code: RowContext) -> None:
+    """Traced loop body: write `force` of the rows of a block from `residual` = J a and the reference acceleration."""
+    variant = code.variant
+    assert isinstance(variant, BlockVariant)
+    pairs = zip(code.read_array("residual", variant.n_rows), code.read_array("wanted", variant.n_rows), strict=True)
+    code.write("force", [force for force, _ in row_forces_and_stiffness(code, [a - b for a, b in pairs])])
+
+
+def _accumulate_row_wrenches(code: RowContext) -> None:
+    """Traced loop body: add the wrenches of all rows of an equality constraint, shifted to the origin, to `sum`."""
+    n_rows = int(code.variant)  # type: ignore[call-overload]
+    total = code.read_array("sum", 6)
+    arm = sub(code.read_array("about", 3), code.read_array("origin", 3))
+    for r, force in enumerate(code.read_array("force", n_rows)):
+        wrench = [code.read("wrench", 6 * r + k) for k in range(6)]
+        shifted = [*add(wrench[:3], cross(arm, wrench[3:])), *wrench[3:]]
+        total = add(total, scale(force, shifted))
+    code.write("sum", total)
+
+
+# ------------------------------------------------------------------------------------------------------ spatial tendons
+
+PULLING_SEGMENT_KINDS = ("straight", "sphere", "cylinder")
+"""Prefixes of the path segment kinds that exert tendon forces on their ends."""
+
+
+def add_tendon_wrenches(
+    data: QueryData,
+    readings: Readings,
+    reading_indices: Sequence[int],
+    sums: Mapping[int, ArenaOffset],
+    origin: ArenaOffset,
+) -> None:
+    """Add the wrenches of spatial tendons on each reading's subtree to the sums: torque about `origin`, then force.
+
+    For each end of a path segment on the subtree, adds the end's wrench at unit tension times the force along the path.
+    """
+    ctx, info, ends = data.ctx, data.ctx.model.path_segments, _segment_ends_on_subtree(data, readings, reading_indices)
+    if not ends:
+        return
+    lengths = path_lengths(data)
+    forces = _path_forces(data, sorted({int(info.path_idx[segment]) for _, segment, _ in ends}))
+    table = []
+    for i, segment, end in ends:
+        end_wrenches = lengths.end_wrenches[segment]
+        offsets = {"sum": sums[i], "origin": origin, "about": end_wrenches["about"], "unit wrench": end_wrenches[end]}
+        table.append(TableRow("end", {**offsets, "force": forces[int(info.path_idx[segment])]}))
+    ctx.table_loop("tendon wrenches of sensors", table, _accumulate_end_wrench)
+
+
+def _segment_ends_on_subtree(
+    data: QueryData, readings: Readings, reading_indices: Sequence[int]
+) -> list[tuple[int, int, str]]:
+    """Triples (reading, path segment, end) for the segment ends that lie on the subtree of the reading's link."""
+    model, info = data.ctx.model, data.ctx.model.path_segments
+    result = []
+    for i in (i for i in reading_indices if readings.info.target_idx[i] >= 0):
+        frames = subtree_frames(data, int(readings.info.target_idx[i]))
+        for segment, kind in enumerate(info.kinds):
+            if kind.startswith(PULLING_SEGMENT_KINDS):
+                for k in range(min(N_LOADED_ENDS, SEGMENT_KINDS[kind][0])):
+                    if int(info.frame_idx[segment, k]) in frames:
+                        result.append((i, segment, END_PREFIXES[k]))  # noqa: PERF401  a comprehension of four loops is hard to read
+    return result if len(model.path_segments.kinds) else []
+
+
+def subtree_frames(data: QueryData, link: int) -> set[int]:
+    """Moving frames of the subtree of a link; empty if the link is rigidly attached to its parent (shared frame)."""
+    links = data.ctx.model.links
+    parent = int(links.parent_idx[link])
+    if parent >= 0 and links.frame_idx[link] == links.frame_idx[parent]:
+        return set()
+    return {int(f) for f in links.frame_idx[np.flatnonzero(subtree_mask(data.ctx.model, link))]} - {-1}
+
+
+def _path_forces(data: QueryData, paths: Sequence[int]) -> dict[int, ArenaOffset]:
+    """Force along each path [N], in scratch memory: springs, dampers, actuators, limits and friction of its tendons."""
+    ctx, model = data.ctx, data.ctx.model
+    sums = {path: ctx.allocate(1) for path in paths}
+    ctx.table_loop(
+        "clear path forces", [TableRow("sum", {"sum": x}) for x in sums.values()], lambda code: code.write("sum", [0.0])
+    )
+    table = []
+    for pairs, info in ((data.tendons.pair_offsets, model.tendons), (data.actuators.pair_offsets, model.actuators)):
+        for i, pair in pairs.items():
+            if int(info.path_idx[i]) in sums:
+                moment_arm = float(next(x for x in info.moment[i] if x))
+                table.append(
+                    TableRow(
+                        "unsigned", {"sum": sums[int(info.path_idx[i])], "force": pair}, {"moment arm": [moment_arm]}
+                    )
+                )
+    table += _constraint_force_rows(data, sums)
+    ctx.table_loop("path forces of sensors", table, _accumulate_path_force)
+    return sums
+
+
+def _constraint_force_rows(data: QueryData, sums: Mapping[int, ArenaOffset]) -> list[TableRow]:
+    """Table rows that add the limit and friction forces of the tendons along the given paths.
+
+    Traces the constraint forces of tendon limits and tendon friction at the constrained acceleration; the sign of a
+    limit force depends on its side.
+    """
+    ctx, tendons, table = data.ctx, data.ctx.model.tendons, []
+
+    def on_paths(blocks: list[ConstraintBlock], source_key: str) -> list[ConstraintBlock]:
+        return [b for b in blocks if int(tendons.path_idx[int(b.source[source_key])]) in sums]  # type: ignore[call-overload]
+
+    for source_key, is_enabled, make_blocks, fill_rows in (
+        ("tendon limit", ctx.settings.limits, tendon_limit_blocks, fill_tendon_limits),
+        ("tendon friction", ctx.settings.constraints, tendon_friction_blocks, fill_tendon_friction),
+    ):
+        blocks = on_paths(make_blocks(ctx.model, ctx.nodes), source_key) if is_enabled else []
+        if not blocks:
+            continue
+        acceleration = data.constrained_acceleration
+        rows = ConstraintRows(ctx, blocks)
+        fill_rows(data.kinematic_state, rows)
+        rows.compute_stiffness_and_aref()
+        rows.multiply_jacobian(acceleration, "residual")
+        rows.for_each_block(f"{source_key} forces of sensors", compute_row_forces)
+        for block, arrays in zip(blocks, rows.block_arrays, strict=True):
+            path = int(tendons.path_idx[int(block.source[source_key])])  # type: ignore[call-overload]
+            offsets = {"sum": sums[path], "force": arrays["force"]}
+            offsets |= {"sign": arrays["sign"]} if "sign" in arrays else {}
+            table.append(TableRow("signed" if "sign" in arrays else "unsigned", offsets, {"moment arm": [1.0]}))
+    return table
+
+
+def _accumulate_path_force(code: RowContext) -> None:
+    """Traced loop body: add moment arm times force, with the sign of a limit, to the force along a path."""
+    force = code.constant("moment arm") * code.read("force")
+    code.write("sum", [code.read("sum") + (force * code.read("sign") if code.variant == "signed" else force)])
+
+
+def _accumulate_end_wrench(code: RowContext) -> None:
+    """Traced loop body: add force times the unit-tension wrench of a segment end, shifted to the origin, to `sum`."""
+    unit_wrench, arm = code.read_array("unit wrench", 6), sub(code.read_array("about", 3), code.read_array("origin", 3))
+    shifted = [*add(unit_wrench[:3], cross(arm, unit_wrench[3:])), *unit_wrench[3:]]
+    code.write("sum", add(code.read_array("sum", 6), scale(code.read("force"), shifted)))
+
+
+# --------------------------------------------------------------------------------------------- force and torque sensors
+
+__all__ = ["KINDS", "measure_force_torque"]
+SENSOR_LINK, ROOT_LINK = link_ref("link "), link_ref("root ")
+
+
+def measure_force_torque(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Force and torque sensors: force [N] or torque [N m] between a link and its parent at the sensor's mounting.
+
+    The Newton-Euler wrench of the subtree minus its contact, equality, tendon and user-applied wrenches, shifted to the
+    mounting point and expressed in the mounting axes, or in the reference frame if the reading has one; multiplied by
+    the sign in the reading's parameters. Readings of the world are not written.
+    """
+    ctx, info, poses, tree_coms = data.ctx, readings.info, data.world_poses, data.tree_coms
+    _ = data.velocities, data.proper_accelerations
+    subtree_wrenches = ctx.sum_over_subtrees("subtree wrenches", data.newton_euler_wrench)
+    sums = allocate_zero_sums(data, reading_indices, 6)
+
+    def add_contact(code: RowContext, contact: Contact, weight: Value, variant: ContactSetVariant) -> None:
+        code.write("sum", add(code.read_array("sum", 6), scale(weight, contact_wrench(contact, variant))))
+
+    visit_contacts(data, readings, reading_indices, sums, add_contact)
+    origin = ctx.allocate_fixed(3)
+    ctx.tracer.write(SCRATCH, floating_origin(ctx), origin.row)
+    add_equality_wrenches(data, readings, reading_indices, sums, origin)
+    add_tendon_wrenches(data, readings, reading_indices, sums, origin)
+    rows = []
+    for i in (i for i in reading_indices if info.target_idx[i] >= 0):
+        link = int(info.target_idx[i])
+        bindings = {"link ": link_ref(link), "root ": link_ref(root_link(ctx.model, link))}
+        rows.append(readings.frame_row(i, {"sum": sums[i], "origin": origin}, bindings))
+
+    def body(code: RowContext) -> None:
+        variant = code.variant
+        assert isinstance(variant, ReadingVariant)
+        mounting, total = attachment_pose(code, poses, OBJECT_FRAME), subtree_wrenches[SENSOR_LINK]
+        transmitted = shift_wrench(sub(tree_coms[ROOT_LINK], mounting.position), total.torque, total.force)
+        external_sum = code.read_array("sum", 6)
+        external = shift_wrench(
+            sub(code.read_array("origin", 3), mounting.position), external_sum[:3], external_sum[3:]
+        )
+        vector = (
+            sub(transmitted.force, external.force)
+            if variant.name == "force"
+            else sub(transmitted.torque, external.torque)
+        )
+        axes = attachment_pose(code, poses, REFERENCE_FRAME).rotation if variant.has_reference else mounting.rotation
+        sign = code.constants("params")
+        local = rotate_inverse(axes, vector)
+        write_reading(code, scale(sign[0], local) if sign else local)
+
+    ctx.table_loop("force and torque sensors", rows, body)

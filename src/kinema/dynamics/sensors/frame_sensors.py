@@ -1,0 +1,220 @@
+"""Sensors of frames: position, orientation, velocity, IMU accelerations, camera projection, point-in-site tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kinema import ir
+from kinema.ir import RowContext, Value
+from kinema.model import PrimitiveJointType
+
+from ..queries.query_data import QueryData
+from ..rigid.kinematics import Pose, Twist
+from ..rigid.link_dynamics import acceleration_at_point
+from ..tree.kinematic_tree import FrameNode
+from ..tree.node_values import NodeValues
+from ..tree.trace_context import TraceContext
+from ..vector_math import Vector, dot, matrix_to_quaternion, quaternion_multiply, rotate_inverse, scale, sub
+from .ray_intersection import contains_point
+from .readings import OBJECT_FRAME, REFERENCE_FRAME, Readings, ReadingVariant, attachment_pose, write_reading
+
+AXIS_INDEX = {"framexaxis": 0, "frameyaxis": 1, "framezaxis": 2}
+POSITION_KINDS = ("framepos", *AXIS_INDEX, "magnetometer", "height", "camprojection")
+VELOCITY_KINDS = ("gyro", "velocimeter", "framelinvel", "frameangvel", "speed of height")
+ACCELERATION_KINDS = ("accelerometer", "framelinacc", "frameangacc")
+ORIENTATION_KINDS = ("framequat",)
+"""Kinds of readings of each family; names are MuJoCo's sensor types where MuJoCo has the sensor."""
+
+
+def _rotation_column(pose: Pose, axis: int) -> Vector:
+    return [row[axis] for row in pose.rotation]
+
+
+def _half_angle_cos_sin(angle: Value) -> tuple[Value, Value]:
+    return ir.cos(0.5 * angle), ir.sin(0.5 * angle)
+
+
+def frame_quaternions(ctx: TraceContext) -> NodeValues[Vector]:
+    """World orientation of each frame as a quaternion (w, x, y, z), continuous in the joint angles.
+
+    Composed joint by joint in a forward pass instead of converted from rotation matrices, so that it does not jump at
+    half turns.
+    """
+
+    def body(node: FrameNode, parent: Vector) -> Vector:
+        rest = quaternion_multiply(parent, matrix_to_quaternion(node.rotation))
+        q = ctx.read_node("qpos", node)
+        if node.joint_type == PrimitiveJointType.SLIDE:
+            return rest
+        if node.joint_type == PrimitiveJointType.BALL:
+            joint_quaternion = [q[0], *scale(-1.0, q[1:])] if node.inverted else q
+            return quaternion_multiply(rest, joint_quaternion)
+        cosine, sine = _half_angle_cos_sin(q[0] - node.reference)
+        return quaternion_multiply(rest, [cosine, *scale(sine, node.axis)])
+
+    return ctx.forward_pass("frame quaternions", (1.0, 0.0, 0.0, 0.0), body)
+
+
+def measure_positions(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Position-type sensors: `framepos`, frame axes, `magnetometer`, `height` (world z) and `camprojection`.
+
+    `framepos` [m] and axes are relative to the reference frame if the reading has one, else in world axes. The
+    magnetometer is the magnetic field [T] in mounting axes. The camera projection is the pixel position of the object
+    in the image of the reference camera.
+    """
+    ctx, poses = data.ctx, data.world_poses
+    field = {"field": ctx.model.sensors.magnetic_field.tolist()}
+
+    def body(code: RowContext) -> None:
+        variant = code.variant
+        assert isinstance(variant, ReadingVariant)
+        mounting = attachment_pose(code, poses, OBJECT_FRAME)
+        if variant.name == "magnetometer":
+            write_reading(code, rotate_inverse(mounting.rotation, code.constants("field")))
+        elif variant.name == "height":
+            write_reading(code, [mounting.position[2]])
+        elif variant.name == "camprojection":
+            write_reading(
+                code,
+                _project_to_pixels(
+                    code, to_local_point(attachment_pose(code, poses, REFERENCE_FRAME), mounting.position)
+                ),
+            )
+        elif variant.name == "framepos":
+            write_reading(
+                code,
+                to_local_point(attachment_pose(code, poses, REFERENCE_FRAME), mounting.position)
+                if variant.has_reference
+                else mounting.position,
+            )
+        else:
+            axis = _rotation_column(mounting, AXIS_INDEX[variant.name])
+            write_reading(
+                code,
+                rotate_inverse(attachment_pose(code, poses, REFERENCE_FRAME).rotation, axis)
+                if variant.has_reference
+                else axis,
+            )
+
+    ctx.table_loop("position sensors", [readings.frame_row(i, constants=field) for i in reading_indices], body)
+
+
+def to_local_point(pose: Pose, point: Vector) -> Vector:
+    """Coordinates in the frame `pose` of a point given in world coordinates."""
+    return rotate_inverse(pose.rotation, sub(point, pose.position))
+
+
+def _project_to_pixels(code: RowContext, camera_point: Vector) -> Vector:
+    """Pixel coordinates (x right, y down) of a point in camera coordinates; the camera looks along its -z axis.
+
+    The row's parameters are focal lengths and principal point offsets [pixels], image width and height.
+    """
+    focal_x, focal_y, shift_x, shift_y, width, height = code.constants("params")
+    x = 0.5 * width + (shift_x - focal_x * (camera_point[0] / camera_point[2]))
+    y = 0.5 * height + (shift_y + focal_y * (camera_point[1] / camera_point[2]))
+    return [x, y]
+
+
+def measure_orientations(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Sensor `framequat`: unit quaternion (w, x, y, z) of the object, relative to the reference frame if any."""
+    ctx, frame_quats = data.ctx, frame_quaternions(data.ctx)
+
+    def mounting_quaternion(code: RowContext, prefix: str) -> Vector:
+        flat = code.constants(f"{prefix} rot")
+        mounting = matrix_to_quaternion([flat[3 * i : 3 * i + 3] for i in range(3)])
+        return quaternion_multiply(frame_quats[OBJECT_FRAME if prefix == "object" else REFERENCE_FRAME], mounting)
+
+    def body(code: RowContext) -> None:
+        quaternion = mounting_quaternion(code, "object")
+        variant = code.variant
+        assert isinstance(variant, ReadingVariant)
+        if variant.has_reference:
+            w, *xyz = mounting_quaternion(code, "reference")
+            quaternion = quaternion_multiply([w, *scale(-1.0, xyz)], quaternion)
+        write_reading(code, scale(1.0 / _quaternion_norm(quaternion), quaternion))
+
+    ctx.table_loop("orientation sensors", [readings.frame_row(i) for i in reading_indices], body)
+
+
+def _quaternion_norm(q: Vector) -> Value:
+    return ir.sqrt(dot(q, q))
+
+
+def measure_velocities(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Velocity sensors: `gyro` and `velocimeter` in mounting axes, `framelinvel`, `frameangvel` and vertical velocity.
+
+    Frame velocities [m/s, rad/s] are in world axes, or relative to the moving reference frame and in its axes.
+    """
+    ctx, poses, _ = data.ctx, data.world_poses, data.velocities
+
+    def body(code: RowContext) -> None:
+        variant = code.variant
+        assert isinstance(variant, ReadingVariant)
+        mounting = attachment_pose(code, poses, OBJECT_FRAME)
+        twist = data.frame_twist(OBJECT_FRAME, mounting.position)
+        if variant.has_reference:
+            reference = attachment_pose(code, poses, REFERENCE_FRAME)
+            reference_twist = data.frame_twist(REFERENCE_FRAME, mounting.position)
+            twist = _twist_in_frame(
+                reference, Twist(*map(sub, _twist_components(twist), _twist_components(reference_twist)))
+            )
+        write_reading(code, MOTION_READINGS[variant.name](mounting, twist))
+
+    ctx.table_loop("velocity sensors", [readings.frame_row(i) for i in reading_indices], body)
+
+
+def _twist_components(twist: Twist) -> tuple[Vector, Vector]:
+    return twist.angular, twist.linear
+
+
+def _twist_in_frame(pose: Pose, twist: Twist) -> Twist:
+    return Twist(rotate_inverse(pose.rotation, twist.angular), rotate_inverse(pose.rotation, twist.linear))
+
+
+MOTION_READINGS: dict[str, Callable[[Pose, Twist], Vector]] = {
+    "gyro": lambda at, motion: rotate_inverse(at.rotation, motion.angular),
+    "velocimeter": lambda at, motion: rotate_inverse(at.rotation, motion.linear),
+    "framelinvel": lambda at, motion: motion.linear,
+    "frameangvel": lambda at, motion: motion.angular,
+    "speed of height": lambda at, motion: [motion.linear[2]],
+    "accelerometer": lambda at, motion: rotate_inverse(at.rotation, motion.linear),
+    "framelinacc": lambda at, motion: motion.linear,
+    "frameangacc": lambda at, motion: motion.angular,
+}
+"""Kind -> values from the mounting pose and its twist or proper acceleration in world axes."""
+
+
+def measure_accelerations(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Acceleration sensors: `accelerometer` (proper acceleration in mounting axes), `framelinacc`, `frameangacc`.
+
+    Linear accelerations are proper accelerations [m/s2], -gravity at rest. Frame accelerations are in world axes.
+    """
+    ctx, poses, accelerations = data.ctx, data.world_poses, data.proper_accelerations
+
+    def body(code: RowContext) -> None:
+        variant = code.variant
+        assert isinstance(variant, ReadingVariant)
+        mounting = attachment_pose(code, poses, OBJECT_FRAME)
+        write_reading(
+            code,
+            MOTION_READINGS[variant.name](
+                mounting, acceleration_at_point(poses[OBJECT_FRAME], accelerations[OBJECT_FRAME], mounting.position)
+            ),
+        )
+
+    ctx.table_loop("acceleration sensors", [readings.frame_row(i) for i in reading_indices], body)
+
+
+def measure_inside_site(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Sensor `insidesite`: 1 if the object's position is inside the volume of the reference site, else 0."""
+    poses = data.world_poses
+
+    def body(code: RowContext) -> None:
+        variant = code.variant
+        assert isinstance(variant, ReadingVariant)
+        point = to_local_point(
+            attachment_pose(code, poses, REFERENCE_FRAME), attachment_pose(code, poses, OBJECT_FRAME).position
+        )
+        write_reading(code, [contains_point(str(variant.options[0]), point, code.constants("params"))])
+
+    data.ctx.table_loop("inside-site sensors", [readings.frame_row(i) for i in reading_indices], body)

@@ -1,0 +1,260 @@
+"""Sensors of joints, tendons and actuators: positions, velocities, forces, and limit violations."""
+
+from __future__ import annotations
+
+from kinema import ir
+from kinema.ir import ArenaOffset, RowContext, TableRow, Value
+
+from ..arrays import ArrayOwner
+from ..constraints.joint_constraints import fill_joint_limits, joint_limit_blocks
+from ..constraints.rows import ConstraintBlock, ConstraintRows
+from ..constraints.tendon_constraints import fill_tendon_limits, tendon_limit_blocks
+from ..forces import transmission_forces
+from ..forces.external_wrenches import zero_wrenches
+from ..forces.transmission_paths import path_lengths
+from ..queries.query_data import QueryData
+from ..rigid.rnea import generalized_forces
+from ..tree.kinematic_tree import FrameNode
+from ..tree.node_values import NodeValues
+from ..tree.transmissions import ForceTerm, Transmission
+from ..vector_math import dot, scale
+from .force_torque_sensors import compute_row_forces
+from .readings import Readings, ReadingVariant, write_reading
+
+# --------------------------------------------------------------------------------------------------------------- joints
+
+JOINT_POSITION_KINDS = ("jointpos", "ballquat")
+JOINT_VELOCITY_KINDS = ("jointvel", "ballangvel")
+
+
+def measure_joint_positions(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Joint position sensors `jointpos` [rad or m] and `ballquat` (normalised quaternion (w, x, y, z))."""
+    ctx, info = data.ctx, readings.info
+    rows = [
+        readings.value_row(i, ctx.item_arrays(ArrayOwner.COORDINATE, int(info.target_idx[i]))) for i in reading_indices
+    ]
+
+    def body(code: RowContext) -> None:
+        variant = code.variant
+        assert isinstance(variant, ReadingVariant)
+        q = code.read_array("qpos", 4 if variant.name == "ballquat" else 1)
+        write_reading(code, q if len(q) == 1 else scale(1.0 / ir.sqrt(dot(q, q)), q))
+
+    ctx.table_loop("joint position sensors", rows, body)
+
+
+def measure_joint_velocities(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Joint velocity sensors `jointvel` [rad/s or m/s] and `ballangvel` (angular velocity in the moved frame)."""
+    ctx, info = data.ctx, readings.info
+    rows = [readings.value_row(i, ctx.item_arrays(ArrayOwner.DOF, int(info.target_idx[i]))) for i in reading_indices]
+
+    def body(code: RowContext) -> None:
+        variant = code.variant
+        assert isinstance(variant, ReadingVariant)
+        write_reading(code, code.read_array("vel", 3 if variant.name == "ballangvel" else 1))
+
+    ctx.table_loop("joint velocity sensors", rows, body)
+
+
+def measure_joint_actuator_forces(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Sensor `jointactuatorfrc`: actuation force on a dof [N or N m], thrusters included."""
+    ctx, info = data.ctx, readings.info
+    force_offsets = ctx.dof_offsets(joint_actuation_forces(data))
+    rows = [readings.value_row(i, {"force": force_offsets[int(info.target_idx[i])]}) for i in reading_indices]
+    ctx.table_loop("joint force sensors", rows, lambda code: write_reading(code, [code.read("force")]))
+
+
+def joint_actuation_forces(data: QueryData) -> NodeValues[list[Value]]:
+    """Actuation force on each dof: control, actuators and thrusters on links, as generalised forces [N or N m]."""
+    ctx, force_terms, thruster_forces = data.ctx, data.joint_force_terms, thruster_joint_forces(data)
+    result: NodeValues[list[Value]] = ctx.new_values("actuation forces")
+
+    def body(node: FrameNode) -> None:
+        _, _, control, actuators, *_ = force_terms[node.ref]
+        thrust = thruster_forces[node.ref]
+        result.put(node.ref, [a.force + b.force + c for a, b, c in zip(control, actuators, thrust, strict=True)])
+
+    ctx.for_each_frame("actuation forces", body)
+    return result
+
+
+def thruster_joint_forces(data: QueryData) -> NodeValues[list[Value]]:
+    """Generalised forces J^T w on each dof of the actuators that act on links (thrusters)."""
+    wrenches = zero_wrenches(data.ctx, "thruster wrenches")
+    transmission_forces.actuator_forces(data, wrenches)
+    return generalized_forces(data.ctx, "thruster wrenches", data.local_poses, lambda node: wrenches[node.ref])
+
+
+# ------------------------------------------------------------------------------------------------ actuators and tendons
+
+ACTUATOR_LENGTH_KINDS = ("actuatorpos", "actuatorvel")
+ACTUATOR_FORCE_KINDS = ("actuatorfrc", "tendonactuatorfrc")
+TENDON_LENGTH_KINDS = ("tendonpos", "tendonvel")
+
+
+def _write_pair_component(code: RowContext) -> None:
+    """Traced loop body: write the first value of `pair` (length or force), or the second for kinds ending in `vel`."""
+    variant = code.variant
+    assert isinstance(variant, ReadingVariant)
+    write_reading(code, [code.read("pair", 1 if variant.name.endswith("vel") else 0)])
+
+
+def measure_actuator_lengths(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Actuator sensors `actuatorpos` and `actuatorvel`: transmission length [m or rad] and its velocity."""
+    ctx, info = data.ctx, readings.info
+    actuators = sorted({int(info.target_idx[i]) for i in reading_indices})
+
+    def length_and_velocity(transmission: Transmission) -> ForceTerm:
+        return ForceTerm(transmission.length, transmission.velocity)
+
+    transmissions = ctx.transmissions(
+        "actuators", actuators, length_and_velocity, path_lengths(data), name="actuator lengths"
+    )
+    rows = [
+        readings.value_row(i, {"pair": transmissions.pair_offsets[int(info.target_idx[i])]})
+        for i in reading_indices
+        if info.target_idx[i] in transmissions.pair_offsets
+    ]
+    ctx.table_loop("actuator length sensors", rows, _write_pair_component)
+
+
+def measure_actuator_forces(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Force sensors `actuatorfrc` of single actuators, and `tendonactuatorfrc`: sum over the actuators of a tendon [N].
+
+    The parameters of a `tendonactuatorfrc` reading are the indices of the tendon's actuators.
+    """
+    ctx, info, pairs = data.ctx, readings.info, data.actuators.pair_offsets
+    actuator_readings = [i for i in reading_indices if info.kinds[i] == "actuatorfrc" and info.target_idx[i] in pairs]
+    rows = [readings.value_row(i, {"pair": pairs[int(info.target_idx[i])]}) for i in actuator_readings]
+    ctx.table_loop("actuator force sensors", rows, _write_pair_component)
+    tendon_readings = [i for i in reading_indices if info.kinds[i] != "actuatorfrc"]
+    sums = {i: ctx.allocate(1) for i in tendon_readings}
+    _clear_sums(data, list(sums.values()))
+    terms = [(i, int(a)) for i in tendon_readings for a in info.params[i] if int(a) in pairs]
+    table = [TableRow("actuator", {"pair": pairs[a], "sum": sums[i]}) for i, a in terms]
+    ctx.table_loop(
+        "actuator forces of tendons", table, lambda code: code.write("sum", [code.read("sum") + code.read("pair")])
+    )
+    tendon_rows = [readings.value_row(i, {"sum": sums[i]}) for i in tendon_readings]
+    ctx.table_loop("tendon force sensors", tendon_rows, lambda code: write_reading(code, [code.read("sum")]))
+
+
+def _clear_sums(data: QueryData, offsets: list[ArenaOffset], width: int = 1) -> None:
+    """Trace code that sets accumulators of `width` values in scratch memory to zero."""
+    rows = [TableRow("sum", {"sum": offset}) for offset in offsets]
+    data.ctx.table_loop("clear sensor sums", rows, lambda code: code.write("sum", [0.0] * width))
+
+
+def measure_tendon_lengths(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Tendon sensors `tendonpos` and `tendonvel`: length [m or rad] and velocity of tendons.
+
+    A spatial tendon uses the length of its path and the sum of moment arm times joint velocity. A fixed tendon sums
+    coefficient times coordinate and velocity over its dofs; the coefficients are the reading's parameters.
+    """
+    ctx, info, lengths = data.ctx, readings.info, path_lengths(data)
+    pairs = {i: ctx.allocate(2) for i in reading_indices}
+    _clear_sums(data, list(pairs.values()), 2)
+    path_readings = [i for i in reading_indices if info.target_idx[i] in lengths.lengths]
+    table = [
+        TableRow("path", {"pair": pairs[i], "length": lengths.lengths[int(info.target_idx[i])]}) for i in path_readings
+    ]
+    ctx.table_loop("path lengths of sensors", table, lambda code: code.write("pair", [code.read("length"), 0.0]))
+    terms = [
+        TableRow("path", {"pair": pairs[i], "moment": offset, "vel": ctx.item_arrays(ArrayOwner.DOF, dof)["vel"]})
+        for i in path_readings
+        for dof, offset in lengths.moments[int(info.target_idx[i])].items()
+    ]
+    for i in reading_indices:
+        for dof, coefficient in enumerate(info.params[i]):
+            if coefficient:
+                arrays = ctx.dof_arrays(dof)
+                offsets = {"pair": pairs[i], "qpos": arrays["qpos"], "vel": arrays["vel"]}
+                terms.append(TableRow("coordinate", offsets, {"coefficient": [coefficient]}))
+
+    def body(code: RowContext) -> None:
+        length, velocity = code.read_array("pair", 2)
+        if code.variant == "path":
+            code.write("pair", [length, velocity + code.read("moment") * code.read("vel")])
+        else:
+            coefficient = code.constant("coefficient")
+            code.write("pair", [length + coefficient * code.read("qpos"), velocity + coefficient * code.read("vel")])
+
+    ctx.table_loop("tendon lengths and velocities", terms, body)
+    rows = [readings.value_row(i, {"pair": pairs[i]}) for i in reading_indices]
+    ctx.table_loop("tendon sensors", rows, _write_pair_component)
+
+
+# --------------------------------------------------------------------------------------------------------------- limits
+
+JOINT_LIMIT_KINDS = ("jointlimitpos", "jointlimitvel", "jointlimitfrc")
+TENDON_LIMIT_KINDS = ("tendonlimitpos", "tendonlimitvel", "tendonlimitfrc")
+
+
+def measure_joint_limits(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Joint limit sensors: `jointlimitpos`, `jointlimitvel` and `jointlimitfrc`; nothing if limits are disabled."""
+    if data.ctx.settings.limits:
+        blocks = joint_limit_blocks(data.ctx.model, data.ctx.nodes)
+        blocks_of_reading = {i: [b for b in blocks if readings.info.target_idx[i] in b.dofs] for i in reading_indices}
+        _measure_limits(data, readings, blocks_of_reading, joints=True)
+
+
+def measure_tendon_limits(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Tendon limit sensors: `tendonlimitpos`, `tendonlimitvel` and `tendonlimitfrc`; nothing if limits are disabled."""
+    if data.ctx.settings.limits:
+        blocks = tendon_limit_blocks(data.ctx.model, data.ctx.nodes)
+        blocks_of_reading = {
+            i: [b for b in blocks if b.source["tendon limit"] == readings.info.target_idx[i]] for i in reading_indices
+        }
+        _measure_limits(data, readings, blocks_of_reading, joints=False)
+
+
+def _measure_limits(
+    data: QueryData, readings: Readings, blocks_of_reading: dict[int, list[ConstraintBlock]], *, joints: bool
+) -> None:
+    """Write position minus margin, velocity or force of the first active limit of each reading; 0 if none is active.
+
+    Traces the limit rows at the constrained acceleration.
+
+    Args:
+        data: the state.
+        readings: the readings table.
+        blocks_of_reading: reading -> its limit blocks (lower and upper side).
+        joints: whether the blocks are joint limits; otherwise tendon limits.
+    """
+    ctx = data.ctx
+    blocks = list({id(b): b for reading_blocks in blocks_of_reading.values() for b in reading_blocks}.values())
+    if not blocks:
+        return
+    acceleration = data.constrained_acceleration
+    rows = ConstraintRows(ctx, blocks)
+    (fill_joint_limits if joints else fill_tendon_limits)(data.kinematic_state, rows)
+    rows.compute_stiffness_and_aref()
+    rows.multiply_jacobian(acceleration, "residual")
+    rows.for_each_block("limit forces of sensors", compute_row_forces)
+    block_index = {id(b): i for i, b in enumerate(blocks)}
+    table = []
+    for i, reading_blocks in blocks_of_reading.items():
+        if not reading_blocks:
+            continue
+        side_arrays = [rows.block_arrays[block_index[id(b)]] for b in reading_blocks]
+        offsets = {f"{name} {k}": arrays[name] for k, arrays in enumerate(side_arrays) for name in _LIMIT_QUANTITIES}
+        row = readings.value_row(i, offsets)
+        margins = {"margin": [reading_blocks[0].margin]}
+        table.append(TableRow((row.variant, len(side_arrays)), row.offsets, {**row.constants, **margins}))
+    ctx.table_loop("limit sensors", table, _write_first_active_limit)
+
+
+_LIMIT_QUANTITIES = ("position", "speed", "force")
+
+
+def _write_first_active_limit(code: RowContext) -> None:
+    """Traced loop body: write the quantity of the first limit of the row whose position is below its margin, else 0."""
+    variant, n_sides = code.variant  # type: ignore[misc]
+    margin = code.constant("margin")
+    quantity = {"pos": "position", "vel": "speed", "frc": "force"}[variant.name[-3:]]
+    result: Value = 0.0
+    for k in reversed(range(n_sides)):
+        position = code.read(f"position {k}")
+        value = position - margin if quantity == "position" else code.read(f"{quantity} {k}")
+        result = ir.select(position, margin, value, result)
+    write_reading(code, [result], variant)

@@ -1,0 +1,43 @@
+"""Registry of sensor families by reading kind, and the evaluation of all readings of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..queries.query_data import QueryData
+from . import contact_sensors, force_torque_sensors, frame_sensors, joint_tendon_sensors, rangefinders, system_sensors
+from .readings import Readings
+
+SensorFamily = Callable[[QueryData, Readings, list[int]], None]
+
+SENSOR_FAMILIES: list[tuple[tuple[str, ...], SensorFamily]] = [
+    (frame_sensors.POSITION_KINDS, frame_sensors.measure_positions),
+    (frame_sensors.ORIENTATION_KINDS, frame_sensors.measure_orientations),
+    (frame_sensors.VELOCITY_KINDS, frame_sensors.measure_velocities),
+    (frame_sensors.ACCELERATION_KINDS, frame_sensors.measure_accelerations),
+    (joint_tendon_sensors.JOINT_POSITION_KINDS, joint_tendon_sensors.measure_joint_positions),
+    (joint_tendon_sensors.JOINT_VELOCITY_KINDS, joint_tendon_sensors.measure_joint_velocities),
+    (("jointactuatorfrc",), joint_tendon_sensors.measure_joint_actuator_forces),
+    (joint_tendon_sensors.ACTUATOR_LENGTH_KINDS, joint_tendon_sensors.measure_actuator_lengths),
+    (joint_tendon_sensors.ACTUATOR_FORCE_KINDS, joint_tendon_sensors.measure_actuator_forces),
+    (joint_tendon_sensors.TENDON_LENGTH_KINDS, joint_tendon_sensors.measure_tendon_lengths),
+    (joint_tendon_sensors.JOINT_LIMIT_KINDS, joint_tendon_sensors.measure_joint_limits),
+    (joint_tendon_sensors.TENDON_LIMIT_KINDS, joint_tendon_sensors.measure_tendon_limits),
+    (system_sensors.SUBTREE_KINDS, system_sensors.measure_subtrees),
+    (force_torque_sensors.KINDS, force_torque_sensors.measure_force_torque),
+    (("touch",), contact_sensors.measure_touch),
+    (contact_sensors.CONTACT_KINDS, contact_sensors.measure_contacts),
+    (("insidesite",), frame_sensors.measure_inside_site),
+    (rangefinders.RANGEFINDER_KINDS, rangefinders.measure_ranges),
+    (system_sensors.SYSTEM_KINDS, system_sensors.measure_clock_and_energy),
+]
+"""Kinds of readings -> function that traces all readings of these kinds. `nothing` and `user` are never written."""
+
+
+def evaluate_sensors(data: QueryData) -> None:
+    """Trace the evaluation of all sensor readings of the model; each family writes the readings of its kinds."""
+    readings = Readings(data.ctx)
+    for kinds, family in SENSOR_FAMILIES:
+        reading_indices = readings.indices_of(*kinds)
+        if reading_indices:
+            family(data, readings, reading_indices)

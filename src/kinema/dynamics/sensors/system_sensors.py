@@ -1,0 +1,118 @@
+"""Sensors of subtrees and of the whole system: centre of mass, momentum, clock, energies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kinema import ir
+from kinema.ir import SCRATCH, RowContext, Value
+
+from ..queries.query_data import QueryData, kinetic_energy, potential_energy, system_totals
+from ..rigid.kinematics import Twist
+from ..tree.kinematic_tree import LinkNode, NodeType, link_ref
+from ..tree.node_values import flatten
+from ..vector_math import ZERO, Vector, add, cross, rotate, scale, sub
+from .readings import Readings, ReadingVariant, write_reading
+
+# ------------------------------------------------------------------------------------------------------------- subtrees
+
+SUBTREE_KINDS = ("subtreecom", "subtreelinvel", "subtreeangmom")
+ALL_LINKS = -1
+"""Target index of a reading of the whole system."""
+SUBTREE_LINK = link_ref("subtree ")
+
+
+@dataclass(frozen=True, slots=True)
+class SubtreeMomentum:
+    """Mass, first moment, and linear and angular momentum about the world origin of a subtree, in world axes."""
+
+    mass: Value
+    first_moment: Vector
+    linear_momentum: Vector
+    angular_momentum: Vector
+
+
+def measure_subtrees(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Subtree sensors: `subtreecom` [m], `subtreelinvel` [m/s] and `subtreeangmom` about the subtree's centre of mass.
+
+    Sums mass and momenta over the subtree of the reading's link, or over all links. The centre of mass of a massless
+    subtree is that of its root link, and its velocity zero.
+    """
+    ctx, info, bodies, _ = data.ctx, readings.info, data.link_bodies, data.velocities
+    links = {int(info.target_idx[i]) for i in reading_indices} - {ALL_LINKS}
+
+    def link_momentum(link: LinkNode) -> SubtreeMomentum:
+        body = bodies[link.ref]
+        twist: Twist = data.frame_twist(link.frame_ref, body.com)
+        linear = scale(body.mass, twist.linear)
+        angular = add(rotate(body.inertia, twist.angular), cross(body.com, linear))
+        return SubtreeMomentum(body.mass, scale(body.mass, body.com), linear, angular)
+
+    def body(code: RowContext) -> None:
+        variant = code.variant
+        assert isinstance(variant, ReadingVariant)
+        subtree = subtrees[SUBTREE_LINK] if variant.options == () else _read_system_momentum(code)
+        divisor = ir.select(0.0, subtree.mass, subtree.mass, 1.0)
+        fallback = bodies[SUBTREE_LINK].com if variant.options == () else ZERO
+        com = [
+            ir.select(0.0, subtree.mass, m / divisor, x) for m, x in zip(subtree.first_moment, fallback, strict=True)
+        ]
+        match variant.name:
+            case "subtreecom":
+                write_reading(code, com)
+            case "subtreelinvel":
+                write_reading(code, scale(1.0 / divisor, subtree.linear_momentum))
+            case _:
+                write_reading(code, sub(subtree.angular_momentum, cross(com, subtree.linear_momentum)))
+
+    rows = []
+    if links:
+        subtrees = ctx.sum_over_subtrees("subtree momenta", link_momentum)
+    if len(links) < len({int(info.target_idx[i]) for i in reading_indices}):
+        total = ctx.sum_over_nodes(
+            "system momentum", NodeType.LINKS, SubtreeMomentum(0.0, ZERO, ZERO, ZERO), link_momentum
+        )
+        total_offset = ctx.allocate_fixed(len(flatten(total)))
+        ctx.tracer.write(SCRATCH, flatten(total), total_offset.row)
+        rows += [
+            readings.frame_row(i, {"total": total_offset}, {}, None, "all")
+            for i in reading_indices
+            if info.target_idx[i] == ALL_LINKS
+        ]
+    rows += [
+        readings.frame_row(i, bindings={"subtree ": link_ref(int(info.target_idx[i]))})
+        for i in reading_indices
+        if info.target_idx[i] != ALL_LINKS
+    ]
+    ctx.table_loop("subtree sensors", rows, body)
+
+
+def _read_system_momentum(code: RowContext) -> SubtreeMomentum:
+    flat = code.read_array("total", 10)
+    return SubtreeMomentum(flat[0], flat[1:4], flat[4:7], flat[7:10])
+
+
+# --------------------------------------------------------------------------------------------------- clock and energies
+
+SYSTEM_KINDS = ("clock", "e_potential", "e_kinetic")
+
+
+def measure_clock_and_energy(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+    """Sensors `clock` (simulation time since the scene was built [s]), `e_potential` and `e_kinetic` [J].
+
+    As in MuJoCo, the potential energy ignores gravity compensation: the full weight of all links counts.
+    """
+    ctx, info = data.ctx, readings.info
+    kinds = {info.kinds[i] for i in reading_indices}
+    values = {}
+    if "clock" in kinds:
+        values["clock"] = ctx.read("clock")
+    if kinds - {"clock"}:
+        totals = system_totals(data)
+        values["e_kinetic"] = kinetic_energy(data, totals)
+        values["e_potential"] = potential_energy(data, totals, apply_gravity_scale=False)
+    offsets = {kind: ctx.allocate_fixed(1) for kind in sorted(values)}
+    for kind, offset in offsets.items():
+        ctx.tracer.write(SCRATCH, [values[kind]], offset.row)
+    rows = [readings.value_row(i, {"value": offsets[info.kinds[i]]}) for i in reading_indices]
+    ctx.table_loop("clock and energy sensors", rows, lambda code: write_reading(code, [code.read("value")]))

@@ -1,0 +1,1 @@
+"""Sleep: islands at rest are skipped by the simulation step until their state, inputs or contacts change."""

@@ -1,0 +1,379 @@
+"""Putting islands at rest to sleep, and waking sleeping islands when their state, inputs or contacts change.
+
+The array `asleep` of a tree is 0 while awake, else 1 + the index of the island that it fell asleep with; `still` counts
+the consecutive steps with all velocities below the threshold. Sleeping trees are idle: loops over frames skip them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kinema import ir
+from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+
+from ..arrays import ArrayOwner
+from ..collision.contact_buffers import ContactBuffers, ContactSetFilter
+from ..collision.contact_sets import ContactSetVariant
+from ..collision.narrow_phase import detect_contacts
+from ..rigid.kinematics import Pose
+from ..solver.islands import moving_trees
+from ..tree.kinematic_tree import WORLD
+from ..tree.loop_context import IDLE_FLAG, tree_index_of_frames
+from ..tree.node_values import NodeValues
+from ..tree.per_tree import PerTreeArray, for_each_tree
+from ..tree.trace_context import TraceContext
+from .policy import NEVER, dof_lengths, sleep_policies
+
+# ------------------------------------------------------------------------------------------------------- falling asleep
+
+MIN_STILL_STEPS = 10.0
+"""Consecutive still steps of all trees of an island before it sleeps (as in MuJoCo)."""
+
+
+def put_still_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None:
+    """Update the count of still steps of each tree and put islands to sleep whose trees all were still long enough.
+
+    A tree is still if all its dof velocities, times the length scale of the dof, are below the sleep tolerance. Trees
+    that must never sleep have a count of 0.
+    """
+    assert ctx.idle_flags is not None
+    idle, speeds, n_ready = ctx.idle_flags, PerTreeArray(ctx), ctx.allocate_fixed(1)
+    ctx.tracer.write(SCRATCH, [0.0], n_ready.row)
+    for_each_tree(
+        ctx, "clear tree speeds", lambda t: {"speed": speeds.offset_of(t)}, lambda code: code.write("speed", [0.0])
+    )
+    trees, lengths = tree_index_of_frames(ctx.model), dof_lengths(ctx.model)
+    rows = [
+        TableRow(
+            "dof",
+            {**ctx.dof_arrays(dof), **ctx.idle_flag_of_frame(node.index), "speed": speeds.offset_of(trees[node.index])},
+            {"length": [float(lengths[dof])]},
+        )
+        for node in ctx.nodes
+        for dof in node.dofs
+    ]
+
+    def update_speed(code: RowContext) -> None:
+        speed = ir.absolute(code.read("vel")) * code.constant("length")
+        code.write("speed", [ir.maximum(code.read("speed"), speed)])
+
+    with ctx.keeping_loops():
+        ctx.table_loop("maximum speeds of trees", rows, update_speed)
+
+    policy = sleep_policies(ctx.model)
+
+    def tree_offsets(tree: int) -> dict[str, ArenaOffset]:
+        arrays = {
+            "speed": speeds.offset_of(tree),
+            "island": islands.offset_of(tree),
+            "ready": n_ready,
+            IDLE_FLAG: idle.of_tree(tree),
+        }
+        return {**arrays, **ctx.item_arrays(ArrayOwner.TREE, tree)}
+
+    rows = [
+        TableRow("never" if policy[t] == NEVER else "allowed", tree_offsets(t), {"tree": [float(t)]}) for t in ctx.trees
+    ]
+
+    def count_still_steps(code: RowContext) -> None:
+        if code.variant == "never":
+            code.write("still", [0.0])
+            return
+        still = ir.select(code.read("speed"), ctx.settings.sleep_tolerance, code.read("still") + 1.0, 0.0)
+        code.write("still", [still])
+        code.write("ready", [code.read("ready") + ir.select(still, MIN_STILL_STEPS - 0.5, 0.0, 1.0)])
+
+    with ctx.keeping_loops():
+        ctx.table_loop("count still steps", rows, count_still_steps)
+    ctx.if_nonzero(
+        "some tree was still long enough",
+        ctx.tracer.read(SCRATCH, n_ready.row),
+        lambda: _mark_islands_asleep(ctx, islands),
+    )
+
+
+def _mark_islands_asleep(ctx: TraceContext, islands: PerTreeArray) -> None:
+    """Put all islands to sleep whose trees were all still for `MIN_STILL_STEPS`, and store their state.
+
+    Sets `asleep` to 1 + island index for the trees of these islands, and to 0 for other active trees.
+    """
+    assert ctx.idle_flags is not None
+    idle = ctx.idle_flags
+    moving = PerTreeArray(ctx)
+    for_each_tree(
+        ctx, "clear moving islands", lambda t: {"moving": moving.offset_of(t)}, lambda code: code.write("moving", [0.0])
+    )
+
+    def tree_offsets(tree: int) -> dict[str, ArenaOffset]:
+        arrays = {"island": islands.offset_of(tree), "moving": moving.start, IDLE_FLAG: idle.of_tree(tree)}
+        return {**arrays, **ctx.item_arrays(ArrayOwner.TREE, tree)}
+
+    def flag_moving(code: RowContext) -> None:
+        def set_flag() -> list[Value]:
+            code.tracer.write("moving", [1.0], 0, code.read("island"))
+            return []
+
+        code.tracer.if_less("moving", code.read("still"), MIN_STILL_STEPS - 0.5, set_flag, [])
+
+    for_each_tree(ctx, "moving islands", tree_offsets, flag_moving)
+
+    def write_asleep(code: RowContext) -> None:
+        island = code.read("island")
+        asleep = ir.select(code.tracer.read("moving", 0, island), 0.5, island + 1.0, 0.0)
+        code.write("asleep", [asleep])
+
+    for_each_tree(ctx, "put islands to sleep", tree_offsets, write_asleep)
+    _store_state_at_sleep(ctx)
+
+
+def _store_state_at_sleep(ctx: TraceContext) -> None:
+    """Set the velocities of sleeping trees to zero and store positions, commands, controls and gravity.
+
+    Later differences from the stored values wake the tree.
+    """
+    assert ctx.idle_flags is not None
+    trees, idle = tree_index_of_frames(ctx.model), ctx.idle_flags
+
+    def row(variant: str, tree: int, **offsets: ArenaOffset) -> TableRow:
+        arrays = {"asleep": ctx.item_arrays(ArrayOwner.TREE, tree)["asleep"], IDLE_FLAG: idle.of_tree(tree)}
+        return TableRow((variant, *(offset.arena for offset in offsets.values())), {**arrays, **offsets})
+
+    rows: list[TableRow] = []
+    for node in ctx.nodes:
+        for q in node.qs:
+            arrays = ctx.item_arrays(ArrayOwner.COORDINATE, q)
+            rows.append(row("store", trees[node.index], now=arrays["qpos"], before=arrays["slept_qpos"]))
+        for dof in node.dofs:
+            arrays = ctx.item_arrays(ArrayOwner.DOF, dof)
+            rows.append(row("stop", trees[node.index], before=arrays["vel"]))
+            rows.append(row("store", trees[node.index], now=arrays["command"], before=arrays["slept_command"]))
+    for actuator, moment in enumerate(ctx.model.actuators.moment):
+        arrays = ctx.item_arrays(ArrayOwner.ACTUATOR, actuator)
+        actuated_trees = {trees[int(ctx.model.dofs.frame_idx[d])] for d in moment.nonzero()[0]}
+        rows += [row("store", tree, now=arrays["ctrl"], before=arrays["slept_ctrl"]) for tree in actuated_trees]
+    arrays = ctx.item_arrays(ArrayOwner.ENVIRONMENT, 0)
+    for tree in ctx.trees:
+        for i in range(3):
+            now, before = (
+                ArenaOffset(arrays[name].arena, arrays[name].row + i) for name in ("gravity", "slept_gravity")
+            )
+            rows.append(row("store", tree, now=now, before=before))
+
+    def body(code: RowContext) -> None:
+        def store() -> list[Value]:
+            code.write("before", [0.0 if "stop" in str(code.variant) else code.read("now")])
+            return []
+
+        code.tracer.if_less("asleep", 0.5, code.read("asleep"), store, [])
+
+    with ctx.keeping_loops():
+        ctx.table_loop("store state at sleep", rows, body)
+
+
+# --------------------------------------------------------------------------------------------------------------- waking
+
+
+class SleepState:
+    """Sleep state of all trees during a step: number of sleeping trees and islands to be woken."""
+
+    def __init__(self, ctx: TraceContext) -> None:
+        self.ctx = ctx
+        self.n_asleep = ctx.allocate_fixed(1)
+        """Number of sleeping trees."""
+        self.wake_flags = ctx.allocate(len(set(tree_index_of_frames(ctx.model))) + 1)
+        """Wake flag of each island, at index 1 + island; index 0 collects writes without effect."""
+
+    def asleep_place(self, tree: int) -> ArenaOffset:
+        """Return the offset of a tree's `asleep` value: 0, or 1 + the index of the island it fell asleep with."""
+        return self.ctx.item_arrays(ArrayOwner.TREE, tree)["asleep"]
+
+    def begin_step(self) -> None:
+        """Mark sleeping trees idle, count them, and wake islands whose state or inputs were changed from outside."""
+        ctx, tracer = self.ctx, self.ctx.tracer
+        assert ctx.idle_flags is not None
+        tracer.write(SCRATCH, [0.0], self.n_asleep.row)
+
+        def mark_idle(code: RowContext) -> None:
+            asleep = ir.select(0.5, code.read("asleep"), 1.0, 0.0)
+            code.write("idle flag", [asleep])
+            code.write("count", [code.read("count") + asleep])
+
+        idle = ctx.idle_flags
+        for_each_tree(
+            ctx,
+            "sleeping trees",
+            lambda t: {"asleep": self.asleep_place(t), "idle flag": idle.of_tree(t), "count": self.n_asleep},
+            mark_idle,
+        )
+        ctx.if_nonzero("any tree sleeps", tracer.read(SCRATCH, self.n_asleep.row), self._wake_disturbed)
+
+    def _wake_disturbed(self) -> None:
+        """Wake islands of sleeping trees whose positions, velocities, inputs, applied forces or gravity changed."""
+        self._clear_wake_flags()
+
+        def compare(code: RowContext) -> None:
+            def flag() -> list[Value]:
+                reference: Value = 0.0 if "zero" in str(code.variant) else code.read("before")
+                index = ir.select(0.0, ir.absolute(code.read("now") - reference), code.read("asleep"), 0.0)
+                code.tracer.write("wake flags", [1.0], 0, index)
+                return []
+
+            code.tracer.if_less("asleep", 0.5, code.read("asleep"), flag, [])
+
+        with self.ctx.keeping_loops():
+            self.ctx.table_loop("disturbances of sleeping trees", list(self._disturbance_rows()), compare)
+        self._wake_flagged()
+
+    def _disturbance_rows(self) -> Iterator[TableRow]:
+        """Yield loop rows of all values that wake a sleeping tree.
+
+        Positions, commands, controls and gravity wake it if they differ from the stored value; velocities and applied
+        forces if they are not zero.
+        """
+        ctx, trees = self.ctx, tree_index_of_frames(self.ctx.model)
+
+        def row(tree: int, now: ArenaOffset, before: ArenaOffset | None = None) -> TableRow:
+            offsets = {"asleep": self.asleep_place(tree), "wake flags": self.wake_flags, "now": now}
+            if before is None:
+                return TableRow(("zero", now.arena), offsets)
+            return TableRow(("stored", now.arena), {**offsets, "before": before})
+
+        for node in ctx.nodes:
+            tree = trees[node.index]
+            for q in node.qs:
+                arrays = ctx.item_arrays(ArrayOwner.COORDINATE, q)
+                yield row(tree, arrays["qpos"], arrays["slept_qpos"])
+            for dof in node.dofs:
+                arrays = ctx.item_arrays(ArrayOwner.DOF, dof)
+                yield row(tree, arrays["vel"])
+                yield row(tree, arrays["command"], arrays["slept_command"])
+                if ctx.settings.external_forces:
+                    yield row(tree, arrays["dof_force_applied"])
+        for actuator, moment in enumerate(ctx.model.actuators.moment):
+            arrays = ctx.item_arrays(ArrayOwner.ACTUATOR, actuator)
+            for tree in {trees[int(ctx.model.dofs.frame_idx[d])] for d in moment.nonzero()[0]}:
+                yield row(tree, arrays["ctrl"], arrays["slept_ctrl"])
+        for tree in ctx.trees:
+            arrays = ctx.item_arrays(ArrayOwner.ENVIRONMENT, 0)
+            for i in range(3):
+                yield row(tree, _offset_by(arrays["gravity"], i), _offset_by(arrays["slept_gravity"], i))
+        for link in ctx.links if ctx.settings.external_forces else ():
+            frame = int(ctx.model.links.frame_idx[link])
+            arrays = ctx.item_arrays(ArrayOwner.LINK, link)
+            for name in ("cfrc_applied_ang", "cfrc_applied_vel"):
+                for i in range(3 if frame != WORLD else 0):
+                    yield row(trees[frame], _offset_by(arrays[name], i))
+
+    def wake_contacted(self, buffers: ContactBuffers) -> Value:
+        """Wake islands with a sleeping tree in contact with an awake tree; return the number of trees woken."""
+        ctx, total = self.ctx, self.ctx.allocate_fixed(1)
+
+        def flag_mixed(code: RowContext, _: ContactSetVariant) -> None:
+            a, b = code.read("asleep a"), code.read("asleep b")
+            mixed = ir.select(ir.minimum(a, b), 0.5, ir.maximum(a, b), 0.0)
+            code.tracer.write("wake flags", [1.0], 0, mixed)
+
+        rows = []
+        for contact_set in buffers.filter_sets(ContactSetFilter.BETWEEN_FRAMES):
+            asleep_a, asleep_b = (self.asleep_place(tree) for tree in moving_trees(ctx, contact_set.spec.frames))
+            with ctx.including_idle_trees():
+                rows.append(
+                    buffers.loop_row(
+                        contact_set, {"asleep a": asleep_a, "asleep b": asleep_b, "wake flags": self.wake_flags}
+                    )
+                )
+
+        def wake() -> None:
+            self._clear_wake_flags()
+            buffers.for_each_active_set(
+                "contacts with sleeping trees", flag_mixed, rows, ContactSetFilter.BETWEEN_FRAMES
+            )
+            self._wake_flagged(total)
+
+        ctx.tracer.write(SCRATCH, [0.0], total.row)
+        ctx.if_nonzero("any tree sleeps", ctx.tracer.read(SCRATCH, self.n_asleep.row), wake)
+        return ctx.tracer.read(SCRATCH, total.row)
+
+    def _clear_wake_flags(self) -> None:
+        """Clear the wake flags of all islands."""
+        for_each_tree(
+            self.ctx,
+            "clear wake flags",
+            lambda t: {"wake flags": _offset_by(self.wake_flags, t + 1)},
+            _write_zero_wake_flag,
+        )
+
+    def _wake_flagged(self, n_woken: ArenaOffset | None = None) -> None:
+        """Wake all trees of the islands whose wake flag is set: clear `asleep`, `still` and the idle flag.
+
+        Decreases the number of sleeping trees, and adds the number of trees woken to `n_woken` if given.
+        """
+        ctx = self.ctx
+        assert ctx.idle_flags is not None
+        idle = ctx.idle_flags
+
+        def tree_offsets(tree: int) -> dict[str, ArenaOffset]:
+            arrays = {
+                "asleep": self.asleep_place(tree),
+                "still": ctx.item_arrays(ArrayOwner.TREE, tree)["still"],
+                "idle flag": idle.of_tree(tree),
+            }
+            return {**arrays, "wake flags": self.wake_flags, "count": self.n_asleep, "total": n_woken or self.n_asleep}
+
+        def wake(code: RowContext) -> None:
+            def clear() -> list[Value]:
+                for name in ("asleep", "still", "idle flag"):
+                    code.write(name, [0.0])
+                code.write("count", [code.read("count") - 1.0])
+                if n_woken is not None:
+                    code.write("total", [code.read("total") + 1.0])
+                return []
+
+            asleep = code.read("asleep")
+            is_flagged = ir.select(0.5, asleep, code.tracer.read("wake flags", 0, asleep), 0.0)
+            code.tracer.if_less("island is flagged", 0.5, is_flagged, clear, [])
+
+        for_each_tree(ctx, "wake flagged islands", tree_offsets, wake)
+
+
+def find_contacts_and_wake(
+    ctx: TraceContext, buffers: ContactBuffers, floating_origin_poses: NodeValues[Pose], sleep_state: SleepState | None
+) -> None:
+    """Detect contacts and wake sleeping islands touched by awake trees, repeatedly until no further tree wakes.
+
+    Finally lists the active contact sets. Without sleep, contacts are detected once.
+
+    Args:
+        ctx: tracing context.
+        buffers: contact buffers to be filled.
+        floating_origin_poses: frame poses about the floating origin of the contact coordinates.
+        sleep_state: sleep state of the step; None if sleep is disabled.
+    """
+
+    def detect_and_wake() -> tuple[Value, Value]:
+        assert sleep_state is not None
+        detect_contacts(ctx, buffers, floating_origin_poses)
+        return 0.5, sleep_state.wake_contacted(buffers)
+
+    if sleep_state is None:
+        buffers.list_active_sets(detect_contacts(ctx, buffers, floating_origin_poses))
+        return
+    ctx.while_loop("detect contacts and wake", detect_and_wake, len(ctx.trees) + 1)
+    buffers.list_active_sets()
+
+
+def mark_all_awake(ctx: TraceContext) -> None:
+    """Clear the idle flags of all trees."""
+    assert ctx.idle_flags is not None
+    idle = ctx.idle_flags
+    for_each_tree(
+        ctx, "clear idle flags", lambda t: {"idle flag": idle.of_tree(t)}, lambda code: code.write("idle flag", [0.0])
+    )
+
+
+def _offset_by(place: ArenaOffset, offset: int) -> ArenaOffset:
+    return ArenaOffset(place.arena, place.row + offset)
+
+
+def _write_zero_wake_flag(code: RowContext) -> None:
+    code.write("wake flags", [0.0])

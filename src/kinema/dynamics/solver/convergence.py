@@ -1,0 +1,149 @@
+"""Convergence tests of the constraint solver: progress relative to rounding errors, and gradient norm per tree.
+
+In single precision, a body held by 10 N beside another one pressed by 10 kN would be left to slip if the gradient were
+compared with the forces of all trees only; hence the test per tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kinema import ir
+from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+
+from ..tree.loop_context import tree_index_of_frames
+from ..tree.node_values import NodeValues
+from ..tree.per_tree import PerTreeArray, for_each_tree
+from ..tree.sparse_matrix import LDLFactors
+from ..tree.trace_context import TraceContext
+from ..vector_math import dot
+from .objective import JointVector
+
+LOOSE_TOLERANCE = 1e-2
+"""Relative gradient norm at which a step that left the active set unchanged counts as converged. At low friction,
+pyramidal cones are so steep that single precision loses most of a step, and the next one corrects it."""
+EXPECTED_REDUCTION, NEGLIGIBLE_TOLERANCES = 4.0, 20.0
+"""Factor by which the cost decrease shrinks between iterations unless it is rounding error, and number of tolerances
+below which a decrease is negligible. Stops rows from switching on and off at rounding level, which delayed every third
+step of 16,384 Go2 robots."""
+
+
+def write_smooth_motion_work(
+    ctx: TraceContext, mass_factors: LDLFactors, qacc_smooth: JointVector, target: ArenaOffset
+) -> None:
+    """Write the work scale sum_i qacc_smooth_i^2 / inverse_pivot_i of the unconstrained motion to `target`.
+
+    The pivots of the factorised mass matrix stand for the inertia of each dof by itself, so that rounding errors of
+    large joint forces do not cancel in the sum.
+    """
+    ctx.tracer.write(SCRATCH, [0.0], target.row)
+    accelerations = ctx.dof_offsets(qacc_smooth)
+    rows = [
+        TableRow(
+            "dof",
+            {
+                "acceleration": accelerations[dof],
+                "inverse pivot": inverse_pivot,
+                "work": target,
+                **mass_factors.idle_flags[dof],
+            },
+        )
+        for dof, inverse_pivot in mass_factors.inverse_pivots.items()
+    ]
+
+    def add(code: RowContext) -> None:
+        x = code.read("acceleration")
+        code.write("work", [code.read("work") + x * x / code.read("inverse pivot")])
+
+    ctx.table_loop("work of unconstrained motion", rows, add)
+
+
+def made_progress(cost_decreases: Sequence[Value], work: Value, tolerance: float) -> Value:
+    """Return 1 if the last iteration decreased the cost noticeably relative to `work`, else 0.
+
+    A decrease is noticeable above tolerance^2 * work; above (20 * tolerance)^2 * work if it did not shrink at least by
+    a factor of 4 since the previous iteration, which indicates rounding errors.
+
+    Args:
+        cost_decreases: predicted cost decrease of the last and of the previous iteration.
+        work: scale of the work done by constraint forces and by the unconstrained motion.
+        tolerance: relative tolerance of the solver.
+    """
+    decrease, previous = cost_decreases
+    threshold = ir.select(
+        EXPECTED_REDUCTION * decrease, previous, tolerance**2, (NEGLIGIBLE_TOLERANCES * tolerance) ** 2
+    )
+    return ir.select(threshold * work, decrease, 1.0, 0.0)
+
+
+# ------------------------------------------------------------------------------------------------- convergence per tree
+
+TREE_TOLERANCE = 1e-4
+"""Admissible gradient norm of a tree relative to its own forces."""
+ROUNDING_TOLERANCE = 1e-6
+"""Admissible gradient norm of a tree relative to the forces of all trees, whose rounding errors contacts pass on."""
+TreeJointVector = NodeValues[list[Value]]
+
+
+def make_tree_convergence(ctx: TraceContext) -> TreeConvergence | None:
+    """Return the convergence test per tree; None for one tree, in double precision and in warp regions."""
+    is_needed = len(ctx.trees) > 1 and ctx.settings.is_single_precision and not ctx.tracer.in_warp_region
+    return TreeConvergence(ctx) if is_needed else None
+
+
+class TreeConvergence:
+    """Convergence test of each tree: squared gradient norm relative to squared forces, in scratch memory."""
+
+    def __init__(self, ctx: TraceContext) -> None:
+        self.ctx = ctx
+        self._sums = PerTreeArray(ctx, 2)
+        self._squared_tolerance = ctx.allocate_fixed(1)
+        self._total_squared_force = ctx.allocate_fixed(1)
+        self._n_unconverged = ctx.allocate_fixed(1)
+
+    def count_unconverged(self, gradient: TreeJointVector, forces: TreeJointVector, tolerance: Value) -> Value:
+        """Return the number of trees whose gradient norm exceeds `tolerance` times their force norm plus rounding.
+
+        Args:
+            gradient: gradient of the cost.
+            forces: joint forces of the constraints.
+            tolerance: tolerance relative to the forces of the tree.
+        """
+        ctx, tracer, sums = self.ctx, self.ctx.tracer, self._sums
+        for offset, value in (
+            (self._squared_tolerance, tolerance * tolerance),
+            (self._total_squared_force, 0.0),
+            (self._n_unconverged, 0.0),
+        ):
+            tracer.write(SCRATCH, [value], offset.row)
+        tracer.new_basic_block()  # so that later code reads the new values
+        for_each_tree(
+            ctx,
+            "clear norms of trees",
+            lambda t: {"sums": sums.offset_of(t)},
+            lambda code: code.write("sums", [0.0] * 2),
+        )
+        trees, rows = tree_index_of_frames(ctx.model), []
+        for node in ctx.nodes:
+            rows.append(ctx.frame_row(node))
+            rows[-1].offsets.update({"sums": sums.offset_of(trees[node.index]), "total": self._total_squared_force})
+
+        def add_squares(code: RowContext) -> None:
+            ref = ctx.frame_of_row(code).ref
+            squares = [dot(x[ref], x[ref]) for x in (gradient, forces)]
+            code.write("sums", [a + b for a, b in zip(code.read_array("sums", 2), squares, strict=True)])
+            code.write("total", [code.read("total") + squares[1]])
+
+        def compare(code: RowContext) -> None:
+            squared_gradient, squared_force = code.read_array("sums", 2)
+            bound = code.read("squared tolerance") * squared_force + ROUNDING_TOLERANCE**2 * code.read("total")
+            code.write("n_unconverged", [code.read("n_unconverged") + ir.select(bound, squared_gradient, 1.0, 0.0)])
+
+        ctx.table_loop("gradient and force norms of trees", rows, add_squares)
+        offsets = {
+            "squared tolerance": self._squared_tolerance,
+            "total": self._total_squared_force,
+            "n_unconverged": self._n_unconverged,
+        }
+        for_each_tree(ctx, "unconverged trees", lambda t: {"sums": sums.offset_of(t), **offsets}, compare)
+        return tracer.read(SCRATCH, self._n_unconverged.row)

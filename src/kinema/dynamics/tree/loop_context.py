@@ -1,0 +1,540 @@
+"""Context for tracing table loops over frames and links: scratch memory, table rows, array access, idle flags.
+
+The body of a loop is traced once per variant (specialisation key), with symbols for the constants of the node and for
+the values of the nodes it is bound to; the rows of the table give constants and memory offsets. Values of nodes lie in
+the scratch memory of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from kinema.ir import (
+    SCRATCH,
+    ArenaOffset,
+    OffsetColumn,
+    RowContext,
+    Table,
+    TableRows,
+    Tracer,
+    Value,
+    trace_table_loop,
+    trace_work_queue_loop,
+)
+from kinema.model import Model
+
+from ..arrays import ARRAYS_BY_NAME, ArrayOwner
+from ..settings import Settings
+from ..topology import WORLD, tree_index_of_frames
+from ..vector_math import add
+from .kinematic_tree import (
+    FrameNode,
+    Ints,
+    KinematicTree,
+    LinkNode,
+    NodeRefs,
+    SpatialInertia,
+    frame_ref,
+    link_ref,
+    root_link,
+)
+from .node_constants import FrameConstants, FrameVariant, LinkVariant, link_constants, with_per_env_parameters
+from .node_tables import NodeBindings, NodeColumns, NodeRow, OffsetRegistry, RowOffsets, rows_to_columns
+from .node_values import NodeValues
+
+# ------------------------------------------------------------------------------------------------------- scratch memory
+
+N_FIXED_ROWS = 128
+"""Rows at the start of scratch memory reserved for values accessed outside of loops."""
+
+
+class ScratchAllocator:
+    """Bump allocator of scratch memory rows; memory is never freed."""
+
+    def __init__(self) -> None:
+        self.n_scratch = N_FIXED_ROWS
+        self._n_fixed_allocated = 0
+        self.allocation_starts = [0]
+        """Start rows of all allocations."""
+        self.oversized_lists: set[int] = set()
+        """Start rows of lists whose capacity is larger than they usually need."""
+
+    def allocate(self, count: int, *, oversized: bool = False) -> ArenaOffset:
+        """Allocate `count` rows of scratch memory; `oversized` marks a list that is seldom full."""
+        offset = ArenaOffset(SCRATCH, self.n_scratch)
+        if oversized:
+            self.oversized_lists.add(offset.row)
+        self.allocation_starts.append(self.n_scratch)
+        self.n_scratch += count
+        return offset
+
+    def allocate_many(self, counts: Sequence[int]) -> list[ArenaOffset]:
+        """Allocate consecutive pieces of scratch memory of the given sizes and return their offsets."""
+        ends = np.cumsum([self.n_scratch, *counts]).tolist()
+        self.allocation_starts += ends[:-1]
+        self.n_scratch = ends[-1]
+        return [ArenaOffset(SCRATCH, row) for row in ends[:-1]]
+
+    def allocate_fixed(self, count: int) -> ArenaOffset:
+        """Allocate rows at offsets that are the same for all models, for code outside of loops.
+
+        Models then share compiled code. If the reserved rows are used up, ordinary rows are allocated.
+        """
+        if self._n_fixed_allocated + count > N_FIXED_ROWS:
+            return self.allocate(count)
+        self._n_fixed_allocated += count
+        return ArenaOffset(SCRATCH, self._n_fixed_allocated - count)
+
+
+# ----------------------------------------------------------------------------------------------------------- idle trees
+
+IDLE_FLAG = "idle"
+"""Name of the row array that holds the idle flag of the row's tree."""
+
+
+class IdleFlags:
+    """Idle flags of all trees in consecutive rows: 1 for trees that are asleep or whose constraints are already solved.
+
+    Table rows that belong to a tree are skipped if its flag is set. Only the poses, which other trees may need, are
+    computed for idle trees too (`including_idle_trees`).
+    """
+
+    def __init__(self, model: Model, first_flag: ArenaOffset) -> None:
+        self._tree_of = tree_index_of_frames(model)
+        self._first_flag = first_flag
+        self.paused = False
+        """Whether table rows ignore the flags for now."""
+
+    def of_tree(self, tree: int) -> ArenaOffset:
+        """Arena offset of the idle flag of a tree."""
+        return ArenaOffset(self._first_flag.arena, self._first_flag.row + tree)
+
+    def of_trees(self, trees: Ints) -> OffsetColumn:
+        """Arena offsets of the idle flags of many trees as a table column."""
+        return OffsetColumn(self._first_flag.arena, self._first_flag.row + trees)
+
+    def of_frame(self, frame: int) -> dict[str, ArenaOffset]:
+        """Row array of the idle flag for the rows of a frame; empty for the world or while the flags are paused."""
+        return {} if self.paused or frame == WORLD else {IDLE_FLAG: self.of_tree(self._tree_of[frame])}
+
+    @contextmanager
+    def including_idle_trees(self) -> Iterator[None]:
+        """Context manager: loops traced inside run for all trees, idle or not."""
+        self.paused = True
+        yield
+        self.paused = False
+
+
+def run_unless_idle(code: RowContext, body: Callable[[RowContext], None]) -> None:
+    """Trace the body of a table row inside a branch on the idle flag of its tree, if the row has such a flag."""
+    if not code.has_array(IDLE_FLAG):
+        body(code)
+        return
+
+    def run() -> list[Value]:
+        body(code)
+        return []
+
+    code.tracer.if_less("not idle", code.read(IDLE_FLAG), 0.5, run, [])
+
+
+# --------------------------------------------------------------------------------------------------------- loop context
+
+
+class FrameRowExtension(Protocol):
+    """Provider of additional arrays in the table rows of frames, such as transmissions or matrices."""
+
+    name: str
+
+    def acts_on(self, node: FrameNode) -> bool:
+        """Whether the extension changes the code variant of a frame."""
+        ...
+
+    def frame_offsets(self, node: FrameNode) -> Mapping[str, ArenaOffset]:
+        """Additional row arrays of a frame with their arena offsets."""
+        ...
+
+
+R = TypeVar("R")
+TreeNode = FrameNode | LinkNode
+
+
+class LoopContext(ScratchAllocator):
+    """Tracing context for loops over the frames and links of whole trees of a model.
+
+    Covers all frames or a subset of trees; links fixed to the world are included if all frames are.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        settings: Settings,
+        array_offsets: Mapping[str, ArenaOffset],
+        tracer: Tracer,
+        tree: KinematicTree,
+        frames: Sequence[int] | None = None,
+        *,
+        outputs: Mapping[str, tuple[ArrayOwner, int]] | None = None,
+        frame_overrides: Mapping[int, Mapping[str, Sequence[Value]]] | None = None,
+    ) -> None:
+        """Args beyond the model: `outputs` declares arrays to write, `frame_overrides` replaces constants of frames."""
+        self.model = model
+        self.settings = settings
+        self.array_offsets = array_offsets
+        self.tracer = tracer
+        self.tree = tree
+        self.covers_model = frames is None
+        """Whether the program covers all frames of the model."""
+        frames = range(model.n_frames) if frames is None else frames
+        self.nodes = [tree.nodes[f] for f in frames]
+        link_frames = {WORLD, *frames} if len(frames) == model.n_frames else set(frames)
+        self.links = [i for i, f in enumerate(model.links.frame_idx.tolist()) if f in link_frames]
+        self.array_owners = {name: (info.owner, info.width) for name, info in ARRAYS_BY_NAME.items()} | dict(
+            outputs or {}
+        )
+        """For each array the owner of its items and the number of scalars per item."""
+        self._frame_overrides = frame_overrides or {}
+        self.output_prefix = ""
+        """Prefix of the names of output arrays."""
+        super().__init__()
+        self._keeps_loops = False
+        self.node_values: list[NodeValues[Any]] = []
+        self.registry = OffsetRegistry()
+        self._arrays_of_owner: dict[ArrayOwner, list[tuple[str, ArenaOffset, int]]] = {}
+        self._arrays_of_item: dict[tuple[ArrayOwner, int], dict[str, ArenaOffset]] = {}
+        self._constants_of_frame: dict[tuple[int, str], dict[str, Any]] = {}
+        self._frame_constants = FrameConstants(model)
+        self._frame_rows: dict[Any, list[NodeColumns]] = {}
+        self.frame_extensions: list[FrameRowExtension] = []
+        self._code: RowContext | None = None
+        tree_of_frame = tree_index_of_frames(model)
+        self.trees = sorted({tree_of_frame[f] for f in frames})
+        """Indices of the trees of this context."""
+        self.idle_flags = IdleFlags(model, self.allocate(len(set(tree_of_frame)))) if settings.islands else None
+        self.frame_inertias: NodeValues[SpatialInertia] | None = None
+        """Spatial inertias of the frames in scratch memory where masses differ between environments."""
+
+    @property
+    def code(self) -> RowContext:
+        """Code of the loop variant being traced; only available inside a loop body."""
+        assert self._code is not None, "values of nodes are available only inside a loop body"
+        return self._code
+
+    # ------------------------------------------------------------------------------------------------------------ loops
+
+    def table_loop(
+        self, name: str, rows: TableRows, body: Callable[[RowContext], None], active_rows: ArenaOffset | None = None
+    ) -> None:
+        """Trace a loop over table rows; with `active_rows`, only over the row positions in that list.
+
+        Rows of idle trees are skipped. `active_rows` is the scratch offset of a list: its length, then row positions.
+        """
+
+        def run(code: RowContext) -> None:
+            self._code = code
+            run_unless_idle(code, body)
+            self._code = None
+
+        trace_table_loop(self.tracer, name, rows, run, keep_rolled=self._keeps_loops, active_rows=active_rows)
+
+    def work_queue_loop(
+        self,
+        name: str,
+        rows: TableRows,
+        filters: Sequence[Callable[[RowContext], tuple[Value, Value]]],
+        work: Callable[[RowContext], None],
+    ) -> None:
+        """Trace a compacted loop: `work` runs for the table rows that pass all filters.
+
+        Each filter returns a pair of values; a row passes if the first is less than the second. On a GPU the passing
+        rows are queued, so that threads work only on them.
+        """
+
+        def run(code: RowContext, body: Callable[[RowContext], Any]) -> Any:
+            self._code = code
+            result = body(code)
+            self._code = None
+            return result
+
+        traced_filters = [partial(run, body=test) for test in filters]
+        trace_work_queue_loop(self.tracer, name, rows, traced_filters, partial(run, body=work))
+
+    @property
+    def keeps_loops(self) -> bool:
+        """Whether loops traced now are never unrolled."""
+        return self._keeps_loops
+
+    @contextmanager
+    def keeping_loops(self, keep: bool = True) -> Iterator[None]:
+        """Context manager: loops traced inside are kept as loops even if the program is unrolled otherwise."""
+        before, self._keeps_loops = self._keeps_loops, keep or self._keeps_loops
+        yield
+        self._keeps_loops = before
+
+    def for_each_joint(self, name: str, body: Callable[[FrameNode], None]) -> None:
+        """Trace a loop over the frames of the context (one joint each); `body` gets the frame node."""
+        self.table_loop(name, self.frame_rows(self.nodes), lambda code: body(self.frame_of_row(code)))
+
+    def dof_offsets(self, values: NodeValues[Any]) -> dict[int, ArenaOffset]:
+        """Scratch offset of each degree of freedom in a joint vector."""
+        starts = {node.index: values.offsets[node.ref].row for node in self.nodes}
+        return {
+            dof: ArenaOffset(SCRATCH, starts[node.index] + k) for node in self.nodes for k, dof in enumerate(node.dofs)
+        }
+
+    def joint_vector(self, name: str) -> NodeValues[list[Value]]:
+        """Allocate a joint vector, one value per degree of freedom, in contiguous scratch memory."""
+        values: NodeValues[list[Value]] = self.new_values(name)
+        values.allocate_contiguous({node.ref: [0.0] * len(node.dofs) for node in self.nodes})
+        return values
+
+    def start_row(self, values: NodeValues[Any]) -> int:
+        """First scratch row of contiguous node values."""
+        return values.offsets[self.nodes[0].ref].row
+
+    def node_row(
+        self, variant: Any, bindings: NodeBindings, row_offsets: Mapping[str, ArenaOffset], constants: Mapping[str, Any]
+    ) -> NodeRow:
+        """Table row with access to all registered arrays of the nodes that its prefixes are bound to.
+
+        `row_offsets` and `constants` are its own arrays and constants; arrays of the environment are included.
+        """
+        offsets = RowOffsets(row_offsets, bindings, self.registry, self._cached_item_arrays(ArrayOwner.ENVIRONMENT, 0))
+        return NodeRow(variant, offsets, constants, bindings=bindings)
+
+    def frame_row(self, node: FrameNode, target_link: int | None = None) -> NodeRow:
+        """Table row of a frame: bound to the frame, its parent, its root link and optionally a target link.
+
+        It has the arrays of the frame's coordinates and dofs, those of all frame extensions and the idle flag.
+        """
+        variant = FrameVariant.from_node(node, tuple(x.name for x in self.frame_extensions if x.acts_on(node)))
+        bindings = {"": node.ref, "parent ": node.parent_ref, "root ": node.root_ref}
+        if target_link is not None:
+            bindings["target "] = link_ref(target_link)
+        offsets = self.item_arrays(ArrayOwner.COORDINATE, node.qs.start) | self.item_arrays(
+            ArrayOwner.DOF, node.dofs.start
+        )
+        for extension in self.frame_extensions:
+            offsets |= extension.frame_offsets(node)
+        offsets |= self.idle_flag_of_frame(node.index)
+        return self.node_row(variant, bindings, offsets, self.frame_constants(node))
+
+    def frame_rows(self, nodes: Sequence[FrameNode], target_link: int | None = None) -> TableRows:
+        """Table rows of frames in columnar form, cached per set of frames; reused with the offsets registered since.
+
+        With frame overrides the rows are built row by row.
+        """
+        if self._frame_overrides:
+            return [self.frame_row(node, target_link) for node in nodes]
+        has_idle_flags = self.idle_flags is not None and not self.idle_flags.paused
+        key = tuple(node.index for node in nodes), target_link, len(self.frame_extensions), has_idle_flags
+        if key not in self._frame_rows:
+            self._frame_rows[key] = self.rows_to_columns([self.frame_row(node, target_link) for node in nodes])
+        return Table([group.with_current_offsets() for group in self._frame_rows[key]])
+
+    def node_columns(
+        self,
+        variant: Any,
+        row_indices: Any,
+        bindings: Mapping[str, NodeRefs],
+        offset_columns: Mapping[str, OffsetColumn],
+        **options: Any,
+    ) -> NodeColumns:
+        """Columnar table rows with access to all registered arrays of the nodes that their prefixes are bound to.
+
+        Options are `constants` (columns of constants by name) and `nested_tables`.
+        """
+        constants = options.pop("constants", {})
+        return NodeColumns(
+            variant,
+            row_indices,
+            offset_columns,
+            constants,
+            bindings,
+            self.registry,
+            self._cached_item_arrays(ArrayOwner.ENVIRONMENT, 0),
+            **options,
+        )
+
+    def rows_to_columns(self, rows: Sequence[NodeRow]) -> list[NodeColumns]:
+        """Convert node rows to columnar groups that can be reused in several loops."""
+        return rows_to_columns(rows, self.registry, self._cached_item_arrays(ArrayOwner.ENVIRONMENT, 0))
+
+    def idle_flag_of_frame(self, frame: int) -> dict[str, ArenaOffset]:
+        """Row array of the idle flag for rows of a frame; empty without idle flags."""
+        return {} if self.idle_flags is None else self.idle_flags.of_frame(frame)
+
+    def idle_flags_of_dofs(self) -> dict[int, dict[str, ArenaOffset]]:
+        """For each degree of freedom the row array of the idle flag of its tree."""
+        return {dof: self.idle_flag_of_frame(node.index) for node in self.nodes for dof in node.dofs}
+
+    def frame_constants(self, node: FrameNode, prefix: str = "") -> dict[str, Any]:
+        """Table constants of a frame, with names prefixed; a nonempty prefix restricts them to the pose parameters.
+
+        Per-environment parameters and frame overrides are applied. Cached.
+        """
+        if (node.index, prefix) not in self._constants_of_frame:
+            constants: dict[str, Any] = self._frame_constants.of_frame(node, pose_only=bool(prefix))
+            constants = {
+                **with_per_env_parameters(self, "frame", node.index, constants),
+                **self._frame_overrides.get(node.index, {}),
+            }
+            self._constants_of_frame[node.index, prefix] = {prefix + name: values for name, values in constants.items()}
+        return self._constants_of_frame[node.index, prefix]
+
+    def link_row(self, link: int) -> NodeRow:
+        """Table row of a link: bound to the link, its frame, its parent link and frame, and its root link."""
+        links, parent = self.model.links, int(self.model.links.parent_idx[link])
+        frames = {"frame ": int(links.frame_idx[link]), "parent frame ": _frame_of_link(self.model, parent)}
+        bindings = {"": link_ref(link), "root ": link_ref(root_link(self.model, link))}
+        bindings |= {prefix: frame_ref(frame) for prefix, frame in frames.items()}
+        if parent >= 0:
+            bindings["parent "] = link_ref(parent)
+        variant = LinkVariant(
+            in_moving_frame=frames["frame "] != WORLD,
+            has_gravcomp=bool(links.gravity_scale[link] != 1.0),
+            has_mass=bool(links.inertial_mass[link]),
+            has_parent=parent >= 0,
+            has_joint=frames["frame "] != frames["parent frame "],
+        )
+        constants = with_per_env_parameters(self, "link", link, link_constants(self.model, link))
+        return self.node_row(variant, bindings, self.item_arrays(ArrayOwner.LINK, link), constants)
+
+    def dof_arrays(self, dof: int) -> dict[str, ArenaOffset]:
+        """Row arrays of a degree of freedom and, for joints with one coordinate, of its coordinate."""
+        q = int(self.model.dofs.q_idx[dof])
+        arrays = {} if q < 0 else self.item_arrays(ArrayOwner.COORDINATE, q)
+        return arrays | self.item_arrays(ArrayOwner.DOF, dof)
+
+    def item_arrays(self, owner: ArrayOwner, item: int) -> dict[str, ArenaOffset]:
+        """Arena offsets of all arrays of an owner for one item, by array name."""
+        return dict(self._cached_item_arrays(owner, item))
+
+    def _cached_item_arrays(self, owner: ArrayOwner, item: int) -> Mapping[str, ArenaOffset]:
+        """Cached arena offsets of all arrays of an owner for one item, by array name; not to be modified."""
+        if owner not in self._arrays_of_owner:
+            arrays = (
+                (name, offset, *self.array_owners[name])
+                for name, offset in self.array_offsets.items()
+                if name in self.array_owners
+            )
+            self._arrays_of_owner[owner] = [(name, offset, width) for name, offset, x, width in arrays if x is owner]  # ty: ignore[invalid-assignment]
+        if (owner, item) not in self._arrays_of_item:
+            self._arrays_of_item[owner, item] = {
+                name: ArenaOffset(offset.arena, offset.row + item * width)
+                for name, offset, width in self._arrays_of_owner[owner]
+            }
+        return self._arrays_of_item[owner, item]
+
+    def frame_of_row(self, code: RowContext, prefix: str = "") -> FrameNode:
+        """Symbolic frame node of the table row being traced; `prefix` selects another frame that the row is bound to.
+
+        Its pose, joint and inertia parameters are the constants of the row; the structure comes from the variant.
+        """
+        variant: FrameVariant = code.variant if isinstance(code.variant, FrameVariant) else dict(code.variant)[prefix]  # type: ignore[call-overload]
+        flat = code.constants(f"{prefix}rotation")
+        node = FrameNode(
+            ref=frame_ref(prefix),
+            parent_ref=frame_ref("parent "),
+            joint_type=variant.joint_type,
+            position=code.constants(f"{prefix}position"),
+            rotation=[flat[3 * i : 3 * i + 3] for i in range(3)],
+            axis=variant.axis,
+            pitch=code.constant(f"{prefix}pitch"),
+            reference=code.constant(f"{prefix}reference"),
+            inverted=variant.inverted,
+            qs=range(variant.n_qs),
+            dofs=range(variant.n_dofs),
+            has_spring=variant.has_spring,
+            has_acceleration_drive=variant.has_acceleration_drive,
+            has_actuator_gravcomp=variant.has_actuator_gravcomp,
+            limit_power=variant.limit_power,
+            root_ref=link_ref("root "),
+            target_link_ref=link_ref("target "),
+        )
+        if not variant.has_inertia:
+            return node
+        if self.frame_inertias is not None and not prefix:
+            node.inertia = self.frame_inertias[node.ref]
+            return node
+        mass, x, y, z, xx, xy, xz, yy, yz, zz = code.constants(f"{prefix}inertia")
+        node.inertia = SpatialInertia(mass, (x, y, z), ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)))
+        return node
+
+    def link_of_row(self, code: RowContext) -> LinkNode:
+        """Symbolic link node of the table row being traced, with the per-environment shifts of mass and centre of mass.
+
+        The rotational inertia scales with the mass.
+        """
+        variant = code.variant
+        assert isinstance(variant, LinkVariant)
+        mass, center = code.constant("mass"), code.constants("center")
+        mass_ratio: Value = 1.0
+        if "mass_shift" in self.settings.per_env:
+            mass = mass + code.read("mass_shift")
+            mass_ratio = mass * code.constant("per mass") if variant.has_mass else 1.0
+        if "com_shift" in self.settings.per_env:
+            center = add(center, code.read_array("com_shift", 3))
+        flat, inertia, axes = (code.constants(name) for name in ("rotation", "inertia", "principal"))
+        return LinkNode(
+            ref=link_ref(""),
+            frame_ref=frame_ref("frame "),
+            parent_ref=link_ref("parent ") if variant.has_parent else None,
+            parent_frame_ref=frame_ref("parent frame "),
+            root_ref=link_ref("root "),
+            joint_frame_ref=frame_ref("frame ") if variant.has_joint else None,
+            position=code.constants("position"),
+            rotation=[flat[3 * i : 3 * i + 3] for i in range(3)],
+            mass=mass,
+            com=center,
+            inertia=[[mass_ratio * x for x in inertia[3 * i : 3 * i + 3]] for i in range(3)],
+            principal_axes=[axes[3 * i : 3 * i + 3] for i in range(3)],
+            gravity_scale=code.constant("gravity_scale"),
+            in_moving_frame=variant.in_moving_frame,
+            has_gravcomp=variant.has_gravcomp,
+        )
+
+    # ----------------------------------------------------------------------------------------------------------- arrays
+
+    def read(self, array: str, item: int = 0) -> Value:
+        """Read a scalar of an array of the environment, inside or outside of a loop body."""
+        return self.tracer.read(array, item) if self._code is None else self._code.read(array, item)
+
+    def read_node(self, array: str, node: TreeNode) -> list[Value]:
+        """Read the values of an array that belong to a frame or link in the loop body being traced.
+
+        Arrays that are compiled in as constants are taken from the constants of the table row.
+        """
+        info = ARRAYS_BY_NAME.get(array)
+        if info is None or info.arena(self.settings) is None:
+            return self.code.constants(array)
+        if isinstance(node, LinkNode):
+            return self.code.read_array(array, info.width)
+        items = node.qs if info.owner is ArrayOwner.COORDINATE else node.dofs
+        return self.code.read_array(array, info.width * len(items))
+
+    def has_output(self, array: str) -> bool:
+        """Whether an output array of that name (with the output prefix) exists."""
+        return self.output_prefix + array in self.array_offsets
+
+    def write(self, array: str, node: TreeNode | None, values: Sequence[Value]) -> None:
+        """Write the values of an array that belong to a frame or link, or to the environment if `node` is None."""
+        if node is None:
+            self.tracer.write(self.output_prefix + array, values)
+        else:
+            self.code.write(self.output_prefix + array, values)
+
+    def new_values(self, name: str) -> NodeValues[Any]:
+        """Create node values of a unique name, with no memory allocated yet."""
+        values: NodeValues[Any] = NodeValues(self, f"{name} {len(self.node_values)}")
+        self.node_values.append(values)
+        return values
+
+
+def _frame_of_link(model: Model, link: int) -> int:
+    return WORLD if link < 0 else int(model.links.frame_idx[link])

@@ -1,0 +1,154 @@
+"""Code variants (specialisation keys) and table constants of frames and links.
+
+Loop bodies are traced once per variant; table rows hold the constants of the individual frame or link, some of which
+are read per environment from the array of per-environment parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
+
+import numpy as np
+
+from kinema.ir import ArenaOffset, PerEnvParameters, Value
+from kinema.model import Model
+
+from ..arrays import PER_ENV_PARAMETER_ARRAY as ARRAY
+from .kinematic_tree import WORLD, FrameNode, principal_axes
+
+
+@dataclass(frozen=True, slots=True)
+class FrameVariant:
+    """Specialisation key of a frame: everything that changes the code traced for the frame."""
+
+    joint_type: int
+    axis: tuple[float, ...]
+    inverted: bool
+    n_qs: int
+    n_dofs: int
+    has_inertia: bool
+    """Whether links are fixed to the frame."""
+    has_spring: bool
+    has_acceleration_drive: bool
+    limit_power: int
+    is_root: bool
+    transmissions: tuple[str, ...]
+    """Names of the transmission groups that act on the joint of the frame."""
+    has_actuator_gravcomp: bool = False
+
+    @classmethod
+    def from_node(cls, node: FrameNode, transmissions: tuple[str, ...] = ()) -> FrameVariant:
+        """Specialisation key of a frame from its joint type, axis, sizes and flags.
+
+        `transmissions` names those on its joint.
+        """
+        return cls(
+            joint_type=node.joint_type,
+            axis=tuple(node.axis),
+            inverted=node.inverted,
+            n_qs=len(node.qs),
+            n_dofs=len(node.dofs),
+            has_inertia=bool(node.links),
+            has_spring=node.has_spring,
+            has_acceleration_drive=node.has_acceleration_drive,
+            limit_power=node.limit_power,
+            is_root=node.parent == WORLD,
+            transmissions=transmissions,
+            has_actuator_gravcomp=node.has_actuator_gravcomp,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LinkVariant:
+    """Specialisation key of a link: everything that changes the code traced for the link."""
+
+    in_moving_frame: bool
+    has_gravcomp: bool
+    has_mass: bool
+    has_parent: bool
+    """Whether the link has a parent link."""
+    has_joint: bool
+    """Whether the link moves relative to its parent link or, for a root link, to the world."""
+
+
+class FrameConstants:
+    """Table constants of the frames of a model, with the tables converted to lists once for all frames."""
+
+    def __init__(self, model: Model) -> None:
+        self._cone_limits, self._spring_quats = model.frames.cone.tolist(), model.frames.spring_quat.tolist()
+        self._dof_fields: dict[str, list[list[float]]] = {}
+        for f in fields(model.dofs):
+            values = getattr(model.dofs, f.name)
+            if isinstance(values, np.ndarray) and values.dtype == np.float64:
+                self._dof_fields[f.name] = values.reshape(len(values), -1).tolist() if len(values) else []
+
+    def of_frame(self, node: FrameNode, *, pose_only: bool = False) -> dict[str, Sequence[Value]]:
+        """Constants of a frame: pose in parent, pitch, reference, inertia, limits, and all float fields of its dofs.
+
+        With `pose_only` just the constants that determine the pose.
+        """
+        inertia, matrix = node.inertia, node.inertia.rotational
+        result: dict[str, Sequence[Value]] = {
+            "rotation": [x for row in node.rotation for x in row],
+            "position": list(node.position),
+            "pitch": [node.pitch],
+            "reference": [node.reference],
+        }
+        if pose_only:
+            return result
+        result["inertia"] = [
+            inertia.mass,
+            *inertia.first_moment,
+            *(matrix[i][j] for i in range(3) for j in range(i, 3)),
+        ]
+        result["cone"] = self._cone_limits[node.index]
+        result["spring_quat"] = self._spring_quats[node.index]
+        for name, values in self._dof_fields.items():
+            result[name] = [x for dof in node.dofs for x in values[dof]]
+        return result
+
+
+def link_constants(model: Model, link: int) -> dict[str, Sequence[float]]:
+    """Table constants of a link: pose in its frame, mass, centre of mass, inertia, principal axes and gravity scale."""
+    links = model.links
+    mass = float(links.inertial_mass[link])
+    return {
+        "rotation": links.rot[link].ravel().tolist(),
+        "position": links.pos[link].tolist(),
+        "mass": [mass],
+        "per mass": [1.0 / mass if mass else 0.0],
+        "center": links.inertial_pos[link].tolist(),
+        "inertia": links.inertial_i[link].ravel().tolist(),
+        "principal": principal_axes(links.inertial_i[link]).ravel().tolist(),
+        "gravity_scale": [float(links.gravity_scale[link])],
+    }
+
+
+class HasArrayOffsets(Protocol):
+    """A model with the arena offsets of its arrays."""
+
+    model: Model
+    array_offsets: Mapping[str, ArenaOffset]
+
+
+def with_per_env_parameters(
+    ctx: HasArrayOffsets, table: str, item: int | str, constants: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Replace the constants of an item that differ between environments by references to the per-environment array.
+
+    `constants` of row `item` of table `table` are looked up by name in the per-environment parameter table of the
+    model; without such a table or array the constants are returned unchanged.
+    """
+    result = dict(constants)
+    parameters, array_offset = ctx.model.per_env_parameters, ctx.array_offsets.get(ARRAY)
+    if parameters is None or array_offset is None:
+        return result
+    for name in result:
+        entry = parameters.entries.get((table, item, name))
+        if entry is not None:
+            result[name] = PerEnvParameters(
+                ArenaOffset(array_offset.arena, array_offset.row + entry.start), entry.folded
+            )
+    return result

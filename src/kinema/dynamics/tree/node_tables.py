@@ -1,0 +1,296 @@
+"""Table rows of frames and links, row by row or by column, and the registry of arena offsets of each node's arrays.
+
+A row binds prefixes to nodes: the array `<prefix><name>` of the row is the array `<name>` of the bound node. Rows look
+arrays up on demand instead of copying all offsets, which matters for large models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+import numpy as np
+import numpy.typing as npt
+
+from kinema.ir import (
+    ArenaOffset,
+    ColumnarGroup,
+    NestedTable,
+    OffsetColumn,
+    PerEnvParameterColumn,
+    PerEnvParameters,
+    RowwiseGroup,
+    Table,
+    TableRow,
+    TableRows,
+)
+
+from .kinematic_tree import NodeRef, NodeRefs, NodeType
+
+
+class _RegisteredArray:
+    """Start rows of one array for all nodes that have it."""
+
+    def __init__(self, arena: str) -> None:
+        self.arena = arena
+        self.rows: dict[int, int] = {}
+        self._starts: npt.NDArray[np.int64] | None = None
+
+    def register(self, node_index: int, offset: ArenaOffset) -> None:
+        assert offset.arena == self.arena, "one arena for each array"
+        self.rows[node_index] = offset.row
+        self._starts = None
+
+    def start_rows(self) -> npt.NDArray[np.int64]:
+        """Start rows by node index plus one (the world comes first); -1 for nodes without the array."""
+        if self._starts is None:
+            self._starts = np.full(max(self.rows) + 2, -1, np.int64)
+            self._starts[np.array([*self.rows]) + 1] = [*self.rows.values()]
+        return self._starts
+
+
+class OffsetRegistry:
+    """Arena offsets of all arrays of every frame and link, in order of registration."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[NodeRef, dict[str, ArenaOffset]] = {}
+        self._registration_order: dict[NodeRef, dict[str, int]] = {}
+        self._arrays: dict[tuple[bool, str], _RegisteredArray] = {}
+        self.count = 0
+        """Number of registrations so far."""
+
+    def register(self, ref: NodeRef, name: str, offset: ArenaOffset) -> None:
+        """Register the arena offset of an array of a node, and the order of registration."""
+        self._offsets.setdefault(ref, {})[name] = offset
+        self._registration_order.setdefault(ref, {})[name] = self.count
+        self.count += 1
+        if isinstance(ref.index, int):
+            key = ref.node_type is NodeType.FRAMES, name
+            registered = self._arrays.get(key)
+            if registered is None:
+                registered = self._arrays[key] = _RegisteredArray(offset.arena)
+            registered.register(ref.index, offset)
+
+    def names_registered_before(self, ref: NodeRef, count: int) -> Iterator[str]:
+        """Names of the arrays of a node among the first `count` registrations."""
+        positions = self._registration_order.get(ref, {})
+        return takewhile(lambda name: positions[name] < count, self.offsets_of(ref))
+
+    def offsets_of(self, ref: NodeRef) -> Mapping[str, ArenaOffset]:
+        """Arena offsets of all arrays of a node by name."""
+        return self._offsets.get(ref, {})
+
+    def column(self, refs: NodeRefs, name: str) -> OffsetColumn | None:
+        """Column of the arena offsets of an array for many nodes; None unless all nodes have the array."""
+        registered = self._arrays.get((refs.node_type is NodeType.FRAMES, name))
+        if registered is None:
+            return None
+        starts = registered.start_rows()
+        if refs.max_index + 2 > len(starts):
+            return None
+        rows = starts[refs.index + 1]
+        return OffsetColumn(registered.arena, rows) if (rows >= 0).all() else None
+
+
+class RowOffsets(MutableMapping[str, ArenaOffset]):
+    """Arena offsets of the arrays of a row: its own, those of the bound nodes and those of the environment.
+
+    Lookup sees arrays registered after the row was made; iteration lists only those registered before, plus added ones.
+    """
+
+    __slots__ = ("_added", "_bindings", "_env_offsets", "_n_registered", "_registry", "_row_offsets")
+
+    def __init__(
+        self,
+        row_offsets: Mapping[str, ArenaOffset],
+        bindings: Mapping[str, NodeRef],
+        registry: OffsetRegistry,
+        env_offsets: Mapping[str, ArenaOffset],
+    ) -> None:
+        self._row_offsets = dict(row_offsets)
+        self._bindings = bindings
+        self._registry = registry
+        self._env_offsets = env_offsets
+        self._n_registered = registry.count
+        self._added: dict[str, ArenaOffset] = {}
+
+    @property
+    def row_offsets(self) -> Mapping[str, ArenaOffset]:
+        """Arena offsets of the row's own arrays."""
+        return self._row_offsets
+
+    def _find(self, name: str) -> ArenaOffset | None:
+        """Arena offset of an array: added, own, of the environment, or of a bound node; None if there is none."""
+        offset = self._added.get(name) or self._row_offsets.get(name) or self._env_offsets.get(name)
+        if offset is not None:
+            return offset
+        for prefix, ref in self._bindings.items():
+            if name.startswith(prefix):
+                offset = self._registry.offsets_of(ref).get(name[len(prefix) :])
+                if offset is not None:
+                    return offset
+        return None
+
+    def __getitem__(self, name: str) -> ArenaOffset:
+        offset = self._find(name)
+        if offset is None:
+            raise KeyError(name)
+        return offset
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._find(name) is not None
+
+    def __setitem__(self, name: str, offset: ArenaOffset) -> None:
+        self._added[name] = offset
+
+    def __delitem__(self, name: str) -> None:
+        del self._added[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from dict.fromkeys(self._names())
+
+    def _names(self) -> Iterator[str]:
+        yield from self._row_offsets
+        for prefix, ref in self._bindings.items():
+            yield from (prefix + name for name in self._registry.names_registered_before(ref, self._n_registered))
+        yield from self._env_offsets
+        yield from self._added
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+NodeBindings = Mapping[str, NodeRef]
+"""The node that each prefix of a row is bound to."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeRow(TableRow):
+    """Table row of one frame or link, with the nodes that its prefixes are bound to."""
+
+    bindings: NodeBindings = field(default_factory=dict)
+
+
+class NodeColumns(ColumnarGroup):
+    """Columnar table rows of frames or links with one code variant.
+
+    Rows find their own arrays, those of the nodes their prefixes are bound to, and those of the environment.
+    """
+
+    def __init__(
+        self,
+        variant: Hashable,
+        row_indices: npt.NDArray[np.intp],
+        offset_columns: Mapping[str, OffsetColumn],
+        constants: Mapping[str, npt.NDArray[np.float64] | PerEnvParameterColumn],
+        bindings: Mapping[str, NodeRefs],
+        registry: OffsetRegistry,
+        env_offsets: Mapping[str, ArenaOffset],
+        nested_tables: Mapping[str, NestedTable] | None = None,
+    ) -> None:
+        super().__init__(variant, row_indices, offset_columns, constants, nested_tables)
+        self.bindings = bindings
+        """The nodes that each prefix is bound to, one per row."""
+        self._registry = registry
+        self._env_offsets = env_offsets
+        self._n_registered = registry.count
+        self._added_columns: dict[str, OffsetColumn] = {}
+        self._resolved_columns: dict[str, OffsetColumn] = {}
+
+    def with_current_offsets(
+        self,
+        more_columns: Mapping[str, OffsetColumn] | None = None,
+        more_constants: Mapping[str, npt.NDArray[np.float64]] | None = None,
+        nested_tables: Mapping[str, NestedTable] | None = None,
+    ) -> NodeColumns:
+        """A copy of the rows that sees all arrays registered by now, with additional columns and constants if given."""
+        columns, constants = (
+            {**self.offset_columns, **(more_columns or {})},
+            {**self.constants, **(more_constants or {})},
+        )
+        result = NodeColumns(
+            self.variant,
+            self.row_indices,
+            columns,
+            constants,
+            self.bindings,
+            self._registry,
+            self._env_offsets,
+            nested_tables,
+        )
+        result._fold_cache = self._fold_cache
+        return result
+
+    def find_column(self, array: str) -> OffsetColumn | None:
+        """Column of the arena offsets of an array; None if the rows do not have the array."""
+        column = self._added_columns.get(array) or self.offset_columns.get(array) or self._resolved_columns.get(array)
+        if column is None and (column := self._resolve(array)) is not None:
+            self._resolved_columns[array] = column
+        return column
+
+    def _resolve(self, array: str) -> OffsetColumn | None:
+        """Column of an array of the environment or of a bound node; None if there is none."""
+        if array in self._env_offsets:
+            return OffsetColumn.repeated(self._env_offsets[array], len(self.row_indices))
+        for prefix, refs in self.bindings.items():
+            if array.startswith(prefix):
+                column = self._registry.column(refs, array[len(prefix) :])
+                if column is not None:
+                    return column
+        return None
+
+    def set_column(self, array: str, column: OffsetColumn) -> None:
+        """Add or replace the column of arena offsets of an array."""
+        self._added_columns[array] = column
+
+    def array_names(self) -> Iterable[str]:
+        """Names of all arrays of the rows, in order of registration."""
+        return dict.fromkeys(self._all_names())
+
+    def _all_names(self) -> Iterator[str]:
+        yield from self.offset_columns
+        for prefix, refs in self.bindings.items():
+            yield from (
+                prefix + name for name in self._registry.names_registered_before(refs.first, self._n_registered)
+            )
+        yield from self._env_offsets
+        yield from self._added_columns
+
+
+def rows_to_columns(
+    rows: Sequence[NodeRow], registry: OffsetRegistry, env_offsets: Mapping[str, ArenaOffset]
+) -> list[NodeColumns]:
+    """Convert node rows to columnar groups, one per variant.
+
+    Constants must be numeric or per-environment parameters.
+    """
+    return [
+        _group_to_columns(group, registry, env_offsets)
+        for group in Table.from_rows(rows).groups
+        if isinstance(group, RowwiseGroup)
+    ]
+
+
+def _group_to_columns(
+    group: RowwiseGroup, registry: OffsetRegistry, env_offsets: Mapping[str, ArenaOffset]
+) -> NodeColumns:
+    """Convert a group of node rows with one variant to columnar form."""
+    rows = [row for row in group.rows if isinstance(row, NodeRow)]
+    first, row_offsets = rows[0], [row.offsets.row_offsets for row in rows if isinstance(row.offsets, RowOffsets)]
+    columns = {name: OffsetColumn.from_offsets([own[name] for own in row_offsets]) for name in row_offsets[0]}
+    constants: dict[str, npt.NDArray[np.float64] | PerEnvParameterColumn] = {}
+    for name, values in first.constants.items():
+        if isinstance(values, PerEnvParameters):
+            offsets = [row.constants[name].offset for row in rows]  # type: ignore[union-attr]  # ty: ignore[missing-union-attribute]
+            constants[name] = PerEnvParameterColumn(OffsetColumn.from_offsets(offsets), values.folded)
+        else:
+            constants[name] = np.array([row.constants[name] for row in rows], np.float64).reshape(len(rows), -1)
+    bindings = {prefix: NodeRefs.from_refs([row.bindings[prefix] for row in rows]) for prefix in first.bindings}
+    return NodeColumns(first.variant, group.row_indices, columns, constants, bindings, registry, env_offsets)
+
+
+def make_table(rows: Sequence[NodeRow] | Sequence[NodeColumns]) -> TableRows:
+    """Table of node rows given row by row or in columnar form."""
+    columns = [x for x in rows if isinstance(x, NodeColumns)]
+    return Table(columns) if columns else [x for x in rows if isinstance(x, NodeRow)]

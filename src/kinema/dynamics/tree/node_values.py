@@ -1,0 +1,205 @@
+"""Records of scalars per frame or link in scratch memory, and flattening of records to lists of scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, Generic, Protocol, TypeVar
+
+from kinema.ir import SCRATCH, ArenaOffset, OffsetColumn, RowContext, RowwiseGroup, Scalar, Value
+
+from .kinematic_tree import NodeRef, NodeRefs
+from .node_tables import NodeColumns, NodeRow, OffsetRegistry
+
+# ------------------------------------------------------------------------------------------------ flattening of records
+
+RecordT = TypeVar("RecordT")
+
+
+_SCALARS = (Scalar, float, int)
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    """Field names of a dataclass type; None for lists and tuples."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
+
+
+def flatten(record: Any) -> list[Value]:
+    """All scalars of a record (nested dataclasses, lists and tuples) as a flat list, in field order."""
+    scalars: list[Value] = []
+    _flatten_into(record, scalars)
+    return scalars
+
+
+def _flatten_into(record: Any, scalars: list[Value]) -> None:
+    if isinstance(record, _SCALARS):
+        scalars.append(record)
+    else:
+        for part in _children(record):
+            _flatten_into(part, scalars)
+
+
+def unflatten(template: RecordT, values: Sequence[Value]) -> RecordT:
+    """A record of the structure of `template` filled with the given scalars in field order; inverse of `flatten`."""
+    rest = iter(values)
+    return _map_scalars(lambda _: next(rest), template)
+
+
+def add_records(a: RecordT, b: RecordT) -> RecordT:
+    """Elementwise sum of two records of the same structure."""
+    return _map_scalars(lambda x, y: x + y, a, b)
+
+
+def _map_scalars(function: Callable[..., Value], first: RecordT, *others: RecordT) -> RecordT:
+    """Apply a function to corresponding scalars of records of equal structure; returns such a record."""
+    if isinstance(first, _SCALARS):
+        return function(first, *others)  # type: ignore[return-value]  # ty: ignore[invalid-explicit-return]
+    if others:
+        results = [
+            _map_scalars(function, *children)
+            for children in zip(*(_children(r) for r in (first, *others)), strict=True)
+        ]
+    else:
+        results = [_map_scalars(function, child) for child in _children(first)]
+    if isinstance(first, list):
+        return results  # type: ignore[return-value]  # ty: ignore[invalid-explicit-return]
+    return tuple(results) if isinstance(first, tuple) else type(first)(*results)  # type: ignore[return-value]  # ty: ignore[invalid-explicit-return]
+
+
+def _children(record: Any) -> Iterable[Any]:
+    names = _field_names(type(record))
+    return record if names is None else [getattr(record, name) for name in names]
+
+
+# ------------------------------------------------------------------------------------ values per node in scratch memory
+
+R = TypeVar("R")
+
+
+class ScratchContext(Protocol):
+    """Context in which node values live: scratch allocator, offset registry and the code being traced."""
+
+    registry: OffsetRegistry
+
+    @property
+    def code(self) -> RowContext:
+        """Code of the loop variant being traced."""
+        ...
+
+    def allocate(self, count: int, *, oversized: bool = False) -> ArenaOffset:
+        """Allocate `count` rows of scratch memory."""
+        ...
+
+    def allocate_fixed(self, count: int) -> ArenaOffset:
+        """Allocate rows at offsets that are the same for all models, for code outside of loops."""
+        ...
+
+
+class NodeValues(Generic[R]):
+    """One record of scalars (for example a pose) per frame or link, stored in scratch memory.
+
+    In traced loop bodies, `values[ref]` reads the record of a node and `put` writes it; the node is named by the prefix
+    of the table row (`NodeRef.index` a string). Memory is allocated on the first write.
+    """
+
+    def __init__(self, ctx: ScratchContext, name: str) -> None:
+        self.ctx = ctx
+        self.name = name
+        self.offsets: dict[NodeRef, ArenaOffset] = {}
+        """For each node the scratch offset of its record."""
+        self.templates: dict[NodeRef, R] = {}
+        """For each node a record of the structure that is stored."""
+
+    def allocate(self, ref: NodeRef, template: R, *, fixed: bool = False) -> ArenaOffset:
+        """Allocate scratch memory for the record of a node unless it has some, and return its offset.
+
+        With `fixed` the offset is the same for all models.
+        """
+        if ref not in self.offsets:
+            take = self.ctx.allocate_fixed if fixed else self.ctx.allocate
+            self.offsets[ref] = take(len(flatten(template)))
+            self.templates[ref] = template
+            self.ctx.registry.register(ref, self.name, self.offsets[ref])
+        return self.offsets[ref]
+
+    def allocate_columns(self, refs: NodeRefs, template: R) -> OffsetColumn:
+        """Allocate scratch memory for the records of many nodes where missing; returns the column of their offsets."""
+        registry = self.ctx.registry
+        column = registry.column(refs, self.name)
+        if column is None:
+            count = len(flatten(template))
+            for ref in refs.unique_refs():
+                if ref not in self.offsets:
+                    self.offsets[ref], self.templates[ref] = self.ctx.allocate(count), template
+                    registry.register(ref, self.name, self.offsets[ref])
+            column = registry.column(refs, self.name)
+        assert column is not None
+        return column
+
+    def assign_offsets(self, offsets: Mapping[NodeRef, ArenaOffset], templates: Mapping[NodeRef, R]) -> None:
+        """Store the records of nodes at scratch offsets chosen by the caller."""
+        for ref, template in templates.items():
+            self.offsets[ref], self.templates[ref] = offsets[ref], template
+            self.ctx.registry.register(ref, self.name, offsets[ref])
+
+    def allocate_contiguous(self, templates: Mapping[NodeRef, R]) -> ArenaOffset:
+        """Allocate contiguous scratch memory for the records of nodes, in the order of `templates`.
+
+        Returns its start.
+        """
+        counts = [len(flatten(template)) for template in templates.values()]
+        start = self.ctx.allocate(sum(counts))
+        row = start.row
+        for (ref, template), count in zip(templates.items(), counts, strict=True):
+            self.offsets[ref], self.templates[ref] = ArenaOffset(SCRATCH, row), template
+            self.ctx.registry.register(ref, self.name, self.offsets[ref])
+            row += count
+        return start
+
+    def array_name(self, ref: NodeRef) -> str:
+        """Name of the array in a table row: the prefix of the node followed by the name of the values."""
+        return f"{ref.index}{self.name}"
+
+    def __getitem__(self, ref: NodeRef) -> R:
+        code = self.ctx.code
+        template = self.templates[first_bound_node(code, str(ref.index))]
+        return unflatten(template, code.read_array(self.array_name(ref), len(flatten(template))))
+
+    def put(self, ref: NodeRef, record: R) -> None:
+        """Write the record of a node in the loop body being traced.
+
+        Allocates memory for the nodes of all table rows.
+        """
+        code = self.ctx.code
+        group, prefix = code.group, str(ref.index)
+        if isinstance(group, NodeColumns):
+            group.set_column(self.array_name(ref), self.allocate_columns(group.bindings[prefix], record))
+        else:
+            for row in node_rows(code):
+                row.offsets[self.array_name(ref)] = self.allocate(row.bindings[prefix], record)
+        code.write(self.array_name(ref), flatten(record))
+
+    def add(self, ref: NodeRef, increment: R) -> None:
+        """Add a record elementwise to the record of a node in the loop body being traced."""
+        self.put(ref, add_records(self[ref], increment))
+
+
+def node_rows(code: RowContext) -> list[NodeRow]:
+    """Table rows of the loop variant being traced; requires a row-wise group of node rows."""
+    assert isinstance(code.group, RowwiseGroup)
+    rows = [row for row in code.group.rows if isinstance(row, NodeRow)]
+    assert len(rows) == len(code.group.rows), "only rows of frames and links have node values"
+    return rows
+
+
+def first_bound_node(code: RowContext, prefix: str) -> NodeRef:
+    """The node that a prefix is bound to in the first table row of the loop variant being traced."""
+    group = code.group
+    if isinstance(group, NodeColumns):
+        return group.bindings[prefix].first
+    assert isinstance(group, RowwiseGroup)
+    row = group.rows[0]
+    assert isinstance(row, NodeRow)
+    return row.bindings[prefix]

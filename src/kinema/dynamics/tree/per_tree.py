@@ -1,0 +1,138 @@
+"""Values per kinematic tree, loops over trees, and joint vectors padded to equal length per tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kinema.ir import SCRATCH, ArenaOffset, OffsetColumn, RowContext, TableRow, Value
+
+from .kinematic_tree import WORLD, FrameNode, Ints
+from .loop_context import IDLE_FLAG, LoopContext, tree_index_of_frames
+from .node_values import NodeValues
+from .trace_context import TraceContext
+
+
+class PerTreeArray:
+    """`width` scalars for each kinematic tree of a model, in scratch memory."""
+
+    def __init__(self, ctx: LoopContext, width: int = 1) -> None:
+        self.width = width
+        self.start = ctx.allocate(width * (max(ctx.trees, default=-1) + 1))
+
+    def offset_of(self, tree: int, item: int = 0) -> ArenaOffset:
+        """Scratch offset of value `item` of a tree."""
+        return ArenaOffset(SCRATCH, self.start.row + self.width * tree + item)
+
+    def column_of(self, trees: Ints) -> OffsetColumn:
+        """Scratch offsets of the values of many trees as a table column."""
+        return OffsetColumn(SCRATCH, self.start.row + self.width * trees)
+
+
+OffsetsPerTree = Mapping[str, ArenaOffset | PerTreeArray]
+"""Arena offsets of row arrays: one offset for all rows, or one per tree."""
+
+
+def offsets_of_tree(tree: int, offsets: OffsetsPerTree) -> dict[str, ArenaOffset]:
+    """Arena offsets of the row arrays for one tree."""
+    return {
+        name: offset.offset_of(tree) if isinstance(offset, PerTreeArray) else offset for name, offset in offsets.items()
+    }
+
+
+def for_each_tree(
+    ctx: LoopContext, name: str, offsets: Callable[[int], Mapping[str, ArenaOffset]], body: Callable[[RowContext], None]
+) -> None:
+    """Trace a loop over the trees of the context; table rows hold the tree index as constant `tree`.
+
+    `offsets` maps a tree index to the arena offsets of the row arrays. The loop is never unrolled.
+    """
+    rows = [TableRow("tree", dict(offsets(tree)), {"tree": [float(tree)]}) for tree in ctx.trees]
+    with ctx.keeping_loops():
+        ctx.table_loop(name, rows, body)
+
+
+def for_each_active_tree(
+    ctx: LoopContext, name: str, offsets: OffsetsPerTree, body: Callable[[RowContext], None]
+) -> None:
+    """Trace a loop over the trees that are not idle (asleep or already solved); requires idle flags."""
+    idle = ctx.idle_flags
+    assert idle is not None
+    for_each_tree(ctx, name, lambda tree: {**offsets_of_tree(tree, offsets), IDLE_FLAG: idle.of_tree(tree)}, body)
+
+
+def sum_frames_per_tree(
+    ctx: LoopContext, name: str, totals: PerTreeArray, body: Callable[[FrameNode], Sequence[Value]]
+) -> None:
+    """Trace loops that sum `body(frame)` over the frames of each active tree into `totals`."""
+    for_each_active_tree(
+        ctx, f"{name}, clear", {"total": totals}, lambda code: code.write("total", [0.0] * totals.width)
+    )
+    trees, rows = tree_index_of_frames(ctx.model), []
+    for node in ctx.nodes:
+        rows.append(ctx.frame_row(node))
+        rows[-1].offsets["total"] = totals.offset_of(trees[node.index])
+
+    def add(code: RowContext) -> None:
+        values = body(ctx.frame_of_row(code))
+        code.write("total", [a + b for a, b in zip(code.read_array("total", totals.width), values, strict=True)])
+
+    ctx.table_loop(name, rows, add)
+
+
+# ------------------------------------------------------------------------------------------------- padded joint vectors
+
+
+class PaddedTreeLayout:
+    """Layout of joint vectors in which every tree occupies the same number of rows; unused rows stay zero.
+
+    Used on a GPU for scenes of many small trees. The stride is the largest number of dofs of a tree.
+    """
+
+    def __init__(self, ctx: TraceContext) -> None:
+        self.ctx = ctx
+        self.tree_of: dict[int, int] = {}
+        """For each frame the index of its tree among the trees of the context."""
+        dofs: list[list[int]] = []
+        for node in ctx.nodes:
+            if node.parent == WORLD:
+                dofs.append([])
+            self.tree_of[node.index] = len(dofs) - 1 if node.parent == WORLD else self.tree_of[node.parent]
+            dofs[self.tree_of[node.index]] += node.dofs
+        self.n_trees = len(dofs)
+        self.stride = max_dofs_per_tree(dofs)
+        self.size = self.n_trees * self.stride
+        """Length of a padded vector."""
+        self.position_of_dof = {
+            dof: t * self.stride + i for t, tree_dofs in enumerate(dofs) for i, dof in enumerate(tree_dofs)
+        }
+        """For each degree of freedom its row in a padded vector."""
+        self.padding = sorted(set(range(self.size)) - set(self.position_of_dof.values()))
+        """Rows without a degree of freedom."""
+
+    @property
+    def is_unpadded(self) -> bool:
+        """Whether padded vectors have the same layout as ordinary joint vectors."""
+        return list(self.position_of_dof.values()) == list(range(self.size)) and [*self.position_of_dof] == self._dofs
+
+    @property
+    def _dofs(self) -> list[int]:
+        return [dof for node in self.ctx.nodes for dof in node.dofs]
+
+    def joint_vector(self, name: str) -> NodeValues[list[Value]]:
+        """Allocate a joint vector (one value per degree of freedom) in padded layout."""
+        values: NodeValues[list[Value]] = self.ctx.new_values(name)
+        start = self.ctx.allocate(self.size).row
+
+        def offset_of(node: FrameNode) -> ArenaOffset:
+            return ArenaOffset(SCRATCH, start + self.position_of_dof[node.dofs[0]])
+
+        values.assign_offsets(
+            {node.ref: offset_of(node) for node in self.ctx.nodes},
+            {node.ref: [0.0] * len(node.dofs) for node in self.ctx.nodes},
+        )
+        return values
+
+
+def max_dofs_per_tree(dofs_of_trees: list[list[int]]) -> int:
+    """Largest number of degrees of freedom of a tree."""
+    return max((len(own) for own in dofs_of_trees), default=0)

@@ -1,0 +1,600 @@
+"""Symmetric joint-space matrices with branch-induced sparsity and their L^T D L factorisation (Featherstone).
+
+Row `dof` of a matrix holds the entries with its ancestor dofs, ordered from the root, and its diagonal entry. The row
+of an ancestor therefore has the column order of the beginning of the rows of all its descendants, and elimination runs
+along rows. Where constraints couple branches, rows have additional entries for the coupled dofs and the fill-in of
+their elimination; the sparsity pattern is known when the program is traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy as copy_of
+from typing import Any, Protocol
+
+from kinema import ir
+from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.model import PrimitiveJointType
+
+from .kinematic_tree import WORLD, FrameNode, frame_ref
+from .loop_context import LoopContext
+from .node_constants import FrameVariant
+from .node_values import NodeValues
+from .transmissions import Transmissions, moment_arm_product
+
+# ---------------------------------------------------------------------------------------------------- sparsity patterns
+
+
+def branch_sparsity(ctx: LoopContext) -> dict[int, list[int]]:
+    """Branch-induced sparsity pattern: for each dof its ancestor dofs from the root down, and itself."""
+    sparsity: dict[int, list[int]] = {}
+    for node in ctx.nodes:
+        ancestors = [] if node.parent == WORLD else sparsity[ctx.tree.nodes[node.parent].dofs[-1]]
+        for k, dof in enumerate(node.dofs):
+            sparsity[dof] = [*ancestors, *node.dofs[: k + 1]]
+    return sparsity
+
+
+def with_fill_in(sparsity: Mapping[int, list[int]], coupled_groups: Sequence[Sequence[int]]) -> dict[int, list[int]]:
+    """Sparsity pattern with all pairs of each coupled group of dofs added, and the fill-in of the L^T D L elimination.
+
+    Coupled groups list dofs that share a constraint. The order of the dofs is that of `sparsity`.
+    """
+    order = {dof: i for i, dof in enumerate(sparsity)}
+    columns = {dof: set(ancestors) for dof, ancestors in sparsity.items()}
+    for group in coupled_groups:
+        for dof in group:
+            columns[dof] |= {other for other in group if order[other] < order[dof]}
+    for dof in reversed(list(sparsity)):
+        for other in columns[dof] - {dof}:
+            columns[other] |= {x for x in columns[dof] if order[x] < order[other]}
+    return {dof: sorted(columns_of_dof, key=order.__getitem__) for dof, columns_of_dof in columns.items()}
+
+
+def gimbal_chains(ctx: LoopContext) -> dict[int, list[int]]:
+    """Chains of hinges without links in between: dofs of the earlier hinges by the dof of the last hinge."""
+    frames_with_links = set(ctx.model.links.frame_idx.tolist())
+    hinges = {node.index: node for node in ctx.nodes if node.joint_type == PrimitiveJointType.HINGE}
+    children: dict[int, list[int]] = {}
+    for node in ctx.nodes:
+        children.setdefault(node.parent, []).append(node.index)
+    chains: dict[int, list[int]] = {}
+    for index, node in hinges.items():
+        last = index
+        while last not in frames_with_links and len(children.get(last, ())) == 1 and children[last][0] in hinges:
+            last = children[last][0]
+        if last != index:
+            chains.setdefault(hinges[last].dofs[0], []).append(node.dofs[0])
+    return chains
+
+
+# ------------------------------------------------------------------------------------------------------------- matrices
+
+
+class SymmetricEntries(Protocol):
+    """A symmetric joint-space matrix whose entries can be addressed."""
+
+    def symmetric_entry(self, a: int, b: int) -> ArenaOffset:
+        """Arena offset of entry (a, b) or of its mirror image."""
+        ...
+
+
+class JointSpaceMatrix:
+    """Sparse symmetric matrix over the degrees of freedom, in scratch memory; rows hold the lower triangle."""
+
+    def __init__(
+        self, ctx: LoopContext, name: str, sparsity: Mapping[int, list[int]], *, may_overwrite: bool = False
+    ) -> None:
+        self.may_overwrite = may_overwrite
+        """Whether a factorisation may overwrite the entries."""
+        self.ctx = ctx
+        self.name = name
+        self.sparsity = sparsity
+        """For each dof the dofs with entries in its row, ordered from the root, ending with the dof itself."""
+        self.order = {dof: i for i, dof in enumerate(sparsity)}
+        self.column_of = {dof: {ancestor: i for i, ancestor in enumerate(columns)} for dof, columns in sparsity.items()}
+        """For each dof the position of each column dof within its row."""
+        self.row_starts = {dof: ctx.allocate(len(columns)).row for dof, columns in sparsity.items()}
+        """Scratch row where the entries of each dof start."""
+
+    def entry(self, dof: int, ancestor: int) -> ArenaOffset:
+        """Scratch offset of entry (dof, ancestor)."""
+        return ArenaOffset(SCRATCH, self.row_starts[dof] + self.column_of[dof][ancestor])
+
+    def symmetric_entry(self, a: int, b: int) -> ArenaOffset:
+        """Scratch offset of entry (a, b) or of its mirror image, whichever is stored."""
+        return self.entry(a, b) if self.order[a] >= self.order[b] else self.entry(b, a)
+
+    def shares_row_prefix(self, ancestor: int, dof: int) -> bool:
+        """Whether the row of `dof` starts with exactly the columns of the row of `ancestor`."""
+        columns = self.sparsity[ancestor]
+        positions = ([self.column_of[x][y] for y in columns] for x in (dof, ancestor))
+        return self.sparsity[dof][: len(columns)] == columns and all(
+            x_positions == list(range(len(columns))) for x_positions in positions
+        )
+
+    def compute(
+        self,
+        diagonal_block: Callable[[FrameNode], tuple[Any, list[list[Value]]]],
+        ancestor_block: Callable[[FrameNode, FrameNode, Any], tuple[Any, list[list[Value]]]],
+        *,
+        accumulate: bool = False,
+    ) -> None:
+        """Trace loops that compute all entries frame by frame, or add to the entries if `accumulate` is set.
+
+        `diagonal_block(node)` returns a carried value and the rows of the node's dofs up to the diagonal;
+        `ancestor_block(child, ancestor, carried)` returns the value carried on towards the root and the block of
+        entries with the dofs of `ancestor`, where `child` is the frame below `ancestor` on the path.
+        """
+        ctx = self.ctx
+        carried = ctx.new_values(f"{self.name}, carried")
+
+        def write_rows(code: RowContext, rows: list[list[Value]]) -> None:
+            for k, row in enumerate(rows):
+                before = code.read_array(f"row {k}", len(row)) if accumulate else []
+                code.write(f"row {k}", [a + b for a, b in zip(before, row, strict=True)] if accumulate else row)
+
+        def diagonal(code: RowContext) -> None:
+            node = ctx.frame_of_row(code)
+            carry, rows = diagonal_block(node)
+            carried.put(node.ref, carry)
+            write_rows(code, rows)
+
+        ctx.table_loop(f"{self.name}, diagonal blocks", [self._diagonal_row(node) for node in ctx.nodes], diagonal)
+
+        def off_diagonal(code: RowContext) -> None:
+            child, ancestor = ctx.frame_of_row(code, "child "), ctx.frame_of_row(code, "ancestor ")
+            ref = frame_ref("")
+            before = carried[ref]
+            carry, rows = ancestor_block(child, ancestor, before)
+            if carry is not before:
+                carried.put(ref, carry)
+            write_rows(code, rows)
+
+        ctx.table_loop(f"{self.name}, ancestor blocks", list(self._ancestor_rows()), off_diagonal)
+
+    def _diagonal_row(self, node: FrameNode) -> TableRow:
+        row = self.ctx.frame_row(node)
+        row.offsets.update({f"row {k}": self.entry(d, node.dofs[0]) for k, d in enumerate(node.dofs)})
+        return row
+
+    def _ancestor_rows(self) -> Sequence[TableRow]:
+        """Table rows of the off-diagonal blocks: for each frame one row per ancestor, from its parent to the root.
+
+        Rows are bound to the frame (no prefix), to the ancestor and to the ancestor's child on the path.
+        """
+        ctx, rows = self.ctx, []
+        for node in ctx.nodes:
+            child = node
+            while child.parent != WORLD:
+                ancestor = ctx.tree.nodes[child.parent]
+                variant = (
+                    ("dofs", len(node.dofs)),
+                    ("child ", _kinematic_variant(child)),
+                    ("ancestor ", _kinematic_variant(ancestor)),
+                )
+                bindings = {"": node.ref, "child ": child.ref, "ancestor ": ancestor.ref}
+                offsets = {f"row {k}": self.entry(d, ancestor.dofs[0]) for k, d in enumerate(node.dofs)}
+                offsets |= ctx.idle_flag_of_frame(node.index)
+                constants = ctx.frame_constants(child, "child ") | ctx.frame_constants(ancestor, "ancestor ")
+                rows.append(ctx.node_row(variant, bindings, offsets, constants))
+                child = ancestor
+        return rows
+
+    def acts_on(self, node: FrameNode) -> bool:
+        """False: a matrix does not change the code variant of frames."""
+        return False
+
+    def frame_offsets(self, node: FrameNode) -> Mapping[str, ArenaOffset]:
+        """Row arrays of the diagonal entries of a frame's dofs."""
+        return {f"diagonal {k} of {self.name}": self.entry(d, d) for k, d in enumerate(node.dofs)}
+
+    def diagonal(self, node: FrameNode) -> list[Value]:
+        """Diagonal entries of a frame's dofs, read in the loop body being traced."""
+        return [self.ctx.code.read(f"diagonal {k} of {self.name}") for k in range(len(node.dofs))]
+
+    def plus_diagonal(
+        self,
+        name: str,
+        diagonal_terms: Callable[[FrameNode], list[Value]],
+        transmissions: Sequence[Transmissions] = (),
+        derivative_factor: Callable[[], Value] = float,
+    ) -> JointSpaceMatrix:
+        """A copy with `diagonal_terms` added, plus the velocity derivatives of transmissions between dofs they share.
+
+        The off-diagonal terms are `derivative_factor()` times the product of moment arms times the derivative of the
+        force by velocity. Pairs of dofs that share a transmission but are not ancestor and descendant have no entry and
+        are left out.
+        """
+        ctx = self.ctx
+        copy = self.copy(name)
+
+        def add_to_diagonal(node: FrameNode) -> None:
+            for k, (old, new) in enumerate(zip(copy.diagonal(node), diagonal_terms(node), strict=True)):
+                ctx.code.write(f"diagonal {k} of {copy.name}", [old + new])
+
+        frame_rows = [ctx.frame_row(node) for node in ctx.nodes]
+        ctx.table_loop(f"{name}, diagonal", frame_rows, lambda code: add_to_diagonal(ctx.frame_of_row(code)))
+        for group in transmissions:
+
+            def couple(code: RowContext) -> None:
+                dforce_dvel = code.read("pair", 1)
+                code.write("entry", [code.read("entry") + derivative_factor() * moment_arm_product(code) * dforce_dvel])
+
+            ctx.table_loop(f"{name}, coupling by {group.name}", group.dof_pair_rows(copy.entry), couple)
+        return copy
+
+    def copy(self, name: str) -> JointSpaceMatrix:
+        """Trace a copy of the matrix, whose factorisation may overwrite it."""
+        return self.copy_with_sparsity(name, self.sparsity)
+
+    def copy_with_sparsity(self, name: str, sparsity: Mapping[int, list[int]]) -> JointSpaceMatrix:
+        """Trace a copy with a larger sparsity pattern; additional entries are zero."""
+        copy = JointSpaceMatrix(self.ctx, f"{name} {len(self.ctx.frame_extensions)}", sparsity, may_overwrite=True)
+        self.ctx.frame_extensions.append(copy)
+        copy._copy_entries(self)
+        return copy
+
+    def view_with_sparsity(self, sparsity: Mapping[int, list[int]]) -> JointSpaceMatrix:
+        """The same entries with another sparsity pattern, for use where all other entries are zero; copies nothing."""
+        view = copy_of(self)
+        view.sparsity = sparsity
+        return view
+
+    def _copy_entries(self, source: JointSpaceMatrix) -> None:
+        """Trace a loop that copies the entries of `source`; entries missing there become zero.
+
+        Rows with equal columns are copied by an inner loop, other rows (and in warp regions all) entry by entry.
+        """
+        rows: list[TableRow] = []
+        idle_flags = self.ctx.idle_flags_of_dofs()
+        for dof, columns in self.sparsity.items():
+            if columns == source.sparsity[dof] and not self.ctx.tracer.in_warp_region:
+                offsets = {"from": source.entry(dof, columns[0]), "to": self.entry(dof, columns[0]), **idle_flags[dof]}
+                rows.append(TableRow("row", offsets, {"count": [float(len(columns))]}))
+                continue
+            for ancestor in columns:
+                source_offset = {"from": source.entry(dof, ancestor)} if ancestor in source.column_of[dof] else {}
+                offsets = {**source_offset, "to": self.entry(dof, ancestor), **idle_flags[dof]}
+                rows.append(TableRow("entry" if source_offset else "zero", offsets))
+
+        def body(code: RowContext) -> None:
+            tracer = code.tracer
+
+            def copy_entry(index: Value) -> None:
+                tracer.write("to", [tracer.read("from", 0, index)], index=index)
+
+            if code.variant == "row":
+                tracer.counted_loop("row entries", code.constant("count"), copy_entry, uniform=True)
+            else:
+                code.write("to", [code.read("from") if code.variant == "entry" else 0.0])
+
+        self.ctx.table_loop(f"{self.name}, copy", rows, body)
+
+    def multiply(self, name: str, x: NodeValues[list[Value]]) -> NodeValues[list[Value]]:
+        """Trace the matrix-vector product A x; returns a joint vector."""
+        result: NodeValues[list[Value]] = self.ctx.new_values(name)
+        self.ctx.for_each_joint(f"{name}, clear", lambda node: result.put(node.ref, [0.0] * len(node.dofs)))
+        result_offsets, x_offsets = (self.ctx.dof_offsets(vector) for vector in (result, x))
+        rows, idle_flags = [], self.ctx.idle_flags_of_dofs()
+        for dof, columns in self.sparsity.items():
+            for ancestor in columns:
+                offsets = {"entry": self.entry(dof, ancestor), **idle_flags[dof]}
+                rows.append(TableRow("pair", {"to": result_offsets[dof], "of": x_offsets[ancestor], **offsets}))
+                if ancestor != dof:
+                    rows.append(TableRow("pair", {"to": result_offsets[ancestor], "of": x_offsets[dof], **offsets}))
+
+        def body(code: RowContext) -> None:
+            code.write("to", [code.read("to") + code.read("entry") * code.read("of")])
+
+        self.ctx.table_loop(name, rows, body)
+        return result
+
+    def store(self, array: str) -> None:
+        """Trace a loop that writes the full symmetric matrix to an output array (n_dofs, n_dofs)."""
+        n, start = self.ctx.model.n_dofs, self.ctx.array_offsets[self.ctx.output_prefix + array]
+        rows = [
+            TableRow(
+                "entry",
+                {
+                    "entry": self.entry(i, j),
+                    "out": ArenaOffset(start.arena, start.row + i * n + j),
+                    "mirrored": ArenaOffset(start.arena, start.row + j * n + i),
+                },
+            )
+            for i, columns in self.sparsity.items()
+            for j in columns
+        ]
+
+        def body(code: RowContext) -> None:
+            code.write("out", [code.read("entry")])
+            code.write("mirrored", [code.read("entry")])
+
+        self.ctx.table_loop(f"{self.name}, store", rows, body)
+
+
+def _kinematic_variant(node: FrameNode) -> FrameVariant:
+    """Frame variant reduced to the fields that matter for poses and motion subspaces."""
+    variant = FrameVariant.from_node(node)
+    return FrameVariant(
+        variant.joint_type,
+        variant.axis,
+        variant.inverted,
+        variant.n_qs,
+        variant.n_dofs,
+        False,
+        False,
+        False,
+        0,
+        False,
+        (),
+    )
+
+
+# ------------------------------------------------------------------------------------------------ L^T D L factorisation
+
+MIN_PIVOT_RATIO_SINGLE, MIN_PIVOT_RATIO_DOUBLE = 1e-7, 1e-14
+"""Smallest ratio of a pivot to the diagonal entry of the matrix, about the machine precision. At a gimbal lock, where
+two dofs move the same way, the pivot would vanish otherwise."""
+GIMBAL_PIVOT_FACTOR = 100.0
+"""Factor of the smallest pivot ratio for the hinges of a gimbal chain, relative to the pivot before the other
+hinges of the chain are eliminated: the remaining pivot is a difference of nearly equal values and divides all
+ancestor entries."""
+
+
+def ldl_factorize(matrix: JointSpaceMatrix, min_pivots: LDLFactors | None = None) -> LDLFactors:
+    """Factorise a matrix as L^T D L with unit lower-triangular L of the same sparsity.
+
+    Pivots are not below those of `min_pivots`.
+
+    Adding a positive semidefinite matrix cannot decrease the pivots. With the factors of the original matrix as
+    `min_pivots`, rounding errors therefore cannot make the factorisation fail.
+    """
+    return LDLFactors(matrix if matrix.may_overwrite else matrix.copy(f"{matrix.name}, factors"), min_pivots)
+
+
+class LDLFactors:
+    """Factors of A = L^T D L: L overwrites the matrix, the inverse pivots 1 / D are stored beside it.
+
+    The factorisation is traced on construction, from the last dof to the first. Pivots have lower bounds: a fraction
+    of the diagonal entry, or the pivots of `min_pivots`.
+    """
+
+    def __init__(self, matrix: JointSpaceMatrix, min_pivots: LDLFactors | None) -> None:
+        self.matrix = matrix
+        self.ctx = matrix.ctx
+        first = self.ctx.allocate(len(matrix.sparsity)).row
+        self.inverse_pivots = {dof: ArenaOffset(SCRATCH, first + i) for i, dof in enumerate(matrix.sparsity)}
+        self.min_pivots = min_pivots
+        self.idle_flags = self.ctx.idle_flags_of_dofs()
+        self.has_unit_diagonal = not self.ctx.tracer.in_warp_region
+        """Whether rows of L are divided by their pivots. In warp regions rows are divided when used, which needs fewer
+        barriers."""
+        rows: list[TableRow] = []
+        if self.has_unit_diagonal and min_pivots is None:
+            pivot_rows = [
+                self._pivot_row(dof, "min pivot", min_ratio=self._min_pivot_ratio()) for dof in matrix.sparsity
+            ]
+            self.ctx.table_loop(f"{matrix.name}, smallest pivots", pivot_rows, _store_min_pivot)
+        self._gimbal_chains = gimbal_chains(self.ctx) if self.has_unit_diagonal else {}
+        for dof in reversed(list(matrix.sparsity)):
+            rows += [self._gimbal_pivot_row(d) for d in self._gimbal_chains.get(dof, ())]
+            rows += [self._pivot_row(dof)] if self.has_unit_diagonal else []
+            for ancestor in reversed(matrix.sparsity[dof][:-1]):
+                rows += self._elimination_rows(dof, ancestor)
+        rows += [] if self.has_unit_diagonal else [self._pivot_row(dof, "plain") for dof in matrix.sparsity]
+        self.ctx.table_loop(f"{matrix.name}, factorize", rows, _eliminate_entry)
+
+    def _pivot_row(self, dof: int, variant: str = "invert", min_ratio: float = 0.0) -> TableRow:
+        """Table row that inverts the pivot of a dof in the factorisation.
+
+        With `min_pivots` the inverse is bounded from above by its inverse pivot. A nonzero `min_ratio` becomes a
+        constant of the row.
+        """
+        offsets, bound = (
+            self._pivot_offsets(dof),
+            {} if self.min_pivots is None else {"max inverse": self.min_pivots.inverse_pivots[dof]},
+        )
+        if bound:
+            variant = "invert gimbal and bound" if self._in_gimbal(dof) else "invert and bound"
+        return TableRow(variant, offsets | bound, {"min ratio": [min_ratio]} if min_ratio else {})
+
+    def _gimbal_pivot_row(self, dof: int) -> TableRow:
+        """Table row that stores a lower bound of the pivot of a gimbal hinge, relative to its present diagonal entry.
+
+        The bound is kept where the inverse pivot is stored later.
+        """
+        variant = "gimbal" if self.min_pivots is None else "gimbal and bound"
+        return TableRow(
+            variant, self._pivot_offsets(dof), {"min ratio": [GIMBAL_PIVOT_FACTOR * self._min_pivot_ratio()]}
+        )
+
+    def _in_gimbal(self, dof: int) -> bool:
+        return any(dof in before for before in self._gimbal_chains.values())
+
+    def _pivot_offsets(self, dof: int) -> dict[str, ArenaOffset]:
+        return {"diagonal": self.matrix.entry(dof, dof), "inverse": self.inverse_pivots[dof], **self.idle_flags[dof]}
+
+    def _min_pivot_ratio(self) -> float:
+        return MIN_PIVOT_RATIO_SINGLE if self.ctx.settings.is_single_precision else MIN_PIVOT_RATIO_DOUBLE
+
+    def _elimination_rows(self, dof: int, ancestor: int) -> list[TableRow]:
+        """Table rows that eliminate entry (dof, ancestor): subtract a multiple of row `dof` from the row of `ancestor`.
+
+        One row with an inner loop if the ancestor's row is a prefix of the row of `dof`, else one row per entry. In
+        warp regions always one row per entry.
+        """
+        matrix = self.matrix
+        offsets = {"inverse": self.inverse_pivots[dof], "entry": matrix.entry(dof, ancestor), **self.idle_flags[dof]}
+        columns = [column for column in matrix.sparsity[dof] if matrix.order[column] <= matrix.order[ancestor]]
+        if not self.has_unit_diagonal:
+            pivot_offsets = {k: p for k, p in self._pivot_row(dof).offsets.items() if k != "inverse"} | {
+                "entry": offsets["entry"]
+            }
+            variant = "one entry, bound" if self.min_pivots else "one entry, divided"
+            return [
+                TableRow(
+                    variant,
+                    {
+                        **pivot_offsets,
+                        "ancestor entry": matrix.entry(ancestor, column),
+                        "dof entry": matrix.entry(dof, column),
+                    },
+                )
+                for column in columns
+            ]
+        if matrix.shares_row_prefix(ancestor, dof):
+            row_offsets = {
+                "row": ArenaOffset(SCRATCH, matrix.row_starts[dof]),
+                "ancestor row": ArenaOffset(SCRATCH, matrix.row_starts[ancestor]),
+            }
+            variant = "eliminate if coupled" if self.ctx.keeps_loops else "eliminate"
+            return [TableRow(variant, {**offsets, **row_offsets}, {"count": [float(len(matrix.sparsity[ancestor]))]})]
+        rows = [
+            TableRow(
+                "one entry",
+                {**offsets, "ancestor entry": matrix.entry(ancestor, column), "dof entry": matrix.entry(dof, column)},
+            )
+            for column in columns
+        ]
+        return [*rows, TableRow("divide", offsets)]
+
+    def _off_diagonal_pairs(self) -> list[tuple[int, int]]:
+        return [(dof, ancestor) for dof, columns in self.matrix.sparsity.items() for ancestor in reversed(columns[:-1])]
+
+    def solve(self, name: str, rhs: NodeValues[list[Value]]) -> NodeValues[list[Value]]:
+        """Trace the solution x of (L^T D L) x = rhs by backward substitution, scaling and forward substitution.
+
+        Returns a joint vector.
+        """
+        ctx, matrix = self.ctx, self.matrix
+        x = ctx.joint_vector(name)
+        ctx.for_each_joint(f"{name}, right-hand side", lambda node: x.put(node.ref, rhs[node.ref]))
+        x_offsets = ctx.dof_offsets(x)
+
+        def subtract(code: RowContext) -> None:
+            entry = code.read("entry") if self.has_unit_diagonal else code.read("entry") * code.read("inverse")
+            code.write("to", [code.read("to") - entry * code.read("from")])
+
+        def rows(pairs: Sequence[tuple[int, int]]) -> list[TableRow]:
+            result = []
+            for t, f in pairs:
+                offsets = {
+                    "to": x_offsets[t],
+                    "from": x_offsets[f],
+                    "entry": matrix.symmetric_entry(t, f),
+                    **self.idle_flags[t],
+                }
+                row_dof = t if matrix.order[t] >= matrix.order[f] else f
+                result.append(
+                    TableRow(
+                        "pair",
+                        offsets if self.has_unit_diagonal else {**offsets, "inverse": self.inverse_pivots[row_dof]},
+                    )
+                )
+            return result
+
+        backward_pairs = [
+            (ancestor, dof)
+            for dof in reversed(list(matrix.sparsity))
+            for ancestor in reversed(matrix.sparsity[dof][:-1])
+        ]
+        ctx.table_loop(f"{name}, backward substitution", rows(backward_pairs), subtract)
+        scale_rows = [
+            TableRow("dof", {"x": x_offsets[d], "inverse": self.inverse_pivots[d], **self.idle_flags[d]})
+            for d in matrix.sparsity
+        ]
+        ctx.table_loop(
+            f"{name}, scale", scale_rows, lambda code: code.write("x", [code.read("x") * code.read("inverse")])
+        )
+        # sorted by ancestor: updates that depend on the same known value are independent of each other
+        forward_pairs = sorted(self._off_diagonal_pairs(), key=lambda pair: matrix.order[pair[1]])
+        ctx.table_loop(f"{name}, forward substitution", rows(forward_pairs), subtract)
+        return x
+
+    def store(self, lower: str, inverse: str) -> None:
+        """Trace loops that write L (n_dofs, n_dofs) and 1 / D (n_dofs,) to two output arrays."""
+        ctx, matrix, n = self.ctx, self.matrix, self.ctx.model.n_dofs
+        start, diagonal = (ctx.array_offsets[ctx.output_prefix + name] for name in (lower, inverse))
+
+        def out_offset(i: int, j: int) -> ArenaOffset:
+            return ArenaOffset(start.arena, start.row + i * n + j)
+
+        rows = [
+            TableRow("lower", {"out": out_offset(i, j), "entry": matrix.entry(i, j)})
+            for i, j in self._off_diagonal_pairs()
+        ]
+        for i, pivot_offset in self.inverse_pivots.items():
+            rows.append(
+                TableRow("inverse", {"out": ArenaOffset(diagonal.arena, diagonal.row + i), "entry": pivot_offset})
+            )
+        ctx.table_loop(f"{matrix.name}, store factors", rows, lambda code: code.write("out", [code.read("entry")]))
+        ones = [TableRow("one", {"out": out_offset(i, i)}) for i in matrix.sparsity]
+        ctx.table_loop(f"{matrix.name}, store unit diagonal", ones, lambda code: code.write("out", [1.0]))
+
+
+def _store_min_pivot(code: RowContext) -> None:
+    """Store the smallest allowed pivot, a fraction of the diagonal entry, in the place of the inverse pivot."""
+    code.write("inverse", [code.constant("min ratio") * code.read("diagonal")])
+
+
+def _eliminate_entry(code: RowContext) -> None:
+    """Code of one row of the L^T D L factorisation: invert a pivot, store a pivot bound, or eliminate an entry.
+
+    Elimination of entry (dof, ancestor) subtracts L(dof, ancestor) times row `dof` from the row of the ancestor, and
+    stores L(dof, ancestor) in the place of the entry.
+    """
+    if code.variant == "invert":
+        code.write("inverse", [1.0 / ir.maximum(code.read("diagonal"), code.read("inverse"))])
+        return
+    if code.variant == "gimbal":
+        code.write("inverse", [ir.maximum(code.read("inverse"), code.constant("min ratio") * code.read("diagonal"))])
+        return
+    if code.variant == "gimbal and bound":
+        _store_min_pivot(code)
+        return
+    if code.variant in ("plain", "invert and bound"):
+        code.write("inverse", [_inverse_pivot(code, bounded=code.variant != "plain")])
+        return
+    if code.variant == "invert gimbal and bound":
+        pivot = ir.maximum(code.read("diagonal"), code.read("inverse"))
+        code.write("inverse", [ir.minimum(1.0 / pivot, code.read("max inverse"))])
+        return
+    if code.variant in ("one entry, divided", "one entry, bound"):
+        factor = code.read("entry") * _inverse_pivot(code, bounded=code.variant != "one entry, divided")
+        code.write("ancestor entry", [code.read("ancestor entry") - factor * code.read("dof entry")])
+        return
+    factor = code.read("entry") * code.read("inverse")
+    if code.variant == "divide":
+        code.write("entry", [factor])
+        return
+    if code.variant == "one entry":
+        code.write("ancestor entry", [code.read("ancestor entry") - factor * code.read("dof entry")])
+        return
+    tracer = code.tracer
+
+    def subtract_entry(index: Value) -> None:
+        dof_entry, ancestor_entry = tracer.read("row", 0, index), tracer.read("ancestor row", 0, index)
+        tracer.write("ancestor row", [ancestor_entry - factor * dof_entry], index=index)
+
+    def subtract_row() -> list[Value]:
+        tracer.counted_loop("row entries", code.constant("count"), subtract_entry, uniform=True)
+        return []
+
+    if code.variant == "eliminate":
+        subtract_row()
+    else:  # entries of possible contacts are mostly zero
+        tracer.if_less("coupled", 0.0, ir.absolute(factor), subtract_row, [])
+    code.write("entry", [factor])
+
+
+def _inverse_pivot(code: RowContext, *, bounded: bool) -> Value:
+    """Inverse of a diagonal entry.
+
+    If `bounded`, no larger than the bound `max inverse`, which also replaces nonpositive pivots.
+    """
+    diagonal = code.read("diagonal")
+    if not bounded:
+        return 1.0 / diagonal
+    max_inverse = code.read("max inverse")
+    return ir.select(1.0, max_inverse * diagonal, 1.0 / diagonal, max_inverse)

@@ -1,0 +1,353 @@
+"""Transmissions of actuators and tendons: lengths and velocities, and forces mapped to joints by moment arms.
+
+The length of a transmission is a linear combination of joint coordinates, or the length of a path through sites. With
+the moment arm r = d length / d q, the velocity is r v and a scalar force f gives the joint force r^T f.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+
+from ..arrays import ArrayOwner
+from .kinematic_tree import WORLD, FrameNode, NodeRef, frame_ref
+from .loop_context import LoopContext
+
+
+@dataclass(frozen=True, slots=True)
+class ForceTerm:
+    """A force and its derivative by the velocity along which it acts."""
+
+    force: Value
+    dforce_dvel: Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transmission:
+    """One actuator or tendon as seen by a force law: length, velocity and access to its parameters."""
+
+    kind: str
+    """Kind of actuator or tendon, as in the table of the model."""
+    length: Value
+    """Length l [m or rad]."""
+    velocity: Value
+    """Rate of change of the length [m/s or rad/s]."""
+    read: Callable[[str], list[Value]]
+    """Reads the values of an array or constant of this transmission by name."""
+    frame_ref: NodeRef | None = None
+    """The frame on which the actuator also exerts a wrench; None for others."""
+    is_angle_servo: bool = False
+    """Whether the actuator is a position servo of an angle that wraps around."""
+    dynamics: str = "none"
+    """Activation dynamics (dyntype); "none" if the control acts directly."""
+    act_early: bool = False
+    """Whether the force uses the activation of the next step (actearly)."""
+    n_delay_samples: int = 0
+    """Number of past controls stored for a control delay."""
+    interpolation: str = ""
+    """Interpolation of past controls: "zoh", "linear" or "cubic"."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransmissionVariant:
+    """Specialisation key of a transmission: everything that changes the code traced for the transmission."""
+
+    kind: str
+    on_frame: bool
+    has_moment_arms: bool
+    """Whether the length depends on degrees of freedom."""
+    is_angle_servo: bool = False
+    dynamics: str = "none"
+    act_early: bool = False
+    n_delay_samples: int = 0
+    interpolation: str = ""
+    is_breakable: bool = False
+    """Whether the transmission belongs to a breakable equality constraint."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PathLengths:
+    """Scratch offsets of the lengths of paths and of their moment arms."""
+
+    lengths: Mapping[int, ArenaOffset]
+    """For each path the offset of its length."""
+    moments: Mapping[int, Mapping[int, ArenaOffset]]
+    """For each path and each dof that changes its length the offset of the moment arm."""
+    end_wrenches: Mapping[int, Mapping[str, ArenaOffset]] = field(default_factory=dict)
+    """For each path segment the wrench on each of its ends at unit force (torque about a reference point, force), and
+    that point."""
+
+
+NO_PATH_LENGTHS = PathLengths({}, {})
+
+
+class Transmissions:
+    """Lengths, velocities and forces of some actuators or tendons, traced on construction.
+
+    Each transmission has a pair of scalars in scratch memory: first (length, velocity), then overwritten by (force,
+    derivative of force by velocity). Each dof with a moment arm has a pair (joint force, derivative of joint force by
+    its velocity). Transmissions of frames outside the context are ignored.
+    """
+
+    def __init__(
+        self,
+        ctx: LoopContext,
+        table_name: str,
+        indices: Sequence[int],
+        force_law: Callable[[Transmission], ForceTerm],
+        path_lengths: PathLengths = NO_PATH_LENGTHS,
+        name: str = "",
+        adjust_forces: Callable[[Transmissions], None] | None = None,
+    ) -> None:
+        """Trace all loops.
+
+        Args:
+            ctx: tracing context.
+            table_name: table of the model, "actuators" or "tendons".
+            indices: rows of the table.
+            force_law: scalar force along a transmission and its derivative by velocity.
+            path_lengths: lengths and moment arms of transmissions along paths.
+            name: label, if other quantities of the same table are computed elsewhere.
+            adjust_forces: called after the forces are traced and before they are mapped to joints.
+        """
+        self.ctx = ctx
+        self.path_lengths = path_lengths
+        self.name = name or table_name
+        table = getattr(ctx.model, table_name)
+        context_dofs = {d for node in ctx.nodes for d in node.dofs}
+        self.moments: dict[int, dict[int, float]] = {}
+        for i in indices:
+            moment = {int(d): float(table.moment[i, d]) for d in table.moment[i].nonzero()[0]}
+            frame = int(table.frame_idx[i]) if hasattr(table, "frame_idx") else WORLD
+            if context_dofs.issuperset(moment) and (moment or any(n.index == frame for n in ctx.nodes)):
+                self.moments[i] = moment
+        self.path_of_transmission = {
+            i: int(table.path_idx[i]) for i in self.moments if table.path_idx[i] >= 0 and self.moments[i]
+        }
+        self.pair_offsets = {i: ctx.allocate(2) for i in self.moments}
+        actuated_dofs = {d for moment in self.moments.values() for d in moment}
+        self._joint_force_offsets: dict[int, ArenaOffset] = {}
+        for node in ctx.nodes:
+            if actuated_dofs.intersection(node.dofs):
+                start = ctx.allocate(2 * len(node.dofs)).row
+                self._joint_force_offsets |= {
+                    dof: ArenaOffset(SCRATCH, start + 2 * k) for k, dof in enumerate(node.dofs)
+                }
+        self._trace_loops(table, force_law, adjust_forces)
+
+    def _trace_loops(
+        self,
+        table: Any,
+        force_law: Callable[[Transmission], ForceTerm],
+        adjust_forces: Callable[[Transmissions], None] | None,
+    ) -> None:
+        """Trace the loops that compute lengths and velocities, forces along transmissions, and joint forces."""
+        ctx = self.ctx
+        clear = [
+            TableRow("pair", {"pair": offset})
+            for offset in (*self.pair_offsets.values(), *self._joint_force_offsets.values())
+        ]
+        ctx.table_loop(f"clear {self.name}", clear, lambda code: code.write("pair", [0.0, 0.0]))
+        ctx.table_loop(
+            f"path lengths of {self.name}", [self._path_row(i) for i in self.path_of_transmission], self._init_from_path
+        )
+        moment_arms = [(i, dof, arm) for i, moment in self.moments.items() for dof, arm in moment.items()]
+        ctx.table_loop(
+            f"lengths of {self.name}", [self._moment_arm_row(*x) for x in moment_arms], self._accumulate_length
+        )
+        ctx.table_loop(
+            f"forces of {self.name}",
+            [self._transmission_row(table, i) for i in self.moments],
+            self._force_code(force_law),
+        )
+        if adjust_forces is not None:
+            adjust_forces(self)
+        ctx.table_loop(
+            f"joint forces of {self.name}",
+            [self._moment_arm_row(*x) for x in moment_arms],
+            self._accumulate_joint_force,
+        )
+
+    def _path_row(self, index: int) -> TableRow:
+        scale = next(iter(self.moments[index].values()))
+        return TableRow(
+            "path",
+            {"pair": self.pair_offsets[index], "length": self.path_lengths.lengths[self.path_of_transmission[index]]},
+            {"scale": [scale]},
+        )
+
+    @staticmethod
+    def _init_from_path(code: RowContext) -> None:
+        code.write("pair", [code.constant("scale") * code.read("length"), 0.0])
+
+    def _moment_arm_row(self, index: int, dof: int, moment_arm: float) -> TableRow:
+        """Table row of one moment arm: a transmission, one of its dofs, and the constant factor of the moment arm.
+
+        Variants: "linear" adds moment arm times coordinate to the length; "angular" (a dof without coordinate of its
+        own) and "path" (the length is measured) contribute to the velocity only.
+        """
+        dofs, arrays = self.ctx.model.dofs, self.ctx.item_arrays(ArrayOwner.DOF, dof)
+        offsets = {"pair": self.pair_offsets[index], "vel": arrays["vel"], "joint": self._joint_force_offsets[dof]}
+        if index in self.path_of_transmission:
+            offsets["moment"] = self.path_lengths.moments[self.path_of_transmission[index]][dof]
+            return TableRow("path", offsets, {"moment arm": [moment_arm]})
+        if dofs.q_idx[dof] < 0:
+            return TableRow("angular", offsets, {"moment arm": [moment_arm]})
+        offsets["qpos"] = self.ctx.item_arrays(ArrayOwner.COORDINATE, int(dofs.q_idx[dof]))["qpos"]
+        return TableRow("linear", offsets, {"moment arm": [moment_arm]})
+
+    @staticmethod
+    def _moment_arm(code: RowContext) -> Value:
+        return code.constant("moment arm") * (code.read("moment") if code.variant == "path" else 1.0)
+
+    @classmethod
+    def _accumulate_length(cls, code: RowContext) -> None:
+        moment_arm = cls._moment_arm(code)
+        length, velocity = code.read_array("pair", 2)
+        if code.variant == "linear":
+            length = length + moment_arm * code.read("qpos")
+        code.write("pair", [length, velocity + moment_arm * code.read("vel")])
+
+    @classmethod
+    def _accumulate_joint_force(cls, code: RowContext) -> None:
+        moment_arm = cls._moment_arm(code)
+        (force, derivative), (joint_force, joint_derivative) = code.read_array("pair", 2), code.read_array("joint", 2)
+        code.write(
+            "joint", [joint_force + moment_arm * force, joint_derivative + (moment_arm * moment_arm) * derivative]
+        )
+
+    def _transmission_row(self, table: Any, index: int) -> TableRow:
+        """Table row of one transmission for its force law, with its variant, pair, arrays and float parameters."""
+        frame = int(table.frame_idx[index]) if hasattr(table, "frame_idx") else WORLD
+        is_angle_servo = hasattr(table, "length_per_radian") and bool(table.length_per_radian[index])
+        variant = TransmissionVariant(table.kinds[index], frame != WORLD, bool(self.moments[index]), is_angle_servo)
+        offsets: dict[str, ArenaOffset] = {"pair": self.pair_offsets[index]}
+        if self.name == "actuators":
+            delay = {"n_delay_samples": int(table.n_delay_samples[index]), "interpolation": table.interpolation[index]}
+            variant = replace(variant, dynamics=table.dynamics[index], act_early=bool(table.act_early[index]), **delay)
+            offsets |= self.ctx.item_arrays(ArrayOwner.ACTUATOR, index)
+            if table.n_delay_samples[index]:
+                offsets |= self.ctx.item_arrays(ArrayOwner.DELAY_SAMPLE, int(table.n_delay_samples[:index].sum()))
+        elif hasattr(table, "spring_yield") and np.isfinite(table.spring_yield[index]):
+            offsets |= self.ctx.item_arrays(ArrayOwner.TENDON, index)
+        equality = int(table.equality_idx[index]) if hasattr(table, "equality_idx") else -1
+        if equality >= 0 and "broken" in self.ctx.array_offsets:
+            variant = replace(variant, is_breakable=True)
+            offsets["broken"] = self.ctx.item_arrays(ArrayOwner.EQUALITY, equality)["broken"]
+        constants: dict[str, list[float]] = {}
+        for name in type(table).__dataclass_fields__:
+            values = getattr(table, name)
+            if isinstance(values, np.ndarray) and values.dtype == np.float64 and name != "moment":
+                constants[name] = values[index].reshape(-1).tolist()
+        bindings = {"frame ": frame_ref(frame)} if frame != WORLD else {}
+        return self.ctx.node_row(variant, bindings, offsets, constants)
+
+    def _force_code(self, force_law: Callable[[Transmission], ForceTerm]) -> Callable[[RowContext], None]:
+        """Loop body that overwrites the pair (length, velocity) by (force, derivative).
+
+        Broken transmissions give zero.
+        """
+
+        def run(code: RowContext) -> None:
+            variant = code.variant
+            assert isinstance(variant, TransmissionVariant)
+            length, velocity = code.read_array("pair", 2) if variant.has_moment_arms else (0.0, 0.0)
+            term = force_law(_transmission_of_row(code, length, velocity))
+            intact = 1.0 - code.read("broken") if variant.is_breakable else 1.0
+            code.write("pair", [intact * term.force, intact * term.dforce_dvel])
+
+        return run
+
+    def for_each(
+        self, name: str, body: Callable[[Transmission], None], only: Callable[[TransmissionVariant], bool]
+    ) -> None:
+        """Trace a loop over the transmissions whose variant passes `only`; length and velocity are not available.
+
+        Used after the forces, when the pairs no longer hold lengths.
+        """
+        table = getattr(self.ctx.model, self.name)
+        rows = [self._transmission_row(table, i) for i in self.moments]
+        rows = [row for row in rows if isinstance(row.variant, TransmissionVariant) and only(row.variant)]
+        self.ctx.table_loop(name, rows, lambda code: body(_transmission_of_row(code, 0.0, 0.0)))
+
+    def acts_on(self, node: FrameNode) -> bool:
+        """Whether a transmission acts on the joint of a frame."""
+        return node.dofs.start in self._joint_force_offsets
+
+    def frame_offsets(self, node: FrameNode) -> Mapping[str, ArenaOffset]:
+        """Row array of the joint forces of a frame."""
+        return {f"forces of {self.name}": self._joint_force_offsets[node.dofs.start]} if self.acts_on(node) else {}
+
+    def forces_on_joint(self, node: FrameNode) -> list[ForceTerm]:
+        """Joint force of all transmissions on each dof of a frame, with the derivative by the dof's velocity.
+
+        Read in the loop body being traced; zero if no transmission acts on the joint.
+        """
+        code = self.ctx.code
+        if self.name not in code.variant.transmissions:  # type: ignore[attr-defined]
+            return [ForceTerm(0.0, 0.0)] * len(node.dofs)
+        flat = code.read_array(f"forces of {self.name}", 2 * len(node.dofs))
+        return [ForceTerm(flat[2 * k], flat[2 * k + 1]) for k in range(len(node.dofs))]
+
+    def total_force(self) -> Value:
+        """Trace the sum of the scalar forces of all transmissions; returns the sum."""
+        offset = self.ctx.allocate_fixed(1)
+        self.ctx.tracer.write(SCRATCH, [0.0], offset.row)
+        rows = [TableRow("pair", {"pair": pair, "total": offset}) for pair in self.pair_offsets.values()]
+
+        def body(code: RowContext) -> None:
+            code.write("total", [code.read("total") + code.read("pair")])
+
+        self.ctx.table_loop(f"total of {self.name}", rows, body)
+        return self.ctx.tracer.read(SCRATCH, offset.row)
+
+    def dof_pair_rows(self, entry: Callable[[int, int], ArenaOffset]) -> list[TableRow]:
+        """Table rows of the pairs (dof, ancestor dof) that share a transmission; see `moment_arm_product`.
+
+        Rows have the arrays `entry` (the matrix entry at `entry(dof, ancestor)`) and `pair` (force, derivative).
+        """
+        rows: list[TableRow] = []
+        for i, moment in self.moments.items():
+            moments = self.path_lengths.moments[self.path_of_transmission[i]] if i in self.path_of_transmission else {}
+            for dof, arm in moment.items():
+                ancestors = set(self.ctx.tree.ancestor_dofs(dof))
+                for ancestor in (other for other in moment if other in ancestors):
+                    offsets = {"entry": entry(dof, ancestor), "pair": self.pair_offsets[i]}
+                    offsets |= {"a": moments[dof], "b": moments[ancestor]} if moments else {}
+                    variant = "path" if moments else "constant"
+                    rows.append(self.ctx.node_row(variant, {}, offsets, {"moment arms": [arm * moment[ancestor]]}))
+        return rows
+
+
+def moment_arm_product(code: RowContext) -> Value:
+    """Product of the moment arms of two dofs on a common transmission, from a row of `dof_pair_rows`."""
+    product = code.constant("moment arms")
+    return product * code.read("a") * code.read("b") if code.variant == "path" else product
+
+
+def _transmission_of_row(code: RowContext, length: Value, velocity: Value) -> Transmission:
+    """Symbolic transmission of the table row being traced, with given length and velocity.
+
+    Other values are read by name.
+    """
+    variant = code.variant
+    assert isinstance(variant, TransmissionVariant)
+
+    def read(array: str) -> list[Value]:
+        is_array = code.has_array(array)
+        return (
+            code.read_array(array, variant.n_delay_samples if array == "history" else 1)
+            if is_array
+            else code.constants(array)
+        )
+
+    frame = frame_ref("frame ") if variant.on_frame else None
+    delay = variant.n_delay_samples, variant.interpolation
+    return Transmission(
+        variant.kind, length, velocity, read, frame, variant.is_angle_servo, variant.dynamics, variant.act_early, *delay
+    )

@@ -1,0 +1,1 @@
+"""Distances from points to meshes, winding numbers, and signed distance fields."""

@@ -1,0 +1,97 @@
+"""Reverse-mode automatic differentiation (vector-Jacobian products) of straight-line programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kinema.core import KinemaError
+
+from .program import BasicBlock, Program
+from .symbolic import Scalar, Tape, Value, add, cos, divide, multiply, negate, select, sin, subtract
+from .tracer import program_from_tape
+
+ADJOINT_PREFIX = "d_"
+"""Prefix of arrays of adjoints: derivatives of a cost with respect to the items of an array."""
+
+_FORWARD_OPS: dict[str, Callable[..., Value]] = {"add": add, "sub": subtract, "mul": multiply, "neg": negate}
+_FORWARD_OPS |= {"reciprocal": lambda a: divide(1.0, a), "sin": sin, "cos": cos, "select": select}
+_FORWARD_OPS |= {
+    "fma": lambda a, b, c: add(multiply(a, b), c),
+    "fms": lambda a, b, c: subtract(multiply(a, b), c),
+    "fnma": lambda a, b, c: subtract(c, multiply(a, b)),
+}
+
+
+def gradient(program: Program, with_respect_to: Sequence[str]) -> Program:
+    """Vector-Jacobian product of a program by reverse-mode differentiation, as a new program.
+
+    Its inputs are the inputs of the program and an array `d_y` for each output array y, the derivative of some cost
+    with respect to y. Its outputs are the arrays `d_x` for each x in `with_respect_to`, with as many items as the
+    program reads. Raises KinemaError for programs with loops, branches or dynamic indices.
+    """
+    if not program.is_straight_line or any(slot.index is not None for slot in program.basic_block.slots()):
+        raise KinemaError("gradients need a straight-line program, without loops, branches and dynamic indices")
+    block = program.basic_block
+    tape = Tape()
+    values = _replay_on_tape(block, tape)
+    adjoints: dict[int, Value] = {}
+    last_stores = {store.slot: store for store in block.stores}  # the last store to a slot wins
+    for store in last_stores.values():
+        if isinstance(store.value, int):
+            seed = tape.input(ADJOINT_PREFIX + store.slot.array, store.slot.item)
+            adjoints[store.value] = add(adjoints.get(store.value, 0.0), seed)
+    for instruction in reversed(block.instructions):
+        d = adjoints.get(instruction.result, 0.0)
+        if instruction.slot is not None or (not isinstance(d, Scalar) and d == 0.0):
+            continue
+        arguments = [values[a] if isinstance(a, int) else a for a in instruction.args]
+        contributions = _VJP_RULES[instruction.op](values[instruction.result], d, *arguments)
+        for a, contribution in zip(instruction.args, contributions, strict=True):
+            if isinstance(a, int):
+                adjoints[a] = add(adjoints.get(a, 0.0), contribution)
+    outputs: dict[str, list[Value]] = {
+        ADJOINT_PREFIX + name: [0.0] * program.inputs.get(name, 0) for name in with_respect_to
+    }
+    for instruction in block.instructions:
+        if instruction.slot is not None and instruction.slot.array in with_respect_to:
+            derivatives = outputs[ADJOINT_PREFIX + instruction.slot.array]
+            derivatives[instruction.slot.item] = adjoints.get(instruction.result, 0.0)
+    return program_from_tape(tape, outputs)
+
+
+def _replay_on_tape(block: BasicBlock, tape: Tape) -> dict[int, Value]:
+    """Record the instructions of a basic block on a new tape; returns the symbolic value of each result."""
+    values: dict[int, Value] = {}
+    for i in block.instructions:
+        if i.slot is not None:
+            values[i.result] = tape.input(i.slot.array, i.slot.item)
+            continue
+        arguments = [values[a] if isinstance(a, int) else a for a in i.args]
+        forward = _FORWARD_OPS.get(i.op)
+        if forward is not None:
+            values[i.result] = forward(*arguments)
+        else:
+            values[i.result] = tape.record(i.op, *(a.value_number if isinstance(a, Scalar) else a for a in arguments))
+    return values
+
+
+_VJP_RULES: dict[str, Callable[..., tuple[Value, ...]]] = {
+    "add": lambda _, d, a, b: (d, d),
+    "sub": lambda _, d, a, b: (d, negate(d)),
+    "mul": lambda _, d, a, b: (multiply(d, b), multiply(d, a)),
+    "neg": lambda _, d, a: (negate(d),),
+    "reciprocal": lambda y, d, a: (negate(multiply(d, multiply(y, y))),),
+    "sqrt": lambda y, d, a: (multiply(d, divide(0.5, y)),),
+    "sin": lambda _, d, a: (multiply(d, cos(a)),),
+    "cos": lambda _, d, a: (negate(multiply(d, sin(a))),),
+    "abs": lambda _, d, a: (select(a, 0.0, negate(d), d),),
+    "floor": lambda _, d, a: (0.0,),
+    "min": lambda _, d, a, b: (select(a, b, d, 0.0), select(a, b, 0.0, d)),
+    "max": lambda _, d, a, b: (select(a, b, 0.0, d), select(a, b, d, 0.0)),
+    "select": lambda _, d, a, b, x, y: (0.0, 0.0, select(a, b, d, 0.0), select(a, b, 0.0, d)),
+    "fma": lambda _, d, a, b, c: (multiply(d, b), multiply(d, a), d),
+    "fms": lambda _, d, a, b, c: (multiply(d, b), multiply(d, a), negate(d)),
+    "fnma": lambda _, d, a, b, c: (negate(multiply(d, b)), negate(multiply(d, a)), d),
+}
+"""Operation -> function of its result, the adjoint of its result and its operands that returns the adjoint
+contributions of the operands."""

@@ -1,0 +1,310 @@
+"""Effect analysis: read and write sets of statements and of single table rows.
+
+A cell is one scalar of an arena. The tables of loops are constant, so that the cells of a row are known at compile
+time; an array accessed at a dynamic index counts from its start to the end of its allocation. All rows of a loop
+variant are analysed together.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+
+import numpy as np
+import numpy.typing as npt
+
+from .cooperative import AtomicIncrement, DenseSolve, MinimumDegreeOrdering, SharedMemoryStaging
+from .memory import CONSTANT_PREFIX, FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, SCRATCH, THREAD_SCRATCH, WARP_GLOBAL, Slot
+from .program import (
+    BasicBlock,
+    CountedLoop,
+    If,
+    Program,
+    Statements,
+    TableLoop,
+    WarpRegion,
+    WhileLoop,
+    WorkQueueLoop,
+    nested_bodies,
+)
+
+Cell = tuple[str, int]
+"""Memory cell: (arena or array, row), one scalar per environment."""
+
+
+@dataclass(slots=True, eq=False)
+class Effects:
+    """Cells that some code reads, cells that it writes, and the local arrays that it uses."""
+
+    reads: set[Cell] = field(default_factory=set)
+    writes: set[Cell] = field(default_factory=set)
+    locals: set[str] = field(default_factory=set)
+
+    def scratch_rows(self) -> set[int]:
+        """Rows of scratch memory that are read or written."""
+        return {row for arena, row in self.reads | self.writes if arena == SCRATCH}
+
+
+class CellSet:
+    """Set of cells with a boolean mask for the rows of scratch memory, which are many."""
+
+    __slots__ = ("other_cells", "scratch_rows")
+
+    def __init__(self, scratch_rows: npt.NDArray[np.bool_], other_cells: set[Cell]) -> None:
+        self.scratch_rows = scratch_rows
+        self.other_cells = other_cells
+
+    def __contains__(self, cell: Cell) -> bool:
+        return bool(self.scratch_rows[cell[1]]) if cell[0] == SCRATCH else cell in self.other_cells
+
+    def __or__(self, other: CellSet) -> CellSet:
+        return CellSet(self.scratch_rows | other.scratch_rows, self.other_cells | other.other_cells)
+
+    def __sub__(self, other: CellSet) -> CellSet:
+        return CellSet(self.scratch_rows & ~other.scratch_rows, self.other_cells - other.other_cells)
+
+    def intersection(self, cells: Iterable[Cell]) -> list[Cell]:
+        """List the given cells that are in the set."""
+        rows, others = self.scratch_rows.tolist(), self.other_cells
+        return [cell for cell in cells if (rows[cell[1]] if cell[0] == SCRATCH else cell in others)]
+
+
+def kept_statements(statements: Statements) -> Iterator[TableLoop | WarpRegion | WorkQueueLoop]:
+    """Outermost statements that unrolling keeps: rolled table loops, warp regions and work-queue loops."""
+    for block in statements:
+        if isinstance(block, WarpRegion | WorkQueueLoop) or (isinstance(block, TableLoop) and block.keep_rolled):
+            yield block
+            continue
+        for body in nested_bodies(block):
+            yield from kept_statements(body)
+
+
+def find_effects(program: Program, statements: Statements) -> Effects:
+    """Read and write sets of statements, and the local arrays that they use.
+
+    An array accessed at a dynamic index counts from the named item to the end of its allocation.
+    """
+    analysis = _EffectAnalysis(program, {})
+    analysis.visit(statements, [])
+    return analysis.result()
+
+
+def find_effect_cells(program: Program, statements: Statements) -> tuple[CellSet, CellSet, set[str]]:
+    """Read set, write set (as `CellSet`) and local arrays of statements.
+
+    The result agrees with `find_effects`; ranges accessed at dynamic indices are filled into the masks of scratch rows.
+    """
+    analysis = _EffectAnalysis(program, {})
+    analysis.visit(statements, [])
+    masks = []
+    for ranges, cells in zip(analysis.indexed_ranges, (analysis.effects.reads, analysis.effects.writes), strict=True):
+        rows = np.zeros(program.n_scratch + 1, np.bool_)
+        rows[[row for arena, row in cells if arena == SCRATCH]] = True
+        for end, start in ranges.items():
+            rows[start:end] = True
+        masks.append(CellSet(rows, {cell for cell in cells if cell[0] != SCRATCH}))
+    return masks[0], masks[1], analysis.effects.locals
+
+
+def effects_per_row(program: Program, loop: TableLoop) -> list[Effects]:
+    """Read and write sets of each row of a table loop."""
+    uses_cache: dict[int, _ArrayUses] = {}
+    row_effects = []
+    for i in range(len(loop.ints)):
+        analysis = _EffectAnalysis(program, uses_cache)
+        analysis.visit_rows(loop, [i], [])
+        row_effects.append(analysis.result())
+    return row_effects
+
+
+_ArrayUses = Mapping[str, Collection[tuple[int, bool, bool]]]
+"""Array -> set of (item, whether accessed at a dynamic index, whether written)."""
+
+
+@dataclass(slots=True, eq=False)
+class _RowLevel:
+    """Rows of one loop variant at one nesting level, one entry for each execution of the code inside."""
+
+    arrays: Mapping[str, tuple[str, int]]
+    """Array -> (arena, column of its offset)."""
+    ints: npt.NDArray[np.int32]
+    rows: list[int]
+    _start_cache: dict[str, list[int]] = field(default_factory=dict)
+
+    def column(self, array: str) -> list[int]:
+        """Offset of an array for each execution."""
+        return self.ints[self.rows, self.arrays[array][1]].tolist()
+
+    def starts(self, array: str) -> list[int]:
+        """Distinct offsets of an array; many rows share the same one."""
+        if array not in self._start_cache:
+            self._start_cache[array] = list(dict.fromkeys(self.column(array)))
+        return self._start_cache[array]
+
+    def select(self, indices: list[int]) -> _RowLevel:
+        """Restrict to the executions with the given indices, for code of a nested loop."""
+        return _RowLevel(self.arrays, self.ints, [self.rows[i] for i in indices])
+
+
+@dataclass(slots=True, eq=False)
+class _EffectAnalysis:
+    """Accumulates the effects of statements; each loop variant is analysed once for all of its rows."""
+
+    program: Program
+    uses_cache: dict[int, _ArrayUses]
+    """Array uses of statement sequences, by identity of the sequence."""
+    effects: Effects = field(default_factory=Effects)
+    indexed_ranges: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
+    """Ranges of scratch rows read and written at dynamic indices: end of the allocation -> first row."""
+
+    def result(self) -> Effects:
+        for ranges, cells in zip(self.indexed_ranges, (self.effects.reads, self.effects.writes), strict=True):
+            for end, start in ranges.items():
+                cells.update(zip(repeat(SCRATCH), range(start, end)))
+        return self.effects
+
+    def visit(self, statements: Statements, row_levels: list[_RowLevel]) -> None:
+        """Add the effects of statements that run in the rows of the enclosing loops `row_levels`, outermost first.
+
+        Nested table loops are expanded: for each execution of the enclosing row, all rows of the loop or the row's
+        range.
+        """
+        if id(statements) not in self.uses_cache:
+            self.uses_cache[id(statements)] = _find_array_uses(statements)
+        for array, uses in self.uses_cache[id(statements)].items():
+            self._add_uses(array, uses, row_levels)
+        n_executions = len(row_levels[-1].rows) if row_levels else 1
+        for nested in outermost_table_loops(statements):
+            if not nested.row_range_name:
+                executions = [(i, row) for i in range(n_executions) for row in range(len(nested.ints))]
+            else:
+                row_ranges = zip(
+                    *(
+                        row_levels[-1].column(prefix + nested.row_range_name)
+                        for prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
+                    ),
+                    strict=True,
+                )
+                executions = [
+                    (i, row) for i, (first, count) in enumerate(row_ranges) for row in range(first, first + count)
+                ]
+            outer_indices, rows = [i for i, _ in executions], [row for _, row in executions]
+            self.visit_rows(nested, rows, [level.select(outer_indices) for level in row_levels])
+
+    def visit_rows(self, loop: TableLoop, rows: Sequence[int], row_levels: list[_RowLevel]) -> None:
+        """Add the effects of some rows of a table loop, grouped by variant."""
+        variant_indices = loop.variant_indices()[list(rows)].tolist()
+        for variant_index in sorted(set(variant_indices)):
+            variant, selected = (
+                loop.variants[variant_index],
+                [i for i, v in enumerate(variant_indices) if v == variant_index],
+            )
+            level = _RowLevel(variant.array_columns, loop.ints, [rows[i] for i in selected])
+            self.visit(variant.body, [*(outer.select(selected) for outer in row_levels), level])
+
+    def _add_uses(self, array: str, uses: Collection[tuple[int, bool, bool]], row_levels: list[_RowLevel]) -> None:
+        """Add the accesses of one array to the read and write sets, at the offsets of all rows.
+
+        The array is looked up in the innermost row level that defines it. Row constants are ignored, and local arrays
+        are only recorded by name.
+        """
+        if array.startswith(CONSTANT_PREFIX):
+            return
+        level = next((level for level in reversed(row_levels) if array in level.arrays), None)
+        arena, starts = (array, [0]) if level is None else (level.arrays[array][0], level.starts(array))
+        if arena in self.program.locals:
+            self.effects.locals.add(arena)
+            return
+        for item, indexed, written in uses:
+            cells = self.effects.writes if written else self.effects.reads
+            if arena in (WARP_GLOBAL, THREAD_SCRATCH):  # a list is represented by its start
+                cells.update((arena, row) for row in starts)
+            elif arena == SCRATCH and (indexed or self.program.oversized_lists):
+                self._add_scratch_uses((row + item for row in starts), indexed, written)
+            elif not indexed:
+                cells.update((arena, row + item) for row in starts)
+
+    def _add_scratch_uses(self, starts: Iterable[int], indexed: bool, written: bool) -> None:
+        """Add accesses to scratch memory.
+
+        An oversized list counts as a single cell, its start; an access at a dynamic index extends to the end of the
+        allocation.
+        """
+        program, ranges = self.program, self.indexed_ranges[written]
+        cells = self.effects.writes if written else self.effects.reads
+        for start in starts:
+            if program.oversized_lists and allocation_start(program, start) in program.oversized_lists:
+                cells.add((SCRATCH, allocation_start(program, start)))
+            elif indexed:
+                end = allocation_end(program, start)
+                ranges[end] = min(ranges.get(end, end), start)
+            else:
+                cells.add((SCRATCH, start))
+
+
+def _find_array_uses(statements: Statements) -> _ArrayUses:
+    """Array accesses of all statements, without those inside table loops and work-queue loops."""
+    uses: dict[str, set[tuple[int, bool, bool]]] = {}
+    for slot, written in _slot_accesses(statements):
+        uses.setdefault(slot.array, set()).add((slot.item, slot.index is not None, written))
+    return uses
+
+
+def _slot_accesses(statements: Statements) -> Iterator[tuple[Slot, bool]]:
+    """Iterate over (slot, whether written) of statements; table loops and work-queue loops are skipped."""
+    for block in statements:
+        match block:
+            case BasicBlock():
+                yield from ((i.slot, False) for i in block.instructions if i.slot is not None)
+                yield from ((s.slot, True) for s in block.stores)
+                continue
+            case TableLoop() | WorkQueueLoop():
+                continue
+            case SharedMemoryStaging():
+                yield block.used_count, False
+                continue
+            case AtomicIncrement():
+                yield from ((block.counter, False), (block.counter, True), (block.result, True))
+                continue
+            case DenseSolve():
+                yield from ((Slot(x.array, x.item, 0), False) for x in block.reads)
+                yield from ((Slot(x.array, x.item, 0), True) for x in (block.result, block.workspace))
+                continue
+            case MinimumDegreeOrdering():
+                yield from ((Slot(x.array, x.item, 0), False) for x in block.reads)
+                yield from ((Slot(x.array, x.item, 0), True) for x in block.writes)
+                continue
+            case CountedLoop():
+                yield block.count, False
+            case WhileLoop():
+                yield block.condition, False
+            case If():
+                yield block.condition, False
+            case WarpRegion():
+                pass
+        yield from _slot_accesses(block.body)
+
+
+def outermost_table_loops(statements: Statements) -> Iterator[TableLoop]:
+    """Iterate over the table loops that are not inside another table loop."""
+    for block in statements:
+        if isinstance(block, TableLoop):
+            yield block
+        else:
+            for body in nested_bodies(block):
+                yield from outermost_table_loops(body)
+
+
+def allocation_start(program: Program, row: int) -> int:
+    """First row of the scratch allocation that contains a row."""
+    return (
+        program.allocation_starts[bisect_right(program.allocation_starts, row) - 1] if program.allocation_starts else 0
+    )
+
+
+def allocation_end(program: Program, row: int) -> int:
+    """Row behind the scratch allocation that contains a row."""
+    after = bisect_right(program.allocation_starts, row)
+    return program.allocation_starts[after] if after < len(program.allocation_starts) else program.n_scratch

@@ -1,0 +1,105 @@
+"""Lazily imported names of the package `kinema.ir`: tracing, optimisation and interpretation of programs."""
+
+from .autodiff import ADJOINT_PREFIX as ADJOINT_PREFIX, gradient as gradient
+from .batched_interpreter import interpret_batched as interpret_batched, supports_batching as supports_batching
+from .cooperative import (
+    AtomicIncrement as AtomicIncrement,
+    BlockArrowhead as BlockArrowhead,
+    DenseSolve as DenseSolve,
+    EdgeRecords as EdgeRecords,
+    HessianTerm as HessianTerm,
+    MinimumDegreeOrdering as MinimumDegreeOrdering,
+    SharedMemoryStaging as SharedMemoryStaging,
+    cone_weight_size as cone_weight_size,
+    round_up_to_4 as round_up_to_4,
+)
+from .interpreter import interpret as interpret, interpret_in_place as interpret_in_place
+from .kernel_split import KernelPart as KernelPart, split_into_kernels as split_into_kernels
+from .memory import (
+    FIRST_ROW_PREFIX as FIRST_ROW_PREFIX,
+    ROW_COUNT_PREFIX as ROW_COUNT_PREFIX,
+    THREAD_SCRATCH as THREAD_SCRATCH,
+    WARP_GLOBAL as WARP_GLOBAL,
+    Operand as Operand,
+)
+from .optimise import (
+    fuse_multiply_add as fuse_multiply_add,
+    optimise as optimise,
+    optimise_basic_block as optimise_basic_block,
+    schedule_instructions as schedule_instructions,
+)
+from .outline import (
+    count_instructions as count_instructions,
+    find_outlined as find_outlined,
+    frame_layout as frame_layout,
+)
+from .partition import (
+    EXCHANGE as EXCHANGE,
+    LIVE_ACROSS_BARRIER as LIVE_ACROSS_BARRIER,
+    exchange_size as exchange_size,
+    partition_basic_block as partition_basic_block,
+    partitions_of_scratch as partitions_of_scratch,
+)
+from .program import (
+    HALF_WORD_BITS as HALF_WORD_BITS,
+    TABLE_HEADER_SIZE as TABLE_HEADER_SIZE,
+    BasicBlock as BasicBlock,
+    CountedLoop as CountedLoop,
+    If as If,
+    Instruction as Instruction,
+    LevelBatch as LevelBatch,
+    LoopVariant as LoopVariant,
+    Program as Program,
+    Statement as Statement,
+    Statements as Statements,
+    Store as Store,
+    TableLoop as TableLoop,
+    WarpRegion as WarpRegion,
+    WhileLoop as WhileLoop,
+    WorkQueueLoop as WorkQueueLoop,
+    basic_blocks as basic_blocks,
+    fits_half_words as fits_half_words,
+    nested_bodies as nested_bodies,
+    pack_int_table as pack_int_table,
+)
+from .scratch_layout import (
+    MAX_ACCESS_BYTES as MAX_ACCESS_BYTES,
+    ROW_GROUP as ROW_GROUP,
+    VECTOR_WIDTH as VECTOR_WIDTH,
+    HandoffLayout as HandoffLayout,
+    handoff_offset as handoff_offset,
+    reduce_staged_records as reduce_staged_records,
+)
+from .symbolic import (
+    Scalar as Scalar,
+    Tape as Tape,
+    Value as Value,
+    absolute as absolute,
+    any_lane as any_lane,
+    clamp as clamp,
+    cos as cos,
+    floor as floor,
+    maximum as maximum,
+    minimum as minimum,
+    select as select,
+    sin as sin,
+    sqrt as sqrt,
+    square as square,
+)
+from .table_loops import (
+    ColumnarGroup as ColumnarGroup,
+    NestedTable as NestedTable,
+    OffsetColumn as OffsetColumn,
+    PerEnvParameterColumn as PerEnvParameterColumn,
+    PerEnvParameters as PerEnvParameters,
+    RowContext as RowContext,
+    RowwiseGroup as RowwiseGroup,
+    Table as Table,
+    TableRow as TableRow,
+    TableRows as TableRows,
+    VariantGroup as VariantGroup,
+    trace_table_loop as trace_table_loop,
+    trace_work_queue_loop as trace_work_queue_loop,
+)
+from .tracer import Tracer as Tracer, program_from_tape as program_from_tape, while_loop as while_loop
+from .unroll import unroll as unroll

@@ -1,0 +1,496 @@
+"""Kernel split: divides a program into kernels at warp regions and work-queue loops and relocates its memory.
+
+Kernels communicate through scratch memory only. Scratch memory of thread kernels interleaves the environments of a
+warp, for coalesced access; that of a warp kernel is contiguous per environment. Data exchanged between the two is
+copied at the start and the end of the warp kernel. Each kernel allocates only the memory that it uses.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from .cooperative import AtomicIncrement, DenseSolve, MinimumDegreeOrdering, SharedMemoryStaging
+from .effects import Effects, allocation_end, find_effects, outermost_table_loops
+from .level_schedule import schedule_levels
+from .memory import SCRATCH, THREAD_SCRATCH, WARP_GLOBAL, Slot
+from .program import (
+    BasicBlock,
+    CountedLoop,
+    If,
+    Program,
+    Statement,
+    Statements,
+    TableLoop,
+    WarpRegion,
+    WhileLoop,
+    WorkQueueLoop,
+    all_table_loops,
+    basic_blocks,
+    blocks_outside_table_loops,
+)
+from .scratch_layout import (
+    NO_HANDOFF,
+    HandoffLayout,
+    LiveRange,
+    ScratchPacking,
+    assign_staging_offsets,
+    has_static_addresses,
+    layout_handoff,
+    live_ranges,
+)
+
+OtherArenas = Sequence[tuple[str, ScratchPacking]]
+"""(arena name, packing) of scratch allocations that are moved to other arenas."""
+LONG_LIST_SIZE = 64
+"""Size in scalars above which a dynamically indexed allocation is kept in global memory."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelPart:
+    """One kernel launch of a program."""
+
+    program: Program
+    """Statements of the kernel with relocated scratch memory."""
+    is_warp_region: bool = False
+    """Whether a group of threads works on each environment."""
+    copy_in: tuple[tuple[int, int], ...] = ()
+    """(row of the thread scratch memory, row of the warp's memory) copied at the start of a warp kernel."""
+    copy_out: tuple[tuple[int, int], ...] = ()
+    """(row of the warp's memory, row of the thread scratch memory) copied at the end of a warp kernel."""
+    n_global: int = 0
+    """Scalars per environment of a warp kernel in global memory: lists with a large capacity."""
+    workload_rows: tuple[int, ...] = ()
+    """Rows of the thread scratch memory whose sum estimates the work of an environment."""
+    can_overlap: bool = False
+    """Whether the kernel may run concurrently with the preceding work-queue kernel."""
+    handoff: HandoffLayout = NO_HANDOFF
+    """Allocations that a warp kernel loads by vector accesses at its start."""
+
+    @property
+    def work_queue_loop(self) -> WorkQueueLoop | None:
+        """The work-queue loop of the kernel, or None for other kernels."""
+        (block, *others) = self.program.body
+        return block if isinstance(block, WorkQueueLoop) and not others else None
+
+
+def split_into_kernels(program: Program, group_size: int) -> list[KernelPart]:
+    """Split a program into its kernel launches, in order, and lay out the scratch memory of each.
+
+    Warp regions run with `group_size` threads per environment and get level-scheduled table loops. Thread kernels share
+    one scratch layout; each warp region gets shared and global memory, a hand-off layout for data of straight-line
+    thread code, and row copies for all other exchanged data.
+    """
+    program = _promote_shared_locals(program)
+    segments = _split_segments(program)
+    effects = [find_effects(program, segment.statements) for segment in segments]
+    regions = {
+        i: _plan_warp_region(program, segments, effects, i, group_size)
+        for i, segment in enumerate(segments)
+        if segment.is_warp_region
+    }
+    handoffs: dict[int, HandoffLayout] = {}
+    end = 0
+    for i, region in regions.items():
+        others = [(s, e) for k, (s, e) in enumerate(zip(segments, effects, strict=True)) if k != i]
+        excluded = {
+            row
+            for s, e in others
+            if s.is_warp_region or not has_static_addresses(s.statements)
+            for row in e.scratch_rows()
+        }
+        excluded |= region.copied_out | region.external_lists | {slot.item for slot in segments[i].workload}
+        handoffs[i] = layout_handoff(program, region.copied_in, excluded, region.shared_packing, end)
+        end = handoffs[i].end_row
+    fixed_starts = {allocation: row for layout in handoffs.values() for allocation, row in layout.allocation_rows}
+    thread_effects = [
+        segment_effects
+        for segment_effects, segment in zip(effects, segments, strict=True)
+        if not segment.is_warp_region
+    ]
+    thread_rows = {row for segment_effects in thread_effects for row in segment_effects.scratch_rows()}
+    thread_packing = ScratchPacking(
+        program,
+        thread_rows.union(*(_exchanged_rows(effects[i], effects) for i in regions)),
+        fixed_starts=fixed_starts,
+        first_free=end,
+    )
+    kernels = []
+    for i, (segment, segment_effects) in enumerate(zip(segments, effects, strict=True)):
+        if segment.is_warp_region:
+            kernels.append(_warp_region_kernel(regions[i], segment, thread_packing, handoffs[i]))
+            continue
+        local_arrays = {name: program.locals[name] for name in sorted(segment_effects.locals)}
+        kernel_program = Program(
+            _relocate(segment.statements, thread_packing.new_row),
+            local_arrays,
+            thread_packing.size,
+            thread_packing.allocation_starts,
+        )
+        kernels.append(
+            KernelPart(
+                kernel_program, can_overlap=i > 0 and _can_overlap(segments[i - 1], segments[i], effects[i - 1 : i + 1])
+            )
+        )
+    return kernels
+
+
+# -------------------------------------------------------------------------------------------------------- warp regions
+
+
+class _WarpRegionMemory(NamedTuple):
+    """Level-scheduled program of a warp region and its scratch memory."""
+
+    program: Program
+    shared_packing: ScratchPacking
+    global_packing: ScratchPacking
+    copied_in: set[int]
+    """Rows in shared memory that other kernels write."""
+    copied_out: set[int]
+    """Rows in shared memory that other kernels read."""
+    external_lists: set[int]
+    """Rows of lists that are accessed directly in the thread scratch memory."""
+
+
+def _plan_warp_region(
+    program: Program,
+    segments: Sequence[_Segment],
+    segment_effects: Sequence[Effects],
+    segment_index: int,
+    group_size: int,
+) -> _WarpRegionMemory:
+    """Plan the memory of a warp region: level schedule, shared memory, global memory and copied rows.
+
+    Long dynamically indexed lists are in global memory, or stay in the thread scratch memory if other kernels use them.
+    All other rows are packed into shared memory by live range.
+    """
+    statements, effects = segments[segment_index].statements, segment_effects[segment_index]
+    local_arrays = {name: program.locals[name] for name in sorted(effects.locals)}
+    rows = effects.scratch_rows()
+    global_rows = global_list_rows(program, statements)
+    copied_out = set(_scratch_rows(effects.writes)) & _rows_read_elsewhere(effects, segment_effects) - global_rows
+    copied_in = (
+        _rows_written_elsewhere(effects, segment_effects)
+        & (set(_scratch_rows(effects.reads)) | copied_out) - global_rows
+    )
+    lists = global_list_rows(program, statements, _exchanged_rows(effects, segment_effects))
+    global_packing = ScratchPacking(program, rows & global_rows - lists)
+    ranges = live_ranges(replace(program, body=statements), copied_in, copied_out)
+    scheduled = schedule_levels(replace(program, body=statements, locals=local_arrays), group_size)
+    dummy = len(scheduled.allocation_starts) - 1
+    ranges[dummy] = LiveRange(0, max((live_range.last for live_range in ranges.values()), default=0))
+    shared_packing = ScratchPacking(scheduled, rows - global_rows | {scheduled.allocation_starts[dummy]}, ranges)
+    return _WarpRegionMemory(scheduled, shared_packing, global_packing, copied_in, copied_out, lists & rows)
+
+
+def _warp_region_kernel(
+    region: _WarpRegionMemory, segment: _Segment, thread_packing: ScratchPacking, handoff: HandoffLayout
+) -> KernelPart:
+    """Build the kernel of a warp region: relocated statements, row copies, hand-off layout and memory sizes.
+
+    `thread_packing` is the layout of the thread scratch memory, `handoff` the allocations loaded by vector accesses.
+    """
+    shared_packing, allocation_starts = region.shared_packing, region.program.allocation_starts
+    other_arenas = (
+        (WARP_GLOBAL, region.global_packing),
+        (THREAD_SCRATCH, ScratchPacking.restricted_to(thread_packing, region.external_lists)),
+    )
+    body = _relocate(region.program.body, shared_packing.new_row, other_arenas=other_arenas)
+    body, n_shared = assign_staging_offsets(body, shared_packing.size)
+    program = Program(body, region.program.locals, n_shared, shared_packing.allocation_starts)
+    handoff_allocations = {allocation for allocation, _ in handoff.allocation_rows}
+    copied = [
+        row for row in sorted(region.copied_in) if bisect_right(allocation_starts, row) - 1 not in handoff_allocations
+    ]
+    return KernelPart(
+        program,
+        True,
+        tuple((thread_packing.new_row(row), shared_packing.new_row(row)) for row in copied),
+        tuple((shared_packing.new_row(row), thread_packing.new_row(row)) for row in sorted(region.copied_out)),
+        region.global_packing.size,
+        tuple(thread_packing.new_row(slot.item) for slot in segment.workload),
+        handoff=handoff,
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------- segments
+
+
+class _Segment(NamedTuple):
+    """Consecutive statements of one kernel, and whether they are a warp region."""
+
+    statements: Statements
+    is_warp_region: bool = False
+    workload: tuple[Slot, ...] = ()
+
+
+def _split_segments(program: Program) -> list[_Segment]:
+    """Split the top-level statements into segments: warp regions, work-queue loops, and the statements in between."""
+    segments, statements = list[_Segment](), list[Statement]()
+    for block in program.body:
+        if isinstance(block, WarpRegion | WorkQueueLoop):
+            segments += [_Segment(tuple(statements))]
+            statements = []
+            segments += [
+                _Segment((block,)) if isinstance(block, WorkQueueLoop) else _Segment(block.body, True, block.workload)
+            ]
+        else:
+            statements.append(block)
+    return [segment for segment in (*segments, _Segment(tuple(statements))) if segment.statements]
+
+
+def _can_overlap(previous: _Segment, current: _Segment, segment_effects: Sequence[Effects]) -> bool:
+    """Whether a segment is independent of the work-queue loop before it, so that both may run concurrently."""
+    if not isinstance(previous.statements[0], WorkQueueLoop) or isinstance(current.statements[0], WorkQueueLoop):
+        return False
+    first, second = segment_effects
+    return not (second.reads & first.writes or second.writes & (first.reads | first.writes))
+
+
+def _scratch_rows(cells: set[tuple[str, int]]) -> Iterator[int]:
+    return (row for arena, row in cells if arena == SCRATCH)
+
+
+def _rows_written_elsewhere(own: Effects, segment_effects: Sequence[Effects]) -> set[int]:
+    return {row for effects in segment_effects if effects is not own for row in _scratch_rows(effects.writes)}
+
+
+def _rows_read_elsewhere(own: Effects, segment_effects: Sequence[Effects]) -> set[int]:
+    return {row for effects in segment_effects if effects is not own for row in _scratch_rows(effects.reads)}
+
+
+def _exchanged_rows(own: Effects, segment_effects: Sequence[Effects]) -> set[int]:
+    """Scratch rows that a segment shares with other segments."""
+    return own.scratch_rows() & (
+        _rows_written_elsewhere(own, segment_effects) | _rows_read_elsewhere(own, segment_effects)
+    )
+
+
+def _promote_shared_locals(program: Program) -> Program:
+    """Turn local arrays into scratch memory if several kernels, or several rows of a warp's loops, share them.
+
+    Each promoted array becomes an allocation behind the existing scratch memory.
+    """
+    n_users = Counter(
+        name for segment in _split_segments(program) for name in find_effects(program, segment.statements).locals
+    )
+    for segment in _split_segments(program):
+        if segment.is_warp_region:
+            n_users.update(2 * _locals_shared_by_rows(program, segment.statements))
+    starts: dict[str, int] = {}
+    end = program.n_scratch
+    for name, count in program.locals.items():
+        if n_users[name] > 1:
+            starts[name], end = end, end + count
+    body = _relocate(program.body, lambda row: row, starts)
+    remaining = {name: count for name, count in program.locals.items() if name not in starts}
+    return replace(
+        program,
+        body=body,
+        locals=remaining,
+        n_scratch=end,
+        allocation_starts=(*(program.allocation_starts or (0,)), *starts.values()),
+    )
+
+
+def _locals_shared_by_rows(program: Program, statements: Statements) -> list[str]:
+    """Local arrays that the rows of a table loop share with each other or with code outside the loop.
+
+    In a warp region these cannot be private to a thread.
+    """
+    outside = {slot.array for block in blocks_outside_table_loops(statements) for slot in block.slots()}
+    n_users = Counter(
+        name for loop in outermost_table_loops(statements) for name in find_effects(program, (loop,)).locals
+    )
+    table_arrays = {
+        arena
+        for loop in outermost_table_loops(statements)
+        for variant in loop.variants
+        for arena, _ in variant.array_columns.values()
+    }
+    return [name for name, count in n_users.items() if name in outside or name in table_arrays or count > 1]
+
+
+# --------------------------------------------------------------------------------------------------------- relocation
+
+
+def _relocate(
+    statements: Statements,
+    map_row: Callable[[int], int],
+    promoted: Mapping[str, int] | None = None,
+    other_arenas: OtherArenas = (),
+) -> Statements:
+    """Return statements with all references to scratch memory moved to new rows.
+
+    Args:
+        statements: statements to relocate, nested ones included.
+        map_row: new row of each row of scratch memory.
+        promoted: local array -> first scratch row, for local arrays that become scratch memory.
+        other_arenas: allocations that move to other arenas.
+    """
+    promoted = promoted or {}
+
+    def map_slot(old: Slot) -> Slot:
+        if old.array in promoted:
+            return Slot(SCRATCH, promoted[old.array] + old.item, old.index)
+        if old.array != SCRATCH:
+            return old
+        arena, arena_row = next(
+            ((arena, packing.new_row) for arena, packing in other_arenas if packing.contains(old.item)),
+            (SCRATCH, map_row),
+        )
+        return Slot(arena, arena_row(old.item), old.index)
+
+    def map_block(old: BasicBlock) -> BasicBlock:
+        instructions = tuple(i if i.slot is None else i._replace(slot=map_slot(i.slot)) for i in old.instructions)
+        return BasicBlock(instructions, tuple(s._replace(slot=map_slot(s.slot)) for s in old.stores))
+
+    result: list[Statement] = []
+    for block in statements:
+        match block:
+            case BasicBlock():
+                result.append(map_block(block))
+            case TableLoop():
+                result.append(_relocate_loop(block, map_row, promoted, other_arenas))
+            case CountedLoop():
+                result.append(
+                    replace(
+                        block, count=map_slot(block.count), body=_relocate(block.body, map_row, promoted, other_arenas)
+                    )
+                )
+            case WhileLoop():
+                result.append(
+                    replace(
+                        block,
+                        condition=map_slot(block.condition),
+                        body=_relocate(block.body, map_row, promoted, other_arenas),
+                    )
+                )
+            case If():
+                result.append(
+                    replace(
+                        block,
+                        condition=map_slot(block.condition),
+                        body=_relocate(block.body, map_row, promoted, other_arenas),
+                    )
+                )
+            case DenseSolve() | MinimumDegreeOrdering():
+                result.append(block.relocate(map_slot))
+            case SharedMemoryStaging():
+                result.append(replace(block, records=map_slot(block.records), used_count=map_slot(block.used_count)))
+            case AtomicIncrement():
+                result.append(replace(block, counter=map_slot(block.counter), result=map_slot(block.result)))
+            case WorkQueueLoop():
+                *filters, work = (_relocate_loop(loop, map_row, promoted, other_arenas) for loop in block.stages)
+                result.append(replace(block, filters=tuple(filters), work=work))
+            case WarpRegion():
+                workload = tuple(map(map_slot, block.workload))
+                result.append(
+                    replace(block, body=_relocate(block.body, map_row, promoted, other_arenas), workload=workload)
+                )
+    return tuple(result)
+
+
+def _relocate_loop(
+    loop: TableLoop, map_row: Callable[[int], int], promoted: Mapping[str, int], other_arenas: OtherArenas
+) -> TableLoop:
+    """Return a table loop with relocated scratch memory: offset columns of its table, loop variants and reductions."""
+    ints, variant_indices = loop.ints.copy(), loop.variant_indices()
+    variants = []
+    for variant_index, variant in enumerate(loop.variants):
+        rows = np.flatnonzero(variant_indices == variant_index)
+        array_columns = dict(variant.array_columns)
+        for array, (arena, column) in variant.array_columns.items():
+            old_rows = loop.ints[rows, column].tolist()
+            if arena in promoted:
+                ints[rows, column] += promoted[arena]
+                array_columns[array] = SCRATCH, column
+            elif arena == SCRATCH:
+                new_arena, arena_row = next(
+                    (
+                        (other, packing.new_row)
+                        for other, packing in other_arenas
+                        if old_rows and packing.contains(old_rows[0])
+                    ),
+                    (SCRATCH, map_row),
+                )
+                ints[rows, column] = [arena_row(row) for row in old_rows]
+                array_columns[array] = new_arena, column
+        variants.append(
+            replace(variant, body=_relocate(variant.body, map_row, promoted, other_arenas), array_columns=array_columns)
+        )
+    reductions = tuple(
+        (accumulator, total._replace(item=map_row(total.item))) for accumulator, total in loop.reductions
+    )
+    return replace(loop, ints=ints, variants=tuple(variants), reductions=reductions)
+
+
+# --------------------------------------------------------------------------------------------- lists in global memory
+
+
+def global_list_rows(program: Program, statements: Statements, restrict_to: set[int] | None = None) -> set[int]:
+    """Scratch rows of a warp region to keep in global memory: long lists accessed at dynamic indices.
+
+    Allocations that the same table column refers to stay together. Allocations accessed directly, outside table loops,
+    are excluded unless they are oversized lists. With `restrict_to`, only groups of allocations that contain one of
+    these rows.
+    """
+    starts = list(program.allocation_starts) or [0]
+    groups = _DisjointSets(len(starts))
+    oversized = {bisect_right(starts, row) - 1 for row in program.oversized_lists}
+    long = set(oversized)
+    direct: set[int] = set()
+    for block in blocks_outside_table_loops(statements):
+        direct |= {bisect_right(starts, slot.item) - 1 for slot in block.slots() if slot.array == SCRATCH} - oversized
+    for loop in all_table_loops(statements):
+        variant_indices = loop.variant_indices()
+        for variant_index, variant in enumerate(loop.variants):
+            indexed = {
+                slot.array for block in basic_blocks(variant.body) for slot in block.slots() if slot.index is not None
+            }
+            for array, (arena, column) in variant.array_columns.items():
+                allocations = {
+                    bisect_right(starts, start) - 1
+                    for start in loop.ints[variant_indices == variant_index, column].tolist()
+                }
+                if arena == SCRATCH and allocations:
+                    groups.union(allocations)
+                    is_long = (
+                        allocation_end(program, starts[allocation]) - starts[allocation] > LONG_LIST_SIZE
+                        for allocation in allocations
+                    )
+                    long |= allocations if array in indexed and any(is_long) else set()
+    direct_groups = {groups.find(allocation) for allocation in direct}
+    selected = {groups.find(allocation) for allocation in long} - direct_groups
+    if restrict_to is not None:
+        selected &= {groups.find(bisect_right(starts, row) - 1) for row in restrict_to}
+    return {
+        row
+        for allocation in range(len(starts))
+        if groups.find(allocation) in selected
+        for row in range(starts[allocation], allocation_end(program, starts[allocation]))
+    }
+
+
+class _DisjointSets:
+    """Union-find structure on the integers 0 to count - 1, with path halving."""
+
+    def __init__(self, count: int) -> None:
+        self._parent = list(range(count))
+
+    def find(self, item: int) -> int:
+        """Representative of the set of an item."""
+        while self._parent[item] != item:
+            self._parent[item] = item = self._parent[self._parent[item]]
+        return item
+
+    def union(self, items: Iterable[int]) -> None:
+        """Merge the sets of all given items."""
+        first, *others = [self.find(item) for item in items]
+        for other in others:
+            self._parent[self.find(other)] = self.find(first)

@@ -1,0 +1,40 @@
+"""Memory references of programs: arenas, array offsets in an arena (`ArenaOffset`) and array elements (`Slot`).
+
+An arena is a 2-D buffer with one row per scalar and one column per environment. Arrays of a program are ranges of rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+Operand = int | float
+"""Operand of an instruction: an `int` is the number of a recorded value, a `float` is a constant."""
+
+SCRATCH = "scratch"
+"""Arena of intermediate results of one run; its contents are not preserved between runs."""
+UNIFORM = "uniform"
+"""Arena of values that all environments share."""
+WARP_GLOBAL = "far"
+"""Arena in global memory for the scratch data of a warp region that is not placed in shared memory."""
+THREAD_SCRATCH = "common"
+"""Arena name under which a warp region accesses the scratch memory of the thread kernels directly."""
+CONSTANT_PREFIX = "number "
+"""Prefix of the names of row constants of a table, which keeps them apart from arrays of the same name."""
+FIRST_ROW_PREFIX, ROW_COUNT_PREFIX = "first of ", "many of "
+"""Prefixes of two integer columns of a row: first row and number of rows of its range in a nested table loop."""
+
+
+class ArenaOffset(NamedTuple):
+    """Start of an array in memory: the name of an arena (a pointer) and the first row of the array there."""
+
+    arena: str
+    row: int
+
+
+class Slot(NamedTuple):
+    """Reference to one array element, with one value per environment."""
+
+    array: str
+    item: int
+    index: int | None = None  # type: ignore[assignment]  tuple.index is never called on a slot
+    """Number of the value that is added to `item`, possibly different in each environment (dynamic index), or None."""

@@ -1,0 +1,142 @@
+"""Function outlining: long table loops, loop variants and basic blocks become functions in separate modules.
+
+Modules are compiled in parallel, the first while later ones are still emitted, and the time of register allocation
+grows faster than linearly with the length of a function. A table loop or variant can be outlined if it shares no local
+array with the surrounding code: it then communicates through memory only. A long basic block may share local arrays:
+these are placed in a frame in memory, whose pointer is passed to the function. The surrounding function would have to
+spill most of them anyway.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from itertools import accumulate
+
+from .cooperative import AtomicIncrement
+from .program import (
+    BasicBlock,
+    CountedLoop,
+    If,
+    Program,
+    Statement,
+    Statements,
+    TableLoop,
+    WhileLoop,
+    basic_blocks,
+    nested_bodies,
+)
+
+MIN_LOOP_INSTRUCTIONS = 2000
+"""Minimum number of instructions of an outlined table loop; calls of shorter ones inside the solver's loop cost 10
+%."""
+MIN_VARIANT_INSTRUCTIONS = 1000
+"""Minimum number of instructions of an outlined loop variant."""
+MIN_BLOCK_INSTRUCTIONS = 2000
+"""Minimum number of instructions of an outlined basic block."""
+
+
+def find_outlined(program: Program) -> dict[int, frozenset[str]]:
+    """Select the table loops, loop variants and basic blocks to outline as functions.
+
+    Returns identity (`id`) -> local arrays: for loops and variants those allocated in the function, for basic blocks
+    those that they use, which are placed in the frame.
+    """
+    loops = {id(loop): loop for loop in _candidate_loops(program.body)}
+    uses = {key: _local_arrays_used(program, (loop,)) for key, loop in loops.items()}
+    users = Counter(name for names in uses.values() for name in names)
+    users.update(set(_named_arrays(program.body, loops)))
+    outlined = {id(block): _local_arrays_used(program, (block,)) for block in _long_basic_blocks(program.body)}
+    for key, names in uses.items():
+        if all(users[name] == 1 for name in names):
+            variants = _outlined_variants(program, loops[key])
+            outlined |= variants
+            outlined[key] = names.difference(*variants.values())
+    return outlined
+
+
+def _outlined_variants(program: Program, loop: TableLoop) -> dict[int, frozenset[str]]:
+    """Long variants of a loop with several that share no local array with other variants: `id` -> local arrays."""
+    uses = [(variant, _local_arrays_used(program, variant.body)) for variant in loop.variants]
+    users = Counter(name for _, names in uses for name in names)
+    return {
+        id(variant): names
+        for variant, names in uses
+        if len(uses) > 1
+        and count_instructions(variant.body) >= MIN_VARIANT_INSTRUCTIONS
+        and all(users[name] == 1 for name in names)
+    }
+
+
+def count_instructions(statements: Statements) -> int:
+    """Number of instructions, nested ones included."""
+    return sum(len(block.instructions) for block in basic_blocks(statements))
+
+
+def _local_arrays_used(program: Program, statements: Statements) -> frozenset[str]:
+    return frozenset(_named_arrays(statements, ())) & program.locals.keys()
+
+
+def _candidate_loops(statements: Statements) -> Iterator[TableLoop]:
+    """Long table loops that may be outlined.
+
+    Loops inside table loops, counted loops and scalarized branches are excluded.
+    """
+    for block in statements:
+        if isinstance(block, TableLoop):
+            if count_instructions((block,)) >= MIN_LOOP_INSTRUCTIONS:
+                yield block
+        elif isinstance(block, WhileLoop) or (isinstance(block, If) and not block.scalarize):
+            yield from _candidate_loops(block.body)
+
+
+def _long_basic_blocks(statements: Statements) -> Iterator[BasicBlock]:
+    """Long basic blocks that may be outlined.
+
+    Blocks inside table loops, counted loops and scalarized branches, and blocks that use a loop index, are excluded.
+    """
+    for block in statements:
+        if isinstance(block, BasicBlock):
+            if len(block.instructions) >= MIN_BLOCK_INSTRUCTIONS and all(
+                i.op != "loop_index" for i in block.instructions
+            ):
+                yield block
+        elif isinstance(block, WhileLoop) or (isinstance(block, If) and not block.scalarize):
+            yield from _long_basic_blocks(block.body)
+
+
+def frame_layout(program: Program, outlined: Mapping[int, Collection[str]]) -> dict[str, int]:
+    """Offset of each local array in the frame that outlined basic blocks share with the calling function."""
+    outlined_blocks = {id(block) for block in basic_blocks(program.body)} & outlined.keys()
+    shared = set[str]().union(*(outlined[key] for key in outlined_blocks))
+    names = [name for name in program.locals if name in shared]
+    ends = list(accumulate(program.locals[name] for name in names))
+    return dict(zip(names, [0, *ends], strict=False))
+
+
+def _named_arrays(statements: Statements, excluded: Collection[int]) -> Iterator[str]:
+    """Names of all arrays and arenas that statements refer to, without the statements whose `id` is excluded."""
+    for block in statements:
+        if id(block) not in excluded:
+            yield from _arrays_named_by(block)
+            for body in nested_bodies(block):
+                yield from _named_arrays(body, excluded)
+
+
+def _arrays_named_by(statement: Statement) -> Iterator[str]:
+    """Names of the arrays and arenas that a statement itself refers to, without nested statements."""
+    match statement:
+        case BasicBlock():
+            yield from (slot.array for slot in statement.slots())
+        case TableLoop():
+            yield from (arena for variant in statement.variants for arena, _ in variant.array_columns.values())
+        case If():
+            yield statement.condition.array
+        case CountedLoop():
+            yield statement.count.array
+        case WhileLoop():
+            yield statement.condition.array
+        case AtomicIncrement():
+            yield from (statement.counter.array, statement.result.array)
+        case _:
+            pass

@@ -1,0 +1,351 @@
+"""Partitioning of a basic block for warp specialisation: each warp computes one partition of the outputs.
+
+The limbs of a robot are coupled only through its trunk. A value that depends on the state of one limb belongs to the
+partition of the limb. A value that depends on the trunk only is recomputed by every partition that needs it. A value
+that depends on several limbs is computed after a single exchange through shared memory, again by every partition that
+needs it. A partition is therefore a program of two basic blocks with a barrier in between. A thread holds the values of
+one limb instead of all, and one environment keeps several threads busy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import NamedTuple
+
+from .memory import SCRATCH, Operand, Slot
+from .optimise import depth_first_order, fuse_multiply_add
+from .program import BasicBlock, Instruction, Program, Store
+
+EXCHANGE = "exchange"
+"""Array in shared memory through which partitions exchange values at the barrier."""
+LIVE_ACROSS_BARRIER = "live across barrier"
+"""Local array of values that a partition keeps from its first basic block for its second."""
+PartitionOf = Callable[[Slot], "int | None"]
+"""Function from an input or output slot to its partition, or None for slots of the trunk."""
+
+
+def partition_basic_block(block: BasicBlock, partition_of: PartitionOf, n_partitions: int) -> tuple[Program, ...]:
+    """Split a basic block into programs for `n_partitions` specialised warps that exchange values once.
+
+    Outputs of the trunk are stored by partition 0; stores to scratch memory are assigned by load balance. The block
+    must not contain fused multiply-adds yet, as these couple partitions. Each program has two basic blocks, before and
+    after the barrier.
+    """
+    block = reassociate_sums(block, partition_of)
+    dependencies = {i.result: i.uses for i in block.instructions}
+    owners = _owning_partitions(block, partition_of)
+    stores = _assign_stores(block, partition_of, dependencies, owners, n_partitions)
+    required = [
+        _required_values(dependencies, owners, partition, [s.value for s in partition_stores])
+        for partition, partition_stores in enumerate(stores)
+    ]
+    exchanged = sorted(set().union(*(imports for _, imports in required)))
+    exchange_slots = {value: Slot(EXCHANGE, i) for i, value in enumerate(exchanged)}
+    partitions = [
+        _build_partition(block, partition, stores, required[partition], exchanged, dependencies, owners)
+        for partition in range(len(required))
+    ]
+    max_before = max(len(code.before_barrier) for code in partitions)
+    return tuple(_partition_program(_fill_before_barrier(code, max_before), exchange_slots) for code in partitions)
+
+
+class _PartitionCode(NamedTuple):
+    """Code of one partition, divided at the barrier."""
+
+    block: BasicBlock
+    """All instructions and stores of the partition."""
+    exports: Sequence[int]
+    """Values that other partitions read from the exchange array."""
+    imports: Sequence[int]
+    """Values read from the exchange array."""
+    before_barrier: Sequence[Instruction]
+    """Instructions before the barrier."""
+    movable_stores: Sequence[Store]
+    """Stores that may move before the barrier, as no instruction loads their slots."""
+    early_stores: Sequence[Store] = ()
+    """Movable stores that are placed before the barrier."""
+
+
+def _build_partition(
+    block: BasicBlock,
+    partition: int,
+    stores: Sequence[Sequence[Store]],
+    required: tuple[set[int], set[int]],
+    exchanged: Sequence[int],
+    dependencies: Mapping[int, list[int]],
+    owners: Mapping[int, frozenset[int]],
+) -> _PartitionCode:
+    """Collect the code of one partition: its instructions with fused multiply-adds, stores, exports and imports.
+
+    Before the barrier come the instructions needed for exported values, and loads of slots that another partition
+    stores. `required` is (values to compute, values to import) of the partition.
+    """
+    required_values, imports = required
+    exports = [v for v in exchanged if owners[v] == frozenset({partition})]
+    for_exports, _ = _required_values(dependencies, owners, partition, exports)
+    computed = required_values | for_exports
+    partition_block = BasicBlock(tuple(i for i in block.instructions if i.result in computed), tuple(stores[partition]))
+    partition_block = fuse_multiply_add(partition_block, extra_roots=exports)
+    foreign_slots = {s.slot for other, other_stores in enumerate(stores) if other != partition for s in other_stores}
+    early_loads = [
+        i.result for i in partition_block.instructions if i.slot in foreign_slots
+    ]  # must be read before another partition writes them
+    loaded_slots = {i.slot for i in block.instructions if i.slot is not None}
+    movable = [
+        s
+        for s in partition_block.stores
+        if s.slot.array == SCRATCH and s.slot.index is None and s.slot not in loaded_slots
+    ]
+    return _PartitionCode(
+        partition_block,
+        exports,
+        sorted(imports),
+        depth_first_order(partition_block.instructions, [*exports, *early_loads]),
+        movable,
+    )
+
+
+def _fill_before_barrier(code: _PartitionCode, max_instructions: int) -> _PartitionCode:
+    """Move instructions of movable stores before the barrier, up to `max_instructions` there.
+
+    Only stores that need no imported value are moved. This balances the waiting time of partitions at the barrier and
+    shortens live ranges: on a G1 humanoid, a sixth of the values that were live across the barrier still spill.
+    """
+    dependencies = {i.result: i.uses for i in code.block.instructions}
+    done, early = {i.result for i in code.before_barrier}, list[Store]()
+    for store in code.movable_stores:
+        added, pending = set[int](), [store.value] if isinstance(store.value, int) else []
+        while pending:
+            value = pending.pop()
+            if value in dependencies and value not in done and value not in added:
+                added.add(value)
+                pending += dependencies[value]
+        used = {v for value in added for v in dependencies[value]} | {store.value}
+        if used.isdisjoint(code.imports) and len(done) + len(added) <= max_instructions:
+            done |= added
+            early.append(store)
+    before = tuple(i for i in code.block.instructions if i.result in done)
+    return code._replace(before_barrier=before, early_stores=early)
+
+
+def _partition_program(code: _PartitionCode, exchange_slots: Mapping[int, Slot]) -> Program:
+    """Program of a partition: a basic block before the barrier and one after it.
+
+    The first block stores exported values to the exchange array and values needed later to a local array; the second
+    loads imported and kept values. Of two instruction orders, the one with lower register pressure is used for each
+    block.
+    """
+    block, done = code.block, {i.result for i in code.before_barrier}
+    after = tuple(i for i in block.instructions if i.result not in done)
+    late_stores = tuple(store for store in block.stores if store not in code.early_stores)
+    used = {v for i in after for v in i.uses} | set(BasicBlock((), late_stores).roots)
+    kept_slots = {v: Slot(LIVE_ACROSS_BARRIER, i) for i, v in enumerate(sorted(used & done))}
+    loads = [*((v, exchange_slots[v]) for v in code.imports), *kept_slots.items()]
+    load_instructions = [Instruction(v, "input", (), slot) for v, slot in loads]
+    exports, kept_stores = (
+        [Store(s, v) for v, s in x] for x in (((v, exchange_slots[v]) for v in code.exports), kept_slots.items())
+    )
+    first = BasicBlock(tuple(code.before_barrier), (*exports, *code.early_stores, *kept_stores))
+    depth_first = depth_first_order(first.instructions, [*first.roots, *(i.result for i in first.instructions)])
+    first = _min_live_order([replace(first, instructions=depth_first), first])
+    second = BasicBlock(_interleave_loads(load_instructions, after), late_stores)
+    second = _min_live_order(
+        [second, replace(second, instructions=depth_first_order([*load_instructions, *after], second.roots))]
+    )
+    return Program((first, second), {LIVE_ACROSS_BARRIER: len(kept_slots)})
+
+
+def _min_live_order(candidates: Sequence[BasicBlock]) -> BasicBlock:
+    """Candidate block with the fewest simultaneously live values (same instructions in different orders)."""
+    return min(candidates, key=lambda block: block.max_live(eager_arrays=(SCRATCH, EXCHANGE, LIVE_ACROSS_BARRIER)))
+
+
+def _interleave_loads(loads: Sequence[Instruction], instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """Order with each load directly before its first use; loads without a use come last, as they are only stored."""
+    pending, order = {i.result: i for i in loads}, list[Instruction]()
+    for instruction in instructions:
+        order += [pending.pop(v) for v in instruction.uses if v in pending]
+        order.append(instruction)
+    return (*order, *pending.values())
+
+
+def partitions_of_scratch(block: BasicBlock, partition_of: PartitionOf) -> dict[int, int | None]:
+    """Map each scratch row that a basic block stores to the partition that its value depends on.
+
+    None if the value depends on no partition or on several.
+    """
+    owners, partitions = _owning_partitions(block, partition_of), {}
+    for store in block.stores:
+        if store.slot.array == SCRATCH and store.slot.index is None:
+            value_owners = owners[store.value] if isinstance(store.value, int) else frozenset[int]()
+            partitions[store.slot.item] = next(iter(value_owners)) if len(value_owners) == 1 else None
+    return partitions
+
+
+def _assign_stores(
+    block: BasicBlock,
+    partition_of: PartitionOf,
+    dependencies: Mapping[int, list[int]],
+    owners: Mapping[int, frozenset[int]],
+    n_partitions: int,
+) -> list[list[Store]]:
+    """Assign each store of a basic block to a partition; returns the stores by partition.
+
+    Stores to state arrays go to the partition of their slot (partition 0 for the trunk), stores to scratch memory to
+    the partition that their value depends on. The others go to the partition with the lowest load: required values plus
+    twice the values to be computed in addition.
+    """
+    stores: list[list[Store]] = [[] for _ in range(n_partitions)]
+    unassigned: list[Store] = []
+    for store in block.stores:
+        value_owners = owners[store.value] if isinstance(store.value, int) else frozenset[int]()
+        if store.slot.array != SCRATCH:
+            stores[partition_of(store.slot) or 0].append(store)
+        elif len(value_owners) == 1:
+            stores[next(iter(value_owners))].append(store)
+        else:
+            unassigned.append(store)
+    needed = [
+        _required_values(dependencies, owners, partition, [s.value for s in value_owners])[0]
+        for partition, value_owners in enumerate(stores)
+    ]
+    for store in unassigned:
+        added = [_required_values(dependencies, owners, p, [store.value], needed[p])[0] for p in range(n_partitions)]
+        chosen = min(range(n_partitions), key=lambda p: len(needed[p]) + 2 * len(added[p]))
+        needed[chosen] |= added[chosen]
+        stores[chosen].append(store)
+    return stores
+
+
+def reassociate_sums(block: BasicBlock, partition_of: PartitionOf) -> BasicBlock:
+    """Reorder long sums: partial sums within each partition first, then the sum over partitions.
+
+    The contribution of a limb to the trunk then depends on this limb only, and is a single value to exchange.
+    """
+    uses = Counter(a for i in block.instructions for a in i.uses)
+    uses.update(block.roots)
+    definitions = {i.result: i for i in block.instructions}
+    owners = _owning_partitions(block, partition_of)
+    inner_sums = {
+        a
+        for i in block.instructions
+        if i.op in SUM_OPS
+        for a in i.uses
+        if uses[a] == 1 and definitions[a].op in SUM_OPS and len(owners[a] | owners[i.result]) > 1
+    }
+    new_values = count(max(definitions, default=0) + 1)
+    result: list[Instruction] = []
+    for i in block.instructions:
+        if i.op in SUM_OPS and i.result not in inner_sums and len(owners[i.result]) > 1:
+            result += _regroup_sum(i.result, _flatten_sum(i, definitions, inner_sums), owners, new_values)
+        elif i.result not in inner_sums:
+            result.append(i)
+    return BasicBlock(tuple(result), block.stores)
+
+
+SUM_OPS = ("add", "sub")
+SignedTerm = tuple[Operand, bool]
+"""Term of a sum: (operand, whether it is subtracted)."""
+
+
+def _flatten_sum(
+    instruction: Instruction, definitions: Mapping[int, Instruction], inner_sums: set[int]
+) -> list[SignedTerm]:
+    """Signed terms of a sum whose operands in `inner_sums` are sums themselves, in order."""
+    terms: list[SignedTerm] = []
+    pending: list[SignedTerm] = [(instruction.result, False)]
+    while pending:
+        value, negative = pending.pop()
+        if value == instruction.result or (isinstance(value, int) and value in inner_sums):
+            definition = definitions[value]  # type: ignore[index]
+            pending += [(definition.args[1], negative != (definition.op == "sub")), (definition.args[0], negative)]
+        else:
+            terms.append((value, negative))
+    return terms
+
+
+def _regroup_sum(
+    result_value: int, terms: list[SignedTerm], owners: dict[int, frozenset[int]], new_values: Iterator[int]
+) -> list[Instruction]:
+    """Instructions of a sum with terms grouped by the partitions they depend on; the last defines `result_value`.
+
+    Partial sums that depend on several partitions are added last. `owners` is extended by the new values.
+    """
+    groups: dict[frozenset[int], list[SignedTerm]] = {}
+    for value, negative in terms:
+        groups.setdefault(owners[value] if isinstance(value, int) else frozenset(), []).append((value, negative))
+    instructions: list[Instruction] = []
+    sums = []
+    for owner in sorted(groups, key=lambda group: (len(group), sorted(group))):
+        sums.append(_emit_sum(groups[owner], new_values, instructions))
+        owners.update({i.result: owner for i in instructions if i.result not in owners})
+    value, negative = _emit_sum(sums, new_values, instructions)
+    return (
+        [*instructions, Instruction(result_value, "neg", (value,))]
+        if negative
+        else [*instructions[:-1], instructions[-1]._replace(result=result_value)]
+    )
+
+
+def _emit_sum(terms: list[SignedTerm], new_values: Iterator[int], instructions: list[Instruction]) -> SignedTerm:
+    """Append the additions and subtractions of a signed sum, positive terms first; returns the sum as a signed term."""
+    (value, negative), *rest = sorted(terms, key=lambda term: term[1])
+    for other, other_negative in rest:
+        instructions.append(
+            Instruction(next(new_values), "add" if other_negative == negative else "sub", (value, other))
+        )
+        value = instructions[-1].result
+    return value, negative
+
+
+def exchange_size(partitions: tuple[Program, ...]) -> int:
+    """Number of values in the exchange array of the partitions of a basic block."""
+    return max(partition.outputs.get(EXCHANGE, 0) for partition in partitions)
+
+
+def _owning_partitions(block: BasicBlock, partition_of: PartitionOf) -> dict[int, frozenset[int]]:
+    """Set of partitions whose state each value of a basic block depends on."""
+    owners: dict[int, frozenset[int]] = {}
+    none: frozenset[int] = frozenset()
+    for target, _, arguments, slot in block.instructions:
+        value_owners = none
+        if slot is not None:
+            partition = partition_of(slot)
+            value_owners = none if partition is None else frozenset({partition})
+        else:
+            for argument in arguments:
+                operand_owners = owners[argument] if type(argument) is int else none
+                if operand_owners and operand_owners is not value_owners:
+                    value_owners = value_owners | operand_owners if value_owners else operand_owners
+        owners[target] = value_owners
+    return owners
+
+
+def _required_values(
+    dependencies: Mapping[int, list[int]],
+    owners: Mapping[int, frozenset[int]],
+    partition: int,
+    roots: list,
+    known: Collection[int] = (),
+) -> tuple[set[int], set[int]]:
+    """Values that a partition has to compute for some roots, and values that it imports from other partitions.
+
+    Values that depend on exactly one other partition are imported. Values in `known` are already computed.
+    """
+    needed: set[int] = set()
+    imports: set[int] = set()
+    pending = [r for r in roots if isinstance(r, int)]
+    while pending:
+        value = pending.pop()
+        if value in needed or value in imports or value in known:
+            continue
+        value_owners = owners[value]
+        if len(value_owners) == 1 and partition not in value_owners:
+            imports.add(value)
+            continue
+        needed.add(value)
+        pending += dependencies[value]
+    return needed, imports

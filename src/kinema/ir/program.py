@@ -1,0 +1,563 @@
+"""Program representation: basic blocks, loops, branches, warp regions, work-queue loops and packed tables.
+
+A program is a sequence of statements that runs for each environment. A basic block computes values from memory, then
+stores some of them. Structured statements contain basic blocks: a loop over the rows of a constant table (`TableLoop`),
+a loop with a trip count computed at run time (`CountedLoop`), a do-while loop (`WhileLoop`) and a branch (`If`). SSA
+values live within one basic block only. Blocks communicate through arrays: in an arena that outlives the run, in the
+scratch memory of a run, or in a local array, which the compiler can promote to registers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .cooperative import AtomicIncrement, DenseSolve, MinimumDegreeOrdering, SharedMemoryStaging
+from .memory import SCRATCH, ArenaOffset, Operand, Slot
+
+# -------------------------------------------------------------------------------------------- instructions and blocks
+
+FLOPS_PER_OP = {"input": 0, "loop_index": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, "cos": 10, "select": 2}
+FLOPS_PER_OP |= {"fma": 2, "fms": 2, "fnma": 2}
+"""Floating-point operations counted for an instruction, if the count differs from 1."""
+
+
+def operand_values(args: tuple[Operand, ...], slot: Slot | None) -> list[int]:
+    """Numbers of the values that an instruction uses: value arguments and the dynamic index of the slot."""
+    values = [a for a in args if type(a) is int]
+    if slot is not None and slot.index is not None:
+        values.append(slot.index)
+    return values
+
+
+class Instruction(NamedTuple):
+    """SSA instruction `result = op(args)`; an `int` argument is an earlier result, a `float` a constant."""
+
+    result: int
+    op: str
+    args: tuple[Operand, ...]
+    slot: Slot | None = None
+    """Memory reference that an `input` instruction loads."""
+
+    @property
+    def uses(self) -> list[int]:
+        """Numbers of the values that the instruction depends on."""
+        return operand_values(self.args, self.slot)
+
+
+class Store(NamedTuple):
+    """Store of a value or constant to a slot."""
+
+    slot: Slot
+    value: Operand
+
+    @property
+    def uses(self) -> list[int]:
+        """Numbers of the values used: the stored value and the dynamic index of the slot."""
+        values = [self.value] if isinstance(self.value, int) else []
+        return values if self.slot.index is None else [*values, self.slot.index]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BasicBlock:
+    """Straight-line code: instructions in dependency order, then stores; all loads happen before any store."""
+
+    instructions: tuple[Instruction, ...]
+    stores: tuple[Store, ...]
+
+    @property
+    def roots(self) -> list[int]:
+        """Numbers of the values that stores use, as stored value or as dynamic index."""
+        return [value for store in self.stores for value in store.uses]
+
+    @property
+    def n_operations(self) -> int:
+        """Approximate number of floating-point operations of one execution."""
+        return sum(FLOPS_PER_OP.get(i.op, 1) for i in self.instructions)
+
+    def max_live(self, eager_arrays: Collection[str] = ()) -> int:
+        """Register pressure: the maximum number of simultaneously live values over the instruction order.
+
+        A value stored to one of `eager_arrays` is stored as soon as it is computed, so that the store does not extend
+        its live range. All other stores happen at the end of the block.
+        """
+        last = self.last_uses(eager_arrays)
+        expiring = Counter(last.values())
+        live = peak = 0
+        for position, instruction in enumerate(self.instructions):
+            if instruction[0] in last:
+                live += 1
+                peak = max(peak, live)
+            live -= expiring.get(position, 0)
+        return peak
+
+    def last_uses(self, eager_arrays: Collection[str] = ()) -> dict[int, int]:
+        """Map each used value to the position of the last instruction that uses it (end of its live range).
+
+        Values of stores stay live to the end of the block (position `len(instructions)`), except for stores to
+        `eager_arrays`, which are ignored.
+        """
+        last: dict[int, int] = {}
+        for position, (_, _, arguments, slot) in enumerate(self.instructions):
+            for argument in arguments:
+                if type(argument) is int:
+                    last[argument] = position
+            if slot is not None and slot.index is not None:
+                last[slot.index] = position
+        late_stores = (store for store in self.stores if store.slot.array not in eager_arrays)
+        last.update((value, len(self.instructions)) for store in late_stores for value in store.uses)
+        return last
+
+    def slots(self) -> Iterator[Slot]:
+        """Iterate over all slots that are loaded or stored."""
+        yield from (i.slot for i in self.instructions if i.slot is not None)
+        yield from (s.slot for s in self.stores)
+
+    def __str__(self) -> str:
+        lines = [f"v{i.result} = {_format_instruction(i)}" for i in self.instructions]
+        return "\n".join(lines + [f"{format_slot(s.slot)} = {_format_operand(s.value)}" for s in self.stores])
+
+
+# ------------------------------------------------------------------------------------------------ loops and branches
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopVariant:
+    """Loop body of all table rows of one variant, and the table columns that its slots refer to."""
+
+    key: str
+    """Text that identifies the code variant."""
+    body: Statements
+    array_columns: dict[str, tuple[str, int]]
+    """Array name -> (arena, column of the integer table with the first row of the array in the arena)."""
+    constant_columns: dict[Slot, int]
+    """Slot of a row constant -> column of the floating-point table."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelBatch:
+    """Rows of one variant and one dependency level of a table loop that the threads of a warp execute concurrently."""
+
+    variant_index: int
+    """Index of the loop variant of all rows of the batch."""
+    first_row: int
+    n_rows: int
+    level: int = 0
+    """Dependency level; batches of the same level are independent of each other."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableLoop:
+    """Loop over the rows of a constant table in order; each row selects a loop variant, array offsets and constants."""
+
+    name: str
+    variants: tuple[LoopVariant, ...]
+    ints: npt.NDArray[np.int32]
+    """(n_rows, n_columns) array offsets; column 0 is the variant index if there are several variants."""
+    floats: npt.NDArray[np.float64]
+    """(n_rows, n_columns) constants of the rows."""
+    keep_rolled: bool = False
+    """Whether the loop is kept when the rest of the program is unrolled."""
+    row_range_name: str = ""
+    """Name of the row range of a nested loop, whose rows are selected by the columns `FIRST_ROW_PREFIX` and
+    `ROW_COUNT_PREFIX` + name of the enclosing row; empty if all rows run."""
+    active_rows: ArenaOffset | None = None
+    """Offset in scratch memory of the list of rows that have an effect, preceded by its length, or None. CPU code
+    skips all other rows."""
+    schedule: tuple[LevelBatch, ...] = ()
+    """Level schedule of a loop in a warp region: batches of concurrent rows in execution order."""
+    predicated: bool = False
+    """Whether the last integer column of a level-scheduled loop is a flag that disables padding rows; without the
+    flag, padding rows work on a dummy allocation."""
+    reductions: tuple[tuple[Slot, Slot], ...] = ()
+    """Reductions of a level-scheduled loop: (local accumulator of each thread, slot that the total is added to)."""
+
+    def variant_indices(self) -> npt.NDArray[np.int32]:
+        """Variant index of each row, shape (n_rows,)."""
+        return self.ints[:, 0] if len(self.variants) > 1 else np.zeros(len(self.ints), np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountedLoop:
+    """Loop with a trip count read from memory, possibly different in each environment; the index starts at 0."""
+
+    name: str
+    count: Slot
+    body: Statements
+    uniform: bool = False
+    """Whether the trip count is the same in all environments."""
+    parallel: bool = False
+    """Whether iterations are independent, so that the threads of a warp share them."""
+    max_iterations: int | None = None
+    """Upper bound of the trip count (the trip count itself for parallel loops), or None if unknown."""
+    reductions: tuple[Slot, ...] = ()
+    """Local accumulators of a parallel loop: each thread adds to its own copy, and all threads get the sum."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WhileLoop:
+    """Do-while loop: repeats its body while the condition slot is above 0.5, at most `max_iterations` times."""
+
+    name: str
+    condition: Slot
+    body: Statements
+    max_iterations: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If:
+    """Branch: executes its body in the environments whose condition slot is above 0.5."""
+
+    name: str
+    condition: Slot
+    body: Statements
+    scalarize: bool = False
+    """Whether a CPU executes the branch one SIMD lane (environment) at a time: few lanes take it, or lanes diverge."""
+    uniform: bool = False
+    """Whether the condition is the same in all lanes that are not finished, and scratch memory of finished lanes may
+    be overwritten: stores then need no mask."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WarpRegion:
+    """Statements executed for one environment by a group of GPU threads, which share the rows of table loops.
+
+    The region becomes a kernel of its own. It communicates with the surrounding statements through arenas only.
+    """
+
+    name: str
+    body: Statements
+    workload: tuple[Slot, ...] = ()
+    """Slots whose sum estimates the amount of work of an environment."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkQueueLoop:
+    """Table loop with few active rows per environment: GPU threads filter all rows and share the remaining work.
+
+    The loop becomes a kernel of its own. Rows are independent: no row reads data that another row writes.
+    """
+
+    name: str
+    filters: tuple[TableLoop, ...]
+    """Filter stages over the same rows, cheapest first; each sets `condition`."""
+    condition: Slot
+    """Slot set by a filter: above 0.5 if the row is active."""
+    work: TableLoop
+    """Loop body of the rows that pass all filters."""
+
+    @property
+    def stages(self) -> tuple[TableLoop, ...]:
+        """Filter stages followed by the work stage."""
+        return (*self.filters, self.work)
+
+
+Statement = (
+    BasicBlock
+    | TableLoop
+    | CountedLoop
+    | WhileLoop
+    | If
+    | WarpRegion
+    | DenseSolve
+    | MinimumDegreeOrdering
+    | AtomicIncrement
+    | SharedMemoryStaging
+    | WorkQueueLoop
+)
+Statements = tuple[Statement, ...]
+
+
+# ------------------------------------------------------------------------------------------------ statement traversal
+
+
+def nested_bodies(statement: Statement) -> list[Statements]:
+    """Statement sequences directly inside a statement: loop and branch bodies, loop variants, queue stages."""
+    match statement:
+        case BasicBlock() | DenseSolve() | MinimumDegreeOrdering() | AtomicIncrement() | SharedMemoryStaging():
+            return []
+        case WorkQueueLoop():
+            return [statement.stages]
+        case TableLoop():
+            return [variant.body for variant in statement.variants]
+        case _:
+            return [statement.body]
+
+
+def basic_blocks(statements: Statements) -> Iterator[BasicBlock]:
+    """Iterate over all basic blocks, including those nested in other statements."""
+    for block in statements:
+        if isinstance(block, BasicBlock):
+            yield block
+        for body in nested_bodies(block):
+            yield from basic_blocks(body)
+
+
+def atomic_counters(statements: Statements) -> Iterator[Slot]:
+    """Iterate over the counter slots of all atomic increments, including nested ones."""
+    for block in statements:
+        if isinstance(block, AtomicIncrement):
+            yield block.counter
+        for body in nested_bodies(block):
+            yield from atomic_counters(body)
+
+
+def map_basic_blocks(statements: Statements, transform: Callable[[BasicBlock], BasicBlock]) -> Statements:
+    """Return the statements with every basic block, nested ones included, replaced by `transform(block)`."""
+    result: list[Statement] = []
+    for block in statements:
+        match block:
+            case BasicBlock():
+                result.append(transform(block))
+            case TableLoop():
+                variants = tuple(replace(v, body=map_basic_blocks(v.body, transform)) for v in block.variants)
+                result.append(replace(block, variants=variants))
+            case DenseSolve() | MinimumDegreeOrdering() | AtomicIncrement() | SharedMemoryStaging():
+                result.append(block)
+            case WorkQueueLoop():
+                *filters, work = map_basic_blocks(block.stages, transform)
+                result.append(replace(block, filters=tuple(filters), work=work))
+            case _:
+                result.append(replace(block, body=map_basic_blocks(block.body, transform)))
+    return tuple(result)
+
+
+def format_slot(slot: Slot) -> str:
+    """Format a slot as text, for example `q[3 + v7]`."""
+    return f"{slot.array}[{slot.item}]" if slot.index is None else f"{slot.array}[{slot.item} + v{slot.index}]"
+
+
+def _format_instruction(instruction: Instruction) -> str:
+    if instruction.slot is not None:
+        return format_slot(instruction.slot)
+    return f"{instruction.op}({', '.join(_format_operand(a) for a in instruction.args)})"
+
+
+def _format_operand(operand: Operand) -> str:
+    return f"v{operand}" if isinstance(operand, int) else repr(operand)
+
+
+# ------------------------------------------------------------------------------------------------------------ program
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """Statements and the memory that a run needs besides the arenas."""
+
+    body: Statements
+    locals: Mapping[str, int] = field(default_factory=dict)
+    """Local array name -> number of elements."""
+    n_scratch: int = 0
+    """Number of rows of the arena `scratch`."""
+    allocation_starts: Sequence[int] = ()
+    """Sorted first rows of the allocations of scratch memory."""
+    oversized_lists: frozenset[int] = frozenset()
+    """First rows of allocations that are lists with a capacity far above their usual length."""
+
+    @property
+    def basic_block(self) -> BasicBlock:
+        """The basic block of a program that consists of a single one; raises TypeError otherwise."""
+        if len(self.body) != 1 or not isinstance(self.body[0], BasicBlock):
+            raise TypeError("the program is not a single basic block")
+        return self.body[0]
+
+    @property
+    def is_straight_line(self) -> bool:
+        """Whether the program is a single basic block."""
+        return len(self.body) == 1 and isinstance(self.body[0], BasicBlock)
+
+    @property
+    def table_loops(self) -> list[TableLoop]:
+        """All table loops, including nested ones, in program order."""
+        return list(all_table_loops(self.body))
+
+    @property
+    def has_kept_loops(self) -> bool:
+        """Whether unrolling keeps some loops or cooperative regions."""
+        return self.has_cooperative_regions or any(loop.keep_rolled for loop in self.table_loops)
+
+    @property
+    def has_cooperative_regions(self) -> bool:
+        """Whether the program has warp regions or work-queue loops at top level."""
+        return any(isinstance(block, WarpRegion | WorkQueueLoop) for block in self.body)
+
+    @property
+    def inputs(self) -> dict[str, int]:
+        """Array -> minimum number of items loaded outside table loops; without local arrays and scratch memory."""
+        slots = (
+            i.slot for block in blocks_outside_table_loops(self.body) for i in block.instructions if i.slot is not None
+        )
+        return self._extents(slots)
+
+    @property
+    def outputs(self) -> dict[str, int]:
+        """Array -> minimum number of items stored outside table loops; without local arrays and scratch memory."""
+        return self._extents(s.slot for block in blocks_outside_table_loops(self.body) for s in block.stores)
+
+    def _extents(self, slots: Iterable[Slot]) -> dict[str, int]:
+        extents: dict[str, int] = {}
+        for slot in slots:
+            if slot.array not in self.locals and slot.array != SCRATCH:
+                extents[slot.array] = max(extents.get(slot.array, 0), slot.item + 1)
+        return extents
+
+    @property
+    def n_instructions(self) -> int:
+        """Number of instructions to compile, nested ones included."""
+        return sum(len(block.instructions) for block in basic_blocks(self.body))
+
+    @property
+    def n_operations(self) -> int:
+        """Approximate floating-point operations of a run; loops with unknown trip count are counted once."""
+        return _count_operations(self.body)
+
+    def op_counts(self) -> dict[str, int]:
+        """Number of instructions of each operation."""
+        return dict(Counter(i.op for block in basic_blocks(self.body) for i in block.instructions))
+
+    def pack_tables(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+        """Concatenate the tables of all loops into one int32 array and one float64 array.
+
+        The integer array starts with a header of `TABLE_HEADER_SIZE` integers per loop (number of rows, offset of its
+        integers, offset of its floats). Tables of level-scheduled loops are stored column by column, all others row by
+        row.
+        """
+        loops = self.table_loops
+        header: list[int] = []
+        int_offset, float_offset = TABLE_HEADER_SIZE * len(loops), 0
+        for loop in loops:
+            header += [len(loop.ints), int_offset, float_offset]
+            int_offset, float_offset = int_offset + pack_int_table(loop).size, float_offset + loop.floats.size
+        ints = [np.array([*header, 0], np.int32)[: max(len(header), 1)]]
+        ints += [pack_int_table(loop).ravel() for loop in loops]
+        floats = [(loop.floats.T if loop.schedule else loop.floats).ravel() for loop in loops]
+        return np.concatenate(ints), np.concatenate([*floats, np.zeros(1)])
+
+    def __str__(self) -> str:
+        return "\n".join(_format_statements(self.body, ""))
+
+
+# ------------------------------------------------------------------------------------------------------ packed tables
+
+TABLE_HEADER_SIZE = 3
+"""Integers of the header of a loop: number of rows, offset of its integers, offset of its floats."""
+
+
+HALF_WORD_BITS = 16
+"""Bits of an integer if two are packed into a 32-bit word."""
+
+
+def fits_half_words(loop: TableLoop) -> bool:
+    """Whether the integers of a level-scheduled loop can be packed in pairs into 32-bit words."""
+    return bool(loop.schedule) and loop.ints.size > 0 and loop.ints.min() >= 0 and loop.ints.max() < 1 << HALF_WORD_BITS
+
+
+def pack_int_table(loop: TableLoop) -> npt.NDArray[np.int32]:
+    """Memory layout of the integer table of a loop.
+
+    Without a level schedule, rows as they are. With one, the transposed table, so that neighbouring threads load
+    neighbouring words (coalesced access), with two 16-bit columns packed into a word if all integers fit.
+    """
+    if not loop.schedule:
+        return loop.ints
+    if not fits_half_words(loop):
+        return np.ascontiguousarray(loop.ints.T)
+    columns = [*loop.ints.T.astype(np.uint32), np.zeros(len(loop.ints), np.uint32)]
+    pairs = [a | b << np.uint32(HALF_WORD_BITS) for a, b in zip(columns[:-1:2], columns[1::2], strict=True)]
+    return np.array(pairs, np.uint32).view(np.int32)
+
+
+def all_table_loops(statements: Statements) -> Iterator[TableLoop]:
+    """Iterate over all table loops, including nested ones, in program order."""
+    for block in statements:
+        if isinstance(block, TableLoop):
+            yield block
+        for body in nested_bodies(block):
+            yield from all_table_loops(body)
+
+
+def blocks_outside_table_loops(statements: Statements) -> Iterator[BasicBlock]:
+    """Iterate over all basic blocks that are not part of a table loop or work-queue loop."""
+    for block in statements:
+        if isinstance(block, BasicBlock):
+            yield block
+        elif not isinstance(
+            block,
+            TableLoop | DenseSolve | MinimumDegreeOrdering | AtomicIncrement | SharedMemoryStaging | WorkQueueLoop,
+        ):
+            yield from blocks_outside_table_loops(block.body)
+
+
+def _count_operations(statements: Statements) -> int:
+    """Approximate floating-point operations of one run of some statements.
+
+    Variants of table loops are weighted by their number of rows. Other loops and branches count once, a dense solve of
+    n unknowns as n^3/3, a work-queue loop as its first filter.
+    """
+    total = 0
+    for block in statements:
+        if isinstance(block, BasicBlock):
+            total += block.n_operations
+        elif isinstance(block, TableLoop):
+            counts = np.bincount(block.variant_indices(), minlength=len(block.variants))
+            total += sum(
+                int(count) * _count_operations(variant.body)
+                for count, variant in zip(counts, block.variants, strict=True)
+            )
+        elif isinstance(block, DenseSolve):
+            total += block.size**3 // 3
+        elif isinstance(block, WorkQueueLoop):
+            total += _count_operations(block.filters[:1])
+        elif isinstance(block, MinimumDegreeOrdering | AtomicIncrement | SharedMemoryStaging):
+            total += 1
+        else:
+            total += _count_operations(block.body)
+    return total
+
+
+def _format_statements(statements: Statements, indent: str) -> Iterator[str]:
+    """Yield the lines of a readable listing of statements, with indented bodies."""
+    for block in statements:
+        match block:
+            case BasicBlock():
+                yield from (indent + line for line in str(block).splitlines())
+                continue
+            case TableLoop():
+                yield f"{indent}for {len(block.ints)} rows of {block.name}:"
+                for variant in block.variants:
+                    yield f"{indent}  {variant.key}:"
+                    yield from _format_statements(variant.body, indent + "    ")
+                continue
+            case CountedLoop():
+                suffix = ", parallel" * block.parallel
+                yield f"{indent}for {format_slot(block.count)} iterations of {block.name}{suffix}:"
+            case WhileLoop():
+                limit = f"at most {block.max_iterations} iterations"
+                yield f"{indent}do-while {block.name}, {limit}, while {format_slot(block.condition)}:"
+            case WarpRegion():
+                yield f"{indent}warp region ({block.name}):"
+            case DenseSolve():
+                yield f"{indent}{format_slot(block.result)} = solution of {block.name}: {block}"
+                continue
+            case MinimumDegreeOrdering():
+                yield f"{indent}{format_slot(block.block_info)} = order of {block.name}: {block}"
+                continue
+            case SharedMemoryStaging():
+                staged = f"up to {block.max_staged} of {format_slot(block.used_count)}"
+                yield f"{indent}stage {format_slot(block.records)} in shared memory, {staged}"
+                continue
+            case AtomicIncrement():
+                yield f"{indent}{format_slot(block.result)} = atomic increment of {format_slot(block.counter)}"
+                continue
+            case WorkQueueLoop():
+                yield f"{indent}work queue where {format_slot(block.condition)} ({block.name}):"
+                yield from _format_statements(block.stages, indent + "  ")
+                continue
+            case If():
+                yield f"{indent}if {format_slot(block.condition)} ({block.name}):"
+        yield from _format_statements(block.body, indent + "  ")

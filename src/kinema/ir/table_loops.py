@@ -1,0 +1,556 @@
+"""Table loops: table rows grouped by code variant, and tracing of the loop body once per variant.
+
+The variant of a row selects the code that the row runs, its integers are the offsets of its arrays in the arenas, and
+its floats are its constants. Constants that are 0, 1, -1 or infinite in all rows of a variant are folded into the code.
+The code size is thus independent of the size of the model, and models with the same variants share code.
+Per-environment parameters are read from an array instead. Tables with thousands of rows are built column by column
+(`ColumnarGroup`), as creating one object per row would take longer than compiling the code.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .memory import CONSTANT_PREFIX, FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, ArenaOffset, Slot
+from .program import LoopVariant, Statements, TableLoop, WorkQueueLoop, atomic_counters, basic_blocks, nested_bodies
+from .symbolic import Scalar, Value, select
+from .tracer import Tracer
+
+# --------------------------------------------------------------------------------------------------------------- rows
+
+FOLDABLE_CONSTANTS = (0.0, 1.0, -1.0, math.inf, -math.inf)
+"""Constants that are folded into the code if all rows of a variant have them."""
+PER_ENV_PREFIX = "own "
+"""Prefix of the array that per-environment parameters of a row are read from."""
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class PerEnvParameters:
+    """Parameters of a row that are stored in an array, as they differ between environments or can be modified."""
+
+    offset: ArenaOffset
+    """Start of the array."""
+    folded: tuple[float | None, ...]
+    """Values folded into the code, or None for values read from the array, by position."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableRow:
+    """Row of a table; all rows of a variant name the same arrays and constants."""
+
+    variant: Hashable
+    """Record of all properties that the code depends on; rows with equal text of the record share code."""
+    offsets: MutableMapping[str, ArenaOffset]
+    """Array -> offset of its first item for this row."""
+    constants: Mapping[str, Sequence[Value] | PerEnvParameters] = field(default_factory=dict)
+    """Name -> constants or per-environment parameters; symbolic values only if the loop is going to be unrolled."""
+    nested_rows: Mapping[str, Sequence[TableRow]] = field(default_factory=dict)
+    """Rows of nested loops in the code of this row, by name of the loop."""
+
+    @property
+    def variant_key(self) -> str:
+        """Text that identifies the code variant of the row, including the folded per-environment parameters."""
+        per_env = [(name, x.folded) for name, x in self.constants.items() if isinstance(x, PerEnvParameters)]
+        return _variant_key(self.variant, per_env)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OffsetColumn:
+    """Array offsets of many rows, all in one arena."""
+
+    arena: str
+    rows: Ints
+    """(n_rows,) first arena row of the array for each table row."""
+
+    @classmethod
+    def from_offsets(cls, offsets: Sequence[ArenaOffset]) -> OffsetColumn:
+        """Build a column from single offsets, which must be in one arena."""
+        arena = offsets[0].arena
+        assert all(offset.arena == arena for offset in offsets), "all rows must use one arena for each array"
+        return cls(arena, np.array([offset.row for offset in offsets], np.int64))
+
+    @classmethod
+    def repeated(cls, offset: ArenaOffset, count: int) -> OffsetColumn:
+        """Column of `count` rows with the same offset."""
+        return cls(offset.arena, np.full(count, offset.row, np.int64))
+
+    def select(self, indices: Any) -> OffsetColumn:
+        """Column of a subset of the rows."""
+        return OffsetColumn(self.arena, self.rows[indices])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PerEnvParameterColumn:
+    """Per-environment parameters of many rows."""
+
+    offsets: OffsetColumn
+    folded: tuple[float | None, ...]
+
+
+ConstantColumns = Mapping[str, "Floats | PerEnvParameterColumn"]
+"""Name -> constants of many rows, shape (n_rows, n_values), or per-environment parameters."""
+
+
+# --------------------------------------------------------------------------------------------- groups of rows, tables
+
+
+class VariantGroup(ABC):
+    """Rows of a table that run the same code variant."""
+
+    variant: Hashable
+    variant_key: str
+    row_indices: npt.NDArray[np.intp]
+    """Indices of the rows in the loop."""
+    per_env_names: frozenset[str]
+    """Names of the constants that are per-environment parameters."""
+
+    @abstractmethod
+    def has_array(self, array: str) -> bool:
+        """Whether the rows have an array of this name."""
+
+    @abstractmethod
+    def set_offset(self, array: str, offset: ArenaOffset) -> None:
+        """Set the offset of an array to the same value in all rows."""
+
+    @abstractmethod
+    def arenas(self, used: Collection[str]) -> dict[str, str]:
+        """Map each array in `used` to its arena, in the order of the rows' arrays."""
+
+    @abstractmethod
+    def start_rows(self, array: str) -> npt.ArrayLike:
+        """First arena row of an array for each table row, shape (n_rows,)."""
+
+    @abstractmethod
+    def constant_column(self, name: str, item: int) -> Any:
+        """One constant for each row, shape (n_rows,): item `item` of the constants `name`."""
+
+    @abstractmethod
+    def folded_constants(self) -> dict[str, list[float | None]]:
+        """Name -> constants folded into the code, with None for those read from the table."""
+
+    @abstractmethod
+    def add_per_env_arrays(self) -> None:
+        """Add the arrays of per-environment parameters to the arrays of the rows."""
+
+    @abstractmethod
+    def nested_table(self, name: str) -> Sequence[TableRow] | Table:
+        """Rows of the nested loop `name` of all rows of the group, concatenated.
+
+        Sets the columns with the first row and the number of rows of each row's range.
+        """
+
+
+class RowwiseGroup(VariantGroup):
+    """Rows of one variant as a sequence of `TableRow` objects."""
+
+    def __init__(self, variant_key: str, rows: Sequence[TableRow], row_indices: Sequence[int]) -> None:
+        self.variant, self.variant_key, self.rows = rows[0].variant, variant_key, rows
+        self.row_indices = np.array(row_indices, np.intp)
+        self.per_env_names = frozenset(name for name, x in rows[0].constants.items() if isinstance(x, PerEnvParameters))
+
+    def has_array(self, array: str) -> bool:
+        """Whether the rows have an array of this name."""
+        return array in self.rows[0].offsets
+
+    def set_offset(self, array: str, offset: ArenaOffset) -> None:
+        """Set the offset of an array to the same value in all rows."""
+        for row in self.rows:
+            row.offsets[array] = offset
+
+    def arenas(self, used: Collection[str]) -> dict[str, str]:
+        """Map each array in `used` to its arena, in the order of the rows' arrays."""
+        return {a: offset.arena for a, offset in self.rows[0].offsets.items() if a in used}
+
+    def start_rows(self, array: str) -> npt.ArrayLike:
+        """First arena row of an array for each table row."""
+        offsets = [row.offsets[array] for row in self.rows]
+        assert all(offset.arena == offsets[0].arena for offset in offsets), "all rows must use one arena for each array"
+        return [offset.row for offset in offsets]
+
+    def constant_column(self, name: str, item: int) -> Any:
+        """One constant for each row: item `item` of the constants `name`."""
+        return [row.constants[name][item] for row in self.rows]  # type: ignore[index]  # ty: ignore[not-subscriptable]
+
+    def folded_constants(self) -> dict[str, list[float | None]]:
+        """Name -> constants folded into the code, with None for those read from the table."""
+        return {name: _fold_rows([row.constants[name] for row in self.rows]) for name in self.rows[0].constants}
+
+    def add_per_env_arrays(self) -> None:
+        """Add the arrays of per-environment parameters to the arrays of the rows."""
+        for name in [name for name in self.rows[0].constants if name in self.per_env_names]:
+            for row in self.rows:
+                row.offsets[PER_ENV_PREFIX + name] = row.constants[name].offset  # type: ignore[union-attr]  # ty: ignore[missing-union-attribute]
+
+    def nested_table(self, name: str) -> Sequence[TableRow] | Table:
+        """Rows of the nested loop `name` of all rows of the group, concatenated.
+
+        Sets the offsets `FIRST_ROW_PREFIX` + name and `ROW_COUNT_PREFIX` + name of each row to its range of nested
+        rows.
+        """
+        nested: list[TableRow] = []
+        for row in self.rows:
+            rows = row.nested_rows.get(name, ())
+            row.offsets[FIRST_ROW_PREFIX + name] = ArenaOffset("", len(nested))
+            row.offsets[ROW_COUNT_PREFIX + name] = ArenaOffset("", len(rows))
+            nested.extend(rows)
+        return nested
+
+
+class ColumnarGroup(VariantGroup):
+    """Rows of one variant stored column by column, for tables with thousands of rows."""
+
+    def __init__(
+        self,
+        variant: Hashable,
+        row_indices: npt.NDArray[np.intp],
+        offset_columns: Mapping[str, OffsetColumn],
+        constants: ConstantColumns | None = None,
+        nested_tables: Mapping[str, NestedTable] | None = None,
+    ) -> None:
+        self.variant, self.row_indices = variant, row_indices
+        self.offset_columns = dict(offset_columns)
+        self.constants = constants or {}
+        self.nested_tables = nested_tables or {}
+        self._fold_cache: dict[int, tuple[Floats, list[float | None]]] = {}
+        """Results of constant folding by identity of the array."""
+        per_env = {name: x.folded for name, x in self.constants.items() if isinstance(x, PerEnvParameterColumn)}
+        self.variant_key, self.per_env_names = _variant_key(variant, per_env.items()), frozenset(per_env)
+
+    def find_column(self, array: str) -> OffsetColumn | None:
+        """Offsets of an array for each row, or None if the rows do not have the array."""
+        return self.offset_columns.get(array)
+
+    def array_names(self) -> Iterable[str]:
+        """Names of the arrays of the rows, in order."""
+        return self.offset_columns
+
+    def set_column(self, array: str, column: OffsetColumn) -> None:
+        """Set the offsets of an array for all rows."""
+        self.offset_columns[array] = column
+
+    def set_offset(self, array: str, offset: ArenaOffset) -> None:
+        """Set the offset of an array to the same value in all rows."""
+        self.set_column(array, OffsetColumn.repeated(offset, len(self.row_indices)))
+
+    def has_array(self, array: str) -> bool:
+        """Whether the rows have an array of this name."""
+        return self.find_column(array) is not None
+
+    def arenas(self, used: Collection[str]) -> dict[str, str]:
+        """Map each array in `used` to its arena, in the order of the rows' arrays."""
+        columns = ((a, self.find_column(a)) for a in self.array_names() if a in used)
+        return {a: column.arena for a, column in columns if column is not None}
+
+    def start_rows(self, array: str) -> npt.ArrayLike:
+        """First arena row of an array for each table row."""
+        column = self.find_column(array)
+        assert column is not None
+        return column.rows
+
+    def constant_column(self, name: str, item: int) -> Any:
+        """One constant for each row: item `item` of the constants `name`."""
+        column = self.constants[name]
+        assert not isinstance(column, PerEnvParameterColumn)
+        return column[:, item]
+
+    def folded_constants(self) -> dict[str, list[float | None]]:
+        """Name -> constants folded into the code, with None for those read from the table."""
+        return {
+            name: list(x.folded) if isinstance(x, PerEnvParameterColumn) else self._fold_cached(x)
+            for name, x in self.constants.items()
+        }
+
+    def _fold_cached(self, values: Floats) -> list[float | None]:
+        cached = self._fold_cache.get(id(values))
+        if cached is None:
+            cached = self._fold_cache[id(values)] = values, _fold_columns(values)
+        return cached[1]
+
+    def add_per_env_arrays(self) -> None:
+        """Add the arrays of per-environment parameters to the arrays of the rows."""
+        for name, column in self.constants.items():
+            if isinstance(column, PerEnvParameterColumn):
+                self.set_column(PER_ENV_PREFIX + name, column.offsets)
+
+    def nested_table(self, name: str) -> Sequence[TableRow] | Table:
+        """Table of the nested loop `name` of all rows of the group.
+
+        Sets the columns `FIRST_ROW_PREFIX` + name and `ROW_COUNT_PREFIX` + name to each row's range of nested rows.
+        """
+        nested = self.nested_tables[name]
+        self.set_column(FIRST_ROW_PREFIX + name, OffsetColumn("", np.cumsum(nested.row_counts) - nested.row_counts))
+        self.set_column(ROW_COUNT_PREFIX + name, OffsetColumn("", nested.row_counts))
+        return nested.table
+
+
+class Table:
+    """Rows of a loop, grouped by code variant."""
+
+    def __init__(self, groups: Sequence[VariantGroup]) -> None:
+        # in canonical order, so that models share code
+        self.groups = sorted(groups, key=lambda group: group.variant_key)
+        assert len({group.variant_key for group in self.groups}) == len(self.groups), (
+            "there must be one group for each variant"
+        )
+        self.n_rows = sum(len(group.row_indices) for group in self.groups)
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[TableRow]) -> Table:
+        """Group single rows by their variant key."""
+        indices_by_key: dict[str, list[int]] = {}
+        for i, key in enumerate(_variant_keys(rows)):
+            indices_by_key.setdefault(key, []).append(i)
+        return cls([RowwiseGroup(key, [rows[i] for i in indices], indices) for key, indices in indices_by_key.items()])
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NestedTable:
+    """Rows of a nested loop for all rows of a group, concatenated in order of the outer rows."""
+
+    table: Table
+    row_counts: Ints
+    """(n_outer_rows,) number of nested rows of each outer row."""
+
+
+def _variant_key(variant: Hashable, per_env: Iterable[tuple[str, tuple[float | None, ...]]]) -> str:
+    """Text that identifies a code variant: the variant record and the folded per-environment parameters."""
+    return str(variant) + "".join(f" {name} {folded}" for name, folded in per_env)
+
+
+def _variant_keys(rows: Sequence[TableRow]) -> Iterator[str]:
+    """Variant key of each row; the key of rows without per-environment parameters is cached by variant."""
+    key_cache: dict[Hashable, str] = {}
+    for row in rows:
+        if any(isinstance(x, PerEnvParameters) for x in row.constants.values()):
+            yield row.variant_key
+        else:
+            variant = type(row.variant), row.variant
+            if variant not in key_cache:
+                key_cache[variant] = row.variant_key
+            yield key_cache[variant]
+
+
+def _fold_rows(values: Sequence[Sequence[Value] | PerEnvParameters]) -> list[float | None]:
+    """Constants that are equal and foldable in all rows, else None, by position (rows given one by one)."""
+    if isinstance(values[0], PerEnvParameters):
+        return list(values[0].folded)
+    columns = list(zip(*values, strict=True))  # type: ignore[arg-type]
+    return [c[0] if c[0] in FOLDABLE_CONSTANTS and len(set(c)) == 1 else None for c in columns]  # type: ignore[list-item]
+
+
+def _fold_columns(values: Floats) -> list[float | None]:
+    """Constants that are equal and foldable in all rows, else None, by column of `values` (n_rows, n_values)."""
+    first = values[0].tolist()
+    if len(values) == 1:
+        return [x if x in FOLDABLE_CONSTANTS else None for x in first]
+    return [x if x in FOLDABLE_CONSTANTS and (values[:, i] == x).all() else None for i, x in enumerate(first)]
+
+
+# ------------------------------------------------------------------------------------------------------------ tracing
+
+TableRows = Sequence[TableRow] | Table
+"""Rows of a table loop, one by one or grouped."""
+
+
+class RowContext:
+    """Access to the arrays and constants of a row while the code of a variant is traced."""
+
+    def __init__(
+        self,
+        group: VariantGroup,
+        tracer: Tracer,
+        folded: Mapping[str, Sequence[float | None]],
+        outer: RowContext | None = None,
+    ) -> None:
+        self.group = group
+        """All rows that run this code; tracing may add arrays to them."""
+        self.variant: Any = group.variant
+        self.tracer = tracer
+        self._folded = folded if outer is None else {**outer._folded, **folded}
+        self._per_env_names = (
+            set(group.per_env_names) if outer is None else (outer._per_env_names - folded.keys()) | group.per_env_names
+        )
+
+    def read(self, array: str, item: int = 0) -> Value:
+        """Load an item of an array of this row."""
+        return self.tracer.read(array, item)
+
+    def read_array(self, array: str, count: int) -> list[Value]:
+        """Load the first `count` items of an array."""
+        return [self.read(array, i) for i in range(count)]
+
+    def constants(self, name: str) -> list[Value]:
+        """Constants of this row: plain numbers if folded, else loads from the table or per-environment array."""
+        array = PER_ENV_PREFIX if name in self._per_env_names else CONSTANT_PREFIX
+        return [self.read(array + name, i) if x is None else x for i, x in enumerate(self._folded[name])]
+
+    def constant(self, name: str) -> Value:
+        """First value of the constants `name`."""
+        return self.constants(name)[0]
+
+    def has_array(self, array: str) -> bool:
+        """Whether the rows have an array of this name."""
+        return self.group.has_array(array)
+
+    def set_offset(self, array: str, offset: ArenaOffset) -> None:
+        """Set the offset of an array to the same value in all rows of the variant."""
+        self.group.set_offset(array, offset)
+
+    def write(self, array: str, values: Sequence[Value], item: int = 0) -> None:
+        """Store values to consecutive items of an array at the end of the current basic block."""
+        self.tracer.write(array, values, item)
+
+    def nested_loop(self, name: str, body: RowBody) -> None:
+        """Trace a loop over the nested rows `name` of this row; its body also sees the arrays of this row."""
+        _add_loop(self.tracer, name, self.group.nested_table(name), body, row_range_name=name, outer=self)
+
+
+RowBody = Callable[[RowContext], None]
+"""Code of a row: reads and writes the row's arrays."""
+RowFilter = Callable[[RowContext], "tuple[Value, Value]"]
+"""Filter of a row: returns (a, b); the row passes if a < b."""
+
+
+def trace_table_loop(
+    tracer: Tracer,
+    name: str,
+    rows: TableRows,
+    body: RowBody,
+    *,
+    keep_rolled: bool = False,
+    active_rows: ArenaOffset | None = None,
+) -> None:
+    """Trace the body of a table loop once per variant, pack the rows and append the `TableLoop` to the program.
+
+    `keep_rolled` keeps the loop when the program is unrolled; `active_rows` is the offset of a list of rows that have
+    an effect. Without rows, nothing is appended.
+    """
+    _add_loop(tracer, name, rows, body, keep_rolled=keep_rolled, active_rows=active_rows)
+
+
+def trace_work_queue_loop(
+    tracer: Tracer, name: str, rows: TableRows, filters: Sequence[RowFilter], work: RowBody
+) -> None:
+    """Trace a work-queue loop: `work` runs for the rows and environments that pass all filters.
+
+    A filter returns (a, b), and a row passes if a < b; later filters run only for rows that passed the earlier ones.
+    Appends a `WorkQueueLoop` to the program.
+    """
+    flag = f"{tracer.prefix}filter flag {len(tracer.locals)}"
+
+    def run_filter(row_filter: RowFilter, row: RowContext) -> None:
+        row.tracer.write(flag, [select(*row_filter(row), 1.0, 0.0)])
+
+    bodies = [*(partial(run_filter, row_filter) for row_filter in filters), work]
+    loops = [_pack_loop(tracer, name, rows, body, prefix=f"{i} ") for i, body in enumerate(bodies)]
+    *filter_loops, (work_loop, _) = loops
+    local_arrays = {local: count for _, locals_ in loops for local, count in locals_.items()}
+    tracer.add_statement(
+        WorkQueueLoop(name, tuple(loop for loop, _ in filter_loops), Slot(flag, 0), work_loop),
+        {**local_arrays, flag: 1},
+    )
+
+
+def _add_loop(
+    tracer: Tracer, name: str, rows: TableRows, body: RowBody, outer: RowContext | None = None, **options: Any
+) -> None:
+    if rows:
+        tracer.add_statement(*_pack_loop(tracer, name, rows, body, outer, **options))
+
+
+def _pack_loop(
+    tracer: Tracer,
+    name: str,
+    rows: TableRows,
+    body: RowBody,
+    outer: RowContext | None = None,
+    prefix: str = "",
+    **options: Any,
+) -> tuple[TableLoop, dict[str, int]]:
+    """Trace the body of a loop for each variant and pack the rows into an integer and a float table.
+
+    Integers are the variant index (if there are several variants) and the array offsets; floats are the constants that
+    are not folded. Returns the loop and the sizes of the local arrays of its code. `options` are further fields of
+    `TableLoop`.
+    """
+    table = rows if isinstance(rows, Table) else Table.from_rows(rows)
+    n_key_columns = int(len(table.groups) > 1)
+    variants: list[LoopVariant] = []
+    local_arrays: dict[str, int] = {}
+    for variant_index, group in enumerate(table.groups):
+        variant_prefix = f"{prefix}{tracer.prefix}{len(tracer.locals)} {variant_index} "
+        variant, variant_locals = _trace_variant(group, body, n_key_columns, variant_prefix, outer)
+        variants.append(variant)
+        local_arrays.update(variant_locals)
+    ints = np.zeros((len(table), n_key_columns + max(len(v.array_columns) for v in variants)), np.int32)
+    columns: list[tuple[Any, int, Any]] = []
+    for variant_index, (group, variant) in enumerate(zip(table.groups, variants, strict=True)):
+        ints[group.row_indices, :n_key_columns] = variant_index
+        for array, (_, column) in variant.array_columns.items():
+            ints[group.row_indices, column] = group.start_rows(array)
+        for slot, column in variant.constant_columns.items():
+            columns.append(
+                (group.row_indices, column, group.constant_column(slot.array.removeprefix(CONSTANT_PREFIX), slot.item))
+            )
+    symbolic = any(isinstance(values, list) and any(isinstance(x, Scalar) for x in values) for _, _, values in columns)
+    floats = np.zeros((len(table), max(len(v.constant_columns) for v in variants)), object if symbolic else np.float64)
+    for row_indices, column, values in columns:
+        floats[row_indices, column] = values
+    return TableLoop(name, tuple(variants), ints, floats, **options), local_arrays
+
+
+def _trace_variant(
+    group: VariantGroup, body: RowBody, first_column: int, prefix: str, outer: RowContext | None
+) -> tuple[LoopVariant, dict[str, int]]:
+    """Trace the body for one variant, and assign table columns to the arrays and constants that it uses.
+
+    Returns the `LoopVariant` and the sizes of its local arrays, whose names start with `prefix`. Array columns start at
+    `first_column`; `outer` is the context of the enclosing row of a nested loop.
+    """
+    folded = group.folded_constants()
+    group.add_per_env_arrays()
+    tracer = Tracer(prefix)
+    body(RowContext(group, tracer, folded, outer))
+    program = tracer.build()
+    slots = set(atomic_counters(program.body))
+    for block in basic_blocks(program.body):
+        slots.update([i.slot for i in block.instructions if i.slot is not None])
+        slots.update([store.slot for store in block.stores])
+    used = {slot.array for slot in slots} | {
+        range_prefix + name
+        for name in _nested_loop_names(program.body)
+        for range_prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
+    }
+    arrays = group.arenas(used)
+    order = {CONSTANT_PREFIX + name: (i, len(values)) for i, (name, values) in enumerate(folded.items())}
+    constants = [slot for slot in slots if slot.array in order and slot.item < order[slot.array][1]]
+    ordered = sorted(constants, key=lambda slot: (order[slot.array], slot.item))
+    return LoopVariant(
+        group.variant_key,
+        program.body,
+        {a: (arena, i + first_column) for i, (a, arena) in enumerate(arrays.items())},
+        {slot: i for i, slot in enumerate(ordered)},
+    ), dict(program.locals)
+
+
+def _nested_loop_names(statements: Statements) -> Iterator[str]:
+    """Names of the row ranges of the outermost nested table loops."""
+    for block in statements:
+        if isinstance(block, TableLoop) and block.row_range_name:
+            yield block.row_range_name
+        elif not isinstance(block, TableLoop):
+            for body in nested_bodies(block):
+                yield from _nested_loop_names(body)

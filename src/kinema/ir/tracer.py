@@ -1,0 +1,408 @@
+"""Tracer: records an algorithm on symbolic scalars as a program of basic blocks, loops and branches.
+
+Control flow is expressed by higher-order functions, so that the same algorithm also runs on plain numbers: without a
+tracer, `while_loop` is an ordinary Python loop. Values used in a later basic block than the one that computes them are
+passed through a local array. Assembling the program eliminates dead code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from .cooperative import AtomicIncrement, DenseSolve, MinimumDegreeOrdering, SharedMemoryStaging
+from .memory import Slot
+from .program import (
+    BasicBlock,
+    CountedLoop,
+    If,
+    Instruction,
+    Program,
+    Statement,
+    Statements,
+    Store,
+    TableLoop,
+    WarpRegion,
+    WhileLoop,
+    WorkQueueLoop,
+)
+from .symbolic import Scalar, Tape, Value, select
+
+LIVE_OUT_ARRAY = "live out"
+"""Name of the local array that passes values from one basic block to later ones."""
+LoopState = Sequence[Value]
+"""Values carried from one loop iteration to the next."""
+LoopStep = Callable[[LoopState], "tuple[LoopState, Value, Value]"]
+"""Body of a while loop: state -> (next state, a, b); the loop continues while a < b."""
+
+
+@dataclass(slots=True, eq=False)
+class _OpenBlock:
+    """Basic block under construction: its tape and its stores."""
+
+    tape: Tape
+    stores: list[Store] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _OpenBody:
+    """Body of a loop, branch or warp region under construction, and the constructor of the statement."""
+
+    make_statement: Callable[[Statements], Statement]
+    items: list[
+        _OpenBlock
+        | _OpenBody
+        | TableLoop
+        | WarpRegion
+        | DenseSolve
+        | MinimumDegreeOrdering
+        | AtomicIncrement
+        | SharedMemoryStaging
+        | WorkQueueLoop
+    ]
+
+
+class Tracer:
+    """Records the operations of an algorithm on the arrays of one environment as a program."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix
+        """Prefix of the names of local arrays, unique within a program."""
+        self.locals: dict[str, int] = {}
+        self._body_stack: list[
+            list[
+                _OpenBlock
+                | _OpenBody
+                | TableLoop
+                | WarpRegion
+                | DenseSolve
+                | MinimumDegreeOrdering
+                | AtomicIncrement
+                | SharedMemoryStaging
+                | WorkQueueLoop
+            ]
+        ] = [[]]
+        self._live_out: dict[tuple[Tape, int], int] = {}
+        self._region = 0
+        """Number of the current warp region, counted from 1, or 0 outside; values cannot cross its boundary."""
+        self._n_regions = 0
+        self._region_of: dict[Tape, int] = {}
+        self.new_basic_block()
+
+    def new_basic_block(self) -> None:
+        """Start a new basic block."""
+        self.tape = Tape(owner=self)
+        self._region_of[self.tape] = self._region
+        self._open_block = _OpenBlock(self.tape)
+        self._body_stack[-1].append(self._open_block)
+
+    # ---------------------------------------------------------------------------------------------- loads and stores
+
+    def read(self, array: str, item: int = 0, index: Value | None = None) -> Value:
+        """Load an array item (plus an optional dynamic index) as it is before the current basic block."""
+        return self.tape.input(array, item, index)
+
+    def write(self, array: str, values: LoopState, item: int = 0, index: Value | None = None) -> None:
+        """Store values to consecutive array items at the end of the current basic block; `index` is added to `item`."""
+        if isinstance(index, float | int):
+            item, index = item + int(index), None
+        index_value = None if index is None else self.tape.operand(index)
+        assert index_value is None or isinstance(index_value, int)
+        for i, value in enumerate(values):
+            self._open_block.stores.append(Store(Slot(array, item + i, index_value), self.tape.operand(value)))
+
+    def allocate_local(self, size: int) -> str:
+        """Allocate a local array of `size` elements and return its name."""
+        name = f"{self.prefix}local {len(self.locals)}"
+        self.locals[name] = size
+        return name
+
+    def import_value(self, value: Scalar) -> Scalar:
+        """Load a value of an earlier basic block into the current one, through the local live-out array.
+
+        The value must belong to this tracer and to the same warp region (or to none).
+        """
+        assert value.tape.owner is self, "the body of a table loop cannot use values computed outside the loop"
+        assert self._region_of[value.tape] is self._region, (
+            "a warp region and the code around it share memory, but no values"
+        )
+        key = (value.tape, value.value_number)
+        position = self._live_out.setdefault(key, len(self._live_out))
+        return self.tape.input(self._live_out_array(value.tape), position)
+
+    def _live_out_array(self, tape: Tape) -> str:
+        """Name of the local live-out array of a tape; each warp region has an array of its own."""
+        region = self._region_of[tape]
+        return f"{self.prefix}{LIVE_OUT_ARRAY}{f' of warp region {region}' if region else ''}"
+
+    # ---------------------------------------------------------------------------------------------- loops and branches
+
+    @contextmanager
+    def _nested_body(self, make_statement: Callable[[Statements], Statement]) -> Iterator[None]:
+        """Context manager: the statements recorded inside become the body of `make_statement(body)`."""
+        body = _OpenBody(make_statement, [])
+        self._body_stack[-1].append(body)
+        self._body_stack.append(body.items)
+        self.new_basic_block()
+        yield
+        self._body_stack.pop()
+        self.new_basic_block()
+
+    @property
+    def in_warp_region(self) -> bool:
+        """Whether the current code belongs to a warp region, where more and smaller table rows run faster."""
+        return self._region > 0
+
+    @contextmanager
+    def warp_region(self, name: str, workload: Sequence[Slot] = ()) -> Iterator[None]:
+        """Context manager: record a warp region; the sum of the `workload` slots estimates its amount of work."""
+        assert not self._region, "warp regions cannot be nested"
+        with self._nested_body(lambda statements: WarpRegion(name, statements, tuple(workload))):
+            self._n_regions += 1
+            self._region = self._n_regions
+            self.new_basic_block()
+            yield
+            self._region = 0
+
+    def while_loop(self, name: str, step: LoopStep, initial: LoopState, max_iterations: int) -> list[Value]:
+        """Record a do-while loop: repeat `step` while it returns a < b, at most `max_iterations` times.
+
+        The state is kept in a local array. Returns the final state, which is `initial` if `max_iterations` is below 1.
+        """
+        if max_iterations < 1:
+            return list(initial)
+        state, n = self.allocate_local(len(initial) + 1), len(initial)
+        self.write(state, initial)
+        with self._nested_body(lambda statements: WhileLoop(name, Slot(state, n), statements, max_iterations)):
+            next_state, a, b = step([self.read(state, i) for i in range(n)])
+            assert len(next_state) == n, "the loop state must keep its length"
+            self.write(state, [*next_state, select(a, b, 1.0, 0.0)])
+        return [self.read(state, i) for i in range(n)]
+
+    def if_less(
+        self,
+        name: str,
+        a: Value,
+        b: Value,
+        then: Callable[[], LoopState],
+        otherwise: LoopState,
+        *,
+        scalarize: bool = False,
+        uniform: bool = False,
+    ) -> list[Value]:
+        """Record a branch: the values of `then()` where a < b, else `otherwise`; `then` runs only where needed.
+
+        `scalarize` makes a CPU execute the branch one SIMD lane (environment) at a time. `uniform` states that all
+        environments take the same branch.
+        """
+        state, n = self.allocate_local(len(otherwise) + 1), len(otherwise)
+        self.write(state, [*otherwise, select(a, b, 1.0, 0.0)])
+        with self._nested_body(lambda statements: If(name, Slot(state, n), statements, scalarize, uniform)):
+            results = then()
+            assert len(results) == n, "`then` must return as many values as `otherwise`"
+            self.write(state, results)
+        return [self.read(state, i) for i in range(n)]
+
+    def counted_loop(
+        self,
+        name: str,
+        count: Value,
+        body: Callable[[Value], None],
+        *,
+        uniform: bool = False,
+        max_iterations: int | None = None,
+    ) -> None:
+        """Record a loop that calls `body(index)` for index 0 to `count` - 1; the body communicates through arrays.
+
+        `uniform` states that the trip count is the same in all environments, `max_iterations` is a known upper bound
+        (implied by a constant count).
+        """
+        max_iterations = int(count) if isinstance(count, float | int) else max_iterations
+        count_array = self.allocate_local(1)
+        self.write(count_array, [count])
+        with self._nested_body(
+            lambda statements: CountedLoop(
+                name, Slot(count_array, 0), statements, uniform, max_iterations=max_iterations
+            )
+        ):
+            body(self.loop_index())
+
+    def parallel_loop(
+        self, name: str, count: Value, body: Callable[[Value], LoopState], n_sums: int = 0
+    ) -> list[Value]:
+        """Record a loop of independent iterations with a sum reduction; returns the `n_sums` sums.
+
+        `body(index)` returns the summands of one iteration. In a warp region, the threads of the warp share the
+        iterations.
+        """
+        count_array, sums = self.allocate_local(1), self.allocate_local(max(n_sums, 1))
+        self.write(count_array, [count])
+        self.write(sums, [0.0] * n_sums)
+        accumulators = tuple(Slot(sums, i) for i in range(n_sums))
+        max_iterations = int(count) if isinstance(count, float | int) else None
+        with self._nested_body(
+            lambda statements: CountedLoop(
+                name,
+                Slot(count_array, 0),
+                statements,
+                parallel=True,
+                max_iterations=max_iterations,
+                reductions=accumulators,
+            )
+        ):
+            summands = body(self.loop_index())
+            assert len(summands) == n_sums, "each iteration must return n_sums values"
+            self.write(sums, [self.read(sums, i) + x for i, x in enumerate(summands)])
+        return [self.read(sums, i) for i in range(n_sums)]
+
+    def atomic_increment(self, array: str, item: int = 0) -> Value:
+        """Record an atomic increment of a counter in memory and return its previous value."""
+        result = self.allocate_local(1)
+        self.add_statement(AtomicIncrement("atomic increment", Slot(array, item), Slot(result, 0)), {})
+        return self.read(result)
+
+    def loop_index(self) -> Value:
+        """Index of the current iteration of the innermost counted loop."""
+        return self.tape.record("loop_index")
+
+    def add_statement(
+        self,
+        statement: TableLoop
+        | WarpRegion
+        | DenseSolve
+        | MinimumDegreeOrdering
+        | AtomicIncrement
+        | SharedMemoryStaging
+        | WorkQueueLoop,
+        local_arrays: Mapping[str, int],
+    ) -> None:
+        """Append a complete statement, declare its local arrays and start a new basic block."""
+        self.locals.update(local_arrays)
+        self._body_stack[-1].append(statement)
+        self.new_basic_block()
+
+    # ------------------------------------------------------------------------------------------------ program assembly
+
+    def build(
+        self,
+        outputs: Mapping[str, LoopState] | None = None,
+        n_scratch: int = 0,
+        allocation_starts: Sequence[int] = (),
+        oversized_lists: Collection[int] = (),
+    ) -> Program:
+        """Assemble the program from all recorded statements, without dead code.
+
+        Args:
+            outputs: values to store at the end, by array.
+            n_scratch: number of rows of scratch memory.
+            allocation_starts: first rows of the allocations of scratch memory.
+            oversized_lists: first rows of allocations with far more capacity than usually needed.
+        """
+        for array, values in (outputs or {}).items():
+            self.write(array, values)
+        live: set[int] = set()
+        statements = self._build_body(self._body_stack[0], live)
+        for (tape, _), position in self._live_out.items():
+            if position in live:
+                name = self._live_out_array(tape)
+                self.locals[name] = max(self.locals.get(name, 0), position + 1)
+        return Program(statements, dict(self.locals), n_scratch, allocation_starts, frozenset(oversized_lists))
+
+    def _build_body(
+        self,
+        items: Sequence[
+            _OpenBlock
+            | _OpenBody
+            | TableLoop
+            | WarpRegion
+            | DenseSolve
+            | MinimumDegreeOrdering
+            | AtomicIncrement
+            | SharedMemoryStaging
+            | WorkQueueLoop
+        ],
+        live: set[int],
+    ) -> Statements:
+        """Assemble a list of recorded items into statements, from last to first, with dead-code elimination.
+
+        `live` is the set of positions of the live-out array that later code reads. Basic blocks store only these, and
+        blocks without stores are dropped. The set is extended by the positions that the assembled code reads.
+        """
+        statements: list[Statement] = []
+        for item in reversed(items):
+            if isinstance(
+                item,
+                TableLoop
+                | WarpRegion
+                | DenseSolve
+                | MinimumDegreeOrdering
+                | AtomicIncrement
+                | SharedMemoryStaging
+                | WorkQueueLoop,
+            ):
+                statements.append(item)
+            elif isinstance(item, _OpenBody):
+                statements.append(item.make_statement(self._build_body(item.items, live)))
+            else:
+                live_out_stores = [
+                    Store(Slot(self._live_out_array(tape), position), value)
+                    for (tape, value), position in self._live_out.items()
+                    if tape is item.tape and position in live
+                ]
+                block = eliminate_dead_code(item.tape, [*item.stores, *live_out_stores])
+                live_out = self.prefix + LIVE_OUT_ARRAY
+                live.update(i.slot.item for i in block.instructions if i.slot and i.slot.array.startswith(live_out))
+                if block.stores:
+                    statements.append(block)
+        return tuple(reversed(statements))
+
+
+def while_loop(
+    tracer: Tracer | None, name: str, step: LoopStep, initial: LoopState, max_iterations: int
+) -> list[Value]:
+    """Do-while loop, recorded with a tracer, or executed on plain numbers if `tracer` is None.
+
+    Repeats `step` while it returns a < b, at most `max_iterations` times, and returns the final state.
+    """
+    if tracer is not None:
+        return tracer.while_loop(name, step, initial, max_iterations)
+    state: LoopState = initial
+    for _ in range(max_iterations):
+        state, a, b = step(state)
+        if not a < b:  # type: ignore[operator]  # ty: ignore[unsupported-operator]
+            break
+    return list(state)
+
+
+def eliminate_dead_code(tape: Tape, stores: Sequence[Store]) -> BasicBlock:
+    """Build a basic block with the stores and those instructions of a tape that the stores depend on."""
+    ops, arguments, slots = tape.ops, tape.args, tape.slots
+    needed = bytearray(len(ops))
+    for store in stores:
+        for used in store.uses:
+            needed[used] = True
+    kept: list[Instruction] = []
+    new = tuple.__new__  # three times faster than calling the class
+    value = needed.rfind(True)
+    while value >= 0:  # operands have lower numbers
+        slot = slots.get(value)
+        for argument in arguments[value]:
+            if type(argument) is int:
+                needed[argument] = True
+        if slot is not None and slot.index is not None:
+            needed[slot.index] = True
+        kept.append(new(Instruction, (value, ops[value], arguments[value], slot)))
+        value = needed.rfind(True, 0, value)
+    instructions = tuple(reversed(kept))
+    return BasicBlock(instructions, tuple(stores))
+
+
+def program_from_tape(tape: Tape, outputs: Mapping[str, LoopState]) -> Program:
+    """Build a program of one basic block that stores `outputs` (array -> values of the tape), without dead code."""
+    stores = [
+        Store(Slot(array, item), tape.operand(value))
+        for array, values in outputs.items()
+        for item, value in enumerate(values)
+    ]
+    return Program((eliminate_dead_code(tape, stores),))

@@ -1,0 +1,455 @@
+"""Loop unrolling by symbolic execution of table loops and counted loops into straight-line code.
+
+Memory is a dictionary from cells to symbolic scalars, as all addresses of table loops are known. Stored values are
+forwarded to loads, constants of rows fold, and dead values are never computed. On plain numbers the same code executes
+the program.
+
+While loops, loops with unknown trip count and branches are kept. Cells that their bodies write and that are read later
+become loop-carried values. A dry run, whose recording is discarded, finds these cells.
+
+Table loops marked as rolled, warp regions and work-queue loops are kept too and work on real memory: cells that they
+read are stored before them, and cells that they write are loaded again after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+
+import numpy as np
+
+from .effects import Cell, CellSet, find_effect_cells, kept_statements
+from .memory import FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, SCRATCH, ArenaOffset, Slot
+from .program import BasicBlock, CountedLoop, If, Program, Statements, TableLoop, WarpRegion, WhileLoop, WorkQueueLoop
+from .symbolic import OP_FUNCTIONS, Scalar, Value
+from .tracer import Tracer, while_loop
+
+ReadInput = Callable[[str, int], Value]
+"""Function from (array, item) to the value of an array item before the program runs."""
+
+
+@dataclass(slots=True, eq=False)
+class _ClobberedCell:
+    """Cell that a loop body may have written (dry run): reading it marks the cell as loop-carried."""
+
+    value: Value
+    carried_cells: set[Cell]
+
+
+@dataclass(slots=True, eq=False)
+class _LoopCarried:
+    """Results of the dry run: loop-carried cells of kept loops and branches, by identity of the statement."""
+
+    cells_by_loop: dict[int, set[Cell]] = field(default_factory=dict)
+    indexed_arrays: set[str] = field(default_factory=set)
+    """Local arrays accessed at a dynamic index, which remain arrays."""
+
+
+@dataclass(slots=True, eq=False)
+class _RowCache:
+    """Cache of table rows by (loop, row index): offsets of their arrays and constants."""
+
+    tables: dict[int, tuple[list[int], list[list[int]], list[list[float]]]] = field(default_factory=dict)
+    rows: dict[tuple[int, int], tuple[dict[str, ArenaOffset], dict[Slot, Value]]] = field(default_factory=dict)
+
+    def variant_indices(self, loop: TableLoop) -> list[int]:
+        """Variant index of each row of a loop."""
+        if id(loop) not in self.tables:
+            self.tables[id(loop)] = (loop.variant_indices().tolist(), loop.ints.tolist(), loop.floats.tolist())
+        return self.tables[id(loop)][0]
+
+    def row(self, loop: TableLoop, row_index: int) -> tuple[dict[str, ArenaOffset], dict[Slot, Value]]:
+        """Array offsets and constants of one row of a loop (`variant_indices` must have been called before)."""
+        key = id(loop), row_index
+        if key not in self.rows:
+            variant_indices, ints, floats = self.tables[id(loop)]
+            variant, int_row, float_row = loop.variants[variant_indices[row_index]], ints[row_index], floats[row_index]
+            self.rows[key] = (
+                {
+                    array: ArenaOffset(arena, int_row[column])
+                    for array, (arena, column) in variant.array_columns.items()
+                },
+                {slot: float_row[column] for slot, column in variant.constant_columns.items()},
+            )
+        return self.rows[key]
+
+
+class _DryRunNeededError(Exception):
+    """Raised if the program has kept loops or branches whose loop-carried cells are not known yet."""
+
+
+def unroll(program: Program, read_input: ReadInput, tracer: Tracer | None = None) -> dict[Cell, Value]:
+    """Symbolically execute a program; returns the final value of each cell that it writes outside local memory.
+
+    `read_input` gives initial values. The tracer records kept loops and branches; without a tracer the program runs on
+    plain numbers.
+    """
+    kept_effects = (
+        {} if tracer is None else {id(x): find_effect_cells(program, (x,)) for x in kept_statements(program.body)}
+    )
+    row_cache = _RowCache()
+    if not kept_effects:  # kept statements are recorded at once, which cannot be undone
+        with suppress(_DryRunNeededError):
+            return _Unroller(program, read_input, tracer, None, kept_effects, row_cache).run()
+    loop_carried = _LoopCarried()
+    _Unroller(program, read_input, tracer or Tracer(), loop_carried, kept_effects, row_cache, dry_run=True).run()
+    return _Unroller(program, read_input, tracer, loop_carried, kept_effects, row_cache).run()
+
+
+class _Unroller:
+    """Symbolic executor of a program, with memory as a dictionary from cells to values."""
+
+    def __init__(
+        self,
+        program: Program,
+        read_input: ReadInput,
+        tracer: Tracer | None,
+        loop_carried: _LoopCarried | None,
+        kept_effects: Mapping[int, tuple[CellSet, CellSet, set[str]]],
+        row_cache: _RowCache,
+        *,
+        dry_run: bool = False,
+    ) -> None:
+        self.program = program
+        self.read_input = read_input
+        self.tracer = tracer
+        self.loop_carried = loop_carried
+        self.indexed_arrays: Set[str] = frozenset() if loop_carried is None else loop_carried.indexed_arrays
+        self.dry_run = dry_run
+        self.memory: dict[Cell, Value | _ClobberedCell] = {}
+        self.row_cache = row_cache
+        self.row_stack: list[tuple[dict[str, ArenaOffset], dict[Slot, Value]]] = []
+        """Array offsets and constants of the enclosing table rows, outermost first."""
+        self.path: list[tuple[int, float]] = []
+        """Enclosing rows and iterations: (identity of the loop, row index or iteration index)."""
+        self.written_by_body: dict[tuple[object, ...], set[Cell]] = {}
+        """Cells written by a kept body (dry run), by identity of the statement and path."""
+        self.loop_indices: list[Value] = []
+        self.kept_arrays: dict[str, str] = {}
+        """Local array that remains an array -> its name in the new program."""
+        self.kept_effects = kept_effects
+        empty = CellSet(np.zeros(program.n_scratch + 1, np.bool_), set())
+        self.kept_writes = reduce(or_, (writes for _, writes, _ in kept_effects.values()), empty)
+        """Cells that kept statements write, which are reloaded from memory whenever such a statement may have run."""
+        self.kept_write_rows, self.kept_write_cells = (
+            self.kept_writes.scratch_rows.tolist(),
+            self.kept_writes.other_cells,
+        )
+        self.kept_reads = {key: reads - self.kept_writes for key, (reads, _, _) in kept_effects.items()}
+        """Cells that each kept statement reads and no kept statement writes."""
+        self.cached: set[Cell] = set()
+        """Cells of `kept_writes` that are in `memory`."""
+        self.dirty: set[Cell] = set()
+        """Cells of `kept_writes` that have been computed, but not stored yet."""
+        self.written: set[Cell] = set()
+        """Cells written by the current body (dry run)."""
+        self.stored: dict[Cell, Value] = {}
+        """Values of other cells that have been stored for kept statements to read."""
+
+    def run(self) -> dict[Cell, Value]:
+        """Execute the program; returns the final values of written cells outside scratch memory and local arrays."""
+        self.visit(self.program.body)
+        self.flush()
+        transient_arrays = {SCRATCH, *self.program.locals}
+        return {cell: self.load_cell(cell) for cell in list(self.memory) if cell[0] not in transient_arrays}
+
+    def visit(self, statements: Statements) -> None:
+        """Execute statements: unroll table loops and loops with known trip count, keep all other control flow.
+
+        Warp regions that are not kept are executed like ordinary statements.
+        """
+        for block in statements:
+            match block:
+                case BasicBlock():
+                    self.execute_block(block)
+                case TableLoop() | WarpRegion() | WorkQueueLoop() if id(block) in self.kept_effects:
+                    self.keep_statement(block)
+                case TableLoop():
+                    self.unroll_table_loop(block)
+                case CountedLoop() if not isinstance(self.load(block.count), Scalar):
+                    self.unroll_counted_loop(block)
+                case WarpRegion():
+                    self.visit(block.body)
+                case WhileLoop() | If() | CountedLoop():
+                    self.keep_control_flow(block)
+                case _:
+                    raise TypeError("cooperative statements cannot be unrolled")
+
+    # ---------------------------------------------------------------------------------------------- unrolled statements
+
+    def unroll_table_loop(self, loop: TableLoop) -> None:
+        """Execute the body for each row of a table loop, or for the enclosing row's range of a nested loop."""
+        variant_indices, rows = self.row_cache.variant_indices(loop), range(len(loop.ints))
+        if loop.row_range_name:
+            first, count = (
+                self.row_stack[-1][0][prefix + loop.row_range_name].row
+                for prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
+            )
+            rows = range(first, first + count)
+        for i in rows:
+            self.row_stack.append(self.row_cache.row(loop, i))
+            self.path.append((id(loop), i))
+            self.visit(loop.variants[variant_indices[i]].body)
+            self.path.pop()
+            self.row_stack.pop()
+
+    def unroll_counted_loop(self, loop: CountedLoop) -> None:
+        """Execute the body of a counted loop as often as its trip count, a plain number, says."""
+        self.loop_indices.append(0.0)
+        while self.loop_indices[-1] < self.load(loop.count):  # type: ignore[operator]  # ty: ignore[unsupported-operator]
+            self.path.append((id(loop), self.loop_indices[-1]))  # type: ignore[arg-type]
+            self.visit(loop.body)
+            self.path.pop()
+            self.loop_indices[-1] += 1.0
+        self.loop_indices.pop()
+
+    def execute_block(self, block: BasicBlock) -> None:
+        """Evaluate the instructions of a basic block on symbolic values, then perform its stores."""
+        values: dict[int, Value] = {}
+        load, dry_run = self.load, self.dry_run
+        for target, op, arguments, slot in block.instructions:
+            if slot is not None:
+                values[target] = load(slot, values)
+            elif op == "loop_index":
+                values[target] = self.loop_indices[-1]
+            else:
+                args = [values[a] if type(a) is int else a for a in arguments]
+                values[target] = self._dry_value(op, args) if dry_run else OP_FUNCTIONS[op](*args)
+        stores = [(slot, values[value] if type(value) is int else value) for slot, value in block.stores]
+        for slot, value in stores:
+            self.store(slot, value, values)
+
+    def _dry_value(self, op: str, args: list[Value]) -> Value:
+        """Result of an operation in the dry run: a placeholder if any operand is symbolic, else the plain number."""
+        for argument in args:
+            if type(argument) is Scalar:
+                return argument
+        return OP_FUNCTIONS[op](*args)
+
+    # ------------------------------------------------------------------------------------------------------ memory
+
+    def load(self, slot: Slot, values: Mapping[int, Value] | None = None) -> Value:
+        """Value of a slot: a row constant, the content of a known cell, or a recorded load at a dynamic index.
+
+        Array names are resolved by the offsets of the enclosing rows. `values` holds the values of the basic block, for
+        the dynamic index.
+        """
+        array, row, index_value = slot
+        for offsets, constants in reversed(self.row_stack):
+            value = constants.get(slot)
+            if value is not None:
+                return value
+            offset = offsets.get(array)
+            if offset is not None:
+                array, row = offset.arena, offset.row + row
+                break
+        index: Value = 0.0 if index_value is None else (values or {})[index_value]
+        if type(index) is Scalar or array in self.indexed_arrays:
+            assert self.tracer is not None
+            return self.tracer.read(self._kept_array(array), row, index)
+        cell = (array, row if index_value is None else row + int(index))  # type: ignore[arg-type]
+        stored = self.memory.get(cell)
+        return self.load_cell(cell) if stored is None or type(stored) is _ClobberedCell else stored  # type: ignore[return-value]  # ty: ignore[invalid-explicit-return]
+
+    def store(self, slot: Slot, value: Value, values: Mapping[int, Value]) -> None:
+        """Store a value to a slot: update the cell, or record a store if the address is dynamic.
+
+        Tracks written cells (dry run) and dirty cells that kept statements may access.
+        """
+        array, row, index = self._resolve(slot, values)
+        if type(index) is Scalar or array in self.indexed_arrays:
+            assert self.tracer is not None
+            name = self._kept_array(array)
+            if not self.dry_run:
+                self.tracer.write(name, [value], row, index)
+                self.tracer.new_basic_block()
+            return
+        cell = (array, row + int(index))  # type: ignore[arg-type]
+        self.memory[cell] = value
+        if self.dry_run:
+            self.written.add(cell)
+        if self._is_kept_write(cell):
+            self.dirty.add(cell)
+            self.cached.add(cell)
+
+    def load_cell(self, cell: Cell) -> Value:
+        """Value of a cell: stored value, recorded load after a kept statement, 0 for local memory, or program input.
+
+        Reading a clobbered cell marks it as loop-carried.
+        """
+        stored = self.memory.get(cell)
+        if stored is None and self._is_kept_write(cell):
+            assert self.tracer is not None
+            stored = self.memory[cell] = self.tracer.read(*cell)
+            self.cached.add(cell)
+        if isinstance(stored, _ClobberedCell):
+            stored.carried_cells.add(cell)
+            return stored.value
+        if stored is not None:
+            return stored
+        if cell[0] == SCRATCH or cell[0] in self.program.locals:
+            return 0.0
+        return self.read_input(*cell)
+
+    def _is_kept_write(self, cell: Cell) -> bool:
+        return self.kept_write_rows[cell[1]] if cell[0] == SCRATCH else cell in self.kept_write_cells
+
+    def _resolve(self, slot: Slot, values: Mapping[int, Value] | None) -> tuple[str, int, Value]:
+        """Resolve a slot to (arena or array, row, dynamic index), using the offsets of the enclosing rows."""
+        array, item, index_value = slot
+        index: Value = 0.0 if index_value is None else (values or {})[index_value]
+        for offsets, _ in reversed(self.row_stack):
+            offset = offsets.get(array)
+            if offset is not None:
+                return offset.arena, offset.row + item, index
+        return array, item, index
+
+    def _kept_array(self, array: str) -> str:
+        """Name in the new program of a local array that is accessed at a dynamic index.
+
+        Requests a dry run if none has been made, and marks the array as an array that is kept.
+        """
+        if self.loop_carried is None:
+            raise _DryRunNeededError
+        assert array in self.program.locals, f"{array} is accessed at a dynamic index, but is not a local array"
+        assert self.tracer is not None
+        self.loop_carried.indexed_arrays.add(array)
+        if self.dry_run:
+            return "unknown"
+        if array not in self.kept_arrays:
+            self.kept_arrays[array] = self.tracer.allocate_local(self.program.locals[array])
+        return self.kept_arrays[array]
+
+    # -------------------------------------------------------------------------------------------------- kept statements
+
+    def keep_statement(self, statement: TableLoop | WarpRegion | WorkQueueLoop) -> None:
+        """Keep a rolled table loop, warp region or work-queue loop: store the cells it reads, then record it.
+
+        A work-queue loop is a separate kernel, so that cells read by any kept statement are stored before it.
+        """
+        assert self.tracer is not None
+        reads, (_, _, local_arrays) = self.kept_reads[id(statement)], self.kept_effects[id(statement)]
+        if isinstance(statement, WorkQueueLoop):  # a separate kernel: values cannot be kept in registers across it
+            reads = reduce(or_, self.kept_reads.values(), reads)
+        inputs = {cell: self.load_cell(cell) for cell in sorted(reads.intersection(self.memory))}
+        self.flush({cell: value for cell, value in inputs.items() if self.stored.get(cell) is not value})
+        if not self.dry_run:
+            self.tracer.add_statement(statement, {name: self.program.locals[name] for name in sorted(local_arrays)})
+
+    def flush(self, extra: Mapping[Cell, Value] | None = None) -> None:
+        """Record stores of dirty cells (and `extra` cells), and forget cached cells that kept statements may write."""
+        cells = {cell: self.load_cell(cell) for cell in sorted(self.dirty)} | dict(extra or {})
+        if cells and not self.dry_run:
+            assert self.tracer is not None
+            for (array, row), value in cells.items():
+                self.tracer.write(array, [value], row)
+            self.tracer.new_basic_block()
+        self.stored.update(extra or {})
+        self.dirty.clear()
+        for cell in self.cached:
+            self.memory.pop(cell, None)
+        self.cached.clear()
+
+    def visit_body(self, statements: Statements) -> None:
+        """Execute a body that may run any number of times; values stored inside do not count as stored afterwards."""
+        stored = dict(self.stored)
+        self.visit(statements)
+        self.flush()
+        self.stored = stored
+
+    def keep_control_flow(self, statement: WhileLoop | If | CountedLoop) -> None:
+        """Keep a while loop, branch or counted loop with unknown trip count, with its loop-carried cells as state.
+
+        In the dry run only finds the loop-carried cells; requests a dry run if none has been made.
+        """
+        if self.loop_carried is None and self.tracer is not None:
+            raise _DryRunNeededError
+        self.flush()
+        if self.dry_run:
+            self._dry_run_body(statement)
+            return
+        cells = sorted((self.loop_carried.cells_by_loop if self.loop_carried else {}).get(id(statement), ()))
+        match statement:
+            case WhileLoop():
+                self._keep_while_loop(statement, cells)
+            case If():
+                self._keep_if(statement, cells)
+            case CountedLoop():
+                self._keep_counted_loop(statement, cells)
+
+    def _keep_while_loop(self, loop: WhileLoop, cells: list[Cell]) -> None:
+        """Record a while loop whose state is the loop-carried `cells`."""
+
+        def step(state: object) -> tuple[list[Value], Value, Value]:
+            self.memory.update(zip(cells, state, strict=True))  # type: ignore[call-overload]
+            self.visit_body(loop.body)
+            return [self.load_cell(c) for c in cells], 0.5, self.load(loop.condition)
+
+        final = while_loop(self.tracer, loop.name, step, [self.load_cell(c) for c in cells], loop.max_iterations)
+        self.memory.update(zip(cells, final, strict=True))
+
+    def _keep_if(self, branch: If, cells: list[Cell]) -> None:
+        """Record a branch that updates the loop-carried `cells`; a branch on a plain number is decided at once."""
+        flag, initial = self.load(branch.condition), [self.load_cell(c) for c in cells]
+
+        def then() -> list[Value]:
+            self.visit_body(branch.body)
+            return [self.load_cell(c) for c in cells]
+
+        if isinstance(flag, Scalar):
+            assert self.tracer is not None
+            final = self.tracer.if_less(branch.name, 0.5, flag, then, initial)
+            self.memory.update(zip(cells, final, strict=True))
+        elif flag > 0.5:
+            self.visit(branch.body)
+
+    def _keep_counted_loop(self, loop: CountedLoop, cells: list[Cell]) -> None:
+        """Record a counted loop with the loop-carried `cells` in a local array."""
+        tracer = self.tracer
+        assert tracer is not None
+        state = tracer.allocate_local(len(cells))
+        tracer.write(state, [self.load_cell(c) for c in cells])
+
+        def body(index: Value) -> None:
+            self.loop_indices.append(index)
+            self.memory.update({c: tracer.read(state, i) for i, c in enumerate(cells)})  # ty: ignore[missing-union-attribute]
+            self.visit_body(loop.body)
+            tracer.write(state, [self.load_cell(c) for c in cells])
+            self.loop_indices.pop()
+
+        tracer.counted_loop(loop.name, self.load(loop.count), body, uniform=loop.uniform)
+        self.memory.update({c: tracer.read(state, i) for i, c in enumerate(cells)})
+
+    def _dry_run_body(self, statement: WhileLoop | If | CountedLoop) -> None:
+        """Dry run of a kept body: find the cells that it writes and that it or later code reads.
+
+        The body is executed until the set of written cells no longer grows. All written cells are then marked as
+        clobbered, so that reading them makes them loop-carried.
+        """
+        assert self.loop_carried is not None
+        assert self.tracer is not None
+        unknown, carried = self.tracer.read("unknown"), self.loop_carried.cells_by_loop.setdefault(id(statement), set())
+        self.loop_indices.append(unknown)
+        memory_before, written_outside, key = dict(self.memory), self.written, (id(statement), *self.path)
+        written = self.written_by_body.get(key)
+        if written is None:
+            self.written = set()
+            self.visit_body(statement.body)
+            written = {cell for cell in self.written if not self._is_kept_write(cell)}
+        while True:  # an iteration that is not the first, until the set of written cells is complete
+            clobbered = {c: _ClobberedCell(unknown, carried) for c in sorted(written)}
+            self.memory, self.written = {**memory_before, **clobbered}, set()
+            self.visit_body(statement.body)
+            if isinstance(statement, WhileLoop):
+                self.load(statement.condition)
+            added = {cell for cell in self.written if not self._is_kept_write(cell)} - written
+            if not added:
+                break
+            written |= added
+        self.written_by_body[key] = written
+        self.memory, self.written = {**memory_before, **clobbered}, set(written)
+        self.written |= written_outside
+        self.loop_indices.pop()

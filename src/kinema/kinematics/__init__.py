@@ -1,0 +1,26 @@
+"""L4: forward and inverse kinematics, inverse dynamics, operational-space control and trajectories without a scene."""
+
+from .arguments import validate_rows as validate_rows
+from .batched_kinematics import BatchedKinematics as BatchedKinematics
+from .goals import (
+    AxisGoal as AxisGoal,
+    CenterOfMassGoal as CenterOfMassGoal,
+    Goal as Goal,
+    LookAtGoal as LookAtGoal,
+    OrientationGoal as OrientationGoal,
+    PositionGoal as PositionGoal,
+)
+from .ik_program import (
+    IK_METHODS as IK_METHODS,
+    CompiledIK as CompiledIK,
+    IKOptions as IKOptions,
+    IKSolutions as IKSolutions,
+)
+from .inverse_kinematics import IKSolver as IKSolver
+from .robot_kinematics import Kinematics as Kinematics, ik as ik
+from .trajectories import (
+    Trajectory as Trajectory,
+    interpolate_pose as interpolate_pose,
+    linear_trajectory as linear_trajectory,
+    min_jerk_trajectory as min_jerk_trajectory,
+)

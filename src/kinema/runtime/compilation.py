@@ -1,0 +1,451 @@
+"""Compilation pipeline: trace, optimise, split into kernels, choose occupancy and shared memory, emit LLVM IR.
+
+The LLVM IR is compiled for the CPU, or to PTX for a GPU. On a GPU, a program with cooperative regions is split into
+kernels of three types: thread kernels (one thread, or one thread per partition, per environment), warp kernels (one
+warp per environment) and work-queue kernels (threads of all environments share queued table rows).
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from kinema.codegen import (
+    Target,
+    WarpRegionConfig,
+    emit_binning_kernel,
+    emit_cpu_modules,
+    emit_filter_kernel,
+    emit_queue_kernel,
+    emit_thread_kernel,
+    emit_warp_kernel,
+    inline_variants,
+    max_queued_rows,
+    queued_variants,
+    split_rows_among_warps,
+    warp_region_tables,
+)
+from kinema.core import pause_garbage_collection, timed_stage
+from kinema.ir import (
+    SCRATCH,
+    ArenaOffset,
+    BasicBlock,
+    KernelPart,
+    Program,
+    Slot,
+    basic_blocks,
+    exchange_size,
+    optimise,
+    optimise_basic_block,
+    partition_basic_block,
+    partitions_of_scratch,
+    reduce_staged_records,
+    round_up_to_4,
+    split_into_kernels,
+)
+
+from .compiled_program import (
+    BLOCK_DIM,
+    CompileOptions,
+    GpuImage,
+    GpuModule,
+    HostExecutable,
+    Partitioning,
+    ProgramSource,
+    TableArrays,
+    WorkQueues,
+)
+from .cpu_features import has_fma, is_x86, n_threads
+from .cuda_driver import (
+    CARVEOUT_STEPS,
+    FULL_REGISTER_BLOCKS,
+    SM_PARTITIONS,
+    WARP_SIZE,
+    blocks_fitting,
+    compile_ptx,
+    rename_kernel,
+)
+from .devices import Device, numpy_dtype
+from .dump import dump_folder, dump_modules, dump_program
+from .host_jit import TierPolicy, get_host_code, tier_policy
+from .llvm_compiler import FOREGROUND, OptLevel, compile_ahead, compiling_ahead, discard_pending, module_digest
+from .ptx_assembler import assemble_ahead, first_level, start_assemblers
+
+# --------------------------------------------------------------------------------------------------- work-queue kernels
+
+QUEUE_BLOCKS_PER_SM = 8
+"""Thread blocks per multiprocessor that process a work queue. Most queues are short, and idle blocks cost launch
+time."""
+FILTER_WARPS_PER_SM = 28
+"""Warps per multiprocessor of a filter kernel: about as many as are resident at a time."""
+
+
+def work_queue_kernels(
+    part_index: int,
+    emit_arguments: tuple[KernelPart, Mapping[str, ArenaOffset], Target],
+    device: Device,
+    n_envs: int,
+) -> list[tuple[str, WorkQueues, int, Callable[[], str]]]:
+    """Kernels of a work-queue loop: filter kernels that test table rows, then one queue kernel per queued variant.
+
+    The first filter kernel appends rows of expensive variants to work queues, the second one processes rows of cheap
+    variants inline.
+
+    Args:
+        part_index: index of the part of the program; identifies its queues.
+        emit_arguments: first arguments of the emit functions: part, array offsets, target.
+        device: GPU, for its number of multiprocessors.
+        n_envs: approximate number of environments, for the number of row shares.
+
+    Returns:
+        Per kernel its label, its queues, the number of floating-point operations per run, and a function that emits its
+        LLVM IR.
+    """
+    part = emit_arguments[0]
+    queue_loop = part.work_queue_loop
+    assert queue_loop is not None
+    base_queues = WorkQueues(part_index, len(queue_loop.work.variants), max_queued_rows(queue_loop))
+
+    n_operations = part.program.n_operations // 2
+    filters: list[tuple[str, WorkQueues, int, Callable[[], str]]] = []
+    for variants, run_inline in ((queued_variants(queue_loop), False), (inline_variants(queue_loop), True)):
+        row_shares = split_rows_among_warps(
+            queue_loop, variants, FILTER_WARPS_PER_SM * device.n_multiprocessors * WARP_SIZE // n_envs
+        )
+        queues = replace(base_queues, n_shares=len(row_shares))
+        label = "broadphase" if not run_inline else "narrowphase"
+        filters += (
+            [
+                (
+                    label,
+                    queues,
+                    n_operations,
+                    partial(emit_filter_kernel, *emit_arguments, row_shares, run_inline=run_inline),
+                )
+            ]
+            if variants
+            else []
+        )
+    queues = replace(base_queues, n_blocks=QUEUE_BLOCKS_PER_SM * device.n_multiprocessors)
+    queue_kernels = (
+        (f"narrowphase_{variant}", queues, 0, partial(emit_queue_kernel, *emit_arguments, variant))
+        for variant in queued_variants(queue_loop)
+    )
+    return [*filters, *queue_kernels]
+
+
+def count_reset_queues(parts: Sequence[KernelPart]) -> int:
+    """Number of work queues that the environment-binning kernel clears; 0 if they are cleared separately.
+
+    The binning kernel clears them if exactly one part has queues and exactly one warp kernel is binned; this saves a
+    dependency of the first filter kernel.
+    """
+    queue_loops = [part.work_queue_loop for part in parts if part.work_queue_loop is not None]
+    is_single = len(queue_loops) == 1 and sum(bool(part.workload_rows) for part in parts) == 1
+    return len(queue_loops[0].work.variants) if is_single and max_queued_rows(queue_loops[0]) else 0
+
+
+# -------------------------------------------------------------------------------------------- occupancy of warp kernels
+#
+# Shared memory is carved out of the L1 cache of a multiprocessor in steps. Staging a few contact records less in shared
+# memory can save one step, so that tables and global working memory stay in the L1 cache (Cassie: 15 % faster).
+
+MAX_SHARED_BYTES = 48 * 1024
+"""Static shared memory per block that every GPU supports."""
+MAX_WARPS_PER_SM, FEW_WARPS_PER_SM = 24, 16
+"""Targets of resident warps per multiprocessor: more warps have too few registers each; with few, staging is reduced
+rather than losing one."""
+MAX_STAGING_REDUCTION = 8
+"""Largest reduction of the number of records staged in shared memory per list."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WarpRegionOccupancy:
+    """Memory configuration and launch bound of a warp kernel."""
+
+    part: KernelPart
+    """The part, possibly with fewer staged records."""
+    config: WarpRegionConfig
+    min_blocks_per_sm: int | None
+    """Minimum resident blocks per multiprocessor (launch bound); None leaves the register count to the assembler."""
+
+
+def plan_occupancy(part: KernelPart, scalar_bytes: int) -> WarpRegionOccupancy:
+    """Choose shared-memory use, staged records and launch bound of a warp kernel for scalars of `scalar_bytes` bytes.
+
+    Working memory beyond `MAX_SHARED_BYTES` stays in global memory. At low occupancy, fewer records are staged if that
+    reaches the same occupancy with the next smaller shared-memory carve-out.
+    """
+    if _shared_bytes(part, scalar_bytes) > MAX_SHARED_BYTES:
+        return WarpRegionOccupancy(part, _region_config(part, uses_shared_memory=False), None)
+    n_fitting = blocks_fitting(_shared_bytes(part, scalar_bytes), CARVEOUT_STEPS[-1])
+    n_warps = min(n_fitting - n_fitting % SM_PARTITIONS, MAX_WARPS_PER_SM) or n_fitting
+    if n_warps <= FEW_WARPS_PER_SM:
+        candidates = (
+            replace(part, program=reduce_staged_records(part.program, n_fewer))
+            for n_fewer in range(MAX_STAGING_REDUCTION + 1)
+        )
+        part = next(
+            (
+                candidate
+                for candidate in candidates
+                if blocks_fitting(_shared_bytes(candidate, scalar_bytes), CARVEOUT_STEPS[-2]) >= n_warps
+            ),
+            part,
+        )
+    return WarpRegionOccupancy(part, _region_config(part, uses_shared_memory=True), n_warps)
+
+
+def _shared_bytes(part: KernelPart, scalar_bytes: int) -> int:
+    return round_up_to_4(max(part.program.n_scratch, 1)) * scalar_bytes
+
+
+def _region_config(part: KernelPart, *, uses_shared_memory: bool) -> WarpRegionConfig:
+    return WarpRegionConfig(
+        WARP_SIZE, round_up_to_4(max(part.program.n_scratch, 1)), round_up_to_4(part.n_global), uses_shared_memory
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- compilation
+
+MAX_LIVE_VALUES = 120
+"""Live values that fit into half of the registers of a thread."""
+
+
+@pause_garbage_collection()
+def compile_for_host(
+    source: ProgramSource, array_offsets: Mapping[str, ArenaOffset], options: CompileOptions, *, wait: bool
+) -> tuple[HostExecutable, list[str], Sequence[str]]:
+    """Trace a program, emit LLVM IR and compile it for the CPU (baseline or, with `wait`, optimised tier).
+
+    Modules are compiled in worker processes while later ones are emitted. Returns the executable, the digests of its
+    modules, and their LLVM IR.
+    """
+    FOREGROUND.start(min(2, n_threads()))  # while the program is traced
+    with timed_stage("trace"):
+        program = source.trace()
+    n_instructions = program.n_instructions
+    timer_machine = platform.machine() if options.timed else ""
+    with timed_stage("emit"), compiling_ahead():
+        ints, floats = _cast_tables(program.pack_tables(), options.precision)
+        target = Target(options.precision, options.lanes, has_fma=has_fma(), flush_subnormals=is_x86())
+        level = OptLevel.OPTIMISED if wait or tier_policy() is TierPolicy.OPTIMISED else OptLevel.BASELINE
+        modules = emit_cpu_modules(
+            program,
+            array_offsets,
+            target,
+            options.runs_per_step,
+            block_pass=optimise_basic_block,
+            timer_machine=timer_machine,
+            on_module=lambda module: compile_ahead(module, level),
+        )
+        digests = [module_digest(module) for module in modules]
+    if dump_folder() is not None:
+        dump_program(source.name, digests[0], str(optimise(program)))
+        dump_modules(source.name, digests[0], modules)
+    code = get_host_code(digests, source.name, lambda: modules)
+    code.load(wait=wait)
+    discard_pending(digests)
+    executable = HostExecutable(code, ints, floats, program.n_scratch, program.n_operations, n_instructions)
+    return executable, digests, modules
+
+
+class GpuCompiler:
+    """Compiles programs to the kernels (PTX) of a GPU."""
+
+    def __init__(
+        self,
+        array_offsets: Mapping[str, ArenaOffset],
+        options: CompileOptions,
+        partitioning: Partitioning | None,
+        *,
+        wait: bool,
+    ) -> None:
+        """Prepare a compiler for one program.
+
+        Args:
+            array_offsets: offsets of arrays in their arenas.
+            options: device, precision, approximate number of environments, runs per step.
+            partitioning: partitions of straight-line code (warp specialisation); None for one thread per environment.
+            wait: whether kernels are assembled at the optimised level from the start.
+        """
+        self._wait = wait
+        self._array_offsets = array_offsets
+        self._options = options
+        self._partitioning = partitioning
+        self._n_envs = options.n_envs or 1
+        self._tables: list[TableArrays] = []
+        self._name = ""
+
+    @pause_garbage_collection()
+    def compile(self, source: ProgramSource) -> GpuImage:
+        """Trace a program, split it into kernels, and compile all of them to PTX concurrently.
+
+        Assembly to machine code is started ahead for each PTX module. Kernels with the most instructions are emitted
+        first, as they take longest to assemble.
+        """
+        FOREGROUND.start(min(4, n_threads()))
+        start_assemblers(self._options.device, 4)
+        program = source.trace()
+        self._name = source.name
+        parts = split_into_kernels(program, WARP_SIZE) if program.has_cooperative_regions else [KernelPart(program)]
+        if all(part.work_queue_loop is None for part in parts):  # the workload is unknown then
+            parts = [replace(part, workload_rows=()) for part in parts]
+        n_scratch = max((part.program.n_scratch for part in parts if not part.is_warp_region), default=0)
+        self._n_reset_queues = count_reset_queues(parts)
+        n_handoff_rows = max(part.handoff.end_row for part in parts)
+        self._target = Target(self._options.precision, is_gpu=True, n_scratch=n_scratch, n_handoff_rows=n_handoff_rows)
+        self._is_single_kernel = len(parts) == 1
+        partitioning = self._partitioning
+        self._part_partitioning = (
+            partitioning if partitioning is None or self._is_single_kernel else _extend_to_scratch(partitioning, parts)
+        )
+        pending: list[list[Callable[[], GpuModule]]] = [[] for _ in parts]
+        # the longest first: assembly takes longest, and starts as soon as the PTX is available
+        order = sorted(range(len(parts)), key=lambda i: -parts[i].program.n_instructions)
+        with ThreadPoolExecutor() as self._pool, compiling_ahead():  # an interrupt stops the compilers
+            for i in order:
+                part = parts[i]
+                if part.work_queue_loop is not None:
+                    optimised = replace(part, program=optimise(part.program))
+                    emit_arguments = optimised, self._array_offsets, self._target
+                    kernels = work_queue_kernels(i, emit_arguments, self._options.device, self._n_envs)
+                    table_index = self._add_table(optimised.program.pack_tables())
+                    pending[i] = [self._compile_queue_kernel(table_index, *kernel) for kernel in kernels]
+                else:
+                    pending[i] = [
+                        self._compile_warp_kernel(part) if part.is_warp_region else self._compile_thread_kernel(part)
+                    ]
+            modules = [get_module() for part_modules in pending for get_module in part_modules]
+        return GpuImage(modules, self._tables, n_scratch, self._n_reset_queues, program.n_instructions)
+
+    def _add_table(self, tables: tuple[np.ndarray, np.ndarray]) -> int:
+        """Append the integer and float tables of a kernel, cast to the precision; returns their index."""
+        self._tables.append(_cast_tables(tables, self._options.precision))
+        return len(self._tables) - 1
+
+    def _start_ptx(self, llvm_ir: str, block_dim: int, min_blocks_per_sm: int | None, label: str) -> Future[bytes]:
+        """Compile an LLVM module to PTX in the background, then start its assembly; returns a future of the PTX.
+
+        `block_dim` and `min_blocks_per_sm` are the launch bounds. Also dumps the code if `KINEMA_DUMP` is set.
+        """
+
+        def run() -> bytes:
+            """Compile to PTX, start assembly under the profiler name, and dump the code if asked for."""
+            ptx = compile_ptx(llvm_ir, block_dim, min_blocks_per_sm)
+            renamed = rename_kernel(ptx, f"{self._name}_{label}")
+            assemble_ahead(renamed, self._options.device, first_level(renamed, wait=self._wait))
+            if dump_folder() is not None:
+                dump_modules(f"{self._name}_{label}", module_digest(llvm_ir), [llvm_ir], ptx)
+            return ptx
+
+        return self._pool.submit(run)
+
+    def _compile_queue_kernel(
+        self, table_index: int, label: str, queues: WorkQueues, n_operations: int, emit: Callable[[], str]
+    ) -> Callable[[], GpuModule]:
+        """Start compilation of a filter or queue kernel; returns a function that waits for its module."""
+        ptx = self._start_ptx(emit(), BLOCK_DIM, None, label)
+        return lambda: GpuModule(
+            ptx.result(), BLOCK_DIM, table_index, n_operations, BLOCK_DIM, queues=queues, label=label
+        )
+
+    def _compile_thread_kernel(self, part: KernelPart) -> Callable[[], GpuModule]:
+        """Start compilation of a thread kernel: one thread per environment, or one per partition and environment.
+
+        If it is the only kernel of the program, it runs all runs of a step in one launch. Returns a function that waits
+        for the module.
+        """
+        programs = self._partition(part.program)
+        runs = self._options.runs_per_step if self._is_single_kernel else 1
+        llvm_ir = emit_thread_kernel(programs, self._array_offsets, self._target, runs)
+        n_partitions = len(programs)
+        block_dim = BLOCK_DIM if n_partitions == 1 else WARP_SIZE * n_partitions
+        options = self._options
+        min_blocks = choose_min_blocks(programs, self._n_envs, options.device.n_multiprocessors, options.precision)
+        ptx = self._start_ptx(llvm_ir, block_dim, min_blocks, "line")
+        table_index = self._add_table(part.program.pack_tables())
+        sizes = table_index, sum(program.n_operations for program in programs), block_dim // n_partitions, n_partitions
+        return lambda: GpuModule(ptx.result(), block_dim, *sizes, can_overlap=part.can_overlap, label="line")
+
+    def _compile_warp_kernel(self, part: KernelPart) -> Callable[[], GpuModule]:
+        """Start compilation of a warp kernel (one warp per environment) and of its environment-binning kernel, if any.
+
+        Returns a function that waits for the module.
+        """
+        target = self._target
+        occupancy = plan_occupancy(replace(part, program=optimise(part.program)), target.scalar_bytes)
+        planned, config = occupancy.part, occupancy.config
+        llvm_ir = emit_warp_kernel(planned, self._array_offsets, target, config, binned=bool(planned.workload_rows))
+        ptx = self._start_ptx(llvm_ir, WARP_SIZE * config.groups_per_block, occupancy.min_blocks_per_sm, "team")
+        binning = None
+        if planned.workload_rows:
+            binning = self._start_ptx(
+                emit_binning_kernel(planned, target, self._n_reset_queues), BLOCK_DIM, None, "team_order"
+            )
+        table_index = self._add_table(warp_region_tables(planned, target, WARP_SIZE))
+        sizes = table_index, planned.program.n_operations, config.groups_per_block, 1, max(config.n_device_memory, 1)
+
+        def get_module() -> GpuModule:
+            binning_ptx = None if binning is None else binning.result()
+            return GpuModule(
+                ptx.result(), WARP_SIZE * config.groups_per_block, *sizes, binning_ptx=binning_ptx, label="team"
+            )
+
+        return get_module
+
+    def _partition(self, program: Program) -> tuple[Program, ...]:
+        """Partitions of straight-line code, one program per partition, or the optimised program alone.
+
+        Not partitioned if the values exchanged between partitions exceed shared memory, or the program has loops.
+        """
+        partitioning = self._part_partitioning
+        if partitioning is not None and partitioning.count > 1 and program.is_straight_line:
+            partitions = partition_basic_block(program.basic_block, partitioning.partition_of, partitioning.count)
+            if (
+                exchange_size(partitions) * WARP_SIZE * np.dtype(numpy_dtype(self._options.precision)).itemsize
+                <= MAX_SHARED_BYTES
+            ):
+                return partitions
+        return (optimise(program),)
+
+
+def choose_min_blocks(programs: tuple[Program, ...], n_envs: int, n_multiprocessors: int, precision: str) -> int | None:
+    """Minimum resident blocks per multiprocessor (launch bound) of a thread kernel; None leaves it to the assembler.
+
+    Doubled occupancy with half the registers per thread is about 20 % faster in single precision if environments exceed
+    the GPU's resident threads and few values are live; it is slower with fewer environments.
+    """
+    live_counts = (block.max_live() for program in programs for block in basic_blocks(program.body))
+    has_few_values = max(live_counts, default=0) < MAX_LIVE_VALUES
+    is_oversubscribed = n_envs * len(programs) > FULL_REGISTER_BLOCKS * BLOCK_DIM * n_multiprocessors
+    return 2 * FULL_REGISTER_BLOCKS if is_oversubscribed and has_few_values and precision == "single" else None
+
+
+def _extend_to_scratch(partitioning: Partitioning, parts: list[KernelPart]) -> Partitioning:
+    """Extend a partitioning to scratch rows, through which kernel parts exchange values.
+
+    The partition of a scratch row is the only partition that its stored value depends on; None if there are several.
+    """
+    partition_of_row: dict[int, int | None] = {}
+
+    def partition_of(slot: Slot) -> int | None:
+        return partition_of_row.get(slot.item) if slot.array == SCRATCH else partitioning.partition_of(slot)
+
+    for part in parts:
+        for block in () if part.is_warp_region else part.program.body:
+            if isinstance(block, BasicBlock):
+                partition_of_row.update(partitions_of_scratch(block, partition_of))
+    return replace(partitioning, partition_of=partition_of)
+
+
+def _cast_tables(tables: tuple[np.ndarray, np.ndarray], precision: str) -> TableArrays:
+    """Integer table, and float table cast to the precision of the program, both contiguous."""
+    ints, floats = tables
+    with np.errstate(over="ignore"):  # overflow to infinity is intended
+        return np.ascontiguousarray(ints), np.ascontiguousarray(floats.astype(numpy_dtype(precision)))

@@ -1,0 +1,171 @@
+"""Building a scene: model of each variant combination, checks, allocation of engine, arrays and controls.
+
+Entities with variants give one model per combination of variants that occurs in an environment. The models differ in
+values only; the step is compiled from the first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from kinema.builder import EntitySpec, Medium, build_model
+from kinema.core import Array, Diagnostics, content_digest
+from kinema.dynamics import Engine, ModelVariants, Settings
+from kinema.model import Model
+from kinema.runtime import find_device
+
+from .arrays import OutputConverter, SceneArrays
+from .built_scene import BuiltScene
+from .console import ProgressBar
+from .control import GAINS, DefaultGains, DofControl, need_per_env_gains
+from .entity import Entity
+from .model_checks import check_dof_inertia, report_unsupported
+from .options import SolverOptions, report_unused_options
+from .variants import VariantIndices, share_geometry_data, variant_combinations
+
+SETTINGS_NOT_IN_KEY = ("dt", "input_mode", "per_env", "n_partitions", "external_forces")
+"""Settings left out of the compatibility key of states: they change neither the meaning of a state nor the dynamics, or
+their effect is visible in the arrays of the state."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class BuildInputs:
+    """Arguments of `build_scene` that stay the same when a scene is built again with other settings."""
+
+    specs: Sequence[EntitySpec]
+    """Entities in the order of `entities`."""
+    entities: Sequence[Entity]
+    gravity: Array | None
+    """[m/s2], (3,); None for the gravity of the files."""
+    medium: Medium
+    """Density, viscosity and wind given by the user."""
+    solver_options: SolverOptions
+    max_contacts: int | None
+    """Contact capacity per pair of bodies; None for the default."""
+    device: str
+    precision: str
+    codegen: str
+    wait: bool
+    """Whether the first step waits for the optimised code."""
+    out: str
+    """Return type of getters (`OUTPUT_KINDS`)."""
+
+
+def build_scene(
+    inputs: BuildInputs, settings: Settings, n_envs: int, diagnostics: Diagnostics, progress: ProgressBar
+) -> BuiltScene:
+    """Build and check the models; allocate engine, arrays, controls and output conversion for `n_envs` environments.
+
+    Each entity gets its index ranges in the flat arrays (`Entity.info`). If variants need different default gains, kp
+    and kv become per-environment parameters.
+
+    Args:
+        inputs: entities, medium, solver options and execution options.
+        settings: simulation settings of the engine.
+        n_envs: number of environments.
+        diagnostics: receives unsupported features, singular inertia and unused options.
+        progress: progress bar for the stages modelling, checking and allocating.
+    """
+    descriptions = [p.description for p in inputs.specs]
+    with progress("modelling"):
+        models, variant_of_env, user_set = _compile_models(inputs, settings, n_envs, diagnostics)
+        model = models[0]
+        digest = content_digest(models)
+        key_settings = [
+            (f.name, getattr(settings, f.name)) for f in fields(settings) if f.name not in SETTINGS_NOT_IN_KEY
+        ]
+        key = content_digest(inputs.precision, digest, key_settings)
+    with progress("checking"):
+        report_unsupported(model, descriptions, diagnostics, contacts=settings.contacts)
+        for spec in inputs.specs:
+            report_unused_options(spec, diagnostics, dt=settings.dt, integrator=settings.integrator.value)
+        adjustable = bool(settings.per_env & {"armature", "mass_shift"})
+        inertia = check_dof_inertia(model, descriptions, diagnostics, precision=inputs.precision, adjustable=adjustable)
+    dof_inertia, variant_dofs = np.array(inertia.diagonal), _dofs_with_variants(inputs, model)
+    if len(models) > 1 and need_per_env_gains(models, dof_inertia, user_set, variant_dofs):
+        settings = replace(settings, per_env=settings.per_env | {*GAINS})
+    with progress("allocating"):
+        engine = Engine(
+            model,
+            settings,
+            n_envs,
+            find_device(inputs.device),
+            precision=inputs.precision,
+            codegen=inputs.codegen,
+            wait_for_optimised=inputs.wait,
+            progress=progress,
+            variants=ModelVariants(models, variant_of_env),
+            digest=digest,
+        )
+        arrays = SceneArrays(engine)
+        controls = DofControl(
+            model, arrays, DefaultGains(arrays, dof_inertia, user_set, variant_dofs, diagnostics), diagnostics
+        )
+    for entity, info in zip(inputs.entities, model.entities, strict=True):
+        entity._info = info
+    return BuiltScene(model, engine, arrays, controls, OutputConverter(arrays, inputs.out), key)
+
+
+def _compile_models(
+    inputs: BuildInputs, settings: Settings, n_envs: int, diagnostics: Diagnostics
+) -> tuple[list[Model], VariantIndices, np.ndarray]:
+    """Build the model of each variant combination that occurs, with solver options and user dof parameters applied.
+
+    Returns:
+        The models; the index of the model of each environment, (n_envs,); whether the user set kp and kv before build,
+            bool (2, n_dofs).
+    """
+    variants_by_entity = {
+        j: entity._variants for j, entity in enumerate(inputs.entities) if entity._variants is not None
+    }
+    combinations, variant_of_env = variant_combinations(variants_by_entity, n_envs)
+    options = {
+        "with_contacts": settings.contacts,
+        "switchable_equalities": "equality" in settings.per_env,
+        "with_sensors": True,
+    }
+    shape_cache: dict[tuple[int, str | None], Any] = {}
+    models, user_set = [], np.zeros((2, 0), dtype=np.bool_)
+    for i, combination in enumerate(combinations):
+        specs = [
+            spec if j not in combination else variants_by_entity[j].specs[combination[j]]
+            for j, spec in enumerate(inputs.specs)
+        ]
+        messages = Diagnostics() if i else diagnostics
+        model = build_model(
+            specs, inputs.gravity, messages, inputs.medium, **options, collision_shape_cache=shape_cache
+        )
+        model.options = inputs.solver_options.apply_to(model.options)
+        user_set = _apply_dof_parameters(model, inputs.entities)
+        model.pairs.max_contacts_per_frame_pair = inputs.max_contacts
+        for entity, variant in combination.items():
+            variants_by_entity[entity].disable_absent_geoms(model, entity, variant)
+        models.append(model)
+    if len(models) > 1:
+        share_geometry_data(models)
+    return models, variant_of_env, user_set
+
+
+def _dofs_with_variants(inputs: BuildInputs, model: Model) -> np.ndarray:
+    """Indices of the dofs of all entities that have variants, whose inertia may differ between environments."""
+    infos = [x for entity, x in zip(inputs.entities, model.entities, strict=True) if entity._variants is not None]
+    return np.concatenate([np.zeros(0, np.intp), *(np.arange(x.dof_start, x.dof_end) for x in infos)])
+
+
+def _apply_dof_parameters(model: Model, entities: Sequence[Entity]) -> np.ndarray:
+    """Write the dof parameters that users set before build into the model.
+
+    Return whether kp and kv were set, (2, n_dofs).
+    """
+    user_set = np.zeros((2, model.n_dofs), dtype=np.bool_)
+    for entity, info in zip(entities, model.entities, strict=True):
+        for name, values in entity._dof_parameters.items():
+            for dof, value in values.items():
+                getattr(model.dofs, name)[info.dof_start + dof] = value
+                if name in GAINS:
+                    user_set[GAINS.index(name), info.dof_start + dof] = True
+    return user_set

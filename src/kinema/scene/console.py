@@ -1,0 +1,127 @@
+"""Terminal output: progress bar with stage times, and the summary of a built scene."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from kinema.core import Diagnostics, timed_stage as recorded
+
+from .built_scene import BuiltScene
+from .entity import Entity
+
+# --------------------------------------------------------------------------------------------- progress bar
+
+
+class ProgressBar:
+    """Progress bar of build and compilation stages, shown if stderr is a terminal, and accumulated time per stage."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.stage_seconds: dict[str, float] = {}
+        """Accumulated time [s] by the first word of the stage name."""
+        self._depth = 0
+        self._bar: Any = None
+        self._task: Any = None
+
+    @contextmanager
+    def display(self, n_stages: int) -> Iterator[None]:
+        """Context manager that shows a transient bar for `n_stages` stages; nested calls reuse the outer bar."""
+        if self._depth:
+            yield
+            return
+        self._depth += 1
+        self._bar = None if self.quiet else _make_bar()
+        try:
+            with self._bar or nullcontext():
+                if self._bar is not None:
+                    self._task = self._bar.add_task("", total=n_stages)
+                yield
+        finally:
+            self._depth -= 1
+            self._bar = None
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """Context manager of one stage: show its name in the bar, measure its time and advance the bar.
+
+        Outside of `display` the stage gets a bar of its own. The time is added to `stage_seconds` and to the profiler
+        under the first word of the stage name.
+        """
+        with self.display(1):
+            if self._bar is not None:
+                self._bar.update(self._task, description=stage, refresh=True)
+            since = time.perf_counter()
+            word = stage.split(maxsplit=1)[0]
+            with recorded(word):
+                yield
+            self.stage_seconds[word] = self.stage_seconds.get(word, 0.0) + time.perf_counter() - since
+            if self._bar is not None:
+                self._bar.advance(self._task)
+
+
+def _make_bar() -> Any:
+    """Rich progress bar on stderr (spinner, stage name, bar, elapsed time); None if stderr is no terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return None
+    from rich.progress import BarColumn, Progress as RichProgress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    return RichProgress(*columns, console=console, transient=True)
+
+
+# -------------------------------------------------------------------------------------------------- summary
+
+
+def summarize(built: BuiltScene, entities: Sequence[Entity], diagnostics: Diagnostics) -> str:
+    """Text summary of a built scene, a few lines.
+
+    Number of environments, device, precision, time step, memory of state and controls, one line per entity (links,
+    dofs, actuators), number of geom pairs, equality constraints and couplings, and number of diagnostics by severity.
+    """
+    engine, model = built.engine, built.model
+    name_width = max((len(e.name) for e in entities), default=0)
+    lines = [
+        f"  {e.name:{name_width}}  {_format_count(e.n_links, 'link')}, {_format_count(e.n_dofs, 'degree')} of freedom"
+        + (f", {_format_count(e.n_actuators, 'actuator')}" if e.n_actuators else "")
+        for e in entities
+    ]
+    rows = engine.state.layout.n_rows + engine.controls.layout.n_rows
+    mebibytes = rows * engine.state.stride * engine.state.dtype.itemsize / 2**20
+    constraints = (
+        [_format_count(len(model.pairs.geom_a), "pair") + " of geoms may collide"] if engine.settings.contacts else []
+    )
+    constraints += [
+        _format_count(n, word)
+        for n, word in ((len(model.equalities.names), "equality constraint"), (len(model.couplings.names), "coupling"))
+        if n
+    ]
+    severities = Counter(d.severity.value for d in diagnostics)
+    messages = ", ".join(f"{_format_count(n, word)}" for word, n in severities.items())
+    return "\n".join(
+        [
+            f"{_format_count(built.n_envs, 'environment')} on {engine.device.name}, {engine.precision} precision, "
+            f"dt {engine.dt:g} s ({engine.settings.integrator.value}), {mebibytes:,.1f} MiB"
+            + (f", {engine.tier} code" if engine.tier else ""),
+            *lines,
+            *([f"  {', '.join(constraints)}"] if constraints else []),
+            *([f"  {messages}: scene.diagnostics"] if messages else []),
+        ]
+    )
+
+
+def print_if_terminal(text: str, progress: ProgressBar) -> None:
+    """Write a line to stderr if it is a terminal and the progress bar is not quiet."""
+    if not progress.quiet and sys.stderr.isatty():
+        sys.stderr.write(f"{text}\n")
+
+
+def _format_count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -1,1 +1,0 @@
-"""One reader per mesh file format: bytes in, `LoadedMesh` out, `MeshError` when the bytes are no such mesh."""

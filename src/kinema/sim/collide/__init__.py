@@ -1,1 +1,0 @@
-"""Where shapes touch: a file for each pair of kinds, and the loop over all pairs."""

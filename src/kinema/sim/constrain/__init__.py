@@ -1,1 +1,0 @@
-"""What holds joints back: rows of constraints, and the forces that keep them."""

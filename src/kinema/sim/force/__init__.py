@@ -1,1 +1,0 @@
-"""What acts: joints by themselves, actuators and tendons, the user."""

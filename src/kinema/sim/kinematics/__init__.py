@@ -1,1 +1,0 @@
-"""Questions about where links are, and the coordinates that bring them somewhere: programs of their own."""

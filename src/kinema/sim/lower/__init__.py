@@ -1,1 +1,0 @@
-"""From algorithms to programs: straight lines, lines that copies share, loops over tables."""

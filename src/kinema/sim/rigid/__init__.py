@@ -1,1 +1,0 @@
-"""Rigid bodies: the tree, ways through it, and the algorithms of its dynamics."""

@@ -1,1 +1,0 @@
-"""What sensors measure: a file for each family of them, and the list of all kinds."""

@@ -1,1 +1,0 @@
-"""Sleep: trees that lie still are left out of a step until something wakes them."""

@@ -1,1 +1,0 @@
-"""Solvers: the accelerations that forces and constraints agree on."""

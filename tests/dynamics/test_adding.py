@@ -1,0 +1,234 @@
+"""How to add a stage, a constraint, a joint kind, an actuator kind and a field: a toy of each, by that way alone.
+
+`CONTRIBUTING.md` describes them. Each toy works unrolled and as loops over tables, without mentioning either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from kinema import ir, read
+from kinema.builder import EntitySpec, build_model
+from kinema.dynamics import ARRAYS, ControlMode, Engine, Integrator, Settings
+from kinema.dynamics.arrays import ARRAYS_BY_NAME, ArrayInfo, ArrayOwner, ArrayUse
+from kinema.dynamics.constraints.constraint_kinds import CONSTRAINT_KINDS, ConstraintKind
+from kinema.dynamics.constraints.rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
+from kinema.dynamics.forces.transmission_forces import ACTUATOR_FORCE_LAWS
+from kinema.dynamics.pipeline import STAGES
+from kinema.dynamics.queries.field_catalog import NAMESPACES, FieldInfo
+from kinema.dynamics.queries.field_groups import FIELD_GROUPS, QueryData
+from kinema.dynamics.rigid.kinematics import JOINT_MODELS, JointModel, Pose, Twist
+from kinema.dynamics.step import StepData
+from kinema.dynamics.tree.kinematic_tree import FrameNode
+from kinema.dynamics.tree.transmissions import ForceTerm, Transmission
+from kinema.dynamics.vector_math import ZERO, axis_angle_to_matrix, matmul, scale
+from kinema.ir import RowContext, TableRow, Value
+from kinema.model import PRIMITIVE_JOINT_SIZES, Model, PrimitiveJointType
+from kinema.runtime import find_device
+from kit.assets import EXAMPLES
+
+EMISSIONS = ("unrolled", "loops")
+N_ENVS = 5
+HARD = 0.9999
+"""The greatest impedance there is."""
+
+
+def arm() -> Model:
+    """The example arm, its gripper's fingers and all."""
+    return build_model([EntitySpec(name="arm", description=read(EXAMPLES / "arm" / "arm.urdf"), fixed=True)])
+
+
+def engine(model: Model, emission: str, control: ControlMode = ControlMode.FORCE, **settings: object) -> Engine:
+    """A running arm in double precision, moving."""
+    made = Engine(
+        model,
+        Settings(**settings),  # type: ignore[arg-type]
+        N_ENVS,
+        find_device("cpu"),
+        precision="double",
+        codegen=emission,
+        control_modes=[control] * model.n_dofs,
+    )
+    rng = np.random.default_rng(0)
+    made.array_view("qpos").assign(rng.uniform(-0.5, 0.5, (model.n_qs, N_ENVS)))
+    made.array_view("vel").assign(rng.uniform(-1, 1, (model.n_dofs, N_ENVS)))
+    return made
+
+
+@pytest.fixture
+def odometer() -> Iterator[None]:
+    """A stage that adds up how far each joint has gone, in an array of its own."""
+
+    def count(step: StepData) -> None:
+        s = step.ctx
+
+        def body(node: FrameNode) -> None:
+            gone = zip(s.read_node("odometer", node), s.read_node("vel", node), strict=True)
+            s.write("odometer", node, [way + s.dt * ir.absolute(v) for way, v in gone])
+
+        s.for_each_frame("odometer", body)
+
+    info = ArrayInfo("odometer", ArrayOwner.DOF, ArrayUse.STATE)
+    ARRAYS.append(info)
+    ARRAYS_BY_NAME["odometer"] = info
+    STAGES.insert(0, count)
+    yield
+    STAGES.remove(count)
+    ARRAYS.remove(info)
+    del ARRAYS_BY_NAME["odometer"]
+
+
+@pytest.mark.parametrize("emission", EMISSIONS)
+def test_a_stage(odometer: None, emission: str) -> None:
+    running = engine(arm(), emission, dt=0.001)
+    expected = np.zeros((running.model.n_dofs, N_ENVS))
+    for _ in range(20):
+        expected += 0.001 * np.abs(running.array_view("vel").numpy())
+        running.step()
+    np.testing.assert_allclose(running.array_view("odometer").numpy(), expected, rtol=1e-12)
+    running.reset()
+    assert not running.array_view("odometer").numpy().any(), "it is state, and goes back to its start like all state"
+
+
+@pytest.fixture
+def urge() -> Iterator[None]:
+    """A constraint: every joint accelerates by one at least."""
+
+    def blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
+        own = {"solref": (-1.0, 0.0), "solimp": (HARD, HARD, 0.0, 0.5, 1.0)}
+        return [
+            ConstraintBlock(RowType.LIMIT, [dof], 1, [1.0], **own, source={"urge": dof})
+            for node in nodes
+            for dof in node.dofs
+        ]
+
+    def fill(step: KinematicState, rows: ConstraintRows) -> None:
+        table = [TableRow("dof", rows.block_arrays[i]) for i, block in enumerate(rows.blocks) if "urge" in block.source]
+
+        def body(code: RowContext) -> None:
+            code.write("position", [-HARD])  # it wants the stiffness 1 / HARD^2 times the impedance HARD times this
+            code.write("jacobian 0", [1.0])
+
+        step.ctx.table_loop("the urge", table, body)
+
+    kind = ConstraintKind("urge", lambda settings: True, blocks, fill)
+    CONSTRAINT_KINDS.append(kind)
+    yield
+    CONSTRAINT_KINDS.remove(kind)
+
+
+@pytest.mark.parametrize("emission", EMISSIONS)
+def test_a_constraint(urge: None, emission: str) -> None:
+    running = engine(arm(), emission, dt=1e-6, integrator=Integrator.EULER)
+    running.array_view("command").assign(np.full((running.model.n_dofs, N_ENVS), -50.0))
+    before = running.array_view("vel").numpy().copy()
+    running.step()
+    gained = (running.array_view("vel").numpy() - before) / 1e-6
+    assert gained.min() > 1.0 - 1e-2
+    assert (gained < 1.0 + 1e-2).any(axis=0).all(), "and no more than that: 50 N m are a lot for this arm"
+
+
+@pytest.fixture
+def geared() -> Iterator[int]:
+    """A joint kind: a hinge that turns twice as far as its coordinate says."""
+    number = 100
+
+    def pose(node: FrameNode, q: object) -> Pose:
+        angle = 2.0 * (q[0] - node.reference)  # type: ignore[index]
+        return Pose(matmul(node.rotation, axis_angle_to_matrix(node.axis, angle)), node.position)
+
+    PRIMITIVE_JOINT_SIZES[number] = (1, 1)
+    JOINT_MODELS[number] = JointModel(
+        pose, lambda node, _: [Twist(scale(2.0, node.axis), ZERO)], lambda q, shift: [q[0] + shift[0]]
+    )
+    yield number
+    del PRIMITIVE_JOINT_SIZES[number], JOINT_MODELS[number]
+
+
+@pytest.mark.parametrize("emission", EMISSIONS)
+def test_a_joint_kind(geared: int, emission: str) -> None:
+    """With half the coordinates and twice the torques it moves as a hinge does."""
+    plain, twice = arm(), arm()
+    hinges = plain.frames.joint_type == PrimitiveJointType.HINGE
+    twice.frames.joint_type[hinges] = geared
+    of_hinge = np.isin(plain.dofs.frame_idx, np.flatnonzero(hinges))
+    ratio = np.where(of_hinge, 2.0, 1.0)[:, None]
+    for model in (plain, twice):
+        model.dofs.damping[:] = model.dofs.armature[:] = 0.0
+        model.dofs.force_lower[:], model.dofs.force_upper[:] = -np.inf, np.inf
+    first, second = (engine(model, emission, dt=0.001) for model in (plain, twice))
+    push = np.random.default_rng(1).uniform(-2, 2, (plain.n_dofs, N_ENVS))
+    q, v = (first.array_view(name).numpy().copy() for name in ("qpos", "vel"))
+    for running, by in ((first, 1.0), (second, ratio)):
+        running.array_view("qpos").assign(q / by)
+        running.array_view("vel").assign(v / by)
+        running.array_view("command").assign(push * by)
+        running.step(50)
+    np.testing.assert_allclose(
+        second.array_view("qpos").numpy() * ratio, first.array_view("qpos").numpy(), rtol=0, atol=1e-9
+    )
+    poses = [np.array(running.fields.links_state.pos.numpy()) for running in (first, second)]
+    np.testing.assert_allclose(poses[0], poses[1], rtol=0, atol=1e-9)
+
+
+@pytest.fixture
+def cubic() -> Iterator[str]:
+    """An actuator kind: the cube of its control."""
+
+    def force(cord: Transmission, control: Value) -> ForceTerm:
+        return ForceTerm(control * control * control, 0.0)
+
+    ACTUATOR_FORCE_LAWS["cubic"] = force
+    yield "cubic"
+    del ACTUATOR_FORCE_LAWS["cubic"]
+
+
+@pytest.mark.parametrize("emission", EMISSIONS)
+def test_an_actuator_kind(cubic: str, emission: str) -> None:
+    file = EXAMPLES / "quadruped" / "quadruped.xml"
+    model = build_model([EntitySpec(name="robot", description=read(file))])
+    assert model.n_actuators
+    model.actuators.kinds[:] = [cubic] * model.n_actuators
+    running = engine(model, emission, ControlMode.ACTUATOR)
+    control = np.random.default_rng(2).uniform(-0.9, 0.9, (model.n_actuators, N_ENVS))
+    running.array_view("ctrl").assign(control)
+    cube = np.clip(control, model.actuators.ctrl_lower[:, None], model.actuators.ctrl_upper[:, None]) ** 3
+    cube = np.clip(cube, model.actuators.force_lower[:, None], model.actuators.force_upper[:, None])
+    expected = model.actuators.moment.T @ cube
+    bounds = model.dofs.effort_lower[:, None], model.dofs.effort_upper[:, None]
+    found = running.fields.dofs_state.qf_actuator.numpy()
+    np.testing.assert_allclose(found, np.clip(expected, *bounds), rtol=1e-12, atol=1e-12)
+    assert np.abs(found).max() > 0.1
+
+
+@pytest.fixture
+def power() -> Iterator[None]:
+    """A field: the power that all forces together put into each joint."""
+
+    def write(now: QueryData) -> None:
+        s, force = now.ctx, now.qfrc_smooth
+
+        def body(node: FrameNode) -> None:
+            s.write("power", node, [f * v for f, v in zip(force[node.ref], s.read_node("vel", node), strict=True)])
+
+        s.for_each_frame("power", body)
+
+    info = FieldInfo("power", "toy", (), "W", "what all forces together put in")
+    NAMESPACES["dofs_state"].append(info)
+    FIELD_GROUPS["toy"] = write
+    yield
+    NAMESPACES["dofs_state"].remove(info)
+    del FIELD_GROUPS["toy"]
+
+
+@pytest.mark.parametrize("emission", EMISSIONS)
+def test_a_field(power: None, emission: str) -> None:
+    running = engine(arm(), emission)
+    running.step(3)
+    dofs = running.fields.dofs_state
+    expected = dofs.force.numpy() * running.array_view("vel").numpy()
+    np.testing.assert_allclose(dofs.power.numpy(), expected, rtol=1e-12, atol=1e-12)
+    assert "power" in dir(dofs)

@@ -1,0 +1,49 @@
+"""How a CPU is used: how many environments at a time, and numbers that it would be slow with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kinema.dynamics import Engine, Settings
+from kinema.ir import Tracer
+from kinema.runtime import cpu_features, find_device
+from kinema.runtime.cpu_features import choose_lanes, is_x86
+
+from ..dynamics.rolling import zoo
+from .arenas import Memory, kernel, launched
+
+SMALL = np.float32(1e-40)
+"""Fewer digits than others have: a hundred times as slow, on x86."""
+
+
+@pytest.mark.parametrize(
+    ("bits", "n_envs", "threads", "expected"),
+    [(512, 4096, 2, 16), (512, 17, 2, 16), (512, 16, 2, 8), (512, None, 2, 8), (256, 4096, 2, 8), (128, 3, 2, 4)],
+)
+def test_vectors_are_wide_where_there_is_enough_for_all_threads(
+    monkeypatch: pytest.MonkeyPatch, bits: int, n_envs: int | None, threads: int, expected: int
+) -> None:
+    monkeypatch.setattr(cpu_features, "simd_width_bits", lambda: bits)
+    assert choose_lanes(32, n_envs, threads) == expected
+    assert choose_lanes(64, n_envs and -(-n_envs // 2), threads) == expected // 2
+
+
+@pytest.mark.skipif(not is_x86(), reason="other processors are as fast with small numbers")
+@pytest.mark.parametrize("width", [1, 4, 8])
+def test_what_is_too_small_becomes_zero_in_programs_and_nowhere_else(width: int) -> None:
+    recorder = Tracer()
+    recorder.write("x", [0.5 * recorder.read("x")])
+    memory = Memory(state=[("x", 1)])
+    made = kernel(recorder.build(), memory, width, "single")
+    numbers = memory.whole({"state": np.array([[SMALL, 1.0, 2.0 * np.finfo(np.float32).tiny]])}, 3)
+    found = launched(made, memory, numbers, 3, threads=1)["state"][0]
+    assert found.tolist() == [0.0, 0.5, float(np.finfo(np.float32).tiny)]
+    assert SMALL * np.float32(0.5) > 0.0  # the thread is as it was
+
+
+def test_one_environment_is_no_vector() -> None:
+    assert choose_lanes(32, 1) == choose_lanes(64, 1) == 1
+    cpu, model = find_device("cpu"), zoo()
+    assert Engine(model, Settings(), 1, cpu).lanes == 1
+    assert Engine(model, Settings(), 2, cpu).lanes == cpu.lanes("single", 2) > 1
