@@ -39,8 +39,8 @@ def main() -> None:
     print(f"{found.attempts.mean():.2f} starts and {found.iterations.mean():.1f} steps for each, on the average")
 
     home = found.qpos[0]
-    share = km.plan.min_jerk_trajectory([0.0, 1.0], duration=2.0, dt=0.01).position
-    line, turned = km.plan.interpolate_pose([pos[0], pos[0] + [0.0, 0.0, -0.05]], [quat[0], quat[0]], share)
+    share = km.kinematics.min_jerk_trajectory([0.0, 1.0], duration=2.0, dt=0.01).position
+    line, turned = km.kinematics.interpolate_pose([pos[0], pos[0] + [0.0, 0.0, -0.05]], [quat[0], quat[0]], share)
     way = arm.inverse_kinematics(HAND, line, turned, init_qpos=home)
     off = np.abs(arm.forward_kinematics(way.qpos)[0][:, hand] - line).max()
     print(f"a line of 50 mm in {len(line)} points: {way.solved.sum()} reached, off by {off * 1e3:.3f} mm at most")

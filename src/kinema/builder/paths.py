@@ -59,7 +59,11 @@ def _dofs_moving_frame(ctx: BuildContext, frame_idx: int) -> Iterator[int]:
 
 
 def pack_path_segments(ctx: BuildContext) -> PathSegmentsInfo:
-    """Table of path segments; missing attachment frames are the world frame, missing parameters zero."""
+    """Pack the segments of all paths (routes of spatial tendons, actuators and loop-joint coordinates) into arrays.
+
+    One row per segment: the path it belongs to, kind, frame and pose of each end, scale, parameters, and the mask of
+    degrees of freedom that change its length. Missing ends are the world frame, missing parameters zero.
+    """
     segments, n = ctx.path_segments, len(ctx.path_segments)
     ends = [[*segment.ends, *[WORLD_FRAME] * (MAX_ENDS - len(segment.ends))] for segment in segments]
     params = [[*segment.params, *[0.0] * (MAX_PARAMS - len(segment.params))] for segment in segments]

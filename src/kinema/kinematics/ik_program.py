@@ -541,7 +541,8 @@ class CompiledIK:
     def _draw_restarts(self, seed: int) -> Array:
         """Random restart configurations of the chain, (N_RESTARTS + 1, n_qs of the chain), uniform between limits.
 
-        Unlimited coordinates, and hinges with a range above 2 pi, are restricted to +-pi about qpos0.
+        Unlimited hinges, and hinges with a range above 2 pi, are drawn within +-pi of qpos0 and within their limits;
+        unlimited slides, quaternions and fixed coordinates keep qpos0. The last row pads the table.
         """
         rng, chain = np.random.default_rng(seed), self.chain
         starts = np.tile(self.model.qpos0[chain.q_indices], (N_RESTARTS + 1, 1))

@@ -90,7 +90,10 @@ def block_key(block: ConstraintBlock) -> str:
 
 
 def block_parameters(block: ConstraintBlock) -> dict[str, list[Any]]:
-    """Return the numeric parameters of a block (inverse weights, solref, solimp, margin, bounds) by name."""
+    """Numeric parameters of a block, by name.
+
+    Inverse weights have one value per row; solref, solimp, margin, friction bound and spring-damper are per block.
+    """
     return {
         "weights": list(block.invweights),
         "solref": list(valid_solref(block.solref)),

@@ -354,7 +354,10 @@ class WarpNewtonSolver(NewtonSolver):
     # ------------------------------------------------------------------------------------------------------ line search
 
     def constraint_cost_at(self, step_length: float, direction: JointVector | None = None) -> Value:  # ty: ignore[lost-keyword-for-regular-parameter]
-        """Return the cost of all constraint rows and contacts at a step length along the direction."""
+        """Cost of all constraint rows and contacts at a step length along `direction`, which is required here.
+
+        Stores the step length in scratch memory.
+        """
         assert direction is not None
         self._set_step_length(step_length)
         row_cost = self._sum_over_rows(f"costs at {step_length:g}", block_cost)[0]

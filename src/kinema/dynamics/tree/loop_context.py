@@ -416,7 +416,10 @@ class LoopContext(ScratchAllocator):
         return dict(self._cached_item_arrays(owner, item))
 
     def _cached_item_arrays(self, owner: ArrayOwner, item: int) -> Mapping[str, ArenaOffset]:
-        """Cached arena offsets of all arrays of an owner for one item, by array name; not to be modified."""
+        """Arena offsets, by array name, of one element (dof, link, tendon, ...) in all arrays of its element type.
+
+        The mapping is cached and must not be modified.
+        """
         if owner not in self._arrays_of_owner:
             arrays = (
                 (name, offset, *self.array_owners[name])
