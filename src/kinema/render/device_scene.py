@@ -313,7 +313,7 @@ class DeviceScene:
 
     @property
     def vgeoms_info(self) -> SimpleNamespace:
-        """NumPy arrays, one row per visual geom: `pos quat link_idx vvert_start vvert_end vface_start vface_end color`."""
+        """NumPy arrays, one row per vgeom: `pos quat link_idx vvert_start vvert_end vface_start vface_end color`."""
         scene, rows = self.render_scene, []
         for instance in scene.instances:
             mesh = instance.geometry.triangles
