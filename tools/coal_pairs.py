@@ -12,7 +12,7 @@ import argparse
 import sys
 import time
 
-from tests.sim.collide.coal_side import KINDS, all_poses, compared
+from tests.dynamics.collision.coal_side import KINDS, all_poses, compared
 
 OFTEN = 1e-3
 

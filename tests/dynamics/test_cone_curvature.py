@@ -23,11 +23,8 @@ def test_few_numbers_say_the_same(residual: list[float], bound: float) -> None:
     few = cone_hessian(residual, stiffness, bound)
     outward = np.array([0.0, *few.tangent], float)
     steep = np.eye(n)[0] - bound * outward
-    found = (
-        np.diag(few.diagonal)
-        + few.cone_weight * np.outer(steep, steep)
-        - few.tangent_weight * np.outer(outward, outward)
-    )  # type: ignore[arg-type]
+    found = np.diag(np.array(few.diagonal, float)) + few.cone_weight * np.outer(steep, steep)
+    found -= few.tangent_weight * np.outer(outward, outward)
     np.testing.assert_allclose(found, whole, rtol=1e-12, atol=1e-12 * np.abs(whole).max())
 
 

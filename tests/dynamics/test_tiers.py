@@ -127,13 +127,13 @@ class Gate(WorkerPool):
         self.is_open, self.asked, self.fails = threading.Event(), threading.Event(), False
 
     def compile(
-        self, text: str | bytes, level: int = llvm_compiler.OptLevel.OPTIMISED, *, assembly: bool = False
+        self, module: str | bytes, level: int = llvm_compiler.OptLevel.OPTIMISED, *, assembly: bool = False
     ) -> bytes:
         self.asked.set()
         assert self.is_open.wait(HANG)
         if self.fails:
             raise InternalError("no memory left")
-        return super().compile(text, level, assembly=assembly)
+        return super().compile(module, level, assembly=assembly)
 
 
 @pytest.fixture

@@ -220,11 +220,9 @@ class Terrain(Morph):
         """Scaled height field; raises `KinemaError` for invalid heights or size."""
         try:
             heights = self.heights
-            terrain = (
-                heights
-                if isinstance(heights, geometry.Terrain)
-                else geometry.Terrain(heights, self.size or (), self.base)
-            )  # type: ignore[arg-type]
+            terrain = heights
+            if not isinstance(terrain, geometry.Terrain):
+                terrain = geometry.Terrain(terrain, self.size or (), self.base)  # type: ignore[arg-type]
             x, y = terrain.size
         except (geometry.GeometryError, TypeError, ValueError) as error:
             raise KinemaError(f"Terrain: {error}") from None

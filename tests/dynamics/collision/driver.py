@@ -58,10 +58,10 @@ def program_of(
     found, reach = recorder.allocate_local(1), recorder.read("reach")
     recorder.write(found, [0.0])
 
-    def emit(distance: Value, point: Vector, normal: Vector, along: Vector | None = None) -> None:
+    def emit(distance: Value, point: Vector, normal: Vector, tangent: Vector | None = None) -> None:
         def keep() -> list[Value]:
             number = recorder.read(found)
-            first, second = contact_tangents(normal, along)
+            first, second = contact_tangents(normal, tangent)
             recorder.write("points", [distance, *point, *normal, *first, *second], 0, float(WIDTH) * number)
             recorder.write(found, [number + 1.0])
             return []
