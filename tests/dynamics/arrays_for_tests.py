@@ -19,8 +19,9 @@ from kinema.dynamics.lowering.program_tracing import (
     trace_unrolled_program,
 )
 from kinema.dynamics.queries.field_catalog import group_outputs, n_items
-from kinema.dynamics.queries.field_groups import FIELD_GROUPS, JACOBIAN_ARRAYS, QueryData, link_jacobian_writer
+from kinema.dynamics.queries.field_groups import FIELD_GROUPS, JACOBIAN_ARRAYS, link_jacobian_writer
 from kinema.dynamics.settings import RK4_STAGES
+from kinema.dynamics.step import StepData
 from kinema.dynamics.tree.kinematic_tree import frame_ref
 from kinema.dynamics.tree.loop_context import NodeValues
 from kinema.dynamics.tree.sparse_matrix import JointSpaceMatrix
@@ -225,7 +226,7 @@ def fields_on_floats(model: Model, settings: Settings, arrays: Mapping[str, Any]
 
 def _write_group(sweeps: TraceContext, group: str) -> None:
     sweeps.output_prefix = f"{group}."
-    FIELD_GROUPS[group](QueryData(sweeps))
+    FIELD_GROUPS[group](StepData(sweeps))
 
 
 def fields_program(model: Model, settings: Settings, *groups: str, jacobian_of: int | None = None) -> Program:
@@ -240,7 +241,7 @@ def fields_program(model: Model, settings: Settings, *groups: str, jacobian_of: 
             _write_group(sweeps, group)
         sweeps.output_prefix = ""
         if jacobian_of is not None:
-            link_jacobian_writer(jacobian_of)(QueryData(sweeps))
+            link_jacobian_writer(jacobian_of)(StepData(sweeps))
 
     line = trace_unrolled_program(model, settings, run, outputs).basic_block
     n = model.n_dofs

@@ -17,9 +17,9 @@ from kinema.dynamics.arrays import ARRAYS_BY_NAME, ArrayInfo, ArrayOwner, ArrayU
 from kinema.dynamics.constraints.constraint_kinds import CONSTRAINT_KINDS, ConstraintKind
 from kinema.dynamics.constraints.rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
 from kinema.dynamics.forces.transmission_forces import ACTUATOR_FORCE_LAWS
-from kinema.dynamics.pipeline import STAGES
+from kinema.dynamics.pipeline import STAGES, compute, stage
 from kinema.dynamics.queries.field_catalog import NAMESPACES, FieldInfo
-from kinema.dynamics.queries.field_groups import FIELD_GROUPS, QueryData
+from kinema.dynamics.queries.field_groups import FIELD_GROUPS
 from kinema.dynamics.rigid.kinematics import JOINT_MODELS, JointModel, Pose, Twist
 from kinema.dynamics.step import StepData
 from kinema.dynamics.tree.kinematic_tree import FrameNode
@@ -62,6 +62,7 @@ def engine(model: Model, emission: str, control: ControlMode = ControlMode.FORCE
 def odometer() -> Iterator[None]:
     """A stage that adds up how far each joint has gone, in an array of its own."""
 
+    @stage()
     def count(step: StepData) -> None:
         s = step.ctx
 
@@ -208,7 +209,8 @@ def test_an_actuator_kind(cubic: str, emission: str) -> None:
 def power() -> Iterator[None]:
     """A field: the power that all forces together put into each joint."""
 
-    def write(now: QueryData) -> None:
+    def write(now: StepData) -> None:
+        compute(now, "qfrc_smooth")
         s, force = now.ctx, now.qfrc_smooth
 
         def body(node: FrameNode) -> None:

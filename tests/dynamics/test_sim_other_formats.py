@@ -13,6 +13,7 @@ import kinema as km
 from kinema.builder import EntitySpec, build_model
 from kinema.description import World
 from kinema.dynamics import Settings
+from kinema.dynamics.pipeline import compute
 from kinema.dynamics.step import StepData
 from kinema.dynamics.tree.trace_context import TraceContext
 from kinema.model import Model
@@ -84,6 +85,7 @@ def same_order(model: Model, peer: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _dynamics(sweeps: TraceContext) -> Found:
     step = StepData(sweeps)
+    compute(step, "mass_matrix", "qfrc_bias", "constrained_acceleration")
     return {"mass": step.mass_matrix, "bias": step.qfrc_bias, "acceleration": step.constrained_acceleration}
 
 

@@ -13,6 +13,7 @@ from kinema.builder import EntitySpec, build_model
 from kinema.core import Array, Diagnostics, quaternion_to_matrix
 from kinema.description import JointKind, Robot
 from kinema.dynamics import Settings
+from kinema.dynamics.pipeline import compute
 from kinema.dynamics.step import StepData
 from kinema.dynamics.tree.kinematic_tree import FrameNode
 from kinema.dynamics.tree.sparse_matrix import ldl_factorize
@@ -61,6 +62,7 @@ def dynamics(model: Model, arrays: dict[str, Array], solve: bool) -> list[dict[s
 
     def run(sweeps: TraceContext) -> Found:
         step = StepData(sweeps)
+        compute(step, "mass_matrix", "qfrc_bias")
         if not solve:
             return {"mass": step.mass_matrix, "bias": step.qfrc_bias}
         driving, taken = sweeps.new_values("driving"), step.qfrc_bias

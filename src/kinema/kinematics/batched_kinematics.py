@@ -18,12 +18,14 @@ from kinema.dynamics.forces.fluid import add_fluid_wrenches
 from kinema.dynamics.lowering.program_tracing import OutputSpecs
 from kinema.dynamics.lowering.reference_configuration import set_rest_lengths
 from kinema.dynamics.lowering.step_program import should_use_loops, trace_field_program
+from kinema.dynamics.pipeline import compute
 from kinema.dynamics.queries.field_catalog import n_items
-from kinema.dynamics.queries.field_groups import JACOBIAN_ARRAYS, QueryData, write_link_jacobians
-from kinema.dynamics.rigid.kinematics import FrameAcceleration, link_pose, spatial_accelerations
+from kinema.dynamics.queries.field_groups import JACOBIAN_ARRAYS, write_link_jacobians
+from kinema.dynamics.rigid.kinematics import link_pose
 from kinema.dynamics.rigid.link_dynamics import acceleration_at_point
 from kinema.dynamics.rigid.rnea import generalized_forces
 from kinema.dynamics.settings import Settings
+from kinema.dynamics.step import StepData
 from kinema.dynamics.tree.kinematic_tree import FrameNode, LinkNode
 from kinema.dynamics.tree.node_values import NodeValues
 from kinema.dynamics.vector_math import Vector, add, matrix_to_quaternion
@@ -43,14 +45,15 @@ class KinematicQuery:
 
     outputs: OutputSpecs
     """Output arrays (and the input `QACC_INPUT`) with owner and values per item."""
-    trace: Callable[[QueryData], None]
+    trace: Callable[[StepData], None]
     """Traces the code that writes the outputs."""
 
 
 def link_pose_query(model: Model) -> KinematicQuery:
     """Query for the world position and quaternion (w, x, y, z) of all links."""
 
-    def trace(data: QueryData) -> None:
+    def trace(data: StepData) -> None:
+        compute(data, "world_poses")
         ctx, world_poses = data.ctx, data.world_poses
 
         def body(link: LinkNode) -> None:
@@ -70,12 +73,13 @@ BIAS_ACCELERATION = "bias acceleration"
 def link_jacobian_query(link: int) -> KinematicQuery:
     """Query for the Jacobian of a link at its origin and its bias acceleration dJ/dt v (without gravity)."""
 
-    def trace(data: QueryData) -> None:
+    def trace(data: StepData) -> None:
+        compute(data, "world_poses", "bias_accelerations")
         ctx, world_poses, local_poses = data.ctx, data.world_poses, data.local_poses
         origins: NodeValues[Vector] = ctx.new_values("link origins")
         ctx.for_each_link("link origins", lambda x: origins.put(x.ref, link_pose(x, world_poses).position))
         write_link_jacobians(ctx, local_poses, world_poses, [link], lambda ref: origins[ref])
-        accelerations: NodeValues[FrameAcceleration] = spatial_accelerations(ctx, local_poses)
+        accelerations = data.bias_accelerations
 
         def write_bias(link_node: LinkNode) -> None:
             origin_acceleration = acceleration_at_point(
@@ -98,15 +102,19 @@ def link_jacobian_query(link: int) -> KinematicQuery:
 
 def mass_matrix_query(model: Model) -> KinematicQuery:
     """Query for the mass matrix with joint and tendon armature."""
-    return KinematicQuery(
-        {"mass matrix": (ArrayOwner.DOF, model.n_dofs)}, lambda data: data.mass_matrix.store("mass matrix")
-    )
+
+    def trace(data: StepData) -> None:
+        compute(data, "mass_matrix")
+        data.mass_matrix.store("mass matrix")
+
+    return KinematicQuery({"mass matrix": (ArrayOwner.DOF, model.n_dofs)}, trace)
 
 
 def link_com_query(model: Model) -> KinematicQuery:
     """Query for the world position of the centre of mass of each link."""
 
-    def trace(data: QueryData) -> None:
+    def trace(data: StepData) -> None:
+        compute(data, "link_bodies")
         ctx, bodies = data.ctx, data.link_bodies
         ctx.for_each_link("link centres of mass", lambda link: ctx.write("link com", link, bodies[link.ref].com))
 
@@ -121,7 +129,8 @@ def inverse_dynamics_query(model: Model) -> KinematicQuery:
     without passive springs and dampers.
     """
 
-    def trace(data: QueryData) -> None:
+    def trace(data: StepData) -> None:
+        compute(data, "mass_matrix", "qfrc_bias", "joint_force_terms", "world_poses", "velocities")
         ctx, qfrc_bias, force_terms, qfrc_gravcomp = (
             data.ctx,
             data.qfrc_bias,
@@ -244,7 +253,7 @@ class BatchedKinematics:
             self.model,
             QUERY_SETTINGS,
             array_offsets,
-            lambda ctx, use_aba: query.trace(QueryData(ctx, use_aba)),
+            lambda ctx, use_aba: query.trace(StepData(ctx, use_aba)),
             query.outputs,
             loops=self._uses_loops,
             output_prefix="",

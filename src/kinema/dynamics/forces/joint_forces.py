@@ -19,7 +19,7 @@ from ..tree.sparse_matrix import JointSpaceMatrix
 from ..tree.trace_context import TraceContext
 from ..tree.transmissions import ForceTerm, Transmission, Transmissions
 from ..vector_math import dot, normalize, quaternion_exp, quaternion_multiply, quaternion_to_rotation_vector, scale
-from .transmission_paths import HasPoses, path_lengths
+from .transmission_paths import HasPoses
 
 # ----------------------------------------------------------------------------------------------------- yielding springs
 #
@@ -89,7 +89,7 @@ def update_tendon_spring_rest(step: HasPoses) -> None:
         return ForceTerm(0.0, 0.0)
 
     if indices:
-        ctx.transmissions("tendons", indices, body, path_lengths(step), name="yielding tendons")
+        ctx.transmissions("tendons", indices, body, step.path_lengths, name="yielding tendons")
 
 
 def _yielded_rest_lengths(lower: Value, upper: Value, length: Value, yield_length: Value) -> tuple[Value, ...]:

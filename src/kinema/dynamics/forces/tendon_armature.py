@@ -7,7 +7,6 @@ force.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -23,9 +22,10 @@ from ..rigid.rnea import bias_forces
 from ..tree.kinematic_tree import FrameNode, frame_ref
 from ..tree.node_values import NodeValues
 from ..tree.sparse_matrix import JointSpaceMatrix
+from ..tree.trace_context import TraceContext
 from ..tree.transmissions import ForceTerm, PathLengths, Transmission
 from ..vector_math import Vector, add, cross, dot, rotate, sub
-from .transmission_paths import AXIS_LETTERS, HasPoses, path_lengths
+from .transmission_paths import AXIS_LETTERS, HasPoses
 
 MIN_LENGTH = 1e-15
 LABEL = "tendon armature"
@@ -45,20 +45,20 @@ class _EndMotion:
 class HasMotionState(HasPoses, Protocol):
     """A state with poses, velocities and bias accelerations of frames."""
 
-    @cached_property
+    @property
     def velocities(self) -> NodeValues[Twist]:
         """Spatial velocities of frames."""
         ...
 
-    @cached_property
+    @property
     def bias_accelerations(self) -> NodeValues[FrameAcceleration]:
         """Accelerations of frames at zero joint accelerations."""
         ...
 
 
-def tendons_with_armature(step: HasPoses) -> list[int]:
+def tendons_with_armature(ctx: TraceContext) -> list[int]:
     """Indices of the tendons with armature that act on frames of the context."""
-    tendons, dofs = step.ctx.model.tendons, [d for node in step.ctx.nodes for d in node.dofs]
+    tendons, dofs = ctx.model.tendons, [d for node in ctx.nodes for d in node.dofs]
     return [i for i in tendons.armature.nonzero()[0].tolist() if tendons.moment[i, dofs].any()]
 
 
@@ -68,14 +68,14 @@ def mass_matrix_with_tendon_armature(step: HasPoses) -> JointSpaceMatrix:
     Tendon armature couples only dofs that are ancestor and descendant; other pairs have no entry.
     """
     mass = mass_matrix(step.ctx, step.local_poses)
-    indices = tendons_with_armature(step)
+    indices = tendons_with_armature(step.ctx)
     if not indices:
         return mass
 
     def body(tendon: Transmission) -> ForceTerm:
         return ForceTerm(0.0, tendon.read("armature")[0])
 
-    armature = step.ctx.transmissions("tendons", indices, body, path_lengths(step), name=LABEL)
+    armature = step.ctx.transmissions("tendons", indices, body, step.path_lengths, name=LABEL)
     total = mass.plus_diagonal(
         "mass matrix with tendons",
         lambda node: [p.dforce_dvel for p in armature.forces_on_joint(node)],
@@ -89,7 +89,7 @@ def mass_matrix_with_tendon_armature(step: HasPoses) -> JointSpaceMatrix:
 def bias_forces_with_tendon_armature(step: HasMotionState) -> NodeValues[list[Value]]:
     """Trace the bias force c(q, v) of links, plus that of tendon armature along paths whose moment arms change."""
     ctx, bias = step.ctx, bias_forces(step.ctx, step.local_poses, step.bias_accelerations)
-    on_paths = [i for i in tendons_with_armature(step) if ctx.model.tendons.path_idx[i] >= 0]
+    on_paths = [i for i in tendons_with_armature(step.ctx) if ctx.model.tendons.path_idx[i] >= 0]
     if not on_paths:
         return bias
     accelerations = _path_bias_accelerations(step, {int(ctx.model.tendons.path_idx[i]) for i in on_paths})
@@ -98,7 +98,7 @@ def bias_forces_with_tendon_armature(step: HasMotionState) -> NodeValues[list[Va
         # the path "lengths" passed below are bias accelerations
         return ForceTerm(tendon.read("armature")[0] * tendon.length, 0.0)
 
-    lengths = path_lengths(step)
+    lengths = step.path_lengths
     armature = ctx.transmissions(
         "tendons", on_paths, body, PathLengths(accelerations, lengths.moments), f"bias of {LABEL}"
     )
@@ -118,10 +118,10 @@ def tendon_armature_energy(step: HasPoses) -> Value:
     def body(tendon: Transmission) -> ForceTerm:
         return ForceTerm(0.5 * tendon.read("armature")[0] * (tendon.velocity * tendon.velocity), 0.0)
 
-    indices = tendons_with_armature(step)
+    indices = tendons_with_armature(step.ctx)
     if not indices:
         return 0.0
-    return step.ctx.transmissions("tendons", indices, body, path_lengths(step), name=f"energy of {LABEL}").total_force()
+    return step.ctx.transmissions("tendons", indices, body, step.path_lengths, name=f"energy of {LABEL}").total_force()
 
 
 def _path_bias_accelerations(step: HasMotionState, paths: set[int]) -> dict[int, ArenaOffset]:

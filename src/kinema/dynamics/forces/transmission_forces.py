@@ -19,7 +19,7 @@ from . import muscle
 from .activation import actuator_input, interpolate_control_history, push_control_history
 from .joint_forces import clamp_force_term, damper_force, polynomial_coefficient, polynomial_spring_energy
 from .tendon_wrapping import angle_from_cos_sin
-from .transmission_paths import HasPoses, path_lengths
+from .transmission_paths import HasPoses
 
 # ------------------------------------------------------------------------------- total actuator force limits of tendons
 
@@ -201,7 +201,7 @@ def tendon_forces(step: HasPoses, force_law: Callable[[Transmission], ForceTerm]
     springs, dampers = info.stiffness_poly.any(axis=1), info.damping_poly.any(axis=1)
     indices = [int(i) for i in ((info.stiffness != 0) | (info.damping != 0) | springs | dampers).nonzero()[0]]
     return ctx.transmissions(
-        "tendons", indices, force_law or (lambda tendon: _tendon_force(tendon, ctx.dt)), path_lengths(step)
+        "tendons", indices, force_law or (lambda tendon: _tendon_force(tendon, ctx.dt)), step.path_lengths
     )
 
 
@@ -344,4 +344,4 @@ def actuator_forces(step: HasPoses, wrenches: NodeValues[Wrench] | None) -> Tran
         apply_orientation_servos(ctx, actuators)
         clamp_shared_tendon_forces(actuators)
 
-    return ctx.transmissions("actuators", range(ctx.model.n_actuators), body, path_lengths(step), adjust_forces=adjust)
+    return ctx.transmissions("actuators", range(ctx.model.n_actuators), body, step.path_lengths, adjust_forces=adjust)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -308,24 +307,21 @@ class HasPoses(Protocol):
     """A state with a tracing context and poses of frames."""
 
     ctx: TraceContext
-    stage_results: dict[str, Any]
 
-    @cached_property
+    @property
     def local_poses(self) -> NodeValues[Pose]:
         """Poses of frames in their parents."""
         ...
 
-    @cached_property
+    @property
     def world_poses(self) -> NodeValues[Pose]:
         """Poses of frames in the world."""
         ...
 
-
-def path_lengths(step: HasPoses) -> PathLengths:
-    """Lengths and moment arms of all paths within the context, traced once per state."""
-    if "path lengths" not in step.stage_results:
-        step.stage_results["path lengths"] = _measure_paths(step)
-    return step.stage_results["path lengths"]
+    @property
+    def path_lengths(self) -> PathLengths:
+        """Lengths and moment arms of paths."""
+        ...
 
 
 def frames_of_path(model: Model, path: int) -> set[int]:
@@ -333,11 +329,16 @@ def frames_of_path(model: Model, path: int) -> set[int]:
     return {int(f) for f in model.path_segments.frame_idx[model.path_segments.path_idx == path].ravel()} - {WORLD}
 
 
-def _measure_paths(step: HasPoses) -> PathLengths:
+def paths_in_context(ctx: TraceContext) -> list[int]:
+    """Indices of the paths whose segment ends are all fixed to frames of the context or to the world."""
+    frames, paths = {node.index for node in ctx.nodes}, sorted(set(ctx.model.path_segments.path_idx.tolist()))
+    return [path for path in paths if frames.issuperset(frames_of_path(ctx.model, path))]
+
+
+def measure_path_lengths(step: HasPoses) -> PathLengths:
     """Trace the loops that compute path lengths, wrenches on segment ends and moment arms."""
     ctx, info = step.ctx, step.ctx.model.path_segments
-    context_frames = {node.index for node in ctx.nodes}
-    paths = [p for p in sorted(set(info.path_idx.tolist())) if context_frames.issuperset(frames_of_path(ctx.model, p))]
+    paths = paths_in_context(ctx)
     lengths, moments = {}, {}
     for path in paths:
         dofs = np.flatnonzero(info.dof_mask[info.path_idx == path].any(axis=0)).tolist()

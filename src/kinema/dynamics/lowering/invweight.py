@@ -20,10 +20,9 @@ from ..collision.contact_sets import ContactSetSpec, plan_contact_sets
 from ..collision.pair_parameters import INVWEIGHT_COLUMNS, stiffness_limit
 from ..constraints.constraint_kinds import blocks_by_kind
 from ..constraints.rows import block_key
-from ..forces.tendon_armature import mass_matrix_with_tendon_armature
 from ..model_variants import INVWEIGHT_PARAMETERS
+from ..pipeline import compute
 from ..rigid.kinematics import motion_subspace, twist_at_point
-from ..rigid.link_dynamics import link_bodies
 from ..settings import Settings
 from ..step import StepData
 from ..tree.kinematic_tree import WORLD, FrameNode, LinkNode, build_tree
@@ -99,9 +98,9 @@ def compute_inverse_inertias(
 
     def trace(ctx: TraceContext) -> None:
         step = StepData(ctx)
-        local_poses, world_poses = step.local_poses, step.world_poses
-        mass_matrix_with_tendon_armature(step).store("inertia")
-        bodies = link_bodies(ctx, world_poses)
+        compute(step, "mass_matrix", "link_bodies")
+        local_poses, world_poses, bodies = step.local_poses, step.world_poses, step.link_bodies
+        step.mass_matrix.store("inertia")
 
         def axes(node: FrameNode) -> None:
             pose = world_poses[node.ref]

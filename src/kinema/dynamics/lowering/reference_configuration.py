@@ -12,8 +12,7 @@ from kinema.ir import ArenaOffset, TableRow
 from kinema.model import Model, PrimitiveJointType
 
 from ..arrays import ArrayOwner
-from ..forces.tendon_armature import mass_matrix_with_tendon_armature
-from ..forces.transmission_paths import path_lengths
+from ..pipeline import compute
 from ..rigid.aba import write_joint_inertias
 from ..rigid.integrators import integrate_coordinates
 from ..rigid.kinematics import poses_in_parents
@@ -47,7 +46,9 @@ def set_muscle_peak_forces(model: Model) -> None:
         return
 
     def trace(ctx: TraceContext) -> None:
-        mass_matrix_with_tendon_armature(StepData(ctx)).store("inertia")
+        step = StepData(ctx)
+        compute(step, "mass_matrix")
+        step.mass_matrix.store("inertia")
 
     arrays = {"qpos": model.qpos0, "vel": np.zeros(n)}
     flat_inertia = interpret_outputs(model, Settings(), trace, {"inertia": (ArrayOwner.DOF, n)}, arrays)[0]["inertia"]
@@ -73,7 +74,9 @@ def path_lengths_and_moments(model: Model, qpos: Sequence[float] | Array) -> tup
     outputs = {"lengths": (ArrayOwner.ENVIRONMENT, n_paths), "moments": (ArrayOwner.DOF, n_paths)}
 
     def trace(ctx: TraceContext) -> None:
-        found = path_lengths(StepData(ctx))
+        step = StepData(ctx)
+        compute(step, "path_lengths")
+        found = step.path_lengths
         rows = [TableRow("length", {"of": x, "to": ArenaOffset("lengths", i)}) for i, x in found.lengths.items()]
         for i, moment in found.moments.items():
             rows += [TableRow("moment", {"of": x, "to": ArenaOffset("moments", i * n + d)}) for d, x in moment.items()]

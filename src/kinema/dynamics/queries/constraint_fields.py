@@ -23,11 +23,12 @@ from ..constraints.couplings import coupling_blocks, fill_couplings, write_coupl
 from ..constraints.equalities import equality_blocks, fill_equalities, write_equality_errors
 from ..constraints.friction_cone import TINY, ContactCost
 from ..constraints.rows import BlockVariant, ConstraintBlock, ConstraintRows, RowType
+from ..pipeline import compute
 from ..rigid.kinematics import floating_origin
 from ..settings import Settings
 from ..solver.newton import NewtonSolver
 from ..solver.objective import JointVector, row_costs
-from ..step import StepData
+from ..step import KINEMATIC_STATE_QUANTITIES, StepData
 from ..tree.kinematic_tree import FrameNode, NodeType, build_tree
 from ..tree.node_tables import NodeRow
 from ..tree.trace_context import TraceContext
@@ -42,6 +43,7 @@ def write_equality_fields(data: StepData) -> None:
     Traces the residuals of the equality rows of the current state (connect, weld, loop joints) and stores their norms
     in the output arrays.
     """
+    compute(data, *KINEMATIC_STATE_QUANTITIES)
     rows = ConstraintRows(data.ctx, equality_blocks(data.ctx.model, data.ctx.nodes))
     fill_equalities(data.kinematic_state, rows)
     write_equality_errors(data.ctx, rows)
@@ -49,6 +51,7 @@ def write_equality_fields(data: StepData) -> None:
 
 def write_coupling_fields(data: StepData) -> None:
     """Write `error` of each coupling: follower coordinate minus the polynomial of its leader [rad or m]."""
+    compute(data, *KINEMATIC_STATE_QUANTITIES)
     rows = ConstraintRows(data.ctx, coupling_blocks(data.ctx.model, data.ctx.nodes))
     fill_couplings(data.kinematic_state, rows)
     write_coupling_errors(data.ctx, rows)
@@ -100,11 +103,11 @@ def _constrained_element_name(model: Model, block: ConstraintBlock) -> str:
 def solve_unconditionally(data: StepData) -> NewtonSolver | None:
     """Run the constraint solver on the current state even if no constraint is active, and return the solver.
 
-    Sets `data.always_solve` and evaluates `data.qfrc_constraint`. Returns None if the model has neither constraints nor
-    contacts.
+    Sets `data.always_solve` and traces the stages up to `qfrc_constraint`. Returns None if the model has neither
+    constraints nor contacts.
     """
     data.always_solve = True
-    _ = data.qfrc_constraint
+    compute(data, "qfrc_constraint")
     return data.solver
 
 
@@ -250,6 +253,7 @@ def write_solution_fields(data: StepData) -> None:
     `SOLVER_STATISTIC_FIELDS`. Without constraints and contacts, forces, `Mgrad` and statistics are zero.
     """
     ctx, solver = data.ctx, solve_unconditionally(data)
+    compute(data, "constrained_acceleration", *(["mass_matrix"] if solver is None else []))
     qfrc_constraint, qacc = data.qfrc_constraint, data.constrained_acceleration
     mass = data.mass_matrix if solver is None else solver.mass_matrix
     mass_times_qacc = mass.multiply("M qacc", qacc)
@@ -275,6 +279,7 @@ def _solver_statistics(data: StepData, solver: NewtonSolver) -> list[Value]:
 
     x = qacc - qacc_smooth. The active rows include those of contacts as MuJoCo counts them.
     """
+    compute(data, "contact_buffers")
     ctx, qacc = data.ctx, data.constrained_acceleration
 
     def norms(node: FrameNode) -> tuple[Value, Value]:
@@ -337,7 +342,8 @@ def write_contact_fields(data: StepData) -> None:
     to the two frames of their contact set, so that both are negated if the geoms of the pair are in the opposite order.
     Unused contact slots are zero, with `pair` = -1.
     """
-    ctx, buffers, _ = data.ctx, data.contact_buffers, data.qfrc_constraint
+    compute(data, "contact_buffers", "qfrc_constraint")
+    ctx, buffers = data.ctx, data.contact_buffers
     if buffers is None:
         return
     cost_model = ContactCost() if data.contacts is None else data.contacts.cost_model
@@ -368,7 +374,9 @@ def write_contact_law_fields(data: StepData) -> None:
     contact set), `efc_D` is the stiffness along the normal (of pyramid edges with a pyramidal cone), `efc_aref` the
     reference acceleration in the condim contact directions, padded with zeros to 6. Unused contact slots are zero.
     """
-    buffers, _ = data.contact_buffers, solve_unconditionally(data)
+    solve_unconditionally(data)
+    compute(data, "contact_buffers")
+    buffers = data.contact_buffers
     if buffers is None or data.contacts is None:
         return
     twists = data.contacts.frame_twists("contact velocities")

@@ -1,6 +1,6 @@
 """Traced writers of field groups: link poses, velocities, accelerations and loads, joint forces, mass matrix, energies.
 
-Each function traces the program of one group: it reads quantities of `QueryData` and writes the output arrays that
+Each function traces the program of one group: it reads quantities of `StepData` and writes the output arrays that
 `field_catalog.py` lists for the group. com-based quantities use the centre of mass of the link's tree as reference
 point (MuJoCo's convention). Vectors are in world axes unless stated otherwise.
 """
@@ -17,11 +17,13 @@ from ..arrays import ArrayOwner
 from ..forces import transmission_forces
 from ..forces.external_wrenches import add_applied_wrenches, add_gravcomp_wrenches, zero_wrenches
 from ..forces.fluid import add_fluid_wrenches
+from ..pipeline import compute
 from ..rigid import link_dynamics
 from ..rigid.kinematics import Pose, Twist, link_pose, motion_subspace, twist_at_point
 from ..rigid.rnea import Wrench, generalized_forces
 from ..sensors.registry import evaluate_sensors
 from ..settings import ControlMode
+from ..step import StepData
 from ..tree.kinematic_tree import WORLD, FrameNode, LinkNode, NodeRef
 from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_values import NodeValues
@@ -39,6 +41,14 @@ from ..vector_math import (
     sub,
     sum_values,
 )
+from .body_quantities import (
+    NEWTON_EULER_QUANTITIES,
+    frame_twist,
+    kinetic_energy,
+    newton_euler_wrench,
+    potential_energy,
+    system_totals,
+)
 from .constraint_fields import (
     write_constraint_row_fields,
     write_contact_fields,
@@ -49,12 +59,11 @@ from .constraint_fields import (
     write_solution_fields,
 )
 from .field_catalog import JACOBIAN_ARRAYS
-from .query_data import QueryData, kinetic_energy, potential_energy, system_totals
 
 # ---------------------------------------------------------------------------------------------------------- sleep flags
 
 
-def write_sleep_fields(data: QueryData) -> None:
+def write_sleep_fields(data: StepData) -> None:
     """Write `hibernated` of each link: 1 if its kinematic tree is asleep, else 0."""
     ctx, table, trees = data.ctx, [], tree_index_of_frames(data.ctx.model)
     for link in ctx.links:
@@ -71,7 +80,7 @@ def write_sleep_fields(data: QueryData) -> None:
     ctx.table_loop("sleep flags", table, body)
 
 
-def write_awake_dof_mask(data: QueryData) -> None:
+def write_awake_dof_mask(data: StepData) -> None:
     """Write `mass_mat_mask` of each dof: 1 if its kinematic tree is awake, else 0."""
     ctx, table, trees = data.ctx, [], tree_index_of_frames(data.ctx.model)
     for node in ctx.nodes:
@@ -93,12 +102,13 @@ def _flatten(rows: Sequence[Sequence[Value]]) -> list[Value]:
     return [x for row in rows for x in row]
 
 
-def write_pose_fields(data: QueryData) -> None:
+def write_pose_fields(data: StepData) -> None:
     """Write world position and quaternion of each link (`pos`, `quat`) and its joint frame (`j_pos`, `j_quat`).
 
     Quaternions are (w, x, y, z). The joint frame is the frame moved by the link's last joint; a link without joints
     uses its own pose.
     """
+    compute(data, "world_poses")
     ctx, poses = data.ctx, data.world_poses
 
     def body(link: LinkNode) -> None:
@@ -111,12 +121,13 @@ def write_pose_fields(data: QueryData) -> None:
     ctx.for_each_link("link poses", body)
 
 
-def write_inertia_fields(data: QueryData) -> None:
+def write_inertia_fields(data: StepData) -> None:
     """Write the inertial properties of each link: `i_pos`, the com-based `cinr_*` fields and `root_COM`.
 
     `i_pos` is the link's centre of mass, `cinr_inertial` its inertia about `root_COM` (the centre of mass of its tree),
     `cinr_pos` the vector from `root_COM` to `i_pos` and `cinr_quat` the orientation of its principal axes.
     """
+    compute(data, "tree_coms")
     ctx, bodies, tree_coms = data.ctx, data.link_bodies, data.tree_coms
 
     def body(link: LinkNode) -> None:
@@ -131,23 +142,24 @@ def write_inertia_fields(data: QueryData) -> None:
     ctx.for_each_link("link inertias", body)
 
 
-def write_velocity_fields(data: QueryData) -> None:
+def write_velocity_fields(data: StepData) -> None:
     """Write the twist of each link: at its origin (`vel`, `ang`), com-based (`cdd_*`), relative to its parent (`j_*`).
 
     `cdd_vel` is the velocity of the link's material point at the centre of mass of its tree. `j_vel` and `j_ang` are
     the twist at the joint frame minus that of the parent frame at the same point: zero for links without joints.
     """
-    ctx, poses, tree_coms, _ = data.ctx, data.world_poses, data.tree_coms, data.velocities
+    compute(data, "world_poses", "tree_coms", "velocities")
+    ctx, poses, tree_coms = data.ctx, data.world_poses, data.tree_coms
 
     def body(link: LinkNode) -> None:
-        at_origin = data.frame_twist(link.frame_ref, link_pose(link, poses).position)
-        com_based = data.frame_twist(link.frame_ref, tree_coms[link.root_ref])
+        at_origin = frame_twist(data, link.frame_ref, link_pose(link, poses).position)
+        com_based = frame_twist(data, link.frame_ref, tree_coms[link.root_ref])
         relative = Twist(ZERO, ZERO)
         if link.joint_frame_ref is not None:
             anchor = poses[link.joint_frame_ref].position
             parent, child = (
-                data.frame_twist(link.parent_frame_ref, anchor),
-                data.frame_twist(link.joint_frame_ref, anchor),
+                frame_twist(data, link.parent_frame_ref, anchor),
+                frame_twist(data, link.joint_frame_ref, anchor),
             )
             relative = Twist(sub(child.angular, parent.angular), sub(child.linear, parent.linear))
         for prefix, twist in (("", at_origin), ("cdd_", com_based), ("j_", relative)):
@@ -157,33 +169,28 @@ def write_velocity_fields(data: QueryData) -> None:
     ctx.for_each_link("link velocities", body)
 
 
-def write_load_fields(data: QueryData) -> None:
+def write_load_fields(data: StepData) -> None:
     """Write the accelerations of each link and the wrench from its parent (`cfrc_*`), as in MuJoCo's rnePostConstraint.
 
     `acc` is the acceleration of the link origin (gravity included), `cacc_*` the com-based spatial acceleration minus
     gravity. `cfrc_*` sums the Newton-Euler wrenches of the link's subtree, about the centre of mass of its tree.
     """
-    ctx, poses, tree_coms, accelerations, _ = (
-        data.ctx,
-        data.world_poses,
-        data.tree_coms,
-        data.proper_accelerations,
-        data.velocities,
-    )
+    compute(data, *NEWTON_EULER_QUANTITIES)
+    ctx, poses, tree_coms, accelerations = data.ctx, data.world_poses, data.tree_coms, data.proper_accelerations
 
     def link_wrench(link: LinkNode) -> Wrench:
         tree_com = tree_coms[link.root_ref]
         com_acceleration = link_dynamics.acceleration_at_point(
             poses[link.frame_ref], accelerations[link.frame_ref], tree_com
         )
-        com_based = link_dynamics.spatial_acceleration(com_acceleration, data.frame_twist(link.frame_ref, tree_com))
+        com_based = link_dynamics.spatial_acceleration(com_acceleration, frame_twist(data, link.frame_ref, tree_com))
         ctx.write("cacc_ang", link, com_based.angular)
         ctx.write("cacc_lin", link, com_based.linear)
         origin_acceleration = link_dynamics.acceleration_at_point(
             poses[link.frame_ref], accelerations[link.frame_ref], link_pose(link, poses).position
         )
         ctx.write("acc", link, add(origin_acceleration.linear, ctx.gravity))
-        return data.newton_euler_wrench(link)
+        return newton_euler_wrench(data, link)
 
     subtree_wrenches = ctx.sum_over_subtrees("subtree wrenches", link_wrench)
 
@@ -197,7 +204,7 @@ def write_load_fields(data: QueryData) -> None:
 # --------------------------------------------------------------------------------------------------- degrees of freedom
 
 
-def write_coordinate_fields(data: QueryData) -> None:
+def write_coordinate_fields(data: StepData) -> None:
     """Write `pos` of each dof: its joint coordinate; of a ball joint the rotation vector of its quaternion."""
     ctx = data.ctx
 
@@ -210,7 +217,7 @@ def write_coordinate_fields(data: QueryData) -> None:
     ctx.for_each_frame("joint coordinates", body)
 
 
-def write_force_fields(data: QueryData) -> None:
+def write_force_fields(data: StepData) -> None:
     """Write the joint acceleration `acc` and the generalised forces `force` and `qf_*` of each dof.
 
     `force` is the sum of smooth and constraint forces (M `acc`). `qf_passive` contains springs, dampers, tendons, fluid
@@ -218,6 +225,8 @@ def write_force_fields(data: QueryData) -> None:
     thrusters on links, `qf_applied` the user's wrenches and joint forces. Wrenches on links are mapped to joint forces
     by J^T.
     """
+    kinematics = "world_poses", "velocities", "path_lengths"
+    compute(data, *kinematics, "qfrc_smooth", "qfrc_constraint", "constrained_acceleration")
     ctx = data.ctx
     wrenches = {
         name: zero_wrenches(ctx, name) for name in ("passive wrenches", "thruster wrenches", "applied wrenches")
@@ -260,7 +269,7 @@ def _sum_forces(a: Sequence[ForceTerm], b: Sequence[ForceTerm], c: Sequence[Valu
     return [x.force + y.force + z for x, y, z in zip(a, b, c, strict=True)]
 
 
-def write_control_fields(data: QueryData) -> None:
+def write_control_fields(data: StepData) -> None:
     """Write `ctrl_mode` of each dof and its command as `ctrl_force`, `ctrl_vel` or `ctrl_pos`.
 
     The command appears in the field of the active control mode; the other two are zero.
@@ -283,19 +292,14 @@ def write_control_fields(data: QueryData) -> None:
     ctx.for_each_frame("control inputs", body)
 
 
-def write_dof_axis_fields(data: QueryData) -> None:
+def write_dof_axis_fields(data: StepData) -> None:
     """Write the motion subspace S of each dof (`cdof_*`), S times its velocity (`cdofvel_*`) and dS/dt (`cdofd_*`).
 
     All com-based (MuJoCo's `cdof` and `cdof_dot`): twists of unit joint velocity at the centre of mass of the tree. The
     derivative is the spatial cross product of the parent frame's twist with the motion vector.
     """
-    ctx, local_poses, tree_coms, world_poses, _ = (
-        data.ctx,
-        data.local_poses,
-        data.tree_coms,
-        data.world_poses,
-        data.velocities,
-    )
+    compute(data, "tree_coms", "velocities")
+    ctx, local_poses, tree_coms, world_poses = data.ctx, data.local_poses, data.tree_coms, data.world_poses
 
     def body(node: FrameNode) -> None:
         tree_com, v = tree_coms[node.root_ref], ctx.read_node("vel", node)
@@ -303,7 +307,7 @@ def write_dof_axis_fields(data: QueryData) -> None:
             twist_at_point(world_poses[node.ref], twist, tree_com)
             for twist in motion_subspace(node, local_poses[node.ref])
         ]
-        parent_twist = data.frame_twist(node.parent_ref, tree_com)
+        parent_twist = frame_twist(data, node.parent_ref, tree_com)
         derivatives = [link_dynamics.motion_cross_product(parent_twist, twist) for twist in axes]
         axis_velocities = [Twist(scale(x, t.angular), scale(x, t.linear)) for x, t in zip(v, axes, strict=True)]
         for name, twists in (("cdof", axes), ("cdofvel", axis_velocities), ("cdofd", derivatives)):
@@ -313,8 +317,9 @@ def write_dof_axis_fields(data: QueryData) -> None:
     ctx.for_each_frame("motion subspace", body)
 
 
-def write_mass_matrix_fields(data: QueryData) -> None:
+def write_mass_matrix_fields(data: StepData) -> None:
     """Write mass matrix M = L^T D L (`mass_mat`), its factors (`mass_mat_L`, `mass_mat_D_inv`) and awake mask."""
+    compute(data, "mass_matrix")
     matrix = data.mass_matrix
     matrix.store("mass_mat")
     ldl_factorize(matrix).store("mass_mat_L", "mass_mat_D_inv")
@@ -324,7 +329,7 @@ def write_mass_matrix_fields(data: QueryData) -> None:
 # ------------------------------------------------------------------------------------------------- system and Jacobians
 
 
-def write_system_fields(data: QueryData) -> None:
+def write_system_fields(data: StepData) -> None:
     """Write the energies, total mass, centre of mass and momenta of the whole system."""
     ctx, totals = data.ctx, system_totals(data)
     potential = potential_energy(data, totals)
@@ -337,13 +342,14 @@ def write_system_fields(data: QueryData) -> None:
     ctx.write("angular_momentum", None, totals.angular_momentum)
 
 
-def link_jacobian_writer(link: int) -> Callable[[QueryData], None]:
+def link_jacobian_writer(link: int) -> Callable[[StepData], None]:
     """Return the traced function that writes the 6 x n_dofs Jacobian of one link at its origin.
 
     Rows are the arrays of `JACOBIAN_ARRAYS`: three of linear, three of angular velocity, in world axes.
     """
 
-    def write(data: QueryData) -> None:
+    def write(data: StepData) -> None:
+        compute(data, "world_poses")
         ctx, world_poses = data.ctx, data.world_poses
         origins: NodeValues[Vector] = ctx.new_values("link origins")
         ctx.for_each_link("link origins", lambda x: origins.put(x.ref, link_pose(x, world_poses).position))
@@ -392,7 +398,7 @@ def write_link_jacobians(
     ctx.table_loop("link Jacobian", rows, lambda code: body(ctx.frame_of_row(code)))
 
 
-FIELD_GROUPS: dict[str, Callable[[QueryData], None]] = {
+FIELD_GROUPS: dict[str, Callable[[StepData], None]] = {
     "poses": write_pose_fields,
     "inertia": write_inertia_fields,
     "velocities": write_velocity_fields,

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from kinema.ir import Program
 
     from ..lowering.program_tracing import OutputSpecs
-    from .query_data import QueryData
+    from ..step import StepData
 
 # --------------------------------------------------------------------------------------------------------- field arrays
 
@@ -134,7 +134,7 @@ def dofs_info(model: Model) -> SimpleNamespace:
 
 # ----------------------------------------------------------------------------------------------------- fields on demand
 
-TraceFunction = Callable[["QueryData"], None]
+TraceFunction = Callable[["StepData"], None]
 """Traces the code that writes the fields of a group."""
 
 OUTPUT_PREFIX = "new "
@@ -257,14 +257,14 @@ class _FieldGroup:
 
         def trace() -> Program:
             from ..lowering.step_program import trace_field_program
-            from .query_data import QueryData
+            from ..step import StepData
 
             trace_fields = self._trace_function()
             return trace_field_program(
                 engine.model,
                 engine.settings,
                 array_offsets,
-                lambda ctx, use_aba: trace_fields(QueryData(ctx, use_aba)),
+                lambda ctx, use_aba: trace_fields(StepData(ctx, use_aba)),
                 owners,
                 loops=engine.uses_loops,
                 output_prefix=OUTPUT_PREFIX,
@@ -468,6 +468,6 @@ def _jacobian_trace_function(link: int) -> TraceFunction:
     return link_jacobian_writer(link)
 
 
-def _write_previous_velocity(data: QueryData) -> None:
+def _write_previous_velocity(data: StepData) -> None:
     ctx = data.ctx
     ctx.for_each_frame("previous velocities", lambda node: ctx.write("vel_prev", node, ctx.read_node("vel", node)))

@@ -17,8 +17,9 @@ from ..collision.contact_sets import ContactSetVariant
 from ..collision.vector_math import if_less
 from ..constraints.contact_jacobian import spatial_contact_jacobian
 from ..constraints.friction_cone import contact_cost_derivatives
-from ..queries.query_data import QueryData
+from ..pipeline import compute
 from ..rigid.kinematics import floating_origin
+from ..step import StepData
 from ..vector_math import Vector, add, cross, dot, scale, sub
 from .contact_weights import pair_weights, weight_offset
 from .frame_sensors import to_local_point
@@ -33,7 +34,7 @@ ContactVisitor = Callable[[RowContext, Contact, Value, ContactSetVariant], None]
 
 
 def visit_contacts(
-    data: QueryData,
+    data: StepData,
     readings: Readings,
     reading_indices: Sequence[int],
     sums: Mapping[int, ArenaOffset],
@@ -51,7 +52,8 @@ def visit_contacts(
         sums: reading -> accumulator in scratch memory, which the traced code accesses as the array `sum`.
         visitor: traced callback for one contact of one reading.
     """
-    ctx, buffers, _ = data.ctx, data.contact_buffers, data.qfrc_constraint
+    compute(data, "contact_buffers", "qfrc_constraint")
+    ctx, buffers = data.ctx, data.contact_buffers
     if buffers is None:
         return
     model, rows = ctx.model, []
@@ -93,7 +95,7 @@ def visit_contacts(
         ctx.table_loop("contacts of sensors", rows, body)
 
 
-def allocate_zero_sums(data: QueryData, reading_indices: Sequence[int], width: int) -> dict[int, ArenaOffset]:
+def allocate_zero_sums(data: StepData, reading_indices: Sequence[int], width: int) -> dict[int, ArenaOffset]:
     """Allocate an accumulator of `width` values in scratch memory for each reading, and trace its clearing."""
     ctx = data.ctx
     sums = {i: ctx.allocate(width) for i in reading_indices}
@@ -118,12 +120,13 @@ def contact_wrench(contact: Contact, variant: ContactSetVariant) -> list[Value]:
 # -------------------------------------------------------------------------------------------------------- touch sensors
 
 
-def measure_touch(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_touch(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Touch sensor: sum of the normal forces [N] of a link's contacts whose normal ray intersects the sensor volume.
 
     As in MuJoCo: a ray from the contact point along the outward normal is tested against the primitive shape of the
     sensor.
     """
+    compute(data, "floating_origin_poses")
     ctx, poses = data.ctx, data.floating_origin_poses
     sums = allocate_zero_sums(data, reading_indices, 1)
 
@@ -158,11 +161,12 @@ UNBOUNDED = 1e15
 """Initial best score of a reduction is -UNBOUNDED."""
 
 
-def measure_contacts(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_contacts(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Contact sensors: accumulate the matching contacts by the sensor's reduction, and write the requested fields.
 
     If the sensor has a volume (site), only contacts whose point is inside the volume count.
     """
+    compute(data, "floating_origin_poses")
     ctx = data.ctx
     max_slots = max(int(readings.info.params[i][0]) for i in reading_indices)
     sums = allocate_zero_sums(data, reading_indices, max(SLOTS_OFFSET + max_slots * RECORD_WIDTH, NET_WIDTH))

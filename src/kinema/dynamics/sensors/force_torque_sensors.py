@@ -7,6 +7,7 @@ equality constraints and spatial tendons that connect the subtree to other links
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -22,10 +23,12 @@ from ..constraints.tendon_constraints import (
     tendon_friction_blocks,
     tendon_limit_blocks,
 )
-from ..forces.transmission_paths import END_PREFIXES, N_LOADED_ENDS, SEGMENT_KINDS, path_lengths
-from ..queries.query_data import QueryData
+from ..forces.transmission_paths import END_PREFIXES, N_LOADED_ENDS, SEGMENT_KINDS
+from ..pipeline import compute
+from ..queries.body_quantities import NEWTON_EULER_QUANTITIES, newton_euler_wrench
 from ..rigid.kinematics import floating_origin
 from ..rigid.link_dynamics import shift_wrench
+from ..step import KINEMATIC_STATE_QUANTITIES, StepData
 from ..tree.kinematic_tree import link_ref, root_link
 from ..vector_math import add, cross, rotate_inverse, scale, sub
 from .contact_sensors import allocate_zero_sums, contact_wrench, visit_contacts
@@ -36,7 +39,7 @@ from .readings import OBJECT_FRAME, REFERENCE_FRAME, Readings, ReadingVariant, a
 
 
 def add_equality_wrenches(
-    data: QueryData,
+    data: StepData,
     readings: Readings,
     reading_indices: Sequence[int],
     sums: Mapping[int, ArenaOffset],
@@ -53,6 +56,7 @@ def add_equality_wrenches(
         return
     equality_indices = {equality for _, equality, _ in crossing}
     blocks = [b for b in equality_blocks(ctx.model, ctx.nodes) if b.source["tie"] in equality_indices]
+    compute(data, "constrained_acceleration", *KINEMATIC_STATE_QUANTITIES)
     acceleration = data.constrained_acceleration
     rows = ConstraintRows(ctx, blocks)
     fill_equalities(data.kinematic_state, rows)
@@ -71,7 +75,7 @@ def add_equality_wrenches(
 
 
 def _equalities_across_subtree(
-    data: QueryData, readings: Readings, reading_indices: Sequence[int]
+    data: StepData, readings: Readings, reading_indices: Sequence[int]
 ) -> list[tuple[int, int, str]]:
     """Triples (reading, equality constraint, side `a` or `b` in the subtree) for constraints that leave the subtree.
 
@@ -117,7 +121,7 @@ PULLING_SEGMENT_KINDS = ("straight", "sphere", "cylinder")
 
 
 def add_tendon_wrenches(
-    data: QueryData,
+    data: StepData,
     readings: Readings,
     reading_indices: Sequence[int],
     sums: Mapping[int, ArenaOffset],
@@ -130,7 +134,8 @@ def add_tendon_wrenches(
     ctx, info, ends = data.ctx, data.ctx.model.path_segments, _segment_ends_on_subtree(data, readings, reading_indices)
     if not ends:
         return
-    lengths = path_lengths(data)
+    compute(data, "path_lengths")
+    lengths = data.path_lengths
     forces = _path_forces(data, sorted({int(info.path_idx[segment]) for _, segment, _ in ends}))
     table = []
     for i, segment, end in ends:
@@ -141,7 +146,7 @@ def add_tendon_wrenches(
 
 
 def _segment_ends_on_subtree(
-    data: QueryData, readings: Readings, reading_indices: Sequence[int]
+    data: StepData, readings: Readings, reading_indices: Sequence[int]
 ) -> list[tuple[int, int, str]]:
     """Triples (reading, path segment, end) for the segment ends that lie on the subtree of the reading's link."""
     model, info = data.ctx.model, data.ctx.model.path_segments
@@ -156,7 +161,7 @@ def _segment_ends_on_subtree(
     return result if len(model.path_segments.kinds) else []
 
 
-def subtree_frames(data: QueryData, link: int) -> set[int]:
+def subtree_frames(data: StepData, link: int) -> set[int]:
     """Moving frames of the subtree of a link; empty if the link is rigidly attached to its parent (shared frame)."""
     links = data.ctx.model.links
     parent = int(links.parent_idx[link])
@@ -165,7 +170,7 @@ def subtree_frames(data: QueryData, link: int) -> set[int]:
     return {int(f) for f in links.frame_idx[np.flatnonzero(subtree_mask(data.ctx.model, link))]} - {-1}
 
 
-def _path_forces(data: QueryData, paths: Sequence[int]) -> dict[int, ArenaOffset]:
+def _path_forces(data: StepData, paths: Sequence[int]) -> dict[int, ArenaOffset]:
     """Force along each path [N], in scratch memory: springs, dampers, actuators, limits and friction of its tendons."""
     ctx, model = data.ctx, data.ctx.model
     sums = {path: ctx.allocate(1) for path in paths}
@@ -173,6 +178,7 @@ def _path_forces(data: QueryData, paths: Sequence[int]) -> dict[int, ArenaOffset
         "clear path forces", [TableRow("sum", {"sum": x}) for x in sums.values()], lambda code: code.write("sum", [0.0])
     )
     table = []
+    compute(data, "tendons", "actuators")
     for pairs, info in ((data.tendons.pair_offsets, model.tendons), (data.actuators.pair_offsets, model.actuators)):
         for i, pair in pairs.items():
             if int(info.path_idx[i]) in sums:
@@ -187,7 +193,7 @@ def _path_forces(data: QueryData, paths: Sequence[int]) -> dict[int, ArenaOffset
     return sums
 
 
-def _constraint_force_rows(data: QueryData, sums: Mapping[int, ArenaOffset]) -> list[TableRow]:
+def _constraint_force_rows(data: StepData, sums: Mapping[int, ArenaOffset]) -> list[TableRow]:
     """Table rows that add the limit and friction forces of the tendons along the given paths.
 
     Traces the constraint forces of tendon limits and tendon friction at the constrained acceleration; the sign of a
@@ -205,6 +211,7 @@ def _constraint_force_rows(data: QueryData, sums: Mapping[int, ArenaOffset]) -> 
         blocks = on_paths(make_blocks(ctx.model, ctx.nodes), source_key) if is_enabled else []
         if not blocks:
             continue
+        compute(data, "constrained_acceleration", *KINEMATIC_STATE_QUANTITIES)
         acceleration = data.constrained_acceleration
         rows = ConstraintRows(ctx, blocks)
         fill_rows(data.kinematic_state, rows)
@@ -238,16 +245,16 @@ __all__ = ["KINDS", "measure_force_torque"]
 SENSOR_LINK, ROOT_LINK = link_ref("link "), link_ref("root ")
 
 
-def measure_force_torque(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_force_torque(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Force and torque sensors: force [N] or torque [N m] between a link and its parent at the sensor's mounting.
 
     The Newton-Euler wrench of the subtree minus its contact, equality, tendon and user-applied wrenches, shifted to the
     mounting point and expressed in the mounting axes, or in the reference frame if the reading has one; multiplied by
     the sign in the reading's parameters. Readings of the world are not written.
     """
+    compute(data, *NEWTON_EULER_QUANTITIES)
     ctx, info, poses, tree_coms = data.ctx, readings.info, data.world_poses, data.tree_coms
-    _ = data.velocities, data.proper_accelerations
-    subtree_wrenches = ctx.sum_over_subtrees("subtree wrenches", data.newton_euler_wrench)
+    subtree_wrenches = ctx.sum_over_subtrees("subtree wrenches", partial(newton_euler_wrench, data))
     sums = allocate_zero_sums(data, reading_indices, 6)
 
     def add_contact(code: RowContext, contact: Contact, weight: Value, variant: ContactSetVariant) -> None:

@@ -8,9 +8,11 @@ from kinema import ir
 from kinema.ir import RowContext, Value
 from kinema.model import PrimitiveJointType
 
-from ..queries.query_data import QueryData
+from ..pipeline import compute
+from ..queries.body_quantities import frame_twist
 from ..rigid.kinematics import Pose, Twist
 from ..rigid.link_dynamics import acceleration_at_point
+from ..step import StepData
 from ..tree.kinematic_tree import FrameNode
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
@@ -55,13 +57,14 @@ def frame_quaternions(ctx: TraceContext) -> NodeValues[Vector]:
     return ctx.forward_pass("frame quaternions", (1.0, 0.0, 0.0, 0.0), body)
 
 
-def measure_positions(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_positions(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Position-type sensors: `framepos`, frame axes, `magnetometer`, `height` (world z) and `camprojection`.
 
     `framepos` [m] and axes are relative to the reference frame if the reading has one, else in world axes. The
     magnetometer is the magnetic field [T] in mounting axes. The camera projection is the pixel position of the object
     in the image of the reference camera.
     """
+    compute(data, "world_poses")
     ctx, poses = data.ctx, data.world_poses
     field = {"field": ctx.model.sensors.magnetic_field.tolist()}
 
@@ -115,7 +118,7 @@ def _project_to_pixels(code: RowContext, camera_point: Vector) -> Vector:
     return [x, y]
 
 
-def measure_orientations(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_orientations(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Sensor `framequat`: unit quaternion (w, x, y, z) of the object, relative to the reference frame if any."""
     ctx, frame_quats = data.ctx, frame_quaternions(data.ctx)
 
@@ -140,21 +143,22 @@ def _quaternion_norm(q: Vector) -> Value:
     return ir.sqrt(dot(q, q))
 
 
-def measure_velocities(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_velocities(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Velocity sensors: `gyro` and `velocimeter` in mounting axes, `framelinvel`, `frameangvel` and vertical velocity.
 
     Frame velocities [m/s, rad/s] are in world axes, or relative to the moving reference frame and in its axes.
     """
-    ctx, poses, _ = data.ctx, data.world_poses, data.velocities
+    compute(data, "world_poses", "velocities")
+    ctx, poses = data.ctx, data.world_poses
 
     def body(code: RowContext) -> None:
         variant = code.variant
         assert isinstance(variant, ReadingVariant)
         mounting = attachment_pose(code, poses, OBJECT_FRAME)
-        twist = data.frame_twist(OBJECT_FRAME, mounting.position)
+        twist = frame_twist(data, OBJECT_FRAME, mounting.position)
         if variant.has_reference:
             reference = attachment_pose(code, poses, REFERENCE_FRAME)
-            reference_twist = data.frame_twist(REFERENCE_FRAME, mounting.position)
+            reference_twist = frame_twist(data, REFERENCE_FRAME, mounting.position)
             twist = _twist_in_frame(
                 reference, Twist(*map(sub, _twist_components(twist), _twist_components(reference_twist)))
             )
@@ -184,11 +188,12 @@ MOTION_READINGS: dict[str, Callable[[Pose, Twist], Vector]] = {
 """Kind -> values from the mounting pose and its twist or proper acceleration in world axes."""
 
 
-def measure_accelerations(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_accelerations(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Acceleration sensors: `accelerometer` (proper acceleration in mounting axes), `framelinacc`, `frameangacc`.
 
     Linear accelerations are proper accelerations [m/s2], -gravity at rest. Frame accelerations are in world axes.
     """
+    compute(data, "world_poses", "proper_accelerations")
     ctx, poses, accelerations = data.ctx, data.world_poses, data.proper_accelerations
 
     def body(code: RowContext) -> None:
@@ -205,8 +210,9 @@ def measure_accelerations(data: QueryData, readings: Readings, reading_indices: 
     ctx.table_loop("acceleration sensors", [readings.frame_row(i) for i in reading_indices], body)
 
 
-def measure_inside_site(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_inside_site(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Sensor `insidesite`: 1 if the object's position is inside the volume of the reference site, else 0."""
+    compute(data, "world_poses")
     poses = data.world_poses
 
     def body(code: RowContext) -> None:

@@ -11,9 +11,9 @@ from ..constraints.rows import ConstraintBlock, ConstraintRows
 from ..constraints.tendon_constraints import fill_tendon_limits, tendon_limit_blocks
 from ..forces import transmission_forces
 from ..forces.external_wrenches import zero_wrenches
-from ..forces.transmission_paths import path_lengths
-from ..queries.query_data import QueryData
+from ..pipeline import compute
 from ..rigid.rnea import generalized_forces
+from ..step import KINEMATIC_STATE_QUANTITIES, StepData
 from ..tree.kinematic_tree import FrameNode
 from ..tree.node_values import NodeValues
 from ..tree.transmissions import ForceTerm, Transmission
@@ -27,7 +27,7 @@ JOINT_POSITION_KINDS = ("jointpos", "ballquat")
 JOINT_VELOCITY_KINDS = ("jointvel", "ballangvel")
 
 
-def measure_joint_positions(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_joint_positions(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Joint position sensors `jointpos` [rad or m] and `ballquat` (normalised quaternion (w, x, y, z))."""
     ctx, info = data.ctx, readings.info
     rows = [
@@ -43,7 +43,7 @@ def measure_joint_positions(data: QueryData, readings: Readings, reading_indices
     ctx.table_loop("joint position sensors", rows, body)
 
 
-def measure_joint_velocities(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_joint_velocities(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Joint velocity sensors `jointvel` [rad/s or m/s] and `ballangvel` (angular velocity in the moved frame)."""
     ctx, info = data.ctx, readings.info
     rows = [readings.value_row(i, ctx.item_arrays(ArrayOwner.DOF, int(info.target_idx[i]))) for i in reading_indices]
@@ -56,7 +56,7 @@ def measure_joint_velocities(data: QueryData, readings: Readings, reading_indice
     ctx.table_loop("joint velocity sensors", rows, body)
 
 
-def measure_joint_actuator_forces(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_joint_actuator_forces(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Sensor `jointactuatorfrc`: actuation force on a dof [N or N m], thrusters included."""
     ctx, info = data.ctx, readings.info
     force_offsets = ctx.dof_offsets(joint_actuation_forces(data))
@@ -64,8 +64,9 @@ def measure_joint_actuator_forces(data: QueryData, readings: Readings, reading_i
     ctx.table_loop("joint force sensors", rows, lambda code: write_reading(code, [code.read("force")]))
 
 
-def joint_actuation_forces(data: QueryData) -> NodeValues[list[Value]]:
+def joint_actuation_forces(data: StepData) -> NodeValues[list[Value]]:
     """Actuation force on each dof: control, actuators and thrusters on links, as generalised forces [N or N m]."""
+    compute(data, "joint_force_terms")
     ctx, force_terms, thruster_forces = data.ctx, data.joint_force_terms, thruster_joint_forces(data)
     result: NodeValues[list[Value]] = ctx.new_values("actuation forces")
 
@@ -78,8 +79,9 @@ def joint_actuation_forces(data: QueryData) -> NodeValues[list[Value]]:
     return result
 
 
-def thruster_joint_forces(data: QueryData) -> NodeValues[list[Value]]:
+def thruster_joint_forces(data: StepData) -> NodeValues[list[Value]]:
     """Generalised forces J^T w on each dof of the actuators that act on links (thrusters)."""
+    compute(data, "local_poses", "path_lengths")
     wrenches = zero_wrenches(data.ctx, "thruster wrenches")
     transmission_forces.actuator_forces(data, wrenches)
     return generalized_forces(data.ctx, "thruster wrenches", data.local_poses, lambda node: wrenches[node.ref])
@@ -99,8 +101,9 @@ def _write_pair_component(code: RowContext) -> None:
     write_reading(code, [code.read("pair", 1 if variant.name.endswith("vel") else 0)])
 
 
-def measure_actuator_lengths(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_actuator_lengths(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Actuator sensors `actuatorpos` and `actuatorvel`: transmission length [m or rad] and its velocity."""
+    compute(data, "path_lengths")
     ctx, info = data.ctx, readings.info
     actuators = sorted({int(info.target_idx[i]) for i in reading_indices})
 
@@ -108,7 +111,7 @@ def measure_actuator_lengths(data: QueryData, readings: Readings, reading_indice
         return ForceTerm(transmission.length, transmission.velocity)
 
     transmissions = ctx.transmissions(
-        "actuators", actuators, length_and_velocity, path_lengths(data), name="actuator lengths"
+        "actuators", actuators, length_and_velocity, data.path_lengths, name="actuator lengths"
     )
     rows = [
         readings.value_row(i, {"pair": transmissions.pair_offsets[int(info.target_idx[i])]})
@@ -118,11 +121,12 @@ def measure_actuator_lengths(data: QueryData, readings: Readings, reading_indice
     ctx.table_loop("actuator length sensors", rows, _write_pair_component)
 
 
-def measure_actuator_forces(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_actuator_forces(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Force sensors `actuatorfrc` of single actuators, and `tendonactuatorfrc`: sum over the actuators of a tendon [N].
 
     The parameters of a `tendonactuatorfrc` reading are the indices of the tendon's actuators.
     """
+    compute(data, "actuators")
     ctx, info, pairs = data.ctx, readings.info, data.actuators.pair_offsets
     actuator_readings = [i for i in reading_indices if info.kinds[i] == "actuatorfrc" and info.target_idx[i] in pairs]
     rows = [readings.value_row(i, {"pair": pairs[int(info.target_idx[i])]}) for i in actuator_readings]
@@ -139,19 +143,20 @@ def measure_actuator_forces(data: QueryData, readings: Readings, reading_indices
     ctx.table_loop("tendon force sensors", tendon_rows, lambda code: write_reading(code, [code.read("sum")]))
 
 
-def _clear_sums(data: QueryData, offsets: list[ArenaOffset], width: int = 1) -> None:
+def _clear_sums(data: StepData, offsets: list[ArenaOffset], width: int = 1) -> None:
     """Trace code that sets accumulators of `width` values in scratch memory to zero."""
     rows = [TableRow("sum", {"sum": offset}) for offset in offsets]
     data.ctx.table_loop("clear sensor sums", rows, lambda code: code.write("sum", [0.0] * width))
 
 
-def measure_tendon_lengths(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_tendon_lengths(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Tendon sensors `tendonpos` and `tendonvel`: length [m or rad] and velocity of tendons.
 
     A spatial tendon uses the length of its path and the sum of moment arm times joint velocity. A fixed tendon sums
     coefficient times coordinate and velocity over its dofs; the coefficients are the reading's parameters.
     """
-    ctx, info, lengths = data.ctx, readings.info, path_lengths(data)
+    compute(data, "path_lengths")
+    ctx, info, lengths = data.ctx, readings.info, data.path_lengths
     pairs = {i: ctx.allocate(2) for i in reading_indices}
     _clear_sums(data, list(pairs.values()), 2)
     path_readings = [i for i in reading_indices if info.target_idx[i] in lengths.lengths]
@@ -190,7 +195,7 @@ JOINT_LIMIT_KINDS = ("jointlimitpos", "jointlimitvel", "jointlimitfrc")
 TENDON_LIMIT_KINDS = ("tendonlimitpos", "tendonlimitvel", "tendonlimitfrc")
 
 
-def measure_joint_limits(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_joint_limits(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Joint limit sensors: `jointlimitpos`, `jointlimitvel` and `jointlimitfrc`; nothing if limits are disabled."""
     if data.ctx.settings.limits:
         blocks = joint_limit_blocks(data.ctx.model, data.ctx.nodes)
@@ -198,7 +203,7 @@ def measure_joint_limits(data: QueryData, readings: Readings, reading_indices: l
         _measure_limits(data, readings, blocks_of_reading, joints=True)
 
 
-def measure_tendon_limits(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_tendon_limits(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Tendon limit sensors: `tendonlimitpos`, `tendonlimitvel` and `tendonlimitfrc`; nothing if limits are disabled."""
     if data.ctx.settings.limits:
         blocks = tendon_limit_blocks(data.ctx.model, data.ctx.nodes)
@@ -209,7 +214,7 @@ def measure_tendon_limits(data: QueryData, readings: Readings, reading_indices: 
 
 
 def _measure_limits(
-    data: QueryData, readings: Readings, blocks_of_reading: dict[int, list[ConstraintBlock]], *, joints: bool
+    data: StepData, readings: Readings, blocks_of_reading: dict[int, list[ConstraintBlock]], *, joints: bool
 ) -> None:
     """Write position minus margin, velocity or force of the first active limit of each reading; 0 if none is active.
 
@@ -225,6 +230,7 @@ def _measure_limits(
     blocks = list({id(b): b for reading_blocks in blocks_of_reading.values() for b in reading_blocks}.values())
     if not blocks:
         return
+    compute(data, "constrained_acceleration", *KINEMATIC_STATE_QUANTITIES)
     acceleration = data.constrained_acceleration
     rows = ConstraintRows(ctx, blocks)
     (fill_joint_limits if joints else fill_tendon_limits)(data.kinematic_state, rows)

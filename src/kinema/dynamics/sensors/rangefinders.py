@@ -9,8 +9,9 @@ import numpy as np
 from kinema import ir
 from kinema.ir import ArenaOffset, RowContext, TableRow, Value
 
-from ..queries.query_data import QueryData
+from ..pipeline import compute
 from ..rigid.kinematics import Pose
+from ..step import StepData
 from ..tree.kinematic_tree import frame_ref
 from ..tree.node_tables import NodeRow
 from ..tree.node_values import NodeValues
@@ -37,12 +38,13 @@ class RayGeomVariant:
     geom_type: str
 
 
-def measure_ranges(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_ranges(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Rangefinder sensors: distance [m] along each ray to the nearest geom, for all rays of all readings.
 
     Geom poses, relative to the floating origin (position of the first free body), are computed once; each reading then
     loops over its rays and the geoms that its rays can hit.
     """
+    compute(data, "floating_origin_poses")
     ctx, poses = data.ctx, data.floating_origin_poses
     with ctx.keeping_loops():
         pose_offsets = _compute_geom_poses(data, poses)
@@ -56,7 +58,7 @@ def measure_ranges(data: QueryData, readings: Readings, reading_indices: list[in
         ctx.table_loop("rangefinder sensors", rows, lambda code: _cast_sensor_rays(code, poses))
 
 
-def _visible_geoms(data: QueryData, readings: Readings, reading: int) -> list[int]:
+def _visible_geoms(data: StepData, readings: Readings, reading: int) -> list[int]:
     """Indices of the geoms that a sensor's rays can hit: visual, collision or both; not those of its own link."""
     geoms, info = data.ctx.model.sensors.ray_geoms, readings.info
     link, options = int(info.target_idx[reading]), info.options[reading]
@@ -67,7 +69,7 @@ def _visible_geoms(data: QueryData, readings: Readings, reading: int) -> list[in
     return [int(x) for x in np.flatnonzero(visible & ~on_link)]
 
 
-def _compute_geom_poses(data: QueryData, floating_origin_poses: NodeValues[Pose]) -> list[ArenaOffset]:
+def _compute_geom_poses(data: StepData, floating_origin_poses: NodeValues[Pose]) -> list[ArenaOffset]:
     """Trace the poses of all ray geoms into scratch memory; returns the offset of each: position (3), rotation (9)."""
     ctx, geoms = data.ctx, data.ctx.model.sensors.ray_geoms
     pose_offsets = [ctx.allocate(12) for _ in geoms.types]
@@ -88,7 +90,7 @@ def _compute_geom_poses(data: QueryData, floating_origin_poses: NodeValues[Pose]
     return pose_offsets
 
 
-def _geom_table_row(data: QueryData, geom: int, pose_offset: ArenaOffset) -> TableRow:
+def _geom_table_row(data: StepData, geom: int, pose_offset: ArenaOffset) -> TableRow:
     """Table row of a geom: type, pose offset, size, bounding sphere, start and counts of its mesh or height data."""
     geoms = data.ctx.model.sensors.ray_geoms
     constants = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..queries.query_data import QueryData
+from ..step import StepData
 from . import contact_sensors, force_torque_sensors, frame_sensors, joint_tendon_sensors, rangefinders, system_sensors
 from .readings import Readings
 
-SensorFamily = Callable[[QueryData, Readings, list[int]], None]
+SensorFamily = Callable[[StepData, Readings, list[int]], None]
 
 SENSOR_FAMILIES: list[tuple[tuple[str, ...], SensorFamily]] = [
     (frame_sensors.POSITION_KINDS, frame_sensors.measure_positions),
@@ -34,7 +34,7 @@ SENSOR_FAMILIES: list[tuple[tuple[str, ...], SensorFamily]] = [
 """Kinds of readings -> function that traces all readings of these kinds. `nothing` and `user` are never written."""
 
 
-def evaluate_sensors(data: QueryData) -> None:
+def evaluate_sensors(data: StepData) -> None:
     """Trace the evaluation of all sensor readings of the model; each family writes the readings of its kinds."""
     readings = Readings(data.ctx)
     for kinds, family in SENSOR_FAMILIES:

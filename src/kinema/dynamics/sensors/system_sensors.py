@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from kinema import ir
 from kinema.ir import SCRATCH, RowContext, Value
 
-from ..queries.query_data import QueryData, kinetic_energy, potential_energy, system_totals
+from ..pipeline import compute
+from ..queries.body_quantities import frame_twist, kinetic_energy, potential_energy, system_totals
 from ..rigid.kinematics import Twist
+from ..step import StepData
 from ..tree.kinematic_tree import LinkNode, NodeType, link_ref
 from ..tree.node_values import flatten
 from ..vector_math import ZERO, Vector, add, cross, rotate, scale, sub
@@ -32,18 +34,19 @@ class SubtreeMomentum:
     angular_momentum: Vector
 
 
-def measure_subtrees(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_subtrees(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Subtree sensors: `subtreecom` [m], `subtreelinvel` [m/s] and `subtreeangmom` about the subtree's centre of mass.
 
     Sums mass and momenta over the subtree of the reading's link, or over all links. The centre of mass of a massless
     subtree is that of its root link, and its velocity zero.
     """
-    ctx, info, bodies, _ = data.ctx, readings.info, data.link_bodies, data.velocities
+    compute(data, "link_bodies", "velocities")
+    ctx, info, bodies = data.ctx, readings.info, data.link_bodies
     links = {int(info.target_idx[i]) for i in reading_indices} - {ALL_LINKS}
 
     def link_momentum(link: LinkNode) -> SubtreeMomentum:
         body = bodies[link.ref]
-        twist: Twist = data.frame_twist(link.frame_ref, body.com)
+        twist: Twist = frame_twist(data, link.frame_ref, body.com)
         linear = scale(body.mass, twist.linear)
         angular = add(rotate(body.inertia, twist.angular), cross(body.com, linear))
         return SubtreeMomentum(body.mass, scale(body.mass, body.com), linear, angular)
@@ -97,7 +100,7 @@ def _read_system_momentum(code: RowContext) -> SubtreeMomentum:
 SYSTEM_KINDS = ("clock", "e_potential", "e_kinetic")
 
 
-def measure_clock_and_energy(data: QueryData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_clock_and_energy(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
     """Sensors `clock` (simulation time since the scene was built [s]), `e_potential` and `e_kinetic` [J].
 
     As in MuJoCo, the potential energy ignores gravity compensation: the full weight of all links counts.

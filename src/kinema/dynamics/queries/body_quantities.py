@@ -1,68 +1,53 @@
-"""QueryData: quantities of a state beyond those of a step (link bodies, tree centres of mass, proper accelerations).
-
-Also sums over the whole system: mass, energies and momenta.
-"""
+"""Twists and wrenches of links, and totals of the whole system: mass, energies and momenta."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from kinema.ir import Value
 
 from ..forces import joint_forces, transmission_forces
 from ..forces.tendon_armature import tendon_armature_energy
+from ..pipeline import compute
 from ..rigid import link_dynamics
-from ..rigid.kinematics import FrameAcceleration, Twist, spatial_accelerations, twist_at_point
+from ..rigid.kinematics import Twist, twist_at_point
 from ..rigid.rnea import Wrench, spatial_momentum
 from ..step import StepData
 from ..tree.kinematic_tree import FrameNode, LinkNode, NodeRef, NodeType
-from ..tree.node_values import NodeValues
 from ..vector_math import ZERO, Vector, add, cross, dot, rotate, scale, sub
 
 
-@dataclass(eq=False)
-class QueryData(StepData):
-    """Quantities of one state for fields and sensors, beyond those of `StepData`; each is traced on first access."""
+def frame_twist(data: StepData, frame: NodeRef, point: Vector) -> Twist:
+    """Twist of a frame in world axes; the linear part is the velocity of its material point at `point`.
 
-    @cached_property
-    def link_bodies(self) -> NodeValues[link_dynamics.LinkBody]:
-        """Links as rigid bodies in world axes: pose, mass, centre of mass and inertia about it."""
-        return link_dynamics.link_bodies(self.ctx, self.world_poses)
+    Reads `world_poses` and `velocities`, in a loop body.
+    """
+    return twist_at_point(data.world_poses[frame], data.velocities[frame], point)
 
-    @cached_property
-    def tree_coms(self) -> NodeValues[Vector]:
-        """Centre of mass [m] of each kinematic tree, by root link: the reference point of com-based quantities."""
-        return link_dynamics.tree_coms(self.ctx, self.link_bodies)
 
-    @cached_property
-    def proper_accelerations(self) -> NodeValues[FrameAcceleration]:
-        """Proper acceleration (acceleration minus gravity) of each frame origin in frame axes, constraints applied."""
-        return spatial_accelerations(self.ctx, self.local_poses, self.constrained_acceleration)
+NEWTON_EULER_QUANTITIES = ("world_poses", "velocities", "tree_coms", "proper_accelerations")
+"""Quantities that `newton_euler_wrench` reads."""
 
-    def frame_twist(self, frame: NodeRef, point: Vector) -> Twist:
-        """Twist of a frame in world axes; the linear part is the velocity of its material point at `point`."""
-        return twist_at_point(self.world_poses[frame], self.velocities[frame], point)
 
-    def newton_euler_wrench(self, link: LinkNode) -> Wrench:
-        """Newton-Euler wrench of a link about the centre of mass of its tree, minus the user-applied wrench.
+def newton_euler_wrench(data: StepData, link: LinkNode) -> Wrench:
+    """Newton-Euler wrench of a link about the centre of mass of its tree, minus the user-applied wrench.
 
-        The wrench that the link needs for its proper acceleration and angular velocity: force m a, torque I alpha +
-        omega x I omega shifted to the tree's centre of mass, in world axes. If external forces are enabled,
-        `cfrc_applied_ang` and `cfrc_applied_vel` (acting at the link's centre of mass) are subtracted.
-        """
-        ctx, body, center = self.ctx, self.link_bodies[link.ref], self.tree_coms[link.root_ref]
-        com_acceleration = link_dynamics.acceleration_at_point(
-            self.world_poses[link.frame_ref], self.proper_accelerations[link.frame_ref], body.com
-        )
-        wrench = link_dynamics.newton_euler_wrench(
-            body, com_acceleration, self.frame_twist(link.frame_ref, body.com).angular, center
-        )
-        if ctx.settings.external_forces:
-            applied = (ctx.read_node(f"cfrc_applied_{x}", link) for x in ("ang", "vel"))
-            shifted = link_dynamics.shift_wrench(sub(body.com, center), *applied)
-            wrench = Wrench(sub(wrench.torque, shifted.torque), sub(wrench.force, shifted.force))
-        return wrench
+    The wrench that the link needs for its proper acceleration and angular velocity: force m a, torque I alpha + omega x
+    I omega shifted to the tree's centre of mass, in world axes. If external forces are enabled, `cfrc_applied_ang` and
+    `cfrc_applied_vel` (acting at the link's centre of mass) are subtracted.
+    """
+    ctx, body, center = data.ctx, data.link_bodies[link.ref], data.tree_coms[link.root_ref]
+    com_acceleration = link_dynamics.acceleration_at_point(
+        data.world_poses[link.frame_ref], data.proper_accelerations[link.frame_ref], body.com
+    )
+    wrench = link_dynamics.newton_euler_wrench(
+        body, com_acceleration, frame_twist(data, link.frame_ref, body.com).angular, center
+    )
+    if ctx.settings.external_forces:
+        applied = (ctx.read_node(f"cfrc_applied_{x}", link) for x in ("ang", "vel"))
+        shifted = link_dynamics.shift_wrench(sub(body.com, center), *applied)
+        wrench = Wrench(sub(wrench.torque, shifted.torque), sub(wrench.force, shifted.force))
+    return wrench
 
 
 # -------------------------------------------------------------------------------------------------------- system totals
@@ -86,8 +71,9 @@ class SystemTotals:
     """About the origin of the world [kg m2/s]."""
 
 
-def system_totals(data: QueryData) -> SystemTotals:
+def system_totals(data: StepData) -> SystemTotals:
     """Sum mass, first moment, kinetic energy, joint spring energy and momenta over all moving frames."""
+    compute(data, "world_poses", "velocities")
     ctx, poses, velocities = data.ctx, data.world_poses, data.velocities
 
     def frame_totals(node: FrameNode) -> SystemTotals:
@@ -111,12 +97,13 @@ def system_totals(data: QueryData) -> SystemTotals:
     )
 
 
-def kinetic_energy(data: QueryData, totals: SystemTotals) -> Value:
+def kinetic_energy(data: StepData, totals: SystemTotals) -> Value:
     """Kinetic energy [J] of links, joint armatures and tendon armatures."""
+    compute(data, "path_lengths")
     return totals.link_kinetic_energy + tendon_armature_energy(data)
 
 
-def potential_energy(data: QueryData, totals: SystemTotals, *, apply_gravity_scale: bool = True) -> Value:
+def potential_energy(data: StepData, totals: SystemTotals, *, apply_gravity_scale: bool = True) -> Value:
     """Potential energy [J] of gravity (zero at the world origin), joint springs and tendon springs.
 
     Args:
@@ -125,6 +112,7 @@ def potential_energy(data: QueryData, totals: SystemTotals, *, apply_gravity_sca
         apply_gravity_scale: whether the weight of a link is multiplied by its `gravity_scale` (gravity compensation);
             otherwise the full weight counts.
     """
+    compute(data, "link_bodies", "path_lengths")
     ctx, bodies = data.ctx, data.link_bodies
 
     def gravity_energy(link: LinkNode) -> Value:
