@@ -164,7 +164,7 @@ soak: setup  ## run thrashing robots for ten million steps with contact (STEPS=1
 pairs: setup  ## compare distances of a million random pairs of shapes with coal's, and fail where ours are off too often
 	$(BIN)/python -m tools.coal_pairs
 
-scenes: setup  ## run stacks, grips, slopes and the like (docs/contacts.md), and fail where a bound is missed
+scenes: setup  ## run stacks, grips, slopes and the like (docs/contact-accuracy.md), and fail where a bound is missed
 	$(BIN)/python tools/contact_scenes.py --workers $(WORKERS)
 
 parity: setup  ## compare contacts of every MJCF robot of the corpus on a floor with MuJoCo's

@@ -4,7 +4,7 @@
 
 States of a wild run of random commands, and random poses near the floor; both sides are solved to the end. Where all
 that touches is of kinds that both sides have formulas for, contacts are to be the same, and accelerations within 1e-9
-in 95 % and 1e-6 in 99.5 % of all states. The table goes to docs/contacts.md, between its marks. Ends with 1 where that
+in 95 % and 1e-6 in 99.5 % of all states. The table goes to docs/contact-accuracy.md, between its marks. Ends with 1 where that
 is missed.
 """
 
@@ -23,7 +23,7 @@ from kinema.core import KinemaError
 from kit.assets import EXAMPLES, all_assets, asset_id
 from kit.contact_parity import TouchParity, touch_parity
 
-TABLE = Path(__file__).parent.parent / "docs" / "contacts.md"
+TABLE = Path(__file__).parent.parent / "docs" / "contact-accuracy.md"
 MARKS = ("<!-- parity -->", "<!-- end of parity -->")
 FRAGMENTS = {"talos.xml"}
 """Files that are only meant to be included."""

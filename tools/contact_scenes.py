@@ -2,7 +2,7 @@
 
     python tools/contact_scenes.py [--only tower,wall] [--workers 2] [--no-table]
 
-The table goes to docs/contacts.md, between its marks, where all scenes were run. Ends with 1 where a bound is missed.
+The table goes to docs/contact-accuracy.md, between its marks, where all scenes were run. Ends with 1 where a bound is missed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kit.contact_scenes import SCENES, Measured
 
-TABLE = Path(__file__).parent.parent / "docs" / "contacts.md"
+TABLE = Path(__file__).parent.parent / "docs" / "contact-accuracy.md"
 MARKS = ("<!-- scenes -->", "<!-- end of scenes -->")
 HEAD = ("| | scene | | measured | bound | |", "|---|---|---|---|---|---|")
 

@@ -1,6 +1,6 @@
 """Scenes of things that touch, each with what is measured of it and its bound: closed forms, stacks, grips, terrain.
 
-`SCENES` has them by name, with a letter of the collection of scenes that they come from (docs/contacts.md).
+`SCENES` has them by name, with a letter of the collection of scenes that they come from (docs/contact-accuracy.md).
 """
 
 from __future__ import annotations
