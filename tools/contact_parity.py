@@ -4,8 +4,8 @@
 
 States of a wild run of random commands, and random poses near the floor; both sides are solved to the end. Where all
 that touches is of kinds that both sides have formulas for, contacts are to be the same, and accelerations within 1e-9
-in 95 % and 1e-6 in 99.5 % of all states. The table goes to docs/contact-accuracy.md, between its marks. Ends with 1 where that
-is missed.
+in 95 % and 1e-6 in 99.5 % of all states. The table goes to docs/contact-accuracy.md, between its marks. Ends with 1
+where that is missed.
 """
 
 from __future__ import annotations

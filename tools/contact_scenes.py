@@ -2,7 +2,8 @@
 
     python tools/contact_scenes.py [--only tower,wall] [--workers 2] [--no-table]
 
-The table goes to docs/contact-accuracy.md, between its marks, where all scenes were run. Ends with 1 where a bound is missed.
+The table goes to docs/contact-accuracy.md, between its marks, where all scenes were run. Ends with 1 where a bound is
+missed.
 """
 
 from __future__ import annotations
