@@ -1,6 +1,6 @@
 """Pictures of robots for docs/gallery.md: path-traced in a dark studio with two soft lamps.
 
-    python tools/gallery.py [NAME ...] [--samples 48] [--size 560x420] [--folder docs/pictures/gallery]
+    python tools/gallery.py [NAME ...] [--samples 192] [--size 560x420] [--folder docs/pictures/gallery]
 
 The robots are those of ../shared/assets (their licences are named in docs/gallery.md) and the examples. Noise is taken
 away by Open Image Denoise where it is installed (pip install 'kinema[denoise]').
@@ -196,7 +196,7 @@ def picture(sitting: Sitting, size: tuple[int, int], samples: int) -> np.ndarray
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(SITTINGS)}; all when none is given")
-    parser.add_argument("--samples", type=int, default=48)
+    parser.add_argument("--samples", type=int, default=192)
     parser.add_argument("--size", default="560x420")
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "pictures" / "gallery")
     options = parser.parse_args()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kinema.core import KinemaError, Pose, rpy_to_matrix
-from kinema.geometry import Appearance, CornerAttribute, box, sphere
+from kinema.geometry import Appearance, CornerAttribute, sphere
 from kinema.render import (
     IMAGES,
     Camera,
@@ -333,23 +333,6 @@ def test_light_of_a_square_lamp_is_its_form_factor() -> None:
 
 def linear(c: float) -> float:
     return ((c + 0.055) / 1.055) ** 2.4
-
-
-def test_the_denoiser_brings_a_noisy_picture_nearer_to_a_clean_one() -> None:
-    stage = RenderScene(
-        instances=[
-            Instance(geometry=Geometry(GeometryKind.PLANE), surface=Surface(specular=0.0)),
-            Instance(
-                geometry=mesh_geometry(box([0.4, 0.4, 0.4])), surface=Surface(color=(0.8, 0.2, 0.1, 1), specular=0.0)
-            ),
-        ],
-    )
-    placed = DeviceScene(stage, 1, find_device("cpu"))
-    placed.update_poses()
-    tracer = PathTracer(placed, [CAMERA], (32, 32), indirect_clamp=0.0)
-    clean = tracer.trace(192, denoise=False).radiance
-    noisy = np.abs(tracer.trace(4, denoise=False).radiance - clean).mean()
-    assert np.abs(tracer.trace(4, denoise=True).radiance - clean).mean() < 0.6 * noisy
 
 
 def test_what_cannot_be_drawn_is_refused_in_one_sentence() -> None:

@@ -1,4 +1,8 @@
-"""Denoisers of path-traced images: edge-avoiding a-trous wavelet filter (any device) and Open Image Denoise."""
+"""Open Image Denoise for path-traced images, where it is installed.
+
+Without it the noise of the samples remains: of a studio picture of an arm (480 x 360, 64 samples, the default) the root
+mean square error against 1,024 samples is 0.8 of 255.
+"""
 
 from __future__ import annotations
 
@@ -12,72 +16,6 @@ from typing import Any
 import numpy as np
 
 from kinema.core import Array, import_optional
-from kinema.runtime import Device, warp
-
-from .kernel_launch import launch_over_items
-
-# A-trous wavelet filter -----------------------------------------------------------------------------------------------
-
-ATROUS_PASSES = 5
-"""Number of filter passes, with strides 1, 2, 4, ... pixels."""
-LUMINANCE_SIGMAS = 3.0
-"""Scale of luminance differences between neighbours, in standard deviations of the noise."""
-_MIN_ALBEDO = 0.25
-"""Lower bound of the albedo used for demodulation, since reflections on dark surfaces do not scale with it."""
-
-
-def denoise_atrous(
-    radiance: Array,
-    variance: Array,
-    albedo: Array,
-    normal: Array,
-    depth: Array,
-    shape: tuple[int, int, int, int],
-    device: Device,
-) -> Array:
-    """Denoise radiance (n, 3) with an edge-avoiding a-trous wavelet filter; images are stored one after the other.
-
-    The radiance is divided by the albedo (demodulated), filtered in `ATROUS_PASSES` passes guided by albedo, normal and
-    depth, and multiplied by the albedo again.
-
-    Args:
-        radiance: linear RGB of all pixels, shape (n, 3).
-        variance: variance of the demodulated luminance of each pixel, shape (n,).
-        albedo: albedo of the first hit, shape (n, 3).
-        normal: normal of the first hit, shape (n, 3).
-        depth: distance of the first hit [m], shape (n,).
-        shape: environments, cameras, rows and columns.
-        device: device that runs the filter.
-    """
-    from .kernels.denoising import atrous_filter_pass
-
-    wp = warp()
-    albedo = np.maximum(albedo, _MIN_ALBEDO)
-
-    def array(values: Array, dtype: Any) -> Any:
-        return wp.array(np.ascontiguousarray(values, np.float32), dtype=dtype, device=device.name)
-
-    current, current_variance = array(radiance / albedo, wp.vec3), array(variance, wp.float32)
-    guides = [array(albedo, wp.vec3), array(normal, wp.vec3), array(depth, wp.float32)]
-    filtered, filtered_variance = wp.zeros_like(current), wp.zeros_like(current_variance)
-    for level in range(ATROUS_PASSES):
-        inputs = [
-            shape[3],
-            shape[2],
-            2**level,
-            LUMINANCE_SIGMAS,
-            current,
-            current_variance,
-            *guides,
-            filtered,
-            filtered_variance,
-        ]
-        launch_over_items(atrous_filter_pass, len(radiance), inputs, device)
-        current, filtered, current_variance, filtered_variance = filtered, current, filtered_variance, current_variance
-    return current.numpy() * albedo
-
-
-# Open Image Denoise ---------------------------------------------------------------------------------------------------
 
 OIDN_PACKAGE = "mitsuba-oidn"
 """Package that provides Open Image Denoise, with wheels for Linux (x86_64 and aarch64), macOS and Windows."""
@@ -97,7 +35,7 @@ def oidn_available() -> bool:
     completed = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     if completed.returncode != 0:
         warnings.warn(
-            f"{OIDN_PACKAGE} is installed but does not run on this machine; the built-in denoiser is used", stacklevel=2
+            f"{OIDN_PACKAGE} is installed but does not run on this machine; images are not denoised", stacklevel=2
         )
     return completed.returncode == 0
 

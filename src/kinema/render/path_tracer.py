@@ -1,4 +1,4 @@
-"""Path tracer: global illumination by Monte Carlo integration, accumulated over samples and denoised."""
+"""Path tracer: global illumination by Monte Carlo integration, accumulated over samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kinema.core import Array
 from kinema.runtime import synchronise, warp
 
 from .cameras import Camera, CameraBatch
-from .denoising import denoise_atrous, denoise_oidn, oidn_available
+from .denoising import denoise_oidn, oidn_available
 from .device_scene import DeviceScene
 from .images import tone_map
 from .kernel_launch import launch_over_items
@@ -82,9 +82,7 @@ class PathTracer:
         n_pixels = self.camera_batch.n_pixels
         film = Film()
         film.radiance, film.color, film.normal = (device_scene.zeros(n_pixels, wp.vec3) for _ in range(3))
-        film.luminance, film.luminance_squared, film.depth, film.n_hits = (
-            device_scene.zeros(n_pixels, wp.float32) for _ in range(4)
-        )
+        film.depth, film.n_hits = (device_scene.zeros(n_pixels, wp.float32) for _ in range(2))
         self._film = film
         albedo_tables, (directional, mean) = AlbedoTables(), ggx_albedo_tables()
         albedo_tables.directional = device_scene.array(directional.astype(np.float32), wp.vec2)
@@ -107,7 +105,7 @@ class PathTracer:
         samples: int = 64,
         *,
         time_limit: float | None = None,
-        denoise: bool | str = True,
+        denoise: bool = True,
         progress: Callable[[int, int], None] | None = None,
     ) -> PathTracedImages:
         """Path-traced images of the scene at the poses of its last update.
@@ -115,21 +113,13 @@ class PathTracer:
         Args:
             samples: paths per pixel.
             time_limit: time after which no further batch of samples is started [s].
-            denoise: True for Open Image Denoise if installed, else the a-trous filter; `"portable"` for the a-trous
-                filter in any case, so that images are equal everywhere; False for none.
+            denoise: whether images are denoised by Open Image Denoise, if it is installed (extra `denoise`); images of
+                machines with and without it differ by their noise.
             progress: called after every batch with the number of completed and requested samples.
         """
         scene, cameras, film, settings = self.device_scene, self.camera_batch, self._film, self._settings
         cameras.update_poses()
-        for array in (
-            film.radiance,
-            film.luminance,
-            film.luminance_squared,
-            film.color,
-            film.normal,
-            film.depth,
-            film.n_hits,
-        ):
+        for array in (film.radiance, film.color, film.normal, film.depth, film.n_hits):
             array.zero_()
         scene.surfaces.linear_colors = 1
         start_time, done = time.perf_counter(), 0
@@ -146,19 +136,15 @@ class PathTracer:
         scene.surfaces.linear_colors = 0
         return self._collect_images(done, time.perf_counter() - start_time, denoise)
 
-    def _collect_images(self, samples: int, seconds: float, denoise: bool | str) -> PathTracedImages:
+    def _collect_images(self, samples: int, seconds: float, denoise: bool) -> PathTracedImages:
         """Average the film over `samples`, denoise it if requested, and return the images."""
         film, shape = self._film, self.camera_batch.shape
         n_hits = film.n_hits.numpy()
         divisor = np.maximum(n_hits, 1.0)[:, None]
         radiance, albedo = film.radiance.numpy() / samples, film.color.numpy() / samples
         normal, depth = film.normal.numpy() / divisor, film.depth.numpy() / divisor[:, 0]
-        if denoise and denoise != "portable" and oidn_available():
+        if denoise and oidn_available():
             radiance = denoise_oidn(radiance, albedo, normal, shape)
-        elif denoise:
-            mean = film.luminance.numpy() / samples
-            variance = np.maximum(film.luminance_squared.numpy() / samples - mean**2, 0.0) / max(samples - 1, 1)
-            radiance = denoise_atrous(radiance, variance, albedo, normal, depth, shape, self.device_scene.device)
         return PathTracedImages(
             radiance=radiance.reshape(*shape, 3),
             albedo=albedo.reshape(*shape, 3),

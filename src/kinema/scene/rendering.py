@@ -251,8 +251,8 @@ class PictureOptions:
     device: str = "cpu"
     exposure: float | None = None
     """Exposure factor; None for that of the studio, or automatic exposure with lights of the file."""
-    denoise: bool | str = True
-    """Whether path-traced images are denoised, or the denoiser: see `PathTracer.trace`."""
+    denoise: bool = True
+    """Whether path-traced images are denoised, if Open Image Denoise is installed."""
 
 
 class DescriptionRenderer:

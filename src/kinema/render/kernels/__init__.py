@@ -3,4 +3,4 @@
 All kernels of a Warp module are defined before the first launch, because Warp recompiles a module that grows.
 """
 
-from . import denoising as denoising, path_tracing as path_tracing, poses as poses, ray_casting as ray_casting
+from . import path_tracing as path_tracing, poses as poses, ray_casting as ray_casting

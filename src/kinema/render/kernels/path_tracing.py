@@ -17,7 +17,6 @@ from .bsdf import (
     BsdfSample,
     GuidingCone,
     clearcoat_probability,
-    luminance,
     orthonormal_basis,
     sample_bsdf,
     sample_glass,
@@ -140,16 +139,12 @@ class Film:
 
     radiance: wp.array[wp.vec3]
     """Radiance."""
-    luminance: wp.array[float]
-    """Luminance of the radiance divided by the albedo of the first hit (demodulated)."""
-    luminance_squared: wp.array[float]
-    """Square of the demodulated luminance."""
     color: wp.array[wp.vec3]
-    """Albedo of the first hit, for the denoiser."""
+    """Albedo of the first hit."""
     normal: wp.array[wp.vec3]
-    """Shading normal of the first hit, for the denoiser."""
+    """Shading normal of the first hit."""
     depth: wp.array[float]
-    """Distance of the first hit [m], for the denoiser."""
+    """Distance of the first hit [m]."""
     n_hits: wp.array[float]
     """Number of samples with a recorded first hit."""
 
@@ -275,12 +270,9 @@ def record_first_hit(film: Film, pixel: int, shading_point: ShadingPoint, distan
 
 @wp.func
 def accumulate_sample(film: Film, pixel: int, radiance: wp.vec3, albedo: wp.vec3) -> None:
-    """Add the radiance of a finished path, the albedo of its first hit and the demodulated luminance to the film."""
+    """Add the radiance of a finished path and the albedo of its first hit to the film."""
     film.radiance[pixel] = film.radiance[pixel] + radiance
     film.color[pixel] = film.color[pixel] + albedo
-    demodulated = luminance(wp.cw_div(radiance, wp.max(albedo, wp.vec3(0.25, 0.25, 0.25))))
-    film.luminance[pixel] = film.luminance[pixel] + demodulated
-    film.luminance_squared[pixel] = film.luminance_squared[pixel] + demodulated * demodulated
 
 
 @cache
