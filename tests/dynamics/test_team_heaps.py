@@ -11,13 +11,20 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.codegen import WARP_MEMORY_HEADER, Target, WarpRegionConfig, emit_warp_kernel, warp_region_tables
+from kinema.codegen import (
+    WARP_MEMORY_HEADER,
+    MinimumDegreeOrdering,
+    Target,
+    WarpRegionConfig,
+    emit_warp_kernel,
+    warp_region_tables,
+)
 from kinema.dynamics import Engine
 from kinema.dynamics.lowering.step_program import should_use_warps, trace_step
 from kinema.dynamics.solver import block_sparse_newton, constraint_solver
-from kinema.ir import SCRATCH, KernelPart, MinimumDegreeOrdering, optimise, round_up_to_4, split_into_kernels
+from kinema.ir import SCRATCH, IntrinsicCall, KernelPart, optimise, round_up_to_4, split_into_kernels
 from kinema.ir.interpreter import interpret_kernel_part
-from kinema.ir.program import Statements, nested_bodies
+from kinema.ir.program import Statements, walk
 from kit.choosing import representatives
 
 from ..ir.gpu_on_host import run_team_on_host
@@ -68,11 +75,9 @@ def thrown(engine: Engine) -> dict[str, np.ndarray]:
 
 
 def arrangements(blocks: Statements) -> Iterator[MinimumDegreeOrdering]:
-    for block in blocks:
-        if isinstance(block, MinimumDegreeOrdering):
-            yield block
-        for body in nested_bodies(block):
-            yield from arrangements(body)
+    for block in walk(blocks):
+        if isinstance(block, IntrinsicCall) and isinstance(block.intrinsic, MinimumDegreeOrdering):
+            yield block.intrinsic
 
 
 def added(engine: Engine, state: np.ndarray) -> np.ndarray:

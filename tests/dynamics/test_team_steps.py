@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 
 import kinema as km
+from kinema.codegen import BlockArrowhead, LdlSolve
 from kinema.dynamics import Engine
 from kinema.dynamics.collision import contact_sets
 from kinema.dynamics.lowering.step_program import trace_step
 from kinema.ir import (
     SCRATCH,
     ArenaOffset,
-    BlockArrowhead,
-    DenseSolve,
+    IntrinsicCall,
     KernelPart,
     Program,
     interpret_in_place,
     split_into_kernels,
 )
 from kinema.ir.interpreter import interpret_kernel_part
-from kinema.ir.program import Statements, nested_bodies
+from kinema.ir.program import Statements, walk
 from kinema.ir.scratch_layout import VECTOR_WIDTH
 
 N_ENVS, N_STEPS = 2, 2
@@ -160,13 +160,11 @@ def test_what_there_is_no_room_for_is_counted(tmp_path: Path, monkeypatch: pytes
     assert counts[1] == [[3.0] * N_ENVS, [x - 3.0 for x in there], there]
 
 
-def solutions(blocks: Statements) -> Iterator[DenseSolve]:
+def solutions(blocks: Statements) -> Iterator[LdlSolve]:
     """All equations that a team solves."""
-    for block in blocks:
-        if isinstance(block, DenseSolve):
-            yield block
-        for body in nested_bodies(block):
-            yield from solutions(body)
+    for block in walk(blocks):
+        if isinstance(block, IntrinsicCall) and isinstance(block.intrinsic, LdlSolve):
+            yield block.intrinsic
 
 
 def limbs_of(made: Launches) -> BlockArrowhead | None:

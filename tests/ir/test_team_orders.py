@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kinema.codegen import Target, WarpRegionConfig, emit_warp_kernel
+from kinema.codegen import EdgeRecords, MinimumDegreeOrdering, Target, WarpRegionConfig, emit_warp_kernel
+from kinema.codegen.cuda.intrinsics.minimum_degree import BlockPair, minimum_degree_order
 from kinema.ir import (
     SCRATCH,
-    EdgeRecords,
-    MinimumDegreeOrdering,
+    IntrinsicCall,
     Program,
     Slot,
     Tracer,
@@ -17,7 +17,6 @@ from kinema.ir import (
     round_up_to_4,
     split_into_kernels,
 )
-from kinema.ir.interpreter import BlockPair, minimum_degree_order
 from kinema.runtime.cuda_driver import compile_ptx
 
 from .arenas import Memory
@@ -56,7 +55,8 @@ class Order:
                 "tile_of_pair": at["between"],
                 "status": at["told"],
             }
-            recorder.add_statement(MinimumDegreeOrdering("test", size, room, (own,), **told), {})
+            ordering = MinimumDegreeOrdering(size, room, (own,), **told)
+            recorder.add_statement(IntrinsicCall("test", ordering), {})
             recorder.write("x", [recorder.read(SCRATCH, i) for i in range(end)])
         self.program: Program = recorder.build(n_scratch=end, allocation_starts=sorted(self.places.values()))
 

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema.codegen import Target, WarpRegionConfig, emit_warp_kernel
+from kinema.codegen import BlockArrowhead, HessianTerm, LdlSolve, Target, WarpRegionConfig, emit_warp_kernel
 from kinema.ir import (
     SCRATCH,
-    BlockArrowhead,
-    DenseSolve,
-    HessianTerm,
+    IntrinsicCall,
     Program,
     SharedMemoryStaging,
     Slot,
@@ -155,8 +153,9 @@ class System:
             }
             if limbs is not None and limbs.decoupled is not None:
                 limbs = replace(limbs, decoupled=at["apart"])
-            solution = DenseSolve("test", n, at["matrix"], self.pitch, terms=(term,), **own)
-            recorder.add_statement(replace(solution, lower_only=lower, arrowhead=limbs, workspace_size=n_work), {})
+            solution = LdlSolve(n, at["matrix"], self.pitch, terms=(term,), **own)
+            solution = replace(solution, lower_only=lower, arrowhead=limbs, workspace_size=n_work)
+            recorder.add_statement(IntrinsicCall("test", solution), {})
             first = self.places["result"]
             recorder.write("x", [recorder.read(SCRATCH, first + i) for i in range(n)], first)
         taken = sorted(self.places.values())

@@ -36,10 +36,9 @@ from kinema.ir import (
 
 from .abi import ENTRY_FUNCTION
 from .cpu.statement_timing import StatementTimer, timer_declarations
-from .cuda.dense_solve import NO_UNROLL_METADATA
 from .cuda.environment_binning import BINNING_DECLARATIONS, EnvBinningEmitter
 from .cuda.thread_kernel import ThreadKernelEmitter
-from .cuda.warp import POPCOUNT, SHUFFLE_INDEX, SHUFFLE_XOR, WARP_SYNC, WarpRegionConfig
+from .cuda.warp import NO_UNROLL_METADATA, POPCOUNT, SHUFFLE_INDEX, SHUFFLE_XOR, WARP_SYNC, WarpRegionConfig
 from .cuda.warp_region import WarpRegionEmitter, pad_copy_pairs, pad_vector_targets, scale_offsets_to_bytes
 from .cuda.work_queue import QUEUE_DECLARATIONS, WorkQueueEmitter
 from .memory import WARP_SIZE

@@ -1,6 +1,16 @@
 """Lazily imported names of the package `kinema.codegen`: the emitters and their targets."""
 
 from .cpu.statement_timing import timed_statement_names as timed_statement_names
+from .cuda.intrinsics.ldl_solve import LdlSolve as LdlSolve
+from .cuda.intrinsics.linear_system import (
+    BlockArrowhead as BlockArrowhead,
+    HessianTerm as HessianTerm,
+    cone_weight_size as cone_weight_size,
+)
+from .cuda.intrinsics.minimum_degree import (
+    EdgeRecords as EdgeRecords,
+    MinimumDegreeOrdering as MinimumDegreeOrdering,
+)
 from .cuda.warp import WarpRegionConfig as WarpRegionConfig
 from .cuda.work_queue import (
     inline_variants as inline_variants,

@@ -18,8 +18,6 @@ from kinema.ir import (
     SCRATCH,
     UNIFORM,
     ArenaOffset,
-    AtomicIncrement,
-    BasicBlock,
     CountedLoop,
     If,
     Instruction,
@@ -27,9 +25,9 @@ from kinema.ir import (
     Program,
     Slot,
     Statements,
-    WhileLoop,
     handoff_offset,
     nested_bodies,
+    slot_accesses,
 )
 
 from .ir_builder import IRBuilder
@@ -83,24 +81,10 @@ def _is_single_branch(branches: set[BranchId]) -> bool:
 def _slots_by_branch(statements: Statements, branch: BranchId) -> Iterator[tuple[Slot, BranchId]]:
     """Iterate over all slots that statements access, with the outermost scalarized branch around each (or None)."""
     for block in statements:
-        inner_branch = branch
-        match block:
-            case BasicBlock():
-                yield from ((slot, branch) for slot in block.slots())
-            case If():
-                yield block.condition, branch
-                inner_branch = id(block) if block.scalarize and branch is None else branch
-            case CountedLoop():
-                yield block.count, branch
-            case WhileLoop():
-                yield block.condition, branch
-            case AtomicIncrement():
-                yield block.counter, branch
-                yield block.result, branch
-            case _:
-                pass
+        yield from ((slot, branch) for slot, _ in slot_accesses(block))
+        is_outermost = isinstance(block, If) and block.scalarize and branch is None
         for body in nested_bodies(block):
-            yield from _slots_by_branch(body, inner_branch)
+            yield from _slots_by_branch(body, id(block) if is_outermost else branch)
 
 
 def has_scalarized_branches(statements: Statements) -> bool:

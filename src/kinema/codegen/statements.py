@@ -20,10 +20,9 @@ from kinema.ir import (
     AtomicIncrement,
     BasicBlock,
     CountedLoop,
-    DenseSolve,
     If,
+    IntrinsicCall,
     LoopVariant,
-    MinimumDegreeOrdering,
     Operand,
     SharedMemoryStaging,
     Slot,
@@ -78,8 +77,8 @@ class StatementEmitter(MemoryEmitter):
     def emit_statements(self, statements: Statements) -> None:
         """Emit statements one after the other; outlined ones become function calls.
 
-        Warp regions are emitted inline. Dense solves, orderings, staging and work-queue loops raise TypeError, as they
-        need several threads.
+        Warp regions are emitted inline. Intrinsic calls, staging and work-queue loops raise TypeError, as they need
+        several threads.
         """
         for block in statements:
             match block:
@@ -101,7 +100,7 @@ class StatementEmitter(MemoryEmitter):
                     self.emit_statements(block.body)
                 case AtomicIncrement():
                     self._emit_atomic_increment(block)
-                case DenseSolve() | MinimumDegreeOrdering() | WorkQueueLoop() | SharedMemoryStaging():
+                case IntrinsicCall() | WorkQueueLoop() | SharedMemoryStaging():
                     raise TypeError("cooperative statements can be emitted in warp regions and work-queue kernels only")
 
     def _emit_table_loop(self, loop: TableLoop) -> None:
@@ -238,7 +237,8 @@ class StatementEmitter(MemoryEmitter):
         """Mask of a body: None for scalar code, where the branch itself excludes inactive environments."""
         return mask if self.target.lanes > 1 else None
 
-    def _condition_mask(self, slot: Slot) -> str:
+    def condition_mask(self, slot: Slot) -> str:
+        """Emit the mask of the lanes in which a condition slot is above 0.5."""
         return self.assign(f"fcmp ogt {self.value_type} {self.load(slot, {})}, {self.constant(0.5)}")
 
     def emit_if(self, branch: If, emit_body: Callable[[Statements], None]) -> None:
@@ -247,7 +247,7 @@ class StatementEmitter(MemoryEmitter):
         The body runs under the mask of lanes whose condition holds, or lane by lane for scalarized branches.
         """
         outer_mask = self.mask
-        mask = self.and_masks(self._condition_mask(branch.condition), outer_mask)
+        mask = self.and_masks(self.condition_mask(branch.condition), outer_mask)
         body, done = self.fresh_name("then"), self.fresh_name("done")
         self.emit(f"br i1 {self.any_lane(mask)}, label %{body}, label %{done}")
         self.start_block(body)
@@ -303,7 +303,7 @@ class StatementEmitter(MemoryEmitter):
         self.output_lines += ["", ""]
         self.mask = self._body_mask(f"%{head}.mask")
         self.emit_statements(loop.body)
-        mask = self.and_masks(self._condition_mask(loop.condition), self.mask)
+        mask = self.and_masks(self.condition_mask(loop.condition), self.mask)
         next_index = self.assign(f"add {self.index_type} %{head}.i, 1")
         below_limit = self.assign(f"icmp ult {self.index_type} {next_index}, {loop.max_iterations}")
         continues = self.assign(f"and i1 {self.any_lane(mask)}, {below_limit}")

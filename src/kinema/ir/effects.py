@@ -15,20 +15,8 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
-from .cooperative import AtomicIncrement, DenseSolve, MinimumDegreeOrdering, SharedMemoryStaging
 from .memory import CONSTANT_PREFIX, FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, SCRATCH, THREAD_SCRATCH, WARP_GLOBAL, Slot
-from .program import (
-    BasicBlock,
-    CountedLoop,
-    If,
-    Program,
-    Statements,
-    TableLoop,
-    WarpRegion,
-    WhileLoop,
-    WorkQueueLoop,
-    nested_bodies,
-)
+from .program import Program, Statements, TableLoop, WarpRegion, WorkQueueLoop, nested_bodies, slot_accesses
 
 Cell = tuple[str, int]
 """Memory cell: (arena or array, row), one scalar per environment."""
@@ -255,36 +243,10 @@ def _find_array_uses(statements: Statements) -> _ArrayUses:
 def _slot_accesses(statements: Statements) -> Iterator[tuple[Slot, bool]]:
     """Iterate over (slot, whether written) of statements; table loops and work-queue loops are skipped."""
     for block in statements:
-        match block:
-            case BasicBlock():
-                yield from ((i.slot, False) for i in block.instructions if i.slot is not None)
-                yield from ((s.slot, True) for s in block.stores)
-                continue
-            case TableLoop() | WorkQueueLoop():
-                continue
-            case SharedMemoryStaging():
-                yield block.used_count, False
-                continue
-            case AtomicIncrement():
-                yield from ((block.counter, False), (block.counter, True), (block.result, True))
-                continue
-            case DenseSolve():
-                yield from ((Slot(x.array, x.item, 0), False) for x in block.reads)
-                yield from ((Slot(x.array, x.item, 0), True) for x in (block.result, block.workspace))
-                continue
-            case MinimumDegreeOrdering():
-                yield from ((Slot(x.array, x.item, 0), False) for x in block.reads)
-                yield from ((Slot(x.array, x.item, 0), True) for x in block.writes)
-                continue
-            case CountedLoop():
-                yield block.count, False
-            case WhileLoop():
-                yield block.condition, False
-            case If():
-                yield block.condition, False
-            case WarpRegion():
-                pass
-        yield from _slot_accesses(block.body)
+        if not isinstance(block, TableLoop | WorkQueueLoop):
+            yield from slot_accesses(block)
+            for body in nested_bodies(block):
+                yield from _slot_accesses(body)
 
 
 def outermost_table_loops(statements: Statements) -> Iterator[TableLoop]:

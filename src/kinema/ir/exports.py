@@ -2,18 +2,13 @@
 
 from .autodiff import ADJOINT_PREFIX as ADJOINT_PREFIX, gradient as gradient
 from .batched_interpreter import interpret_batched as interpret_batched, supports_batching as supports_batching
-from .cooperative import (
-    AtomicIncrement as AtomicIncrement,
-    BlockArrowhead as BlockArrowhead,
-    DenseSolve as DenseSolve,
-    EdgeRecords as EdgeRecords,
-    HessianTerm as HessianTerm,
-    MinimumDegreeOrdering as MinimumDegreeOrdering,
-    SharedMemoryStaging as SharedMemoryStaging,
-    cone_weight_size as cone_weight_size,
-    round_up_to_4 as round_up_to_4,
-)
 from .interpreter import interpret as interpret, interpret_in_place as interpret_in_place
+from .intrinsics import (
+    AtomicIncrement as AtomicIncrement,
+    Intrinsic as Intrinsic,
+    IntrinsicCall as IntrinsicCall,
+    SharedMemoryStaging as SharedMemoryStaging,
+)
 from .kernel_split import KernelPart as KernelPart, split_into_kernels as split_into_kernels
 from .memory import (
     FIRST_ROW_PREFIX as FIRST_ROW_PREFIX,
@@ -21,6 +16,7 @@ from .memory import (
     THREAD_SCRATCH as THREAD_SCRATCH,
     WARP_GLOBAL as WARP_GLOBAL,
     Operand as Operand,
+    round_up_to_4 as round_up_to_4,
 )
 from .optimise import (
     fuse_multiply_add as fuse_multiply_add,
@@ -59,8 +55,11 @@ from .program import (
     WorkQueueLoop as WorkQueueLoop,
     basic_blocks as basic_blocks,
     fits_half_words as fits_half_words,
+    map_bodies as map_bodies,
     nested_bodies as nested_bodies,
     pack_int_table as pack_int_table,
+    slot_accesses as slot_accesses,
+    walk as walk,
 )
 from .scratch_layout import (
     MAX_ACCESS_BYTES as MAX_ACCESS_BYTES,

@@ -7,15 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .cooperative import (
-    AtomicIncrement,
-    DenseSolve,
-    HessianTerm,
-    MinimumDegreeOrdering,
-    SharedMemoryStaging,
-    cone_weight_size,
-    round_up_to_4,
-)
+from .intrinsics import AtomicIncrement, IntrinsicCall, SharedMemoryStaging
 from .memory import FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, SCRATCH, ArenaOffset, Slot
 from .program import (
     BasicBlock,
@@ -30,42 +22,6 @@ from .program import (
     WhileLoop,
     WorkQueueLoop,
 )
-
-BlockPair = tuple[int, int]
-"""Indices of two blocks of unknowns."""
-
-
-def minimum_degree_order(
-    n_blocks: int, max_tiles: int, edges: Iterable[BlockPair]
-) -> tuple[np.ndarray, list[BlockPair], dict[BlockPair, int], bool]:
-    """Minimum-degree elimination order of a graph of blocks, as specified by `MinimumDegreeOrdering`.
-
-    Returns the (n_blocks, 4) block information, the tiles (later block, eliminated block), the tile index of each such
-    pair, and whether more than `max_tiles` tiles were needed (the tiles of the affected blocks are then missing).
-    """
-    neighbours = {i: set[int]() for i in range(n_blocks)}
-    for a, b in edges:
-        neighbours[a].add(b)
-        neighbours[b].add(a)
-    remaining = set(range(n_blocks))
-    block_info = np.zeros((n_blocks, 4))
-    tiles: list[BlockPair] = []
-    tile_of_pair: dict[BlockPair, int] = {}
-    overflow = False
-    for step in range(n_blocks):
-        pivot = min(remaining, key=lambda i: (len((neighbours[i] & remaining) - {i}), i))
-        remaining.remove(pivot)
-        fill = sorted(neighbours[pivot] & remaining)
-        if len(tiles) + len(fill) > max_tiles:
-            fill, overflow = [], True
-        block_info[step, 0] = pivot
-        block_info[pivot, 1:] = step, len(tiles), len(fill)
-        for other in fill:
-            neighbours[other] |= set(fill)
-            tile_of_pair[other, pivot] = len(tiles)
-            tiles.append((other, pivot))
-    return block_info, tiles, tile_of_pair, overflow
-
 
 NUMPY_OPS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
@@ -149,10 +105,8 @@ class _Interpreter:
                     self.run_while_loop(block)
                 case WarpRegion():
                     self.run(block.body)
-                case DenseSolve():
-                    self.run_dense_solve(block)
-                case MinimumDegreeOrdering():
-                    self.run_ordering(block)
+                case IntrinsicCall():
+                    self.run_intrinsic(block)
                 case SharedMemoryStaging():
                     pass  # there is only one memory
                 case AtomicIncrement():
@@ -230,60 +184,15 @@ class _Interpreter:
                 break
         self.active_mask = outer_mask
 
-    def run_dense_solve(self, solve: DenseSolve) -> None:
-        """Assemble and solve the symmetric linear system of a dense solve, one environment at a time.
+    def run_intrinsic(self, call: IntrinsicCall) -> None:
+        """Execute an intrinsic, one environment at a time."""
+        for env in range(self.n_envs) if self.active_mask is None else np.flatnonzero(self.active_mask):
 
-        The matrix is A + diag(diagonal) + sum of J^T W J, masked by the block-arrowhead sparsity while blocks are
-        decoupled.
-        """
-        n, result = solve.size, np.zeros((solve.size, self.n_envs), self.dtype)
-        memory = {
-            name: self._memory_from(getattr(solve, name)) for name in ("matrix", "diagonal", "max_inverse_pivot", "rhs")
-        }
-        for env in range(self.n_envs):
-            if self.active_mask is not None and not self.active_mask[env]:
-                continue
-            matrix = np.array(
-                [memory["matrix"][i * solve.row_stride : i * solve.row_stride + n, env] for i in range(n)]
-            )
-            matrix = np.tril(matrix) + np.tril(matrix, -1).T if solve.lower_only else matrix
-            matrix += np.diag(memory["diagonal"][:n, env])
-            for term in solve.terms:
-                for record in range(int(self.load(term.count)[env])):
-                    record_memory = self._memory_from(term.records)[record * term.record_stride :, env]
-                    matrix += _hessian_contribution(record_memory, term, n)
-            if solve.arrowhead is not None and (
-                solve.arrowhead.decoupled is None or self.load(solve.arrowhead.decoupled)[env] > 0.5
-            ):
-                matrix *= solve.arrowhead.sparsity_mask(n)  # other entries are not used
-            result[:, env] = _solve_symmetric(matrix, memory["rhs"][:n, env], memory["max_inverse_pivot"][:n, env])
-        for i in range(n):
-            self.store(solve.result._replace(item=solve.result.item + i), result[i], {})
+            def memory(operand: Slot, env: int = env) -> np.ndarray:
+                array, row = self._resolve(operand)
+                return array[row:, env]
 
-    def run_ordering(self, ordering: MinimumDegreeOrdering) -> None:
-        """Compute a minimum-degree ordering for each active environment and write its outputs to memory."""
-        for env in range(self.n_envs):
-            if self.active_mask is not None and not self.active_mask[env]:
-                continue
-            pairs = list[tuple[int, int]]()
-            for edges in ordering.edges:
-                records = self._memory_from(edges.records)[:, env]
-                starts = (i * edges.record_stride + edges.pair_offset for i in range(int(self.load(edges.count)[env])))
-                pairs += [(int(records[start]), int(records[start + 1])) for start in starts]
-            block_info, tiles, tile_of_pair, overflow = minimum_degree_order(
-                ordering.n_blocks, ordering.max_tiles, pairs
-            )
-            self._memory_from(ordering.block_info)[: block_info.size, env] = block_info.ravel()
-            self._memory_from(ordering.tiles)[: 2 * len(tiles), env] = np.array(tiles, float).ravel()
-            for (a, b), tile in tile_of_pair.items():
-                self._memory_from(ordering.tile_of_pair)[
-                    [a * ordering.n_blocks + b, b * ordering.n_blocks + a], env
-                ] = tile
-            self._memory_from(ordering.status)[:2, env] = len(tiles), overflow
-
-    def _memory_from(self, slot: Slot) -> np.ndarray:
-        array, row = self._resolve(slot)
-        return array[row:]
+            call.intrinsic.evaluate(memory)
 
     def run_basic_block(self, block: BasicBlock) -> None:
         """Evaluate the instructions of a basic block, then store the results."""
@@ -346,44 +255,3 @@ class _Interpreter:
         if self.active_mask is not None:
             result = np.where(self.active_mask, result, array[rows, envs])
         array[rows, envs] = result
-
-
-def _hessian_contribution(record: np.ndarray, term: HessianTerm, n_unknowns: int) -> np.ndarray:
-    """Term J^T W J of one record, shape (n_unknowns, n_unknowns), with dense W or the packed W of a friction cone."""
-    n_rows = int(record[term.row_count_offset])
-    jacobian = np.array(
-        [record[term.jacobian_offset + i * term.jacobian_row_stride :][:n_unknowns] for i in range(n_rows)]
-    ).reshape(n_rows, n_unknowns)
-    if term.is_cone:
-        weight = _cone_weight(record[term.weight_offset :][: cone_weight_size(term.max_rows)])[:n_rows, :n_rows]
-    else:
-        weight = np.array(
-            [record[term.weight_offset + i * round_up_to_4(term.max_rows) :][:n_rows] for i in range(n_rows)]
-        ).reshape(n_rows, n_rows)
-    return jacobian.T @ weight @ jacobian
-
-
-def _cone_weight(packed: np.ndarray) -> np.ndarray:
-    """Weight matrix W of a friction cone from its packed form (see `HessianTerm.is_cone`)."""
-    normal, tangential, along_edge, radial, mu = packed[:5]
-    direction = np.array([0.0, *packed[5:]])
-    edge = np.array([1.0, *(-mu * packed[5:])])
-    diagonal = np.diag([normal, *[tangential] * (len(packed) - 5)])
-    return diagonal + along_edge * np.outer(edge, edge) - radial * np.outer(direction, direction)
-
-
-def _solve_symmetric(a: np.ndarray, rhs: np.ndarray, max_inverse_pivot: np.ndarray) -> np.ndarray:
-    """Solve a symmetric linear system by elimination from the last unknown to the first.
-
-    The inverse of pivot k is limited to `max_inverse_pivot[k]`.
-    """
-    a, x, n = a.copy(), rhs.copy(), len(rhs)
-    inverse = np.zeros_like(rhs)
-    for k in reversed(range(n)):
-        inverse[k] = 1.0 / a[k, k] if max_inverse_pivot[k] * a[k, k] > 1.0 else max_inverse_pivot[k]
-        factors = a[:k, k] * inverse[k]
-        a[:k, :k] -= np.outer(factors, a[k, :k])
-        x[:k] -= factors * x[k]
-    for k in range(n):
-        x[k] = (x[k] - a[k, :k] @ x[:k]) * inverse[k]
-    return x

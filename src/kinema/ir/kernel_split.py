@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .cooperative import AtomicIncrement, DenseSolve, MinimumDegreeOrdering, SharedMemoryStaging
 from .effects import Effects, allocation_end, find_effects, outermost_table_loops
+from .intrinsics import AtomicIncrement, IntrinsicCall, SharedMemoryStaging, map_slots
 from .level_schedule import schedule_levels
 from .memory import SCRATCH, THREAD_SCRATCH, WARP_GLOBAL, Slot
 from .program import (
@@ -33,6 +33,7 @@ from .program import (
     all_table_loops,
     basic_blocks,
     blocks_outside_table_loops,
+    map_bodies,
 )
 from .scratch_layout import (
     NO_HANDOFF,
@@ -350,56 +351,33 @@ def _relocate(
         instructions = tuple(i if i.slot is None else i._replace(slot=map_slot(i.slot)) for i in old.instructions)
         return BasicBlock(instructions, tuple(s._replace(slot=map_slot(s.slot)) for s in old.stores))
 
-    result: list[Statement] = []
-    for block in statements:
-        match block:
+    def map_own_slots(old: Statement) -> Statement:
+        match old:
             case BasicBlock():
-                result.append(map_block(block))
-            case TableLoop():
-                result.append(_relocate_loop(block, map_row, promoted, other_arenas))
+                return map_block(old)
             case CountedLoop():
-                result.append(
-                    replace(
-                        block, count=map_slot(block.count), body=_relocate(block.body, map_row, promoted, other_arenas)
-                    )
-                )
-            case WhileLoop():
-                result.append(
-                    replace(
-                        block,
-                        condition=map_slot(block.condition),
-                        body=_relocate(block.body, map_row, promoted, other_arenas),
-                    )
-                )
-            case If():
-                result.append(
-                    replace(
-                        block,
-                        condition=map_slot(block.condition),
-                        body=_relocate(block.body, map_row, promoted, other_arenas),
-                    )
-                )
-            case DenseSolve() | MinimumDegreeOrdering():
-                result.append(block.relocate(map_slot))
-            case SharedMemoryStaging():
-                result.append(replace(block, records=map_slot(block.records), used_count=map_slot(block.used_count)))
-            case AtomicIncrement():
-                result.append(replace(block, counter=map_slot(block.counter), result=map_slot(block.result)))
-            case WorkQueueLoop():
-                *filters, work = (_relocate_loop(loop, map_row, promoted, other_arenas) for loop in block.stages)
-                result.append(replace(block, filters=tuple(filters), work=work))
+                return replace(old, count=map_slot(old.count))
+            case WhileLoop() | If():
+                return replace(old, condition=map_slot(old.condition))
             case WarpRegion():
-                workload = tuple(map(map_slot, block.workload))
-                result.append(
-                    replace(block, body=_relocate(block.body, map_row, promoted, other_arenas), workload=workload)
-                )
-    return tuple(result)
+                return replace(old, workload=tuple(map(map_slot, old.workload)))
+            case IntrinsicCall() | AtomicIncrement() | SharedMemoryStaging():
+                return map_slots(old, map_slot)
+            case TableLoop():
+                return _relocate_loop(old, map_row, promoted, other_arenas)
+            case WorkQueueLoop():
+                return old
+
+    def relocate_body(body: Statements) -> Statements:
+        return _relocate(body, map_row, promoted, other_arenas)
+
+    return tuple(map_bodies(map_own_slots(block), relocate_body) for block in statements)
 
 
 def _relocate_loop(
     loop: TableLoop, map_row: Callable[[int], int], promoted: Mapping[str, int], other_arenas: OtherArenas
 ) -> TableLoop:
-    """Return a table loop with relocated scratch memory: offset columns of its table, loop variants and reductions."""
+    """Return a table loop with relocated scratch memory in the offset columns of its table and in its reductions."""
     ints, variant_indices = loop.ints.copy(), loop.variant_indices()
     variants = []
     for variant_index, variant in enumerate(loop.variants):
@@ -421,9 +399,7 @@ def _relocate_loop(
                 )
                 ints[rows, column] = [arena_row(row) for row in old_rows]
                 array_columns[array] = new_arena, column
-        variants.append(
-            replace(variant, body=_relocate(variant.body, map_row, promoted, other_arenas), array_columns=array_columns)
-        )
+        variants.append(replace(variant, array_columns=array_columns))
     reductions = tuple(
         (accumulator, total._replace(item=map_row(total.item))) for accumulator, total in loop.reductions
     )

@@ -16,13 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .cooperative import DenseSolve, MinimumDegreeOrdering, SharedMemoryStaging
 from .effects import Cell, Effects, effects_per_row, outermost_table_loops
 from .memory import SCRATCH, Operand, Slot
 from .program import (
     BasicBlock,
     CountedLoop,
-    If,
     Instruction,
     LevelBatch,
     LoopVariant,
@@ -31,10 +29,9 @@ from .program import (
     Statements,
     Store,
     TableLoop,
-    WarpRegion,
-    WhileLoop,
     basic_blocks,
     map_basic_blocks,
+    map_bodies,
 )
 
 MAX_SERIAL_ADDS = 2
@@ -54,20 +51,12 @@ def schedule_levels(program: Program, group_size: int) -> Program:
         result: list[Statement] = []
         for block in statements:
             if isinstance(block, TableLoop):
-                result.append(
-                    _schedule_loop(
-                        program, _privatise_reductions(program, _merge_equal_variants(block), local_arrays), group_size
-                    )
-                )
-            elif isinstance(block, BasicBlock | DenseSolve | MinimumDegreeOrdering | SharedMemoryStaging) or (
-                isinstance(block, CountedLoop) and block.parallel
-            ):
+                loop = _privatise_reductions(program, _merge_equal_variants(block), local_arrays)
+                result.append(_schedule_loop(program, loop, group_size))
+            elif isinstance(block, CountedLoop) and block.parallel:
                 result.append(block)
             else:
-                assert isinstance(block, CountedLoop | WhileLoop | If | WarpRegion), (
-                    "the statement cannot be part of a warp region"
-                )
-                result.append(replace(block, body=schedule(block.body)))
+                result.append(map_bodies(block, schedule))
         return tuple(result)
 
     end = program.n_scratch

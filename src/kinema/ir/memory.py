@@ -24,6 +24,11 @@ FIRST_ROW_PREFIX, ROW_COUNT_PREFIX = "first of ", "many of "
 """Prefixes of two integer columns of a row: first row and number of rows of its range in a nested table loop."""
 
 
+def round_up_to_4(n: int) -> int:
+    """Round up to a multiple of 4, the vector width of memory accesses."""
+    return -(-n // 4) * 4
+
+
 class ArenaOffset(NamedTuple):
     """Start of an array in memory: the name of an arena (a pointer) and the first row of the array there."""
 

@@ -13,18 +13,16 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from itertools import accumulate
 
-from .cooperative import AtomicIncrement
 from .program import (
     BasicBlock,
-    CountedLoop,
     If,
     Program,
-    Statement,
     Statements,
     TableLoop,
     WhileLoop,
     basic_blocks,
     nested_bodies,
+    slot_accesses,
 )
 
 MIN_LOOP_INSTRUCTIONS = 2000
@@ -118,25 +116,8 @@ def _named_arrays(statements: Statements, excluded: Collection[int]) -> Iterator
     """Names of all arrays and arenas that statements refer to, without the statements whose `id` is excluded."""
     for block in statements:
         if id(block) not in excluded:
-            yield from _arrays_named_by(block)
+            yield from (slot.array for slot, _ in slot_accesses(block))
+            if isinstance(block, TableLoop):
+                yield from (arena for variant in block.variants for arena, _ in variant.array_columns.values())
             for body in nested_bodies(block):
                 yield from _named_arrays(body, excluded)
-
-
-def _arrays_named_by(statement: Statement) -> Iterator[str]:
-    """Names of the arrays and arenas that a statement itself refers to, without nested statements."""
-    match statement:
-        case BasicBlock():
-            yield from (slot.array for slot in statement.slots())
-        case TableLoop():
-            yield from (arena for variant in statement.variants for arena, _ in variant.array_columns.values())
-        case If():
-            yield statement.condition.array
-        case CountedLoop():
-            yield statement.count.array
-        case WhileLoop():
-            yield statement.condition.array
-        case AtomicIncrement():
-            yield from (statement.counter.array, statement.result.array)
-        case _:
-            pass

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .cooperative import AtomicIncrement, DenseSolve, MinimumDegreeOrdering, SharedMemoryStaging
+from .intrinsics import AtomicIncrement, IntrinsicCall, SharedMemoryStaging
 from .memory import SCRATCH, ArenaOffset, Operand, Slot
 
 # -------------------------------------------------------------------------------------------- instructions and blocks
@@ -264,11 +264,10 @@ Statement = (
     | WhileLoop
     | If
     | WarpRegion
-    | DenseSolve
-    | MinimumDegreeOrdering
+    | WorkQueueLoop
+    | IntrinsicCall
     | AtomicIncrement
     | SharedMemoryStaging
-    | WorkQueueLoop
 )
 Statements = tuple[Statement, ...]
 
@@ -279,7 +278,7 @@ Statements = tuple[Statement, ...]
 def nested_bodies(statement: Statement) -> list[Statements]:
     """Statement sequences directly inside a statement: loop and branch bodies, loop variants, queue stages."""
     match statement:
-        case BasicBlock() | DenseSolve() | MinimumDegreeOrdering() | AtomicIncrement() | SharedMemoryStaging():
+        case BasicBlock() | IntrinsicCall() | AtomicIncrement() | SharedMemoryStaging():
             return []
         case WorkQueueLoop():
             return [statement.stages]
@@ -289,42 +288,66 @@ def nested_bodies(statement: Statement) -> list[Statements]:
             return [statement.body]
 
 
+def walk(statements: Statements) -> Iterator[Statement]:
+    """Iterate over statements in program order, each followed by the statements nested in it."""
+    for block in statements:
+        yield block
+        for body in nested_bodies(block):
+            yield from walk(body)
+
+
 def basic_blocks(statements: Statements) -> Iterator[BasicBlock]:
     """Iterate over all basic blocks, including those nested in other statements."""
-    for block in statements:
-        if isinstance(block, BasicBlock):
-            yield block
-        for body in nested_bodies(block):
-            yield from basic_blocks(body)
+    return (block for block in walk(statements) if isinstance(block, BasicBlock))
 
 
-def atomic_counters(statements: Statements) -> Iterator[Slot]:
-    """Iterate over the counter slots of all atomic increments, including nested ones."""
-    for block in statements:
-        if isinstance(block, AtomicIncrement):
-            yield block.counter
-        for body in nested_bodies(block):
-            yield from atomic_counters(body)
+def slot_accesses(statement: Statement) -> Iterator[tuple[Slot, bool]]:
+    """Iterate over (slot, whether written) of the memory accesses of a statement itself, without nested statements.
+
+    Operands of intrinsics have a dynamic index, as they refer to whole arrays. Table loops access memory only in their
+    variants.
+    """
+    match statement:
+        case BasicBlock():
+            yield from ((i.slot, False) for i in statement.instructions if i.slot is not None)
+            yield from ((s.slot, True) for s in statement.stores)
+        case IntrinsicCall():
+            for operands, written in ((statement.intrinsic.reads, False), (statement.intrinsic.writes, True)):
+                yield from ((operand._replace(index=0), written) for operand in operands)
+        case AtomicIncrement():
+            yield from ((statement.counter, False), (statement.counter, True), (statement.result, True))
+        case SharedMemoryStaging():
+            yield statement.used_count, False
+        case CountedLoop():
+            yield statement.count, False
+        case WhileLoop() | If():
+            yield statement.condition, False
+        case _:
+            pass
+
+
+def map_bodies(statement: Statement, transform: Callable[[Statements], Statements]) -> Any:
+    """Copy of a statement with each nested statement sequence replaced by `transform(sequence)`."""
+    match statement:
+        case BasicBlock() | IntrinsicCall() | AtomicIncrement() | SharedMemoryStaging():
+            return statement
+        case TableLoop():
+            return replace(statement, variants=tuple(replace(v, body=transform(v.body)) for v in statement.variants))
+        case WorkQueueLoop():
+            *filters, work = transform(statement.stages)
+            return replace(statement, filters=tuple(filters), work=work)
+        case _:
+            return replace(statement, body=transform(statement.body))
 
 
 def map_basic_blocks(statements: Statements, transform: Callable[[BasicBlock], BasicBlock]) -> Statements:
     """Return the statements with every basic block, nested ones included, replaced by `transform(block)`."""
-    result: list[Statement] = []
-    for block in statements:
-        match block:
-            case BasicBlock():
-                result.append(transform(block))
-            case TableLoop():
-                variants = tuple(replace(v, body=map_basic_blocks(v.body, transform)) for v in block.variants)
-                result.append(replace(block, variants=variants))
-            case DenseSolve() | MinimumDegreeOrdering() | AtomicIncrement() | SharedMemoryStaging():
-                result.append(block)
-            case WorkQueueLoop():
-                *filters, work = map_basic_blocks(block.stages, transform)
-                result.append(replace(block, filters=tuple(filters), work=work))
-            case _:
-                result.append(replace(block, body=map_basic_blocks(block.body, transform)))
-    return tuple(result)
+    return tuple(
+        transform(block)
+        if isinstance(block, BasicBlock)
+        else map_bodies(block, lambda body: map_basic_blocks(body, transform))
+        for block in statements
+    )
 
 
 def format_slot(slot: Slot) -> str:
@@ -474,11 +497,7 @@ def pack_int_table(loop: TableLoop) -> npt.NDArray[np.int32]:
 
 def all_table_loops(statements: Statements) -> Iterator[TableLoop]:
     """Iterate over all table loops, including nested ones, in program order."""
-    for block in statements:
-        if isinstance(block, TableLoop):
-            yield block
-        for body in nested_bodies(block):
-            yield from all_table_loops(body)
+    return (block for block in walk(statements) if isinstance(block, TableLoop))
 
 
 def blocks_outside_table_loops(statements: Statements) -> Iterator[BasicBlock]:
@@ -486,18 +505,16 @@ def blocks_outside_table_loops(statements: Statements) -> Iterator[BasicBlock]:
     for block in statements:
         if isinstance(block, BasicBlock):
             yield block
-        elif not isinstance(
-            block,
-            TableLoop | DenseSolve | MinimumDegreeOrdering | AtomicIncrement | SharedMemoryStaging | WorkQueueLoop,
-        ):
-            yield from blocks_outside_table_loops(block.body)
+        elif not isinstance(block, TableLoop | WorkQueueLoop):
+            for body in nested_bodies(block):
+                yield from blocks_outside_table_loops(body)
 
 
 def _count_operations(statements: Statements) -> int:
     """Approximate floating-point operations of one run of some statements.
 
-    Variants of table loops are weighted by their number of rows. Other loops and branches count once, a dense solve of
-    n unknowns as n^3/3, a work-queue loop as its first filter.
+    Variants of table loops are weighted by their number of rows. Other loops and branches count once, a
+    work-queue loop as its first filter.
     """
     total = 0
     for block in statements:
@@ -509,11 +526,11 @@ def _count_operations(statements: Statements) -> int:
                 int(count) * _count_operations(variant.body)
                 for count, variant in zip(counts, block.variants, strict=True)
             )
-        elif isinstance(block, DenseSolve):
-            total += block.size**3 // 3
+        elif isinstance(block, IntrinsicCall):
+            total += block.intrinsic.n_operations
         elif isinstance(block, WorkQueueLoop):
             total += _count_operations(block.filters[:1])
-        elif isinstance(block, MinimumDegreeOrdering | AtomicIncrement | SharedMemoryStaging):
+        elif isinstance(block, AtomicIncrement | SharedMemoryStaging):
             total += 1
         else:
             total += _count_operations(block.body)
@@ -541,11 +558,8 @@ def _format_statements(statements: Statements, indent: str) -> Iterator[str]:
                 yield f"{indent}do-while {block.name}, {limit}, while {format_slot(block.condition)}:"
             case WarpRegion():
                 yield f"{indent}warp region ({block.name}):"
-            case DenseSolve():
-                yield f"{indent}{format_slot(block.result)} = solution of {block.name}: {block}"
-                continue
-            case MinimumDegreeOrdering():
-                yield f"{indent}{format_slot(block.block_info)} = order of {block.name}: {block}"
+            case IntrinsicCall():
+                yield f"{indent}call {block.name}: {block.intrinsic}"
                 continue
             case SharedMemoryStaging():
                 staged = f"up to {block.max_staged} of {format_slot(block.used_count)}"

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
-from .cooperative import DenseSolve, MinimumDegreeOrdering, SharedMemoryStaging, round_up_to_4
 from .effects import Effects, find_effects
-from .memory import SCRATCH
+from .intrinsics import IntrinsicCall, SharedMemoryStaging
+from .memory import SCRATCH, round_up_to_4
 from .program import BasicBlock, CountedLoop, If, Program, Statement, Statements, TableLoop, WhileLoop, basic_blocks
 
 # -------------------------------------------------------------------------------------------------------- live ranges
@@ -93,7 +93,7 @@ def _collect_points(
     The condition or trip count of a loop or branch is a point before and after its body.
     """
     for block in statements:
-        if isinstance(block, BasicBlock | TableLoop | DenseSolve | MinimumDegreeOrdering | SharedMemoryStaging):
+        if isinstance(block, BasicBlock | TableLoop | IntrinsicCall | SharedMemoryStaging):
             points.append(_ProgramPoint(find_effects(program, (block,)), set(_definite_writes((block,))), n_conditions))
             continue
         assert isinstance(block, WhileLoop | CountedLoop | If), "the statement cannot be part of a warp region"
@@ -120,11 +120,9 @@ def _definite_writes(statements: Statements) -> Iterator[int]:
     for block in statements:
         if isinstance(block, BasicBlock):
             yield from (s.slot.item for s in block.stores if s.slot.array == SCRATCH and s.slot.index is None)
-        elif isinstance(block, DenseSolve):
-            yield from range(block.result.item, block.result.item + block.size)
-            yield from range(
-                block.workspace.item, block.workspace.item + max(2 * round_up_to_4(block.size), block.workspace_size)
-            )
+        elif isinstance(block, IntrinsicCall):
+            for operand, count in block.intrinsic.definite_writes:
+                yield from range(operand.item, operand.item + count)
         elif isinstance(block, TableLoop) and not block.row_range_name:
             variant_indices = block.variant_indices()
             for variant_index, variant in enumerate(block.variants):

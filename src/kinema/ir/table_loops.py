@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .memory import CONSTANT_PREFIX, FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, ArenaOffset, Slot
-from .program import LoopVariant, Statements, TableLoop, WorkQueueLoop, atomic_counters, basic_blocks, nested_bodies
+from .program import LoopVariant, Statements, TableLoop, WorkQueueLoop, nested_bodies, slot_accesses, walk
 from .symbolic import Scalar, Value, select
 from .tracer import Tracer
 
@@ -525,10 +525,7 @@ def _trace_variant(
     tracer = Tracer(prefix)
     body(RowContext(group, tracer, folded, outer))
     program = tracer.build()
-    slots = set(atomic_counters(program.body))
-    for block in basic_blocks(program.body):
-        slots.update([i.slot for i in block.instructions if i.slot is not None])
-        slots.update([store.slot for store in block.stores])
+    slots = {slot for statement in walk(program.body) for slot, _ in slot_accesses(statement)}
     used = {slot.array for slot in slots} | {
         range_prefix + name
         for name in _nested_loop_names(program.body)

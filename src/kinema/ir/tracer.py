@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from .cooperative import AtomicIncrement, DenseSolve, MinimumDegreeOrdering, SharedMemoryStaging
+from .intrinsics import AtomicIncrement
 from .memory import Slot
 from .program import (
     BasicBlock,
@@ -22,10 +22,8 @@ from .program import (
     Statement,
     Statements,
     Store,
-    TableLoop,
     WarpRegion,
     WhileLoop,
-    WorkQueueLoop,
 )
 from .symbolic import Scalar, Tape, Value, select
 
@@ -50,17 +48,7 @@ class _OpenBody:
     """Body of a loop, branch or warp region under construction, and the constructor of the statement."""
 
     make_statement: Callable[[Statements], Statement]
-    items: list[
-        _OpenBlock
-        | _OpenBody
-        | TableLoop
-        | WarpRegion
-        | DenseSolve
-        | MinimumDegreeOrdering
-        | AtomicIncrement
-        | SharedMemoryStaging
-        | WorkQueueLoop
-    ]
+    items: list[_OpenBlock | _OpenBody | Statement]
 
 
 class Tracer:
@@ -70,19 +58,7 @@ class Tracer:
         self.prefix = prefix
         """Prefix of the names of local arrays, unique within a program."""
         self.locals: dict[str, int] = {}
-        self._body_stack: list[
-            list[
-                _OpenBlock
-                | _OpenBody
-                | TableLoop
-                | WarpRegion
-                | DenseSolve
-                | MinimumDegreeOrdering
-                | AtomicIncrement
-                | SharedMemoryStaging
-                | WorkQueueLoop
-            ]
-        ] = [[]]
+        self._body_stack: list[list[_OpenBlock | _OpenBody | Statement]] = [[]]
         self._live_out: dict[tuple[Tape, int], int] = {}
         self._region = 0
         """Number of the current warp region, counted from 1, or 0 outside; values cannot cross its boundary."""
@@ -268,13 +244,7 @@ class Tracer:
 
     def add_statement(
         self,
-        statement: TableLoop
-        | WarpRegion
-        | DenseSolve
-        | MinimumDegreeOrdering
-        | AtomicIncrement
-        | SharedMemoryStaging
-        | WorkQueueLoop,
+        statement: Statement,
         local_arrays: Mapping[str, int],
     ) -> None:
         """Append a complete statement, declare its local arrays and start a new basic block."""
@@ -311,17 +281,7 @@ class Tracer:
 
     def _build_body(
         self,
-        items: Sequence[
-            _OpenBlock
-            | _OpenBody
-            | TableLoop
-            | WarpRegion
-            | DenseSolve
-            | MinimumDegreeOrdering
-            | AtomicIncrement
-            | SharedMemoryStaging
-            | WorkQueueLoop
-        ],
+        items: Sequence[_OpenBlock | _OpenBody | Statement],
         live: set[int],
     ) -> Statements:
         """Assemble a list of recorded items into statements, from last to first, with dead-code elimination.
@@ -331,20 +291,9 @@ class Tracer:
         """
         statements: list[Statement] = []
         for item in reversed(items):
-            if isinstance(
-                item,
-                TableLoop
-                | WarpRegion
-                | DenseSolve
-                | MinimumDegreeOrdering
-                | AtomicIncrement
-                | SharedMemoryStaging
-                | WorkQueueLoop,
-            ):
-                statements.append(item)
-            elif isinstance(item, _OpenBody):
+            if isinstance(item, _OpenBody):
                 statements.append(item.make_statement(self._build_body(item.items, live)))
-            else:
+            elif isinstance(item, _OpenBlock):
                 live_out_stores = [
                     Store(Slot(self._live_out_array(tape), position), value)
                     for (tape, value), position in self._live_out.items()
@@ -355,6 +304,8 @@ class Tracer:
                 live.update(i.slot.item for i in block.instructions if i.slot and i.slot.array.startswith(live_out))
                 if block.stores:
                     statements.append(block)
+            else:
+                statements.append(item)
         return tuple(reversed(statements))
 
 

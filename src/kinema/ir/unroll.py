@@ -176,7 +176,7 @@ class _Unroller:
                 case WhileLoop() | If() | CountedLoop():
                     self.keep_control_flow(block)
                 case _:
-                    raise TypeError("cooperative statements cannot be unrolled")
+                    raise TypeError("statements of warp regions cannot be unrolled")
 
     # ---------------------------------------------------------------------------------------------- unrolled statements
 

@@ -19,6 +19,8 @@ POPCOUNT = "llvm.ctpop.i32"
 """Intrinsic: number of set bits of a word."""
 SHARED_POINTER = "ptr addrspace(3)"
 """LLVM type of pointers to shared memory."""
+NO_UNROLL_METADATA = "!2"
+"""Metadata that disables unrolling of a loop, as the code of a warp kernel exceeds the instruction cache."""
 
 
 @dataclass(frozen=True, slots=True)

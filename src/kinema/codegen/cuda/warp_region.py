@@ -23,31 +23,24 @@ from kinema.ir import (
     WARP_GLOBAL,
     BasicBlock,
     CountedLoop,
-    DenseSolve,
     HandoffLayout,
-    If,
+    IntrinsicCall,
     LevelBatch,
     LoopVariant,
-    MinimumDegreeOrdering,
     Program,
     SharedMemoryStaging,
     Slot,
-    Statement,
     Statements,
     TableLoop,
-    WarpRegion,
-    WhileLoop,
     fits_half_words,
     handoff_offset,
+    map_bodies,
     pack_int_table,
 )
 
 from ..abi import N_BINS, WARP_MEMORY_HEADER
 from ..memory import MAD_WIDE_ASM, READ_ONLY_ARENAS, WARP_SIZE, ValueNames
-from .block_arrowhead_solve import BlockArrowheadSolveEmitter
-from .dense_solve import DenseSolveEmitter
 from .environment_binning import load_binned_env, reset_bins
-from .minimum_degree import MinimumDegreeEmitter
 from .warp import SHARED_POINTER, SHUFFLE_INDEX, WarpEmitter, WarpRegionConfig
 
 # ------------------------------------------------------------------------------------------------------------- tables
@@ -80,24 +73,17 @@ def scale_offsets_to_bytes(program: Program, scalar_bytes: int) -> Program:
     """
 
     def scale(statements: Statements) -> Statements:
-        result: list[Statement] = []
-        for block in statements:
-            if isinstance(block, BasicBlock | DenseSolve | MinimumDegreeOrdering | SharedMemoryStaging):
-                result.append(block)
-            elif isinstance(block, TableLoop):
-                ints, variant_indices = block.ints.copy(), block.variant_indices()
-                for variant_index, variant in enumerate(block.variants):
-                    for arena, column in variant.array_columns.values():
-                        if arena in (SCRATCH, WARP_GLOBAL):
-                            ints[variant_indices == variant_index, column] *= scalar_bytes
-                variants = tuple(replace(variant, body=scale(variant.body)) for variant in block.variants)
-                result.append(replace(block, ints=ints, variants=variants))
-            else:
-                assert isinstance(block, CountedLoop | WhileLoop | If | WarpRegion), (
-                    "the statement cannot be part of a warp region"
-                )
-                result.append(replace(block, body=scale(block.body)))
-        return tuple(result)
+        return tuple(
+            map_bodies(scale_table(block) if isinstance(block, TableLoop) else block, scale) for block in statements
+        )
+
+    def scale_table(loop: TableLoop) -> TableLoop:
+        ints, variant_indices = loop.ints.copy(), loop.variant_indices()
+        for variant_index, variant in enumerate(loop.variants):
+            for arena, column in variant.array_columns.values():
+                if arena in (SCRATCH, WARP_GLOBAL):
+                    ints[variant_indices == variant_index, column] *= scalar_bytes
+        return replace(loop, ints=ints)
 
     return replace(program, body=scale(program.body))
 
@@ -528,40 +514,14 @@ class WarpRegionEmitter(LevelLoopEmitter):
     # ------------------------------------------------------------------------------------------------------- statements
 
     def emit_statements(self, statements: Statements) -> None:
-        """Emit statements, including dense solves, minimum-degree orderings and shared-memory staging."""
+        """Emit statements, including intrinsic calls and shared-memory staging."""
         for block in statements:
-            if isinstance(block, DenseSolve):
-                self._emit_solve(block)
-            elif isinstance(block, MinimumDegreeOrdering):
-                MinimumDegreeEmitter(self, block).emit()
+            if isinstance(block, IntrinsicCall):
+                block.intrinsic.emit(self)
             elif isinstance(block, SharedMemoryStaging):
                 self._emit_staging(block)
             else:
                 super().emit_statements((block,))
-
-    def _emit_solve(self, solve: DenseSolve) -> None:
-        """Emit a linear solve: block-arrowhead if the matrix has this structure, else dense.
-
-        If blocks may be coupled at times, both solves are emitted, selected by a flag.
-        """
-        arrowhead = solve.arrowhead
-        if arrowhead is None or not arrowhead.fits(self.group_size):
-            DenseSolveEmitter(self, solve).emit()
-            return
-        if arrowhead.decoupled is None:
-            BlockArrowheadSolveEmitter(self, solve).emit()
-            return
-        decoupled_label, coupled_label, done = (
-            self.fresh_name(label_prefix) for label_prefix in ("apart", "coupled", "done")
-        )
-        self.emit(
-            f"br i1 {self._condition_mask(arrowhead.decoupled)}, label %{decoupled_label}, label %{coupled_label}"
-        )
-        for label, emitter_type in ((decoupled_label, BlockArrowheadSolveEmitter), (coupled_label, DenseSolveEmitter)):
-            self.start_block(label)
-            emitter_type(self, solve).emit()
-            self.emit(f"br label %{done}")
-        self.start_block(done)
 
     def _emit_staging(self, staging: SharedMemoryStaging) -> None:
         """Emit the pointer to a list that is in shared memory if its used records fit there, else in global memory.

@@ -368,7 +368,7 @@ class WorkQueueEmitter(QueueConsumerEmitter):
             for i in range(ROWS_PER_PASS):
                 self.name_suffix = f"_{i}"
                 self.emit_variant(loop_number, variant)
-                flags.append(self._condition_mask(queue_loop.condition))
+                flags.append(self.condition_mask(queue_loop.condition))
             return flags
 
         self.name_suffix = "_0"
@@ -388,7 +388,7 @@ class WorkQueueEmitter(QueueConsumerEmitter):
 
         def emit_body(variant: LoopVariant) -> list[str]:
             self.emit_variant(self.address_resolver.loop_number(loop), variant)
-            return [self._condition_mask(queue_loop.condition)]
+            return [self.condition_mask(queue_loop.condition)]
 
         (flag,) = self._dispatch_variants(loop, variant_indices, emit_body)
         self._enqueue(stage + 1, [(self.assign(f"and i1 {flag}, %has_entry"), "%taken")])

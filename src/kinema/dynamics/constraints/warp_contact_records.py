@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, Value, cone_weight_size, round_up_to_4
+from kinema.codegen import cone_weight_size
+from kinema.ir import SCRATCH, ArenaOffset, Value, round_up_to_4
 
 from ..collision.contact_buffers import Contact, ContactLayout, if_less
 from ..collision.contact_lists import ContactList, ListedContactLayout

@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kinema import ir
+from kinema.codegen import EdgeRecords, HessianTerm, cone_weight_size
 from kinema.ir import (
     SCRATCH,
     ArenaOffset,
-    EdgeRecords,
-    HessianTerm,
     SharedMemoryStaging,
     Slot,
     TableRow,
@@ -626,7 +625,7 @@ def _multiply_contact_hessian(record: ContactRecord, vector: Sequence[Value]) ->
         rows = [record.read(layout.hessian + k * ir.round_up_to_4(n), n) for k in range(n)]
         return [dot(row, vector) for row in rows]
     normal_weight, tangential_weight, cone_weight, tangent_weight, mu, *tangent = record.read(
-        layout.hessian, ir.cone_weight_size(n)
+        layout.hessian, cone_weight_size(n)
     )
     tangential = dot(tangent, vector[1:]) if n > 1 else 0.0
     cone_term = cone_weight * (vector[0] - mu * tangential)

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, HessianTerm, RowContext, Slot, TableRow, Value, round_up_to_4
+from kinema.codegen import HessianTerm
+from kinema.ir import SCRATCH, ArenaOffset, RowContext, Slot, TableRow, Value, round_up_to_4
 
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext

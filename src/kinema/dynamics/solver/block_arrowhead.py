@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kinema import ir
-from kinema.ir import SCRATCH, BlockArrowhead, Slot, Value
+from kinema.codegen import BlockArrowhead
+from kinema.ir import SCRATCH, Slot, Value
 
 from ..collision.contact_lists import ContactLists, last_descendant_indices, preorder_indices
 from ..constraints.warp_contact_records import ContactGroup, ContactRecord, ContactRecordLayout

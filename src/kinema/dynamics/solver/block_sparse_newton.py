@@ -13,7 +13,8 @@ from collections.abc import Callable
 from functools import cached_property
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, MinimumDegreeOrdering, SharedMemoryStaging, Slot, TableRow, Value
+from kinema.codegen import MinimumDegreeOrdering
+from kinema.ir import SCRATCH, ArenaOffset, IntrinsicCall, SharedMemoryStaging, Slot, TableRow, Value
 
 from ..collision.contact_lists import ContactLists
 from ..constraints.contacts import MotionSubspace
@@ -68,7 +69,8 @@ class WarpBlockSparseMatrix:
             for row in (self.tree_table, self.block_trees, self.block_of_tree_pair, self.block_counts)
         ]
         couplings = () if contacts is None else contacts.tree_couplings()
-        tracer.add_statement(MinimumDegreeOrdering("trees", layout.n_trees, self.capacity, couplings, *slots), {})
+        ordering = MinimumDegreeOrdering(layout.n_trees, self.capacity, couplings, *slots)
+        tracer.add_statement(IntrinsicCall("elimination order", ordering), {})
         n_staged = min(SHARED_BLOCKS_PER_TREE, 1 + self.capacity // layout.n_trees) * layout.n_trees
         if n_staged * self.block_size > MAX_SHARED_VALUES:
             return

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, DenseSolve, Slot, TableRow, Value, round_up_to_4
+from kinema.codegen import LdlSolve
+from kinema.ir import SCRATCH, ArenaOffset, IntrinsicCall, Slot, TableRow, Value, round_up_to_4
 
 from ..collision.contact_lists import ContactLists
 from ..collision.vector_math import if_less
@@ -248,7 +249,7 @@ class WarpNewtonSolver(NewtonSolver):
         """Return the Newton direction H^-1 (-g), by a cooperative dense or block-arrowhead LDL solve.
 
         H is the mass matrix plus the diagonal of single-dof rows plus the terms J^T D J of multi-dof rows and contacts,
-        which the solve statement adds itself.
+        which the solve adds itself.
         """
         ctx, matrix = self.ctx, self.dense_mass
         if self.rows.blocks:
@@ -258,27 +259,24 @@ class WarpNewtonSolver(NewtonSolver):
         workspace_size = max(
             2 * round_up_to_4(matrix.size), 0 if arrowhead is None else arrowhead.workspace_size(WARP_SIZE)
         )
-        ctx.tracer.add_statement(
-            DenseSolve(
-                "direction",
-                matrix.size,
-                Slot(SCRATCH, matrix.start),
-                matrix.row_stride,
-                Slot(SCRATCH, ctx.start_row(self.hessian_diagonal)),
-                Slot(SCRATCH, self.max_inverse_pivots),
-                Slot(SCRATCH, ctx.start_row(self.negative_gradient)),
-                Slot(SCRATCH, ctx.start_row(direction)),
-                Slot(SCRATCH, ctx.allocate(workspace_size).row),
-                (
-                    *self.multi_dof_rows.hessian_terms(),
-                    *(() if self.warp_contacts is None else self.warp_contacts.hessian_terms()),
-                ),
-                lower_only=matrix is not self.dense_mass,
-                arrowhead=arrowhead,
-                workspace_size=workspace_size,
+        solve = LdlSolve(
+            matrix.size,
+            Slot(SCRATCH, matrix.start),
+            matrix.row_stride,
+            Slot(SCRATCH, ctx.start_row(self.hessian_diagonal)),
+            Slot(SCRATCH, self.max_inverse_pivots),
+            Slot(SCRATCH, ctx.start_row(self.negative_gradient)),
+            Slot(SCRATCH, ctx.start_row(direction)),
+            Slot(SCRATCH, ctx.allocate(workspace_size).row),
+            (
+                *self.multi_dof_rows.hessian_terms(),
+                *(() if self.warp_contacts is None else self.warp_contacts.hessian_terms()),
             ),
-            {},
+            lower_only=matrix is not self.dense_mass,
+            arrowhead=arrowhead,
+            workspace_size=workspace_size,
         )
+        ctx.tracer.add_statement(IntrinsicCall("direction", solve), {})
         return direction
 
     def _constraint_forces(self) -> JointVector:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kinema.ir import BlockArrowhead, DenseSolve, Slot
+from kinema.ir import Slot
 
+from ..warp import SHUFFLE_INDEX, WarpEmitter
 from .dense_solve import VECTOR_BYTES, DenseSolveEmitter, RegisterLoop, RowRegisters, Unknowns
-from .warp import SHUFFLE_INDEX, WarpEmitter
+from .linear_system import BlockArrowhead, LinearSystem
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class LaneRange:
 class BlockArrowheadSolveEmitter(DenseSolveEmitter):
     """Emits one block-arrowhead (Schur complement) solve by a thread group."""
 
-    def __init__(self, emitter: WarpEmitter, solve: DenseSolve) -> None:
+    def __init__(self, emitter: WarpEmitter, solve: LinearSystem) -> None:
         super().__init__(emitter, solve)
         assert solve.arrowhead is not None
         self.structure: BlockArrowhead = solve.arrowhead

@@ -7,13 +7,15 @@ neighbours into their masks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kinema.ir import EdgeRecords, MinimumDegreeOrdering, Slot
+import numpy as np
 
-from ..memory import WARP_SIZE
-from .warp import POPCOUNT, SHUFFLE_INDEX, SHUFFLE_XOR, WarpEmitter
+from kinema.ir import Intrinsic, Slot
+
+from ...memory import WARP_SIZE
+from ..warp import POPCOUNT, SHUFFLE_INDEX, SHUFFLE_XOR, WarpEmitter
 
 INFINITE_DEGREE = 1 << 30
 """Degree above that of any block."""
@@ -21,6 +23,110 @@ BLOCK_INDEX_BITS = 8
 """Bits of the block index in a sort key, below the degree."""
 MAX_BLOCKS = 1 << 7
 """Maximum number of blocks."""
+
+
+BlockPair = tuple[int, int]
+"""Indices of two blocks of unknowns."""
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeRecords:
+    """Records that are the edges of a graph: each holds the indices of the two coupled blocks (which may be equal)."""
+
+    records: Slot
+    """Start of the first record."""
+    record_stride: int
+    """Size of a record in scalars."""
+    count: Slot
+    """Number of records."""
+    pair_offset: int
+    """Offset in a record of the two block indices."""
+
+
+@dataclass(frozen=True, slots=True)
+class MinimumDegreeOrdering(Intrinsic):
+    """Intrinsic: minimum-degree elimination order of a block-sparse symmetric matrix, and the tiles of its factor.
+
+    The block with the fewest remaining neighbours is eliminated next (ties: lowest index), and its neighbours become
+    neighbours of each other. Row i of `block_info` holds the block eliminated at step i, then for block i its step, its
+    first tile and its number of tiles. A tile is an off-diagonal block of the factor, with
+    fill-in: (later block, eliminated block).
+    """
+
+    n_blocks: int
+    """Number of blocks of unknowns."""
+    max_tiles: int
+    """Capacity for off-diagonal tiles."""
+    edges: tuple[EdgeRecords, ...]
+    """Edges of the graph."""
+    block_info: Slot
+    """Output (n_blocks, 4)."""
+    tiles: Slot
+    """Output (max_tiles, 2): the two blocks of each tile, the later one first."""
+    tile_of_pair: Slot
+    """Output (n_blocks, n_blocks): index of the tile of two blocks."""
+    status: Slot
+    """Output (2,): number of tiles, and 1 if some did not fit."""
+
+    @property
+    def reads(self) -> list[Slot]:
+        """Operands of all arrays that are read."""
+        return [x for records in self.edges for x in (records.records, records.count)]
+
+    @property
+    def writes(self) -> list[Slot]:
+        """Operands of all arrays that are written."""
+        return [self.block_info, self.tiles, self.tile_of_pair, self.status]
+
+    def evaluate(self, memory: Callable[[Slot], np.ndarray]) -> None:
+        """Compute the ordering and write it to memory."""
+        pairs: list[BlockPair] = []
+        for edges in self.edges:
+            records = memory(edges.records)
+            starts = (i * edges.record_stride + edges.pair_offset for i in range(int(memory(edges.count)[0])))
+            pairs += [(int(records[start]), int(records[start + 1])) for start in starts]
+        block_info, tiles, tile_of_pair, overflow = minimum_degree_order(self.n_blocks, self.max_tiles, pairs)
+        memory(self.block_info)[: block_info.size] = block_info.ravel()
+        memory(self.tiles)[: 2 * len(tiles)] = np.array(tiles, float).ravel()
+        for (a, b), tile in tile_of_pair.items():
+            memory(self.tile_of_pair)[[a * self.n_blocks + b, b * self.n_blocks + a]] = tile
+        memory(self.status)[:2] = len(tiles), overflow
+
+    def emit(self, emitter: WarpEmitter) -> None:
+        """Emit the ordering."""
+        MinimumDegreeEmitter(emitter, self).emit()
+
+
+def minimum_degree_order(
+    n_blocks: int, max_tiles: int, edges: Iterable[BlockPair]
+) -> tuple[np.ndarray, list[BlockPair], dict[BlockPair, int], bool]:
+    """Minimum-degree elimination order of a graph of blocks, as specified by `MinimumDegreeOrdering`.
+
+    Returns the (n_blocks, 4) block information, the tiles (later block, eliminated block), the tile index of each such
+    pair, and whether more than `max_tiles` tiles were needed (the tiles of the affected blocks are then missing).
+    """
+    neighbours = {i: set[int]() for i in range(n_blocks)}
+    for a, b in edges:
+        neighbours[a].add(b)
+        neighbours[b].add(a)
+    remaining = set(range(n_blocks))
+    block_info = np.zeros((n_blocks, 4))
+    tiles: list[BlockPair] = []
+    tile_of_pair: dict[BlockPair, int] = {}
+    overflow = False
+    for step in range(n_blocks):
+        pivot = min(remaining, key=lambda i: (len((neighbours[i] & remaining) - {i}), i))
+        remaining.remove(pivot)
+        fill = sorted(neighbours[pivot] & remaining)
+        if len(tiles) + len(fill) > max_tiles:
+            fill, overflow = [], True
+        block_info[step, 0] = pivot
+        block_info[pivot, 1:] = step, len(tiles), len(fill)
+        for other in fill:
+            neighbours[other] |= set(fill)
+            tile_of_pair[other, pivot] = len(tiles)
+            tiles.append((other, pivot))
+    return block_info, tiles, tile_of_pair, overflow
 
 
 @dataclass(slots=True)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kinema.ir import DenseSolve, HessianTerm, Slot, cone_weight_size, round_up_to_4
+from kinema.ir import Slot, round_up_to_4
 
-from .warp import SHUFFLE_INDEX, WarpEmitter
+from ..warp import NO_UNROLL_METADATA, SHUFFLE_INDEX, WarpEmitter
+from .linear_system import HessianTerm, LinearSystem, cone_weight_size
 
-NO_UNROLL_METADATA = "!2"
-"""Metadata that disables unrolling of a loop, as the code of a warp kernel exceeds the instruction cache."""
 MAX_UNROLLED_ROWS = 3
 """Number of rows of a record up to which the loop over rows is unrolled."""
 VECTOR_BYTES = 16
@@ -106,7 +105,7 @@ class DenseSolveEmitter:
     """Emits one dense LDL solve by a thread group."""
 
     emitter: WarpEmitter
-    solve: DenseSolve
+    solve: LinearSystem
     own_rows: list[str] = field(default_factory=list)
     """Matrix rows that a thread owns."""
 

@@ -1,0 +1,1 @@
+"""Intrinsics: algorithms that a warp executes cooperatively, as specification, reference evaluation and LLVM code."""
