@@ -11,9 +11,9 @@ NAMED = re.compile(r"`(?:tests/)?([\w/]+\.py)::(test_\w+)`")
 
 
 def test_defects_have_tests() -> None:
-    """Each row of the table of what was once lost names at least one."""
-    text = (TESTS.parent / "docs" / "appearance.md").read_text(encoding="utf-8")
-    section = text.partition("## What was once lost")[2].partition("\n## ")[0]
+    """Each row of the table of regressions names at least one test."""
+    text = (TESTS.parent / "docs" / "internals" / "conversion.md").read_text(encoding="utf-8")
+    section = text.partition("## Regressions and their tests")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
     assert len(rows) > 30
     assert [row for row in rows if not NAMED.search(row)] == []

@@ -193,81 +193,75 @@ def measure_apart(kind: str, n: int, emission: str, n_envs: int) -> Figure:
 
 HEAD = """# Start-up and compile time
 
-Kinema compiles a program for each scene. This page says how long the first step takes to come, what is kept so that it
-comes sooner the next time, and which settings there are. `python tools/compile_time.py` measures all figures and writes
-this page; it is not edited.
+Kinema compiles a program for each scene: some seconds the first time, a fraction of a second from the cache on disk. The
+figures on this page are measured and the page is written by `python tools/compile_time.py`.
 
-## How a start is made short
+## Cache
 
-**The cache on disk.** What took long to compute is stored in a folder, under a digest of everything it was computed
-from: the arrays of the model, the settings, the sources of Kinema, the processor. There are entries for compiled
-programs, for machine code, for quantities that are derived from models, and for processed meshes and images. A second
-start with the same robot finds its program by the digest of the model: nothing is traced, emitted or compiled. Each
-entry has a checksum; one that is damaged or truncated is ignored, computed again and replaced. Nothing in an entry is
-executed by reading it. Entries are written under a temporary name and renamed, so that any number of processes can
-start at once on one folder. Beyond a limit of 4 GB the least recently used entries are deleted.
+Everything that takes long to compute is stored under a digest of its inputs (arrays of the model, settings, sources of
+Kinema, processor): compiled programs, machine code, derived quantities of models, processed meshes and images. A second
+start with the same robot traces and compiles nothing. Entries have checksums; damaged ones are recomputed. Reading an
+entry executes none of its content. Any number of processes can share a folder.
 
-`kinema cache` shows the folder, the limit and what there is; `kinema cache clear` deletes it, `kinema cache limit 2GB`
-sets another limit, `kinema cache path` prints the folder. It is the one that `KINEMA_CACHE` names, else `kinema` in the
-user's cache folder (`~/.cache`, or `~/Library/Caches` on macOS), and may be deleted at any time. Where it cannot be
-written, because the disk is full or read-only, everything works as with an empty cache: results are computed at every
-start and not stored. `kinema doctor` reports that.
+`kinema cache` shows the folder, its limit and entries; `kinema cache clear` deletes them, `kinema cache limit 2GB` sets
+the limit (default 4 GB, least recently used entries are deleted first), `kinema cache path` prints the folder: that of
+`KINEMA_CACHE`, or `kinema` in the user's cache folder (`~/.cache`, on macOS `~/Library/Caches`). It may be deleted at
+any time. If it cannot be written, results are recomputed at every start; `kinema doctor` reports that.
 
-**Two tiers of code on a CPU.** What is not in the cache is compiled at the *baseline* tier first: LLVM without its
-optimisations, in about a tenth of the time. Steps begin with that code, and go on with the *optimised* tier as soon as
-a process in the background has compiled it. Each floating-point operation is one instruction at both tiers, so that
-results do not depend on when the switch happens, to the last bit. `Scene(wait=True)`, or `scene.prepare(wait=True)`,
-waits for the optimised tier: for measurements, and for runs so long that it does not matter. `KINEMA_TIER=baseline` or
-`KINEMA_TIER=optimised` restricts compilation to one tier. GPUs have one tier only.
+## Compilation tiers
 
-**Looking into it.** `kinema simulate ROBOT --profile` shows the time of each stage of the start and, on a CPU, of each
-phase of a step. `KINEMA_DUMP=folder` writes the arrays of each model (`.model.npz`, `.model.txt`), each program
-(`.ir`), its LLVM IR (`.ll`) and its assembly or PTX (`.s`, `.ptx`); programs are compiled anew for that. With
-`KINEMA_PERF=1` the functions of compiled code are listed in `/tmp/perf-PID.map`, where Linux `perf` finds their names:
+On a CPU code that is not in the cache is first compiled at the *baseline* tier: LLVM without optimisations, in about a
+tenth of the time. Steps start with this code and switch to the *optimised* tier when a background process has compiled
+it. Every floating-point operation is one instruction in both tiers, so results are bitwise equal. `Scene(wait=True)` or
+`scene.prepare(wait=True)` waits for the optimised tier, as measurements should. `KINEMA_TIER=baseline` or
+`KINEMA_TIER=optimised` selects one tier. GPUs have one tier.
+
+## Inspecting generated code
+
+`kinema simulate ROBOT --profile` shows the time of each stage of the start and, on a CPU, of each phase of a step.
+`KINEMA_DUMP=folder` writes the arrays of each model (`.model.npz`, `.model.txt`), each program (`.ir`), its LLVM IR
+(`.ll`) and its assembly or PTX (`.s`, `.ptx`); programs are recompiled for that. `KINEMA_PERF=1` lists compiled functions
+in `/tmp/perf-PID.map` for Linux `perf`:
 
 ```sh
 KINEMA_PERF=1 perf record -g kinema simulate go2.xml --steps 100000
 perf report  # go2_step [optimised], go2_step_narrowphase [optimised], ...
 ```
 
-On a GPU, `nsys` and `ncu` show kernels by names of the same kind: `go2_step_line`, `go2_step_narrowphase`,
-`go2_step_team`.
+On a GPU `nsys` and `ncu` show kernels by similar names: `go2_step_line`, `go2_step_narrowphase`, `go2_step_team`.
 """
 
 STARTS = """
-## From the start of a process to its first step
+## Time to the first step
 
-Seconds from the start of a Python process to the end of the first step of one environment, with contacts and default
-settings: single precision, one environment, on the CPU. *Cold* is with an empty cache, *cached* with the entries of an
-earlier start. *Import* is Python and all packages, *read* is reading the file and adding it to the scene, *build* is
-`scene.build()`, *first step* has the tracing and the baseline tier in it. *Optimised* is when the optimised tier was
-active after a cold start, also counted from the start of the process. *Rebuild* is adding, building and stepping the
-same scene again in the same process. *Memory* is the resident set after the first step [MiB]. MuJoCo C reads the same
-file in the same way (`import mujoco`, `MjModel.from_xml_path`, `mj_step`), where it is MJCF. Medians of {repeats}, each
-in a process of its own, on {machine}{load}.
+Seconds from the start of a Python process to the end of the first step of one environment on the CPU, with contacts and
+default settings (single precision). *Cold*: empty cache. *Cached*: with the entries of an earlier start, divided into
+*import* (Python and packages), *read* (file and `add`), *build* (`scene.build()`) and *first step*. *Optimised*: when
+the optimised tier was active after a cold start. *Rebuild*: the same scene again in the same process. *Memory*: resident
+set after the first step [MiB]. MuJoCo C: `import mujoco`, `MjModel.from_xml_path`, `mj_step` with the same MJCF file.
+Medians of {repeats}, each in a process of its own, on {machine}{load}.
 
 | robot | dofs | cached | import | read | build | first step | cold | optimised | rebuild | memory | MuJoCo C | memory |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
 """
 
 COLD = """
-The same cold starts by stage:
+Cold starts by stage:
 
 | robot | import | read | build | first step | total | peak memory |
 |---|---|---|---|---|---|---|
 """
 
 SIZED = """
-## How compile time grows with a model
+## Compile time and model size
 
-Without contacts, {n_envs} environments on one thread, each line in a process of its own with an empty cache, after the
-first compilation of the process. *Chain*: hinges one after the other. *Tree*: hinges that carry two others each.
-*Arms*: seven hinges each, side by side. *Unrolled* is a straight line for the very scene. *Rolled* is what scenes
-beyond {budget:,} operations get by themselves (`Scene(codegen="auto")`), and chains whose straight line takes more
-operations: copies of a part are stepped by the straight line of one of them in a loop, parts that are too long for that
-joint by joint. Rolled programs do not grow with the model. *Optimised* counts from when the step was asked for.
+Without contacts, {n_envs} environments on one thread, each row in a process of its own with an empty cache, after the
+first compilation of the process. *Chain*: hinges in series. *Tree*: each hinge carries two others. *Arms*: independent
+arms of seven hinges. *Unrolled*: straight-line code for this model. *Loops*: loops over tables, whose code does not grow
+with the model; `Scene(codegen="auto")` uses them beyond {budget:,} operations, with straight-line code for repeated
+parts that are small enough. *Optimised*: seconds from the request of the step. *Steps/s*: environment steps per second.
 
-| model | dofs | emission | instructions | operations | trace and emit [s] | baseline [s] | optimised [s] | steps/s |
+| model | dofs | code | instructions | operations | trace and emit [s] | baseline [s] | optimised [s] | steps/s |
 |---|---|---|---|---|---|---|---|---|
 """
 
@@ -276,7 +270,7 @@ def page(found: Sequence[Starts], figures: Sequence[Figure], repeats: int, n_env
     """The whole page."""
     from kinema.dynamics.lowering.components import MAX_UNROLLED_OPERATIONS
 
-    busy = "" if load < IDLE else f", which was not idle then (load average {load:.1f})"
+    busy = "" if load < IDLE else f", not idle (load average {load:.1f})"
     text = HEAD + STARTS.format(repeats=repeats, machine=_machine(), load=busy)
     text += "".join(map(_start_row, found)) + COLD + "".join(map(_cold_row, found))
     if figures:
