@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kinema.core import parse_xml
 from kinema.read.cursor import Cursor, parse_float
-from kinema.read.xml_parser import parse_xml
 from kit.diagnostics import ClaimedDiagnostics
 
 

@@ -7,8 +7,7 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
-from kinema.core import ReadError
-from kinema.read.xml_parser import MAX_DEPTH, MAX_ELEMENTS, parse_xml
+from kinema.core import MAX_XML_DEPTH, MAX_XML_ELEMENTS, ReadError, parse_xml
 from kit.patience import HANG
 
 DOCUMENT = b"""<?xml version="1.0"?>
@@ -82,8 +81,8 @@ BAD = {
     "entity bomb": (BOMB, "entities are not accepted"),
     "external entity": (b'<!DOCTYPE r SYSTEM "file:///etc/passwd"><r/>', "entities are not accepted"),
     "undefined entity": (b"<r>&x;</r>", "not well-formed"),
-    "deep": (b"<a>" * 10_000, f"more than {MAX_DEPTH} deep"),
-    "many": (b"<r>" + b"<a/>" * (MAX_ELEMENTS + 1) + b"</r>", f"more than {MAX_ELEMENTS} elements"),
+    "deep": (b"<a>" * 10_000, f"more than {MAX_XML_DEPTH} deep"),
+    "many": (b"<r>" + b"<a/>" * (MAX_XML_ELEMENTS + 1) + b"</r>", f"more than {MAX_XML_ELEMENTS} elements"),
     "encoding": (b'<?xml version="1.0" encoding="klingon"?><a/>', "encoding 'klingon'"),
     "not utf-8": (b"<a>\n\xff\xff</a>", "f:2: the text is not utf-8"),
 }
@@ -96,6 +95,26 @@ def test_bad_documents_are_one_clear_error(name: str) -> None:
     with pytest.raises(ReadError, match=message):
         parse_xml(data, "f")
     assert time.monotonic() - begin < HANG
+
+
+def test_callers_may_set_the_limits() -> None:
+    document = b'<a x="1" y="2"><b><c/></b><b><c z="3"/></b></a>'
+    assert parse_xml(document, "f", max_bytes=len(document), max_elements=5, max_items=8).get("y") == "2"
+    for limit, message in (
+        ({"max_bytes": len(document) - 1}, "bytes"),
+        ({"max_elements": 4}, "f:1: the file has more than 4 elements"),
+        ({"max_items": 7}, "f:1: the file has more than 7 elements and attributes"),
+    ):
+        with pytest.raises(ReadError, match=message):
+            parse_xml(document, "f", **limit)
+
+
+def test_paths_of_tags_find_descendants() -> None:
+    root = parse_xml(b"<a><b><c>1</c></b><b><c>2</c><d/></b><c>3</c></a>", "f")
+    assert [e.text for e in root.find_all("b/c")] == ["1", "2"]
+    assert root.find("b/d") is root.children[1].children[1]
+    assert (root.find_text("b/c"), root.find_text("c"), root.find_text("b/e")) == ("1", "3", "")
+    assert root.find("d") is None
 
 
 @given(st.binary(max_size=300))

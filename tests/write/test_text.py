@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from kinema import geometry
+from kinema.core import parse_xml
 from kinema.description import Mesh
-from kinema.read.xml_parser import parse_xml
 from kinema.write.mesh_files import MeshStore
 from kinema.write.obj_file import obj_text
 from kinema.write.xml_document import Element, NameTable, format_number, to_xml

@@ -71,3 +71,10 @@ from .transforms import (
     rpy_to_matrix as rpy_to_matrix,
     skew as skew,
 )
+from .xml_parser import (
+    MAX_XML_BYTES as MAX_XML_BYTES,
+    MAX_XML_DEPTH as MAX_XML_DEPTH,
+    MAX_XML_ELEMENTS as MAX_XML_ELEMENTS,
+    XmlElement as XmlElement,
+    parse_xml as parse_xml,
+)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kinema.core import content_digest, load_or_compute, source_digest
+from kinema.core import ReadError, content_digest, load_or_compute, source_digest
 
 from .formats.collada import read_collada
 from .formats.gltf import read_gltf
@@ -46,7 +46,10 @@ _CACHED_SUFFIXES = (".obj", ".dae", ".off")
 _DEFAULT_LIMITS = MeshLimits()
 _LFS_POINTER = b"version https://git-lfs"
 # Exceptions of indexing, conversion and decoding on malformed data that a reader did not detect itself.
-_PARSE_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, struct.error)
+_PARSE_ERRORS = (
+    *(ReadError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError),
+    struct.error,
+)
 
 
 def load_mesh(path: str | Path, *, limits: MeshLimits = _DEFAULT_LIMITS) -> MeshData:

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kinema.core import Array, Diagnostics, Origin, float64_array
+from kinema.core import Array, Diagnostics, Origin, XmlElement, float64_array
 from kinema.description import Extra
-
-from .xml_parser import XmlElement
 
 
 @dataclass(slots=True, eq=False)

@@ -18,14 +18,12 @@ from itertools import takewhile
 from pathlib import Path
 from urllib.parse import unquote
 
-from kinema.core import Diagnostics, Origin, ReadError
-
-from .xml_parser import MAX_BYTES
+from kinema.core import MAX_XML_BYTES, Diagnostics, Origin, ReadError
 
 # -- reading of files --------------------------------------------------------------------------------------------------
 
 
-def read_bytes(file: str | os.PathLike[str], *, limit: int = MAX_BYTES) -> bytes:
+def read_bytes(file: str | os.PathLike[str], *, limit: int = MAX_XML_BYTES) -> bytes:
     """Content of a regular file of at most `limit` bytes; raises `ReadError` if it cannot be read."""
     path = Path(file)
     try:

@@ -11,9 +11,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
-from xml.etree.ElementTree import Element
 
 import numpy as np
+
+from kinema.core import XmlElement
 
 from ..appearance import (
     Appearance,
@@ -25,7 +26,7 @@ from ..appearance import (
     roughness_from_phong_exponent,
 )
 from ..mesh import FloatArray, MeshError
-from .collada_geometry import ColladaDocument, ColladaGeometry, parse_limited_xml, read_collada_geometry
+from .collada_geometry import ColladaDocument, ColladaGeometry, read_collada_geometry
 from .image_files import find_image_file
 from .loaded_mesh import LoadedMesh, MeshSource, SceneFlattener, axis_angle_matrix, scale_matrix, translation_matrix
 from .parsing import parse_floats
@@ -50,7 +51,7 @@ class ColladaMaterials:
         self._document = document
         self._materials: dict[int, PbrMaterial] = {}
 
-    def bind_materials(self, appearance: Appearance | None, instance: Element | None) -> Appearance | None:
+    def bind_materials(self, appearance: Appearance | None, instance: XmlElement | None) -> Appearance | None:
         """Replace material symbols of a geometry by the materials that an `<instance_geometry>` binds to them.
 
         Unbound symbols are looked up by material id or name; unknown symbols become a material with only a name.
@@ -64,10 +65,10 @@ class ColladaMaterials:
         )
         return replace(appearance, materials=materials)
 
-    def _instance_bindings(self, instance: Element) -> Mapping[str, PbrMaterial]:
+    def _instance_bindings(self, instance: XmlElement) -> Mapping[str, PbrMaterial]:
         """Material of each symbol bound by the `<instance_material>` elements of an instance."""
         bindings: dict[str, PbrMaterial] = {}
-        for binding in instance.iterfind("bind_material/technique_common/instance_material"):
+        for binding in instance.find_all("bind_material/technique_common/instance_material"):
             material = self._document.find_reference(binding, "target", "material")
             if material is not None:
                 bindings[binding.get("symbol", "")] = self._read_material(material)
@@ -75,12 +76,12 @@ class ColladaMaterials:
 
     def _find_by_name(self, symbol: str) -> PbrMaterial | None:
         """Material with the given id or name, for exporters that use the material instead of a bound symbol."""
-        for material in self._document.root.iterfind("library_materials/material"):
+        for material in self._document.root.find_all("library_materials/material"):
             if symbol in (material.get("id"), material.get("name")):
                 return self._read_material(material)
         return None
 
-    def _read_material(self, material: Element) -> PbrMaterial:
+    def _read_material(self, material: XmlElement) -> PbrMaterial:
         """Convert a `<material>` through its `profile_COMMON` effect; cached per element."""
         if id(material) not in self._materials:
             result = PbrMaterial(name=material.get("name") or material.get("id") or "")
@@ -95,16 +96,18 @@ class ColladaMaterials:
 class _EffectReader:
     """Converts one `<effect>` with `profile_COMMON` to a `PbrMaterial`."""
 
-    def __init__(self, document: ColladaDocument, effect: Element, profile: Element, material: PbrMaterial) -> None:
+    def __init__(
+        self, document: ColladaDocument, effect: XmlElement, profile: XmlElement, material: PbrMaterial
+    ) -> None:
         """Collect the `<newparam>` elements of `effect` and `profile`; `material` is filled by `read`."""
         self._document = document
         self._effect = effect
         self._profile = profile
         self._material = material
         newparams = (
-            *effect.iterfind("newparam"),
-            *profile.iterfind("newparam"),
-            *profile.iterfind("technique/newparam"),
+            *effect.find_all("newparam"),
+            *profile.find_all("newparam"),
+            *profile.find_all("technique/newparam"),
         )
         self._parameters = {item.get("sid", ""): item for item in newparams}
 
@@ -114,7 +117,7 @@ class _EffectReader:
         The Phong exponent `shininess` becomes roughness, and the mean of the specular colour the specular weight.
         """
         technique = self._profile.find("technique")
-        model = None if technique is None else next((e for e in technique if e.tag in _SHADING_MODELS), None)
+        model = None if technique is None else next((e for e in technique.children if e.tag in _SHADING_MODELS), None)
         if technique is None or model is None:
             return
         material = self._material
@@ -137,11 +140,11 @@ class _EffectReader:
             texture = self._read_texture(element)
             if texture is not None:
                 material.maps[role] = replace(texture, channel="a" if role is MapRole.OPACITY else "")
-        double_sided = next((e.text for e in self._effect.iter("double_sided")), None)
+        double_sided = next((e.text for e in self._effect.iterate() if e.tag == "double_sided"), None)
         if double_sided is not None:
-            material.double_sided = double_sided.strip() in ("1", "true")
+            material.double_sided = double_sided in ("1", "true")
 
-    def _read_diffuse(self, model: Element) -> None:
+    def _read_diffuse(self, model: XmlElement) -> None:
         """Set base colour, opacity and base colour texture from `<diffuse>` (or `<emission>` of a constant shader)."""
         material, diffuse = self._material, model.find("diffuse")
         color = self._read_color(diffuse)
@@ -154,7 +157,7 @@ class _EffectReader:
         if color is not None:
             material.color = (*color[:3], self._read_opacity(model))
 
-    def _read_opacity(self, model: Element) -> float:
+    def _read_opacity(self, model: XmlElement) -> float:
         """Opacity from `<transparent>` and `<transparency>` by the `opaque` mode of the COLLADA specification.
 
         A fully transparent result is treated as an exporter error: it is noted and replaced by 1.
@@ -178,7 +181,7 @@ class _EffectReader:
 
     # Values -----------------------------------------------------------------------------------------------------------
 
-    def _resolve_parameter(self, element: Element, tag: str) -> Element | None:
+    def _resolve_parameter(self, element: XmlElement, tag: str) -> XmlElement | None:
         """Child element `tag`, or the value of the `<newparam>` that a `<param>` child references; None if absent."""
         found = element.find(tag)
         if found is None and (reference := element.find("param")) is not None:
@@ -186,7 +189,7 @@ class _EffectReader:
             found = None if param is None else param.find("float4" if tag == "color" else "float")
         return found
 
-    def _read_color(self, element: Element | None) -> tuple[float, float, float, float] | None:
+    def _read_color(self, element: XmlElement | None) -> tuple[float, float, float, float] | None:
         """RGBA of a `<color>` (direct or by parameter), alpha 1 by default; None if absent or malformed."""
         found = None if element is None else self._resolve_parameter(element, "color")
         values = _finite_floats(found)
@@ -195,7 +198,7 @@ class _EffectReader:
         red, green, blue, *alpha = values
         return red, green, blue, alpha[0] if alpha else 1.0
 
-    def _read_float(self, element: Element | None) -> float | None:
+    def _read_float(self, element: XmlElement | None) -> float | None:
         """Value of a `<float>` (direct or by parameter); None if absent or malformed."""
         found = None if element is None else self._resolve_parameter(element, "float")
         values = _finite_floats(found)
@@ -203,7 +206,7 @@ class _EffectReader:
 
     # Images -----------------------------------------------------------------------------------------------------------
 
-    def _read_texture(self, element: Element | None) -> Texture | None:
+    def _read_texture(self, element: XmlElement | None) -> Texture | None:
         """Texture of a `<texture>`, resolved through its sampler and surface or by image id; None if not found."""
         texture = None if element is None else element.find("texture")
         if texture is None:
@@ -214,19 +217,22 @@ class _EffectReader:
         image_id, wrap = name, (WrapMode.REPEAT, WrapMode.REPEAT)
         if sampler is not None:
             wrap = (_wrap_mode(sampler, "wrap_s"), _wrap_mode(sampler, "wrap_t"))
-            surface = self._parameters.get((sampler.findtext("source") or "").strip())
+            surface = self._parameters.get(sampler.find_text("source"))
             if surface is not None:
-                image_id = (surface.findtext("surface/init_from") or "").strip()
+                image_id = surface.find_text("surface/init_from")
             elif (instance := sampler.find("instance_image")) is not None:
                 image_id = instance.get("url", "").removeprefix("#")
         return self._texture_from_image(image_id, wrap)
 
     def _texture_from_image(self, image_id: str, wrap: tuple[WrapMode, WrapMode]) -> Texture | None:
         """Texture of the `<image>` with the given id; None if there is none, with a note if its file is not found."""
-        image = next((e for e in self._document.root.iterfind("library_images/image") if e.get("id") == image_id), None)
+        image = next(
+            (e for e in self._document.root.find_all("library_images/image") if e.attributes.get("id") == image_id),
+            None,
+        )
         if image is None:
             return None
-        reference = (image.findtext("init_from/ref") or image.findtext("init_from") or "").strip()
+        reference = image.find_text("init_from/ref") or image.find_text("init_from")
         file = find_image_file(self._document.folder, reference)
         if not file:
             self._document.add_appearance_note(f"The image '{reference[:80]}' was not found.")
@@ -234,11 +240,11 @@ class _EffectReader:
         return Texture(file=file, mapping=TextureMapping(wrap=wrap))
 
 
-def _wrap_mode(sampler: Element, tag: str) -> WrapMode:
-    return _WRAP_MODES.get((sampler.findtext(tag) or "WRAP").strip(), WrapMode.REPEAT)
+def _wrap_mode(sampler: XmlElement, tag: str) -> WrapMode:
+    return _WRAP_MODES.get(sampler.find_text(tag) or "WRAP", WrapMode.REPEAT)
 
 
-def _finite_floats(element: Element | None) -> list[float]:
+def _finite_floats(element: XmlElement | None) -> list[float]:
     """Floats in the text of an element; empty if absent, malformed, longer than 1000 characters or non-finite."""
     if element is None or not element.text or len(element.text) > 1000:
         return []
@@ -257,13 +263,10 @@ def read_collada(source: MeshSource) -> LoadedMesh:
 
     Node and geometry names and ids become named parts. Materials are converted if the appearance is requested.
     """
-    root = parse_limited_xml(source.data, source.limits)
-    if root.tag != "COLLADA":
-        raise MeshError(f"The XML is not COLLADA: its root element is <{root.tag[:40]}>.")
-    document = ColladaDocument(root, source.limits, source.folder)
+    document = ColladaDocument(source)
     materials = ColladaMaterials(document)
     scene = SceneFlattener(source.limits)
-    unit_scale = scale_matrix(np.full(3, _unit_in_metres(root)))
+    unit_scale = scale_matrix(np.full(3, _unit_in_metres(document.root)))
     geometries: dict[int, ColladaGeometry] = {}
     for instance in _geometry_instances(document, scene):
         geometry = instance.geometry
@@ -278,7 +281,7 @@ def read_collada(source: MeshSource) -> LoadedMesh:
             names,
             materials.bind_materials(data.appearance, instance.instance_element),
         )
-    up_axis = (root.findtext("asset/up_axis") or "").strip()
+    up_axis = document.root.find_text("asset/up_axis")
     appearance = scene.merged_appearance() if source.with_appearance else None
     return LoadedMesh(
         scene.merged_mesh(), up_axis or None, document.notes(), scene.parts, appearance, document.appearance_notes()
@@ -288,15 +291,15 @@ def read_collada(source: MeshSource) -> LoadedMesh:
 class _GeometryInstance(NamedTuple):
     """A geometry instantiated in the scene."""
 
-    geometry: Element
+    geometry: XmlElement
     transform: FloatArray
     """World transform, shape (4, 4), in units of the file."""
-    node: Element | None = None
-    instance_element: Element | None = None
+    node: XmlElement | None = None
+    instance_element: XmlElement | None = None
     """The instancing element, which may bind materials."""
 
 
-def _unit_in_metres(root: Element) -> float:
+def _unit_in_metres(root: XmlElement) -> float:
     """Length unit of the document [m], from `<unit meter>`; 1 by default."""
     unit = root.find("asset/unit")
     metres = float(unit.get("meter", "1")) if unit is not None else 1.0
@@ -313,7 +316,7 @@ def _geometry_instances(document: ColladaDocument, scene: SceneFlattener) -> Ite
     roots = _root_nodes(document)
     if roots is None:
         document.add_note("There is no scene; every geometry was instantiated once without transform.")
-        for geometry in document.root.iterfind("library_geometries/geometry"):
+        for geometry in document.root.find_all("library_geometries/geometry"):
             yield _GeometryInstance(geometry, np.eye(4))
         return
     pending = [(node, np.eye(4), 1) for node in reversed(roots)]
@@ -322,29 +325,31 @@ def _geometry_instances(document: ColladaDocument, scene: SceneFlattener) -> Ite
         scene.count_node(depth)
         pose = parent_pose @ _node_transform(node)
         yield from _node_geometry_instances(document, node, pose)
-        children = [_resolve_child_node(document, child) for child in node if child.tag in ("node", "instance_node")]
+        children = [
+            _resolve_child_node(document, child) for child in node.children if child.tag in ("node", "instance_node")
+        ]
         pending += [(child, pose, depth + 1) for child in reversed(children)]
 
 
-def _root_nodes(document: ColladaDocument) -> list[Element] | None:
+def _root_nodes(document: ColladaDocument) -> list[XmlElement] | None:
     """Top-level nodes of the instantiated (or first) visual scene; None if there is none."""
     instance = document.root.find("scene/instance_visual_scene")
     if instance is not None:
         visual_scene = document.resolve_reference(instance, "url", "visual_scene")
     else:
         visual_scene = document.root.find("library_visual_scenes/visual_scene")
-    return None if visual_scene is None else visual_scene.findall("node")
+    return None if visual_scene is None else visual_scene.find_all("node")
 
 
-def _resolve_child_node(document: ColladaDocument, child: Element) -> Element:
+def _resolve_child_node(document: ColladaDocument, child: XmlElement) -> XmlElement:
     return child if child.tag == "node" else document.resolve_reference(child, "url", "node")
 
 
 def _node_geometry_instances(
-    document: ColladaDocument, node: Element, transform: FloatArray
+    document: ColladaDocument, node: XmlElement, transform: FloatArray
 ) -> Iterator[_GeometryInstance]:
     """Geometry instances attached to one node, including those of controllers (skins and morphs)."""
-    for instance in node:
+    for instance in node.children:
         if instance.tag == "instance_geometry":
             yield _GeometryInstance(document.resolve_reference(instance, "url", "geometry"), transform, node, instance)
         elif instance.tag == "instance_controller":
@@ -352,8 +357,8 @@ def _node_geometry_instances(
 
 
 def _controlled_geometry(
-    document: ColladaDocument, instance: Element, transform: FloatArray
-) -> tuple[Element, FloatArray]:
+    document: ColladaDocument, instance: XmlElement, transform: FloatArray
+) -> tuple[XmlElement, FloatArray]:
     """Base geometry of a skin or morph controller in its bind shape, and its transform.
 
     Skinning and morphing are ignored, with a note.
@@ -371,10 +376,10 @@ def _controlled_geometry(
     return document.resolve_reference(skin, "source", "geometry"), transform @ bind_matrix
 
 
-def _node_transform(node: Element) -> FloatArray:
+def _node_transform(node: XmlElement) -> FloatArray:
     """Product of the transform elements of a node in file order, shape (4, 4); `MeshError` for `<skew>`."""
     matrix = np.eye(4)
-    for child in node:
+    for child in node.children:
         if child.tag == "matrix":
             matrix = matrix @ _parse_exact_count(child, 16).reshape(4, 4)
         elif child.tag == "translate":
@@ -403,9 +408,9 @@ def _look_at_matrix(points: FloatArray) -> FloatArray:
     return matrix
 
 
-def _parse_exact_count(element: Element, count: int) -> FloatArray:
+def _parse_exact_count(element: XmlElement, count: int) -> FloatArray:
     """Floats in the text of an element; `MeshError` unless there are exactly `count`."""
-    values = parse_floats((element.text or "").encode())
+    values = parse_floats(element.text.encode())
     if len(values) != count:
         raise MeshError(f"A COLLADA <{element.tag}> has {len(values)} numbers instead of {count}.")
     return values

@@ -1,15 +1,14 @@
-"""COLLADA documents (XML within limits) and their geometries: triangulated polygons with per-corner attributes."""
+"""COLLADA documents and their geometries: triangulated polygons with per-corner attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
 
 import numpy as np
+
+from kinema.core import XmlElement, parse_xml
 
 from ..appearance import (
     Appearance,
@@ -20,66 +19,9 @@ from ..appearance import (
     to_rgba,
     validated_corner_attribute,
 )
-from ..mesh import FloatArray, IntArray, MeshData, MeshError, MeshLimits, merge_meshes
-from .loaded_mesh import checked_mesh
+from ..mesh import FloatArray, IntArray, MeshData, MeshError, merge_meshes
+from .loaded_mesh import MeshSource, checked_mesh
 from .parsing import parse_floats, parse_ints, triangulate_polygons, triangulate_strips
-
-# XML ------------------------------------------------------------------------------------------------------------------
-
-
-def parse_limited_xml(data: bytes, limits: MeshLimits) -> Element:
-    """Parse untrusted XML; returns the root element, with tags stripped of namespace prefixes.
-
-    Document types and entity declarations (entity expansion, external files), deep nesting and more elements and
-    attributes than `limits` allows raise `MeshError`.
-    """
-    parser = expat.ParserCreate()
-    tree = _LimitedTreeBuilder(limits)
-    parser.buffer_text = True
-    parser.StartElementHandler = tree.start
-    parser.EndElementHandler = tree.end
-    parser.CharacterDataHandler = tree.text
-    parser.StartDoctypeDeclHandler = _reject_declarations
-    parser.EntityDeclHandler = _reject_declarations
-    try:
-        parser.Parse(data, True)
-    except expat.ExpatError as error:
-        raise MeshError(f"The file is not valid XML: {error}.") from None
-    return tree.builder.close()
-
-
-class _LimitedTreeBuilder:
-    """Expat handlers that build an element tree and enforce limits on depth and number of items."""
-
-    def __init__(self, limits: MeshLimits) -> None:
-        self.builder = TreeBuilder()
-        self.text = self.builder.data
-        self._limits = limits
-        self._depth = 0
-        self._items = 0
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Handler of a start tag; `MeshError` if nesting depth or number of items exceed the limits."""
-        self._depth += 1
-        self._items += 1 + len(attributes)
-        if self._depth > self._limits.nesting_depth:
-            raise MeshError(f"The XML is nested deeper than the {self._limits.nesting_depth} levels allowed.")
-        if self._items > self._limits.markup_items:
-            raise MeshError(f"The XML has more than the {self._limits.markup_items} elements allowed.")
-        self.builder.start(_local_name(tag), attributes)
-
-    def end(self, tag: str) -> None:
-        self._depth -= 1
-        self.builder.end(_local_name(tag))
-
-
-def _local_name(tag: str) -> str:
-    return tag.rpartition(":")[2]
-
-
-def _reject_declarations(*_: object) -> NoReturn:
-    raise MeshError("The XML declares a document type or entities, which is not allowed in a mesh file.")
-
 
 # Document -------------------------------------------------------------------------------------------------------------
 
@@ -87,20 +29,33 @@ def _reject_declarations(*_: object) -> NoReturn:
 class ColladaDocument:
     """Parsed COLLADA document with an index of elements by id, and notes on skipped content."""
 
-    def __init__(self, root: Element, limits: MeshLimits, folder: Path | None = None) -> None:
-        """Index the elements below `root` by id; `folder` is the folder in which images are searched."""
-        self.root = root
-        self.limits = limits
-        self.folder = folder
-        self._by_id: dict[str, Element] = {}
+    def __init__(self, source: MeshSource) -> None:
+        """Parse the file, strip namespace prefixes from its tags, and index its elements by id.
+
+        Raises `ReadError` for malformed XML and `MeshError` if the file is not COLLADA.
+        """
+        self.limits = source.limits
+        self.folder = source.folder
+        """Folder in which images are searched."""
+        self.root = parse_xml(
+            source.data,
+            Path(source.file_name).name or "mesh.dae",
+            max_bytes=self.limits.file_bytes,
+            max_elements=self.limits.markup_items,
+            max_items=self.limits.markup_items,
+        )
+        self._by_id: dict[str, XmlElement] = {}
         self._notes: dict[str, None] = {}
         self._appearance_notes: dict[str, None] = {}
-        for element in root.iter():
-            if "id" in element.attrib:
-                self._by_id.setdefault(element.attrib["id"], element)
+        for element in self.root.iterate():
+            element.tag = element.tag.rpartition(":")[2]
+            if "id" in element.attributes:
+                self._by_id.setdefault(element.attributes["id"], element)
+        if self.root.tag != "COLLADA":
+            raise MeshError(f"The XML is not COLLADA: its root element is <{self.root.tag[:40]}>.")
 
-    def resolve_reference(self, element: Element, attribute: str, *tags: str) -> Element:
-        """Element that the URL in `attribute` of `element` references; `MeshError` unless it has one of `tags`."""
+    def resolve_reference(self, element: XmlElement, attribute: str, *tags: str) -> XmlElement:
+        """XmlElement that the URL in `attribute` of `element` references; `MeshError` unless it has one of `tags`."""
         reference = element.get(attribute, "")
         if not reference.startswith("#"):
             raise MeshError(f"The COLLADA refers to '{reference[:80]}', which is outside the file and is not opened.")
@@ -109,7 +64,7 @@ class ColladaDocument:
             raise MeshError(f"The COLLADA refers to a <{tags[0]}> '{reference[:80]}', which does not exist.")
         return found
 
-    def find_reference(self, element: Element | None, attribute: str, *tags: str) -> Element | None:
+    def find_reference(self, element: XmlElement | None, attribute: str, *tags: str) -> XmlElement | None:
         """As `resolve_reference`, but returns None for a missing or unsuitable reference."""
         found = None if element is None else self._by_id.get(element.get(attribute, "").removeprefix("#"))
         return found if found is not None and found.tag in tags else None
@@ -134,7 +89,7 @@ class ColladaDocument:
 _ACCESSOR_DEFAULTS = (("count", "0"), ("stride", "1"), ("offset", "0"))
 
 
-def read_float_source(document: ColladaDocument, source: Element, width: int) -> FloatArray:
+def read_float_source(document: ColladaDocument, source: XmlElement, width: int) -> FloatArray:
     """Vectors of a `<source>` through its accessor, shape (count, stride) with stride >= `width`.
 
     Raises `MeshError` if the accessor is missing, malformed or exceeds its `<float_array>`.
@@ -143,7 +98,7 @@ def read_float_source(document: ColladaDocument, source: Element, width: int) ->
     if accessor is None:
         raise MeshError("A COLLADA source has no accessor.")
     array = document.resolve_reference(accessor, "source", "float_array")
-    values = parse_floats((array.text or "").encode())
+    values = parse_floats(array.text.encode())
     count, stride, start = (int(accessor.get(key, default)) for key, default in _ACCESSOR_DEFAULTS)
     if stride < width or count < 0 or start < 0:
         raise MeshError("A COLLADA accessor has an invalid count, stride or offset.")
@@ -161,7 +116,7 @@ _ATTRIBUTE_WIDTHS = {"NORMAL": 3, "TEXCOORD": 2, "COLOR": 3}
 
 def read_corner_attributes(
     document: ColladaDocument,
-    primitive: Element,
+    primitive: XmlElement,
     corner_table: IntArray,
     corners: IntArray,
     material: PbrMaterial | None,
@@ -201,16 +156,16 @@ def read_corner_attributes(
     )
 
 
-def _attribute_inputs(document: ColladaDocument, primitive: Element) -> Iterator[tuple[str, Element, int]]:
+def _attribute_inputs(document: ColladaDocument, primitive: XmlElement) -> Iterator[tuple[str, XmlElement, int]]:
     """Semantic, source element and index offset of each attribute input of a primitive, sorted by set number.
 
     Inputs of `<vertices>` count as inputs of the primitive.
     """
-    inputs: list[tuple[int, str, Element, int]] = []
-    for item in primitive.findall("input"):
+    inputs: list[tuple[int, str, XmlElement, int]] = []
+    for item in primitive.find_all("input"):
         offset, set_number = int(item.get("offset", "0")), int(item.get("set", "0") or "0")
         vertices = document.find_reference(item, "source", "vertices") if item.get("semantic") == "VERTEX" else None
-        for attribute_input in [item] if vertices is None else vertices.findall("input"):
+        for attribute_input in [item] if vertices is None else vertices.find_all("input"):
             source = document.find_reference(attribute_input, "source", "source")
             if attribute_input.get("semantic") in _ATTRIBUTE_WIDTHS and source is not None:
                 inputs.append((set_number, str(attribute_input.get("semantic")), source, offset))
@@ -233,7 +188,7 @@ class ColladaGeometry:
 
 
 def read_collada_geometry(
-    document: ColladaDocument, geometry: Element, *, with_appearance: bool = False
+    document: ColladaDocument, geometry: XmlElement, *, with_appearance: bool = False
 ) -> ColladaGeometry:
     """Triangulated polygons of a `<geometry>` in units of the file, optionally with their appearance.
 
@@ -248,7 +203,7 @@ def read_collada_geometry(
     faces: dict[int, list[IntArray]] = {}
     textured_parts: dict[int, list[tuple[MeshData, Appearance | None]]] = {}
     symbols: dict[str, PbrMaterial] = {}
-    for primitive in mesh:
+    for primitive in mesh.children:
         if primitive.tag in _LINE_TAGS:
             document.add_note("Lines were skipped.")
         if primitive.tag not in _POLYGON_TAGS:
@@ -270,12 +225,12 @@ def read_collada_geometry(
     return ColladaGeometry(merged, merge_appearances(parts) if parts else None)
 
 
-def _position_input(document: ColladaDocument, primitive: Element) -> tuple[Element, int, int]:
+def _position_input(document: ColladaDocument, primitive: XmlElement) -> tuple[XmlElement, int, int]:
     """Position source of a primitive, offset of its index within a corner, and number of indices per corner.
 
     Raises `MeshError` if offsets are invalid or positions are missing.
     """
-    inputs = primitive.findall("input")
+    inputs = primitive.find_all("input")
     offsets = [int(item.get("offset", "0")) for item in inputs]
     stride = 1 + max(offsets, default=0)
     if min(offsets, default=0) < 0 or stride > max(len(inputs), 1):
@@ -283,27 +238,27 @@ def _position_input(document: ColladaDocument, primitive: Element) -> tuple[Elem
     for item, offset in zip(inputs, offsets, strict=True):
         if item.get("semantic") == "VERTEX":
             vertices = document.resolve_reference(item, "source", "vertices")
-            for position in vertices.findall("input"):
+            for position in vertices.find_all("input"):
                 if position.get("semantic") == "POSITION":
                     return document.resolve_reference(position, "source", "source"), offset, stride
     raise MeshError("A COLLADA primitive has no vertex positions.")
 
 
-def _read_corners(document: ColladaDocument, primitive: Element, stride: int) -> tuple[IntArray, IntArray]:
+def _read_corners(document: ColladaDocument, primitive: XmlElement, stride: int) -> tuple[IntArray, IntArray]:
     """Corner table of one primitive, shape (n, stride), and the corner indices of its triangles, shape (m, 3).
 
     Holes in polygons (`<ph>`) are filled, with a note.
     """
-    index_lists = [_parse_corner_indices(element, stride) for element in primitive.findall("p")]
-    if polygons_with_holes := primitive.findall("ph"):
+    index_lists = [_parse_corner_indices(element, stride) for element in primitive.find_all("p")]
+    if polygons_with_holes := primitive.find_all("ph"):
         document.add_note("Holes in polygons were filled.")
         index_lists += [
-            _parse_corner_indices(element, stride) for ph in polygons_with_holes for element in ph.findall("p")
+            _parse_corner_indices(element, stride) for ph in polygons_with_holes for element in ph.find_all("p")
         ]
     table = np.concatenate(index_lists) if index_lists else np.zeros((0, stride), dtype=np.int64)
     counts = np.array([len(corner_list) for corner_list in index_lists], dtype=np.int64)
     if primitive.tag == "polylist":
-        counts = parse_ints((primitive.findtext("vcount") or "").encode())
+        counts = parse_ints(primitive.find_text("vcount").encode())
     elif primitive.tag == "triangles":
         counts = np.full(len(table) // 3, 3)
     if (counts < 0).any() or counts.sum() != len(table):
@@ -314,8 +269,8 @@ def _read_corners(document: ColladaDocument, primitive: Element, stride: int) ->
     )
 
 
-def _parse_corner_indices(element: Element, stride: int) -> IntArray:
-    indices = parse_ints((element.text or "").encode())
+def _parse_corner_indices(element: XmlElement, stride: int) -> IntArray:
+    indices = parse_ints(element.text.encode())
     if len(indices) % stride:
         raise MeshError(f"A COLLADA <p> has {len(indices)} indices, which is not a multiple of {stride}.")
     return indices.reshape(-1, stride)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kinema.core import Diagnostics, ReadError
+from kinema.core import MAX_XML_BYTES, MAX_XML_ELEMENTS, Diagnostics, ReadError, XmlElement
 from kinema.tokens import mjcf
 
 from ..resolve import Resolved, Resolver, read_bytes
-from ..xml_parser import MAX_BYTES, MAX_ELEMENTS, XmlElement, parse_xml_tolerant
+from ..xml_repair import parse_xml_tolerant
 
 MAX_INCLUDE_DEPTH = 40
 MAX_MODELS = 200
@@ -81,7 +81,7 @@ class _DocumentLoader:
         root = parse_xml_tolerant(data, file, self.diagnostics, "mjcf")
         self.n_bytes += len(data)
         self.n_elements += sum(1 for _ in root.iterate())
-        if self.n_bytes > MAX_BYTES or self.n_elements > MAX_ELEMENTS:
+        if self.n_bytes > MAX_XML_BYTES or self.n_elements > MAX_XML_ELEMENTS:
             raise ReadError(f"{file}: the model and its includes have too many elements ({self.n_elements})")
         return root
 

@@ -10,10 +10,10 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from kinema.core import XmlElement
 from kinema.description import Base, Extra, Joint, Link
 from kinema.tokens import mjcf
 
-from ..xml_parser import XmlElement
 from .model_reader import ModelReader, to_floats
 
 # -- robots with an unspecified base -----------------------------------------------------------------------------------

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, Diagnostics, Origin, Pose, unique_name
+from kinema.core import Array, Diagnostics, Origin, Pose, XmlElement, unique_name
 from kinema.description import SolverParameters
 from kinema.tokens import mjcf
 
-from ..xml_parser import XmlElement
 from .mujoco_compiler import CompiledModel, mujoco
 from .prepare import AssetFile
 

@@ -15,10 +15,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinema.core import Diagnostics, Origin, ReadError
+from kinema.core import Diagnostics, Origin, ReadError, XmlElement
 from kinema.tokens import mjcf
 
-from ..xml_parser import XmlElement
 from .prepare import PreparedModel
 
 # -- import of MuJoCo --------------------------------------------------------------------------------------------------

@@ -16,13 +16,12 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from kinema.core import Diagnostics, ReadError
+from kinema.core import Diagnostics, ReadError, XmlElement
 from kinema.geometry import MeshData, MeshError, box, load_mesh_from_bytes
 from kinema.tokens import mjcf
 
 from ..cursor import parse_float
 from ..resolve import Resolver, read_bytes
-from ..xml_parser import XmlElement
 from .documents import ModelDocument, find_file
 
 # -- height field files ------------------------------------------------------------------------------------------------

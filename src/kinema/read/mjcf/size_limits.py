@@ -11,11 +11,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kinema.core import ReadError
+from kinema.core import MAX_XML_DEPTH, ReadError, XmlElement
 from kinema.tokens import mjcf
 
 from ..cursor import parse_float
-from ..xml_parser import MAX_DEPTH, XmlElement
 from .documents import ModelDocument
 
 MAX_EXPANDED_ELEMENTS = 30_000
@@ -46,8 +45,8 @@ def _check_depth(document: ModelDocument) -> None:
     stack = [(document.root, 1)]
     while stack:
         element, depth = stack.pop()
-        if depth > MAX_DEPTH:
-            raise ReadError(f"{element.origin}: elements are nested more than {MAX_DEPTH} deep")
+        if depth > MAX_XML_DEPTH:
+            raise ReadError(f"{element.origin}: elements are nested more than {MAX_XML_DEPTH} deep")
         stack.extend((child, depth + 1) for child in element.children)
 
 

@@ -9,7 +9,7 @@ from kinema.core import Diagnostics
 from kinema.description import Robot, World
 
 from ..resolve import Resolver, read_bytes
-from ..xml_parser import parse_xml_tolerant
+from ..xml_repair import parse_xml_tolerant
 from .context import IncludeLibrary
 from .convert import convert
 from .parse import parse_root

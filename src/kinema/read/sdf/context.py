@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, Diagnostics, Pose, ReadError, float64_array
+from kinema.core import Array, Diagnostics, Pose, ReadError, XmlElement, float64_array, parse_xml
 from kinema.description import Extra
 from kinema.tokens import sdf
 
 from ..cursor import Cursor
 from ..resolve import Resolver, read_bytes
-from ..xml_parser import XmlElement, parse_xml, parse_xml_tolerant
+from ..xml_repair import parse_xml_tolerant
 from .elements import NEWEST_VERSION, SCOPE_DELIMITER, WORLD_FRAME, PoseElement, RootElement, Version, parse_version
 
 # -- substitutes for models of the Gazebo library ----------------------------------------------------------------------

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kinema.core import Diagnostics, ReadError
+from kinema.core import Diagnostics, ReadError, XmlElement
 from kinema.description import Extra
 from kinema.tokens import sdf
 
 from ..cursor import Cursor
-from ..xml_parser import XmlElement
 from .context import (
     MAX_MODEL_DEPTH,
     IncludeLibrary,

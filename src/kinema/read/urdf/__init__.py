@@ -11,7 +11,7 @@ from kinema.core import Diagnostics
 from kinema.description import Robot
 
 from ..resolve import Resolver, read_bytes
-from ..xml_parser import parse_xml_tolerant
+from ..xml_repair import parse_xml_tolerant
 from .convert import FileReferences, convert_robot
 from .parse import parse_robot
 from .xacro_expand import expand_xacro, is_xacro

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kinema.core import UNKNOWN_ORIGIN, Array, Origin
+from kinema.core import UNKNOWN_ORIGIN, Array, Origin, XmlElement
 from kinema.description import Extra
-
-from ..xml_parser import XmlElement
 
 
 def _zeros3() -> Array:

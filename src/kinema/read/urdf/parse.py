@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kinema.core import Array, Diagnostics, ReadError, float64_array
+from kinema.core import Array, Diagnostics, ReadError, XmlElement, float64_array
 from kinema.description import Extra
 from kinema.tokens import urdf
 
 from ..cursor import Cursor, parse_float
-from ..xml_parser import XmlElement
 from .elements import (
     KNOWN_VERSIONS,
     BoxElement,

@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kinema.core import Diagnostics, Origin, ReadError
+from kinema.core import Diagnostics, Origin, ReadError, XmlElement, parse_xml
 from kinema.tokens import urdf
 
 from ..resolve import (
@@ -48,7 +48,6 @@ from ..resolve import (
     substitute_package_message,
     warn_about_substitute_package,
 )
-from ..xml_parser import XmlElement, parse_xml
 
 # -- source locations of elements --------------------------------------------------------------------------------------
 

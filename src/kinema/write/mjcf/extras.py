@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from xml.etree import ElementTree
 
-from kinema.core import to_identifier, unique_name
+from kinema.core import ReadError, XmlElement, parse_xml, to_identifier, unique_name
 from kinema.description import Actuator, Assembly, Camera, Extra, Light, Mesh, Node, Sensor
 from kinema.tokens import mjcf
 
@@ -19,18 +18,15 @@ from .context import MjcfContext
 
 def parse_fragment(text: str) -> Element | None:
     """Parse preserved source text to an element, without comments; None if it is not well-formed or has a DOCTYPE."""
-    if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        return None
     try:
-        parsed = ElementTree.fromstring(text)
-    except (ElementTree.ParseError, ValueError):
+        return _convert_element(parse_xml(text.encode(), ""))
+    except (ReadError, UnicodeError):
         return None
-    return _convert_element(parsed)
 
 
-def _convert_element(parsed: ElementTree.Element) -> Element:
-    element = Element(parsed.tag, dict(parsed.attrib))
-    element.children += [_convert_element(child) for child in parsed]
+def _convert_element(parsed: XmlElement) -> Element:
+    element = Element(parsed.tag, parsed.attributes)
+    element.children += [_convert_element(child) for child in parsed.children]
     return element
 
 

@@ -1,25 +1,22 @@
-"""XML parser for untrusted files: bounded size and depth, no entities, line numbers per element.
+"""XML parser for untrusted files: bounded size, depth and count, no entities, line numbers per element.
 
 Document type declarations are rejected (hence no entity expansion and no external files). Names keep their prefixes as
-written, because robot files use undeclared prefixes. Malformed XML that the parsers of MuJoCo, ROS and Gazebo accept
-(missing spaces between attributes, double dashes in comments, bare ampersands, blank lines or comments before `<?xml
-...?>`) is repaired in memory, with line numbers preserved, but only after the strict parser has rejected the text.
+written, because robot files use undeclared prefixes.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from kinema.core import Diagnostics, Origin, ReadError
+from .diagnostics import Origin, ReadError
 
-# -- strict parser -----------------------------------------------------------------------------------------------------
-
-MAX_BYTES = 64 * 2**20
-MAX_DEPTH = 500
-MAX_ELEMENTS = 250_000
+MAX_XML_BYTES = 64 * 2**20
+MAX_XML_DEPTH = 500
+MAX_XML_ELEMENTS = 250_000
+MAX_XML_ITEMS = 1_000_000
+"""Elements and attributes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,13 +45,27 @@ class XmlElement:
         """The element's source text, from its opening to its closing tag."""
         return self.source[self.start : self.end].decode("utf-8", "replace")
 
-    def find(self, tag: str) -> XmlElement | None:
-        """First child with the given tag, or None."""
-        return next((c for c in self.children if c.tag == tag), None)
+    def find(self, path: str) -> XmlElement | None:
+        """First descendant at a path of tags such as `a/b`, or None."""
+        if "/" not in path:
+            return next((c for c in self.children if c.tag == path), None)
+        return next(iter(self.find_all(path)), None)
 
-    def find_all(self, tag: str) -> list[XmlElement]:
-        """Children with the given tag."""
-        return [c for c in self.children if c.tag == tag]
+    def find_all(self, path: str) -> list[XmlElement]:
+        """Descendants at a path of tags such as `a/b`, in document order."""
+        found = [self]
+        for tag in path.split("/"):
+            found = [c for element in found for c in element.children if c.tag == tag]
+        return found
+
+    def find_text(self, path: str) -> str:
+        """Text of the first descendant at a path; empty if there is none."""
+        found = self.find(path)
+        return "" if found is None else found.text
+
+    def get(self, name: str, default: str = "") -> str:
+        """Attribute value."""
+        return self.attributes.get(name, default)
 
     def iterate(self) -> Iterator[XmlElement]:
         """The element and its descendants in document order (preorder)."""
@@ -65,15 +76,30 @@ class XmlElement:
             stack.extend(reversed(element.children))
 
 
-def parse_xml(data: bytes, file: str) -> XmlElement:
-    """Root element of an XML document; raises `ReadError` with file and line if it is malformed."""
-    return _TreeBuilder(data, file).build()
+def parse_xml(
+    data: bytes,
+    file: str,
+    *,
+    max_bytes: int = MAX_XML_BYTES,
+    max_elements: int = MAX_XML_ELEMENTS,
+    max_items: int = MAX_XML_ITEMS,
+) -> XmlElement:
+    """Root element of an XML document; raises `ReadError` with file and line if it is malformed or exceeds a limit.
+
+    Args:
+        data: the document.
+        file: file name for origins and errors.
+        max_bytes: maximum length of `data`.
+        max_elements: maximum number of elements.
+        max_items: maximum number of elements and attributes.
+    """
+    if len(data) > max_bytes:
+        raise ReadError(f"{file}: the file has {len(data)} bytes; at most {max_bytes} are read")
+    return _TreeBuilder(data, file, max_elements, max_items).build()
 
 
 class _TreeBuilder:
-    def __init__(self, data: bytes, file: str) -> None:
-        if len(data) > MAX_BYTES:
-            raise ReadError(f"{file}: the file has {len(data)} bytes; at most {MAX_BYTES} are read")
+    def __init__(self, data: bytes, file: str, max_elements: int, max_items: int) -> None:
         if not data.strip():
             raise ReadError(f"{file}: the file is empty")
         if b"\x00" in data[:4096] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -82,7 +108,8 @@ class _TreeBuilder:
         self.root: XmlElement | None = None
         self.stack: list[XmlElement] = []
         self.texts: list[list[str]] = []
-        self.count = 0
+        self.max_elements, self.max_items = max_elements, max_items
+        self.n_elements = self.n_items = 0
         self.parser = expat.ParserCreate("utf-8")
         self.parser.buffer_text = True
         self.parser.StartElementHandler = self._start
@@ -101,11 +128,14 @@ class _TreeBuilder:
         return self.root
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        self.count += 1
-        if len(self.stack) >= MAX_DEPTH:
-            raise self._read_error(f"elements are nested more than {MAX_DEPTH} deep")
-        if self.count > MAX_ELEMENTS:
-            raise self._read_error(f"the file has more than {MAX_ELEMENTS} elements")
+        self.n_elements += 1
+        self.n_items += 1 + len(attributes)
+        if len(self.stack) >= MAX_XML_DEPTH:
+            raise self._read_error(f"elements are nested more than {MAX_XML_DEPTH} deep")
+        if self.n_elements > self.max_elements:
+            raise self._read_error(f"the file has more than {self.max_elements} elements")
+        if self.n_items > self.max_items:
+            raise self._read_error(f"the file has more than {self.max_items} elements and attributes")
         element = XmlElement(tag, attributes, self.parser.CurrentLineNumber, self.file, source=self.data)
         element.start = self.parser.CurrentByteIndex
         if self.stack:
@@ -151,66 +181,3 @@ def _as_utf8(data: bytes, file: str) -> bytes:
     except (UnicodeError, ValueError) as error:
         line = data[: getattr(error, "start", 0)].count(b"\n") + 1
         raise ReadError(f"{file}:{line}: the text is not {encoding}") from None
-
-
-# -- tolerant parser ---------------------------------------------------------------------------------------------------
-
-_START_TAG = re.compile(rb"""<[A-Za-z_][^\s<>/"'=]*(?:[^<>"']|"[^"]*"|'[^']*')*>""")
-_ATTRIBUTE_VALUE = re.compile(rb"""=(\s*)("[^"]*"|'[^']*')(?=([A-Za-z_:])?)""")
-_BARE_AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[0-9a-fA-F]+);)")
-_LATE_DECLARATION = re.compile(rb"\A(\s+)(<\?xml\s.*?\?>)", re.DOTALL)
-_ERROR_LOCATION = re.compile(r":(\d+): not well-formed XML: (.*)$", re.DOTALL)
-
-
-def parse_xml_tolerant(data: bytes, file: str, diagnostics: Diagnostics, format: str) -> XmlElement:
-    """Parse an XML document; malformed XML that simulators accept is repaired with a warning.
-
-    Raises `ReadError` if the repaired text is malformed too.
-
-    Args:
-        data: the document.
-        file: file name for diagnostics.
-        diagnostics: receives the warning.
-        format: `urdf`, `sdf` or `mjcf`, the prefix of the diagnostic code.
-    """
-    try:
-        return parse_xml(data, file)
-    except ReadError as error:
-        location = _ERROR_LOCATION.search(str(error))
-        if location is None:
-            raise
-        try:
-            root = parse_xml(_repair(data), file)
-        except ReadError:
-            raise error from None
-    message = f"the text is not well-formed XML ({location.group(2)}); it is read as it was meant"
-    hint = "put a space between attributes, no '--' into comments, nothing before '<?xml', and write '&' as '&amp;'"
-    diagnostics.warning(f"{format}.not-well-formed", message, hint=hint, origin=Origin(file, int(location.group(1))))
-    return root
-
-
-def _repair(data: bytes) -> bytes:
-    """Repair malformed XML: blank comments, separate attributes, escape values; line numbers are preserved."""
-    text = _LATE_DECLARATION.sub(rb"\2\1", _without_comments(data).removeprefix(b"\xef\xbb\xbf"), count=1)
-    return _START_TAG.sub(lambda found: _repair_tag(found.group()), text)
-
-
-def _without_comments(data: bytes) -> bytes:
-    kept: list[bytes] = []
-    position = 0
-    while (start := data.find(b"<!--", position)) >= 0 and (end := data.find(b"-->", start + 4)) >= 0:
-        kept += [data[position:start], b"\n" * data.count(b"\n", start, end)]
-        position = end + 3
-    return b"".join([*kept, data[position:]])
-
-
-def _repair_tag(tag: bytes) -> bytes:
-    def repaired(match: re.Match[bytes]) -> bytes:
-        separator = b" " if match.group(3) else b""
-        return b"=" + match.group(1) + _escape_value(match.group(2)) + separator
-
-    return _ATTRIBUTE_VALUE.sub(repaired, tag)
-
-
-def _escape_value(value: bytes) -> bytes:
-    return _BARE_AMPERSAND.sub(b"&amp;", value).replace(b"<", b"&lt;")
