@@ -28,8 +28,8 @@ MARKS = ("<!-- parity -->", "<!-- end of parity -->")
 FRAGMENTS = {"talos.xml"}
 """Files that are only meant to be included."""
 HEAD = (
-    "| robot | states, by formulas | contacts | other number | position, frame, depth | J, D, aref | force | rows | "
-    "qacc within 1e-9, 1e-6 | single: median, within 1e-3 | by search: deepest the same, less, more | "
+    "| robot | states, by formulas | contacts | other number | position, frame, depth | J, D, aref | force | "
+    "other rows | qacc within 1e-9, 1e-6 | single: median, within 1e-3 | by search: deepest the same, less, more | "
     "steps (MuJoCo perturbed) |",
     "|---" * 12 + "|",
 )

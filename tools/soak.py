@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from kinema.apps.bench.contact import ContactScene, load_contact_case
+from kinema.apps.bench import ContactScene, load_case
 from kit.assets import SHARED_ASSETS
 from kit.soak import Progress, Soaked, soak
 
@@ -59,7 +59,8 @@ def _outcomes(one: partial[Soaked], names: list[str], workers: int) -> Iterator[
 
 def _soaked(name: str, *, envs: int, env_steps: int, device: str, progress: Progress = lambda *_: None) -> Soaked:
     place, file = SCENES[name]
-    case = load_contact_case(place, SHARED_ASSETS / "mjcf" / file, IN_HAND if place is ContactScene.CUBE else FALL)
+    warmup_time = IN_HAND if place is ContactScene.CUBE else FALL
+    case = load_case(SHARED_ASSETS / "mjcf" / file, place, warmup_time=warmup_time)
     return soak(case, envs, env_steps, device, progress)
 
 

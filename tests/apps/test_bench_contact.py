@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from kinema.apps.bench.contact import ContactScene, load_contact_case, simulators as measuring
-from kinema.apps.bench.contact.results import step_accuracy
-from kinema.apps.bench.contact.scenes import load_mujoco_model, scene_file
-from kinema.apps.bench.contact.simulators import KinemaSimulator
+from kinema.apps.bench import ContactScene, KinemaSimulator, load_case, simulators as measuring, step_accuracy
+from kinema.apps.bench.scenes import load_mujoco_model, scene_file
 from kinema.apps.cli import app
 from kinema.apps.cli.options import ContactSceneName
 from kinema.description import World
@@ -62,7 +60,7 @@ def test_all_simulators_are_judged_alike(leg: Path) -> None:
 
 
 def test_a_soak_finds_nothing_wrong_with_a_leg_and_would_say_so(leg: Path) -> None:
-    found = soak(load_contact_case(ContactScene.FLOOR, leg), 16, 16 * 200, "cpu")
+    found = soak(load_case(leg, ContactScene.FLOOR), 16, 16 * 200, "cpu")
     assert found.env_steps == 3200
     assert found.faults == []
     assert found.ours.depth > 0
@@ -92,7 +90,7 @@ def test_memory_of_simulators_that_are_gone_does_not_count(monkeypatch: pytest.M
 
 def test_error_and_residual_see_what_is_wrong(leg: Path) -> None:
     """Both nothing for the step that MuJoCo solves to the end, and large for one without contact."""
-    case = load_contact_case(ContactScene.FLOOR, leg)
+    case = load_case(leg, ContactScene.FLOOR)
     told = case.random_controls(case.n_initial_states)[0]
     for solved in (True, False):
         model = case.converged_mujoco_model()
@@ -113,7 +111,7 @@ def test_error_and_residual_see_what_is_wrong(leg: Path) -> None:
 
 def test_own_error_sees_what_is_wrong(leg: Path) -> None:
     """Little beside double precision; and large where velocities are those of nothing that touches."""
-    ours = KinemaSimulator(load_contact_case(ContactScene.FLOOR, leg), 16, "cpu")
+    ours = KinemaSimulator(load_case(leg, ContactScene.FLOOR), 16, "cpu")
     assert ours.error_vs_double_precision < 1e-4
     other = KinemaSimulator(ours.case, 16, "cpu")
     other.statistics.first_step_velocities = other.statistics.first_step_velocities + 1.0
@@ -134,7 +132,7 @@ def test_terrain_is_above_the_floor_and_under_the_robot(leg: Path) -> None:
         model = load_mujoco_model(file)
     assert model.nhfield == 1
     assert float(model.hfield_data.min()) == 0.0
-    case = load_contact_case(ContactScene.TERRAIN, leg)
+    case = load_case(leg, ContactScene.TERRAIN)
     assert (case.qpos[:, 0] > -0.3).all()
 
 

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
+from kinema.apps.bench import load_case
 from kinema.apps.cli import app
 from kit.assets import ROOT
 
@@ -44,6 +45,15 @@ def test_results_are_finite_and_agree_with_mujoco(figures: tuple[dict, Path]) ->
     ours = [r["figures"] for r in figures[0]["results"] if "Kinema" in r["figures"]["simulator"]]
     assert ours
     assert all(f["finite"] and 0 < f["error"] < 1e-4 for f in ours)
+
+
+def test_mimic_joints_are_equally_soft_in_both_models() -> None:
+    """Kinema's own mimic joints are rigid; the error is to mean integration, not the compliance of MuJoCo's equality."""
+    case = load_case(ARM)
+    assert len(case.model.couplings.is_rigid) == case.mujoco_model.neq == 1
+    assert not case.model.couplings.is_rigid.any()
+    assert case.model.couplings.solref[0].tolist() == case.mujoco_model.eq_solref[0].tolist()
+    assert case.model.couplings.solimp[0].tolist() == case.mujoco_model.eq_solimp[0].tolist()
 
 
 def test_one_environment_is_measured_too(figures: tuple[dict, Path]) -> None:

@@ -13,7 +13,7 @@ import pytest
 import kinema as km
 from kinema.core import Array, KinemaError
 from kinema.dynamics import Integrator, Solver
-from kit.constraint_parity import same_rows
+from kit.constraint_parity import matching_rows
 from kit.mujoco_models import quiet
 
 from .constrained import beside_mujoco, loaded_text
@@ -61,12 +61,22 @@ def test_rows(tmp_path: Path, case: str) -> None:
         jacobian = data.efc_J.reshape(-1, side.pair.theirs.nv)[: data.nefc]
         assert len(own) == data.nefc
         ours = np.column_stack([fields.jac.numpy()[own, :, env], 1e-3 * fields.efc_aref.numpy()[own, env]])
-        own = own[same_rows(ours, np.column_stack([jacobian[:, dof], 1e-3 * data.efc_aref]))]
+        own = own[matching_rows(ours, np.column_stack([jacobian[:, dof], 1e-3 * data.efc_aref]), 0)[0]]
         check(fields.jac.numpy()[own, :, env], jacobian[:, dof], "jac")
         for name in ("efc_pos", "efc_vel", "efc_D", "efc_aref", "efc_b", "efc_force"):
             check(getattr(fields, name).numpy()[own, env], getattr(data, name), name)
         expected = jacobian @ np.linalg.solve(full_inertia(side.pair.theirs, data), jacobian.T) + np.diag(data.efc_R)
         check(fields.efc_AR.numpy()[np.ix_(own, own)][:, :, env], expected, "efc_AR")
+
+
+def test_equality_rows_are_matched_up_to_their_sign() -> None:
+    """Rows of equalities in another order and negated are the same constraints; a negated limit is another one."""
+    rng = np.random.default_rng(0)
+    theirs = rng.normal(size=(4, 5))
+    rows, sign = matching_rows(np.array([-theirs[2], theirs[0], theirs[3], -theirs[1]]), theirs, n_equalities=3)
+    assert rows == [1, 3, 0, 2]
+    assert sign.tolist() == [1.0, -1.0, -1.0, 1.0]
+    assert matching_rows(-theirs, theirs, n_equalities=0)[1].tolist() == [1.0] * 4
 
 
 def full_inertia(model: Any, data: Any) -> Array:

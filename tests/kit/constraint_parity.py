@@ -16,6 +16,8 @@ from kinema.runtime import find_device
 from .mjcf_side import INTEGRATORS, Disable, Pair, load
 from .mujoco_models import quiet
 
+SAME_ROW = 1e-6
+"""Largest difference of two Jacobian rows that are the same row."""
 OF_ROWS = ("efc_D", "efc_aref", "efc_force")
 
 
@@ -109,14 +111,20 @@ def worst(ours: Array, theirs: Array) -> float:
     return float((np.abs(ours - theirs) / scale).max(initial=0.0))
 
 
-def of_rows(pair: Pair, engine: Engine, states: list[Any]) -> dict[str, float]:
-    """Of the rows that act, but those of contacts; a number of them that is not MuJoCo's is infinitely wrong."""
+def of_rows(pair: Pair, engine: Engine, states: list[Any], compared: Array | None = None) -> dict[str, float]:
+    """Largest errors of the active constraint rows without contacts; infinite if their number is not MuJoCo's.
+
+    Equality rows are compared up to their sign: `J a = aref` and `-J a = -aref` are the same constraint, and the
+    rotational residual of a weld changes its sign with that of its quaternion. `compared` is a mask of states.
+    """
     errors: dict[str, float] = dict.fromkeys(("jac", *OF_ROWS), 0.0)
     if not engine.fields.constraints_info.kinds:
         return errors
     fields, n = engine.fields.constraints, pair.theirs.nv
     ours = {name: getattr(fields, name).numpy() for name in ("jac", *OF_ROWS)}
     for env, data in enumerate(states):
+        if compared is not None and not compared[env]:
+            continue
         own, count = np.flatnonzero(ours["efc_D"][:, env] > 0.0), data.ne + data.nf + data.nl
         if len(own) != count:
             return dict.fromkeys(errors, np.inf)
@@ -126,21 +134,31 @@ def of_rows(pair: Pair, engine: Engine, states: list[Any]) -> dict[str, float]:
             unit[i] = 1.0
             mujoco.mj_mulJacTVec(pair.theirs, data, jacobian[i], unit)
         theirs = np.column_stack([jacobian[:, pair.dof], 1e-3 * data.efc_aref[:count]])
-        own = own[same_rows(np.column_stack([ours["jac"][own, :, env], 1e-3 * ours["efc_aref"][own, env]]), theirs)]
-        errors["jac"] = max(errors["jac"], worst(ours["jac"][own, :, env], jacobian[:, pair.dof]))
+        rows, sign = matching_rows(
+            np.column_stack([ours["jac"][own, :, env], 1e-3 * ours["efc_aref"][own, env]]), theirs, data.ne
+        )
+        own = own[rows]
+        errors["jac"] = max(errors["jac"], worst(sign[:, None] * ours["jac"][own, :, env], jacobian[:, pair.dof]))
         for name in OF_ROWS:
-            errors[name] = max(errors[name], worst(ours[name][own, env], getattr(data, name)[:count]))
+            signed = ours[name][own, env] * (1.0 if name == "efc_D" else sign)
+            errors[name] = max(errors[name], worst(signed, getattr(data, name)[:count]))
     return errors
 
 
-def same_rows(ours: Array, theirs: Array) -> list[int]:
-    """Which of our rows is which of theirs, by their Jacobians and what they want."""
+def matching_rows(ours: Array, theirs: Array, n_equalities: int) -> tuple[list[int], Array]:
+    """Our row for each of MuJoCo's rows, by Jacobian and reference acceleration, and its sign.
+
+    The sign is -1 for equality rows that match when negated only.
+    """
     chosen: list[int] = []
-    for row in theirs:
-        distance = np.abs(ours - row).max(axis=1)
-        distance[chosen] = np.inf
+    signs = np.ones(len(theirs))
+    for i, row in enumerate(theirs):
+        distance, negated = (np.abs(ours - sign * row).max(axis=1) for sign in (1.0, -1.0))
+        distance[chosen] = negated[chosen] = np.inf
+        if i < n_equalities and distance.min() > SAME_ROW > negated.min():
+            distance, signs[i] = negated, -1.0
         chosen.append(int(distance.argmin()))
-    return chosen
+    return chosen, signs
 
 
 def _of_steps(pair: Pair, engine: Engine, states: list[Any]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from kinema.apps.bench.contact import ContactCase, KinemaRollout, KinemaSimulator, random_controls
+from kinema.apps.bench import BenchmarkCase, KinemaRollout, KinemaSimulator
 
 CHUNK = 20
 """Steps of one launch, as the rollouts of benchmarks have."""
@@ -33,7 +33,7 @@ class Worst:
     depth: float = 0.0
     """How deep a contact was, by MuJoCo [m]."""
 
-    def see(self, case: ContactCase, data: Any, qpos: np.ndarray) -> None:
+    def see(self, case: BenchmarkCase, data: Any, qpos: np.ndarray) -> None:
         """Look at coordinates, (environments, coordinates): limits of all of them, contacts of some."""
         model = case.mujoco_model
         limited = model.jnt_limited.astype(bool) & (model.jnt_type >= int(mujoco.mjtJoint.mjJNT_SLIDE))
@@ -84,7 +84,7 @@ Progress = Callable[[Soaked, float], None]
 """Called now and then with what was found so far, and which share of the run that is."""
 
 
-def soak(case: ContactCase, n_envs: int, env_steps: int, device: str, progress: Progress = lambda *_: None) -> Soaked:
+def soak(case: BenchmarkCase, n_envs: int, env_steps: int, device: str, progress: Progress = lambda *_: None) -> Soaked:
     """Run so many environment-steps, and look on the way."""
     found, data = Soaked(case.name), mujoco.MjData(case.mujoco_model)
     _look_at_theirs(case, found.theirs, data)
@@ -114,17 +114,13 @@ def soak(case: ContactCase, n_envs: int, env_steps: int, device: str, progress: 
 
 def _tell(ours: KinemaSimulator, seed: int) -> None:
     """New random commands for the steps of a launch."""
-    if not ours.case.model.n_actuators:
-        return
-    told = random_controls(ours.case.mujoco_model, ours.n_envs, CHUNK, seed)
-    for t in range(CHUNK):
-        ours.control_sequence.view(f"ctrl {t}").assign(told[t])
+    ours.set_controls(ours.case.random_controls(ours.n_envs, CHUNK, seed))
 
 
-def _look_at_theirs(case: ContactCase, worst: Worst, data: Any, steps: int = 300) -> None:
+def _look_at_theirs(case: BenchmarkCase, worst: Worst, data: Any, steps: int = 300) -> None:
     """What MuJoCo's joints and contacts do, from the same states, under such commands."""
     running = mujoco.MjData(case.mujoco_model)
-    told = random_controls(case.mujoco_model, case.n_initial_states, steps, seed=2)
+    told = case.random_controls(case.n_initial_states, steps, seed=2)
     for i in range(0, case.n_initial_states, max(1, case.n_initial_states // 16)):
         mujoco.mj_resetData(case.mujoco_model, running)
         running.qpos[:], running.qvel[:] = case.qpos[i], case.qvel[i]

@@ -10,7 +10,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from kinema.apps.bench.contact import ContactCase, ContactScene, load_contact_case
+from kinema.apps.bench import BenchmarkCase, ContactScene, load_case
 from kinema.core import Array
 from kinema.dynamics import Engine, InputMode
 from kinema.runtime import find_device
@@ -45,6 +45,7 @@ class TouchParity:
     contact_errors: dict[str, float] = field(default_factory=dict)
     """The largest, of analytic states."""
     row_errors: dict[str, float] = field(default_factory=dict)
+    """Largest errors of the rows of limits, friction and equalities, of analytic states (`of_rows`)."""
     qacc: list[float] = field(default_factory=list)
     """Of analytic states."""
     single: list[float] = field(default_factory=list)
@@ -70,7 +71,7 @@ class TouchParity:
 
 def touch_parity(file: Path, n_run: int = 50, n_poses: int = 300, n_steps: int = 500) -> TouchParity:
     """Compare a robot, with a floor where its file has none."""
-    case = load_contact_case(ContactScene.FLOOR, file, warmup_time=0.002)
+    case = load_case(file, ContactScene.FLOOR, warmup_time=0.002)
     model, pair = case.converged_mujoco_model(), _pair(case)
     model.opt.ccd_tolerance, model.opt.ccd_iterations = 1e-12, 100
     found = TouchParity(case.name, case.model.n_dofs)
@@ -98,7 +99,7 @@ def touch_parity(file: Path, n_run: int = 50, n_poses: int = 300, n_steps: int =
             found.odd.append(env)
         if not other:
             _look_at_contacts(found, ours[env], theirs[env])
-    found.row_errors = of_rows(pair, engine, states)
+    found.row_errors = of_rows(pair, engine, states, analytic)
     single = _engine(case, len(states), "single")
     put(single, pair, states)
     found.single = _relative(single.fields.constraints.qacc.numpy(), pair, states)[analytic].tolist()
@@ -106,13 +107,13 @@ def touch_parity(file: Path, n_run: int = 50, n_poses: int = 300, n_steps: int =
     return found
 
 
-def _pair(case: ContactCase) -> Pair:
+def _pair(case: BenchmarkCase) -> Pair:
     return Pair(
         case.converged_mujoco_model(), case.model, *correspondence(case.converged_mujoco_model(), case.model), []
     )
 
 
-def _engine(case: ContactCase, n_envs: int, precision: str) -> Engine:
+def _engine(case: BenchmarkCase, n_envs: int, precision: str) -> Engine:
     drive = InputMode.ACTUATORS if case.model.n_actuators else InputMode.COMMANDS
     settings = replace(case.settings, input_mode=drive, iterations=100, ls_iterations=50, tolerance=1e-13)
     return Engine(case.model, settings, n_envs, find_device("cpu"), precision=precision, codegen="loops")
@@ -171,7 +172,7 @@ def _compared(found: TouchParity, key: Key, own: float | None, other: float | No
     return "deeper"
 
 
-def _runs(case: ContactCase, pair: Pair, n_steps: int) -> tuple[int, int]:
+def _runs(case: BenchmarkCase, pair: Pair, n_steps: int) -> tuple[int, int]:
     """From the file's start, with other commands every 20 steps: MuJoCo, MuJoCo perturbed, and ours."""
     model, rng = case.converged_mujoco_model(), np.random.default_rng(2)
     both = [mujoco.MjData(model) for _ in range(2)]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from .throughput import BenchmarkResult
+from .harness import BenchmarkResult
 
 ROW_HEIGHT = 22
 GROUP_GAP = 10

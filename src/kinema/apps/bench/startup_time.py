@@ -44,13 +44,13 @@ def main(file: str, device: str, n_envs: str, unconstrained: str, contact_scene:
     from kinema.dynamics import Engine
     from kinema.runtime import find_device, synchronise
 
-    from .contact import ContactScene, load_contact_kinema_model
-    from .throughput import load_kinema_model
+    from .cases import load_kinema_model
+    from .scenes import ContactScene
 
-    if contact_scene:
-        name, model, settings = load_contact_kinema_model(ContactScene(contact_scene), Path(file) if file else None)
-    else:
-        name, model, settings = load_kinema_model(Path(file), unconstrained=bool(int(unconstrained)))
+    scene = ContactScene(contact_scene) if contact_scene else None
+    name, model, settings = load_kinema_model(
+        Path(file) if file else None, scene, unconstrained=bool(int(unconstrained))
+    )
     engine = Engine(model, settings, int(n_envs), find_device(device))
     engine.step()
     synchronise(engine.device)

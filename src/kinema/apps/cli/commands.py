@@ -567,18 +567,23 @@ def bench(  # noqa: PLR0913, PLR0917  one for each option of the command
         raise typer.BadParameter(f"--contact {contact} has no robot in it", param_hint="FILE...")
     if not robotless and not named:
         raise typer.BadParameter("which robots?", param_hint="FILE...")
-    if contact is not None:
-        if free:
-            raise typer.BadParameter("with contact nothing is free", param_hint="--free")
-        from .bench import bench_with_contact
-
-        raise typer.Exit(
-            bench_with_contact(contact, named, counts, device, seconds=seconds, json=json, plot=plot, startup=startup)
-        )
-    from .bench import bench_without_contact as run
+    if contact is not None and free:
+        raise typer.BadParameter("with contact nothing is free", param_hint="--free")
+    from ..bench import ContactScene
+    from .bench import run_bench
 
     raise typer.Exit(
-        run(named, counts, device, seconds=seconds, json=json, plot=plot, startup=startup, unconstrained=free)
+        run_bench(
+            named,
+            counts,
+            device,
+            scene=None if contact is None else ContactScene(contact),
+            seconds=seconds,
+            json=json,
+            plot=plot,
+            startup=startup,
+            unconstrained=free,
+        )
     )
 
 

@@ -1,42 +1,22 @@
-"""Rollouts of a contact benchmark case by Kinema, MuJoCo C and MuJoCo Warp, timed, with contact and solver statistics.
-
-All simulators start from the same states, and their runs alternate.
-"""
+"""Adapters of the simulators: rollouts of a benchmark case by Kinema, MuJoCo C and MuJoCo Warp, with statistics."""
 
 from __future__ import annotations
 
 import gc
+import importlib.util
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
+from kinema.core import Array
 from kinema.dynamics import Engine
-from kinema.runtime import find_device, synchronise
+from kinema.runtime import find_device, n_threads, synchronise
 
-from ..throughput import Measurement
-from .case import ROLLOUT_STEPS, ContactCase
-
-# --------------------------------------------------------------------------------------------------------- measurements
-
-
-@dataclass(frozen=True, slots=True)
-class ContactMeasurement(Measurement):
-    """Measurement of one simulator on one contact scene; errors are those of `StepAccuracy`."""
-
-    error_99: float
-    residual: float
-    contacts: float
-    """Contacts per environment, mean over steps and environments."""
-    iterations: float
-    """Solver iterations per step, mean over steps and environments."""
-    overflows: int
-    """Environments in which contacts or constraint rows exceeded the capacity at any step."""
-    own_error: float | None = None
-    """Median error relative to Kinema in double precision, for scenes whose contact points differ from MuJoCo's."""
+from .cases import ROLLOUT_STEPS, BenchmarkCase
 
 
 @dataclass(slots=True)
@@ -48,19 +28,20 @@ class RolloutStatistics:
     overflows: int = 0
     max_rows: int = 0
     max_contacts: int = 0
-    first_step_velocities: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    first_step_velocities: Array = field(default_factory=lambda: np.zeros((0, 0)))
     """Velocities after the first step, (environments, dofs)."""
 
 
-class SimulatorRollout(Protocol):
-    """Interface of a simulator that is set up for one scene."""
+class Simulator(Protocol):
+    """Interface of a simulator that is set up for one case."""
 
     name: str
     n_envs: int
     bytes_per_env: float
     build_seconds: float
+    """Time of tracing and compilation, or of loading from the cache [s]."""
     statistics: RolloutStatistics
-    """Statistics of one rollout from the initial states, step by step."""
+    """Statistics of one rollout from the initial states, step by step; of cases with contacts."""
 
     def reset(self) -> None:
         """Set all environments to the initial states."""
@@ -68,26 +49,13 @@ class SimulatorRollout(Protocol):
     def rollout(self) -> None:
         """Run one rollout and wait for its end."""
 
+    def positions(self) -> Array:
+        """Positions at the end of the last rollout, (environments, n_qs)."""
+        ...
+
     def is_finite(self) -> bool:
         """Whether the whole state is finite after a rollout."""
         ...
-
-
-def time_rollouts(
-    simulators: Sequence[SimulatorRollout], seconds: float, clock: Callable[[], float] = time.perf_counter
-) -> list[float]:
-    """Shortest time of a rollout of each simulator [s]; simulators alternate, for about `seconds` each."""
-    best = [float("inf")] * len(simulators)
-    spent = 0.0
-    while spent < seconds * len(simulators):
-        for i, simulator in enumerate(simulators):
-            simulator.reset()
-            start = clock()
-            simulator.rollout()
-            elapsed = clock() - start
-            best[i] = min(best[i], elapsed)
-            spent += elapsed
-    return best
 
 
 def device_memory_in_use(device: str) -> float:
@@ -117,24 +85,28 @@ CONVERGED_TOLERANCE, CONVERGED_MAX_ITERATIONS = 1e-14, 300
 
 
 class KinemaSimulator:
-    """Kinema engine on one core of a CPU or on a GPU."""
+    """Kinema engine on a GPU, or on one core of a CPU unless `threads` is None, for all cores."""
 
-    def __init__(self, case: ContactCase, n_envs: int, device: str) -> None:
+    def __init__(self, case: BenchmarkCase, n_envs: int, device: str, threads: int | None = 1) -> None:
         self.case, self.n_envs = case, n_envs
         before, began = device_memory_in_use(device), time.perf_counter()
         found = find_device(device)
-        self.engine = Engine(case.model, case.settings, n_envs, found, threads=1 if found.is_cpu else None)
+        self.engine = Engine(case.model, case.settings, n_envs, found, threads=threads if found.is_cpu else None)
         self.engine.compile_step()
         self.build_seconds = time.perf_counter() - began
+        self.suffix = "" if not found.is_cpu else ", one core" if threads == 1 else f", {n_threads()} cores"
         self.controls = case.random_controls(n_envs)
-        self.statistics = self.measure_statistics()
+        self.statistics = self.measure_statistics() if case.has_contacts else RolloutStatistics()
         rows = self.engine.state.layout.n_rows + self.engine.controls.layout.n_rows
         used = device_memory_in_use(device) - before
-        self.bytes_per_env = rows * 4.0 if self.engine.device.is_cpu else used / n_envs
+        self.bytes_per_env = used / n_envs if case.has_contacts and not found.is_cpu else rows * 4.0
         self.control_sequence = self.engine.allocate_control_sequence(ROLLOUT_STEPS)
-        for t in range(ROLLOUT_STEPS):
-            if case.model.n_actuators:
-                self.control_sequence.view(f"ctrl {t}").assign(self.controls[t])
+        self.set_controls(self.controls)
+
+    def set_controls(self, controls: Array) -> None:
+        """Set the controls of all steps of a rollout, (steps, actuators, environments)."""
+        for t in range(ROLLOUT_STEPS if self.case.model.n_actuators else 0):
+            self.control_sequence.view(f"ctrl {t}").assign(controls[t])
 
     def reset(self) -> None:
         """Set all environments to the initial states."""
@@ -151,12 +123,8 @@ class KinemaSimulator:
             exact.array_view("ctrl").assign(np.ascontiguousarray(self.controls[0][:, :n]))
         exact.step()
         velocities = np.array(exact.array_view("vel").numpy()).T
-        change = np.abs(velocities - case.initial_states(n)[1]).max(axis=1)
-        return float(
-            np.median(
-                np.abs(self.statistics.first_step_velocities[:n] - velocities).max(axis=1) / np.maximum(change, 1e-9)
-            )
-        )
+        change = np.maximum(np.abs(velocities - case.initial_states(n)[1]).max(axis=1), 1e-9)
+        return float(np.median(np.abs(self.statistics.first_step_velocities[:n] - velocities).max(axis=1) / change))
 
     def measure_statistics(self) -> RolloutStatistics:
         """Statistics of one rollout, step by step."""
@@ -174,15 +142,16 @@ class KinemaSimulator:
         found.max_contacts = int(engine.array_view("most_contacts").numpy().max())
         return found
 
+    def positions(self) -> Array:
+        """Positions, (environments, n_qs)."""
+        return np.array(self.engine.array_view("qpos").numpy(), dtype=np.float64).T
+
     def is_finite(self) -> bool:
         """Whether positions are finite and no environment has an error flag."""
-        engine = self.engine
-        return bool(
-            np.isfinite(engine.array_view("qpos").numpy()).all() and not engine.array_view("error").numpy().any()
-        )
+        return bool(np.isfinite(self.positions()).all() and not self.engine.array_view("error").numpy().any())
 
 
-def _reset_engine(engine: Engine, case: ContactCase) -> None:
+def _reset_engine(engine: Engine, case: BenchmarkCase) -> None:
     """Set all environments of an engine to the initial states of a case."""
     qpos, qvel = case.initial_states(engine.n_envs)
     engine.reset()
@@ -192,26 +161,32 @@ def _reset_engine(engine: Engine, case: ContactCase) -> None:
 
 
 class KinemaRollout:
-    """Rollouts of a `KinemaSimulator` with all steps in one launch, or one launch per step."""
+    """Rollouts of a `KinemaSimulator` with all steps in one launch, or one launch per step.
+
+    On a GPU, the launches of single steps are recorded in a CUDA graph.
+    """
 
     def __init__(self, simulator: KinemaSimulator, *, single_launch: bool) -> None:
         self.simulator, self.n_envs = simulator, simulator.n_envs
         self.bytes_per_env, self.build_seconds = simulator.bytes_per_env, simulator.build_seconds
         self.statistics = simulator.statistics
-        self.name = "Kinema, rollout" if single_launch else "Kinema, step by step"
-        self.name += ", one core" if simulator.engine.device.is_cpu else ""
+        self.name = ("Kinema, rollout" if single_launch else "Kinema, step by step") + simulator.suffix
         self._launch: Callable[[], None] = simulator.engine.rollout(
             simulator.control_sequence, single_launch=single_launch
         )
-
-    def reset(self) -> None:
-        """Set all environments to the initial states."""
-        self.simulator.reset()
 
     def rollout(self) -> None:
         """Run one rollout and wait for its end."""
         self._launch()
         synchronise(self.simulator.engine.device)
+
+    def reset(self) -> None:
+        """Set all environments to the initial states."""
+        self.simulator.reset()
+
+    def positions(self) -> Array:
+        """Positions, (environments, n_qs)."""
+        return self.simulator.positions()
 
     def is_finite(self) -> bool:
         """Whether positions are finite and no environment has an error flag."""
@@ -222,36 +197,34 @@ class KinemaRollout:
 
 
 class MujocoC:
-    """MuJoCo C with its `rollout` module, on one core."""
+    """MuJoCo C with its `rollout` module, on one or several cores."""
 
-    name = "MuJoCo C, one core"
     build_seconds = 0.0
 
-    def __init__(self, case: ContactCase, n_envs: int) -> None:
+    def __init__(self, case: BenchmarkCase, n_envs: int, threads: int = 1) -> None:
         import mujoco
         from mujoco import rollout
 
+        self.name = "MuJoCo C, one core" if threads == 1 else f"MuJoCo C, {threads} cores"
         self.case, self.n_envs, self.model = case, n_envs, case.mujoco_model
         self._state_spec = mujoco.mjtState.mjSTATE_FULLPHYSICS
-        self.data = mujoco.MjData(self.model)
+        self.datas = [mujoco.MjData(self.model) for _ in range(threads)]
         self.controls = case.random_controls(n_envs)
         self._rollout_controls = np.ascontiguousarray(self.controls.transpose(2, 0, 1), dtype=np.float64)
         self._states = np.array([self._initial_state(i) for i in range(n_envs)])
         self._rollout_states = np.zeros((n_envs, ROLLOUT_STEPS, self._states.shape[1]))
-        self._models, self._runner = [self.model] * n_envs, rollout.Rollout(nthread=0)
-        self.statistics = self.measure_statistics()
-        self.bytes_per_env = float(self.data.nbuffer + self.data.maxuse_arena)
+        self._models, self._runner = [self.model] * n_envs, rollout.Rollout(nthread=threads if threads > 1 else 0)
+        self.statistics = self.measure_statistics() if case.has_contacts else RolloutStatistics()
+        self.bytes_per_env = float(self.datas[0].nbuffer + self.datas[0].maxuse_arena)
 
-    def _initial_state(self, env: int) -> np.ndarray:
-        """Full physics state of an environment (mjSTATE_FULLPHYSICS) at the start."""
+    def _initial_state(self, env: int) -> Array:
+        """Full physics state of an environment (mjSTATE_FULLPHYSICS) at the start; set in the first `MjData`."""
         import mujoco
 
-        mujoco.mj_resetData(self.model, self.data)
-        self.data.qpos[:], self.data.qvel[:] = (
-            x[env % self.case.n_initial_states] for x in (self.case.qpos, self.case.qvel)
-        )
-        state = np.zeros(mujoco.mj_stateSize(self.model, self._state_spec))
-        mujoco.mj_getState(self.model, self.data, state, self._state_spec)
+        data, state = self.datas[0], np.zeros(mujoco.mj_stateSize(self.model, self._state_spec))
+        mujoco.mj_resetData(self.model, data)
+        data.qpos[:], data.qvel[:] = (x[env % self.case.n_initial_states] for x in (self.case.qpos, self.case.qvel))
+        mujoco.mj_getState(self.model, data, state, self._state_spec)
         return state
 
     def reset(self) -> None:
@@ -259,33 +232,40 @@ class MujocoC:
 
     def rollout(self) -> None:
         """Run one rollout of all environments."""
-        self._runner.rollout(
-            self._models, [self.data], self._states, self._rollout_controls, state=self._rollout_states
-        )
+        self._runner.rollout(self._models, self.datas, self._states, self._rollout_controls, state=self._rollout_states)
 
     def measure_statistics(self) -> RolloutStatistics:
         """Statistics of a rollout from each initial state, step by step."""
         import mujoco
 
-        found, first = RolloutStatistics(), []
+        found, first, data = RolloutStatistics(), [], self.datas[0]
         full = (mujoco.mjtWarning.mjWARN_CONTACTFULL, mujoco.mjtWarning.mjWARN_CNSTRFULL)
         for i in range(min(self.n_envs, self.case.n_initial_states)):
             self._initial_state(i)
             for t in range(ROLLOUT_STEPS):
-                self.data.ctrl[:] = self.controls[t, :, i]
-                mujoco.mj_step(self.model, self.data)
-                found.contacts.append(self.data.ncon)
-                found.iterations.append(float(self.data.solver_niter.sum()))
-                found.max_rows = max(found.max_rows, self.data.nefc)
+                data.ctrl[:] = self.controls[t, :, i]
+                mujoco.mj_step(self.model, data)
+                found.contacts.append(data.ncon)
+                found.iterations.append(float(data.solver_niter.sum()))
+                found.max_rows = max(found.max_rows, data.nefc)
                 if t == 0:
-                    first.append(self.data.qvel.copy())
-            found.overflows += any(self.data.warning[int(w)].number for w in full)
+                    first.append(data.qvel.copy())
+            found.overflows += any(data.warning[int(w)].number for w in full)
         found.first_step_velocities, found.max_contacts = np.array(first), int(max(found.contacts))
         return found
+
+    def positions(self) -> Array:
+        """Positions at the end of the last rollout, (environments, n_qs)."""
+        return self._rollout_states[:, -1, 1 : 1 + self.model.nq]
 
     def is_finite(self) -> bool:
         """Whether all states of the rollout are finite."""
         return bool(np.isfinite(self._rollout_states).all())
+
+
+def has_mujoco_warp() -> bool:
+    """Whether MuJoCo Warp is installed."""
+    return importlib.util.find_spec("mujoco_warp") is not None
 
 
 class MujocoWarp:
@@ -293,7 +273,7 @@ class MujocoWarp:
 
     name = "MuJoCo Warp"
 
-    def __init__(self, case: ContactCase, n_envs: int, device: str, reference_statistics: RolloutStatistics) -> None:
+    def __init__(self, case: BenchmarkCase, n_envs: int, device: str, reference_statistics: RolloutStatistics) -> None:
         import mujoco
         import mujoco_warp as mjw  # pyright: ignore[reportMissingImports]
         import warp as wp
@@ -305,10 +285,7 @@ class MujocoWarp:
             data = mujoco.MjData(case.mujoco_model)
             mujoco.mj_forward(case.mujoco_model, data)
             self.model = mjw.put_model(case.mujoco_model)
-            contacts, rows = (
-                2 * reference_statistics.max_contacts + 16,
-                2 * reference_statistics.max_rows + 64,
-            )  # twice the maximum of MuJoCo C
+            contacts, rows = self._capacities(reference_statistics)
             self.batch: Any = mjw.put_data(case.mujoco_model, data, nworld=n_envs, nconmax=contacts, njmax=rows)
             self._step_controls = [wp.array(np.ascontiguousarray(c.T), dtype=wp.float32) for c in self.controls]
             qpos, qvel = case.initial_states(n_envs)
@@ -318,12 +295,19 @@ class MujocoWarp:
             wp.synchronize()
             self.build_seconds = time.perf_counter() - began
             self.bytes_per_env = (device_memory_in_use(device) - before) / n_envs
-            self.statistics = self.measure_statistics()
+            self.statistics = self.measure_statistics() if case.has_contacts else RolloutStatistics()
             self._graph: Any = None
             if wp.get_device().is_cuda:
                 with wp.ScopedCapture() as capture:
                     self._run_all_steps()
                 self._graph = capture.graph
+
+    def _capacities(self, reference: RolloutStatistics) -> tuple[int, int]:
+        """Capacities for contacts and constraint rows: twice the maxima of MuJoCo C, or bounds without contacts."""
+        if self.case.has_contacts:
+            return 2 * reference.max_contacts + 16, 2 * reference.max_rows + 64
+        model = self.case.mujoco_model
+        return 1, 6 * model.neq + 3 * model.nv + 2 * model.ntendon + 1 if self.case.settings.constraints else 1
 
     def reset(self) -> None:
         """Set all environments to the initial states."""
@@ -367,65 +351,10 @@ class MujocoWarp:
             found.overflows = int((batch.overflow.numpy() != 0).sum())
         return found
 
+    def positions(self) -> Array:
+        """Positions, (environments, n_qs)."""
+        return self.batch.qpos.numpy().astype(np.float64)
+
     def is_finite(self) -> bool:
-        """Whether all positions are finite after a rollout."""
-        return bool(np.isfinite(self.batch.qpos.numpy()).all())
-
-
-# ------------------------------------------------------------------------------------------ single environment on a CPU
-
-STEPS_PER_STATE = 40
-"""Steps from each of the `N_STATES` initial states."""
-N_STATES = 8
-
-
-def measure_single_contact_environment(case: ContactCase, seconds: float = 1.0) -> dict[str, float]:
-    """Steps per second of CPU time of one environment, by Kinema and MuJoCo C, with 1 and 10 steps per call.
-
-    Controls are constant.
-    """
-    import mujoco
-
-    engine = Engine(case.model, case.settings, 1, find_device("cpu"), lanes=1, threads=1)
-    engine.compile_step()
-    data = mujoco.MjData(case.mujoco_model)
-    commands = case.random_controls(N_STATES)[0]
-
-    def put_ours(i: int) -> None:
-        engine.reset()
-        engine.array_view("qpos").assign(case.qpos[i][:, None])
-        engine.array_view("vel").assign(case.qvel[i][:, None])
-        if case.model.n_actuators:
-            engine.array_view("ctrl").assign(commands[:, i : i + 1])
-
-    def put_theirs(i: int) -> None:
-        mujoco.mj_resetData(case.mujoco_model, data)
-        data.qpos[:], data.qvel[:], data.ctrl[:] = case.qpos[i], case.qvel[i], commands[:, i]
-
-    def theirs(count: int) -> None:
-        mujoco.mj_step(case.mujoco_model, data, count)
-
-    ways: dict[str, tuple[Callable[[int], None], Callable[[int], None], int]] = {
-        "step": (put_ours, engine.step, 1),
-        "step(10)": (put_ours, engine.step, 10),
-        "mj_step": (put_theirs, theirs, 1),
-        "mj_step(10)": (put_theirs, theirs, 10),
-    }
-    best: dict[str, Any] = dict.fromkeys(ways, np.inf)
-    end = time.perf_counter() + seconds * len(ways)
-    while time.perf_counter() < end:
-        for name, (put, step, count) in ways.items():
-            best[name] = min(best[name], _time_steps(put, step, count))
-    return {name: N_STATES * STEPS_PER_STATE / took for name, took in best.items()}
-
-
-def _time_steps(set_state: Callable[[int], None], step: Callable[[int], None], steps_per_call: int) -> float:
-    """CPU time of `STEPS_PER_STATE` steps from each initial state, with `steps_per_call` steps in each call [s]."""
-    took = 0.0
-    for i in range(N_STATES):
-        set_state(i)
-        began = time.process_time()
-        for _ in range(STEPS_PER_STATE // steps_per_call):
-            step(steps_per_call)
-        took += time.process_time() - began
-    return took
+        """Whether all positions are finite."""
+        return bool(np.isfinite(self.positions()).all())

@@ -1,4 +1,4 @@
-"""Benchmark scenes with contacts, as MJCF files that all simulators read."""
+"""Contact scenes of the benchmark (floor, terrain, cube, tower, clutter) as MJCF files that all simulators read."""
 
 from __future__ import annotations
 
