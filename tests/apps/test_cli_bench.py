@@ -48,7 +48,7 @@ def test_results_are_finite_and_agree_with_mujoco(figures: tuple[dict, Path]) ->
 
 
 def test_mimic_joints_are_equally_soft_in_both_models() -> None:
-    """Kinema's own mimic joints are rigid; the error is to mean integration, not the compliance of MuJoCo's equality."""
+    """Mimic joints of Kinema are rigid by default, those of MuJoCo soft: the error is to compare integrations only."""
     case = load_case(ARM)
     assert len(case.model.couplings.is_rigid) == case.mujoco_model.neq == 1
     assert not case.model.couplings.is_rigid.any()
