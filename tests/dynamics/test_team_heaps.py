@@ -21,7 +21,7 @@ from kinema.codegen import (
 )
 from kinema.dynamics import Engine
 from kinema.dynamics.lowering.step_program import should_use_warps, trace_step
-from kinema.dynamics.solver import block_sparse_newton, constraint_solver
+from kinema.dynamics.solver import constraint_solver, warp_block_sparse
 from kinema.ir import SCRATCH, IntrinsicCall, KernelPart, optimise, round_up_to_4, split_into_kernels
 from kinema.ir.interpreter import interpret_kernel_part
 from kinema.ir.program import Statements, walk
@@ -125,7 +125,7 @@ def test_a_heap_by_a_team_is_a_heap(cone: str, impratio: float, more: str, steps
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_heap_with_tiles_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is hardly room for any tile directions are not exact, but still lead to where it is nearly solved."""
-    monkeypatch.setattr(block_sparse_newton, "BLOCKS_PER_TREE", 0)
+    monkeypatch.setattr(warp_block_sparse, "BLOCKS_PER_TREE", 0)
     engine = engine_of(HEAP.format(cone="pyramidal", impratio=1.0, more=MORE), tmp_path)
     compare(engine, 1, rtol=0.02)
 

@@ -25,7 +25,7 @@ from ..tree.per_tree import OffsetsPerTree, offsets_of_tree
 from ..tree.sparse_matrix import SymmetricEntries
 from ..tree.trace_context import TraceContext
 from ..tree.transmissions import PathLengths
-from ..vector_math import dot
+from ..vector_math import dot, sum_values
 from .impedance import (
     MAX_CORRECTION_SPEED,
     MAX_IMPEDANCE,
@@ -459,3 +459,96 @@ def row_forces_and_stiffness(code: RowContext, residuals: Sequence[Value]) -> li
             force = ir.clamp(force, -bound, bound)
         result.append((force, active_stiffness))
     return result
+
+
+# -------------------------------------------------------------------------------- residuals, forces and costs of blocks
+
+
+MIN_STIFFNESS = 1e-30
+"""Lower bound of the stiffness as a denominator."""
+
+
+def subtract_aref(code: RowContext) -> None:
+    """Turn J a into the residual J a - aref, in the row array `residual` of a block."""
+    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    pairs = zip(code.read_array("residual", variant.n_rows), code.read_array("wanted", variant.n_rows), strict=True)
+    code.write("residual", [a - b for a, b in pairs])
+
+
+def write_row_forces(code: RowContext) -> None:
+    """Write the constraint forces of a block's rows at their current residuals to the row array `force`."""
+    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    code.write(
+        "force", [force for force, _ in row_forces_and_stiffness(code, code.read_array("residual", variant.n_rows))]
+    )
+
+
+def _residuals_at_step(code: RowContext) -> list[Value]:
+    """Return the residuals of a block's rows at step length `length` along the search direction."""
+    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    pairs = zip(code.read_array("residual", variant.n_rows), code.read_array("change", variant.n_rows), strict=True)
+    return [x + code.read("length") * v for x, v in pairs]
+
+
+def advance_row_residuals(code: RowContext) -> None:
+    """Update the residuals of a block's rows by the step along the search direction."""
+    code.write("residual", _residuals_at_step(code))
+
+
+def block_active_set_changes(code: RowContext) -> list[Value]:
+    """Return the number of a block's rows whose active set changes within the step, and a zero.
+
+    A row counts if it becomes active or inactive, or if its friction switches to the opposite bound.
+    """
+    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    before, after = (
+        row_forces_and_stiffness(code, x)
+        for x in (code.read_array("residual", variant.n_rows), _residuals_at_step(code))
+    )
+    total: Value = 0.0
+    for (force, stiffness), (new_force, new_stiffness) in zip(before, after, strict=True):
+        bound_change = ir.select(
+            0.0, stiffness + new_stiffness, 0.0, ir.absolute(force - new_force)
+        )  # friction at the opposite bound
+        total = total + ir.select(0.0, ir.absolute(stiffness - new_stiffness) + bound_change, 1.0, 0.0)
+    return [total, 0.0]
+
+
+def block_cost(code: RowContext) -> list[Value]:
+    """Return the summed cost of a block's rows at step length `length`, and a zero."""
+    return [sum_values(row_costs(code, _residuals_at_step(code))), 0.0]
+
+
+def row_costs(code: RowContext, residuals: Sequence[Value]) -> list[Value]:
+    """Return the cost of each row of a block: D/2 r^2 where active, linear beyond a friction bound, else 0."""
+    stiffness, forces = code.read_array("stiffness", len(residuals)), row_forces_and_stiffness(code, residuals)
+    # beyond its bound, the cost of friction grows linearly
+    deflections = [force / ir.maximum(d, MIN_STIFFNESS) for d, (force, _) in zip(stiffness, forces, strict=True)]
+    return [
+        -(force * (x + 0.5 * deflection))
+        for x, deflection, (force, _) in zip(residuals, deflections, forces, strict=True)
+    ]
+
+
+def block_line_derivatives(code: RowContext) -> list[Value]:
+    """Return first and second derivative of a block's cost along the search direction at step length `length`.
+
+    In the no-slip solve, the first derivative is relative to its value at step length 0.
+    """
+    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    first: Value = 0.0
+    second: Value = 0.0
+    start_forces: list[Value] = [0.0] * variant.n_rows
+    if variant.is_noslip:  # relative to the start of the line search
+        start_forces = [
+            force for force, _ in row_forces_and_stiffness(code, code.read_array("residual", variant.n_rows))
+        ]
+    rows = zip(
+        row_forces_and_stiffness(code, _residuals_at_step(code)),
+        start_forces,
+        code.read_array("change", variant.n_rows),
+        strict=True,
+    )
+    for (force, stiffness), start_force, derivative in rows:
+        first, second = first - (force - start_force) * derivative, second + stiffness * (derivative * derivative)
+    return [first, second]

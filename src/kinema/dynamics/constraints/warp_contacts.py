@@ -42,7 +42,6 @@ from .warp_contact_records import (
 
 # ----------------------------------------------------------------------------------------------- Jacobian over all dofs
 
-JointVector = NodeValues[list[Value]]
 MAX_SHARED_CONTACTS, MIN_SHARED_CONTACTS = 8, 5
 """Number of contact records staged in shared memory at most; and at least, where the cache would become too small
 otherwise."""
@@ -191,20 +190,17 @@ class WarpContacts:
 
     # -------------------------------------------------------------------------------------------------------- residuals
 
-    def initialize_residuals(self, velocity: JointVector, qacc_smooth: JointVector) -> None:
+    def initialize_residuals(self, qacc_smooth: LoadedVector, velocity: LoadedVector) -> None:
         """Write the residual J a - aref of each contact row at the unconstrained accelerations, one thread per row.
 
         aref = -(damping * J v + position feedback), with separate damping in normal and tangential directions.
         """
-        acceleration_vector, velocity_vector = self.load_vector(qacc_smooth), self.load_vector(velocity)
 
         def write_residual(row: ContactRow) -> None:
             terms = [ir.select(row.row_index, 0.5, a, b) for a, b in self._reference_terms(row)]
             row.write(
                 ContactRecordLayout.RESIDUAL,
-                self.multiply_jacobian(row, acceleration_vector)
-                + terms[0] * self.multiply_jacobian(row, velocity_vector)
-                + terms[1],
+                self.multiply_jacobian(row, qacc_smooth) + terms[0] * self.multiply_jacobian(row, velocity) + terms[1],
             )
 
         for group in self.groups:
@@ -231,11 +227,6 @@ class WarpContacts:
     def n_rows(self, group: ContactGroup) -> Value:
         """Return the number of contact rows of a group, including surplus rows of contacts with a smaller condim."""
         return float(group.condim) * self.count(group)
-
-    def load_vector(self, vector: JointVector) -> LoadedVector:
-        """Load all elements of a joint-space vector into registers."""
-        start = self.ctx.start_row(vector)
-        return LoadedVector(start, [self.ctx.tracer.read(SCRATCH, start + i) for i in range(self.n_dofs)])
 
     def multiply_jacobian(self, row: ContactRow, vector: LoadedVector) -> Value:
         """Return the product of a contact's Jacobian row with a joint-space vector."""
@@ -512,10 +503,6 @@ class TreePairContacts(WarpContacts):
         return bounds, entries
 
     # -------------------------------------------------------------------------------------------------------- residuals
-
-    def load_vector(self, vector: PaddedJointVector) -> LoadedVector:
-        """Return a joint-space vector whose elements are read on demand."""
-        return LoadedVector(self.ctx.start_row(vector), ())
 
     def multiply_jacobian(self, row: ContactRow, vector: LoadedVector) -> Value:
         """Return the product of a contact's Jacobian row over two trees with a padded joint-space vector."""

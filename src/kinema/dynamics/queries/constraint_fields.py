@@ -22,12 +22,12 @@ from ..constraints.contact_jacobian import project_twist, relative_twist, spatia
 from ..constraints.couplings import coupling_blocks, fill_couplings, write_coupling_errors
 from ..constraints.equalities import equality_blocks, fill_equalities, write_equality_errors
 from ..constraints.friction_cone import TINY, ContactCost
-from ..constraints.rows import BlockVariant, ConstraintBlock, ConstraintRows, RowType
+from ..constraints.rows import BlockVariant, ConstraintBlock, ConstraintRows, RowType, row_costs
 from ..pipeline import compute
 from ..rigid.kinematics import floating_origin
 from ..settings import Settings
 from ..solver.newton import NewtonSolver
-from ..solver.objective import JointVector, row_costs
+from ..solver.objective import JointVector
 from ..step import KINEMATIC_STATE_QUANTITIES, StepData
 from ..tree.kinematic_tree import FrameNode, NodeType, build_tree
 from ..tree.node_tables import NodeRow
@@ -121,10 +121,10 @@ def write_constraint_row_fields(data: StepData) -> None:
     solver = solve_unconditionally(data)
     if solver is None:
         return
-    ctx, rows = data.ctx, solver.rows
+    ctx, rows = data.ctx, solver.objective.rows
     for block_index, first_row in _block_row_offsets(rows):
         rows.block_arrays[block_index] |= ctx.item_arrays(ArrayOwner.CONSTRAINT_ROW, first_row)
-    rows.multiply_jacobian(solver.qacc_smooth, "change")
+    rows.multiply_jacobian(solver.objective.inputs.qacc_smooth, "change")
 
     def body(code: RowContext) -> None:
         variant: BlockVariant = code.variant  # type: ignore[assignment]
@@ -184,7 +184,7 @@ def write_delassus_fields(data: StepData) -> None:
     solver = solve_unconditionally(data)
     if solver is None:
         return
-    ctx, rows = data.ctx, solver.rows
+    ctx, rows = data.ctx, solver.objective.rows
     row_indices = [
         (block_index, r) for block_index, _ in _block_row_offsets(rows) for r in range(rows.blocks[block_index].n_rows)
     ]
@@ -211,7 +211,7 @@ def write_delassus_fields(data: StepData) -> None:
 
 def _unit_force_acceleration(data: StepData, solver: NewtonSolver, block_index: int, row: int) -> JointVector:
     """Joint acceleration M^-1 J_r^T caused by a unit force along row r of a constraint block."""
-    ctx, rows = data.ctx, solver.rows
+    ctx, rows = data.ctx, solver.objective.rows
     jacobian_row: JointVector = ctx.new_values("Jacobian row")
     ctx.for_each_frame("clear Jacobian row", lambda node: jacobian_row.put(node.ref, [0.0] * len(node.dofs)))
     offsets = ctx.dof_offsets(jacobian_row)
@@ -220,7 +220,7 @@ def _unit_force_acceleration(data: StepData, solver: NewtonSolver, block_index: 
         for dof in rows.blocks[block_index].dofs
     ]
     ctx.table_loop("copy Jacobian row", table, lambda code: code.write("to", [code.read("entry")]))
-    return solver.mass_factors.solve("acceleration of unit row force", jacobian_row)
+    return solver.objective.inputs.mass_factors.solve("acceleration of unit row force", jacobian_row)
 
 
 def _accumulate_delassus_entry(code: RowContext) -> None:
@@ -255,11 +255,12 @@ def write_solution_fields(data: StepData) -> None:
     ctx, solver = data.ctx, solve_unconditionally(data)
     compute(data, "constrained_acceleration", *(["mass_matrix"] if solver is None else []))
     qfrc_constraint, qacc = data.qfrc_constraint, data.constrained_acceleration
-    mass = data.mass_matrix if solver is None else solver.mass_matrix
+    mass = data.mass_matrix if solver is None else solver.objective.inputs.mass_matrix
     mass_times_qacc = mass.multiply("M qacc", qacc)
-    preconditioned = (
-        None if solver is None else solver.mass_factors.solve("preconditioned gradient", solver.negative_gradient)
-    )
+    preconditioned: JointVector | None = None
+    if solver is not None:
+        gradient = solver.objective.state.negative_gradient
+        preconditioned = solver.objective.inputs.mass_factors.solve("preconditioned gradient", gradient)
 
     def body(node: FrameNode) -> None:
         zeros: list[Value] = [0.0] * len(node.dofs)
@@ -283,16 +284,22 @@ def _solver_statistics(data: StepData, solver: NewtonSolver) -> list[Value]:
     ctx, qacc = data.ctx, data.constrained_acceleration
 
     def norms(node: FrameNode) -> tuple[Value, Value]:
-        change = [a - b for a, b in zip(qacc[node.ref], solver.qacc_smooth[node.ref], strict=True)]
-        gradient = solver.negative_gradient[node.ref]
-        return dot(change, solver.mass_times_change[node.ref]), dot(gradient, gradient)
+        change = [a - b for a, b in zip(qacc[node.ref], solver.objective.inputs.qacc_smooth[node.ref], strict=True)]
+        gradient = solver.objective.state.negative_gradient[node.ref]
+        return dot(change, solver.objective.state.mass_times_change[node.ref]), dot(gradient, gradient)
 
     gauss, gradient = ctx.sum_over_nodes("Gauss cost and gradient norm", NodeType.FRAMES, (0.0, 0.0), norms)
-    n_rows = solver.rows.sum_over_blocks("active rows", _count_active_rows, {})[0]
+    n_rows = solver.objective.rows.sum_over_blocks("active rows", _count_active_rows, {})[0]
     if data.contact_buffers is not None:
         n_rows = n_rows + _count_contact_rows(data.contact_buffers)
-    n_iterations = ctx.tracer.read(SCRATCH, solver.n_iterations.row)
-    return [0.5 * gauss + solver.constraint_cost_at(0.0), 0.5 * gauss, ir.sqrt(gradient), n_iterations, n_rows]
+    n_iterations = ctx.tracer.read(SCRATCH, solver.objective.state.n_iterations.row)
+    return [
+        0.5 * gauss + solver.objective.constraint_cost_at(0.0, solver.objective.state.acceleration_change),
+        0.5 * gauss,
+        ir.sqrt(gradient),
+        n_iterations,
+        n_rows,
+    ]
 
 
 def _count_active_rows(code: RowContext) -> list[Value]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from kinema.ir import Value
 from kinema.model import Model
@@ -24,12 +23,12 @@ from ..tree.node_values import NodeValues
 from ..tree.per_tree import PerTreeArray
 from ..tree.trace_context import TraceContext
 from ..vector_math import sum_values
-from .block_sparse_newton import BlockSparseNewtonSolver
-from .conjugate_gradient import ConjugateGradientSolver
-from .islands import IslandNewtonSolver
+from .islands import IslandIteration
 from .newton import NewtonSolver
-from .objective import SolverInputs
-from .warp_newton import WarpNewtonSolver
+from .objective import SolverInputs, ThreadObjective
+from .search_direction import ConjugateGradientDirection, NewtonDirection
+from .warp_block_sparse import block_sparse_warp_solver
+from .warp_objective import dense_warp_solver
 
 # ------------------------------------------------------------------------------------ applicability of the warp solvers
 
@@ -97,9 +96,6 @@ def fits_warp_solver(model: Model, settings: Settings, nodes: list[FrameNode] | 
 
 # ---------------------------------------------------------------------------------------------------------------- solve
 
-SOLVERS: dict[Solver, type[NewtonSolver]] = {Solver.NEWTON: NewtonSolver, Solver.CG: ConjugateGradientSolver}
-"""Solver classes for one thread per environment."""
-
 BlocksByKind = Sequence[tuple[ConstraintKind, list[ConstraintBlock]]]
 """Constraint blocks of each constraint kind."""
 
@@ -132,6 +128,19 @@ def build_constraint_rows(ctx: TraceContext, blocks: BlocksByKind, kinematic_sta
         kind.fill_rows(kinematic_state, rows)
     rows.compute_stiffness_and_aref()
     return rows
+
+
+def thread_solver(
+    ctx: TraceContext, inputs: SolverInputs, contacts: ContactConstraints | None, islands: PerTreeArray | None
+) -> NewtonSolver:
+    """Make a solver on one thread per environment; `islands` is the island index of each tree, to solve them apart."""
+    objective = ThreadObjective(ctx, inputs, contacts)
+    if ctx.settings.solver is Solver.CG:
+        return NewtonSolver(objective, ConjugateGradientDirection(objective))
+    direction = NewtonDirection(objective)
+    return NewtonSolver(
+        objective, direction, None if islands is None else IslandIteration(objective, direction, islands)
+    )
 
 
 def solve_constraints(  # noqa: PLR0913
@@ -175,27 +184,14 @@ def solve_constraints(  # noqa: PLR0913
     def solve() -> SolverInputs:  # values traced here are unknown outside if conditional
         inputs = make_inputs()
         if on_warp:
-            solver_class = (
-                BlockSparseNewtonSolver
-                if fits_block_sparse_warp_solver(ctx.model, ctx.settings, ctx.nodes)
-                else WarpNewtonSolver
-            )
-            warp_solver = solver_class(ctx, inputs, None)
-            warp_solver.set_contacts(contacts if isinstance(contacts, ContactLists) else None, inputs.motion_subspaces)
-            solution.solver = warp_solver
+            is_block_sparse = fits_block_sparse_warp_solver(ctx.model, ctx.settings, ctx.nodes)
+            make_solver = block_sparse_warp_solver if is_block_sparse else dense_warp_solver
+            solution.solver = make_solver(ctx, inputs, contacts if isinstance(contacts, ContactLists) else None)
         else:
-            if (
-                isinstance(contacts, ContactBuffers)
-                and inputs.motion_subspaces is not None
-                and inputs.floating_origin_poses is not None
-            ):
-                solution.contacts = ContactConstraints(
-                    ctx, contacts, inputs.motion_subspaces, inputs.floating_origin_poses
-                )
-            make_solver = (
-                SOLVERS[ctx.settings.solver] if islands is None else partial(IslandNewtonSolver, islands=islands)
-            )
-            solution.solver = make_solver(ctx, inputs, solution.contacts)
+            subspaces, poses = inputs.motion_subspaces, inputs.floating_origin_poses
+            if isinstance(contacts, ContactBuffers) and subspaces is not None and poses is not None:
+                solution.contacts = ContactConstraints(ctx, contacts, subspaces, poses)
+            solution.solver = thread_solver(ctx, inputs, solution.contacts, islands)
         forces = solution.solver.solve()
         ctx.for_each_frame(
             "store constraint forces", lambda node: solution.qfrc_constraint.put(node.ref, forces[node.ref])

@@ -17,8 +17,8 @@ from ..tree.per_tree import PerTreeArray, for_each_tree
 from ..tree.sparse_matrix import LDLFactors
 from ..tree.trace_context import TraceContext
 from ..vector_math import dot
-from .objective import JointVector
 
+JointVector = NodeValues[list[Value]]
 LOOSE_TOLERANCE = 1e-2
 """Relative gradient norm at which a step that left the active set unchanged counts as converged. At low friction,
 pyramidal cones are so steep that single precision loses most of a step, and the next one corrects it."""
@@ -82,7 +82,6 @@ TREE_TOLERANCE = 1e-4
 """Admissible gradient norm of a tree relative to its own forces."""
 ROUNDING_TOLERANCE = 1e-6
 """Admissible gradient norm of a tree relative to the forces of all trees, whose rounding errors contacts pass on."""
-TreeJointVector = NodeValues[list[Value]]
 
 
 def make_tree_convergence(ctx: TraceContext) -> TreeConvergence | None:
@@ -101,7 +100,7 @@ class TreeConvergence:
         self._total_squared_force = ctx.allocate_fixed(1)
         self._n_unconverged = ctx.allocate_fixed(1)
 
-    def count_unconverged(self, gradient: TreeJointVector, forces: TreeJointVector, tolerance: Value) -> Value:
+    def count_unconverged(self, gradient: JointVector, forces: JointVector, tolerance: Value) -> Value:
         """Return the number of trees whose gradient norm exceeds `tolerance` times their force norm plus rounding.
 
         Args:

@@ -14,22 +14,15 @@ from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
 
 from ..collision.contact_buffers import ContactBuffers, ContactSetFilter
 from ..collision.contact_sets import ContactSetVariant
+from ..constraints.rows import block_active_set_changes, block_cost, block_line_derivatives
 from ..tree.kinematic_tree import WORLD
 from ..tree.loop_context import tree_index_of_frames
 from ..tree.per_tree import PerTreeArray, for_each_active_tree, for_each_tree, sum_frames_per_tree
 from ..tree.trace_context import TraceContext
 from ..vector_math import dot
 from .convergence import LOOSE_TOLERANCE
-from .newton import NewtonSolver
-from .objective import (
-    LINE_SEARCH_TOLERANCE,
-    MAX_STEP_LENGTH,
-    JointVector,
-    block_active_set_changes,
-    block_cost,
-    block_line_derivatives,
-    next_trial_step,
-)
+from .newton import LINE_SEARCH_TOLERANCE, MAX_STEP_LENGTH, SearchDirection, next_trial_step
+from .objective import JointVector, ThreadObjective
 
 
 def moving_trees(ctx: TraceContext, frames: Iterable[int]) -> list[int]:
@@ -103,18 +96,19 @@ def _island_pair_offsets(
 # ------------------------------------------------------------------------------------------- Newton's method per island
 
 
-class IslandNewtonSolver(NewtonSolver):
-    """Newton solver with a separate step length and convergence test for each island.
+class IslandIteration:
+    """Newton iteration with a step length and a convergence test for each island.
 
-    `islands` is the island index of each tree. Trees of converged islands are marked idle, which skips them in all
-    loops of further iterations; the idle flags are restored at the end.
+    Trees of converged islands are marked idle, which skips them in all loops of further iterations; the idle flags are
+    restored at the end.
     """
 
-    def __init__(self, *args: Any, islands: PerTreeArray) -> None:
-        super().__init__(*args)
+    def __init__(self, objective: ThreadObjective, direction: SearchDirection, islands: PerTreeArray) -> None:
+        """Save the idle flags; `islands` is the island index of each tree."""
+        self.objective, self.direction, self.islands = objective, direction, islands
+        self.ctx, self.state = objective.ctx, objective.state
         ctx = self.ctx
-        self.islands = islands
-        self.row_step_lengths = self._step_lengths = PerTreeArray(ctx)
+        objective.step_lengths = self._step_lengths = PerTreeArray(ctx)
         self._island_sums = PerTreeArray(ctx, 3)
         self._n_unconverged = ctx.allocate_fixed(1)
         self._idle_before = PerTreeArray(ctx)
@@ -149,7 +143,7 @@ class IslandNewtonSolver(NewtonSolver):
         for_each_active_tree(ctx, "sums of islands", {**offsets, "sums": sums}, add)
         for_each_active_tree(ctx, "distribute sums of islands", {**offsets, "sums": sums}, distribute)
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
         """Restore the idle flags of the trees as they were before the solve."""
         for_each_tree(
             self.ctx,
@@ -160,12 +154,12 @@ class IslandNewtonSolver(NewtonSolver):
 
     # ------------------------------------------------------------------------------------------------------- warm start
 
-    def _warm_start(self) -> None:
+    def warm_start(self) -> None:
         """Start each island from its acceleration change of the previous time step if this lowers the cost."""
         ctx = self.ctx
-        previous: JointVector = ctx.new_values("warm start")
+        previous = self.objective.vectors.new("warm start")
         ctx.for_each_frame("warm start", lambda node: previous.put(node.ref, ctx.read_node("push", node)))
-        mass_times_previous = self._prepare_direction(previous)
+        mass_times_previous = self.objective.prepare_direction(previous)
         work, costs = PerTreeArray(ctx), [PerTreeArray(ctx, 2) for _ in range(2)]
         sum_frames_per_tree(
             ctx, "work of warm start", work, lambda node: [dot(previous[node.ref], mass_times_previous[node.ref])]
@@ -186,7 +180,7 @@ class IslandNewtonSolver(NewtonSolver):
 
         offsets = {"length": self._step_lengths, "work": work, "cost at zero": costs[0], "cost at warm start": costs[1]}
         for_each_active_tree(ctx, "choose warm start", offsets, choose)
-        self._take_step(previous, mass_times_previous)
+        self.objective.take_step(previous, mass_times_previous)
 
     def _sum_terms_by_island(self, name: str, row_terms: Any, contact_method: str, target: PerTreeArray) -> None:
         """Sum two values per row and contact over each island into `target`, which all trees of an island share.
@@ -197,42 +191,43 @@ class IslandNewtonSolver(NewtonSolver):
             contact_method: name of the method of the contacts that adds their values.
             target: two values per tree; overwritten.
         """
+        contacts = self.objective.contacts
         for_each_active_tree(self.ctx, f"{name}, zero", {"total": target}, lambda code: code.write("total", [0.0] * 2))
 
         def add(code: RowContext) -> None:
             terms = row_terms(code)
             code.write("total", [a + b for a, b in zip(code.read_array("total", 2), terms, strict=True)])
 
-        self.rows.for_each_block(name, add, {"length": self._step_lengths, "total": target})
-        if self.contacts is not None:
-            getattr(self.contacts, contact_method)(self._step_lengths, target)
+        self.objective.rows.for_each_block(name, add, {"length": self._step_lengths, "total": target})
+        if contacts is not None:
+            getattr(contacts, contact_method)(self._step_lengths, target)
         self._sum_over_islands(target)
 
     # -------------------------------------------------------------------------------------------------------- iteration
 
-    def _iterate(self) -> tuple[Value, Value]:
+    def iterate(self) -> tuple[Value, Value]:
         """Take one Newton step in all unconverged islands, with a line search and a convergence test per island.
 
         Marks the trees of converged islands idle. Returns the loop condition as a pair (threshold, value): the
         iteration continues while any island is unconverged.
         """
         ctx, tracer = self.ctx, self.ctx.tracer
-        direction = self._search_direction()
-        mass_times_direction = self._prepare_direction(direction)
+        direction = self.direction.compute()
+        mass_times_direction = self.objective.prepare_direction(direction)
         self._line_search_islands(direction, mass_times_direction)
-        has_rigid_rows = any(block.is_rigid for block in self.rows.blocks)
+        has_rigid_rows = any(block.is_rigid for block in self.objective.rows.blocks)
         n_changes = PerTreeArray(ctx, 2)
         if not has_rigid_rows:
             self._sum_terms_by_island(
                 "active-set changes", block_active_set_changes, "add_active_set_changes", n_changes
             )
-        self._take_step(direction, mass_times_direction)
-        self._update_gradient()
-        tracer.write(SCRATCH, [tracer.read(SCRATCH, self.n_iterations.row) + 1.0], self.n_iterations.row)
+        self.objective.take_step(direction, mass_times_direction)
+        self.objective.update_gradient()
+        tracer.write(SCRATCH, [self.state.read(self.state.n_iterations) + 1.0], self.state.n_iterations.row)
         norms = PerTreeArray(ctx, 2)
 
         def squares(node: Any) -> list[Value]:
-            return [dot(x[node.ref], x[node.ref]) for x in (self.negative_gradient, self.mass_times_change)]
+            return [dot(x[node.ref], x[node.ref]) for x in (self.state.negative_gradient, self.state.mass_times_change)]
 
         sum_frames_per_tree(ctx, "convergence norms of trees", norms, squares)
         self._sum_over_islands(norms)
@@ -272,7 +267,7 @@ class IslandNewtonSolver(NewtonSolver):
         def frame_products(node: Any) -> list[Value]:
             return [
                 dot(direction[node.ref], x[node.ref])
-                for x in (self.mass_times_change, mass_times_direction, self.negative_gradient)
+                for x in (self.state.mass_times_change, mass_times_direction, self.state.negative_gradient)
             ]
 
         sum_frames_per_tree(ctx, "line-search products", products, frame_products)

@@ -16,8 +16,8 @@ from ..collision.contact_buffers import Contact, for_each_contact
 from ..collision.contact_sets import ContactSetVariant
 from ..constraints.contacts import ContactConstraints
 from ..constraints.friction_cone import NOSLIP_STIFFNESS_FACTOR, NoSlipFriction
-from ..constraints.rows import BlockVariant, ConstraintRows, RowType, row_forces_and_stiffness
-from ..tree.trace_context import TraceContext
+from ..constraints.rows import BlockVariant, RowType, row_forces_and_stiffness
+from .objective import ThreadObjective
 
 INNER_TOLERANCE = 1e-4
 """Relative gradient norm of the inner solve at which the multipliers are updated."""
@@ -27,21 +27,16 @@ MIN_LINE_SEARCH_TRIALS = 50
 """Line-search trials per no-slip step at least: with much sliding, the cost has kinks that take many trials to find."""
 
 
-def has_friction(rows: ConstraintRows, contacts: ContactConstraints | None) -> bool:
+def has_friction(objective: ThreadObjective) -> bool:
     """Return whether any contact set (condim > 1) or constraint row has friction."""
-    contacts_have_friction = contacts is not None and any(
-        contact_set.variant.condim > 1 for contact_set in contacts.buffers.sets
+    contact_sets = () if objective.contacts is None else objective.contacts.buffers.sets
+    return any(contact_set.variant.condim > 1 for contact_set in contact_sets) or any(
+        block.row_type is RowType.FRICTION for block in objective.rows.blocks
     )
-    return contacts_have_friction or any(block.row_type is RowType.FRICTION for block in rows.blocks)
 
 
 def solve_noslip(
-    ctx: TraceContext,
-    rows: ConstraintRows,
-    contacts: ContactConstraints | None,
-    update_gradient: Callable[[], None],
-    iterate: Callable[[], tuple[Value, Value]],
-    is_unconverged: Callable[[float], Value],
+    objective: ThreadObjective, iterate: Callable[[], tuple[Value, Value]], is_unconverged: Callable[[float], Value]
 ) -> None:
     """Refine friction by the method of multipliers: Newton iterations with multiplier updates until converged.
 
@@ -50,13 +45,12 @@ def solve_noslip(
     the inner problem has converged.
 
     Args:
-        ctx: tracing context.
-        rows: constraint rows; get a further array with the stored forces, and stiffer friction.
-        contacts: contacts, whose cost model is replaced; None without contacts.
-        update_gradient: recomputes the gradient of the cost.
+        objective: constraint cost; its rows get a further array with the stored forces, and stiffer friction, its
+            contacts another cost model.
         iterate: takes one Newton step.
         is_unconverged: returns 1 while the relative gradient norm exceeds the given tolerance.
     """
+    ctx, rows, contacts = objective.ctx, objective.rows, objective.contacts
     for block, arrays in zip(rows.blocks, rows.block_arrays, strict=True):
         arrays["stored force"] = ctx.allocate(block.n_rows)
     cost_model = NoSlipFriction()
@@ -66,13 +60,13 @@ def solve_noslip(
         _for_each_contact(contacts, "freeze normal forces", cost_model.freeze_normal_forces)
         contacts.cost_model = cost_model
     rows.for_each_block("stiffen joint friction", _stiffen_friction)
-    update_gradient()
+    objective.update_gradient()
 
     def update_multipliers() -> None:
         rows.for_each_block("store constraint forces", _store_forces)
         if contacts is not None:
             _for_each_contact(contacts, "update friction multipliers", cost_model.update_multipliers)
-        update_gradient()
+        objective.update_gradient()
 
     def outer_iteration() -> tuple[Value, Value]:
         for assume_sticking in (True, False):

@@ -1,22 +1,39 @@
-"""Inputs of the constraint solver, safeguarded Newton line search, and residual, force and cost of constraint rows.
+"""Objective of the constraint solve: 1/2 x^T M x + costs of constraint rows and contacts, with x = a - qacc_smooth.
 
-The functions of constraint rows are bodies of loops over blocks: they read and write the row arrays of one block.
+x is the change of the joint accelerations a from their unconstrained values; the cost of a row or contact is a
+piecewise quadratic function of its residual J a - aref. `Objective` is what the line-search methods need of it:
+residuals, products with J and M, gradient, reductions. `ThreadObjective` evaluates it with one thread per environment,
+by loops over constraint blocks, contact sets and frames; `warp_objective.py` with one warp per environment. Vectors and
+scalars lie in scratch memory, and `Value` results are run-time values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from kinema import ir
-from kinema.ir import RowContext, Value
+from kinema.ir import SCRATCH, ArenaOffset, RowContext, Value
 
-from ..constraints.contacts import MotionSubspace
-from ..constraints.rows import BlockVariant, ConstraintRows, row_forces_and_stiffness
+from ..constraints.contacts import ContactConstraints, MotionSubspace
+from ..constraints.rows import (
+    ConstraintRows,
+    advance_row_residuals,
+    block_active_set_changes,
+    block_cost,
+    block_line_derivatives,
+    subtract_aref,
+    write_row_forces,
+)
 from ..rigid.kinematics import Pose
+from ..tree.kinematic_tree import FrameNode, NodeType
+from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_values import NodeValues
+from ..tree.per_tree import PerTreeArray, offsets_of_tree
 from ..tree.sparse_matrix import JointSpaceMatrix, LDLFactors
-from ..vector_math import sum_values
+from ..tree.trace_context import TraceContext
+from ..vector_math import dot
+from .convergence import make_tree_convergence, write_smooth_motion_work
 
 JointVector = NodeValues[list[Value]]
 
@@ -39,130 +56,294 @@ class SolverInputs:
     """Frame poses about the floating origin of the contact coordinates; None without contacts."""
 
 
-# ---------------------------------------------------------------------------------------------------------- line search
+class SolverState:
+    """Iterate, gradient and scalars of a solve, in scratch memory."""
 
-LINE_SEARCH_TOLERANCE = 5e-2
-"""The line search ends when the directional derivative is this small relative to its start value. With 0.2, solves take
-as long, and the worst 1 % of a G1's steps are 100 times less accurate."""
-MAX_STEP_LENGTH = 1e3
-"""Upper bound of the step length; a smaller remaining curvature along the direction is rounding error."""
-TINY = 1e-30
-"""Lower bound of denominators."""
+    def __init__(self, ctx: TraceContext, new_vector: Callable[[str], JointVector]) -> None:
+        self.ctx = ctx
+        self.step_length = ctx.allocate_fixed(1)
+        """Step length along the search direction."""
+        self.contact_sums = ctx.allocate_fixed(2)
+        """Accumulator of sums over contacts, two values."""
+        self.n_iterations = ctx.allocate_fixed(1)
+        """Number of Newton iterations."""
+        self.cost_decreases = ctx.allocate_fixed(2)
+        """Twice the predicted cost decrease (gradient times direction) of the last and of the previous iteration."""
+        self.smooth_motion_work = ctx.allocate_fixed(1)
+        """Work scale of the unconstrained motion, for the convergence test."""
+        self.n_frame_contacts = ctx.allocate_fixed(1)
+        """Number of contacts between two moving frames."""
+        self.acceleration_change = new_vector("acceleration change")
+        """x = a - qacc_smooth."""
+        self.mass_times_change = new_vector("mass times acceleration change")
+        """M x, equal to the constraint forces at the solution."""
+        self.negative_gradient = new_vector("negative gradient")
+        """Negative gradient J^T f - M x of the cost."""
 
+    def read(self, scalar: ArenaOffset, item: int = 0) -> Value:
+        """Read a scalar of the solver."""
+        return self.ctx.tracer.read(SCRATCH, scalar.row + item)
 
-def next_trial_step(
-    step_length: Value, lower_bound: Value, upper_bound: Value, derivative: Value, second_derivative: Value
-) -> tuple[Value, Value, Value]:
-    """Return the next trial step length of the line search, and the updated bracket (lower, upper).
-
-    Newton step on the directional derivative; where it leaves the bracket, bisection, or doubling while there is no
-    upper bound.
-
-    Args:
-        step_length: current trial step length.
-        lower_bound: largest step length known to have a negative derivative.
-        upper_bound: smallest step length known to have a nonnegative derivative, or `MAX_STEP_LENGTH`.
-        derivative: derivative of the cost along the direction at the trial step.
-        second_derivative: second derivative at the trial step.
-    """
-    lower_bound, upper_bound = (
-        ir.select(derivative, 0.0, step_length, lower_bound),
-        ir.select(derivative, 0.0, upper_bound, step_length),
-    )
-    fallback = ir.select(
-        upper_bound, MAX_STEP_LENGTH, 0.5 * (lower_bound + upper_bound), ir.minimum(2.0 * step_length, MAX_STEP_LENGTH)
-    )
-    newton_step = step_length - derivative / ir.maximum(second_derivative, TINY)
-    next_step = ir.select(
-        lower_bound, newton_step, ir.select(newton_step, upper_bound, newton_step, fallback), fallback
-    )
-    return next_step, lower_bound, upper_bound
+    def set_step_length(self, step_length: Value) -> None:
+        """Write the step length."""
+        self.ctx.tracer.write(SCRATCH, [step_length], self.step_length.row)
+        self.ctx.tracer.new_basic_block()  # so that later code reads the new value
 
 
-# ------------------------------------------------------------------------------------------------------ constraint rows
+class TreeConvergenceTest(Protocol):
+    """Convergence test of each tree by itself."""
+
+    def count_unconverged(self, gradient: JointVector, forces: JointVector, tolerance: Value) -> Value:
+        """Return the number of trees whose gradient norm exceeds `tolerance` times their force norm plus rounding."""
+        ...
 
 
-def subtract_aref(code: RowContext) -> None:
-    """Turn J a into the residual J a - aref, in the row array `residual` of a block."""
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
-    pairs = zip(code.read_array("residual", variant.n_rows), code.read_array("wanted", variant.n_rows), strict=True)
-    code.write("residual", [a - b for a, b in pairs])
+class JointVectors(Protocol):
+    """Storage of joint-space vectors (one value per dof) and loops over their elements."""
+
+    def new(self, name: str) -> JointVector:
+        """Allocate a vector."""
+        ...
+
+    def set_zero(self, vector: JointVector) -> None:
+        """Set all elements to zero."""
+        ...
+
+    def set_sum(self, target: JointVector, a: JointVector, b: JointVector, sign: float) -> None:
+        """Write target = a + sign * b."""
+        ...
+
+    def dot_products(self, name: str, pairs: Sequence[tuple[JointVector, JointVector]]) -> list[Value]:
+        """Return the dot products of pairs of vectors."""
+        ...
 
 
-def write_row_forces(code: RowContext) -> None:
-    """Write the constraint forces of a block's rows at their current residuals to the row array `force`."""
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
-    code.write(
-        "force", [force for force, _ in row_forces_and_stiffness(code, code.read_array("residual", variant.n_rows))]
-    )
+class Objective(Protocol):
+    """Constraint cost at the current iterate x and along a search direction d, with one step length for all trees."""
+
+    ctx: TraceContext
+    inputs: SolverInputs
+    state: SolverState
+    vectors: JointVectors
+    rows: ConstraintRows
+    has_contacts: bool
+    tree_convergence: TreeConvergenceTest | None
+    """Convergence test per tree; None if the test of all trees together suffices."""
+
+    def initialize(self) -> None:
+        """Write x = 0, the residuals J a - aref at the unconstrained accelerations and the scale of their work."""
+        ...
+
+    def prepare_direction(self, direction: JointVector) -> JointVector:
+        """Write the residual derivatives J d of rows and contacts for a direction d; return M d."""
+        ...
+
+    def prepare_line_search(self, direction: JointVector) -> tuple[JointVector, list[Value]]:
+        """Prepare a direction d; return M d and the products d . M x, d . M d and d . (-g), with g the gradient."""
+        ...
+
+    def line_derivatives(self, direction: JointVector) -> tuple[Value, Value]:
+        """Return first and second derivative of the row and contact costs along d at the step length."""
+        ...
+
+    def constraint_cost_at(self, step_length: float, direction: JointVector) -> Value:
+        """Return the cost of all rows and contacts at a step length along d, without the term of M."""
+        ...
+
+    def take_step(
+        self, direction: JointVector, mass_times_direction: JointVector, *, count_changes: bool = False
+    ) -> Value | None:
+        """Advance x, M x and the residuals by the step length along d.
+
+        Returns the number of rows and contacts whose active set changes, or None if not counted.
+        """
+        ...
+
+    def update_gradient(self) -> None:
+        """Write the negative gradient J^T f - M x of the cost at the current residuals."""
+        ...
+
+    def convergence_norms(self, *, include_work: bool) -> list[Value]:
+        """Return |g|^2 of the gradient and |M x|^2 of the constraint forces, and the work x . M x if asked for."""
+        ...
+
+    def constraint_forces(self) -> JointVector:
+        """Return the joint forces J^T f of all constraint rows and contacts at the current residuals."""
+        ...
 
 
-def _residuals_at_step(code: RowContext) -> list[Value]:
-    """Return the residuals of a block's rows at step length `length` along the search direction."""
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
-    pairs = zip(code.read_array("residual", variant.n_rows), code.read_array("change", variant.n_rows), strict=True)
-    return [x + code.read("length") * v for x, v in pairs]
+# ---------------------------------------------------------------------------------------- one thread per environment
 
 
-def advance_row_residuals(code: RowContext) -> None:
-    """Update the residuals of a block's rows by the step along the search direction."""
-    code.write("residual", _residuals_at_step(code))
+class TreeVectors:
+    """Joint-space vectors stored per frame, processed by loops over the frames."""
+
+    def __init__(self, ctx: TraceContext) -> None:
+        self.ctx = ctx
+
+    def new(self, name: str) -> JointVector:
+        """Allocate a vector on its first write."""
+        return self.ctx.new_values(name)
+
+    def set_zero(self, vector: JointVector, name: str = "clear vector") -> None:
+        """Set all elements to zero."""
+        self.ctx.for_each_frame(name, lambda node: vector.put(node.ref, [0.0] * len(node.dofs)))
+
+    def set_sum(self, target: JointVector, a: JointVector, b: JointVector, sign: float) -> None:
+        """Write target = a + sign * b."""
+
+        def body(node: FrameNode) -> None:
+            target.put(node.ref, [x + sign * y for x, y in zip(a[node.ref], b[node.ref], strict=True)])
+
+        self.ctx.for_each_frame(target.name, body)
+
+    def dot_products(self, name: str, pairs: Sequence[tuple[JointVector, JointVector]]) -> list[Value]:
+        """Return the dot products of pairs of vectors."""
+
+        def body(node: FrameNode) -> list[Value]:
+            return [dot(a[node.ref], b[node.ref]) for a, b in pairs]
+
+        return self.ctx.sum_over_nodes(name, NodeType.FRAMES, [0.0] * len(pairs), body)
+
+    def axpy(self, vector: JointVector, direction: JointVector, step_length: ArenaOffset | PerTreeArray) -> None:
+        """Add step length times direction to a vector, with one step length for all or one per tree."""
+        ctx, rows, trees = self.ctx, [], tree_index_of_frames(self.ctx.model)
+        for node in ctx.nodes:
+            rows.append(ctx.frame_row(node))
+            rows[-1].offsets.update(offsets_of_tree(trees[node.index], {"length": step_length}))
+
+        def body(code: RowContext) -> None:
+            ref = ctx.frame_of_row(code).ref
+            pairs = zip(vector[ref], direction[ref], strict=True)
+            vector.put(ref, [x + code.read("length") * d for x, d in pairs])
+
+        ctx.table_loop("add step to vector", rows, body)
 
 
-def block_active_set_changes(code: RowContext) -> list[Value]:
-    """Return the number of a block's rows whose active set changes within the step, and a zero.
+class ThreadObjective:
+    """Constraint cost evaluated by one thread per environment."""
 
-    A row counts if it becomes active or inactive, or if its friction switches to the opposite bound.
-    """
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
-    before, after = (
-        row_forces_and_stiffness(code, x)
-        for x in (code.read_array("residual", variant.n_rows), _residuals_at_step(code))
-    )
-    total: Value = 0.0
-    for (force, stiffness), (new_force, new_stiffness) in zip(before, after, strict=True):
-        bound_change = ir.select(
-            0.0, stiffness + new_stiffness, 0.0, ir.absolute(force - new_force)
-        )  # friction at the opposite bound
-        total = total + ir.select(0.0, ir.absolute(stiffness - new_stiffness) + bound_change, 1.0, 0.0)
-    return [total, 0.0]
+    def __init__(self, ctx: TraceContext, inputs: SolverInputs, contacts: ContactConstraints | None) -> None:
+        self.ctx, self.inputs, self.contacts = ctx, inputs, contacts
+        self.rows = inputs.rows
+        self.has_contacts = contacts is not None
+        self.vectors = TreeVectors(ctx)
+        self.state = SolverState(ctx, self.vectors.new)
+        self.step_lengths: ArenaOffset | PerTreeArray = self.state.step_length
+        """Step length of each row and contact: one for all, or one per tree if islands are solved separately."""
+        self.tree_convergence = None if contacts is None else make_tree_convergence(ctx)
+
+    def initialize(self) -> None:
+        """Write x = 0, the residuals, the work scale and the number of contacts between moving frames."""
+        state, contacts, inputs = self.state, self.contacts, self.inputs
+        for vector in (state.acceleration_change, state.mass_times_change):
+            self.vectors.set_zero(vector)
+        initialize_row_residuals(self.rows, inputs.qacc_smooth)
+        if contacts is not None:
+            write_smooth_motion_work(self.ctx, inputs.mass_factors, inputs.qacc_smooth, state.smooth_motion_work)
+            self.ctx.tracer.write(
+                SCRATCH, [contacts.buffers.count_contacts(between_frames=True)], state.n_frame_contacts.row
+            )
+            contacts.initialize_residuals(
+                contacts.frame_twists("velocities of frames"),
+                contacts.frame_twists("unconstrained accelerations of frames", inputs.qacc_smooth),
+            )
+
+    def prepare_direction(self, direction: JointVector) -> JointVector:
+        """Write the residual derivatives J d of rows and contacts for a direction d; return M d."""
+        mass_times_direction = self.inputs.mass_matrix.multiply("mass times direction", direction)
+        self.rows.multiply_jacobian(direction, "change")
+        if self.contacts is not None:
+            self.contacts.multiply_jacobian(self.contacts.frame_twists("twists along the direction", direction))
+        return mass_times_direction
+
+    def prepare_line_search(self, direction: JointVector) -> tuple[JointVector, list[Value]]:
+        """Prepare a direction d; return M d and the products d . M x, d . M d and d . (-g), with g the gradient."""
+        mass_times_direction = self.prepare_direction(direction)
+        vectors = self.state.mass_times_change, mass_times_direction, self.state.negative_gradient
+        return mass_times_direction, self.vectors.dot_products(
+            "line-search products", [(direction, x) for x in vectors]
+        )
+
+    def line_derivatives(self, _direction: JointVector) -> tuple[Value, Value]:
+        """Return first and second derivative of the row and contact costs along the direction at the step length."""
+        first, second = self._sum_over_rows("line derivatives of constraint rows", block_line_derivatives)
+        if self.contacts is None:
+            return first, second
+        contact_terms = self._sum_over_contacts(self.contacts.add_line_derivatives, 2)
+        return first + contact_terms[0], second + contact_terms[1]
+
+    def constraint_cost_at(self, step_length: float, _direction: JointVector | None = None) -> Value:
+        """Return the cost of all constraint rows and contacts at a step length along the prepared direction."""
+        self.state.set_step_length(step_length)
+        row_cost = self._sum_over_rows(f"costs at {step_length:g}", block_cost)[0]
+        return row_cost if self.contacts is None else row_cost + self._sum_over_contacts(self.contacts.add_costs, 1)[0]
+
+    def take_step(
+        self, direction: JointVector, mass_times_direction: JointVector, *, count_changes: bool = False
+    ) -> Value | None:
+        """Advance residuals, M x and x by the step length; return the number of active-set changes if asked for.
+
+        x itself is only updated if contacts or the energy limiter need it.
+        """
+        n_changes = self._active_set_changes() if count_changes else None
+        self.rows.for_each_block("advance constraint residuals", advance_row_residuals, {"length": self.step_lengths})
+        if self.contacts is not None:
+            self.contacts.advance_residuals(self.step_lengths)
+        self.vectors.axpy(self.state.mass_times_change, mass_times_direction, self.step_lengths)
+        if self.contacts is not None or self.ctx.settings.energy_limiter:
+            self.vectors.axpy(self.state.acceleration_change, direction, self.step_lengths)
+        return n_changes
+
+    def _active_set_changes(self) -> Value:
+        n_changes = self._sum_over_rows("active-set changes of constraint rows", block_active_set_changes)[0]
+        if self.contacts is None:
+            return n_changes
+        return n_changes + self._sum_over_contacts(self.contacts.add_active_set_changes, 1)[0]
+
+    def update_gradient(self) -> None:
+        """Write the negative gradient J^T f - M x of the cost."""
+        state = self.state
+        self.vectors.set_sum(state.negative_gradient, self.constraint_forces(), state.mass_times_change, -1.0)
+
+    def convergence_norms(self, *, include_work: bool) -> list[Value]:
+        """Return |g|^2 of the gradient and |M x|^2 of the constraint forces, and the work x . M x if asked for."""
+        gradient, force = self.state.negative_gradient, self.state.mass_times_change
+        pairs = [(gradient, gradient), (force, force), (self.state.acceleration_change, force)]
+        return self.vectors.dot_products("convergence norms", pairs if include_work else pairs[:2])
+
+    def constraint_forces(self) -> JointVector:
+        """Return the joint forces J^T f of all constraint rows and contacts at the current residuals."""
+        if self.contacts is not None and not self.rows.blocks:
+            return self.contacts.joint_forces("constraint joint forces")
+        self.rows.for_each_block("forces of constraint rows", write_row_forces)
+        row_forces = self.rows.joint_forces("joint forces of constraint rows")
+        if self.contacts is None:
+            return row_forces
+        contact_forces = self.contacts.joint_forces("joint forces of contacts")
+        total = self.vectors.new("constraint joint forces")
+        self.vectors.set_sum(total, row_forces, contact_forces, 1.0)
+        return total
+
+    def _sum_over_rows(self, name: str, body: Callable[[RowContext], Sequence[Value]]) -> list[Value]:
+        return sum_over_rows(self.rows, name, body, self.state.step_length)
+
+    def _sum_over_contacts(self, add_terms: Callable[[ArenaOffset, ArenaOffset], None], n_values: int) -> list[Value]:
+        """Return sums over all contacts that `add_terms(step_length, total)` accumulates."""
+        state = self.state
+        self.ctx.tracer.write(SCRATCH, [0.0] * n_values, state.contact_sums.row)
+        add_terms(state.step_length, state.contact_sums)
+        return [state.read(state.contact_sums, i) for i in range(n_values)]
 
 
-def block_cost(code: RowContext) -> list[Value]:
-    """Return the summed cost of a block's rows at step length `length`, and a zero."""
-    return [sum_values(row_costs(code, _residuals_at_step(code))), 0.0]
+def initialize_row_residuals(rows: ConstraintRows, qacc_smooth: JointVector) -> None:
+    """Write the residuals J a - aref of constraint rows at the unconstrained accelerations."""
+    rows.multiply_jacobian(qacc_smooth, "residual")
+    rows.for_each_block("residuals of constraints", subtract_aref)
 
 
-def row_costs(code: RowContext, residuals: Sequence[Value]) -> list[Value]:
-    """Return the cost of each row of a block: D/2 r^2 where active, linear beyond a friction bound, else 0."""
-    stiffness, forces = code.read_array("stiffness", len(residuals)), row_forces_and_stiffness(code, residuals)
-    # beyond its bound, the cost of friction grows linearly
-    deflections = [force / ir.maximum(d, TINY) for d, (force, _) in zip(stiffness, forces, strict=True)]
-    return [
-        -(force * (x + 0.5 * deflection))
-        for x, deflection, (force, _) in zip(residuals, deflections, forces, strict=True)
-    ]
-
-
-def block_line_derivatives(code: RowContext) -> list[Value]:
-    """Return first and second derivative of a block's cost along the search direction at step length `length`.
-
-    In the no-slip solve, the first derivative is relative to its value at step length 0.
-    """
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
-    first: Value = 0.0
-    second: Value = 0.0
-    start_forces: list[Value] = [0.0] * variant.n_rows
-    if variant.is_noslip:  # relative to the start of the line search
-        start_forces = [
-            force for force, _ in row_forces_and_stiffness(code, code.read_array("residual", variant.n_rows))
-        ]
-    rows = zip(
-        row_forces_and_stiffness(code, _residuals_at_step(code)),
-        start_forces,
-        code.read_array("change", variant.n_rows),
-        strict=True,
-    )
-    for (force, stiffness), start_force, derivative in rows:
-        first, second = first - (force - start_force) * derivative, second + stiffness * (derivative * derivative)
-    return [first, second]
+def sum_over_rows(
+    rows: ConstraintRows, name: str, body: Callable[[RowContext], Sequence[Value]], step_length: ArenaOffset
+) -> list[Value]:
+    """Sum the two values per block that `body` returns, which may read the step length `length`."""
+    return rows.sum_over_blocks(name, body, {"length": step_length}) if rows.blocks else [0.0, 0.0]

@@ -1,32 +1,36 @@
-"""Newton's method by a warp for many-body scenes: block-sparse Hessian with one block per pair of coupled trees.
+"""Newton direction by a warp for scenes of many trees: block-sparse Hessian with one block per pair of coupled trees.
 
 Joint-space vectors are padded to the same number of dofs per tree (the stride). The Hessian is stored as dense stride x
 stride blocks: diagonal blocks of all trees, then off-diagonal blocks of trees coupled by contacts or by fill-in. Trees
 are eliminated in minimum-degree order by a block LDL factorisation: all threads factorise the diagonal block
 redundantly in registers, then each thread processes a row of a block coupled with the tree, and then a row of a Schur
 complement block between two of its neighbours.
+
+This is not the matrix of the CPU (`tree/block_sparse_matrix.py`). There, one thread eliminates the blocks in the order
+of the trees and skips absent ones, with memory for all pairs of trees, because the lanes of a SIMD vector need equal
+blocks at equal offsets. Here, each environment stores its own blocks only, in its own minimum-degree order, so that the
+first ones fit in shared memory (of 78 pairs of 12 trees, 24 are staged), and the threads of a warp share their rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 from kinema import ir
 from kinema.codegen import MinimumDegreeOrdering
 from kinema.ir import SCRATCH, ArenaOffset, IntrinsicCall, SharedMemoryStaging, Slot, TableRow, Value
 
 from ..collision.contact_lists import ContactLists
-from ..constraints.contacts import MotionSubspace
 from ..constraints.warp_contacts import LoadedVector, TreePairContacts, divmod_index
-from ..constraints.warp_rows import MultiDofRows, SingleDofRows
-from ..tree.node_values import NodeValues
 from ..tree.per_tree import PaddedTreeLayout
+from ..tree.sparse_matrix import LDLFactors
 from ..tree.trace_context import TraceContext
 from ..vector_math import dot, sum_values
 from .convergence import ROUNDING_TOLERANCE
-from .objective import JointVector
-from .warp_newton import WarpNewtonSolver
+from .newton import NewtonSolver
+from .objective import JointVector, SolverInputs, SolverState
+from .warp_objective import BlockDiagonalMatrix, WarpObjective, WarpVectors
 
 # ----------------------------------------------------------------------------------------------------- block-sparse LDL
 
@@ -267,174 +271,125 @@ class WarpBlockSparseMatrix:
         tracer.write(SCRATCH, solution, vector_start, offset)
 
 
-# -------------------------------------------------------------------------------------------------------- Newton solver
+# ---------------------------------------------------------------------------------------- block-sparse Newton direction
 
 
-class BlockDiagonalMass:
-    """Memory of the mass matrix as one dense, padded block per tree."""
+class PaddedVectors(WarpVectors):
+    """Joint-space vectors in which each tree has the same number of elements; padding is zero."""
 
-    def __init__(self, layout: PaddedTreeLayout) -> None:
-        self.size = layout.size
-        self.position_of_dof = layout.position_of_dof
-        self.start = layout.ctx.allocate(layout.size * layout.stride).row
+    def __init__(self, ctx: TraceContext) -> None:
+        super().__init__(ctx)
+        self.layout = PaddedTreeLayout(ctx)
+        self.size = self.layout.size
 
+    def new(self, name: str) -> JointVector:
+        """Allocate a vector with zero padding."""
+        if self.layout.is_unpadded:
+            return super().new(name)
+        vector = self.layout.joint_vector(name)
+        self.set_zero(vector)
+        return vector
 
-class BlockSparseNewtonSolver(WarpNewtonSolver):
-    """Newton solver by a warp with a block-sparse Hessian, for many trees of which most pairs are not in contact.
+    def load(self, vector: JointVector) -> LoadedVector:
+        """Return a vector whose elements are read on demand."""
+        return LoadedVector(self.ctx.start_row(vector), ())
 
-    All constraint rows must act on single dofs; only contacts couple trees. Joint-space vectors are in the padded
-    layout.
-    """
+    def copy_padded(self, vector: JointVector) -> JointVector:
+        """Return a vector of the ordinary layout in the padded layout; the same one if the layouts are equal."""
+        if self.layout.is_unpadded:
+            return vector
+        padded = self.new("padded vector")
+        self.ctx.for_each_frame("pad vector", lambda node: padded.put(node.ref, vector[node.ref]))
+        return padded
 
-    @cached_property
-    def layout(self) -> PaddedTreeLayout:
-        """Padded layout of joint-space vectors, the same number of dofs for each tree."""
-        return PaddedTreeLayout(self.ctx)
-
-    def set_contacts(
-        self, contact_lists: ContactLists | None, motion_subspaces: NodeValues[MotionSubspace] | None
-    ) -> None:
-        """Prepare the solve: contact records, elimination order, mass matrix, constraint rows and convergence test.
-
-        Args:
-            contact_lists: detected contacts; None without contacts.
-            motion_subspaces: motion subspaces of the joints; None without contacts.
-        """
+    def copy_inverse_pivots(self, factors: LDLFactors) -> int:
+        """Copy the inverse pivots of LDL factors, 1 for padding; return the first scratch row."""
         ctx, layout = self.ctx, self.layout
-        self._copy_to_padded_layout()
-        self.tree_pair_contacts = (
-            None
-            if contact_lists is None or motion_subspaces is None
-            else TreePairContacts(ctx, contact_lists, motion_subspaces, layout)
-        )
-        self.warp_contacts = self.tree_pair_contacts
-        self.contacts = self.warp_contacts  # type: ignore[assignment]
-        self.hessian = WarpBlockSparseMatrix(ctx, layout)
-        self.hessian.compute_elimination_order(self.tree_pair_contacts)
-        self.dense_mass = BlockDiagonalMass(layout)  # type: ignore[assignment]
-        self.single_dof_rows = SingleDofRows(ctx, self.rows, layout.position_of_dof, layout.size)
-        self.multi_dof_rows = MultiDofRows(ctx, self.single_dof_rows.other_rows)
-        self.all_rows, self.rows = self.rows, self.multi_dof_rows.other_rows
-        assert not self.multi_dof_rows.n_rows
-        assert not self.rows.blocks, "the block-sparse warp solver supports only constraint rows of single dofs"
-        self.hessian_diagonal = self._new_vector("diagonal of single-dof rows")
-        self.derivatives_current = False
-        self.convergence_sums = ctx.allocate_fixed(3)
-        self._fill_dense_mass()
-        self.tree_convergence = _PaddedTreeConvergence(self) if ctx.settings.is_single_precision else None  # type: ignore[assignment]
-
-    def _copy_to_padded_layout(self) -> None:
-        """Copy unconstrained accelerations and inverse mass-matrix pivots (1 for padding) into the padded layout."""
-        ctx, layout = self.ctx, self.layout
-        if not layout.is_unpadded:
-            padded, unpadded = self._new_vector("padded unconstrained accelerations"), self.qacc_smooth
-            ctx.for_each_frame(
-                "padded unconstrained accelerations", lambda node: padded.put(node.ref, unpadded[node.ref])
-            )
-            self.qacc_smooth = padded
-        self.max_inverse_pivots = ctx.allocate(layout.size).row
-        rows = [
-            TableRow(
-                "dof",
-                {"from": offset, "to": ArenaOffset(SCRATCH, self.max_inverse_pivots + layout.position_of_dof[dof])},
-            )
-            for dof, offset in self.mass_factors.inverse_pivots.items()
-        ]
-        rows += [
-            TableRow("padding", {"to": ArenaOffset(SCRATCH, self.max_inverse_pivots + position)})
-            for position in layout.padding
-        ]
+        start = ctx.allocate(layout.size).row
+        targets = {dof: ArenaOffset(SCRATCH, start + position) for dof, position in layout.position_of_dof.items()}
+        rows = [TableRow("dof", {"from": x, "to": targets[dof]}) for dof, x in factors.inverse_pivots.items()]
+        rows += [TableRow("padding", {"to": ArenaOffset(SCRATCH, start + position)}) for position in layout.padding]
         ctx.table_loop(
             "bounds of inverse pivots",
             rows,
             lambda code: code.write("to", [code.read("from") if code.variant == "dof" else 1.0]),
         )
+        return start
 
-    def _fill_dense_mass(self) -> None:
-        """Expand the tree-sparse mass matrix to dense symmetric blocks per tree, with unit diagonal for padding."""
-        stride, start, entries = self.layout.stride, self.dense_mass.start, dict[tuple[int, int], ArenaOffset]()
-        for dof, path in self.mass_matrix.sparsity.items():
-            for ancestor in path:
-                i, j = self.layout.position_of_dof[dof], self.layout.position_of_dof[ancestor]
-                entries[i, j % stride] = entries[j, i % stride] = self.mass_matrix.entry(dof, ancestor)
-        rows = []
-        for i in range(self.layout.size):
-            for j in range(stride):
-                offsets = {"to": ArenaOffset(SCRATCH, start + i * stride + j)}
-                if (i, j) in entries:
-                    rows.append(TableRow("entry", {**offsets, "from": entries[i, j]}))
-                else:
-                    rows.append(TableRow("padding", offsets, {"value": [float(i % stride == j)]}))
-        self.ctx.table_loop(
-            "dense mass matrix",
-            rows,
-            lambda code: code.write("to", [code.read("from") if code.variant == "entry" else code.constant("value")]),
-        )
 
-    def _search_direction(self) -> JointVector:
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockSparseDirection:
+    """Newton direction with a block-sparse Hessian, for many trees of which most pairs are not in contact.
+
+    All constraint rows must act on single dofs; only contacts couple trees.
+    """
+
+    objective: WarpObjective
+    hessian: WarpBlockSparseMatrix
+    contacts: TreePairContacts | None
+    has_exact_hessian = True
+
+    def find_sparsity(self) -> None:
+        """Do nothing: the blocks are found with the contacts, before the solve."""
+
+    def overflow(self) -> Value:
+        """Return 1 if the capacity of blocks was exceeded, so that a step is inexact, else 0."""
+        return self.hessian.has_overflowed
+
+    def compute(self) -> JointVector:
         """Assemble and factorise the block-sparse Hessian H; return the Newton direction H^-1 (-g)."""
-        direction, start = self._new_vector("direction"), self.ctx.start_row
-        self.hessian.assemble(self.dense_mass.start, start(self.hessian_diagonal), self.tree_pair_contacts)
-        self._for_each_dof(
-            "direction", lambda dof: self._write_entry(direction, dof, self._read_entry(self.negative_gradient, dof))
+        objective, vectors = self.objective, self.objective.vectors
+        direction, start = vectors.new("direction"), objective.ctx.start_row
+        self.hessian.assemble(objective.mass.start, start(objective.hessian_diagonal), self.contacts)
+        vectors.for_each_dof(
+            "direction", lambda dof: vectors.write(direction, dof, vectors.read(objective.state.negative_gradient, dof))
         )
-        self.hessian.solve(self.max_inverse_pivots, start(direction))
+        self.hessian.solve(objective.max_inverse_pivots, start(direction))
         return direction
 
-    def _take_step_and_compare(
-        self, direction: JointVector, mass_times_direction: JointVector, *, count_changes: bool
-    ) -> Value | None:
-        """Take the step and return the number of active-set changes, plus 1 if the Hessian blocks overflowed.
 
-        An overflow makes the step inexact, so it must not count as converged.
-        """
-        n_changes = super()._take_step_and_compare(direction, mass_times_direction, count_changes=count_changes)
-        return None if n_changes is None else n_changes + self.hessian.has_overflowed
-
-    # ---------------------------------------------------------------------------------------------------------- vectors
-
-    @property
-    def _vector_size(self) -> int:
-        return self.layout.size
-
-    def _new_vector(self, name: str) -> JointVector:
-        """Allocate a joint-space vector in the padded layout, with zero padding."""
-        if self.layout.is_unpadded:
-            return self.ctx.joint_vector(name)
-        vector = self.layout.joint_vector(name)
-        self._set_zero(vector)
-        return vector
-
-    def _load_vector(self, vector: JointVector) -> LoadedVector:
-        return LoadedVector(self.ctx.start_row(vector), ())
-
-    def _mass_row_times(self, dof: Value, vector: LoadedVector) -> Value:
-        """Return one row of the block-diagonal mass matrix times a vector."""
-        tracer, stride = self.ctx.tracer, self.layout.stride
-        tree, _ = divmod_index(dof, stride)
-        row = [tracer.read(SCRATCH, self.dense_mass.start + i, dof * float(stride)) for i in range(stride)]
-        return dot(row, [tracer.read(SCRATCH, vector.start + i, tree * float(stride)) for i in range(stride)])
+def block_sparse_warp_solver(
+    ctx: TraceContext, inputs: SolverInputs, contact_lists: ContactLists | None
+) -> NewtonSolver:
+    """Make a Newton solver with a block-sparse Hessian, inside a warp region; no `contact_lists` without contacts."""
+    vectors = PaddedVectors(ctx)
+    layout, state, subspaces = vectors.layout, SolverState(ctx, vectors.new), inputs.motion_subspaces
+    inputs = replace(inputs, qacc_smooth=vectors.copy_padded(inputs.qacc_smooth))
+    max_inverse_pivots = vectors.copy_inverse_pivots(inputs.mass_factors)
+    contacts = None
+    if contact_lists is not None and subspaces is not None:
+        contacts = TreePairContacts(ctx, contact_lists, subspaces, layout)
+    hessian = WarpBlockSparseMatrix(ctx, layout)
+    hessian.compute_elimination_order(contacts)
+    stride, start = layout.stride, ctx.allocate(layout.size * layout.stride).row
+    mass = BlockDiagonalMatrix(ctx, layout.position_of_dof, layout.size, stride, stride, start)
+    objective = WarpObjective(inputs, state, vectors, mass, max_inverse_pivots, contacts)
+    assert not objective.multi_dof_rows.n_rows
+    assert not objective.rows.blocks, "the block-sparse warp solver supports only constraint rows of single dofs"
+    if ctx.settings.is_single_precision:
+        objective.tree_convergence = _PaddedTreeConvergence(objective, layout)
+    return NewtonSolver(objective, BlockSparseDirection(objective, hessian, contacts))
 
 
 class _PaddedTreeConvergence:
     """Convergence test per tree for joint-space vectors in the padded layout (see `TreeConvergence`)."""
 
-    def __init__(self, solver: BlockSparseNewtonSolver) -> None:
-        self.solver = solver
+    def __init__(self, objective: WarpObjective, layout: PaddedTreeLayout) -> None:
+        self.objective, self.layout = objective, layout
 
     def count_unconverged(self, gradient: JointVector, forces: JointVector, tolerance: Value) -> Value:
         """Return the number of trees whose gradient norm exceeds `tolerance` times their force norm plus rounding.
 
-        One thread per tree. The total force norm is read from the solver's convergence sums.
+        One thread per tree. The total force norm is read from the convergence sums of the objective.
 
         Args:
             gradient: gradient of the cost.
             forces: joint forces of the constraints.
             tolerance: tolerance relative to the forces of the tree.
         """
-        ctx, stride = self.solver.ctx, self.solver.layout.stride
+        ctx, stride = self.objective.ctx, self.layout.stride
         total_squared_force, squared_tolerance = (
-            ctx.tracer.read(SCRATCH, self.solver.convergence_sums.row + 1),
+            self.objective.state.read(self.objective.convergence_sums, 1),
             tolerance * tolerance,
         )
 
@@ -457,4 +412,4 @@ class _PaddedTreeConvergence:
                 )
             ]
 
-        return ctx.tracer.parallel_loop("unconverged trees", float(self.solver.layout.n_trees), is_unconverged, 1)[0]
+        return ctx.tracer.parallel_loop("unconverged trees", float(self.layout.n_trees), is_unconverged, 1)[0]
