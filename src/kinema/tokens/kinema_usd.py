@@ -5,6 +5,7 @@ Other tools ignore these names. The reader uses the values only as far as they a
 
 from __future__ import annotations
 
+import functools
 from typing import Final, NamedTuple
 
 NAMESPACE: Final = "kinema:"
@@ -38,6 +39,8 @@ class CustomAttribute(NamedTuple):
     name: str
     type: str
     """USD type name."""
+    field: str = ""
+    """Class and field of the description, such as `Link.gravity_scale`, if the attribute is the value of one field."""
     may_be_infinite: bool = False
     """Whether values may be infinite."""
 
@@ -48,10 +51,9 @@ DECIMALS: Final = CustomAttribute("kinema:decimals", "bool")
 # -- names and order --------------------------------------------------------------------------------------------------
 
 NAME: Final = CustomAttribute("kinema:name", "string")
-NAME_IS_GENERATED: Final = CustomAttribute("kinema:nameIsGenerated", "bool")
 ORDER: Final = CustomAttribute("kinema:order", "int")
 
-GLOBAL_ORDER: Final = CustomAttribute("kinema:place", "int")
+GLOBAL_ORDER: Final = CustomAttribute("kinema:place", "int", "Node.order")
 """Position of an element (a sensor, ...) among all elements of its kind in all robots."""
 ATTRIBUTES: Final = CustomAttribute("kinema:attributes", "string")
 """Format-specific attributes of an element, as JSON."""
@@ -81,7 +83,6 @@ ROBOT: Final = CustomAttribute("kinema:robot", "string")
 ROOT: Final = "kinema:root"
 """Relationship to the root link of a robot."""
 
-GRAVITY_SCALE: Final = CustomAttribute("kinema:gravityScale", "double")
 INERTIA_IS_COMPUTED: Final = CustomAttribute("kinema:inertiaIsComputed", "bool")
 MASSLESS: Final = CustomAttribute("kinema:massless", "bool")
 MASSLESS_CENTER: Final = CustomAttribute("kinema:massless:center", "double3")
@@ -95,7 +96,6 @@ AXES: Final = CustomAttribute("kinema:axes", "token[]")
 CONE_IS_TOTAL: Final = CustomAttribute("kinema:coneIsTotal", "bool")
 AXIS_DIRECTIONS: Final = CustomAttribute("kinema:directions", "double3[]")
 AXIS_FRAME: Final = CustomAttribute("kinema:frame", "quatd")
-IMPLICIT: Final = CustomAttribute("kinema:implicit", "bool")
 JOINT_KIND: Final = CustomAttribute("kinema:kind", "token")
 PITCH: Final = CustomAttribute("kinema:pitch", "double")
 REFERENCE: Final = CustomAttribute("kinema:reference", "double[]")
@@ -123,11 +123,6 @@ MIMIC_IS_CONSTRAINT: Final = CustomAttribute("kinema:mimicIsConstraint", "string
 MIMIC_NAME_IS_GENERATED: Final = CustomAttribute("kinema:mimicNameIsGenerated", "bool")
 
 
-def axis_attribute(field: str) -> CustomAttribute:
-    """Attribute that holds a field of `Axis` for each axis of a joint."""
-    return CustomAttribute(f"kinema:axis:{field}", "double[]", may_be_infinite=True)
-
-
 def limit_attribute(token: str) -> CustomAttribute:
     """Attribute of the limits of an axis for which USD's own limits would mean a locked axis."""
     return CustomAttribute(f"kinema:limit:{token}", "double2", may_be_infinite=True)
@@ -148,7 +143,7 @@ PRIMITIVE_HEIGHT_FIELD: Final = "heightfield"
 PRIMITIVE_PLANE: Final = "plane"
 PRIMITIVE_PARAMETERS: Final = CustomAttribute("kinema:solid:numbers", "double[]")
 
-DYNAMIC_FRICTION_2: Final = CustomAttribute("kinema:dynamicFriction2", "double")
+DYNAMIC_FRICTION_2: Final = CustomAttribute("kinema:dynamicFriction2", "double", "PhysicsMaterial.dynamic_friction2")
 TEXTURE: Final = CustomAttribute("kinema:texture", "asset")
 BASE_COLOR: Final = CustomAttribute("kinema:color", "double[]")
 """Base colour that a texture is multiplied by (empty for none), where the stage has the mean colour of the product."""
@@ -158,8 +153,6 @@ MEAN_TEXTURE_COLOR: Final = CustomAttribute("kinema:imageColor", "double3")
 """Mean colour of a texture that cannot be represented in USD."""
 CUBE_MAP_PROJECTION: Final = CustomAttribute("kinema:around", "double[]")
 """Projection of a cube map onto a mesh (`CubeProjection`): a 3x4 matrix and the pixels per edge."""
-SPECULAR: Final = CustomAttribute("kinema:specular", "double")
-REFLECTANCE: Final = CustomAttribute("kinema:reflectance", "double")
 NORMAL_MAP_STRENGTH: Final = CustomAttribute("kinema:strength", "double")
 """Scale of a normal map."""
 SHININESS: Final = CustomAttribute("kinema:shininess", "double")
@@ -177,3 +170,28 @@ UNSET_FIELDS: Final = {
 
 RESOLUTION: Final = CustomAttribute("kinema:resolution", "double2")
 VERTICAL_FOV: Final = CustomAttribute("kinema:verticalFov", "double")
+
+# -- fields of the description ----------------------------------------------------------------------------------------
+
+_AXIS_FIELDS: Final = (
+    *("armature", "damping", "friction", "velocity", "effort", "stiffness", "spring_reference"),
+    *("acceleration", "deceleration", "jerk"),
+)
+FIELD_ATTRIBUTES: Final = (
+    CustomAttribute("kinema:nameIsGenerated", "bool", "Node.name_is_generated"),
+    GLOBAL_ORDER,
+    CustomAttribute("kinema:gravityScale", "double", "Link.gravity_scale"),
+    CustomAttribute("kinema:implicit", "bool", "Joint.implicit"),
+    CustomAttribute("kinema:specular", "double", "PbrMaterial.specular"),
+    CustomAttribute("kinema:reflectance", "double", "PbrMaterial.reflectance"),
+    DYNAMIC_FRICTION_2,
+    *(CustomAttribute(f"kinema:axis:{f}", "double[]", f"Axis.{f}", may_be_infinite=True) for f in _AXIS_FIELDS),
+)
+"""Attributes with the value of one field each; those of `Axis` have the values of all axes of a joint."""
+
+
+@functools.cache
+def field_attributes(class_name: str) -> dict[str, CustomAttribute]:
+    """Field -> attribute, of a class of the description."""
+    owned = [(a.field.partition("."), a) for a in FIELD_ATTRIBUTES]
+    return {field: attribute for (owner, _, field), attribute in owned if owner == class_name}

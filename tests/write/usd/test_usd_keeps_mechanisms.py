@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinema.core import collect
-from kinema.description import Keyframe, Robot, Sensor, World
+from kinema.core import Severity, collect
+from kinema.description import Camera, Frame, Inertial, Keyframe, Light, Link, Robot, Sensor, World
 from kinema.read import read
 from kinema.write import write
 from kit.mjcf_several import PART, WHOLE
@@ -128,3 +128,30 @@ def test_settings_that_somebody_broke(tmp_path: Path) -> None:
     assert not {"flags", "wind"} & robot.options.keys()
     assert all(not a.settings.keys() & {"group", "user", "shortcut"} for a in robot.actuators)
     write(robot, tmp_path / "again.xml")
+
+
+def test_order_and_settings_of_placed_elements(tmp_path: Path) -> None:
+    """Generated names, file order and MJCF settings of links, sites, cameras and lights come back."""
+    places: list[Frame | Camera | Light] = [
+        Frame(name="tip", link=None, order=3),
+        Camera(name="eye", link=None, order=5, attributes={"mjcf:user": (1.0, 2.0)}),
+        Light(name="", kind="point", link=None, order=1, name_is_generated=True, attributes={"mjcf:class": "lamp"}),
+    ]
+    link = Link(name="base", order=2, inertial=Inertial(1.0, np.zeros(3), np.eye(3)))
+    robot = Robot(name="r", links=[link], frames=places[:1], cameras=places[1:2], lights=places[2:])  # type: ignore[arg-type]
+    write(robot, tmp_path / "stage.usda")
+    back = read(tmp_path / "stage.usda", policy=collect)
+    assert isinstance(back, Robot)
+    for before, after in zip([link, *places], [*back.links, *back.frames, *back.cameras, *back.lights], strict=True):
+        assert (after.order, after.name_is_generated) == (before.order, before.name_is_generated)
+        assert after.attributes.items() >= before.attributes.items()
+
+
+def test_a_table_with_unknown_entries(tmp_path: Path) -> None:
+    """Solver parameters under unknown names are left out with a warning."""
+    write(read(_file(tmp_path, MUSCLE), policy=collect), tmp_path / "stage.usda")
+    text = (tmp_path / "stage.usda").read_text(encoding="utf-8").replace('"solref"', '"stiffness"')
+    (tmp_path / "stage.usda").write_text(text, encoding="utf-8")
+    back = read(tmp_path / "stage.usda", policy=collect)
+    assert {d.code for d in back.diagnostics if d.severity is Severity.WARNING} == {"usd.own-record"}
+    assert all(c.solver.solref is None for c in back.constraints)

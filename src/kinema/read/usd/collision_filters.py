@@ -9,7 +9,6 @@ from kinema.tokens import kinema_usd, usd, usd_physics
 
 from . import pxr
 from .articulations import articulation_links
-from .kinema_attributes import kinema_attribute
 from .shapes import StageShape
 from .stage_index import StageIndex
 
@@ -58,7 +57,7 @@ def read_collision_groups(index: StageIndex, stage_shapes: Sequence[StageShape])
     colliders = _Colliders(index, stage_shapes)
     known = {str(prim.GetPath()) for prim in index.collision_groups}
     name_of = {
-        str(prim.GetPath()): str(kinema_attribute(index, prim, kinema_usd.NAME) or prim.GetPath())
+        str(prim.GetPath()): str(index.custom_value(prim, kinema_usd.NAME) or prim.GetPath())
         for prim in index.collision_groups
     }
     result: list[CollisionGroup] = []

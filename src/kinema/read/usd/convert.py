@@ -18,12 +18,10 @@ from .articulations import apply_self_collision, articulation_robot_names, conne
 from .collision_filters import read_collision_groups, read_filtered_pairs
 from .joints import apply_mimic, read_joints, stack_joints
 from .kinema_attributes import (
-    kinema_attribute,
     preserved_assets,
     preserved_attributes,
+    read_kinema_attributes,
     read_records,
-    restore_link,
-    restore_node_metadata,
     restored_names,
     restored_order,
 )
@@ -101,7 +99,7 @@ def _name_shapes(index: StageIndex, shapes: Sequence[StageShape]) -> None:
     names = restored_names(index, prims, unique_names(prims))
     for s in shapes:
         s.shape.name = names[s.shape.origin.path]
-        restore_node_metadata(index, s.prim, s.shape)
+        read_kinema_attributes(index, s.prim, s.shape)
 
 
 # -- links ------------------------------------------------------------------------------------------------------------
@@ -134,7 +132,7 @@ def _read_link(index: StageIndex, body: Body, stage_shapes: Sequence[StageShape]
     )
     _set_initial_velocities(index, body, link)
     apply_link_attributes(index, prim, link)
-    restore_link(index, prim, link)
+    read_kinema_attributes(index, prim, link)
     return link
 
 
@@ -189,7 +187,7 @@ def _assemble(index: StageIndex, contents: _StageContents) -> Robot | World:
     robots = [*_connected_robots(index, contents, roots), *static_robots]
     scenery = [s.shape for s in contents.shapes if s.body is None and id(s.shape) not in taken]
     default = index.stage.GetDefaultPrim()
-    stored_name = kinema_attribute(index, default, kinema_usd.NAME) if default else None
+    stored_name = index.custom_value(default, kinema_usd.NAME) if default else None
     name = stored_name if stored_name is not None else default.GetName() if default else ""
     gravity, scene_groups = read_scenes(index, contents.links, contents.shapes)
     rules = CollisionRules(

@@ -19,7 +19,6 @@ from kinema.description import Axis, AxisMotion, Joint, JointKind
 from kinema.tokens import kinema_usd, usd, usd_physics
 
 from . import pxr
-from .kinema_attributes import kinema_attribute
 from .prim_values import to_floats
 from .shapes import transform_into_link
 from .stage_index import Body, StageIndex
@@ -71,7 +70,7 @@ def _unwrapped_state(index: StageIndex, prim: pxr.Prim, joint: Joint, state: Arr
 
 def _stated_coordinates(index: StageIndex, prim: pxr.Prim, joint: Joint) -> dict[int, float]:
     """Index of a moving axis -> authored joint coordinate [rad or m]."""
-    stored = kinema_attribute(index, prim, kinema_usd.INITIAL_STATE)
+    stored = index.custom_value(prim, kinema_usd.INITIAL_STATE)
     if stored is not None and len(stored) == joint.n_dofs:
         return {i: float(value) for i, value in enumerate(stored)}
     result: dict[int, float] = {}

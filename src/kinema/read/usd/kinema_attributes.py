@@ -9,25 +9,24 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import types
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from kinema.core import Array, Pose, float64_array
+from kinema.core import Array, Pose
 from kinema.description import (
     FLAG_DEFAULTS,
     OPTION_DEFAULTS,
     Constraint,
-    ConstraintKind,
     Ellipsoid,
     Extra,
     Geometry,
     HeightField,
     Inertial,
     Keyframe,
-    Link,
     Node,
     PhysicsMaterial,
     Plane,
@@ -35,100 +34,162 @@ from kinema.description import (
 )
 from kinema.tokens import kinema_usd, mjcf, usd
 
-from . import pxr, value_parsers as values
-from .prim_values import to_floats
+from . import pxr
 from .stage_index import StageIndex
 from .transforms import Affine, polar_decomposition
-from .value_parsers import BadValueError, parse_physics_material, parse_table
+from .value_parsers import BadValueError, field_types, is_valid, parse_attribute, parse_table, parse_value
 
-# -- attributes and layer data -----------------------------------------------------------------------------------------
+T = TypeVar("T")
+
+# -- fields of nodes ---------------------------------------------------------------------------------------------------
 
 
-def kinema_attribute(index: StageIndex, prim: pxr.Prim, attribute: kinema_usd.CustomAttribute) -> Any:
-    """Value of a custom attribute of Kinema on a prim.
+def stored_fields(index: StageIndex, prim: pxr.Prim, kind: type[Any]) -> dict[str, Any]:
+    """Fields of a class of the description that are stored in custom attributes of their own on a prim."""
+    attributes = {f: a for base in kind.__mro__ for f, a in kinema_usd.field_attributes(base.__name__).items()}
+    values = {field: index.custom_value(prim, attribute) for field, attribute in attributes.items()}
+    return {field: value for field, value in values.items() if value is not None}
 
-    None if the stage was not written by Kinema, or the attribute is absent, of the wrong type or not finite.
-    """
-    if index.values.kinema_layer_data is None:
+
+def read_kinema_attributes(index: StageIndex, prim: pxr.Prim, node: Node) -> None:
+    """Restore the stored fields and the preserved attributes of other formats of a node."""
+    for field, value in stored_fields(index, prim, type(node)).items():
+        setattr(node, field, value)
+    node.attributes |= preserved_attributes(index, prim)
+
+
+_RECORD_CLASSES: dict[str, type[Node]] = {
+    kinema_usd.RECORD_SENSOR: Sensor,
+    kinema_usd.RECORD_KEYFRAME: Keyframe,
+    kinema_usd.RECORD_CONSTRAINT: Constraint,
+}
+
+
+def read_records(index: StageIndex) -> list[Node]:
+    """Sensors, keyframes and constraints of the record prims, in stored order."""
+    nodes: list[Node] = []
+    for prim in index.records:
+        record = index.custom_value(prim, kinema_usd.RECORD)
+        if record not in _RECORD_CLASSES:
+            continue
+        fields = record_fields(index, prim, record)
+        if record != kinema_usd.RECORD_KEYFRAME and "kind" not in fields:
+            message = f"{prim.GetName()!r} is left out: it does not say what kind of {record} it is"
+            index.diagnostics.warning("usd.own-record", message, origin=index.origin(prim))
+            continue
+        name = index.custom_value(prim, kinema_usd.NAME)
+        name = prim.GetName() if name is None else name
+        node = _RECORD_CLASSES[record](name=name, origin=index.origin(prim), **fields)
+        read_kinema_attributes(index, prim, node)
+        nodes.append(node)
+    return sorted(nodes, key=lambda node: -1 if node.order is None else node.order)
+
+
+def record_fields(index: StageIndex, prim: pxr.Prim, record: str) -> dict[str, Any]:
+    """Fields of a sensor, keyframe or constraint stored on a prim; malformed ones are omitted with a warning."""
+    result: dict[str, Any] = {}
+    for field, kind in field_types(_RECORD_CLASSES[record]).items() if index.values.kinema_layer_data else ():
+        name = kinema_usd.record_attribute(record, field)
+        value = index.authored(prim, name)
+        if value is not None:
+            try:
+                result[field] = parse_attribute(kind, value)
+            except ValueError:
+                _warn_malformed(index, prim, name)
+    return result
+
+
+def _warn_malformed(index: StageIndex, prim: pxr.Prim, attribute: str) -> None:
+    message = f"{attribute} of {prim.GetName()!r} is not what it should be; it is left out"
+    index.diagnostics.warning("usd.own-record", message, origin=index.origin(prim))
+
+
+def massless_inertial(index: StageIndex, prim: pxr.Prim) -> Inertial | None:
+    """Inertial stored for a link without mass in USD; None if there is none."""
+    center, tensor = (index.custom_value(prim, a) for a in (kinema_usd.MASSLESS_CENTER, kinema_usd.MASSLESS_INERTIA))
+    if center is None or tensor is None or len(tensor) != 6:
         return None
-    value = index.authored(prim, attribute.name)
-    if value is None or not _has_type(value, attribute.type):
-        return None
-    return value if attribute.may_be_infinite or _is_finite(value) else None
+    mass = index.custom_value(prim, kinema_usd.MASSLESS_MASS)
+    return Inertial(mass or 0.0, np.array(center), tensor[[[0, 3, 4], [3, 1, 5], [4, 5, 2]]])
 
 
-def _is_finite(value: Any) -> bool:
-    if isinstance(value, pxr.Gf.Quatd):
-        value = [value.GetReal(), *to_floats(value.GetImaginary())]
-    elif isinstance(value, str | pxr.Sdf.AssetPath | pxr.Vt.TokenArray):
-        return True
-    return bool(np.isfinite(np.array(value)).all())
+def restore_physics_material(index: StageIndex, prim: pxr.Prim, material: PhysicsMaterial) -> PhysicsMaterial:
+    """Physics material without the values that the writer filled in for USD."""
+    unset = index.custom_value(prim, kinema_usd.UNSET_PROPERTIES) or ()
+    name = index.custom_value(prim, kinema_usd.NAME)
+    return dataclasses.replace(
+        material,
+        **{field: None for token, field in kinema_usd.UNSET_FIELDS.items() if token in unset},
+        **stored_fields(index, prim, PhysicsMaterial),
+        name=material.name if name is None else name,
+    )
 
 
-def _has_type(value: Any, type_name: str) -> bool:
-    gf, vt = pxr.Gf, pxr.Vt
-    match type_name:
-        case "string" | "token":
-            return isinstance(value, str)
-        case "bool":
-            return isinstance(value, bool)
-        case "int":
-            return isinstance(value, int) and not isinstance(value, bool)
-        case "double":
-            return isinstance(value, float)
-        case "double2" | "double3":
-            return isinstance(value, gf.Vec2d if type_name == "double2" else gf.Vec3d)
-        case "quatd":
-            return isinstance(value, gf.Quatd)
-        case "double[]" | "double3[]":
-            return isinstance(value, vt.DoubleArray if type_name == "double[]" else vt.Vec3dArray)
-        case "token[]":
-            return isinstance(value, vt.TokenArray)
-    return isinstance(value, pxr.Sdf.AssetPath)
+# -- names and order ---------------------------------------------------------------------------------------------------
+
+
+def restored_names(index: StageIndex, prims: Mapping[str, pxr.Prim], derived: dict[str, str]) -> dict[str, str]:
+    """Path -> name: the name stored on the prim if unique, otherwise the derived one."""
+    wanted = {path: index.custom_value(prim, kinema_usd.NAME) or derived[path] for path, prim in prims.items()}
+    counts = Counter(wanted.values())
+    result = {path: name if counts[name] == 1 else derived[path] for path, name in wanted.items()}
+    return result if len(set(result.values())) == len(result) else derived
+
+
+def restored_order(index: StageIndex, items: Sequence[T], prims: Sequence[pxr.Prim]) -> list[T]:
+    """Items in the order stored on their prims; items without stored order come last."""
+    positions = [index.custom_value(prim, kinema_usd.ORDER) for prim in prims]
+    keyed = zip((len(items) if p is None else p for p in positions), items, strict=True)
+    return [item for _, item in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def declared_articulation_roots(index: StageIndex, articulations: Sequence[pxr.Prim]) -> list[pxr.Prim]:
+    """Articulation roots except those that the writer added for the layout of the stage."""
+    implied = kinema_usd.IMPLIED_ARTICULATION_ROOT
+    return [p for p in articulations if implied not in (index.custom_value(p, kinema_usd.IMPLIED) or ())]
 
 
 # -- preserved MJCF settings -------------------------------------------------------------------------------------------
 
-_FLOATS = values.floats_parser()
-_SETTING_PARSERS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(
-        (mjcf.CLASS, mjcf.CHILDCLASS, mjcf.ASSET_NAME, mjcf.MESH_INERTIA, mjcf.FITTED_MESH), values.parse_text
-    ),
-    **dict.fromkeys((mjcf.SHORTCUT, mjcf.MATERIAL, mjcf.MESH_PLUGIN), values.parse_text),
-    **dict.fromkeys((mjcf.GROUP, mjcf.N_ACTIVATIONS, mjcf.N_CONTROLS, mjcf.INPUT), values.parse_int),
-    **dict.fromkeys((mjcf.DAMPING, mjcf.ARMATURE, mjcf.DELAY, mjcf.SPRINGYIELD), values.parse_float),
-    **dict.fromkeys((mjcf.ACTEARLY, mjcf.PLUGIN, mjcf.ACTUATORGRAVCOMP, mjcf.SHELLINERTIA), values.parse_flag),
-    **dict.fromkeys((mjcf.CASTSHADOW, mjcf.UNREADABLE_MESH, mjcf.SIMPLE_SLIDER_BODY), values.parse_flag),
+_FLOATS, _RANGE = tuple[float, ...], tuple[float, float]
+_SETTING_TYPES: dict[str, Any] = {
+    **dict.fromkeys((mjcf.CLASS, mjcf.CHILDCLASS, mjcf.ASSET_NAME, mjcf.MESH_INERTIA, mjcf.FITTED_MESH), str),
+    **dict.fromkeys((mjcf.SHORTCUT, mjcf.MATERIAL, mjcf.MESH_PLUGIN), str),
+    **dict.fromkeys((mjcf.GROUP, mjcf.N_ACTIVATIONS, mjcf.N_CONTROLS, mjcf.INPUT), int),
+    **dict.fromkeys((mjcf.DAMPING, mjcf.ARMATURE, mjcf.DELAY, mjcf.SPRINGYIELD), float),
+    **dict.fromkeys((mjcf.ACTEARLY, mjcf.PLUGIN, mjcf.ACTUATORGRAVCOMP, mjcf.SHELLINERTIA, mjcf.TEXUNIFORM), bool),
+    **dict.fromkeys((mjcf.CASTSHADOW, mjcf.UNREADABLE_MESH, mjcf.SIMPLE_SLIDER_BODY), bool),
     **dict.fromkeys((mjcf.USER, mjcf.HISTORY, mjcf.DAMPINGPOLY, mjcf.STIFFNESSPOLY, mjcf.PLASTIC), _FLOATS),
     **dict.fromkeys((mjcf.FLUID, mjcf.SURFACEVEL, mjcf.SIZE), _FLOATS),
-    **dict.fromkeys((mjcf.UNUSED_RANGE, mjcf.ACTUATORFRCRANGE, mjcf.TEXREPEAT), values.floats_parser(2)),
-    mjcf.TEXUNIFORM: values.parse_flag,
-    mjcf.TEXTURES: values.parse_text_table,
-    mjcf.UNUSED_CONTACT_PARAMETERS: values.parse_physics_material,
+    **dict.fromkeys((mjcf.UNUSED_RANGE, mjcf.ACTUATORFRCRANGE, mjcf.TEXREPEAT), _RANGE),
+    mjcf.TEXTURES: dict[str, str],
+    mjcf.UNUSED_CONTACT_PARAMETERS: PhysicsMaterial,
 }
+
+
+def preserved_table(index: StageIndex, prim: pxr.Prim, attribute: kinema_usd.CustomAttribute) -> dict[str, Any]:
+    """Table stored on a prim as JSON; empty with a warning if malformed."""
+    text = index.custom_value(prim, attribute)
+    try:
+        return {} if text is None else parse_table(text)
+    except BadValueError:
+        _warn_malformed(index, prim, attribute.name)
+        return {}
+
+
+def preserved_attributes(index: StageIndex, prim: pxr.Prim) -> dict[str, Any]:
+    """Validated attributes of other formats stored on a prim."""
+    settings = valid_settings(preserved_table(index, prim, kinema_usd.ATTRIBUTES), mjcf.attribute_key(""))
+    unused = mjcf.attribute_key(mjcf.UNUSED_CONTACT_PARAMETERS)
+    if unused in settings:
+        settings[unused] = parse_value(PhysicsMaterial, settings[unused])
+    return settings
 
 
 def valid_settings(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Entries of a table that pass validation; only names starting with `prefix` are checked."""
-    return {
-        name: value
-        for name, value in table.items()
-        if _is_valid_setting(name.removeprefix(prefix), value, name, prefix)
-    }
-
-
-def _is_valid_setting(name: str, value: Any, whole_name: str, prefix: str) -> bool:
-    if not whole_name.startswith(prefix) or name not in _SETTING_PARSERS:
-        return True
-    return _parses(_SETTING_PARSERS[name], value)
-
-
-def _parses(parse: Callable[[Any], Any], value: Any) -> bool:
-    try:
-        parse(value)
-    except ValueError:
-        return False
-    return True
+    kinds = {name: _SETTING_TYPES.get(name.removeprefix(prefix), Any) for name in table if name.startswith(prefix)}
+    return {name: value for name, value in table.items() if is_valid(kinds.get(name, Any), value)}
 
 
 def valid_options(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,186 +199,11 @@ def valid_options(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_valid_option(name: str, value: Any) -> bool:
     if name == mjcf.FLAGS:
-        return isinstance(value, dict) and all(k in FLAG_DEFAULTS and isinstance(v, bool) for k, v in value.items())
-    if name == mjcf.DISABLEACTUATOR:
-        return _parses(values.parse_int, value)
-    default = OPTION_DEFAULTS.get(name)
+        return is_valid(dict[str, bool], value) and value.keys() <= FLAG_DEFAULTS.keys()
+    default = 0 if name == mjcf.DISABLEACTUATOR else OPTION_DEFAULTS.get(name)
     if isinstance(default, tuple):
-        return _parses(values.floats_parser(len(default)), value)
-    if isinstance(default, str):
-        return isinstance(value, str)
-    return default is None or _parses(values.parse_int if isinstance(default, int) else values.parse_float, value)
-
-
-# -- names and order ---------------------------------------------------------------------------------------------------
-
-T = TypeVar("T")
-
-
-def restored_names(index: StageIndex, prims: Mapping[str, pxr.Prim], derived: dict[str, str]) -> dict[str, str]:
-    """Path -> name: the name stored on the prim if unique, otherwise the derived one."""
-    if index.values.kinema_layer_data is None:
-        return derived
-    stored = {path: kinema_attribute(index, prim, kinema_usd.NAME) for path, prim in prims.items()}
-    wanted = {path: stored[path] or derived[path] for path in prims}
-    counts = Counter(wanted.values())
-    taken = set(derived.values())
-    result: dict[str, str] = {}
-    for path, name in wanted.items():
-        others = name in taken and derived[path] != name and counts[name] > 1
-        result[path] = name if counts[name] == 1 and not others else derived[path]
-    return result if len(set(result.values())) == len(result) else derived
-
-
-def restored_order(index: StageIndex, items: Sequence[T], prims: Sequence[pxr.Prim]) -> list[T]:
-    """Items in the order stored on their prims; items without stored order come last."""
-    if index.values.kinema_layer_data is None:
-        return list(items)
-    positions = [kinema_attribute(index, prim, kinema_usd.ORDER) for prim in prims]
-    last = len(items)
-    return [
-        item for _, item in sorted(zip(positions, items, strict=True), key=lambda p: last if p[0] is None else p[0])
-    ]
-
-
-def restore_node_metadata(index: StageIndex, prim: pxr.Prim, node: Node) -> None:
-    """Restore the generated-name flag, order and preserved attributes of a node."""
-    node.name_is_generated = bool(kinema_attribute(index, prim, kinema_usd.NAME_IS_GENERATED))
-    node.order = kinema_attribute(index, prim, kinema_usd.GLOBAL_ORDER)
-    node.attributes |= preserved_attributes(index, prim)
-
-
-def preserved_attributes(index: StageIndex, prim: pxr.Prim) -> dict[str, Any]:
-    """Validated attributes of other formats stored on a prim."""
-    table = preserved_table(index, prim, kinema_usd.ATTRIBUTES)
-    if not table:
-        return {}
-    settings = valid_settings(table, mjcf.attribute_key(""))
-    unused = mjcf.attribute_key(mjcf.UNUSED_CONTACT_PARAMETERS)
-    if unused in settings:
-        settings[unused] = parse_physics_material(settings[unused])
-    return settings
-
-
-def preserved_table(index: StageIndex, prim: pxr.Prim, attribute: kinema_usd.CustomAttribute) -> dict[str, Any]:
-    """Table stored on a prim as JSON; empty with a warning if malformed."""
-    text = kinema_attribute(index, prim, attribute)
-    if text is None:
-        return {}
-    try:
-        return parse_table(text)
-    except BadValueError:
-        message = f"{attribute.name} of {prim.GetName()!r} is not what it should be; it is left out"
-        index.diagnostics.warning("usd.own-record", message, origin=index.origin(prim))
-        return {}
-
-
-def restore_link(index: StageIndex, prim: pxr.Prim, link: Link) -> None:
-    """Restore metadata and gravity scale of a link."""
-    restore_node_metadata(index, prim, link)
-    scale = kinema_attribute(index, prim, kinema_usd.GRAVITY_SCALE)
-    if scale is not None:
-        link.gravity_scale = float(scale)
-
-
-def declared_articulation_roots(index: StageIndex, articulations: Sequence[pxr.Prim]) -> list[pxr.Prim]:
-    """Articulation roots except those that the writer added for the layout of the stage."""
-    return [
-        p
-        for p in articulations
-        if kinema_usd.IMPLIED_ARTICULATION_ROOT not in (kinema_attribute(index, p, kinema_usd.IMPLIED) or ())
-    ]
-
-
-def massless_inertial(index: StageIndex, prim: pxr.Prim) -> Inertial | None:
-    """Inertial stored for a link without mass in USD; None if there is none."""
-    center, tensor = (
-        kinema_attribute(index, prim, kinema_usd.MASSLESS_CENTER),
-        kinema_attribute(index, prim, kinema_usd.MASSLESS_INERTIA),
-    )
-    if center is None or tensor is None or len(tensor) != 6:
-        return None
-    xx, yy, zz, xy, xz, yz = (float(v) for v in tensor)
-    return Inertial(
-        float(kinema_attribute(index, prim, kinema_usd.MASSLESS_MASS) or 0.0),
-        float64_array(list(center)),
-        np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]),
-    )
-
-
-# -- sensors, keyframes and constraints --------------------------------------------------------------------------------
-
-FieldParsers = Mapping[str, Callable[[Any], Any]]
-"""Field -> parser of its attribute value."""
-
-_SENSOR_FIELDS: FieldParsers = {
-    **dict.fromkeys(("kind", "target_kind", "target", "reference_kind", "reference"), values.parse_text),
-    **dict.fromkeys(("noise", "cutoff", "update_rate"), values.parse_float),
-    "pose": values.parse_pose,
-    "settings": values.parse_table,
-}
-_KEYFRAME_FIELDS: FieldParsers = {
-    "time": values.parse_float,
-    **dict.fromkeys(("positions", "velocities", "activations"), values.table_parser(values.parse_array)),
-    "controls": values.table_parser(values.parse_float),
-    "kinematic_poses": values.table_parser(values.parse_pose),
-}
-_CONSTRAINT_FIELDS: FieldParsers = {
-    "kind": lambda value: ConstraintKind(values.parse_text(value)),
-    **dict.fromkeys(("a", "b", "reference"), values.parse_text),
-    **dict.fromkeys(("pose_a", "pose_b"), values.parse_pose),
-    "polynomial": values.floats_parser(5),
-    **dict.fromkeys(("axis_a", "axis_b"), values.parse_int),
-    **dict.fromkeys(("distance", "ratio", "torque_scale"), values.parse_float),
-    **dict.fromkeys(("gear_axis_a", "gear_axis_b"), values.parse_axis),
-    "active": values.parse_flag,
-    "solver": values.parse_solver_parameters,
-}
-_RECORD_TYPES: dict[str, tuple[type[Node], FieldParsers]] = {
-    kinema_usd.RECORD_SENSOR: (Sensor, _SENSOR_FIELDS),
-    kinema_usd.RECORD_KEYFRAME: (Keyframe, _KEYFRAME_FIELDS),
-    kinema_usd.RECORD_CONSTRAINT: (Constraint, _CONSTRAINT_FIELDS),
-}
-
-
-def read_records(index: StageIndex) -> list[Node]:
-    """Sensors, keyframes and constraints of the record prims, in stored order."""
-    nodes: list[Node] = []
-    for prim in index.records:
-        record = str(kinema_attribute(index, prim, kinema_usd.RECORD) or "")
-        if record not in _RECORD_TYPES:
-            continue
-        kind, _ = _RECORD_TYPES[record]
-        fields = record_fields(index, prim, record)
-        if kind is not Keyframe and "kind" not in fields:
-            message = f"{prim.GetName()!r} is left out: it does not say what kind of {record} it is"
-            index.diagnostics.warning("usd.own-record", message, origin=index.origin(prim))
-            continue
-        name = kinema_attribute(index, prim, kinema_usd.NAME)
-        node = kind(name=prim.GetName() if name is None else str(name), origin=index.origin(prim), **fields)
-        restore_node_metadata(index, prim, node)
-        nodes.append(node)
-    return sorted(nodes, key=lambda node: -1 if node.order is None else node.order)
-
-
-def record_fields(index: StageIndex, prim: pxr.Prim, record: str) -> dict[str, Any]:
-    """Parsed fields of a record prim; malformed ones are omitted with a warning."""
-    result: dict[str, Any] = {}
-    if index.values.kinema_layer_data is None:
-        return result
-    for field, read in _RECORD_TYPES[record][1].items():
-        value = index.authored(prim, kinema_usd.record_attribute(record, field))
-        if value is None:
-            continue
-        try:
-            result[field] = read(value)
-        except ValueError:
-            message = (
-                f"{kinema_usd.record_attribute(record, field)} of {prim.GetName()!r} is not what it should be; "
-                "it is left out"
-            )
-            index.diagnostics.warning("usd.own-record", message, origin=index.origin(prim))
-    return result
+        return is_valid(types.GenericAlias(tuple, (float,) * len(default)), value)
+    return default is None or is_valid(type(default), value)
 
 
 # -- preserved MJCF assets ---------------------------------------------------------------------------------------------
@@ -330,14 +216,13 @@ _TEXTURE_PATH = re.compile(r"textures/[\w-]+(\.\w+)?")
 
 def preserved_assets(index: StageIndex, prim: pxr.Prim) -> list[Extra]:
     """MJCF assets stored on a prim; invalid ones, or ones with disallowed files, are omitted with a warning."""
-    text = kinema_attribute(index, prim, kinema_usd.ASSETS)
+    text = index.custom_value(prim, kinema_usd.ASSETS)
     if text is None:
         return []
     found = _parse_asset_list(text)
     valid = [(tag, asset) for tag, asset in found if _is_safe_asset(tag, asset)]
     if not found or len(valid) < len(found):
-        message = f"{kinema_usd.ASSETS.name} of {prim.GetName()!r} is not what it should be; it is left out"
-        index.diagnostics.warning("usd.own-record", message, origin=index.origin(prim))
+        _warn_malformed(index, prim, kinema_usd.ASSETS.name)
     return [Extra(mjcf.FORMAT, tag, asset, index.origin(prim)) for tag, asset in valid]
 
 
@@ -362,7 +247,7 @@ def _is_safe_asset(tag: str, asset: str) -> bool:
     )
 
 
-# -- original shapes and materials -------------------------------------------------------------------------------------
+# -- original shapes ---------------------------------------------------------------------------------------------------
 
 _EXTENT_TOLERANCE = 1e-5
 """Relative tolerance of extents for recognising a substitute mesh."""
@@ -370,14 +255,11 @@ _EXTENT_TOLERANCE = 1e-5
 
 def original_geometry(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> tuple[Geometry, Pose] | None:
     """Geometry that a substitute mesh or slab represents; None if unmarked, modified or not uniformly scaled."""
-    if index.values.kinema_layer_data is None:
+    kind = index.custom_value(prim, kinema_usd.PRIMITIVE)
+    values = index.custom_value(prim, kinema_usd.PRIMITIVE_PARAMETERS)
+    if kind is None or values is None:
         return None
-    kind = kinema_attribute(index, prim, kinema_usd.PRIMITIVE)
-    parameters = kinema_attribute(index, prim, kinema_usd.PRIMITIVE_PARAMETERS)
-    if kind is None or parameters is None:
-        return None
-    values = np.array(parameters, dtype=np.float64)
-    if str(kind) == kinema_usd.PRIMITIVE_PLANE:
+    if kind == kinema_usd.PRIMITIVE_PLANE:
         return _plane_from_slab(values, into_link)
     rotation, scale = polar_decomposition(into_link.linear)
     size = float(np.trace(scale)) / 3
@@ -386,9 +268,9 @@ def original_geometry(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> t
         return None
     pose = Pose(into_link.offset, rotation)
     size = 1.0 if abs(size - 1.0) < 1e-12 else size  # rounding of composed transforms
-    if str(kind) == kinema_usd.PRIMITIVE_ELLIPSOID and len(values) == 3 and np.allclose(extent, 2 * values, rtol=0.05):
+    if kind == kinema_usd.PRIMITIVE_ELLIPSOID and len(values) == 3 and np.allclose(extent, 2 * values, rtol=0.05):
         return Ellipsoid(values * size), pose
-    if str(kind) == kinema_usd.PRIMITIVE_HEIGHT_FIELD and len(values) > 5:
+    if kind == kinema_usd.PRIMITIVE_HEIGHT_FIELD and len(values) > 5:
         return _height_field_from_mesh(values, extent, size, pose)
     return None
 
@@ -419,23 +301,3 @@ def _height_field_from_mesh(values: Array, extent: Array, size: float, pose: Pos
         return None
     heights = values[5:].reshape(rows, columns)
     return HeightField(heights=heights * size, size=(width * size, length * size), base=base * size), pose
-
-
-def restore_physics_material(index: StageIndex, prim: pxr.Prim, material: PhysicsMaterial) -> PhysicsMaterial:
-    """Physics material without the values that the writer filled in for USD."""
-    if index.values.kinema_layer_data is None:
-        return material
-    fields = kinema_usd.UNSET_FIELDS
-    unset = {
-        fields[str(t)]: None
-        for t in kinema_attribute(index, prim, kinema_usd.UNSET_PROPERTIES) or ()
-        if str(t) in fields
-    }
-    second = kinema_attribute(index, prim, kinema_usd.DYNAMIC_FRICTION_2)
-    name = kinema_attribute(index, prim, kinema_usd.NAME)
-    return dataclasses.replace(
-        material,
-        **unset,
-        name=material.name if name is None else str(name),
-        dynamic_friction2=None if second is None else float(second),
-    )

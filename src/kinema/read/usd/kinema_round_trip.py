@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -32,23 +34,20 @@ from kinema.tokens import kinema_usd, usd, usd_physics
 
 from . import pxr
 from .kinema_attributes import (
-    kinema_attribute,
     massless_inertial,
     preserved_assets,
     preserved_attributes,
+    read_kinema_attributes,
     record_fields,
-    restore_node_metadata,
+    stored_fields,
 )
 from .shapes import StageShape
 from .stage_index import Body, StageIndex
 from .transforms import rigid_part
 
-# -- joints ------------------------------------------------------------------------------------------------------------
+EnumT = TypeVar("EnumT", bound=enum.Enum)
 
-_AXIS_FIELDS = (
-    *("armature", "damping", "friction", "velocity", "effort", "stiffness", "spring_reference"),
-    *("acceleration", "deceleration", "jerk"),
-)
+# -- joints ------------------------------------------------------------------------------------------------------------
 
 
 def restore_joint(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) -> Pose:
@@ -63,16 +62,13 @@ def restore_joint(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) ->
     Returns:
         The relative pose of the restored frames.
     """
-    if index.values.kinema_layer_data is None:
-        return gap
-    restore_node_metadata(index, prim, joint)
-    joint.implicit = bool(kinema_attribute(index, prim, kinema_usd.IMPLICIT))
-    implied = kinema_attribute(index, prim, kinema_usd.IMPLIED) or ()
+    read_kinema_attributes(index, prim, joint)
+    implied = index.custom_value(prim, kinema_usd.IMPLIED) or ()
     if kinema_usd.IMPLIED_EXCLUSION in implied:
         joint.closes_loop = False
     if kinema_usd.IMPLIED_JOINT_ENABLED in implied:
         joint.enabled = True
-    if joint.cone is not None and kinema_attribute(index, prim, kinema_usd.CONE_IS_TOTAL):
+    if joint.cone is not None and index.custom_value(prim, kinema_usd.CONE_IS_TOTAL):
         joint.cone = dataclasses.replace(joint.cone, total=True)
     _restore_kind(index, prim, joint)
     gap = _restore_frame_rotation(index, prim, joint, gap)
@@ -84,74 +80,70 @@ def restore_joint(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) ->
     return gap
 
 
+def _stored_enum(
+    index: StageIndex, prim: pxr.Prim, attribute: kinema_usd.CustomAttribute, kind: type[EnumT]
+) -> EnumT | None:
+    """Member of an enumeration stored on a prim; None if absent or unknown."""
+    token = index.custom_value(prim, attribute)
+    return next((member for member in kind if member.value == token), None)
+
+
 def _restore_kind(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
     """Restore the joint kind and its axes, unless the joint was edited to have more free axes."""
     if joint.kind is JointKind.SIX_AXIS:
         _restore_limits(index, prim, joint)
-    token = kinema_attribute(index, prim, kinema_usd.JOINT_KIND)
-    if token is None or str(token) not in {k.value for k in JointKind}:
+    kind = _stored_enum(index, prim, kinema_usd.JOINT_KIND, JointKind)
+    if kind is None:
         return
-    kind = JointKind(str(token))
-    tokens = [
-        str(t)
-        for t in kinema_attribute(index, prim, kinema_usd.AXES)
-        or (usd_physics.DOF_TOKENS if kind is JointKind.SIX_AXIS else ())
-    ]
-    if joint.kind is JointKind.FIXED:
-        if len(tokens) == 1 and tokens[0] in usd_physics.DOF_TOKENS:
-            joint.kind, joint.axes = kind, [_axis_from_token(tokens[0], locked=True)]
+    default_tokens = usd_physics.DOF_TOKENS if kind is JointKind.SIX_AXIS else ()
+    tokens = index.custom_value(prim, kinema_usd.AXES) or default_tokens
+    revolute_kinds = (JointKind.REVOLUTE, JointKind.CONTINUOUS)
+    if joint.kind in revolute_kinds and kind in revolute_kinds:
+        joint.kind = kind
+    elif not set(tokens) <= set(usd_physics.DOF_TOKENS):
         return
-    if joint.kind in (JointKind.REVOLUTE, JointKind.CONTINUOUS):
-        if kind in (JointKind.REVOLUTE, JointKind.CONTINUOUS):
-            joint.kind = kind
-        return
-    if joint.kind is not JointKind.SIX_AXIS or any(t not in usd_physics.DOF_TOKENS for t in tokens):
-        return
-    axis_of: dict[str, Axis] = dict(zip(usd_physics.DOF_TOKENS, joint.axes, strict=True))
-    screw_token = _screw_axis_token(index, prim, joint, kind, tokens)
-    if any(not a.locked for t, a in axis_of.items() if t not in tokens and t != screw_token):
-        return  # the joint was edited
-    joint.kind, joint.axes = kind, [axis_of[t] for t in tokens]
+    elif joint.kind is JointKind.FIXED and len(tokens) == 1:
+        joint.kind, joint.axes = kind, [_locked_axis(tokens[0])]
+    elif joint.kind is JointKind.SIX_AXIS:
+        axis_of: dict[str, Axis] = dict(zip(usd_physics.DOF_TOKENS, joint.axes, strict=True))
+        used = set(tokens)
+        if kind is JointKind.SCREW and len(tokens) == 1:  # both motions along the axis are free
+            joint.pitch = index.custom_value(prim, kinema_usd.PITCH) or 0.0
+            used.add(tokens[0].replace("rot", "trans"))
+        if all(axis.locked for token, axis in axis_of.items() if token not in used):
+            joint.kind, joint.axes = kind, [axis_of[t] for t in tokens]
 
 
-def _screw_axis_token(index: StageIndex, prim: pxr.Prim, joint: Joint, kind: JointKind, tokens: list[str]) -> str:
-    """Translation axis of a screw (its pitch is restored); empty for other kinds."""
-    if kind is not JointKind.SCREW or len(tokens) != 1:
-        return ""
-    joint.pitch = float(kinema_attribute(index, prim, kinema_usd.PITCH) or 0.0)
-    return tokens[0].replace("rot", "trans")
-
-
-def _axis_from_token(token: str, *, locked: bool) -> Axis:
+def _locked_axis(token: str) -> Axis:
     direction = np.eye(3)[usd.AXIS_TOKENS.index(token[-1])]
     axis = rotation(direction) if token.startswith("rot") else translation(direction)
-    axis.locked = locked
+    axis.locked = True
     return axis
 
 
 def _restore_limits(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
     """Restore limits that UsdPhysics would interpret as a locked axis."""
     for token, axis in zip(usd_physics.DOF_TOKENS, joint.axes, strict=True):
-        stored = kinema_attribute(index, prim, kinema_usd.limit_attribute(token))
+        stored = index.custom_value(prim, kinema_usd.limit_attribute(token))
         if stored is not None and axis.locked:
             unit = math.pi / 180 if axis.motion is AxisMotion.ROTATION else index.units.length
-            axis.locked, axis.lower, axis.upper = False, float(stored[0]) * unit, float(stored[1]) * unit
+            axis.locked, axis.lower, axis.upper = False, stored[0] * unit, stored[1] * unit
 
 
 def _restore_frame_rotation(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) -> Pose:
     """Undo the rotation of the joint frames to the coordinate axes; returns the new relative pose."""
-    stored = kinema_attribute(index, prim, kinema_usd.AXIS_FRAME)
+    stored = index.custom_value(prim, kinema_usd.AXIS_FRAME)
     if stored is None:
         return gap
-    rotation = quaternion_to_matrix([stored.GetReal(), *stored.GetImaginary()])
+    rotation = quaternion_to_matrix(stored)
     inverse = Pose(rotation=rotation.T)
     if joint.kind is not JointKind.SPHERICAL:
         for axis in joint.axes:
             axis.direction = _clean_direction(rotation @ axis.direction)
-    directions = kinema_attribute(index, prim, kinema_usd.AXIS_DIRECTIONS)
+    directions = index.custom_value(prim, kinema_usd.AXIS_DIRECTIONS)
     if directions is not None and len(directions) == len(joint.axes):
         for axis, direction in zip(joint.axes, directions, strict=True):
-            axis.direction = np.array(direction, dtype=np.float64)
+            axis.direction = direction.copy()
     joint.parent_pose, joint.child_pose = joint.parent_pose @ inverse, joint.child_pose @ inverse
     return Pose(rotation=rotation) @ gap @ inverse
 
@@ -164,13 +156,13 @@ def _clean_direction(direction: Array) -> Array:
 
 def _restore_reference_positions(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) -> Pose:
     """Restore reference positions, and remove them from the frame if they were folded into it."""
-    stored = kinema_attribute(index, prim, kinema_usd.REFERENCE)
+    stored = index.custom_value(prim, kinema_usd.REFERENCE)
     axes = joint.moving_axes
     if stored is None or len(stored) != len(axes):
         return gap
     for axis, value in zip(axes, stored, strict=True):
         axis.reference = float(value)
-    if not kinema_attribute(index, prim, kinema_usd.REFERENCE_IS_FOLDED):
+    if not index.custom_value(prim, kinema_usd.REFERENCE_IS_FOLDED):
         return gap
     folded = joint_transform(joint, np.zeros(joint.n_qs))
     joint.parent_pose = joint.parent_pose @ folded.inverse()
@@ -178,9 +170,8 @@ def _restore_reference_positions(index: StageIndex, prim: pxr.Prim, joint: Joint
 
 
 def _restore_axis_parameters(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
-    for field in _AXIS_FIELDS:
-        values = kinema_attribute(index, prim, kinema_usd.axis_attribute(field))
-        if values is not None and len(values) == len(joint.axes):
+    for field, values in stored_fields(index, prim, Axis).items():
+        if len(values) == len(joint.axes):
             for axis, value in zip(joint.axes, values, strict=True):
                 setattr(axis, field, float(value))
 
@@ -190,13 +181,13 @@ def _restore_axis_parameters(index: StageIndex, prim: pxr.Prim, joint: Joint) ->
 
 def restore_free_joint(index: StageIndex, body: Body) -> Joint | None:
     """Free joint stored on a body (UsdPhysics represents it by the absence of a joint); None if none."""
-    name = kinema_attribute(index, body.prim, kinema_usd.FREE_JOINT)
+    name = index.custom_value(body.prim, kinema_usd.FREE_JOINT)
     if name is None:
         return None
     parents = [index.bodies.get(str(t)) for t in index.targets(body.prim, kinema_usd.FREE_JOINT_PARENT)]
     parent = parents[0] if parents else None
     joint = Joint(
-        name=str(name),
+        name=name,
         origin=Origin(index.file, None, body.path),
         kind=JointKind.FREE,
         parent=None if parent is None else parent.name,
@@ -205,8 +196,7 @@ def restore_free_joint(index: StageIndex, body: Body) -> Joint | None:
         child_pose=_free_joint_pose(index, body.prim, 1),
         axes=free_axes(),
     )
-    collides = kinema_attribute(index, body.prim, kinema_usd.FREE_JOINT_COLLISION)
-    joint.collision_enabled = None if collides is None else bool(collides)
+    joint.collision_enabled = index.custom_value(body.prim, kinema_usd.FREE_JOINT_COLLISION)
     parent_pose = Pose() if parent is None else parent.pose
     motion = (parent_pose @ joint.parent_pose).inverse() @ body.pose @ joint.child_pose
     joint.initial = np.concatenate([motion.position, motion.quaternion])
@@ -214,23 +204,21 @@ def restore_free_joint(index: StageIndex, body: Body) -> Joint | None:
 
 
 def _free_joint_pose(index: StageIndex, prim: pxr.Prim, side: int) -> Pose:
-    point = kinema_attribute(index, prim, kinema_usd.FREE_JOINT_POSITIONS[side])
-    turn = kinema_attribute(index, prim, kinema_usd.FREE_JOINT_ROTATIONS[side])
-    if point is None or turn is None:
-        return Pose()
-    return Pose.from_quaternion(list(point), [turn.GetReal(), *turn.GetImaginary()])
+    point = index.custom_value(prim, kinema_usd.FREE_JOINT_POSITIONS[side])
+    turn = index.custom_value(prim, kinema_usd.FREE_JOINT_ROTATIONS[side])
+    return Pose() if point is None or turn is None else Pose.from_quaternion(point, turn)
 
 
 def joint_as_constraint(index: StageIndex, prim: pxr.Prim, joint: Joint) -> Constraint | None:
     """Constraint that a joint prim represents; None for an actual joint."""
-    token = kinema_attribute(index, prim, kinema_usd.CONSTRAINT)
-    if token is None or str(token) not in {k.value for k in ConstraintKind}:
+    kind = _stored_enum(index, prim, kinema_usd.CONSTRAINT, ConstraintKind)
+    if kind is None:
         return None
     constraint = Constraint(
         name=joint.name,
         name_is_generated=joint.name_is_generated,
         origin=joint.origin,
-        kind=ConstraintKind(str(token)),
+        kind=kind,
         a=joint.parent,
         b=joint.child,
         pose_a=joint.parent_pose,
@@ -252,7 +240,7 @@ def _restore_constraint_fields(index: StageIndex, prim: pxr.Prim, constraint: Co
 
 def mimic_as_constraints(index: StageIndex, prim: pxr.Prim, joint: Joint) -> list[Constraint]:
     """Joint constraint that was written as a mimic, as a list; the mimic is removed from the joint."""
-    name = kinema_attribute(index, prim, kinema_usd.MIMIC_IS_CONSTRAINT)
+    name = index.custom_value(prim, kinema_usd.MIMIC_IS_CONSTRAINT)
     mimic = joint.axes[0].mimic if joint.axes else None
     if name is None or mimic is None:
         return []
@@ -260,10 +248,10 @@ def mimic_as_constraints(index: StageIndex, prim: pxr.Prim, joint: Joint) -> lis
     polynomial = (mimic.offset, mimic.multiplier, 0.0, 0.0, 0.0)
     kind, joint.order = ConstraintKind.JOINT, None
     constraint = Constraint(
-        name=str(name), origin=joint.origin, kind=kind, a=joint.name, b=mimic.joint, polynomial=polynomial
+        name=name, origin=joint.origin, kind=kind, a=joint.name, b=mimic.joint, polynomial=polynomial
     )
-    constraint.order = kinema_attribute(index, prim, kinema_usd.GLOBAL_ORDER)
-    constraint.name_is_generated = bool(kinema_attribute(index, prim, kinema_usd.MIMIC_NAME_IS_GENERATED))
+    constraint.order = index.custom_value(prim, kinema_usd.GLOBAL_ORDER)
+    constraint.name_is_generated = bool(index.custom_value(prim, kinema_usd.MIMIC_NAME_IS_GENERATED))
     _restore_constraint_fields(index, prim, constraint)
     return [constraint]
 
@@ -285,35 +273,29 @@ class RobotRestorer:
     def from_joints(cls, index: StageIndex, joints: list[tuple[pxr.Prim, Joint]]) -> tuple[RobotRestorer, list[Joint]]:
         """Separate joints from constraints and fixed bases represented as joints, and add free joints."""
         result = cls(index, [], [], {})
-        if index.values.kinema_layer_data is None:
-            return result, [joint for _, joint in joints]
         remaining: list[Joint] = []
         for prim, joint in joints:
             constraint = joint_as_constraint(index, prim, joint)
             if constraint is not None:
                 result.constraints.append(constraint)
-            elif (
-                str(kinema_attribute(index, prim, kinema_usd.BASE) or "") == Base.FIXED.value
-                and joint.child is not None
-            ):
+            elif index.custom_value(prim, kinema_usd.BASE) == Base.FIXED.value and joint.child is not None:
                 result.fixed_base_joints.append(joint)
             else:
                 remaining.append(joint)
                 result.constraints += mimic_as_constraints(index, prim, joint)
         names = {joint.name for joint in remaining}
         free = [
-            (kinema_attribute(index, body.prim, kinema_usd.FREE_JOINT_ORDER), restore_free_joint(index, body))
+            (index.custom_value(body.prim, kinema_usd.FREE_JOINT_ORDER), joint)
             for body in index.bodies.values()
+            if (joint := restore_free_joint(index, body)) is not None
         ]
-        for position, joint in sorted(((p, j) for p, j in free if j is not None), key=lambda f: f[0] or 0):
+        for position, joint in sorted(free, key=lambda f: f[0] or 0):
             if joint.name not in names:
-                remaining.insert(len(remaining) if position is None else int(position), joint)
+                remaining.insert(len(remaining) if position is None else position, joint)
         return result, remaining
 
     def merge_components(self, components: list[list[str]], paths: dict[str, str]) -> list[list[str]]:
         """Merge connected components that belong to the same robot prim; `paths` maps links to prim paths."""
-        if self.index.values.kinema_layer_data is None:
-            return components
         groups: dict[str, list[str]] = {}
         for index, names in enumerate(components):
             robot_path = self.robot_prim_path(paths[names[0]])
@@ -326,7 +308,7 @@ class RobotRestorer:
             return ""
         if path not in self._robot_prim_of:
             prim = self.index.stage.GetPrimAtPath(path)
-            found = bool(prim) and kinema_attribute(self.index, prim, kinema_usd.ROBOT) is not None
+            found = bool(prim) and self.index.custom_value(prim, kinema_usd.ROBOT) is not None
             self._robot_prim_of[path] = path if found else self.robot_prim_path(path.rpartition("/")[0])
         return self._robot_prim_of[path]
 
@@ -339,10 +321,10 @@ class RobotRestorer:
             robot.base = Base.FIXED
         if not prim:
             return
-        robot.name = str(kinema_attribute(self.index, prim, kinema_usd.ROBOT))
+        robot.name = self.index.custom_value(prim, kinema_usd.ROBOT)
         robot.attributes |= preserved_attributes(self.index, prim)
         robot.extras += preserved_assets(self.index, prim)
-        if str(kinema_attribute(self.index, prim, kinema_usd.BASE) or "") == Base.UNSPECIFIED.value:
+        if self.index.custom_value(prim, kinema_usd.BASE) == Base.UNSPECIFIED.value:
             robot.base = Base.UNSPECIFIED
         roots = [self.index.bodies.get(str(t)) for t in self.index.targets(prim, kinema_usd.ROOT)]
         if roots and roots[0] is not None:
@@ -378,12 +360,10 @@ def restore_static_robots(
     """Robots without moving links, and the ids of their shapes, which are not scenery."""
     found: dict[str, dict[str, Link]] = {}
     taken: set[int] = set()
-    if index.values.kinema_layer_data is None:
-        return [], taken
     links_by_path: dict[str, Link] = {}
     for prim in index.static_links:
         path = str(prim.GetPath())
-        if kinema_attribute(index, prim, kinema_usd.STATIC_LINK):
+        if index.custom_value(prim, kinema_usd.STATIC_LINK):
             links_by_path[path] = found.setdefault(restorer.robot_prim_path(path), {})[path] = _static_link(
                 index, prim, path
             )
@@ -403,7 +383,7 @@ def restore_static_robots(
 
 def _static_link(index: StageIndex, prim: pxr.Prim, path: str) -> Link:
     return Link(
-        name=str(kinema_attribute(index, prim, kinema_usd.NAME) or prim.GetName()),
+        name=index.custom_value(prim, kinema_usd.NAME) or prim.GetName(),
         origin=Origin(index.file, None, path),
         pose=rigid_part(index.world_transform(prim)),
         inertial=massless_inertial(index, prim),
@@ -479,8 +459,8 @@ def _original_names(index: StageIndex, named: list[tuple[str, str]], referenced:
     wanted: dict[str, str] = {}
     for name, path in named:
         prim = index.stage.GetPrimAtPath(path)
-        stored = (kinema_attribute(index, prim, kinema_usd.NAME) or prim.GetName()) if prim else name
-        wanted[name] = name if name in referenced else str(stored)
+        stored = (index.custom_value(prim, kinema_usd.NAME) or prim.GetName()) if prim else name
+        wanted[name] = name if name in referenced else stored
     counts = Counter(wanted.values())
     return {name: new if counts[new] == 1 else name for name, new in wanted.items()}
 
@@ -508,27 +488,20 @@ def _rename_joint(joint: Joint, joints: Mapping[str, str], links: Mapping[str, s
 
 def restore_shape_names(index: StageIndex, shapes: Sequence[StageShape], rules: CollisionRules) -> None:
     """Restore shape names, which need not be unique, unless a collision rule refers to them."""
-    if index.values.kinema_layer_data is None:
-        return
     referenced = {name for group in rules.groups for name in group.members}
     referenced |= {name for pair in rules.pairs if pair.between == "shapes" for name in (pair.a, pair.b)}
     for part in shapes:
-        stored = kinema_attribute(index, part.prim, kinema_usd.NAME)
+        stored = index.custom_value(part.prim, kinema_usd.NAME)
         if stored is not None and part.shape.name not in referenced and stored not in referenced:
-            part.shape.name = str(stored)
+            part.shape.name = stored
 
 
 def restore_self_collision(index: StageIndex, robots: Sequence[Robot], rules: CollisionRules) -> None:
     """Convert collision groups that filter themselves back to robots with disabled self-collision."""
-    if index.values.kinema_layer_data is None:
-        return
     for group in list(rules.groups):
         prim = index.stage.GetPrimAtPath(group.origin.path)
-        if (
-            not prim
-            or not kinema_attribute(index, prim, kinema_usd.IS_SELF_COLLISION)
-            or group.filtered != [group.name]
-        ):
+        marked = prim and index.custom_value(prim, kinema_usd.IS_SELF_COLLISION)
+        if not marked or group.filtered != [group.name]:
             continue
         for robot in robots:
             colliding = {s.name for link in robot.links for s in link.shapes if s.collision and s.enabled}

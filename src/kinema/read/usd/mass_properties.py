@@ -18,7 +18,7 @@ from kinema.description import Inertial, Mesh, encloses_volume, geometry_mass_pr
 from kinema.tokens import kinema_usd, newton, usd_physics
 
 from . import pxr
-from .kinema_attributes import kinema_attribute, massless_inertial
+from .kinema_attributes import massless_inertial
 from .prim_values import to_floats
 from .shapes import StageShape
 from .stage_index import Body, StageIndex
@@ -47,14 +47,14 @@ def body_inertial(
     index: StageIndex, body: Body, stage_shapes: Sequence[StageShape], density: float | None
 ) -> tuple[Inertial | None, bool]:
     """Mass, centre of mass and inertia of a body in its link frame, and whether shapes contributed."""
-    if kinema_attribute(index, body.prim, kinema_usd.MASSLESS):
+    if index.custom_value(body.prim, kinema_usd.MASSLESS):
         return massless_inertial(index, body.prim), False
     has_api = usd_physics.MASS_API in index.schemas(body.prim)
     body_mass = index.positive_value(body.prim, usd_physics.MASS) if has_api else None
     into_link = Affine(body.scale, np.zeros(3))
     center, inertia = _authored_moments(index, body.prim, into_link) if has_api else (None, None)
     if body_mass is not None and center is not None and inertia is not None:
-        was_computed = bool(kinema_attribute(index, body.prim, kinema_usd.INERTIA_IS_COMPUTED))
+        was_computed = bool(index.custom_value(body.prim, kinema_usd.INERTIA_IS_COMPUTED))
         return Inertial(body_mass * index.units.mass, center, inertia), was_computed
     computed = _inertial_from_shapes(index, stage_shapes, density)
     if body_mass is not None:

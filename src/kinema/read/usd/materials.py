@@ -12,7 +12,7 @@ from kinema.geometry import MapRole, Texture, TextureMapping, WrapMode, roughnes
 from kinema.tokens import kinema_usd, mjcf, usd, usd_physics
 
 from . import pxr
-from .kinema_attributes import kinema_attribute, preserved_attributes, restore_physics_material
+from .kinema_attributes import preserved_attributes, restore_physics_material, stored_fields
 from .prim_values import to_floats
 from .stage_index import StageIndex
 from .surface_shaders import (
@@ -73,10 +73,10 @@ class _PreviewSurface(ShaderInputs):
     def to_material(self) -> VisualMaterial:
         """The visual material with colour, textures and maps."""
         index, material = self.index, self.material
-        stored_name = kinema_attribute(index, material, kinema_usd.NAME)
+        stored_name = index.custom_value(material, kinema_usd.NAME)
         emission = self.input_vector(usd.EMISSIVE_COLOR)
         result = VisualMaterial(
-            name=material.GetName() if stored_name is None else str(stored_name),
+            name=material.GetName() if stored_name is None else stored_name,
             origin=index.origin(material),
             emission=emission,
             metallic=self.input_float(usd.METALLIC),
@@ -84,8 +84,7 @@ class _PreviewSurface(ShaderInputs):
             clearcoat=self.input_float(usd.CLEARCOAT),
             clearcoat_roughness=self.input_float(usd.CLEARCOAT_ROUGHNESS),
             opacity_threshold=self.input_float(usd.OPACITY_THRESHOLD) or None,
-            specular=kinema_attribute(index, material, kinema_usd.SPECULAR),
-            reflectance=kinema_attribute(index, material, kinema_usd.REFLECTANCE),
+            **stored_fields(index, material, VisualMaterial),
         )
         result.attributes |= preserved_attributes(index, material)
         self._restore_shininess(result)
@@ -104,7 +103,7 @@ class _PreviewSurface(ShaderInputs):
 
     def _restore_shininess(self, result: VisualMaterial) -> None:
         """Restore MuJoCo's shininess, and remove a roughness derived from it."""
-        shininess = kinema_attribute(self.index, self.material, kinema_usd.SHININESS)
+        shininess = self.index.custom_value(self.material, kinema_usd.SHININESS)
         if shininess is None:
             return
         result.attributes[mjcf.attribute_key(mjcf.SHININESS)] = shininess
@@ -124,21 +123,21 @@ class _PreviewSurface(ShaderInputs):
             result.color = (*diffuse, alpha)
         elif opacity is not None:
             result.color = (1.0, 1.0, 1.0, alpha)
-        if not result.texture and kinema_attribute(self.index, self.material, kinema_usd.TEXTURE) is not None:
+        if not result.texture and self.index.custom_value(self.material, kinema_usd.TEXTURE) is not None:
             result.texture = self.resolve_asset([self.material.GetAttribute(kinema_usd.TEXTURE.name)])
-        mean = kinema_attribute(self.index, self.material, kinema_usd.MEAN_TEXTURE_COLOR)
-        result.mean_texture_color = None if mean is None else (mean[0], mean[1], mean[2])
+        mean = self.index.custom_value(self.material, kinema_usd.MEAN_TEXTURE_COLOR)
+        result.mean_texture_color = None if mean is None else tuple(mean)
         self._restore_base_color(result, alpha)
 
     def _restore_base_color(self, result: VisualMaterial, alpha: float) -> None:
         """Restore the colour without the mean texture colour if the displayed colour is unmodified."""
         stored, shown = (
-            kinema_attribute(self.index, self.material, s) for s in (kinema_usd.BASE_COLOR, kinema_usd.DISPLAYED_COLOR)
+            self.index.custom_value(self.material, s) for s in (kinema_usd.BASE_COLOR, kinema_usd.DISPLAYED_COLOR)
         )
         if stored is None or shown is None or result.color is None or not (result.texture or result.mean_texture_color):
             return
         if max(abs(a - b) for a, b in zip(result.color, shown, strict=False)) < 1e-6:
-            color = tuple(stored)
+            color = tuple(stored.tolist())
             result.color = (*color, alpha) if len(color) == 3 else None
 
     # -- images --
@@ -156,7 +155,7 @@ class _PreviewSurface(ShaderInputs):
         channel = output if output in ("r", "g", "b", "a") else ""
         # normal maps are scaled from [0, 1] to [-1, 1]
         strength = {usd.NORMAL: scale[0] / 2.0, usd.OCCLUSION: scale[0]}.get(name, 1.0) if len(factor) == 4 else 1.0
-        stored_strength = kinema_attribute(self.index, shader, kinema_usd.NORMAL_MAP_STRENGTH)
+        stored_strength = self.index.custom_value(shader, kinema_usd.NORMAL_MAP_STRENGTH)
         strength = strength if stored_strength is None else stored_strength
         texture = Texture(file=file, channel=channel, strength=strength, mapping=self._texture_mapping(shader))
         return _TextureInput(texture, scale, len(factor) == 4)

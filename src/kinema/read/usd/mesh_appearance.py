@@ -26,7 +26,6 @@ from kinema.tokens import kinema_usd, mjcf, usd
 
 from . import pxr
 from .geometry import fan_triangulate, read_polygons
-from .kinema_attributes import kinema_attribute
 from .materials import MaterialBindings, is_constant_primvar, texcoord_set_index
 from .stage_index import StageIndex
 from .transforms import Affine, polar_decomposition, uniform_scale
@@ -249,7 +248,7 @@ def restore_cube_map_projection(
         material: material with the mean colour of a cube map.
         into_link: map from the prim's coordinates to the link frame.
     """
-    parameters, appearance = kinema_attribute(index, prim, kinema_usd.CUBE_MAP_PROJECTION), mesh.appearance
+    parameters, appearance = index.custom_value(prim, kinema_usd.CUBE_MAP_PROJECTION), mesh.appearance
     if not material.texture or appearance is None or not appearance.texture_coordinates:
         return mesh, material
     projection = None if parameters is None else CubeMapProjection.from_parameters(parameters)

@@ -13,9 +13,8 @@ from kinema.tokens import kinema_usd, mjc, usd
 from . import pxr
 from .geometry import PrimGeometryError, read_geometry
 from .kinema_attributes import (
-    kinema_attribute,
     preserved_table,
-    restore_node_metadata,
+    read_kinema_attributes,
     restored_names,
     restored_order,
     valid_settings,
@@ -116,7 +115,7 @@ def _read_site(index: StageIndex, prim: pxr.Prim, name: str) -> Frame:
     if (
         placed is not None
         and placed.pose.is_close(frame.pose, 1e-9)
-        and not kinema_attribute(index, prim, kinema_usd.NO_SITE_MARKER)
+        and not index.custom_value(prim, kinema_usd.NO_SITE_MARKER)
     ):
         frame.marker = placed.geometry
     colors, opacities = (index.value(prim, name) for name in (usd.DISPLAY_COLOR, usd.DISPLAY_OPACITY))
@@ -124,7 +123,7 @@ def _read_site(index: StageIndex, prim: pxr.Prim, name: str) -> Frame:
         r, g, b = to_floats(colors[0])
         frame.color = (r, g, b, float(opacities[0]) if opacities else 1.0)
     preserve_vendor_attributes(index, prim, frame, ())
-    restore_node_metadata(index, prim, frame)
+    read_kinema_attributes(index, prim, frame)
     return frame
 
 
@@ -159,7 +158,7 @@ def _read_tendon(index: StageIndex, prim: pxr.Prim, names: TargetNames) -> Tendo
     if color is not None:
         r, g, b, a = to_floats(color)
         tendon.color = (r, g, b, a)
-    restore_node_metadata(index, prim, tendon)
+    read_kinema_attributes(index, prim, tendon)
     return tendon
 
 
@@ -263,7 +262,7 @@ def _read_actuator(index: StageIndex, prim: pxr.Prim, name: str, names: TargetNa
     )
     low, high = (float(index.authored(prim, end) or 0.0) for end in mjc.range_attributes(mjc.LENGTH_RANGE))
     actuator.length_range = (low, high)
-    restore_node_metadata(index, prim, actuator)
+    read_kinema_attributes(index, prim, actuator)
     return actuator
 
 

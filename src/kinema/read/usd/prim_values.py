@@ -110,12 +110,13 @@ def _rounds_to(twin: Any, value: Any) -> bool:
     doubles = {float: float, gf.Vec3f: gf.Vec3d, gf.Quatf: gf.Quatd, vt.Vec3fArray: vt.Vec3dArray}
     if type(twin) is not doubles.get(type(value)):
         return False
-    given, exact = _flatten(value), _flatten(twin)
+    given, exact = flatten_value(value), flatten_value(twin)
     with np.errstate(all="ignore"):
         return given.shape == exact.shape and np.array_equal(exact.astype(np.float32), given.astype(np.float32))
 
 
-def _flatten(value: Any) -> np.ndarray:
+def flatten_value(value: Any) -> np.ndarray:
+    """Numbers of a USD value as a float64 array; quaternions as (w, x, y, z)."""
     if hasattr(value, "GetReal"):
         return np.array([value.GetReal(), *to_floats(value.GetImaginary())], dtype=np.float64)
     return np.array(value, dtype=np.float64)

@@ -13,7 +13,7 @@ from kinema.description import Camera, CollisionGroup, Light, Link, Node
 from kinema.tokens import kinema_usd, mjc, newton, usd, usd_physics
 
 from . import pxr
-from .kinema_attributes import kinema_attribute, preserved_table, restored_order, valid_options
+from .kinema_attributes import preserved_table, read_kinema_attributes, restored_order, valid_options
 from .prim_values import to_floats
 from .shapes import StageShape
 from .stage_index import StageIndex
@@ -199,26 +199,26 @@ def read_cameras(index: StageIndex) -> list[Camera]:
         pose = rigid_part(index.world_transform(prim))
         near, far = camera.clippingRange.min, camera.clippingRange.max
         has_clip = index.authored(prim, usd.CLIPPING_RANGE) is not None
-        resolution = kinema_attribute(index, prim, kinema_usd.RESOLUTION)
-        result.append(
-            Camera(
-                name=kinema_attribute(index, prim, kinema_usd.NAME) or prim.GetName(),
-                origin=index.origin(prim),
-                link=None if body is None else body.name,
-                pose=pose if body is None else body.pose.inverse() @ pose,
-                vertical_fov=_field_of_view(index, prim, camera),
-                resolution=None if resolution is None else (round(resolution[0]), round(resolution[1])),
-                clip=(near * index.units.length, far * index.units.length) if has_clip else None,
-                settings=preserved_table(index, prim, kinema_usd.SETTINGS),
-            )
+        resolution = index.custom_value(prim, kinema_usd.RESOLUTION)
+        node = Camera(
+            name=index.custom_value(prim, kinema_usd.NAME) or prim.GetName(),
+            origin=index.origin(prim),
+            link=None if body is None else body.name,
+            pose=pose if body is None else body.pose.inverse() @ pose,
+            vertical_fov=_field_of_view(index, prim, camera),
+            resolution=None if resolution is None else (round(resolution[0]), round(resolution[1])),
+            clip=(near * index.units.length, far * index.units.length) if has_clip else None,
+            settings=preserved_table(index, prim, kinema_usd.SETTINGS),
         )
+        read_kinema_attributes(index, prim, node)
+        result.append(node)
     return result
 
 
 def _field_of_view(index: StageIndex, prim: pxr.Prim, camera: Any) -> float:
     """Vertical field of view [rad]; the stored exact value if the lens is unmodified."""
     lens = math.radians(camera.GetFieldOfView(pxr.Gf.Camera.FOVVertical))
-    stored = kinema_attribute(index, prim, kinema_usd.VERTICAL_FOV)
+    stored = index.custom_value(prim, kinema_usd.VERTICAL_FOV)
     return float(stored) if stored is not None and math.isclose(stored, lens, rel_tol=1e-5) else lens
 
 
@@ -235,15 +235,15 @@ def read_lights(index: StageIndex) -> list[Light]:
             value = index.authored(prim, usd.input_attribute(name))
             if value is not None:
                 settings[usd.PRESERVED_PREFIX + name] = float(value)
-        result.append(
-            Light(
-                name=kinema_attribute(index, prim, kinema_usd.NAME) or prim.GetName(),
-                origin=index.origin(prim),
-                kind=_LIGHT_KINDS.get(kind, "point"),
-                link=None if body is None else body.name,
-                pose=pose if body is None else body.pose.inverse() @ pose,
-                color=(1.0, 1.0, 1.0) if color is None else tuple(to_floats(color)),  # type: ignore[arg-type]
-                settings=settings,
-            )
+        node = Light(
+            name=index.custom_value(prim, kinema_usd.NAME) or prim.GetName(),
+            origin=index.origin(prim),
+            kind=_LIGHT_KINDS.get(kind, "point"),
+            link=None if body is None else body.name,
+            pose=pose if body is None else body.pose.inverse() @ pose,
+            color=(1.0, 1.0, 1.0) if color is None else tuple(to_floats(color)),  # type: ignore[arg-type]
+            settings=settings,
         )
+        read_kinema_attributes(index, prim, node)
+        result.append(node)
     return result

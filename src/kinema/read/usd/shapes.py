@@ -12,7 +12,6 @@ from kinema.tokens import kinema_usd, mjc, newton, usd, usd_physics
 
 from . import pxr
 from .geometry import PlacedGeometry, PrimGeometryError, read_approximation, read_geometry
-from .kinema_attributes import kinema_attribute
 from .materials import MaterialBindings, check_bindings
 from .mesh_appearance import MeshAppearances, restore_cube_map_projection
 from .stage_index import Body, StageIndex
@@ -170,7 +169,7 @@ def _report_error(index: StageIndex, prim: pxr.Prim, code: str, message: str) ->
 def _is_wrapped_by_tendon(index: StageIndex, prim: pxr.Prim) -> bool:
     """Whether an invisible non-collider is kept, because a tendon wraps around it or Kinema marked it."""
     return (
-        bool(kinema_attribute(index, prim, kinema_usd.NON_VISUAL_NON_COLLISION))
+        bool(index.custom_value(prim, kinema_usd.NON_VISUAL_NON_COLLISION))
         or index.values.facts(prim).path in index.tendon_wrapped_paths
     )
 

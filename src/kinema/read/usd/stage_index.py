@@ -17,7 +17,7 @@ from kinema.tokens import kinema_usd, mjc, newton, usd, usd_physics
 from ..resolve import Resolver
 from . import pxr
 from .point_instancers import InstanceExpander
-from .prim_values import PrimValues
+from .prim_values import PrimValues, flatten_value
 from .transforms import Affine, Units, affine_from_gf, is_singular, polar_decomposition_batch
 
 # -- names -------------------------------------------------------------------------------------------------------------
@@ -63,6 +63,14 @@ class Body:
     parent: str | None = None
     """Path of the closest enabled body above."""
     name: str = ""
+
+
+_VALUE_CLASSES = {
+    **{"bool": "bool", "int": "int", "double": "float", "string": "str", "token": "str", "asset": "AssetPath"},
+    **{"double2": "Vec2d", "double3": "Vec3d", "quatd": "Quatd"},
+    **{"double[]": "DoubleArray", "double3[]": "Vec3dArray", "token[]": "TokenArray"},
+}
+"""USD type of a custom attribute -> class of its values."""
 
 
 @dataclass(slots=True, eq=False)
@@ -121,6 +129,25 @@ class StageIndex:
 
     def __post_init__(self) -> None:
         self.value, self.authored = self.values.value, self.values.authored
+
+    def custom_value(self, prim: pxr.Prim, attribute: kinema_usd.CustomAttribute) -> Any:
+        """Value of a custom attribute of Kinema, in Python types and float64 arrays; an asset path stays one.
+
+        None if the stage was not written by Kinema, or the attribute is absent, of the wrong type or not finite.
+        """
+        value = None if self.values.kinema_layer_data is None else self.authored(prim, attribute.name)
+        if value is None or type(value).__name__ != _VALUE_CLASSES[attribute.type]:
+            return None
+        if isinstance(value, str | pxr.Sdf.AssetPath):
+            return value
+        if isinstance(value, pxr.Vt.TokenArray):
+            return tuple(value)
+        numbers = flatten_value(value)
+        if not (attribute.may_be_infinite or np.isfinite(numbers).all()):
+            return None
+        if not numbers.ndim:
+            return value
+        return numbers.tolist() if attribute.type in ("double2", "double3") else numbers
 
     def origin(self, prim: pxr.Prim) -> Origin:
         """Origin of a prim."""

@@ -1,17 +1,25 @@
-"""Validating parsers for the values of Kinema's custom USD attributes (texts, numbers, poses, tables)."""
+"""Validation of stored values by the types of the description's fields: the values are untrusted input.
+
+A value is a USD value or part of a JSON table; its type is that of the field of the description: numbers, texts,
+enumerations, tuples, arrays, poses (position and quaternion), tables, dataclasses, and unions of one of them with None.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import enum
+import functools
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import types
+import typing
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from kinema.core import Array, Pose, float64_array
-from kinema.description import Node, PhysicsMaterial, SolverParameters
+from kinema.description import Node
 
 from . import pxr
 
@@ -21,7 +29,14 @@ _NODE_FIELDS = {field.name for field in dataclasses.fields(Node)}
 
 
 class BadValueError(ValueError):
-    """An attribute value is malformed."""
+    """A stored value is malformed."""
+
+
+@functools.cache
+def field_types(kind: type[Any]) -> Mapping[str, Any]:
+    """Field -> type, of a dataclass without the fields of `Node`."""
+    types_of = typing.get_type_hints(kind)
+    return {f.name: types_of[f.name] for f in dataclasses.fields(kind) if f.name not in _NODE_FIELDS}
 
 
 def parse_table(value: Any) -> dict[str, Any]:
@@ -47,100 +62,77 @@ def _lists_to_tuples(value: Any, depth: int = 0) -> Any:
     return value
 
 
-def parse_text(value: Any) -> str:
-    """Check that a value is a text."""
-    if not isinstance(value, str):
+def parse_attribute(kind: Any, value: Any) -> Any:
+    """Field of type `kind` from the value of an attribute; tables and dataclasses are JSON, arrays have shape (3,)."""
+    is_table = typing.get_origin(kind) is dict or (dataclasses.is_dataclass(kind) and kind is not Pose)
+    result = parse_value(kind, parse_table(value) if is_table else value)
+    if kind is Array and result.shape != (3,):
+        raise BadValueError
+    return result
+
+
+def parse_value(kind: Any, value: Any) -> Any:
+    """Value of type `kind`; raises `BadValueError` unless it has that type and all numbers are finite."""
+    origin, parameters = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return None if value is None else parse_value(parameters[0], value)
+    if kind is Any:
+        return value
+    if kind is Array:
+        return float64_array(_floats(value))
+    if kind is Pose:
+        return _pose(value)
+    if kind is float:
+        return _float(value)
+    if origin is tuple:
+        numbers = _floats(value)
+        if parameters[-1] is not ... and len(numbers) != len(parameters):
+            raise BadValueError
+        return numbers
+    if origin is dict:
+        return {name: parse_value(parameters[1], item) for name, item in _checked(dict, value).items()}
+    if issubclass(kind, enum.Enum):
+        try:
+            return kind(_checked(str, value))
+        except ValueError:
+            raise BadValueError from None
+    if dataclasses.is_dataclass(kind):
+        known = field_types(kind)
+        if not _checked(dict, value).keys() <= known.keys():
+            raise BadValueError
+        return kind(**{name: parse_value(known[name], item) for name, item in value.items()})
+    return _checked(kind, value)
+
+
+def is_valid(kind: Any, value: Any) -> bool:
+    """Whether a value can be parsed as type `kind`."""
+    try:
+        parse_value(kind, value)
+    except ValueError:
+        return False
+    return True
+
+
+def _checked(kind: type[Any], value: Any) -> Any:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise BadValueError
     return value
 
 
-def parse_text_table(value: Any) -> dict[str, str]:
-    """Check that a value is a table of texts."""
-    if not isinstance(value, dict):
-        raise BadValueError
-    return {name: parse_text(item) for name, item in value.items()}
-
-
-def parse_physics_material(value: Any) -> PhysicsMaterial:
-    """Physics material from a table of the fields that differ from the defaults."""
-    known = {field.name for field in dataclasses.fields(PhysicsMaterial)} - _NODE_FIELDS
-    if not isinstance(value, dict) or not value.keys() <= known:
-        raise BadValueError
-    kinds: dict[str, Callable[[Any], Any]] = {
-        "contact_dimension": parse_int,
-        "priority": parse_int,
-        "solver": _solver_parameters_from_table,
-    }
-    return PhysicsMaterial(**{name: kinds.get(name, parse_float)(item) for name, item in value.items()})
-
-
-def parse_flag(value: Any) -> bool:
-    """Check that a value is a Boolean."""
-    if not isinstance(value, bool):
-        raise BadValueError
-    return value
-
-
-def parse_int(value: Any) -> int:
-    """Check that a value is an integer."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise BadValueError
-    return value
-
-
-def parse_float(value: Any) -> float:
-    """Check that a value is a finite number."""
+def _float(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise BadValueError
     return float(value)
 
 
-def floats_parser(count: int | None = None) -> Callable[[Any], tuple[float, ...]]:
-    """Parser of `count` finite numbers; of any number of them for None."""
-
-    def read(value: Any) -> tuple[float, ...]:
-        if not isinstance(value, pxr.Vt.DoubleArray | Sequence) or isinstance(value, str):
-            raise BadValueError
-        result = tuple(parse_float(v) for v in value)
-        if count is not None and len(result) != count:
-            raise BadValueError
-        return result
-
-    return read
+def _floats(value: Any) -> tuple[float, ...]:
+    if not isinstance(value, pxr.Vt.DoubleArray | Sequence) or isinstance(value, str):
+        raise BadValueError
+    return tuple(map(_float, value))
 
 
-def parse_array(value: Any) -> Array:
-    """Array of finite numbers."""
-    return float64_array(floats_parser()(value))
-
-
-def parse_axis(value: Any) -> Array:
-    """Direction vector, shape (3,)."""
-    return float64_array(floats_parser(3)(value))
-
-
-def parse_pose(value: Any) -> Pose:
-    """Pose from position and quaternion (7 numbers)."""
-    given = np.array(floats_parser(7)(value))
-    if not 0.5 < float(np.linalg.norm(given[3:])) < 2.0:
+def _pose(value: Any) -> Pose:
+    given = np.array(_floats(value))
+    if given.shape != (7,) or not 0.5 < float(np.linalg.norm(given[3:])) < 2.0:
         raise BadValueError
     return Pose.from_quaternion(given[:3], given[3:] / np.linalg.norm(given[3:]))
-
-
-def table_parser(parse_value: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
-    """Parser of a JSON table whose values are parsed by `parse_value`."""
-    return lambda value: {name: parse_value(item) for name, item in parse_table(value).items()}
-
-
-def parse_solver_parameters(value: Any) -> SolverParameters:
-    """Soft-constraint parameters (solref, solimp, margin) from a JSON table."""
-    return _solver_parameters_from_table(parse_table(value))
-
-
-def _solver_parameters_from_table(table: Mapping[str, Any]) -> SolverParameters:
-    reference, impedance = table.get("solref"), table.get("solimp")
-    return SolverParameters(
-        solref=None if reference is None else floats_parser(2)(reference),  # type: ignore[arg-type]
-        solimp=None if impedance is None else floats_parser(5)(impedance),  # type: ignore[arg-type]
-        margin=parse_float(table.get("margin", 0.0)),
-    )

@@ -13,7 +13,7 @@ from kinema.tokens import kinema_usd, mjcf, usd
 
 from ..loss_report import Action, reportable_attributes
 from .collision_filters import CollisionFilters
-from .layer_builder import LayerBuilder, PrimBuilder, set_custom_json
+from .layer_builder import LayerBuilder, PrimBuilder, set_custom_json, write_kinema_attributes
 from .materials import UsdMaterials
 from .meshes import StageMeshes
 from .prim_paths import RobotPaths, StagePaths, is_free_edge
@@ -78,10 +78,9 @@ class UsdContext:
 # ------------------------------------------------------------------------------ names and preserved attributes of prims
 
 
-def author_name(ctx: UsdContext, prim: PrimBuilder, node: Node) -> None:
-    """Store the name of a node as an attribute if the prim name differs or is ambiguous."""
-    if node.name_is_generated:
-        prim.set_custom(kinema_usd.NAME_IS_GENERATED, True)
+def author_stored_fields(ctx: UsdContext, prim: PrimBuilder, node: Node) -> None:
+    """Store the fields of a node with a Kinema attribute, and its name if the prim name differs or is ambiguous."""
+    write_kinema_attributes(prim, node)
     if prim.name != node.name or prim.name in ctx.duplicate_names:
         prim.set_custom(kinema_usd.NAME, node.name)
     if node.name and prim.name != node.name and not node.name_is_generated and ctx.description.format != usd.FORMAT:
@@ -168,7 +167,7 @@ def define_placed_prim(
     if node.link is not None and parent == ctx.paths.root:
         ctx.report_loss(Action.APPROXIMATED, node, f'that it is on the link "{node.link}"', "there is no such link")
     prim = ctx.builder.define_prim(ctx.paths.names.child_path(parent, node.name, prim_type.lower()), prim_type)
-    author_name(ctx, prim, node)
+    author_stored_fields(ctx, prim, node)
     prim.set_transform(base @ node.pose, scale)
     kind_of_node = type(node).__name__
     prim.set_custom(kinema_usd.ORDER, ctx.placed_counts[kind_of_node])

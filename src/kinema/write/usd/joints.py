@@ -13,9 +13,9 @@ from kinema.description import Axis, AxisMotion, AxisState, Base, Joint, JointKi
 from kinema.tokens import kinema_usd, mjc, newton, usd, usd_physics
 
 from ..loss_report import Action
-from .context import UsdContext, author_name, write_preserved
+from .context import UsdContext, author_stored_fields, write_preserved
 from .joint_axes import UsdAxisMapping, map_axes_to_usd
-from .layer_builder import PrimBuilder
+from .layer_builder import PrimBuilder, is_default
 from .prim_paths import RobotPaths
 
 # ----------------------------------------------------------------------------------- joint attributes beyond UsdPhysics
@@ -28,7 +28,6 @@ class _AxisSetting(NamedTuple):
 
     field: str
     """Field of `Axis`."""
-    default_value: float
     attribute: str
     """USD attribute; empty if no schema has one, then a Kinema attribute is used."""
     convert: Callable[[float, bool], float] = lambda value, turns: value
@@ -44,16 +43,16 @@ def _per_degree(value: float, is_rotation: bool) -> float:
 
 
 _AXIS_SETTINGS = (
-    _AxisSetting("armature", 0.0, newton.ARMATURE),
-    _AxisSetting("damping", 0.0, newton.DAMPING, _per_degree),
-    _AxisSetting("friction", 0.0, newton.FRICTION),
-    _AxisSetting("velocity", math.inf, newton.VELOCITY_LIMIT, _to_degrees),
-    _AxisSetting("effort", math.inf, newton.EFFORT_LIMIT),
-    _AxisSetting("stiffness", 0.0, mjc.STIFFNESS),
-    _AxisSetting("spring_reference", 0.0, mjc.SPRING_REF, _to_degrees),
-    _AxisSetting("acceleration", math.inf, ""),
-    _AxisSetting("deceleration", math.inf, ""),
-    _AxisSetting("jerk", math.inf, ""),
+    _AxisSetting("armature", newton.ARMATURE),
+    _AxisSetting("damping", newton.DAMPING, _per_degree),
+    _AxisSetting("friction", newton.FRICTION),
+    _AxisSetting("velocity", newton.VELOCITY_LIMIT, _to_degrees),
+    _AxisSetting("effort", newton.EFFORT_LIMIT),
+    _AxisSetting("stiffness", mjc.STIFFNESS),
+    _AxisSetting("spring_reference", mjc.SPRING_REF, _to_degrees),
+    _AxisSetting("acceleration", ""),
+    _AxisSetting("deceleration", ""),
+    _AxisSetting("jerk", ""),
 )
 
 
@@ -62,14 +61,14 @@ def author_axis_settings(ctx: UsdContext, joint: Joint, prim: PrimBuilder) -> No
     axes = joint.axes
     for setting in _AXIS_SETTINGS:
         values = [getattr(a, setting.field) for a in axes]
-        if all(v == setting.default_value for v in values):
+        if all(is_default(a, setting.field) for a in axes):
             continue
         in_usd = {setting.convert(v, a.motion is AxisMotion.ROTATION) for v, a in zip(values, axes, strict=True)}
         if setting.attribute and len(in_usd) == 1:
             _set_joint_attribute(prim, setting.attribute, in_usd.pop())
             how = f"it is in {setting.attribute}, which is no part of UsdPhysics"
         else:
-            kept = kinema_usd.axis_attribute(setting.field)
+            kept = kinema_usd.field_attributes("Axis")[setting.field]
             prim.set_custom(kept, values)
             how = f"it is in {kept.name}, which other tools do not know"
         ctx.report_loss(Action.EXTENSION, joint, setting.field.replace("_", " "), how)
@@ -160,7 +159,7 @@ def author_joint(ctx: UsdContext, robot_paths: RobotPaths, joint: Joint) -> None
     """Write the prim of a joint: bodies, frames, type, flags, dynamics and mimic."""
     prim = ctx.builder.define_prim(robot_paths.joints[id(joint)], _joint_prim_type(joint))
     axes = map_axes_to_usd(joint)
-    author_name(ctx, prim, joint)
+    author_stored_fields(ctx, prim, joint)
     _author_bodies_and_frames(ctx, robot_paths, joint, prim, axes)
     _author_joint_type(ctx, joint, prim, axes)
     _author_flags(ctx, robot_paths, joint, prim)
@@ -409,7 +408,7 @@ def _radians_per_unit(axis: Axis) -> float:
 
 
 def _author_flags(ctx: UsdContext, robot_paths: RobotPaths, joint: Joint, prim: PrimBuilder) -> None:
-    """Write enabled, collision, articulation exclusion, break force and implicit flags of a joint."""
+    """Write enabled, collision and articulation exclusion flags and break force of a joint."""
     moved_by_hand = _fixes_kinematic_link(robot_paths, joint)
     if not joint.enabled or moved_by_hand:
         prim.set_attribute(usd_physics.JOINT_ENABLED, "bool", False)
@@ -425,8 +424,6 @@ def _author_flags(ctx: UsdContext, robot_paths: RobotPaths, joint: Joint, prim: 
     for name, value in ((usd_physics.BREAK_FORCE, joint.break_force), (usd_physics.BREAK_TORQUE, joint.break_torque)):
         if math.isfinite(value):
             prim.set_single_precision(name, "float", value)
-    if joint.implicit:
-        prim.set_custom(kinema_usd.IMPLICIT, True)
 
 
 def _fixes_kinematic_link(robot_paths: RobotPaths, joint: Joint) -> bool:

@@ -304,7 +304,30 @@ def _exact_type(type_name: str) -> str:
 
 # ------------------------------------------------------------------------------------------ values of custom attributes
 
-_NODE_FIELDS = {field.name for field in dataclasses.fields(Node)}
+NODE_FIELDS = {field.name for field in dataclasses.fields(Node)}
+
+
+def write_kinema_attributes(prim: PrimBuilder, node: Any) -> list[kinema_usd.CustomAttribute]:
+    """Store the non-default fields of a node that have a Kinema attribute of their own; returns the attributes."""
+    written = []
+    for base in type(node).__mro__:
+        for field_name, attribute in kinema_usd.field_attributes(base.__name__).items():
+            if not is_default(node, field_name):
+                prim.set_custom(attribute, getattr(node, field_name))
+                written.append(attribute)
+    return written
+
+
+def is_default(owner: Any, name: str) -> bool:
+    """Whether a field of a dataclass is None or has its default value."""
+    declared, value = type(owner).__dataclass_fields__[name], getattr(owner, name)
+    is_made = declared.default_factory is not dataclasses.MISSING
+    default = declared.default_factory() if is_made else declared.default
+    if isinstance(value, np.ndarray):
+        return bool(np.array_equal(value, default))
+    if isinstance(value, Pose):
+        return value.is_close(default, 0.0)
+    return value is None or bool(value == default)
 
 
 def to_json_text(value: Any) -> str | None:
@@ -351,7 +374,7 @@ def _to_jsonable(value: Any) -> Any:
     if isinstance(value, SolverParameters):
         return dataclasses.asdict(value)
     if isinstance(value, PhysicsMaterial):
-        names = [field.name for field in dataclasses.fields(value) if field.name not in _NODE_FIELDS]
+        names = [field.name for field in dataclasses.fields(value) if field.name not in NODE_FIELDS]
         plain = PhysicsMaterial()
         return {name: getattr(value, name) for name in names if getattr(value, name) != getattr(plain, name)}
     if isinstance(value, np.ndarray | np.generic):

@@ -11,7 +11,7 @@ from kinema.description import Link
 from kinema.tokens import kinema_usd, newton, physx, usd, usd_physics
 
 from ..loss_report import Action
-from .context import UsdContext, author_name, write_preserved
+from .context import UsdContext, author_stored_fields, write_preserved
 from .layer_builder import PrimBuilder
 from .prim_paths import RobotPaths
 
@@ -21,7 +21,7 @@ RADIANS_PER_DEGREE = math.pi / 180
 def author_link(ctx: UsdContext, robot_paths: RobotPaths, link: Link) -> PrimBuilder:
     """Write the prim of a link with transform, rigid body and mass attributes, without its shapes."""
     prim = ctx.builder.define_prim(robot_paths.links[link.name], usd.XFORM)
-    author_name(ctx, prim, link)
+    author_stored_fields(ctx, prim, link)
     prim.set_transform(robot_paths.local_pose(link.name))
     if robot_paths.robot.static:
         prim.set_custom(kinema_usd.STATIC_LINK, True)
@@ -39,7 +39,7 @@ def author_link(ctx: UsdContext, robot_paths: RobotPaths, link: Link) -> PrimBui
     _author_velocity(robot_paths, link, prim)
     _author_mass(ctx, link, prim)
     if link.gravity_scale != 1.0:
-        _author_gravity_scale(ctx, link, prim)
+        _report_gravity_scale(ctx, link, prim)
     write_preserved(ctx, prim, link)
     return prim
 
@@ -56,9 +56,8 @@ def _author_velocity(robot_paths: RobotPaths, link: Link, prim: PrimBuilder) -> 
         )
 
 
-def _author_gravity_scale(ctx: UsdContext, link: Link, prim: PrimBuilder) -> None:
-    """Store the gravity scale, and disable gravity by the PhysX attribute if it is 0."""
-    prim.set_custom(kinema_usd.GRAVITY_SCALE, link.gravity_scale)
+def _report_gravity_scale(ctx: UsdContext, link: Link, prim: PrimBuilder) -> None:
+    """Report the gravity scale, and disable gravity by the PhysX attribute if it is 0."""
     how = "it is in kinema:gravityScale, which other tools do not know"
     if link.gravity_scale == 0.0:
         prim.apply_schemas(physx.RIGID_BODY_API)

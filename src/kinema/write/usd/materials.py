@@ -21,7 +21,7 @@ from kinema.tokens import kinema_usd, mjc, mjcf, newton, usd, usd_physics
 from ..loss_report import Action
 from ..mesh_files import material_key
 from ..textures import TEXTURE_REPEAT_KEYS, ImageUnavailableError, TextureStore, cube_map_loss_text, mean_surface_color
-from .layer_builder import LayerBuilder, PrimBuilder, set_custom_json
+from .layer_builder import LayerBuilder, PrimBuilder, set_custom_json, write_kinema_attributes
 from .prim_paths import PrimNames
 
 # ------------------------------------------------------------------------------------------- UsdPreviewSurface networks
@@ -100,15 +100,12 @@ class PreviewSurfaceAuthor:
         self, material_prim: PrimBuilder, pbr_material: PbrMaterial, *, texture_connected: bool
     ) -> None:
         """Store specular, reflectance, name and source settings of a material in Kinema attributes."""
-        for setting, value in (
-            (kinema_usd.SPECULAR, pbr_material.specular),
-            (kinema_usd.REFLECTANCE, pbr_material.reflectance),
-        ):
-            if value is not None:
-                material_prim.set_custom(setting, value)
-                what = setting.name.rpartition(":")[2]
-                how = f"UsdPreviewSurface has metallic and roughness instead; it is in {setting.name}"
-                self._builder.report_loss(Action.EXTENSION, ("material", pbr_material.name), what, how)
+        for attribute in write_kinema_attributes(material_prim, pbr_material):
+            if not attribute.field.startswith(PbrMaterial.__name__):
+                continue
+            what = attribute.name.rpartition(":")[2]
+            how = f"UsdPreviewSurface has metallic and roughness instead; it is in {attribute.name}"
+            self._builder.report_loss(Action.EXTENSION, ("material", pbr_material.name), what, how)
         if pbr_material.name != material_prim.name:
             material_prim.set_custom(kinema_usd.NAME, pbr_material.name)
         if isinstance(pbr_material, VisualMaterial):

@@ -20,7 +20,7 @@ from kinema.description import (
 from kinema.tokens import kinema_usd, mjc, newton, usd
 
 from ..loss_report import Action, reportable_settings
-from .context import UsdContext, author_name, define_placed_prim, report_preserved, write_preserved
+from .context import UsdContext, author_stored_fields, define_placed_prim, report_preserved, write_preserved
 from .joints import author_solver_parameters
 from .layer_builder import PrimBuilder, set_custom_json
 from .prim_paths import RobotPaths
@@ -231,9 +231,7 @@ class MujocoPrims:
     def _define_prim(self, node: Tendon | Actuator, scope: str, prim_type: str) -> PrimBuilder:
         path = self._ctx.paths.names.child_path(self._define_scope(scope), node.name, prim_type.lower())
         prim = self._ctx.builder.define_prim(path, prim_type)
-        author_name(self._ctx, prim, node)
-        if node.order is not None:
-            prim.set_custom(kinema_usd.GLOBAL_ORDER, node.order)
+        author_stored_fields(self._ctx, prim, node)
         return prim
 
 

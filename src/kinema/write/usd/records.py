@@ -8,9 +8,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from kinema.description import (
     Assembly,
@@ -30,8 +27,8 @@ from kinema.tokens import kinema_usd, mjcf, newton, usd, usd_physics
 
 from ..loss_report import Action
 from ..textures import ImageUnavailableError
-from .context import UsdContext, author_name, write_preserved
-from .layer_builder import PrimBuilder, usd_type_and_value
+from .context import UsdContext, author_stored_fields, write_preserved
+from .layer_builder import NODE_FIELDS, PrimBuilder, is_default, usd_type_and_value
 from .prim_paths import RobotPaths
 
 # --------------------------------------------------------------------------------------------------------- record prims
@@ -41,7 +38,6 @@ _RECORD_SCOPES = {
     kinema_usd.RECORD_KEYFRAME: "Keyframes",
     kinema_usd.RECORD_CONSTRAINT: "Constraints",
 }
-_NODE_FIELDS = {field.name for field in dataclasses.fields(Node)}
 
 
 def author_sensors_and_keyframes(ctx: UsdContext, assembly: Assembly, parent_path: str) -> None:
@@ -56,7 +52,7 @@ def author_record(ctx: UsdContext, node: Sensor | Keyframe | Constraint, record_
     """Write a custom prim with the fields of a node that has no USD schema."""
     scope = ctx.builder.define_scope(f"{parent_path}/{_RECORD_SCOPES[record_type]}")
     prim = ctx.builder.define_prim(ctx.paths.names.child_path(scope, node.name, record_type), usd.SCOPE)
-    author_name(ctx, prim, node)
+    author_stored_fields(ctx, prim, node)
     prim.set_custom(kinema_usd.RECORD, record_type)
     author_fields(ctx, prim, node, record_type)
     write_preserved(ctx, prim, node)
@@ -67,29 +63,14 @@ def author_fields(
     ctx: UsdContext, prim: PrimBuilder, node: Node, record_type: str, *, already_written: Collection[str] = ()
 ) -> None:
     """Write non-default fields of a node as custom attributes, except those already written."""
-    if node.order is not None:
-        prim.set_custom(kinema_usd.GLOBAL_ORDER, node.order)
-    for field in dataclasses.fields(node):
-        value = getattr(node, field.name)
-        if field.name in _NODE_FIELDS or field.name in already_written or _is_default(field, value):
+    for name in (field.name for field in dataclasses.fields(node)):
+        if name in NODE_FIELDS or name in already_written or is_default(node, name):
             continue
-        kept = usd_type_and_value(value)
+        kept = usd_type_and_value(getattr(node, name))
         if kept is None:
-            ctx.report_loss(Action.DROPPED, node, f"its {field.name}", "USD has no place for it")
+            ctx.report_loss(Action.DROPPED, node, f"its {name}", "USD has no place for it")
         else:
-            prim.set_attribute(kinema_usd.record_attribute(record_type, field.name), *kept, custom=True)
-
-
-def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
-    if field.default_factory is not dataclasses.MISSING:
-        default: Any = field.default_factory()
-    else:
-        default = field.default
-    if isinstance(value, np.ndarray):
-        return bool(np.array_equal(value, default))
-    if hasattr(value, "is_close"):
-        return value.is_close(default, 0.0)
-    return value is None or bool(value == default)
+            prim.set_attribute(kinema_usd.record_attribute(record_type, name), *kept, custom=True)
 
 
 # ---------------------------------------------------------------------------------------------------------- constraints
@@ -143,7 +124,7 @@ def _author_constraint_joint(ctx: UsdContext, constraint: Constraint, robots: li
         prim.set_single_precision(usd_physics.MIN_DISTANCE, "float", constraint.distance)
         prim.set_single_precision(usd_physics.MAX_DISTANCE, "float", constraint.distance)
     prim.set_custom(kinema_usd.CONSTRAINT, constraint.kind.value)
-    author_name(ctx, prim, constraint)
+    author_stored_fields(ctx, prim, constraint)
     author_fields(ctx, prim, constraint, kinema_usd.RECORD_CONSTRAINT, already_written=_FIELDS_IN_JOINT)
     write_preserved(ctx, prim, constraint)
     joint_type = _CONSTRAINT_JOINT_TYPES[constraint.kind].removeprefix(usd_physics.SCHEMA_PREFIX)
@@ -171,6 +152,8 @@ def _author_constraint_mimic(ctx: UsdContext, constraint: Constraint, robots: li
             prim.set_single_precision(newton.MIMIC_OFFSET, "float", offset * degrees)
         prim.set_single_precision(newton.MIMIC_FACTOR, "float", factor)
         prim.set_custom(kinema_usd.MIMIC_IS_CONSTRAINT, constraint.name)
+        if constraint.order is not None:
+            prim.set_custom(kinema_usd.GLOBAL_ORDER, constraint.order)
         author_fields(ctx, prim, constraint, kinema_usd.RECORD_CONSTRAINT, already_written=_FIELDS_IN_MIMIC)
         if constraint.name_is_generated:
             prim.set_custom(kinema_usd.MIMIC_NAME_IS_GENERATED, True)

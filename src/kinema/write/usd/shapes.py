@@ -33,7 +33,7 @@ from kinema.description import (
 from kinema.tokens import kinema_usd, mjc, newton, usd, usd_physics
 
 from ..loss_report import Action
-from .context import UsdContext, author_name, write_preserved
+from .context import UsdContext, author_stored_fields, write_preserved
 from .layer_builder import PrimBuilder
 from .meshes import MeshUnavailableError, author_triangles
 
@@ -284,7 +284,7 @@ def author_shape(ctx: UsdContext, parent_path: str, shape: Shape, *, is_on_body:
     path = ctx.paths.names.child_path(parent_path, shape.name, _default_name(shape))
     prim = ctx.builder.define_prim(path, solid.prim_type)
     ctx.paths.shapes[id(shape)] = path
-    author_name(ctx, prim, shape)
+    author_stored_fields(ctx, prim, shape)
     offset = Pose() if solid.offset is None else Pose.translation(solid.offset)
     prim.set_transform(shape.pose @ offset, solid.scale)
     author_geometry(ctx, shape, solid, prim)
