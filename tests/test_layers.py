@@ -47,6 +47,16 @@ UNBOUND = {"kinema", "kinema.__main__"}
 """The modules on top of the layers, which may import anything."""
 
 
+SEVERAL_BASES = {
+    ("kinema.description.material", "VisualMaterial"),
+    ("kinema.codegen.cuda.intrinsics.ldl_solve", "LdlSolve"),
+}
+"""Records with two base classes, of which one only has data fields."""
+DEFAULT_MAX_DEPTH = 3
+MAX_DEPTH = {"scene": 2, "codegen": 6}
+"""Greatest length of a chain of inheritance; the classes that users hold can be read from top to bottom in one file."""
+
+
 @dataclass(frozen=True)
 class Import:
     """One module that another one imports."""
@@ -148,6 +158,36 @@ def too_long(modules: dict[str, Module]) -> list[str]:
     return long
 
 
+def inheritance_faults(modules: dict[str, Module]) -> list[str]:
+    """Every class with several concrete base classes, or with a longer chain of them than its layer may have."""
+    classes = {node.name: node for m in modules.values() for node in ast.walk(m.tree) if isinstance(node, ast.ClassDef)}
+    faults = []
+    for module in modules.values():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                place, bases = f"{module.path}:{node.lineno} {node.name}", _concrete_bases(node)
+                if len(bases) > 1 and (module.name, node.name) not in SEVERAL_BASES:
+                    faults.append(f"{place}: more than one base class: {', '.join(bases)}")
+                limit = MAX_DEPTH.get(module.layer, DEFAULT_MAX_DEPTH)
+                if _depth(node, classes) > limit:
+                    faults.append(f"{place}: more than {limit} classes in a chain of inheritance")
+    return faults
+
+
+def _concrete_bases(node: ast.ClassDef) -> list[str]:
+    """Names of the base classes of a class, but those without code: protocols, abstract classes, generic types."""
+    if any(ast.unparse(base).rpartition(".")[2] == "Protocol" for base in node.bases):
+        return []
+    names = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
+    return [name for name in names if name not in ("ABC", "Generic", "NamedTuple")]
+
+
+def _depth(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> int:
+    """Number of classes of the project in the chain of inheritance that ends with a class."""
+    bases = [classes[name] for name in _concrete_bases(node) if name in classes and classes[name] is not node]
+    return 1 + max((_depth(base, classes) for base in bases), default=0)
+
+
 def _layer(name: str) -> str:
     return [*name.split("."), ""][1]
 
@@ -237,6 +277,11 @@ def test_there_is_no_import_circle(modules: dict[str, Module]) -> None:
     """No module imports itself by way of others, not even from inside a function or for types alone."""
     found = circle(modules)
     assert not found, f"modules import each other: {found}; what they share belongs into a module below them"
+
+
+def test_classes_have_one_base_class(modules: dict[str, Module]) -> None:
+    """A class has at most one concrete base class, and no long chain of them: composition instead of mixins."""
+    assert inheritance_faults(modules) == []
 
 
 def _tree(folder: Path, files: dict[str, str]) -> dict[str, Module]:
@@ -337,3 +382,16 @@ def test_a_long_function_is_found(tmp_path: Path) -> None:
     }
     found = too_long(_tree(tmp_path, files))
     assert [Path(line.partition(":")[0]).name for line in found] == ["d.py"]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("class A: ...\nclass B: ...\nclass C(A, B): ...", 1),
+        ("class A: ...\nclass B(A): ...\nclass C(B): ...", 1),
+        ("class A: ...\nclass B(A, Generic[T]): ...\nclass C(A, ABC): ...\nclass D(A, B, Protocol): ...", 0),
+    ],
+)
+def test_an_inheritance_fault_is_found(tmp_path: Path, text: str, count: int) -> None:
+    """The check can fail: two base classes, and a chain of three classes in `scene`, are against the rule."""
+    assert len(inheritance_faults(_tree(tmp_path, {"scene/scene.py": text}))) == count

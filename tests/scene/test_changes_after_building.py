@@ -313,3 +313,24 @@ def test_damping_that_environments_have_of_their_own_stays_when_a_stiffness_is_a
     arm.control_dofs_position(0.0)
     np.testing.assert_array_equal(arm.get_dofs_kv(), [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     assert (arm.get_dofs_kp() > 0.0).all()
+
+
+def test_sensors_and_recordings_follow_a_scene_that_is_built_again(tmp_path: Path) -> None:
+    """`allow_per_env` replaces the engine: sensors and recordings that exist already read the new one."""
+    file = tmp_path / "pendulum.xml"
+    file.write_text(
+        "<mujoco><worldbody><body><joint name='hinge' damping='0.1'/><geom size='0.1' pos='0 0 -0.5'/></body>"
+        "</worldbody><sensor><jointpos name='angle' joint='hinge'/></sensor></mujoco>"
+    )
+    scene = km.Scene(quiet=True)
+    pendulum = scene.add(file, fixed=True)
+    scene.build(2)
+    angle = scene.sensors["angle"]
+    assert not angle.read().any()
+    with scene.record(tmp_path / "motion.npz") as recording:
+        scene.allow_per_env("damping")
+        pendulum.set_qpos([0.7])
+        scene.step()
+    assert (angle.read() == pendulum.get_qpos()).all()
+    assert (recording.frames.arrays["qpos"][-1] == pendulum.get_qpos()).all()
+    assert pendulum.get_qpos().any()

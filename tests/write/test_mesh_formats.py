@@ -57,8 +57,7 @@ def test_a_glb_says_nearly_everything(format: str, tmp_path: Path) -> None:
 
 def test_a_glb_of_everything(tmp_path: Path) -> None:
     """What one file cannot say of a material that says everything: its reflectance."""
-    from kinema.geometry import Appearance
-    from kinema.write.glb_file import glb_chunks
+    from kinema.geometry import Appearance, glb_chunks
 
     look, losses = everything(tmp_path), []
     uv, normals = seamed_coordinates(BOX), face_normals(BOX)

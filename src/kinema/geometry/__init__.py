@@ -48,6 +48,7 @@ from .convex import (
     support_vertex_indices,
 )
 from .distance.signed_distance_field import SignedDistanceField, build_signed_distance_field, signed_distances
+from .formats.gltf_writer import GLTF_IMAGE_TYPES, GlbBuilder, GltfMaterials, glb_chunks
 from .formats.image_files import IMAGE_SUFFIXES, ImageError, encode_png
 from .formats.loaded_mesh import LoadedMesh
 from .mass_properties import (
@@ -107,6 +108,7 @@ from .textures import (
 __all__ = [
     "APPROXIMATIONS",
     "DEFAULT_SEGMENTS",
+    "GLTF_IMAGE_TYPES",
     "IMAGE_SUFFIXES",
     "MESH_SUFFIXES",
     "PLANAR_MESH_THICKNESS",
@@ -121,6 +123,8 @@ __all__ = [
     "CubeMapProjection",
     "DecompositionOptions",
     "GeometryError",
+    "GlbBuilder",
+    "GltfMaterials",
     "ImageError",
     "LoadedMesh",
     "MapRole",
@@ -169,6 +173,7 @@ __all__ = [
     "encode_png",
     "extract_faces",
     "flat_terrain",
+    "glb_chunks",
     "height_field",
     "image_name",
     "inertia_from_second_moment",

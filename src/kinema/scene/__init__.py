@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from kinema.core import export_lazily
 
 from .entity import Entity as Entity
-from .entity_queries import EntityJoint as EntityJoint, EntityLink as EntityLink
+from .entity_index import EntityJoint as EntityJoint, EntityLink as EntityLink
 from .morphs import (
     Box as Box,
     Capsule as Capsule,

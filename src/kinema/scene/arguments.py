@@ -21,6 +21,10 @@ from kinema.core import Array, ArrayLike, KinemaError, Pose
 from kinema.description import Robot, World
 
 IndexArray = npt.NDArray[np.intp]
+Selection = Any
+"""User selection of items or environments: index, name, name pattern, list, slice or boolean mask; None selects all.
+
+Environments have no names. On a GPU, PyTorch tensors of environment indices and masks are accepted too."""
 
 # ------------------------------------------------------------------------------------- arrays and index selections
 

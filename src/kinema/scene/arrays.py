@@ -16,7 +16,7 @@ from kinema.core import KinemaError
 from kinema.dynamics import INVWEIGHT_PARAMETERS, Engine
 from kinema.runtime import share_torch_stream, torch_module
 
-from .arguments import IndexArray, one_of, resolve_envs
+from .arguments import IndexArray, Selection, as_batch, one_of, resolve_envs
 
 # ----------------------------------------------------------------------------------------------- arrays by name
 
@@ -42,6 +42,17 @@ class SceneArrays:
         self._device_constants: dict[object, Any] = {}
         arenas = (engine.state, engine.controls, engine.uniform)
         self._rows_by_name = {name: rows for arena in arenas for name, rows in arena.layout.rows.items()}
+
+    def to_batch(
+        self, values: Any, item_shape: tuple[int, ...], envs_idx: Selection, label: str, dtype: Any = None
+    ) -> tuple[np.ndarray, IndexArray | None]:
+        """User values as an array (environments or 1, *item_shape), and indices of the environments (None for all).
+
+        Raises `KinemaError`, prefixed with `label`, for another shape. `dtype` None selects the engine's precision.
+        """
+        envs = resolve_envs(envs_idx, self.n_envs)
+        n_envs = self.n_envs if envs is None else len(envs)
+        return as_batch(values, n_envs, item_shape, self.dtype if dtype is None else dtype, label), envs
 
     def get(self, name: str) -> np.ndarray:
         """Whole array: a view on a CPU, a host copy from a GPU.
@@ -78,7 +89,7 @@ class SceneArrays:
         """
         parts = []
         for name, width in SOL_PARAMS:
-            rows = (width * items[:, None] + np.arange(width)).ravel()
+            rows = component_rows(items, width)
             values = self.read(f"{kind}_{name}", rows, envs)
             parts.append(values.reshape(len(values), len(items), width))
         return np.concatenate(parts, axis=-1)
@@ -94,7 +105,7 @@ class SceneArrays:
         """
         start = 0
         for name, width in SOL_PARAMS:
-            rows = (width * items[:, None] + np.arange(width)).ravel()
+            rows = component_rows(items, width)
             block = values[..., start : start + width]
             self.write(f"{kind}_{name}", rows, block.reshape(len(block), -1), envs)
             start += width
@@ -211,6 +222,11 @@ class NamedArray:
     def to_torch(self) -> Any:
         """PyTorch tensor (items, n_envs) that shares the engine's memory."""
         return self.arrays.tensor(self.name)
+
+
+def component_rows(items: IndexArray, width: int) -> IndexArray:
+    """Rows of all components of the given vectors of `width` components in an array of flattened vectors."""
+    return (width * items[:, None] + np.arange(width)).ravel()
 
 
 def contiguous_slice(index: Any) -> Any:

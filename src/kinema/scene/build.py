@@ -106,7 +106,7 @@ def build_scene(
             model, arrays, DefaultGains(arrays, dof_inertia, user_set, variant_dofs, diagnostics), diagnostics
         )
     for entity, info in zip(inputs.entities, model.entities, strict=True):
-        entity._info = info
+        entity._index.ranges = info
     return BuiltScene(model, engine, arrays, controls, OutputConverter(arrays, inputs.out), key)
 
 
@@ -120,7 +120,7 @@ def _compile_models(
             bool (2, n_dofs).
     """
     variants_by_entity = {
-        j: entity._variants for j, entity in enumerate(inputs.entities) if entity._variants is not None
+        j: entity._index.variants for j, entity in enumerate(inputs.entities) if entity._index.variants is not None
     }
     combinations, variant_of_env = variant_combinations(variants_by_entity, n_envs)
     options = {
@@ -152,7 +152,7 @@ def _compile_models(
 
 def _dofs_with_variants(inputs: BuildInputs, model: Model) -> np.ndarray:
     """Indices of the dofs of all entities that have variants, whose inertia may differ between environments."""
-    infos = [x for entity, x in zip(inputs.entities, model.entities, strict=True) if entity._variants is not None]
+    infos = [x for entity, x in zip(inputs.entities, model.entities, strict=True) if entity._index.variants is not None]
     return np.concatenate([np.zeros(0, np.intp), *(np.arange(x.dof_start, x.dof_end) for x in infos)])
 
 
@@ -163,7 +163,7 @@ def _apply_dof_parameters(model: Model, entities: Sequence[Entity]) -> np.ndarra
     """
     user_set = np.zeros((2, model.n_dofs), dtype=np.bool_)
     for entity, info in zip(entities, model.entities, strict=True):
-        for name, values in entity._dof_parameters.items():
+        for name, values in entity._parameters.before_build.items():
             for dof, value in values.items():
                 getattr(model.dofs, name)[info.dof_start + dof] = value
                 if name in GAINS:

@@ -220,31 +220,8 @@ class BuiltScene:
         return self._contact_capacities[requested]
 
 
-class BuiltMixin:
-    """Base class of the parts of `Scene`: access to the built scene."""
-
-    _built_scene: BuiltScene | None = None
-
-    @property
-    def built(self) -> BuiltScene:
-        """The built scene; raises `KinemaError` before `build`."""
-        if self._built_scene is None:
-            raise not_built_error()
-        return self._built_scene
-
-    @property
-    def is_built(self) -> bool:
-        """Whether `build` was called."""
-        return self._built_scene is not None
-
-    @property
-    def n_envs(self) -> int:
-        """Number of environments."""
-        return self.built.n_envs
-
-
 class HasBuiltScene(Protocol):
-    """Interface of a scene that entities use."""
+    """Interface of `Scene` for its components, which look up the built scene at each use: it may be built again."""
 
     @property
     def built(self) -> BuiltScene:
@@ -252,6 +229,6 @@ class HasBuiltScene(Protocol):
         ...
 
     @property
-    def n_envs(self) -> int:
-        """Number of environments."""
+    def is_built(self) -> bool:
+        """Whether `build` was called."""
         ...

@@ -1,20 +1,34 @@
-"""Contacts of a built scene as arrays compacted per environment, and net contact forces on links."""
+"""Contacts of a built scene: arrays compacted per environment, net forces on links, and the contact capacity.
+
+If there are more contacts than the contact buffers can hold, the deepest are kept. `ContactMonitor` reports this
+overflow and adapts the capacity.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import Protocol
 
 import numpy as np
 
-from kinema.core import KinemaError
+from kinema.core import Diagnostics, KinemaError
+from kinema.dynamics import DEFAULT_CONTACTS_PER_FRAME_PAIR
 
-from .arguments import resolve_envs
-from .built_scene import BuiltScene
+from .arguments import Selection, positive_int, resolve_envs
+from .built_scene import BuiltScene, HasBuiltScene
+from .state import restore_state, snapshot_state
+
+# ------------------------------------------------------------------------------------------- contacts as arrays
+
+CONTACT_FIELDS = {"position": (3,), "normal": (3,), "penetration": (), "force": (3,)}
+"""Fields of the engine's contacts that are returned, with the shape of one contact's value."""
+ALL_CONTACT_FIELDS = {**CONTACT_FIELDS, **{f"{item}_{side}": () for item in ("geom", "link") for side in ("a", "b")}}
+"""All fields of a contact with the shape of one contact's value."""
 
 
 def collect_contacts(
     built: BuiltScene,
-    envs_idx: Any = None,
+    envs_idx: Selection = None,
     links: range | None = None,
     other_links: range | None = None,
     *,
@@ -35,10 +49,7 @@ def collect_contacts(
             largest number of contacts in one environment, invalid rows are zero.
     """
     engine, model = built.engine, built.model
-    if not engine.settings.contacts:
-        raise KinemaError(
-            "contacts are disabled in this scene: it was created with contacts=False, or its file disables them"
-        )
+    _require_contacts(built)
     selected = resolve_envs(envs_idx, built.n_envs)
     envs = np.arange(built.n_envs) if selected is None else np.arange(built.n_envs)[selected]
     if not len(model.pairs.geom_a):
@@ -62,7 +73,7 @@ def collect_contacts(
     return _compact_contacts(active, values)
 
 
-def net_contact_forces(built: BuiltScene, envs_idx: Any = None) -> np.ndarray:
+def net_contact_forces(built: BuiltScene, envs_idx: Selection = None) -> np.ndarray:
     """Sum of all contact forces on each link, along the world axes [N], (environments, n_links, 3)."""
     contacts = collect_contacts(built, envs_idx)
     count = len(contacts["valid_mask"])
@@ -73,12 +84,6 @@ def net_contact_forces(built: BuiltScene, envs_idx: Any = None) -> np.ndarray:
         valid = contacts["valid_mask"] & (link >= 0)
         np.add.at(total, (np.broadcast_to(envs, link.shape)[valid], link[valid]), contacts[f"force_{side}"][valid])
     return total
-
-
-CONTACT_FIELDS = {"position": (3,), "normal": (3,), "penetration": (), "force": (3,)}
-"""Fields of the engine's contacts that are returned, with the shape of one contact's value."""
-ALL_CONTACT_FIELDS = {**CONTACT_FIELDS, **{f"{item}_{side}": () for item in ("geom", "link") for side in ("a", "b")}}
-"""All fields of a contact with the shape of one contact's value."""
 
 
 def _compact_contacts(active: np.ndarray, fields: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -105,3 +110,135 @@ def _compact_contacts(active: np.ndarray, fields: dict[str, np.ndarray]) -> dict
     result = {name: compact(values) for name, values in fields.items() if name != "force"}
     force = compact(fields["force"])
     return {**result, "force_a": -force, "force_b": force, "valid_mask": valid.T.copy()}
+
+
+def _require_contacts(built: BuiltScene) -> None:
+    """Raise `KinemaError` if contacts are disabled."""
+    if not built.engine.settings.contacts:
+        raise KinemaError(
+            "contacts are disabled in this scene: it was created with contacts=False, or its file disables them"
+        )
+
+
+# --------------------------------------------------------------------------------- contact capacity and overflow
+
+ON_OVERFLOW = ("keep", "grow")
+"""Reactions to a contact overflow."""
+CAPACITY_MARGIN = 1.5
+"""Ratio of the contact capacity to the largest demand found by `ContactMonitor.calibrate`."""
+OVERFLOW_CHECK_INTERVAL = 64
+"""Number of `step` calls on a GPU between checks for contact overflow, which synchronize; with PyTorch output on a GPU
+the interval doubles after each check."""
+
+
+class MonitoredScene(HasBuiltScene, Protocol):
+    """Interface of `Scene` for its contact monitor."""
+
+    diagnostics: Diagnostics
+    on_overflow: str
+
+
+class ContactMonitor:
+    """Contact capacity of a scene: overflow reports, growth of the capacity, and contact statistics.
+
+    Args:
+        scene: the scene.
+        requested_capacity: contact capacity of the user; None for the default.
+    """
+
+    def __init__(self, scene: MonitoredScene, requested_capacity: int | None) -> None:
+        self._scene = scene
+        self.requested_capacity = requested_capacity
+        self._n_step_calls = 0
+
+    @property
+    def capacity(self) -> int:
+        """Contact capacity per pair of bodies, or per environment if each is solved by one warp (GPU)."""
+        if self.requested_capacity is not None:
+            return self.requested_capacity
+        return self._scene.built.contact_capacity if self._scene.is_built else DEFAULT_CONTACTS_PER_FRAME_PAIR
+
+    def set_capacity(self, count: int) -> None:
+        """Change the contact capacity; the programs are compiled again when next needed."""
+        capacity = positive_int(count, "max_contacts", "contact")
+        if not self._scene.is_built:
+            self.requested_capacity = capacity
+        elif capacity != self.capacity:
+            self.requested_capacity = capacity
+            self._scene.built.engine.set_contact_capacity(capacity)
+
+    def counter(self, name: str) -> np.ndarray:
+        """Contact statistic since the last reset, (n_envs,); raises `KinemaError` if contacts are disabled.
+
+        `most_contacts` is the largest number of simultaneous contacts, `most_wanted` the sufficient capacity (0 if the
+        capacity was not exceeded).
+        """
+        built = self._scene.built
+        _require_contacts(built)
+        return np.array(built.arrays.get(name)[0])
+
+    def _max_demand(self) -> int:
+        return int(self.counter("most_wanted").max(initial=0))
+
+    def grow_to_demand(self) -> None:
+        """Raise the contact capacity to the largest demand since the last reset."""
+        demand = self._max_demand() if self._scene.built.engine.settings.contacts else 0
+        self.set_capacity(max(self.capacity, demand))
+
+    def calibrate(self, n_steps: int, seed: int) -> int:
+        """Set the contact capacity to 1.5 times the demand of a trial simulation that exceeds it; return the capacity.
+
+        All environments but the first get random velocities added; the state is restored after the trial.
+        """
+        built = self._scene.built
+        _require_contacts(built)
+        n_steps = positive_int(n_steps, "calibrate_max_contacts", "step")
+        if not built.contacts_may_overflow:
+            return self.capacity
+        snapshot, engine = snapshot_state(built), built.engine
+        velocities = np.array(engine.array_view("vel").numpy())
+        velocities[:, 1:] += np.random.default_rng(seed).normal(size=velocities[:, 1:].shape)
+        engine.array_view("vel").assign(velocities)
+        engine.step(n_steps)
+        demand = self._max_demand()
+        restore_state(built, snapshot)
+        if demand > self.capacity:
+            self.set_capacity(int(np.ceil(CAPACITY_MARGIN * demand)))
+            message = f"two bodies had {demand} contacts in a trial of {n_steps} steps: the capacity is"
+            self._scene.diagnostics.note("scene.room", f"{message} {self.capacity} now")
+        return self.capacity
+
+    def check_after_step(self) -> None:
+        """Report contact overflow after a call of `step`; on a GPU only now and then, because it synchronizes."""
+        built = self._scene.built
+        if not built.contacts_may_overflow:
+            return
+        self._n_step_calls += 1
+        due = self._n_step_calls % OVERFLOW_CHECK_INTERVAL == 0
+        if built.outputs.on_gpu:
+            due = due and (self._n_step_calls & (self._n_step_calls - 1)) == 0
+        if built.engine.device.is_cpu or due:
+            self.report_overflow()
+
+    def report_overflow(self) -> None:
+        """Warn of a contact overflow with the required capacity, once.
+
+        With `on_overflow="grow"` raise the capacity each time.
+        """
+        built, diagnostics, capacity = self._scene.built, self._scene.diagnostics, self.capacity
+        if not built.contacts_may_overflow:
+            return
+        demand, grows = self.counter("most_wanted"), self._scene.on_overflow == "grow"
+        max_demand = int(demand.max(initial=0))
+        if max_demand <= capacity or (not grows and any(d.code == "scene.overflow" for d in diagnostics)):
+            return
+        scope = "" if built.engine.settings.use_warps else f" between two bodies ({capacity})"
+        environments = f"{int(np.count_nonzero(demand))} of {len(demand)} environments"
+        message = f"{environments} had more contacts than the capacity{scope}: the deepest are kept"
+        if grows:
+            self.set_capacity(max(2 * capacity, max_demand))
+            hint = f"the capacity is {self.capacity} now; Scene(max_contacts={max_demand}) sets it from the start"
+        else:
+            hint = f"use Scene(max_contacts={max_demand}), or scene.reset(grow=True)"
+        diagnostics.warning("scene.overflow", message, hint=hint)
+        warnings.warn(f"{message}; {hint}", RuntimeWarning, stacklevel=5)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kinema import description, geometry
-from kinema.core import Array, ArrayLike, KinemaError, Pose, rotation_aligning_z
+from kinema.core import Array, ArrayLike, Diagnostics, KinemaError, Pose, rotation_aligning_z
 from kinema.description import (
     Approximation,
     Base,
@@ -30,10 +30,12 @@ from kinema.description import (
     VisualMaterial,
     World,
     geometry_mass_properties,
+    scale_description,
+    terrain_world,
 )
 from kinema.tokens import mjcf
 
-from .arguments import as_array, boolean, finite_vector, nonnegative_float, one_of, positive_int
+from .arguments import as_array, axis_scales, boolean, finite_vector, nonnegative_float, one_of, positive_int
 
 # ------------------------------------------------------------------------------------------------ bodies
 
@@ -382,3 +384,49 @@ def _parse_color(value: Any) -> tuple[float, float, float, float]:
         raise KinemaError(f"color: expected red, green, blue and optionally alpha, each 0 to 1, not {value!r}")
     red, green, blue, alpha = (*(float(x) for x in array), 1.0)[:4]
     return red, green, blue, alpha
+
+
+# ------------------------------------------------------------------------------------ descriptions of added objects
+
+Addable = Robot | World | Morph | geometry.Terrain | str | os.PathLike[str]
+"""Types that `Scene.add` accepts."""
+
+
+def description_to_add(
+    source: Any, overrides: MaterialOverrides, scale: ArrayLike, fixed: bool | None, diagnostics: Diagnostics
+) -> Robot | World:
+    """Description of an object to add to a scene, with overrides and scale applied.
+
+    Args:
+        source: description, path of a robot, world or mesh file, body, or terrain.
+        overrides: material, mass, color and collision of the user.
+        scale: scale factor, or one per axis for bodies.
+        fixed: whether a body is to be fixed.
+        diagnostics: receives the messages about a file.
+    """
+    if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() in geometry.MESH_SUFFIXES:
+        source = Mesh(source)
+    if isinstance(source, geometry.Terrain):
+        source = terrain_world(source)
+    if isinstance(source, Morph):
+        return robot_from_morph(source, overrides, axis_scales(scale, "scale"), fixed)
+    if not isinstance(source, Robot | World):
+        source = _read_file(source, diagnostics)
+    result = with_overrides(source, overrides)
+    x, y, z = axis_scales(scale, "scale")
+    if not x == y == z:
+        raise KinemaError(
+            "scale: the scale of a robot must be uniform, one number; only bodies such as km.Box have one per axis"
+        )
+    return result if x == 1.0 else scale_description(result, float(x))
+
+
+def _read_file(path: Any, diagnostics: Diagnostics) -> Robot | World:
+    """Read a robot or world file; its diagnostics are appended to those of the scene."""
+    from kinema.read import read
+
+    if not isinstance(path, str | os.PathLike):
+        raise KinemaError(f"add: expected a robot, a world, a body or the path of a file, not {path!r}")
+    result = read(Path(path))
+    diagnostics.items += result.diagnostics.items
+    return result

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import math
 import zlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from kinema.core import Diagnostics, KinemaError
-from kinema.dynamics import PER_ENV_PARAMETERS, ControlMode
+from kinema.core import KinemaError
+from kinema.dynamics import ControlMode
 
-from .arguments import IndexArray, one_of, resolve_envs
-from .built_scene import BuiltMixin, BuiltScene
-from .console import ProgressBar, print_if_terminal
+from .arguments import IndexArray, Selection, one_of, resolve_envs
 from .entity import Entity
-from .state import snapshot_state, transfer_state
 
 # ---------------------------------------------------------------------------------------------- distributions
 
@@ -165,8 +162,8 @@ ParameterSetter = Callable[[RandomizationTarget, Distribution, Callable[[tuple[i
 
 def _randomize_mass(target: RandomizationTarget, distribution: Distribution, sample: Any) -> None:
     """Set link masses to nominal masses combined with samples (default: scale); negative masses are an error."""
-    links = target.entity._link_indices(target.links, "randomize")
-    nominal = target.entity._link_parameter_as_built("inertial_mass", target.envs)[:, links]
+    links = target.entity._index.links(target.links, "randomize")
+    nominal = target.entity._parameters.links_as_built("inertial_mass", target.envs)[:, links]
     masses = distribution.apply(nominal, sample((len(links),)), "scale")
     if (masses < 0.0).any():
         raise KinemaError("randomize: mass: the mass of a link would be negative")
@@ -175,8 +172,8 @@ def _randomize_mass(target: RandomizationTarget, distribution: Distribution, sam
 
 def _randomize_com(target: RandomizationTarget, distribution: Distribution, sample: Any) -> None:
     """Set centres of mass of links to nominal positions combined with samples (n, 3) (default: added) [m]."""
-    links = target.entity._link_indices(target.links, "randomize")
-    nominal = target.entity._link_parameter_as_built("inertial_pos", target.envs)[:, links]
+    links = target.entity._index.links(target.links, "randomize")
+    nominal = target.entity._parameters.links_as_built("inertial_pos", target.envs)[:, links]
     target.entity.set_com_shift(
         distribution.apply(nominal, sample((len(links), 3)), "add") - nominal, links, target.envs
     )
@@ -189,7 +186,7 @@ def _dof_parameter_setter(name: str) -> ParameterSetter:
     """
 
     def randomize(target: RandomizationTarget, distribution: Distribution, sample: Any) -> None:
-        dofs = target.entity._dof_indices(target.dofs, "randomize")
+        dofs = target.entity._index.dofs(target.dofs, "randomize")
         if name in GAIN_CONTROL_MODES:
             _ensure_nominal_gains(target, name, dofs)
         _warn_zero_nominal_values(target, name, dofs, distribution)
@@ -207,7 +204,7 @@ def _ensure_nominal_gains(target: RandomizationTarget, name: str, dofs_idx: Inde
 
     The gains of actuator-driven dofs take effect only once position or velocity control is used.
     """
-    entity, controls = target.entity, target.entity._built_scene.controls
+    entity, controls = target.entity, target.entity._index.built.controls
     dofs = entity.info.dof_start + dofs_idx
     controls.ensure_gains(GAIN_CONTROL_MODES[name], dofs)
     actuated = [
@@ -251,7 +248,7 @@ def _randomize_limits(target: RandomizationTarget, distribution: Distribution, s
 
     Only dofs with finite limits in all environments are changed; operation `set` raises `KinemaError`.
     """
-    dofs = target.entity._dof_indices(target.dofs, "randomize")
+    dofs = target.entity._index.dofs(target.dofs, "randomize")
     dofs = dofs[
         _true_in_all_envs(
             np.isfinite(_dof_values_as_built(target, "lower", dofs))
@@ -293,8 +290,8 @@ def _randomize_geoms(
         sample: draws samples of an item shape.
         columns: 1 for friction, 3 for size.
     """
-    entity: Any = target.entity
-    nominal = entity._geom_values_as_built(name)[target.envs][:, entity._all_geom_indices()]
+    entity = target.entity
+    nominal = entity._geom_parameters.as_built(name)[target.envs][:, entity._index.all_geoms]
     if columns > 1 and distribution.operation not in (None, "scale"):
         raise KinemaError(
             f"randomize: geometry_scale: sizes can only be scaled, not operation={distribution.operation!r}"
@@ -305,13 +302,13 @@ def _randomize_geoms(
 
 
 def _randomize_gravity(target: RandomizationTarget, distribution: Distribution, sample: Any) -> None:
-    nominal = target.entity._built_scene.model.gravity
+    nominal = target.entity._index.built.model.gravity
     target.entity.set_gravity(distribution.apply(nominal, sample((3,)), "add"), target.envs)
 
 
 def _dof_values_as_built(target: RandomizationTarget, name: str, dofs_idx: IndexArray) -> np.ndarray:
     """Nominal values of a dof parameter, (n,) or (environments, n) with variants."""
-    return target.entity._dof_parameter_as_built(name, target.envs)[..., dofs_idx]
+    return target.entity._parameters.dofs_as_built(name, target.envs)[..., dofs_idx]
 
 
 def _true_in_all_envs(mask: np.ndarray) -> np.ndarray:
@@ -343,95 +340,44 @@ RANDOMIZABLE_PARAMETERS = {
 """Parameters of `Scene.randomize` by name."""
 
 
-class RandomizationMixin(BuiltMixin, ABC):
-    """Part of `Scene`: randomization of parameters per environment."""
-
-    entities: list[Entity]
-    diagnostics: Diagnostics
-    progress: ProgressBar
-
-    @abstractmethod
-    def _rebuild(self, per_env: frozenset[str]) -> BuiltScene:
-        """Build the scene again with other per-environment parameters."""
-
-    def randomize(
-        self,
-        entity: Entity | None = None,
-        *,
-        links_idx: Any = None,
-        dofs_idx: Any = None,
-        envs_idx: Any = None,
-        seed: int = 0,
-        **distributions: Distribution,
-    ) -> None:
-        """Randomize physical parameters per environment; may be called any number of times.
-
-        Samples are applied to the values at build time, not to earlier samples. Inertias scale with masses. A parameter
-        that is not in `build(per_env=...)` requires one recompilation (`allow_per_env`).
-
-        Args:
-            entity: entity to randomize; None for all entities (gravity is common to the scene).
-            links_idx: links by name, pattern or index; None for all.
-            dofs_idx: dofs by name, pattern or index; None for all.
-            envs_idx: environments by index, slice or mask; None for all.
-            seed: random seed, default 0; an environment gets the same samples whatever the number of environments.
-            **distributions: parameter name and distribution (`km.uniform`, `km.loguniform`, `km.normal`): `mass`, `com`
-                [m], `friction`, `geometry_scale`, `kp`, `kv`, `armature`, `damping`, `frictionloss`, `limits`,
-                `gravity` [m/s2].
-        """
-        for name, distribution in distributions.items():
-            if name not in RANDOMIZABLE_PARAMETERS:
-                raise KinemaError(
-                    f"randomize: {name!r} cannot be randomized; parameters: {', '.join(RANDOMIZABLE_PARAMETERS)}"
-                )
-            if not isinstance(distribution, Distribution):
-                raise KinemaError(
-                    f"randomize: {name}: expected a distribution (km.uniform(low, high)), not {distribution!r}"
-                )
-        if entity is not None and not any(entity is item for item in self.entities):
-            raise KinemaError(f"randomize: expected an entity of this scene, not {entity!r}")
-        if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
-            raise KinemaError(f"randomize: seed: expected a whole number that is not negative, not {seed!r}")
-        self.allow_per_env(*(RANDOMIZABLE_PARAMETERS[name].per_env_name for name in distributions))
-        selected = resolve_envs(envs_idx, self.built.n_envs)
-        envs = np.arange(self.built.n_envs) if selected is None else selected
-        for target_entity in self.entities if entity is None else [entity]:
-            target = RandomizationTarget(target_entity, envs, links_idx, dofs_idx)
-            for name, distribution in distributions.items():
-                if name == "gravity" and target_entity is not self.entities[0] and entity is None:
-                    continue  # one gravity for all entities
-                RANDOMIZABLE_PARAMETERS[name].setter(
-                    target,
-                    distribution,
-                    lambda shape, d=distribution, n=name, e=target_entity.name: d.sample(
-                        envs, shape, int(seed), f"{e} {n}"
-                    ),
-                )
-
-    def allow_per_env(self, *parameters: str) -> None:
-        """Let parameters differ between environments from now on.
-
-        If a parameter was not in `build(per_env=...)`, the step is compiled once more, which is reported, and the state
-        is kept. Arrays returned before with `out="view"` or `"torch"` are then no longer valid.
-
-        Args:
-            *parameters: names in `kinema.dynamics.PER_ENV_PARAMETERS`.
-        """
-        unknown = [p for p in parameters if p not in PER_ENV_PARAMETERS]
-        if unknown:
+def check_distributions(distributions: Mapping[str, Any], seed: Any) -> None:
+    """Raise `KinemaError` unless names and distributions of parameters and the random seed are valid."""
+    for name, distribution in distributions.items():
+        if name not in RANDOMIZABLE_PARAMETERS:
             raise KinemaError(
-                f"{unknown[0]!r} cannot differ between environments; these can: {', '.join(PER_ENV_PARAMETERS)}"
+                f"randomize: {name!r} cannot be randomized; parameters: {', '.join(RANDOMIZABLE_PARAMETERS)}"
             )
-        present = self.built.engine.settings.per_env
-        missing = sorted(set(parameters) - present)
-        if not missing:
-            return
-        listed = ", ".join(missing)
-        text = f"{listed}: now per environment; the step is compiled once more"
-        quoted = ", ".join(f'"{p}"' for p in sorted(present | set(missing)))
-        self.diagnostics.note(
-            "scene.recompiled", text, hint=f"use scene.build(per_env=({quoted},)) to avoid the recompilation"
-        )
-        print_if_terminal(text, self.progress)
-        state = snapshot_state(self.built)
-        transfer_state(self._rebuild(present | set(missing)), state)
+        if not isinstance(distribution, Distribution):
+            raise KinemaError(
+                f"randomize: {name}: expected a distribution (km.uniform(low, high)), not {distribution!r}"
+            )
+    if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
+        raise KinemaError(f"randomize: seed: expected a whole number that is not negative, not {seed!r}")
+
+
+def randomize_entity(
+    entity: Entity,
+    distributions: Mapping[str, Distribution],
+    seed: int,
+    *,
+    links_idx: Selection,
+    dofs_idx: Selection,
+    envs_idx: Selection,
+) -> None:
+    """Set parameters of an entity from samples of distributions, combined with the values at build time.
+
+    Args:
+        entity: the entity.
+        distributions: distribution by parameter name; the parameters are per-environment.
+        seed: random seed, a non-negative integer.
+        links_idx: links; None for all.
+        dofs_idx: dofs; None for all.
+        envs_idx: environments; None for all.
+    """
+    n_envs = entity._index.built.n_envs
+    selected = resolve_envs(envs_idx, n_envs)
+    envs = np.arange(n_envs) if selected is None else selected
+    target = RandomizationTarget(entity, envs, links_idx, dofs_idx)
+    for name, distribution in distributions.items():
+        sample = partial(distribution.sample, envs, seed=int(seed), stream=f"{entity.name} {name}")
+        RANDOMIZABLE_PARAMETERS[name].setter(target, distribution, sample)

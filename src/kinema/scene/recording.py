@@ -12,7 +12,7 @@ import numpy as np
 from kinema.core import KinemaError, ReadError, WriteError
 
 from .arguments import resolve_envs
-from .built_scene import BuiltScene
+from .built_scene import HasBuiltScene
 from .recording_formats import (
     RECORDING_VERSION,
     RecordedFrames,
@@ -179,10 +179,10 @@ def load_recording(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 class Replay:
     """Replay of a recording in a scene: iteration sets the state of each frame and yields its time [s]."""
 
-    def __init__(self, built: BuiltScene, path: str | Path) -> None:
+    def __init__(self, scene: HasBuiltScene, path: str | Path) -> None:
         """Load a recording and check that it fits the built scene."""
         self.path = Path(path)
-        self._built_scene = built
+        self._scene = scene
         self.metadata, self.arrays = load_recording(self.path)
         """Metadata of the recording, and arrays by name, (frames, environments, ...)."""
         self.times: np.ndarray = self.arrays["time"]
@@ -203,7 +203,7 @@ class Replay:
             raise KinemaError(f"{self.path} has {len(self)} frames: frame {frame} does not exist")
         for name, array in REPLAYED_ARRAYS.items():
             if name in self.arrays:
-                self._built_scene.arrays.write(
+                self._scene.built.arrays.write(
                     array, slice(None), self.arrays[name][frame][: len(self._envs)], self._envs
                 )
 
@@ -212,14 +212,14 @@ class Replay:
 
         Raises `KinemaError` if coordinates, dofs or actuators of recording and scene have different names.
         """
-        recorded, own_names = self.metadata["names"], element_names(self._built_scene.model)
+        recorded, own_names = self.metadata["names"], element_names(self._scene.built.model)
         for name in REPLAYED_ARRAYS:
             if name in self.arrays and recorded.get(name) != own_names[name]:
                 raise KinemaError(
                     f"{self.path} is of another scene: {_describe_mismatch(recorded.get(name, []), own_names[name])}"
                 )
         envs = np.array(self.metadata["environments"], dtype=np.intp)
-        n_envs = self._built_scene.n_envs
+        n_envs = self._scene.built.n_envs
         return envs if len(envs) and envs.max() < n_envs else np.arange(min(n_envs, len(envs)))
 
 

@@ -19,7 +19,7 @@ from kinema.core import Pose, ReadError, import_optional
 from kinema.description import Robot, World
 from kinema.model import Model
 
-from .built_scene import BuiltScene
+from .built_scene import BuiltScene, HasBuiltScene
 
 # --------------------------------------------------------------------------------------------- recorded data
 
@@ -28,13 +28,18 @@ from .built_scene import BuiltScene
 class RecordedScene:
     """The scene that a recording belongs to."""
 
-    built: BuiltScene
+    scene: HasBuiltScene
     entities: Sequence[tuple[Robot | World, Pose | None]]
     """Description of each entity, and the pose it was added at (None for the authored pose)."""
     read_sensors: Callable[[], np.ndarray]
     """Returns the current readings of all sensors, (n_envs, values)."""
     variants: Sequence[tuple[Sequence[Robot | World], np.ndarray]]
     """Descriptions of the variants of each entity, and the variant index of each environment, (n_envs,)."""
+
+    @property
+    def built(self) -> BuiltScene:
+        """The built scene."""
+        return self.scene.built
 
 
 @dataclass(slots=True, eq=False)

@@ -160,10 +160,11 @@ def visual_entities(scene: Scene) -> list[VisualEntity]:
     model, visuals, next_row = scene.built.model, [], scene.built.model.n_links
     for entity, spec, info in zip(scene.entities, scene._entity_specs, model.entities, strict=True):
         rows = {model.links.names[row]: row for row in range(info.link_start, info.link_end)}
-        if entity._variants is None:
+        variants = entity._index.variants
+        if variants is None:
             visuals.append(VisualEntity(description=spec.description, pose=spec.pose, link_rows=rows))
             continue
-        for description, variant_spec in zip(entity._variants.descriptions, entity._variants.specs, strict=True):
+        for description, variant_spec in zip(variants.descriptions, variants.specs, strict=True):
             names = [link.name for link in description.links]
             visuals.append(
                 VisualEntity(

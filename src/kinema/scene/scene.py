@@ -1,14 +1,11 @@
-"""Scene, the main class of the simulation API: entities, build, solver and medium options, output type, viewer, state.
-
-`Scene` is composed of mixin classes, each of which is one part of the API.
-"""
+"""Scene, the main class of the simulation API: entities, build, steps, state, contacts, parameters, output, viewer."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,12 +13,11 @@ import numpy as np
 
 from kinema.builder import NONCONVEX_APPROXIMATIONS, EntitySpec, Medium, build_model
 from kinema.core import ArrayLike, Diagnostics, KinemaError, pause_garbage_collection, unique_name
-from kinema.description import PhysicsMaterial, Robot, World, scale_description, terrain_world
-from kinema.dynamics import CODEGEN_MODES, Integrator, Settings
-from kinema.geometry import MESH_SUFFIXES, Terrain as Ground
+from kinema.description import PhysicsMaterial
+from kinema.dynamics import CODEGEN_MODES, PER_ENV_PARAMETERS, Integrator, Settings
 
 from .arguments import (
-    axis_scales,
+    Selection,
     base_pose,
     boolean,
     environment_offsets,
@@ -37,295 +33,28 @@ from .arguments import (
 )
 from .arrays import OUTPUT_KINDS
 from .build import BuildInputs, build_scene
-from .built_scene import BuiltMixin, BuiltScene, Sim, not_built_error
+from .built_scene import BuiltScene, Sim, not_built_error
 from .console import ProgressBar, print_if_terminal, summarize
+from .contacts import ON_OVERFLOW, ContactMonitor, collect_contacts
 from .entity import Entity
-from .equalities import EqualitiesMixin
-from .morphs import MaterialOverrides, Mesh, Morph, robot_from_morph, with_overrides
+from .entity_parameters import write_parameter
+from .equalities import Equalities
+from .morphs import Addable, MaterialOverrides, description_to_add
 from .options import SolverOptions
-from .randomization import RandomizationMixin
-from .rollout import RolloutMixin
-from .sleep import SceneSleepMixin
-from .state import SceneState, restore_state, snapshot_state
-from .stepping import ON_ERROR, ON_OVERFLOW
+from .randomization import RANDOMIZABLE_PARAMETERS, Distribution, check_distributions, randomize_entity
+from .recording import Recording, Replay
+from .recording_formats import RecordedScene
+from .rollout import Rollout, RolloutRunner
+from .sensors import Sensors
+from .sleep import links_asleep, wake_trees
+from .state import SceneState, restore_state, snapshot_state, transfer_state
+from .stepping import ON_ERROR, Stepper
 from .variants import unify_variants
-
-# ---------------------------------------------------------------------------------------------- adding entities
-
-Addable = Robot | World | Morph | Ground | str | os.PathLike[str]
-"""Types that `Scene.add` accepts."""
-
-
-class AddEntitiesMixin(BuiltMixin):
-    """Part of `Scene`: adding entities."""
-
-    entities: list[Entity]
-    diagnostics: Diagnostics
-    nonconvex: str | None
-    _entity_specs: list[EntitySpec]
-    _entity_names: set[str]
-
-    def add(  # noqa: PLR0913  public API
-        self,
-        robot: Addable | Sequence[Addable],
-        *,
-        fixed: bool | None = None,
-        pos: ArrayLike = (0.0, 0.0, 0.0),
-        quat: ArrayLike | None = None,
-        euler: ArrayLike | None = None,
-        scale: ArrayLike = 1.0,
-        name: str | None = None,
-        friction: ArrayLike | None = None,
-        density: float | None = None,
-        mass: float | None = None,
-        material: PhysicsMaterial | None = None,
-        color: ArrayLike | None = None,
-        collision: bool | None = None,
-        nonconvex: str | None = None,
-        seed: int | None = None,
-    ) -> Entity:
-        """Add a robot, the contents of a file, or a body to the scene; only before build.
-
-        Args:
-            robot: a description, path of a file (robot, world or mesh), body (`km.Box`, `Sphere`, `Ellipsoid`,
-                `Capsule`, `Cylinder`, `Plane`, `Mesh`, `Terrain`), or terrain of `kinema.geometry`. The same object may
-                be added several times. A list gives variants: each environment has one of them, in turn, or randomly
-                with `seed`.
-            fixed: whether the base is fixed to the world; None for the setting of the file, and fixed if it has none.
-                Bodies are free unless fixed; planes and terrain are always fixed.
-            pos: position of the file's origin in the world [m], (3,); default the origin.
-            quat: orientation (w, x, y, z); default the identity.
-            euler: orientation as angles about the fixed x, then y, then z axis [rad], instead of `quat`.
-            scale: scale factor of all lengths, default 1; masses scale with the volume, while forces, gains, damping
-                and armature do not change. For bodies also one factor per axis, (3,).
-            name: name of the entity, made unique; None for the name of the description.
-            friction: friction of all surfaces: sliding coefficient, or sliding, torsional [m] and rolling [m]; None for
-                the values of the file.
-            density: density of a body [kg/m3]; 1000 if neither `density` nor `mass` is given.
-            mass: mass of a body [kg].
-            material: contact material of all surfaces; `friction` takes precedence.
-            color: color of all surfaces, RGB or RGBA, 0 to 1.
-            collision: False disables collision of the entity.
-            nonconvex: collision geometry of clearly non-convex meshes: `hull`, `decompose` or `sdf`; None for the
-                setting of the scene.
-            seed: random seed of the assignment of variants to environments; None for one after the other.
-
-        Returns:
-            The entity.
-        """
-        if self._built_scene is not None:
-            raise KinemaError("the scene is already built: add all entities before scene.build()")
-        overrides = MaterialOverrides(friction, density, mass, material, color, collision)
-        is_fixed = None if fixed is None else boolean(fixed, "fixed")
-        sources = list(robot) if isinstance(robot, list | tuple) else [robot]
-        if not sources:
-            raise KinemaError("add: the list of variants is empty")
-        if seed is not None and (len(sources) == 1 or isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-            raise KinemaError(f"seed: expected a non-negative integer and a list of variants, not {seed!r}")
-        descriptions = [self._to_description(source, overrides, scale, is_fixed) for source in sources]
-        entity_name = unique_name(name or descriptions[0].name or "entity", self._entity_names)
-        approximation = one_of_or_none(nonconvex, "nonconvex", NONCONVEX_APPROXIMATIONS) or self.nonconvex
-        specs = [
-            EntitySpec(
-                name=entity_name,
-                description=x,
-                pose=base_pose(x, pos, quat, euler),
-                fixed=is_fixed,
-                nonconvex=approximation,
-            )
-            for x in descriptions
-        ]
-        entity_variants = unify_variants(descriptions, specs, seed) if len(specs) > 1 else None
-        spec = specs[0] if entity_variants is None else entity_variants.specs[0]
-        entity = Entity(self, entity_name, spec.description, build_model([spec]), entity_variants)
-        self._entity_specs.append(spec)
-        self.entities.append(entity)
-        return entity
-
-    def get_entity(self, name: str) -> Entity:
-        """Entity with this name; raises `KinemaError` listing the names if there is none."""
-        return self.entities[index_of_name(name, [entity.name for entity in self.entities], "get_entity", "entities")]
-
-    def _to_description(
-        self, source: Any, overrides: MaterialOverrides, scale: ArrayLike, fixed: bool | None
-    ) -> Robot | World:
-        """Description of an object to add, with overrides and scale applied.
-
-        Args:
-            source: description, path of a robot, world or mesh file, body, or terrain.
-            overrides: material, mass, color and collision of the user.
-            scale: scale factor, or one per axis for bodies.
-            fixed: whether a body is to be fixed.
-        """
-        if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() in MESH_SUFFIXES:
-            source = Mesh(source)
-        if isinstance(source, Ground):
-            source = terrain_world(source)
-        if isinstance(source, Morph):
-            return robot_from_morph(source, overrides, axis_scales(scale, "scale"), fixed)
-        description = with_overrides(
-            source if isinstance(source, Robot | World) else self._read_file(source), overrides
-        )
-        x, y, z = axis_scales(scale, "scale")
-        if not x == y == z:
-            raise KinemaError(
-                "scale: the scale of a robot must be uniform, one number; only bodies such as km.Box have one per axis"
-            )
-        return description if x == 1.0 else scale_description(description, float(x))
-
-    def _read_file(self, path: str | os.PathLike[str]) -> Robot | World:
-        """Read a robot or world file; its diagnostics are appended to those of the scene."""
-        from kinema.read import read
-
-        if not isinstance(path, str | os.PathLike):
-            raise KinemaError(f"add: expected a robot, a world, a body or the path of a file, not {path!r}")
-        description = read(Path(path))
-        self.diagnostics.items += description.diagnostics.items
-        return description
-
-
-# ------------------------------------------------------------------------------------------ gravity and medium
-
-
-def make_medium(density: Any, viscosity: Any, wind: Any) -> Medium:
-    """Validate density [kg/m3], viscosity [Pa s] and wind [m/s] of the medium; None for the values of the files."""
-    return Medium(
-        density=None if density is None else nonnegative_float(density, "density"),
-        viscosity=None if viscosity is None else nonnegative_float(viscosity, "viscosity"),
-        wind=None if wind is None else finite_vector(wind, "wind", "three"),
-    )
-
-
-class MediumMixin:
-    """Part of `Scene`: gravity and fluid medium of a built scene."""
-
-    entities: list[Entity]
-
-    def set_gravity(self, gravity: Any, envs_idx: Any = None) -> None:
-        """Set the gravitational acceleration [m/s2].
-
-        Args:
-            gravity: (3,); with `build(per_env=("gravity",))` also (n_envs, 3).
-            envs_idx: environments by index, slice or mask; None for all.
-        """
-        self._first_entity.set_gravity(gravity, envs_idx)
-
-    def get_gravity(self, envs_idx: Any = None) -> np.ndarray:
-        """Gravitational acceleration [m/s2], (n_envs, 3)."""
-        built = self._first_entity._built_scene
-        return built.arrays.read("gravity", slice(None), resolve_envs(envs_idx, built.n_envs))
-
-    def set_wind(self, wind: Any, envs_idx: Any = None) -> None:
-        """Set the velocity of the medium [m/s].
-
-        Args:
-            wind: (3,); with `build(per_env=("wind",))` also (n_envs, 3).
-            envs_idx: environments by index, slice or mask; None for all.
-        """
-        self._set_medium_parameter("wind", (3,), wind, envs_idx)
-
-    def set_density(self, density: Any, envs_idx: Any = None) -> None:
-        """Set the density of the medium [kg/m3].
-
-        Args:
-            density: a scalar >= 0; with `build(per_env=("density",))` also (n_envs, 1).
-            envs_idx: environments by index, slice or mask; None for all.
-        """
-        self._set_medium_parameter("density", (1,), density, envs_idx)
-
-    def set_viscosity(self, viscosity: Any, envs_idx: Any = None) -> None:
-        """Set the dynamic viscosity of the medium [Pa s].
-
-        Args:
-            viscosity: a scalar >= 0; with `build(per_env=("viscosity",))` also (n_envs, 1).
-            envs_idx: environments by index, slice or mask; None for all.
-        """
-        self._set_medium_parameter("viscosity", (1,), viscosity, envs_idx)
-
-    def _set_medium_parameter(self, name: str, item_shape: tuple[int, ...], values: Any, envs_idx: Any) -> None:
-        """Write parameter `name` of the medium; raises `KinemaError` if the scene was built without a medium."""
-        first = self._first_entity
-        if not first._built_scene.model.fluid.kinds:
-            raise KinemaError(
-                f"set_{name}: the program was compiled without a medium; use Scene(density=...), which may be zero"
-            )
-        first._set_parameter(name, slice(None), item_shape, values, envs_idx, f"set_{name}")
-
-    @property
-    def _first_entity(self) -> Entity:
-        if not self.entities:
-            raise not_built_error()
-        return self.entities[0]
-
-
-# --------------------------------------------------------------------------------------- output type and viewer
-
-
-class OutputMixin(BuiltMixin):
-    """Part of `Scene`: return type of getters."""
-
-    out: str
-
-    def torch(self) -> Self:
-        """Let all getters return PyTorch tensors that share the scene's memory, on a CPU or a GPU; returns the scene.
-
-        The tensors change with the scene: `clone` values to keep, and call `mark_modified` after writing to them. On a
-        GPU, Warp uses PyTorch's CUDA stream.
-        """
-        return self._set_output("torch")
-
-    def numpy(self) -> Self:
-        """Let all getters return NumPy arrays again, copies that later steps do not change; returns the scene."""
-        return self._set_output("numpy")
-
-    def mark_modified(self) -> None:
-        """Notify the scene that a returned view or tensor was written to, so that derived quantities are recomputed."""
-        self.built.engine.mark_modified()
-
-    def _set_output(self, out: str) -> Self:
-        if self._built_scene is not None:
-            self._built_scene.outputs.set_kind(out)
-        self.out = out
-        return self
-
-
-class ViewerMixin:
-    """Part of `Scene`: the viewer, whose module is named at the top of the package."""
-
-    def show(self, *, block: bool = False, host: str = "127.0.0.1", port: int = 8080, token: str = "") -> Any:
-        """Open a viewer of the built scene in the browser (extra `viewer`).
-
-        The buttons of the viewer step the scene; after steps of your own, `viewer.update()` shows the current state. In
-        a notebook the viewer is displayed as the result of the cell.
-
-        Args:
-            block: wait until the user interrupts; default False.
-            host: address to listen at; default this machine only. Other addresses require a token.
-            port: port; the next free one if it is in use. Default 8080.
-            token: access token of remote users; random if empty.
-
-        Returns:
-            The viewer: `address`, `update()`, `screenshot(path)`, `close()`.
-        """
-        top = sys.modules[__name__.partition(".")[0]]
-        return importlib.import_module(top.SHOWN_BY).show(self, block=block, host=host, port=port, token=token)
-
-
-# ----------------------------------------------------------------------------------------------------- scene
 
 PRECISIONS = ("single", "double")
 
 
-class Scene(
-    AddEntitiesMixin,
-    MediumMixin,
-    RandomizationMixin,
-    EqualitiesMixin,
-    ViewerMixin,
-    OutputMixin,
-    SceneSleepMixin,
-    RolloutMixin,
-):
+class Scene:
     """A simulation of entities in many environments at once.
 
     Add entities (`add`), allocate environments (`build`), then step (`step`). Options that are None follow the files of
@@ -425,17 +154,21 @@ class Scene(
         self.limits = boolean(limits, "limits")
         self.nonconvex = one_of_or_none(nonconvex, "nonconvex", NONCONVEX_APPROXIMATIONS)
         self.constraints = boolean(constraints, "constraints")
-        solver_arguments = {
-            "solver": solver,
-            "iterations": iterations,
-            "ls_iterations": ls_iterations,
-            "tolerance": tolerance,
-        }
-        solver_arguments |= {"cone": cone, "impratio": impratio, "noslip_iterations": noslip_iterations}
-        solver_arguments |= {"sleep": sleep, "islands": islands, "broad_phase": broad_phase, "multiccd": multiccd}
-        self.solver_options = SolverOptions.from_arguments(**solver_arguments)
+        self.solver_options = SolverOptions.from_arguments(
+            solver=solver,
+            iterations=iterations,
+            ls_iterations=ls_iterations,
+            tolerance=tolerance,
+            cone=cone,
+            impratio=impratio,
+            noslip_iterations=noslip_iterations,
+            sleep=sleep,
+            islands=islands,
+            broad_phase=broad_phase,
+            multiccd=multiccd,
+        )
         self.energy_limiter = boolean(energy_limiter, "energy_limiter")
-        self._max_contacts = None if max_contacts is None else positive_int(max_contacts, "max_contacts", "contact")
+        capacity = None if max_contacts is None else positive_int(max_contacts, "max_contacts", "contact")
         self.on_error = one_of(on_error, "on_error", ON_ERROR)
         self.on_overflow = one_of(on_overflow, "on_overflow", ON_OVERFLOW)
         self.integrator = Integrator(one_of(integrator, "integrator", [i.value for i in Integrator]))
@@ -454,6 +187,9 @@ class Scene(
         self._env_spacing = np.ones(2)
         self._built_scene: BuiltScene | None = None
         self._sim: Sim | None = None
+        self._contacts = ContactMonitor(self, capacity)
+        self._stepper = Stepper(self, self._contacts)
+        self._rollouts = RolloutRunner(self, self._stepper)
 
     def __repr__(self) -> str:
         built = self._built_scene
@@ -471,17 +207,88 @@ class Scene(
         if self._built_scene is not None:
             self._built_scene.engine.dt = self._dt / self.substeps
 
-    @property
-    def links(self) -> Any:
-        """Flat arrays of all links, `sim.rigid_solver.links_state`: `scene.links.pos` is (n_links, n_envs, 3)."""
-        return self.built.engine.fields.links_state
+    # ------------------------------------------------------------------------------------------ adding entities
 
-    @property
-    def dofs(self) -> Any:
-        """Flat arrays of all dofs, `sim.rigid_solver.dofs_state`: `scene.dofs.vel` has shape (n_dofs, n_envs)."""
-        return self.built.engine.fields.dofs_state
+    def add(  # noqa: PLR0913  public API
+        self,
+        robot: Addable | Sequence[Addable],
+        *,
+        fixed: bool | None = None,
+        pos: ArrayLike = (0.0, 0.0, 0.0),
+        quat: ArrayLike | None = None,
+        euler: ArrayLike | None = None,
+        scale: ArrayLike = 1.0,
+        name: str | None = None,
+        friction: ArrayLike | None = None,
+        density: float | None = None,
+        mass: float | None = None,
+        material: PhysicsMaterial | None = None,
+        color: ArrayLike | None = None,
+        collision: bool | None = None,
+        nonconvex: str | None = None,
+        seed: int | None = None,
+    ) -> Entity:
+        """Add a robot, the contents of a file, or a body to the scene; only before build.
 
-    # --------------------------------------------------------------------------------------------------- build
+        Args:
+            robot: a description, path of a file (robot, world or mesh), body (`km.Box`, `Sphere`, `Ellipsoid`,
+                `Capsule`, `Cylinder`, `Plane`, `Mesh`, `Terrain`), or terrain of `kinema.geometry`. The same object may
+                be added several times. A list gives variants: each environment has one of them, in turn, or randomly
+                with `seed`.
+            fixed: whether the base is fixed to the world; None for the setting of the file, and fixed if it has none.
+                Bodies are free unless fixed; planes and terrain are always fixed.
+            pos: position of the file's origin in the world [m], (3,); default the origin.
+            quat: orientation (w, x, y, z); default the identity.
+            euler: orientation as angles about the fixed x, then y, then z axis [rad], instead of `quat`.
+            scale: scale factor of all lengths, default 1; masses scale with the volume, while forces, gains, damping
+                and armature do not change. For bodies also one factor per axis, (3,).
+            name: name of the entity, made unique; None for the name of the description.
+            friction: friction of all surfaces: sliding coefficient, or sliding, torsional [m] and rolling [m]; None for
+                the values of the file.
+            density: density of a body [kg/m3]; 1000 if neither `density` nor `mass` is given.
+            mass: mass of a body [kg].
+            material: contact material of all surfaces; `friction` takes precedence.
+            color: color of all surfaces, RGB or RGBA, 0 to 1.
+            collision: False disables collision of the entity.
+            nonconvex: collision geometry of clearly non-convex meshes: `hull`, `decompose` or `sdf`; None for the
+                setting of the scene.
+            seed: random seed of the assignment of variants to environments; None for one after the other.
+
+        Returns:
+            The entity.
+        """
+        if self.is_built:
+            raise KinemaError("the scene is already built: add all entities before scene.build()")
+        overrides = MaterialOverrides(friction, density, mass, material, color, collision)
+        is_fixed = None if fixed is None else boolean(fixed, "fixed")
+        sources = list(robot) if isinstance(robot, list | tuple) else [robot]
+        if not sources:
+            raise KinemaError("add: the list of variants is empty")
+        if seed is not None and (len(sources) == 1 or isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+            raise KinemaError(f"seed: expected a non-negative integer and a list of variants, not {seed!r}")
+        descriptions = [description_to_add(x, overrides, scale, is_fixed, self.diagnostics) for x in sources]
+        entity_name = unique_name(name or descriptions[0].name or "entity", self._entity_names)
+        approximation = one_of_or_none(nonconvex, "nonconvex", NONCONVEX_APPROXIMATIONS) or self.nonconvex
+        specs = [
+            EntitySpec(
+                name=entity_name,
+                description=x,
+                pose=base_pose(x, pos, quat, euler),
+                fixed=is_fixed,
+                nonconvex=approximation,
+            )
+            for x in descriptions
+        ]
+        variants = unify_variants(descriptions, specs, seed) if len(specs) > 1 else None
+        spec = specs[0] if variants is None else variants.specs[0]
+        entity = Entity(self, spec, build_model([spec]), variants)
+        self._entity_specs.append(spec)
+        self.entities.append(entity)
+        return entity
+
+    def get_entity(self, name: str) -> Entity:
+        """Entity with this name; raises `KinemaError` listing the names if there is none."""
+        return self.entities[index_of_name(name, [entity.name for entity in self.entities], "get_entity", "entities")]
 
     def build(
         self,
@@ -544,7 +351,7 @@ class Scene(
             gravity=self.gravity,
             medium=self.medium,
             solver_options=self.solver_options,
-            max_contacts=self._max_contacts,
+            max_contacts=self._contacts.requested_capacity,
             device=self.device,
             precision=self.precision,
             codegen=self.codegen,
@@ -564,7 +371,119 @@ class Scene(
         """Summary of the built scene, a few lines: environments, device, memory, entities, constraints, diagnostics."""
         return summarize(self.built, self.entities, self.diagnostics)
 
-    # ------------------------------------------------------------------------------------------ time and state
+    @property
+    def built(self) -> BuiltScene:
+        """The built scene; raises `KinemaError` before `build`."""
+        if self._built_scene is None:
+            raise not_built_error()
+        return self._built_scene
+
+    @property
+    def is_built(self) -> bool:
+        """Whether `build` was called."""
+        return self._built_scene is not None
+
+    @property
+    def n_envs(self) -> int:
+        """Number of environments."""
+        return self.built.n_envs
+
+    @property
+    def env_offsets(self) -> np.ndarray:
+        """Display positions of the environments [m], (n_envs, 3): a square grid about the origin, for viewers only."""
+        return environment_offsets(self.n_envs, self._env_spacing)
+
+    @property
+    def bytes_per_env(self) -> int:
+        """Memory per environment [bytes]: state, commands and, on a GPU, the working memory of a step.
+
+        The working memory is known once the step is compiled (`prepare`); it grows with `max_contacts`.
+        """
+        return self.built.engine.bytes_per_env
+
+    # ------------------------------------------------------------------------------------------ steps and resets
+
+    def prepare(self, *, wait: bool | None = None) -> None:
+        """Compile the step, or load it from the cache, so that the first step is as fast as later ones.
+
+        Args:
+            wait: whether to wait until the optimised code is compiled; None for the setting `Scene(wait=...)`.
+        """
+        self._stepper.prepare(wait=wait)
+
+    def step(self, n: int = 1) -> None:
+        """Take steps of duration `dt`, all in one launch unless sensors or recordings observe every step.
+
+        Compiles the step if necessary. With `on_error="reset"` failed environments are reset first.
+
+        Args:
+            n: number of steps; default 1.
+        """
+        self._stepper.step(n)
+
+    def reset(self, envs_idx: Selection = None, keyframe: str | int | None = None, *, grow: bool = False) -> None:
+        """Reset environments to the initial state or to a keyframe: state, commands, external forces and error flags.
+
+        Args:
+            envs_idx: environments by index, slice or mask; a CUDA tensor is used without synchronization. None for all.
+            keyframe: name or index of a keyframe (`Entity.keyframe_names`): entities that have it take its coordinates,
+                velocities, controls and activations, all others their initial state. None for the initial state.
+            grow: whether to raise `max_contacts` to the largest demand since the last reset; default False.
+        """
+        self._stepper.reset(envs_idx, keyframe, grow=grow)
+
+    def rollout(
+        self,
+        entity: Entity,
+        *,
+        position: Any = None,
+        velocity: Any = None,
+        force: Any = None,
+        ctrl: Any = None,
+        idx: Any = None,
+        hold: int = 1,
+    ) -> Rollout:
+        """Apply a sequence of commands to an entity, each for `hold` steps, and return its trajectory.
+
+        Equal bit for bit to calls of `control_dofs_position` (`_velocity`, `_force`, or `control`), `step(hold)` and
+        the getters, without their overhead. Commands of other entities and dofs stay in effect. Exactly one of
+        `position`, `velocity`, `force` and `ctrl` is given.
+
+        Args:
+            entity: entity of this scene.
+            position: position targets [m, rad], (n_commands, n_envs, n), or (n_commands, n) for all environments.
+            velocity: velocity targets [m/s, rad/s], same shapes.
+            force: forces [N, N m], same shapes.
+            ctrl: actuator controls, same shapes.
+            idx: dofs, or with `ctrl` actuators, by index, name, pattern, slice or mask; None for all.
+            hold: number of steps per command; default 1.
+
+        Returns:
+            Coordinates and velocities of the entity after each command.
+        """
+        if not any(entity is own for own in self.entities):
+            raise KinemaError(f"rollout: expected an entity of this scene, not {entity!r}")
+        commands = {"position": position, "velocity": velocity, "force": force, "ctrl": ctrl}
+        return self._rollouts.run(entity, commands, idx, hold)
+
+    def capture(self, function: Callable[[], Any], *, warm_up: int = 3) -> Callable[[], None]:
+        """Capture the GPU work of a function as a CUDA graph, and return a function that replays the graph.
+
+        The function may call getters, setters, `step`, and `reset` with masks, and use PyTorch operations on tensors of
+        the scene's GPU; results must be written to existing tensors, and no tensor may be created from host values. It
+        is called `warm_up` times first, with effect, so that everything is compiled. Replaying advances the simulated
+        time. On a CPU the returned function calls `function`.
+
+        Args:
+            function: function to capture.
+            warm_up: number of calls before the capture; default 3.
+
+        Returns:
+            A function that repeats the captured work.
+        """
+        return self._stepper.capture(function, warm_up)
+
+    # ------------------------------------------------------------------------------------------------------ state
 
     @property
     def sim(self) -> Sim:
@@ -574,9 +493,14 @@ class Scene(
         return self._sim
 
     @property
-    def env_offsets(self) -> np.ndarray:
-        """Display positions of the environments [m], (n_envs, 3): a square grid about the origin, for viewers only."""
-        return environment_offsets(self.n_envs, self._env_spacing)
+    def links(self) -> Any:
+        """Flat arrays of all links, `sim.rigid_solver.links_state`: `scene.links.pos` is (n_links, n_envs, 3)."""
+        return self.built.engine.fields.links_state
+
+    @property
+    def dofs(self) -> Any:
+        """Flat arrays of all dofs, `sim.rigid_solver.dofs_state`: `scene.dofs.vel` has shape (n_dofs, n_envs)."""
+        return self.built.engine.fields.dofs_state
 
     @property
     def time(self) -> float:
@@ -604,6 +528,366 @@ class Scene(
             envs_idx: environments by index, slice or mask; None for all.
         """
         restore_state(self.built, state, envs_idx)
-        self._reset_sensor_history(resolve_envs(envs_idx, self.n_envs))
+        self._stepper.observers.restart_sensors(resolve_envs(envs_idx, self.n_envs))
         if self.built.engine.dt != self._dt / self.substeps:
             self._dt = self.built.engine.dt * self.substeps
+
+    def get_error_envs_mask(self) -> Any:
+        """Mask of the environments whose state became non-finite since their last reset, bool (n_envs,)."""
+        return self._stepper.failed_envs()
+
+    def get_energy(self) -> tuple[np.ndarray, np.ndarray]:
+        """Kinetic energy, and potential energy of gravity and joint springs, of the whole scene [J], (n_envs,) each."""
+        system = self.built.engine.fields.system
+        return np.array(system.kinetic_energy.numpy()), np.array(system.potential_energy.numpy())
+
+    def get_links_asleep(self, envs_idx: Selection = None) -> np.ndarray:
+        """Whether each link of the scene is asleep, bool (n_envs, n_links); all False without `Scene(sleep=...)`."""
+        return links_asleep(self.built, slice(None), envs_idx)
+
+    def wake(self, envs_idx: Selection = None) -> None:
+        """Wake all trees; needed after changes that the step does not detect, such as masses or geoms."""
+        wake_trees(self.built, slice(None), envs_idx)
+
+    # --------------------------------------------------------------------------------------------------- contacts
+
+    def get_contacts(self, envs_idx: Selection = None) -> dict[str, np.ndarray]:
+        """Current contacts as arrays by name, (n_envs, n, ...), n the largest number of contacts in one environment.
+
+        Args:
+            envs_idx: environments by index, slice or mask; None for all.
+
+        Returns:
+            `position` (3,) [m], `normal` (3,) from a to b, `penetration` [m], `force_a`, `force_b` (3,), the forces on
+                a and b [N], `geom_a`, `geom_b`, `link_a`, `link_b` (indices in the scene; link -1 is the world), and
+                `valid_mask` (n_envs, n), which marks the valid rows.
+        """
+        self._contacts.report_overflow()
+        return collect_contacts(self.built, envs_idx)
+
+    @property
+    def max_contacts(self) -> int:
+        """Contact capacity per pair of bodies.
+
+        May be changed at any time, which recompiles the programs when next needed. If it was not set and each
+        environment is solved by one warp (GPU), it is the capacity per environment. If the contacts exceed the
+        capacity, the deepest are kept; see `get_overflow_envs_mask`.
+        """
+        return self._contacts.capacity
+
+    @max_contacts.setter
+    def max_contacts(self, count: int) -> None:
+        self._contacts.set_capacity(count)
+
+    def calibrate_max_contacts(self, n_steps: int = 200, seed: int = 0) -> int:
+        """Determine the contact capacity by a trial simulation, and set `max_contacts`; returns the new value.
+
+        All environments take steps from the current state; all but the first get random velocities (standard deviation
+        1 m/s, 1 rad/s) added. Then the state is restored bit for bit. If the demand exceeded the capacity, it is set to
+        1.5 times the demand. Nothing is simulated if the capacity covers every possible contact.
+
+        Args:
+            n_steps: number of substeps of the trial; default 200.
+            seed: random seed of the velocities; default 0.
+        """
+        return self._contacts.calibrate(n_steps, seed)
+
+    def get_overflow_envs_mask(self) -> np.ndarray:
+        """Mask of the environments whose contacts exceeded the capacity since their last reset, bool (n_envs,)."""
+        return self._contacts.counter("most_wanted") > 0.0
+
+    def get_peak_contacts(self) -> np.ndarray:
+        """Largest number of simultaneous contacts since the last reset, dropped contacts included, (n_envs,)."""
+        return self._contacts.counter("most_contacts").astype(np.int64)
+
+    def get_required_max_contacts(self) -> np.ndarray:
+        """Sufficient `max_contacts` since the last reset, (n_envs,); 0 if the capacity was not exceeded."""
+        return self._contacts.counter("most_wanted").astype(np.int64)
+
+    # --------------------------------------------------------------------------------------- equality constraints
+
+    @property
+    def link_equalities(self) -> Any:
+        """Fields of the equality constraints between links: `scene.link_equalities.gap`, `turn`.
+
+        See `link_equality_names`.
+        """
+        return self.built.engine.fields.ties
+
+    @property
+    def link_equality_names(self) -> list[str]:
+        """Names of the equality constraints between links (connect, weld) and of loop-closing joints."""
+        return list(self.built.model.equalities.names)
+
+    @property
+    def couplings(self) -> Any:
+        """Fields of the couplings of joints and tendons, such as `scene.couplings.error`; order of `coupling_names`."""
+        return self.built.engine.fields.couplings
+
+    @property
+    def coupling_names(self) -> list[str]:
+        """Names of the mimic joints and of the joint and tendon equality constraints."""
+        return list(self.built.model.couplings.names)
+
+    @property
+    def equality_names(self) -> list[str]:
+        """Names of all equality constraints in the order of `get_equality`: link equalities, then couplings."""
+        return Equalities(self.built).names
+
+    def get_equality(self, names: Selection = None, envs_idx: Selection = None) -> np.ndarray:
+        """Whether equality constraints are active, bool (n_envs, n): enabled and not broken.
+
+        Args:
+            names: constraints by index, name, pattern, slice or mask, in the order of `equality_names`; None for all.
+            envs_idx: environments by index, slice or mask; None for all.
+        """
+        return Equalities(self.built).are_active(names, envs_idx)
+
+    def set_equality(self, active: Any, names: Selection = None, envs_idx: Selection = None) -> None:
+        """Enable or disable equality constraints; needs `scene.build(per_env=("equality",))`.
+
+        Constraints that their file disables can be enabled too.
+
+        Args:
+            active: True to enable, (n_envs, n), or (n,) or a scalar for all environments.
+            names: constraints by index, name, pattern, slice or mask, in the order of `equality_names`; None for all.
+            envs_idx: environments by index, slice or mask; None for all.
+        """
+        Equalities(self.built).set_enabled(active, names, envs_idx)
+
+    def get_equality_sol_params(self, names: Selection = None, envs_idx: Selection = None) -> np.ndarray:
+        """Soft-constraint parameters of equality constraints: MuJoCo's solref (2) and solimp (5), (n_envs, n, 7).
+
+        Args:
+            names: constraints by index, name, pattern, slice or mask, in the order of `equality_names`; None for all.
+            envs_idx: environments by index, slice or mask; None for all.
+        """
+        return Equalities(self.built).sol_params(names, envs_idx)
+
+    def set_equality_sol_params(self, params: Any, names: Selection = None, envs_idx: Selection = None) -> None:
+        """Set solref (2) and solimp (5) of equality constraints; needs `scene.build(per_env=("sol_params",))`.
+
+        Args:
+            params: seven numbers, (n, 7) or (n_envs, n, 7).
+            names: constraints by index, name, pattern, slice or mask, in the order of `equality_names`; None for all.
+            envs_idx: environments by index, slice or mask; None for all.
+        """
+        Equalities(self.built).set_sol_params(params, names, envs_idx)
+
+    # -------------------------------------------------------------------------------------- sensors and recordings
+
+    @property
+    def sensors(self) -> Sensors:
+        """Sensors of all files by name: `scene.sensors["imu"].read()`; see `docs/sensors.md`."""
+        return self._stepper.observers.sensors
+
+    def record(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        every: int = 1,
+        envs_idx: Any = None,
+        sensors: bool = False,
+        env_spacing: float = 2.0,
+    ) -> Recording:
+        """Start recording; the current state is the first frame.
+
+        `close()`, or the end of a `with` block, writes the file.
+
+        Args:
+            path: file whose suffix selects the format: `.npz` (arrays), `.parquet` (table), `.mcap` (Foxglove; extra
+                `record` for both), or `.usda`, `.usdc`, `.usd` (geometry with animated link poses).
+            every: number of steps between frames; default 1.
+            envs_idx: environments by index, slice or mask; None for all.
+            sensors: whether sensor readings are recorded too (not in USD); default False.
+            env_spacing: distance of the environments in USD [m]; default 2.
+
+        Returns:
+            The open recording.
+        """
+        variants = [(e._index.descriptions, e.variant_idx) for e in self.entities]
+        entities = [(p.description, p.pose) for p in self._entity_specs]
+        recording = Recording(
+            RecordedScene(self, entities, lambda: self.sensors.data, variants),
+            Path(path),
+            every=positive_int(every, "record", "step"),
+            envs_idx=envs_idx,
+            sensors=boolean(sensors, "sensors"),
+            spacing=nonnegative_float(env_spacing, "env_spacing"),
+        )
+        self._stepper.observers.add_recording(recording)
+        return recording
+
+    def replay(self, path: str | os.PathLike[str]) -> Replay:
+        """Open a recording of the same entities for replay.
+
+        Example: `for time in scene.replay(path)` sets the state of each frame and yields its time [s].
+
+        Args:
+            path: path of the recording, `.npz`, `.parquet` or `.mcap`.
+        """
+        return Replay(self, Path(path))
+
+    # ---------------------------------------------------------------------------------- gravity, medium, randomization
+
+    def set_gravity(self, gravity: Any, envs_idx: Any = None) -> None:
+        """Set the gravitational acceleration [m/s2].
+
+        Args:
+            gravity: (3,); with `build(per_env=("gravity",))` also (n_envs, 3).
+            envs_idx: environments by index, slice or mask; None for all.
+        """
+        write_parameter(self.built, "gravity", slice(None), (3,), gravity, envs_idx, "set_gravity")
+
+    def get_gravity(self, envs_idx: Any = None) -> np.ndarray:
+        """Gravitational acceleration [m/s2], (n_envs, 3)."""
+        return self.built.arrays.read("gravity", slice(None), resolve_envs(envs_idx, self.n_envs))
+
+    def set_wind(self, wind: Any, envs_idx: Any = None) -> None:
+        """Set the velocity of the medium [m/s].
+
+        Args:
+            wind: (3,); with `build(per_env=("wind",))` also (n_envs, 3).
+            envs_idx: environments by index, slice or mask; None for all.
+        """
+        self._set_medium_parameter("wind", (3,), wind, envs_idx)
+
+    def set_density(self, density: Any, envs_idx: Any = None) -> None:
+        """Set the density of the medium [kg/m3].
+
+        Args:
+            density: a scalar >= 0; with `build(per_env=("density",))` also (n_envs, 1).
+            envs_idx: environments by index, slice or mask; None for all.
+        """
+        self._set_medium_parameter("density", (1,), density, envs_idx)
+
+    def set_viscosity(self, viscosity: Any, envs_idx: Any = None) -> None:
+        """Set the dynamic viscosity of the medium [Pa s].
+
+        Args:
+            viscosity: a scalar >= 0; with `build(per_env=("viscosity",))` also (n_envs, 1).
+            envs_idx: environments by index, slice or mask; None for all.
+        """
+        self._set_medium_parameter("viscosity", (1,), viscosity, envs_idx)
+
+    def _set_medium_parameter(self, name: str, item_shape: tuple[int, ...], values: Any, envs_idx: Selection) -> None:
+        """Write parameter `name` of the medium; raises `KinemaError` if the scene was built without a medium."""
+        if not self.built.model.fluid.kinds:
+            raise KinemaError(
+                f"set_{name}: the program was compiled without a medium; use Scene(density=...), which may be zero"
+            )
+        write_parameter(self.built, name, slice(None), item_shape, values, envs_idx, f"set_{name}")
+
+    def randomize(
+        self,
+        entity: Entity | None = None,
+        *,
+        links_idx: Any = None,
+        dofs_idx: Any = None,
+        envs_idx: Any = None,
+        seed: int = 0,
+        **distributions: Distribution,
+    ) -> None:
+        """Randomize physical parameters per environment; may be called any number of times.
+
+        Samples are applied to the values at build time, not to earlier samples. Inertias scale with masses. A parameter
+        that is not in `build(per_env=...)` requires one recompilation (`allow_per_env`).
+
+        Args:
+            entity: entity to randomize; None for all entities (gravity is common to the scene).
+            links_idx: links by name, pattern or index; None for all.
+            dofs_idx: dofs by name, pattern or index; None for all.
+            envs_idx: environments by index, slice or mask; None for all.
+            seed: random seed, default 0; an environment gets the same samples whatever the number of environments.
+            **distributions: parameter name and distribution (`km.uniform`, `km.loguniform`, `km.normal`): `mass`, `com`
+                [m], `friction`, `geometry_scale`, `kp`, `kv`, `armature`, `damping`, `frictionloss`, `limits`,
+                `gravity` [m/s2].
+        """
+        check_distributions(distributions, seed)
+        if entity is not None and not any(entity is item for item in self.entities):
+            raise KinemaError(f"randomize: expected an entity of this scene, not {entity!r}")
+        self.allow_per_env(*(RANDOMIZABLE_PARAMETERS[name].per_env_name for name in distributions))
+        selections = {"links_idx": links_idx, "dofs_idx": dofs_idx, "envs_idx": envs_idx}
+        for target in self.entities if entity is None else [entity]:
+            randomize_entity(target, distributions, seed, **selections)
+            if entity is None:  # one gravity for all entities
+                distributions.pop("gravity", None)
+
+    def allow_per_env(self, *parameters: str) -> None:
+        """Let parameters differ between environments from now on.
+
+        If a parameter was not in `build(per_env=...)`, the step is compiled once more, which is reported, and the state
+        is kept. Arrays returned before with `out="view"` or `"torch"` are then no longer valid.
+
+        Args:
+            *parameters: names in `kinema.dynamics.PER_ENV_PARAMETERS`.
+        """
+        unknown = [p for p in parameters if p not in PER_ENV_PARAMETERS]
+        if unknown:
+            raise KinemaError(
+                f"{unknown[0]!r} cannot differ between environments; these can: {', '.join(PER_ENV_PARAMETERS)}"
+            )
+        present = self.built.engine.settings.per_env
+        missing = sorted(set(parameters) - present)
+        if not missing:
+            return
+        listed = ", ".join(missing)
+        text = f"{listed}: now per environment; the step is compiled once more"
+        quoted = ", ".join(f'"{p}"' for p in sorted(present | set(missing)))
+        self.diagnostics.note(
+            "scene.recompiled", text, hint=f"use scene.build(per_env=({quoted},)) to avoid the recompilation"
+        )
+        print_if_terminal(text, self.progress)
+        state = snapshot_state(self.built)
+        transfer_state(self._rebuild(present | set(missing)), state)
+
+    # ------------------------------------------------------------------------------------------ output and viewer
+
+    def torch(self) -> Self:
+        """Let all getters return PyTorch tensors that share the scene's memory, on a CPU or a GPU; returns the scene.
+
+        The tensors change with the scene: `clone` values to keep, and call `mark_modified` after writing to them. On a
+        GPU, Warp uses PyTorch's CUDA stream.
+        """
+        return self._set_output("torch")
+
+    def numpy(self) -> Self:
+        """Let all getters return NumPy arrays again, copies that later steps do not change; returns the scene."""
+        return self._set_output("numpy")
+
+    def mark_modified(self) -> None:
+        """Notify the scene that a returned view or tensor was written to, so that derived quantities are recomputed."""
+        self.built.engine.mark_modified()
+
+    def _set_output(self, out: str) -> Self:
+        if self.is_built:
+            self.built.outputs.set_kind(out)
+        self.out = out
+        return self
+
+    def show(self, *, block: bool = False, host: str = "127.0.0.1", port: int = 8080, token: str = "") -> Any:
+        """Open a viewer of the built scene in the browser (extra `viewer`).
+
+        The buttons of the viewer step the scene; after steps of your own, `viewer.update()` shows the current state. In
+        a notebook the viewer is displayed as the result of the cell.
+
+        Args:
+            block: wait until the user interrupts; default False.
+            host: address to listen at; default this machine only. Other addresses require a token.
+            port: port; the next free one if it is in use. Default 8080.
+            token: access token of remote users; random if empty.
+
+        Returns:
+            The viewer: `address`, `update()`, `screenshot(path)`, `close()`.
+        """
+        top = sys.modules[__name__.partition(".")[0]]
+        return importlib.import_module(top.SHOWN_BY).show(self, block=block, host=host, port=port, token=token)
+
+
+def make_medium(density: Any, viscosity: Any, wind: Any) -> Medium:
+    """Validate density [kg/m3], viscosity [Pa s] and wind [m/s] of the medium; None for the values of the files."""
+    return Medium(
+        density=None if density is None else nonnegative_float(density, "density"),
+        viscosity=None if viscosity is None else nonnegative_float(viscosity, "viscosity"),
+        wind=None if wind is None else finite_vector(wind, "wind", "three"),
+    )

@@ -17,7 +17,7 @@ from kinema.dynamics import Engine
 from kinema.model import SensorsInfo
 
 from .arguments import as_array, boolean, resolve_envs
-from .built_scene import BuiltScene
+from .built_scene import HasBuiltScene
 
 # ---------------------------------------------------------------------------------------------- error model
 
@@ -32,8 +32,9 @@ class SensorErrorModel:
     with a rate or delay keep a history of time-stamped measurements.
     """
 
-    def __init__(self, info: SensorsInfo, n_envs: int, engine: Engine, read_ideal: Callable[[], np.ndarray]) -> None:
-        self._info, self._n_envs, self._engine, self._read_ideal = info, n_envs, engine, read_ideal
+    def __init__(self, scene: HasBuiltScene, read_ideal: Callable[[], np.ndarray]) -> None:
+        self._scene, self._read_ideal = scene, read_ideal
+        self._info: SensorsInfo = scene.built.model.sensors
         self._seed = 0
         self._reset_parameters()
 
@@ -45,6 +46,10 @@ class SensorErrorModel:
         self._history: dict[int, deque[tuple[float, np.ndarray]]] = {}
         self._cached_measurement: tuple[object, np.ndarray] | None = None
         self._bias_per_env: Array | None = None
+
+    @property
+    def _engine(self) -> Engine:
+        return self._scene.built.engine
 
     @property
     def has_rate_or_delay(self) -> bool:
@@ -147,7 +152,7 @@ class SensorErrorModel:
 
     def _current_measurement(self) -> np.ndarray:
         """Measurement of the current state with bias, noise and quantization, (n_envs, values); cached."""
-        version = self._engine.version
+        version = (self._engine, self._engine.version)
         if self._cached_measurement is None or self._cached_measurement[0] != version:
             self._cached_measurement = (version, self._with_errors(self._read_ideal()))
         return self._cached_measurement[1]
@@ -169,7 +174,7 @@ class SensorErrorModel:
     def _constant_bias(self) -> Array:
         """Constant bias, (n_envs, values), drawn once from a normal distribution (`bias`, `bias_std`)."""
         if self._bias_per_env is None:
-            samples = np.random.default_rng([self._seed, 2]).standard_normal((self._n_envs, len(self.bias)))
+            samples = np.random.default_rng([self._seed, 2]).standard_normal((self._engine.n_envs, len(self.bias)))
             self._bias_per_env = self.bias + self.bias_std * samples
         return self._bias_per_env
 
@@ -263,12 +268,12 @@ class Sensors(Mapping[str, Sensor]):
     first read after a step.
     """
 
-    def __init__(self, built: BuiltScene) -> None:
-        self._running = built
-        self._info = built.model.sensors
+    def __init__(self, scene: HasBuiltScene) -> None:
+        self._scene = scene
+        self._info = scene.built.model.sensors
         self._by_name = {name: i for i, name in enumerate(self._info.names)}
         self._user_values: Array | None = None
-        self._error_model = SensorErrorModel(self._info, built.n_envs, built.engine, self._read_ideal)
+        self._error_model = SensorErrorModel(scene, self._read_ideal)
 
     @property
     def names(self) -> list[str]:
@@ -304,7 +309,7 @@ class Sensors(Mapping[str, Sensor]):
 
     def to_torch(self) -> Any:
         """Ideal readings of all sensors, (n_envs, values), as a PyTorch tensor that shares the engine's memory."""
-        return self._running.engine.fields.sensors.reading.to_torch().T
+        return self._scene.built.engine.fields.sensors.reading.to_torch().T
 
     def use_file_error_model(self, enabled: bool = True, *, seed: int = 0) -> None:
         """Enable or disable the noise, bias, resolution, rate and delay of the files; disabled by default.
@@ -320,23 +325,27 @@ class Sensors(Mapping[str, Sensor]):
         """Whether any sensor has a sampling rate or a delay, so that every step must be observed."""
         return self._error_model.has_rate_or_delay
 
+    def sample(self, *, restart: bool = False, envs: np.ndarray | None = None) -> None:
+        """Sample the sensors with rate or delay after a step; see `SensorErrorModel.sample`."""
+        self._error_model.sample(restart=restart, envs=envs)
+
     def _read_ideal(self) -> np.ndarray:
         """Ideal readings of all sensors, (n_envs, values), with the values of user sensors inserted."""
         if not self._info.n_values:
-            return np.zeros((self._running.n_envs, 0))
-        readings = np.asarray(self._running.engine.fields.sensors.reading.numpy()).T
+            return np.zeros((self._scene.built.n_envs, 0))
+        readings = np.asarray(self._scene.built.engine.fields.sensors.reading.numpy()).T
         if self._user_values is None:
             return readings
         return np.where(np.isnan(self._user_values), readings, self._user_values)
 
     def _readings(self, envs_idx: Any) -> np.ndarray:
-        envs = resolve_envs(envs_idx, self._running.n_envs)
+        envs = resolve_envs(envs_idx, self._scene.built.n_envs)
         readings = self._error_model.readings()
         return readings if envs is None else readings[envs]
 
     def _set_user_values(self, columns: slice, values: Any, envs_idx: Any) -> None:
         """Store values of user sensors, (dim,) or (environments, dim), for the given columns of the sensor data."""
-        n_envs = self._running.n_envs
+        n_envs = self._scene.built.n_envs
         if self._user_values is None:
             self._user_values = np.full((n_envs, self._info.n_values), np.nan)
         envs = resolve_envs(envs_idx, n_envs)
@@ -347,4 +356,4 @@ class Sensors(Mapping[str, Sensor]):
         except ValueError:
             width = columns.stop - columns.start
             raise KinemaError(f"write: expected values of shape ({width},), not {array.shape}") from None
-        self._running.engine.mark_modified()
+        self._scene.built.engine.mark_modified()

@@ -10,28 +10,7 @@ from kinema.core import KinemaError
 from kinema.dynamics import tree_index_of_frames
 
 from .arguments import resolve_envs
-from .built_scene import BuiltMixin, BuiltScene
-from .entity_control import EntityControlMixin
-
-
-class SceneSleepMixin(BuiltMixin):
-    """Part of `Scene`: sleeping links."""
-
-    def get_links_asleep(self, envs_idx: Any = None) -> np.ndarray:
-        """Whether each link of the scene is asleep, bool (n_envs, n_links); all False without `Scene(sleep=...)`.
-
-        Args:
-            envs_idx: environments by index, slice or mask; None for all.
-        """
-        return links_asleep(self.built, slice(None), envs_idx)
-
-    def wake(self, envs_idx: Any = None) -> None:
-        """Wake all trees; needed after changes that the step does not detect, such as masses or geoms.
-
-        Args:
-            envs_idx: environments by index, slice or mask; None for all.
-        """
-        wake_trees(self.built, slice(None), envs_idx)
+from .built_scene import BuiltScene
 
 
 def links_asleep(built: BuiltScene, links: slice, envs_idx: Any) -> np.ndarray:
@@ -75,21 +54,3 @@ def _tree_of_link(built: BuiltScene) -> np.ndarray:
     frames = built.model.links.frame_idx
     trees = np.array([*tree_index_of_frames(built.model), -1])
     return trees[frames]
-
-
-class EntitySleepMixin(EntityControlMixin):
-    """Part of `Entity`: sleeping links."""
-
-    def get_links_asleep(self, envs_idx: Any = None) -> np.ndarray:
-        """Whether each link of the entity is asleep, bool (n_envs, n_links); all False without `Scene(sleep=...)`."""
-        return links_asleep(self._built_scene, slice(self.info.link_start, self.info.link_end), envs_idx)
-
-    def is_asleep(self, envs_idx: Any = None) -> np.ndarray:
-        """Whether all movable links of the entity are asleep, bool (n_envs,)."""
-        movable = ~self._built_scene.model.links.is_fixed[self.info.link_start : self.info.link_end]
-        asleep = self.get_links_asleep(envs_idx)[:, movable]
-        return np.logical_and(asleep.all(axis=1), movable.any())
-
-    def wake(self, envs_idx: Any = None) -> None:
-        """Wake the entity and all bodies of its sleeping islands, in the selected environments (None for all)."""
-        wake_trees(self._built_scene, slice(self.info.link_start, self.info.link_end), envs_idx)

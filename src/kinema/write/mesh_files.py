@@ -18,10 +18,9 @@ import numpy as np
 from kinema import geometry
 from kinema.core import to_identifier, unique_name
 from kinema.description import Mesh, Shape, effective_appearance, load_textured_mesh, mesh_data
-from kinema.geometry import IMAGE_SUFFIXES, Appearance, LoadedMesh, MeshData
+from kinema.geometry import IMAGE_SUFFIXES, Appearance, LoadedMesh, MeshData, glb_chunks
 
 from .collada_file import collada_text
-from .glb_file import glb_chunks
 from .obj_file import material_names, mtl_text, obj_text, textured_obj_text
 from .textures import (
     LossEntries,

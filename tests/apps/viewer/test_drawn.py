@@ -70,7 +70,7 @@ def test_parts_of_one_look_become_one() -> None:
     together = merge_primitives([*parts, *veil])
     assert len(together) == 2
     assert _loaded(together).area == pytest.approx(_loaded([*parts, *veil]).area)
-    assert [b'"doubleSided":false' in encode_glb([part]) for part in together] == [True, False]
+    assert [b'"doubleSided":true' in encode_glb([part]) for part in together] == [False, True]
 
 
 def test_a_texture_and_its_material_arrive(tmp_path: Path) -> None:

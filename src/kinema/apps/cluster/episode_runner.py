@@ -203,7 +203,7 @@ class EpisodeRunner:
             group_size, per_env=sorted({RANDOMIZABLE_PARAMETERS[name].per_env_name for name in env_spec.randomize})
         )
         self._modified_gains: set[str] = set()
-        self._built_gains = {name: np.array(self.robot._dof_parameter_as_built(name)) for name in ("kp", "kv")}
+        self._built_gains = {name: getattr(self.robot, f"get_dofs_{name}")() for name in ("kp", "kv")}
         self.update_gains_and_controller(env_spec)
         self.episodes = np.arange(group_size)
         self.step = 0

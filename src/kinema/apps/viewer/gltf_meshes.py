@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
-import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,29 +13,26 @@ from kinema.core import Array, Pose
 from kinema.description import HeightField, Mesh, Plane, Shape, effective_appearance, load_textured_mesh, tessellate
 from kinema.geometry import (
     DEFAULT_SEGMENTS,
+    GLTF_IMAGE_TYPES,
     Appearance,
     CornerAttribute,
     GeometryError,
+    GlbBuilder,
+    GltfMaterials,
     MapRole,
     MeshData,
     MeshError,
     PbrMaterial,
     TextureMapping,
-    WrapMode,
     apply_affine,
-    convert_to_png,
-    read_image,
     simplify_mesh,
 )
 
 # -------------------------------------------------------------------------------------------------------- glTF encoding
 
 _DEFAULT_COLOR = (0.72, 0.74, 0.77, 1.0)
-"""The colour of what has none."""
-_WRAP_MODES = {WrapMode.REPEAT: 10497, WrapMode.CLAMP: 33071, WrapMode.MIRROR: 33648, WrapMode.BLACK: 33071}
-_MIME_TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
-_ARRAY_BUFFER, _ELEMENT_ARRAY_BUFFER = 34962, 34963
-_UNLIT = "KHR_materials_unlit"
+"""Colour of surfaces without material."""
+_DRAWN_MAPS = (MapRole.NORMAL, MapRole.EMISSION, MapRole.METALLIC, MapRole.ROUGHNESS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,177 +54,57 @@ class GltfPrimitive:
     """Whether it has its colour by light; else it has it by itself, which costs a browser next to nothing."""
 
 
-@dataclass(slots=True, eq=False)
-class _GltfBuilder:
-    """glTF document under construction: binary buffer and JSON lists."""
-
-    data: bytearray = field(default_factory=bytearray)
-    views: list[dict[str, Any]] = field(default_factory=list)
-    accessors: list[dict[str, Any]] = field(default_factory=list)
-    materials: list[dict[str, Any]] = field(default_factory=list)
-    textures: list[dict[str, Any]] = field(default_factory=list)
-    samplers: list[dict[str, Any]] = field(default_factory=list)
-    images: list[dict[str, Any]] = field(default_factory=list)
-    texture_indices: dict[Any, int] = field(default_factory=dict)
-
-    def add_buffer_view(self, data: bytes, **more: Any) -> int:
-        """Append bytes as a buffer view; returns its index."""
-        self.data += b"\0" * (-len(self.data) % 4)
-        self.views.append({"buffer": 0, "byteOffset": len(self.data), "byteLength": len(data), **more})
-        self.data += data
-        return len(self.views) - 1
-
-    def add_accessor(self, values: np.ndarray, kind: str, component: int, target: int) -> int:
-        """Append an array of vertex attributes or indices as an accessor; returns its index."""
-        entry: dict[str, Any] = {
-            "bufferView": self.add_buffer_view(np.ascontiguousarray(values).tobytes(), target=target),
-            "componentType": component,
-            "count": len(values),
-            "type": kind,
-        }
-        if kind == "VEC3":
-            entry |= {"min": values.min(axis=0).tolist(), "max": values.max(axis=0).tolist()}
-        self.accessors.append(entry)
-        return len(self.accessors) - 1
-
-    def add_texture(self, reference: str, wraps: tuple[WrapMode, WrapMode]) -> int | None:
-        """Add an image with wrap modes as a texture; returns its index, or None if the image cannot be read."""
-        key = (reference, wraps)
-        if key not in self.texture_indices:
-            image = self._add_image(reference)
-            if image is None:
-                return None
-            self.samplers.append({"wrapS": _WRAP_MODES[wraps[0]], "wrapT": _WRAP_MODES[wraps[1]]})
-            self.textures.append({"source": image, "sampler": len(self.samplers) - 1})
-            self.texture_indices[key] = len(self.textures) - 1
-        return self.texture_indices[key]
-
-    def _add_image(self, reference: str) -> int | None:
-        key = ("image", reference)
-        if key not in self.texture_indices:
-            try:
-                data, suffix = read_image(reference)
-                if suffix not in _MIME_TYPES:
-                    data, suffix = convert_to_png(data), ".png"
-            except MeshError:
-                return None
-            self.images.append({"bufferView": self.add_buffer_view(data), "mimeType": _MIME_TYPES[suffix]})
-            self.texture_indices[key] = len(self.images) - 1
-        return self.texture_indices[key]
-
-
-def encode_glb(gltf_primitives: Sequence[GltfPrimitive]) -> bytes:
+def encode_glb(primitives: Sequence[GltfPrimitive]) -> bytes:
     """Binary glTF (GLB) file of primitives."""
-    file = _GltfBuilder()
-    primitives = [_encode_primitive(file, part) for part in gltf_primitives if len(part.faces)]
-    document = {
-        "asset": {"version": "2.0"},
-        "scene": 0,
-        "scenes": [{"nodes": [0]}],
-        "nodes": [{"mesh": 0}],
-        "meshes": [{"primitives": primitives}],
-        "buffers": [{"byteLength": len(file.data)}],
-        "bufferViews": file.views,
-        "accessors": file.accessors,
-        "materials": file.materials,
-        **{
-            name: list(values)
-            for name, values in (
-                ("textures", file.textures),
-                ("samplers", file.samplers),
-                ("images", file.images),
-                ("extensionsUsed", () if all(part.is_lit for part in gltf_primitives) else (_UNLIT,)),
-            )
-            if values
-        },
-    }
-    text = json.dumps(document, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 4)
-    data = bytes(file.data) + b"\0" * (-len(file.data) % 4)
-    size = 12 + 8 + len(text) + 8 + len(data)
-    head = struct.pack("<4sII", b"glTF", 2, size)
-    return head + struct.pack("<I4s", len(text), b"JSON") + text + struct.pack("<I4s", len(data), b"BIN\0") + data
+    file = GlbBuilder()
+    materials = GltfMaterials(file, [], 1, {**GLTF_IMAGE_TYPES, ".webp": "image/webp"})
+    file.set_scene("", [_encode_primitive(file, materials, part) for part in primitives if len(part.faces)])
+    return b"".join(file.chunks())
 
 
-def _encode_primitive(builder: _GltfBuilder, primitive: GltfPrimitive) -> dict[str, Any]:
-    """JSON of a primitive; adds its accessors and material to the builder."""
-    attributes = {
-        "POSITION": builder.add_accessor(primitive.positions.astype(np.float32), "VEC3", 5126, _ARRAY_BUFFER),
-        "NORMAL": builder.add_accessor(primitive.normals.astype(np.float32), "VEC3", 5126, _ARRAY_BUFFER),
-    }
+def _encode_primitive(file: GlbBuilder, materials: GltfMaterials, primitive: GltfPrimitive) -> dict[str, Any]:
+    """JSON of a primitive; adds its accessors and material to the file."""
+    attributes: dict[str, np.ndarray] = {"POSITION": primitive.positions, "NORMAL": primitive.normals}
     if primitive.texture_coordinates is not None:
-        upside_down = primitive.texture_coordinates * (1.0, -1.0) + (0.0, 1.0)  # glTF counts v downwards
-        attributes["TEXCOORD_0"] = builder.add_accessor(upside_down.astype(np.float32), "VEC2", 5126, _ARRAY_BUFFER)
+        attributes["TEXCOORD_0"] = primitive.texture_coordinates * (1.0, -1.0) + (0.0, 1.0)  # glTF counts v downwards
     if primitive.colors is not None:
-        attributes["COLOR_0"] = builder.add_accessor(primitive.colors.astype(np.float32), "VEC4", 5126, _ARRAY_BUFFER)
-    indices = builder.add_accessor(primitive.faces.astype(np.uint32).ravel(), "SCALAR", 5125, _ELEMENT_ARRAY_BUFFER)
-    material = _encode_material(builder, primitive)
-    builder.materials.append(material)
-    return {"attributes": attributes, "indices": indices, "material": len(builder.materials) - 1}
-
-
-def _encode_material(builder: _GltfBuilder, primitive: GltfPrimitive) -> dict[str, Any]:
-    """JSON of the material of a primitive (metallic-roughness model)."""
-    look = primitive.material or PbrMaterial()
-    has_paint = primitive.colors is not None or bool(look.texture)
-    color = look.color or ((1.0, 1.0, 1.0, 1.0) if has_paint else _DEFAULT_COLOR)
-    surface: dict[str, Any] = {
-        "baseColorFactor": [*(_srgb_to_linear(c) for c in color[:3]), float(color[3])],
-        "metallicFactor": 0.0 if look.metallic is None else float(look.metallic),
-        "roughnessFactor": 0.6 if look.roughness is None else float(look.roughness),
-    }
-    material: dict[str, Any] = {
-        "pbrMetallicRoughness": surface,
-        "doubleSided": _is_double_sided(look, primitive, color[3]),
-    }
+        attributes["COLOR_0"] = primitive.colors
+    material = materials.build_material(_displayed_material(primitive))
     if not primitive.is_lit:
-        material["extensions"] = {_UNLIT: {}}
-    if color[3] < 1.0 or MapRole.OPACITY in look.maps:
-        material["alphaMode"] = "BLEND"
-    if look.opacity_threshold is not None:
-        material |= {"alphaMode": "MASK", "alphaCutoff": float(look.opacity_threshold)}
-    if look.emission is not None and any(look.emission):
-        material["emissiveFactor"] = [min(max(float(e), 0.0), 1.0) for e in look.emission]
-    if primitive.texture_coordinates is not None:
-        _add_texture_maps(builder, look, material, surface)
-    return material
+        file.add_extension(material, "KHR_materials_unlit", {})
+    return file.make_primitive(attributes, primitive.faces.ravel(), file.add("materials", material))
 
 
-def _is_double_sided(material: PbrMaterial, primitive: GltfPrimitive, opacity: float) -> bool:
-    hidden = primitive.is_closed and opacity >= 1.0 and not material.image_references
-    return not hidden if material.double_sided is None else material.double_sided
+def _displayed_material(primitive: GltfPrimitive) -> PbrMaterial:
+    """Properties that the viewer draws, with defaults and in linear colours.
 
-
-def _add_texture_maps(
-    builder: _GltfBuilder, pbr_material: PbrMaterial, material_json: dict[str, Any], pbr_json: dict[str, Any]
-) -> None:
-    """Add the texture maps of a material to its glTF JSON."""
-
-    def image(reference: str, placement: TextureMapping, **more: Any) -> dict[str, Any] | None:
-        number = builder.add_texture(reference, placement.wrap)
-        return None if number is None else {"index": number, **more}
-
-    if pbr_material.texture:
-        pbr_json["baseColorTexture"] = image(pbr_material.texture, pbr_material.texture_mapping)
-    maps = pbr_material.maps
-    if MapRole.NORMAL in maps:
-        bumps = maps[MapRole.NORMAL]
-        material_json["normalTexture"] = image(bumps.file, bumps.mapping, scale=bumps.strength)
-    if MapRole.EMISSION in maps:
-        material_json["emissiveTexture"] = image(maps[MapRole.EMISSION].file, maps[MapRole.EMISSION].mapping)
-        material_json.setdefault("emissiveFactor", [1.0, 1.0, 1.0])
-    rough, metal = maps.get(MapRole.ROUGHNESS), maps.get(MapRole.METALLIC)
-    shared = rough or metal
-    if shared is not None and (rough is None or metal is None or rough.file == metal.file):
-        # one image tells both in glTF: roughness in green, metal in blue
-        pbr_json["metallicRoughnessTexture"] = image(shared.file, shared.mapping)
-        pbr_json["roughnessFactor"] = 1.0 if pbr_material.roughness is None else float(pbr_material.roughness)
-        pbr_json["metallicFactor"] = (
-            (1.0 if metal else 0.0) if pbr_material.metallic is None else float(pbr_material.metallic)
-        )
-    for holder in (material_json, pbr_json):
-        for name in [n for n, value in holder.items() if value is None]:
-            del holder[name]
+    Texture mappings are left out, because they are applied to the texture coordinates.
+    """
+    look = primitive.material or PbrMaterial()
+    has_coordinates = primitive.texture_coordinates is not None
+    painted = primitive.colors is not None or bool(look.texture)
+    color = look.color or ((1.0, 1.0, 1.0, 1.0) if painted else _DEFAULT_COLOR)
+    is_hidden_behind = primitive.is_closed and color[3] >= 1.0 and not look.image_references
+    maps = {
+        role: replace(image, mapping=TextureMapping(wrap=image.mapping.wrap))
+        for role, image in look.maps.items()
+        if role == MapRole.OPACITY or (has_coordinates and role in _DRAWN_MAPS)
+    }
+    emission = look.emission
+    if MapRole.EMISSION in maps and not any(emission or ()):
+        emission = (1.0, 1.0, 1.0)
+    default_roughness = 1.0 if maps.keys() & {MapRole.METALLIC, MapRole.ROUGHNESS} else 0.6
+    return PbrMaterial(
+        color=(_srgb_to_linear(color[0]), _srgb_to_linear(color[1]), _srgb_to_linear(color[2]), color[3]),
+        texture=look.texture if has_coordinates else "",
+        texture_mapping=TextureMapping(wrap=look.texture_mapping.wrap),
+        emission=None if emission is None else (min(emission[0], 1.0), min(emission[1], 1.0), min(emission[2], 1.0)),
+        metallic=float(MapRole.METALLIC in maps) if look.metallic is None else look.metallic,
+        roughness=default_roughness if look.roughness is None else look.roughness,
+        opacity_threshold=look.opacity_threshold,
+        double_sided=not is_hidden_behind if look.double_sided is None else look.double_sided,
+        maps=maps,
+    )
 
 
 def _srgb_to_linear(value: float) -> float:

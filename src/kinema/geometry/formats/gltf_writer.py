@@ -1,4 +1,4 @@
-"""Binary glTF 2.0 (GLB) mesh files with metallic-roughness materials and embedded images.
+"""Writer of binary glTF 2.0 (GLB) with metallic-roughness materials and embedded images.
 
 A glTF vertex has one normal, one colour and one texture coordinate per set, so vertices on seams are duplicated. Each
 material becomes one primitive. Material properties that glTF lacks are appended to a list of losses.
@@ -9,24 +9,14 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from kinema import geometry
-from kinema.geometry import (
-    Appearance,
-    CornerAttribute,
-    MapRole,
-    MeshData,
-    PbrMaterial,
-    Texture,
-    TextureMapping,
-    WrapMode,
-)
-
-from .textures import LossEntries
+from ..appearance import Appearance, CornerAttribute, MapRole, PbrMaterial, Texture, TextureMapping, WrapMode
+from ..mesh import MeshData, MeshError
+from ..textures import channel_image_reference, convert_to_png, image_name, packed_image_reference, read_image
 
 # -------------------------------------------------------------------------------------------------------- GLB container
 
@@ -71,6 +61,28 @@ class GlbBuilder:
             accessor |= {"min": plain.min(axis=0).tolist(), "max": plain.max(axis=0).tolist()}
         return self.add("accessors", accessor)
 
+    def make_primitive(
+        self, attributes: Mapping[str, np.ndarray], indices: np.ndarray, material: int | None
+    ) -> dict[str, Any]:
+        """Triangles as a glTF primitive; adds the accessors of the vertex attributes, by name, and of the indices."""
+        accessors = {
+            name: self.add_accessor(values, with_bounds=name == "POSITION") for name, values in attributes.items()
+        }
+        primitive: dict[str, Any] = {"attributes": accessors, "indices": self.add_accessor(indices), "mode": 4}
+        return primitive if material is None else {**primitive, "material": material}
+
+    def set_scene(self, name: str, primitives: list[dict[str, Any]]) -> None:
+        """Set the scene to one node with one mesh."""
+        self.add("meshes", {"name": name, "primitives": primitives})
+        self.add("nodes", {"name": name, "mesh": 0})
+        self.add("scenes", {"nodes": [0]})
+        self.document["scene"] = 0
+
+    def add_extension(self, item: dict[str, Any], name: str, content: dict[str, Any]) -> None:
+        """Add an extension to an item of the document, and declare it."""
+        self.declare_extension(name)
+        item.setdefault("extensions", {})[name] = content
+
     def declare_extension(self, extension: str) -> None:
         """Add an extension to `extensionsUsed`."""
         used = self.document.setdefault("extensionsUsed", [])
@@ -93,7 +105,7 @@ class GlbBuilder:
 # ------------------------------------------------------------------------------------------------------------ materials
 
 _WRAP_MODES = {WrapMode.REPEAT: 10497, WrapMode.CLAMP: 33071, WrapMode.MIRROR: 33648, WrapMode.BLACK: 33071}
-_MIME_TYPES = {".png": "image/png", ".jpg": "image/jpeg"}
+GLTF_IMAGE_TYPES = {".png": "image/png", ".jpg": "image/jpeg"}
 _NOT_SUPPORTED_TEXT = "glTF has no word for it"
 _TEXTURE_TRANSFORM = "KHR_texture_transform"
 
@@ -101,7 +113,22 @@ _TEXTURE_TRANSFORM = "KHR_texture_transform"
 class GltfMaterials:
     """Materials, textures, images and samplers of a glTF file, each written once."""
 
-    def __init__(self, file: GlbBuilder, losses: LossEntries, n_texcoord_sets: int) -> None:
+    def __init__(
+        self,
+        file: GlbBuilder,
+        losses: list[tuple[str, str, str]],
+        n_texcoord_sets: int,
+        image_types: Mapping[str, str] = GLTF_IMAGE_TYPES,
+    ) -> None:
+        """Start without materials.
+
+        Args:
+            file: receives the materials.
+            losses: receives properties that glTF cannot represent: name of the material, property and reason.
+            n_texcoord_sets: number of sets of texture coordinates of the meshes.
+            image_types: media types of images that are embedded as they are, by suffix; others are converted to PNG.
+        """
+        self._image_types = image_types
         self._file = file
         self._losses = losses
         self._n_texcoord_sets = n_texcoord_sets
@@ -114,10 +141,10 @@ class GltfMaterials:
         if material is None:
             return None
         if id(material) not in self._indices_by_id:
-            self._indices_by_id[id(material)] = self._file.add("materials", self._build_material(material))
+            self._indices_by_id[id(material)] = self._file.add("materials", self.build_material(material))
         return self._indices_by_id[id(material)]
 
-    def _build_material(self, material: PbrMaterial) -> dict[str, Any]:
+    def build_material(self, material: PbrMaterial) -> dict[str, Any]:
         """Metallic-roughness material of glTF, with textures and extensions; reports unsupported properties."""
         # where nothing is said of it a surface is no metal, which is not what glTF takes it for
         metal: dict[str, Any] = {"metallicFactor": 0.0 if material.metallic is None else _clamp_unit(material.metallic)}
@@ -212,10 +239,10 @@ class GltfMaterials:
         given = [image for image in (roughness, metallic) if image is not None]
         if len({image.mapping for image in given}) > 1:
             return None
-        packed = geometry.packed_image_reference("", _single_channel_image(roughness), _single_channel_image(metallic))
+        packed = packed_image_reference("", _single_channel_image(roughness), _single_channel_image(metallic))
         try:
-            geometry.read_image(packed)
-        except geometry.MeshError:
+            read_image(packed)
+        except MeshError:
             return None
         return self._texture_info(material, packed, given[0].mapping, "its roughness map")
 
@@ -242,17 +269,17 @@ class GltfMaterials:
         """Index of an image embedded as PNG or JPEG; None, with a reported loss, if the image is unreadable."""
         if file not in self._images:
             try:
-                data, suffix = geometry.read_image(file)
-                if suffix not in _MIME_TYPES:
-                    data, suffix = geometry.convert_to_png(data), ".png"
-            except geometry.MeshError as error:
+                data, suffix = read_image(file)
+                if suffix not in self._image_types:
+                    data, suffix = convert_to_png(data), ".png"
+            except MeshError as error:
                 self._report_loss(material, what, f"{file!r}: {error.reason[:1].lower()}{error.reason[1:].rstrip('.')}")
                 self._images[file] = None
             else:
                 image = {
-                    "name": geometry.image_name(file),
+                    "name": image_name(file),
                     "bufferView": self._file.add_buffer_view(data),
-                    "mimeType": _MIME_TYPES[suffix],
+                    "mimeType": self._image_types[suffix],
                 }
                 self._images[file] = self._file.add("images", image)
         return self._images[file]
@@ -277,7 +304,7 @@ class GltfMaterials:
         strength = max(1.0, *emission)
         gltf_material["emissiveFactor"] = [_clamp_unit(value / strength) for value in emission]
         if strength > 1.0:
-            self._add_extension(gltf_material, "KHR_materials_emissive_strength", {"emissiveStrength": strength})
+            self._file.add_extension(gltf_material, "KHR_materials_emissive_strength", {"emissiveStrength": strength})
 
     def _set_extensions(self, material: PbrMaterial, gltf_material: dict[str, Any]) -> None:
         """Set the clearcoat and specular extensions."""
@@ -288,9 +315,9 @@ class GltfMaterials:
         }
         coat = {name: value for name, value in coat.items() if value is not None}
         if coat:
-            self._add_extension(gltf_material, "KHR_materials_clearcoat", coat)
+            self._file.add_extension(gltf_material, "KHR_materials_clearcoat", coat)
         if material.specular is not None:
-            self._add_extension(
+            self._file.add_extension(
                 gltf_material, "KHR_materials_specular", {"specularFactor": _clamp_unit(material.specular)}
             )
 
@@ -303,16 +330,12 @@ class GltfMaterials:
             return None
         return self._texture_info(material, texture.file, texture.mapping, "its clearcoat map")
 
-    def _add_extension(self, gltf_material: dict[str, Any], name: str, content: dict[str, Any]) -> None:
-        self._file.declare_extension(name)
-        gltf_material.setdefault("extensions", {})[name] = content
-
 
 def _single_channel_image(image: Texture | None) -> str:
     """Reference to an image whose red channel is the texture's channel."""
     if image is None:
         return ""
-    return image.file if image.channel in ("", "r") else geometry.channel_image_reference(image.file, image.channel)
+    return image.file if image.channel in ("", "r") else channel_image_reference(image.file, image.channel)
 
 
 def _clamp_unit(value: float) -> float:
@@ -342,7 +365,9 @@ _ROUNDING_TOLERANCE = 1e-12
 """Single-precision rounding error relative to the mesh size that is not reported."""
 
 
-def glb_chunks(mesh: MeshData, appearance: Appearance | None, name: str, losses: LossEntries) -> Iterator[bytes]:
+def glb_chunks(
+    mesh: MeshData, appearance: Appearance | None, name: str, losses: list[tuple[str, str, str]]
+) -> Iterator[bytes]:
     """Bytes of a GLB file of a mesh, in parts; positions are rounded to single precision.
 
     Args:
@@ -362,10 +387,7 @@ def glb_chunks(mesh: MeshData, appearance: Appearance | None, name: str, losses:
     scale = float(np.abs(mesh.vertices).max(initial=0.0))
     if np.abs(mesh.vertices - mesh.vertices.astype(np.float32)).max(initial=0.0) > _ROUNDING_TOLERANCE * scale:
         losses.append((name, "digits of its mesh beyond the seventh", "glTF has single precision"))
-    file.add("meshes", {"name": name, "primitives": primitives})
-    file.add("nodes", {"name": name, "mesh": 0})
-    file.add("scenes", {"nodes": [0]})
-    file.document["scene"] = 0
+    file.set_scene(name, primitives)
     return file.chunks()
 
 
@@ -381,12 +403,8 @@ def _add_primitive(
         layers.append(("COLOR_0", appearance.colors))
     columns = np.stack([layer.indices[faces].reshape(-1) for _, layer in layers], axis=-1)
     used, corners = _unique_rows(columns)
-    attributes = {
-        name: file.add_accessor(layer.values[used[:, i]], with_bounds=name == "POSITION")
-        for i, (name, layer) in enumerate(layers)
-    }
-    primitive: dict[str, Any] = {"attributes": attributes, "indices": file.add_accessor(corners), "mode": 4}
-    return primitive if material_index is None else {**primitive, "material": material_index}
+    attributes = {name: layer.values[used[:, i]] for i, (name, layer) in enumerate(layers)}
+    return file.make_primitive(attributes, corners, material_index)
 
 
 def _unique_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
