@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kinema.core import KinemaError
 
-from .program import BasicBlock, Program
-from .symbolic import Scalar, Tape, Value, add, cos, divide, multiply, negate, select, sin, subtract
+from .evaluator import Evaluator
+from .memory import Slot
+from .program import Program
+from .symbolic import OP_FUNCTIONS, Scalar, Tape, Value, add, cos, divide, multiply, negate, select, sin
 from .tracer import program_from_tape
 
 ADJOINT_PREFIX = "d_"
 """Prefix of arrays of adjoints: derivatives of a cost with respect to the items of an array."""
-
-_FORWARD_OPS: dict[str, Callable[..., Value]] = {"add": add, "sub": subtract, "mul": multiply, "neg": negate}
-_FORWARD_OPS |= {"reciprocal": lambda a: divide(1.0, a), "sin": sin, "cos": cos, "select": select}
-_FORWARD_OPS |= {
-    "fma": lambda a, b, c: add(multiply(a, b), c),
-    "fms": lambda a, b, c: subtract(multiply(a, b), c),
-    "fnma": lambda a, b, c: subtract(c, multiply(a, b)),
-}
 
 
 def gradient(program: Program, with_respect_to: Sequence[str]) -> Program:
@@ -33,7 +27,7 @@ def gradient(program: Program, with_respect_to: Sequence[str]) -> Program:
         raise KinemaError("gradients need a straight-line program, without loops, branches and dynamic indices")
     block = program.basic_block
     tape = Tape()
-    values = _replay_on_tape(block, tape)
+    values = _Recorder(tape).run_basic_block(block)
     adjoints: dict[int, Value] = {}
     last_stores = {store.slot: store for store in block.stores}  # the last store to a slot wins
     for store in last_stores.values():
@@ -59,20 +53,21 @@ def gradient(program: Program, with_respect_to: Sequence[str]) -> Program:
     return program_from_tape(tape, outputs)
 
 
-def _replay_on_tape(block: BasicBlock, tape: Tape) -> dict[int, Value]:
-    """Record the instructions of a basic block on a new tape; returns the symbolic value of each result."""
-    values: dict[int, Value] = {}
-    for i in block.instructions:
-        if i.slot is not None:
-            values[i.result] = tape.input(i.slot.array, i.slot.item)
-            continue
-        arguments = [values[a] if isinstance(a, int) else a for a in i.args]
-        forward = _FORWARD_OPS.get(i.op)
-        if forward is not None:
-            values[i.result] = forward(*arguments)
-        else:
-            values[i.result] = tape.record(i.op, *(a.value_number if isinstance(a, Scalar) else a for a in arguments))
-    return values
+class _Recorder(Evaluator):
+    """Evaluator that records the instructions of a basic block on a tape, with the inputs of the program as inputs."""
+
+    functions = OP_FUNCTIONS
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__()
+        self.tape = tape
+
+    def load(self, slot: Slot, values: Mapping[int, Value]) -> Value:
+        """Record the load of an input."""
+        return self.tape.input(slot.array, slot.item)
+
+    def store(self, slot: Slot, value: Value, values: Mapping[int, Value]) -> None:
+        """Ignore a store: outputs of the program are not outputs of its gradient."""
 
 
 _VJP_RULES: dict[str, Callable[..., tuple[Value, ...]]] = {

@@ -8,7 +8,7 @@ variant are analysed together.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 
@@ -105,6 +105,28 @@ def effects_per_row(program: Program, loop: TableLoop) -> list[Effects]:
         analysis.visit_rows(loop, [i], [])
         row_effects.append(analysis.result())
     return row_effects
+
+
+def dependency_levels(row_cells: Iterable[tuple[Collection[Hashable], Collection[Hashable]]]) -> list[int]:
+    """Dependency level of each row from its (read, written) cells.
+
+    A row is one level above the earlier rows that write cells it reads or that read or write cells it writes.
+    """
+    written: dict[Hashable, int] = {}
+    read: dict[Hashable, int] = {}
+    levels = []
+    for reads, writes in row_cells:
+        level = 0
+        for cell in reads:
+            level = max(level, written.get(cell, -1) + 1)
+        for cell in writes:
+            level = max(level, written.get(cell, -1) + 1, read.get(cell, -1) + 1)
+        for cell in reads:
+            read[cell] = max(read.get(cell, -1), level)
+        for cell in writes:
+            written[cell] = level
+        levels.append(level)
+    return levels
 
 
 _ArrayUses = Mapping[str, Collection[tuple[int, bool, bool]]]

@@ -1,8 +1,12 @@
 """Lazily imported names of the package `kinema.ir`: tracing, optimisation and interpretation of programs."""
 
 from .autodiff import ADJOINT_PREFIX as ADJOINT_PREFIX, gradient as gradient
-from .batched_interpreter import interpret_batched as interpret_batched, supports_batching as supports_batching
-from .interpreter import interpret as interpret, interpret_in_place as interpret_in_place
+from .interpreter import (
+    interpret as interpret,
+    interpret_batched as interpret_batched,
+    interpret_in_place as interpret_in_place,
+    supports_batching as supports_batching,
+)
 from .intrinsics import (
     AtomicIncrement as AtomicIncrement,
     Intrinsic as Intrinsic,

@@ -1,48 +1,24 @@
-"""Reference interpreter in NumPy: executes a program for all environments at once, statement by statement."""
+"""Reference interpreter in NumPy: executes a program for all environments at once, statement by statement.
+
+In batched mode, the rows of a table loop of one dependency level and variant are evaluated as one array operation. The
+operations are the same as row by row, so that results are bitwise equal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from .intrinsics import AtomicIncrement, IntrinsicCall, SharedMemoryStaging
-from .memory import FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, SCRATCH, ArenaOffset, Slot
-from .program import (
-    BasicBlock,
-    CountedLoop,
-    If,
-    Instruction,
-    LoopVariant,
-    Program,
-    Statements,
-    TableLoop,
-    WarpRegion,
-    WhileLoop,
-    WorkQueueLoop,
-)
-
-NUMPY_OPS: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "neg": lambda a: -a,
-    "reciprocal": lambda a: 1.0 / a,
-    "sqrt": np.sqrt,
-    "sin": np.sin,
-    "cos": np.cos,
-    "abs": np.abs,
-    "floor": np.floor,
-    "min": lambda a, b: np.where(b < a, b, a),  # not np.minimum: NaN as in emitted code
-    "max": lambda a, b: np.where(a < b, b, a),
-    "select": lambda a, b, below, otherwise: np.where(a < b, below, otherwise),
-    "any": lambda a: np.full_like(a, (a > 0.5).any()),
-    "fma": lambda a, b, c: a * b + c,
-    "fms": lambda a, b, c: a * b - c,
-    "fnma": lambda a, b, c: c - a * b,
-}
-"""Operation of an instruction -> NumPy function."""
+from .effects import dependency_levels
+from .evaluator import Evaluator
+from .intrinsics import AtomicIncrement, IntrinsicCall
+from .memory import SCRATCH, ArenaOffset, Slot
+from .operations import OPERATIONS
+from .program import BasicBlock, CountedLoop, If, LoopVariant, Program, TableLoop, WhileLoop, WorkQueueLoop
 
 
 def interpret(program: Program, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -53,7 +29,7 @@ def interpret(program: Program, arrays: Mapping[str, np.ndarray]) -> dict[str, n
     for name, count in outputs.items():
         memory[name] = np.zeros((max(count, len(arrays.get(name, ()))), sample.shape[1]), sample.dtype)
         memory[name][: len(arrays.get(name, ()))] = arrays.get(name, 0.0)
-    _Interpreter(program, memory, {}).run(program.body)
+    ArrayEvaluator(program, memory, {}).run(program.body)
     return {name: memory[name][:count] for name, count in outputs.items()}
 
 
@@ -62,103 +38,91 @@ def interpret_in_place(
 ) -> None:
     """Run a program `n_runs` times on arenas of shape (n_rows, n_envs), which are modified in place."""
     for _ in range(n_runs):
-        _Interpreter(program, arenas, array_offsets).run(program.body)
+        ArrayEvaluator(program, arenas, array_offsets).run(program.body)
+
+
+def interpret_batched(
+    program: Program, arrays: Mapping[str, np.ndarray], *, use_python_trig: bool = False
+) -> dict[str, npt.NDArray[np.bool_]]:
+    """Run a program in batched mode on arrays of shape (n_items, n_envs), in place; returns a mask of written items.
+
+    Args:
+        program: program that `supports_batching`.
+        arrays: all arrays that the program names, except scratch memory and local arrays.
+        use_python_trig: whether sine and cosine are those of Python's `math` module instead of NumPy's.
+    """
+    evaluator = _BatchedEvaluator(program, arrays, use_python_trig=use_python_trig)
+    with np.errstate(all="ignore"):
+        evaluator.run(program.body)
+    return evaluator.written
 
 
 def interpret_kernel_part(
     program: Program, arenas: Mapping[str, np.ndarray], array_offsets: Mapping[str, ArenaOffset]
 ) -> None:
     """Run one kernel of a split program on arenas including scratch memory, which are modified in place."""
-    interpreter = _Interpreter(program, {name: x for name, x in arenas.items() if name != SCRATCH}, array_offsets)
-    interpreter.arrays[SCRATCH] = arenas[SCRATCH]
-    interpreter.run(program.body)
+    evaluator = ArrayEvaluator(program, {name: x for name, x in arenas.items() if name != SCRATCH}, array_offsets)
+    evaluator.arrays[SCRATCH] = arenas[SCRATCH]
+    evaluator.run(program.body)
 
 
-class _Interpreter:
-    """Executes statements on NumPy arrays of shape (n_rows, n_envs), with a mask of active environments."""
+# -------------------------------------------------------------------------------------------------------- row by row
+
+
+class ArrayEvaluator(Evaluator):
+    """Evaluator on NumPy arrays of shape (n_envs,), with a mask of active environments."""
 
     def __init__(
         self, program: Program, arrays: Mapping[str, np.ndarray], array_offsets: Mapping[str, ArenaOffset]
     ) -> None:
+        super().__init__()
         sample = next(iter(arrays.values())) if arrays else np.zeros((1, 1))
         self.dtype, self.n_envs = sample.dtype, sample.shape[1]
+        self.functions = {name: operation.evaluate for name, operation in OPERATIONS.items()}
+        self.functions["select"] = lambda *args: OPERATIONS["select"].evaluate(*args).astype(self.dtype, copy=False)
         sizes = {**program.locals, SCRATCH: program.n_scratch}
         self.arrays = {**arrays, **{name: np.zeros((n, self.n_envs), self.dtype) for name, n in sizes.items()}}
         self.array_offsets = array_offsets
-        self.row_stack: list[tuple[LoopVariant, np.ndarray, np.ndarray]] = []
-        """Enclosing table rows: loop variant, integers and floats of each."""
-        self.loop_indices: list[int] = []
         self.active_mask: np.ndarray | None = None
         """(n_envs,) environments that execute the current statement; None for all."""
 
-    def run(self, statements: Statements) -> None:
-        """Execute statements one after the other for the active environments."""
-        for block in statements:
-            match block:
-                case BasicBlock():
-                    self.run_basic_block(block)
-                case TableLoop():
-                    self.run_table_loop(block)
-                case CountedLoop():
-                    self.run_counted_loop(block)
-                case WhileLoop():
-                    self.run_while_loop(block)
-                case WarpRegion():
-                    self.run(block.body)
-                case IntrinsicCall():
-                    self.run_intrinsic(block)
-                case SharedMemoryStaging():
-                    pass  # there is only one memory
-                case AtomicIncrement():
-                    count = np.array(self.load(block.counter))
-                    self.store(block.result, count, {})
-                    self.store(block.counter, count + 1.0, {})
-                case WorkQueueLoop():
-                    self.run_work_queue_loop(block)
-                case If():
-                    outer_mask = self.active_mask
-                    if self._restrict(self.load(block.condition) > 0.5):
-                        self.run(block.body)
-                    self.active_mask = outer_mask
-
     def run_table_loop(self, loop: TableLoop) -> None:
         """Execute a table loop row by row, then add the thread-private accumulators of its reductions to the totals."""
-        variant_indices = loop.variant_indices()
         for accumulator, _ in loop.reductions:
             self.store(accumulator, np.zeros(self.n_envs), {})
-        for i in self._rows_of(loop):
-            variant = loop.variants[int(variant_indices[i])]
-            self.row_stack.append((variant, loop.ints[i], loop.floats[i]))
-            self.run(variant.body)
-            self.row_stack.pop()
+        super().run_table_loop(loop)
         for accumulator, total in loop.reductions:
             self.store(total, self.load(total) + self.load(accumulator), {})
 
-    def run_work_queue_loop(self, queue_loop: WorkQueueLoop) -> None:
+    def run_cooperative(self, statement: WorkQueueLoop | IntrinsicCall | AtomicIncrement) -> None:
+        """Execute a work-queue loop, an intrinsic or an atomic increment."""
+        match statement:
+            case WorkQueueLoop():
+                self._run_work_queue_loop(statement)
+            case IntrinsicCall():
+                for env in range(self.n_envs) if self.active_mask is None else np.flatnonzero(self.active_mask):
+                    statement.intrinsic.evaluate(self._memory_of_env(env))
+            case AtomicIncrement():
+                count = self.load(statement.counter)
+                self.store(statement.result, count, {})
+                self.store(statement.counter, count + 1.0, {})
+
+    def _run_work_queue_loop(self, queue_loop: WorkQueueLoop) -> None:
         """Execute a work-queue loop row by row; each filter restricts the active environments of the next stage."""
         outer_mask = self.active_mask
         for i in range(len(queue_loop.work.ints)):
             for loop in queue_loop.stages:
-                variant = loop.variants[int(loop.variant_indices()[i])]
-                self.row_stack.append((variant, loop.ints[i], loop.floats[i]))
-                self.run(variant.body)
-                self.row_stack.pop()
+                self.run_row(loop, i)
                 if loop is not queue_loop.work and not self._restrict(self.load(queue_loop.condition) > 0.5):
                     break
             self.active_mask = outer_mask
 
-    def _rows_of(self, loop: TableLoop) -> Sequence[int]:
-        """Rows of a table loop to execute: those of its schedule, all, or the range of the enclosing row."""
-        if not loop.row_range_name:
-            return [batch.first_row + i for batch in loop.schedule for i in range(batch.n_rows)] or range(
-                len(loop.ints)
-            )
-        variant, ints, _ = self.row_stack[-1]
-        first, count = (
-            int(ints[variant.array_columns[prefix + loop.row_range_name][1]])
-            for prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
-        )
-        return range(first, first + count)
+    def _memory_of_env(self, env: int) -> Callable[[Slot], np.ndarray]:
+        def memory(operand: Slot) -> np.ndarray:
+            array, row = self._locate(operand)
+            return array[row:, env]
+
+        return memory
 
     def _restrict(self, mask: np.ndarray) -> bool:
         """Intersect the active environments with a mask; returns whether any remain."""
@@ -167,11 +131,11 @@ class _Interpreter:
 
     def run_counted_loop(self, loop: CountedLoop) -> None:
         """Execute a counted loop; an environment becomes inactive when its trip count is reached."""
-        outer_mask, counts = self.active_mask, np.array(self.load(loop.count))
-        self.loop_indices.append(0)
+        outer_mask, counts = self.active_mask, self.load(loop.count)
+        self.loop_indices.append(self.dtype.type(0.0))
         while self._restrict(self.loop_indices[-1] < counts):
             self.run(loop.body)
-            self.loop_indices[-1] += 1
+            self.loop_indices[-1] += self.dtype.type(1.0)
         self.loop_indices.pop()
         self.active_mask = outer_mask
 
@@ -184,74 +148,168 @@ class _Interpreter:
                 break
         self.active_mask = outer_mask
 
-    def run_intrinsic(self, call: IntrinsicCall) -> None:
-        """Execute an intrinsic, one environment at a time."""
-        for env in range(self.n_envs) if self.active_mask is None else np.flatnonzero(self.active_mask):
+    def run_if(self, branch: If) -> None:
+        """Execute the body of a branch in the environments whose condition holds."""
+        outer_mask = self.active_mask
+        if self._restrict(self.load(branch.condition) > 0.5):
+            self.run(branch.body)
+        self.active_mask = outer_mask
 
-            def memory(operand: Slot, env: int = env) -> np.ndarray:
-                array, row = self._resolve(operand)
-                return array[row:, env]
-
-            call.intrinsic.evaluate(memory)
-
-    def run_basic_block(self, block: BasicBlock) -> None:
-        """Evaluate the instructions of a basic block, then store the results."""
-        values: dict[int, Any] = {}
-        self.evaluate(block.instructions, values)
-        # copies: loaded values are views of memory that a store may change
-        results = [np.array(values[s.value] if isinstance(s.value, int) else s.value) for s in block.stores]
-        for store, result in zip(block.stores, results, strict=True):
-            self.store(store.slot, result, values)
-
-    def evaluate(self, instructions: Iterable[Instruction], values: dict[int, Any]) -> None:
-        """Evaluate instructions and add their results to `values`, by value number."""
-        for i in instructions:
-            if i.slot is not None:
-                values[i.result] = np.array(self.load(i.slot, values))  # not a view: a store may change it
-            elif i.op == "loop_index":
-                values[i.result] = self.dtype.type(self.loop_indices[-1])
-            else:
-                values[i.result] = NUMPY_OPS[i.op](
-                    *(values[a] if isinstance(a, int) else self.dtype.type(a) for a in i.args)
-                )
-
-    def _resolve(self, slot: Slot) -> tuple[np.ndarray, int]:
-        """NumPy array and row of a slot, without its dynamic index.
-
-        Looks up row constants and array offsets of the enclosing table rows first, then the array offsets of the
-        program.
-        """
-        for variant, ints, floats in reversed(self.row_stack):
-            if slot in variant.constant_columns:
-                return floats[:, None], variant.constant_columns[slot]
-            if slot.array in variant.array_columns:
-                arena, column = variant.array_columns[slot.array]
-                start = self.array_offsets.get(arena, ArenaOffset(arena, 0))  # an array or an arena
-                return self.arrays[start.arena], start.row + int(ints[column]) + slot.item
-        if slot.array in self.array_offsets:
-            offset = self.array_offsets[slot.array]
-            return self.arrays[offset.arena], offset.row + slot.item
-        return self.arrays[slot.array], slot.item
+    def _locate(self, slot: Slot) -> tuple[np.ndarray, Any]:
+        """NumPy array and row of a slot, without its dynamic index."""
+        name, row = self.resolve(slot)
+        offset = self.array_offsets.get(name)  # an array, unless the name is that of an arena
+        return (self.arrays[name], row) if offset is None else (self.arrays[offset.arena], offset.row + row)
 
     def load(self, slot: Slot, values: Mapping[int, Any] | None = None) -> Any:
-        """Value of a slot for all environments, shape (n_envs,), or a scalar for uniform arrays and row constants."""
-        array, row = self._resolve(slot)
-        uniform = (array.shape[1] == 1 and self.n_envs > 1) or array.dtype != self.dtype
+        """Copy of a slot for all environments, (n_envs,), or a scalar for uniform arrays and row constants."""
+        for _, constants in reversed(self.row_stack):
+            if slot in constants:
+                return self.dtype.type(constants[slot])
+        array, row = self._locate(slot)
+        is_uniform = array.shape[1] == 1 and self.n_envs > 1
         if slot.index is None:
-            return self.dtype.type(array[row, 0]) if uniform else array[row]
+            return array[row, 0] if is_uniform else array[row].copy()
         rows = row + self._dynamic_index(slot, values, len(array) - row)
-        return array[rows, 0 if uniform else np.arange(self.n_envs)]
+        return array[rows, 0 if is_uniform else np.arange(self.n_envs)]
 
     def _dynamic_index(self, slot: Slot, values: Mapping[int, Any] | None, count: int) -> np.ndarray:
         """Dynamic index of a slot for each environment, clipped to the array in case of inactive environments."""
         index = np.broadcast_to(np.asarray((values or {})[slot.index or 0], np.int64), (self.n_envs,))
         return index if self.active_mask is None else np.clip(index, 0, count - 1)
 
-    def store(self, slot: Slot, result: np.ndarray, values: Mapping[int, Any]) -> None:
+    def store(self, slot: Slot, value: Any, values: Mapping[int, Any]) -> None:
         """Store values to a slot for the active environments."""
-        array, row = self._resolve(slot)
+        array, row = self._locate(slot)
         envs = np.arange(self.n_envs)
         rows = row if slot.index is None else row + self._dynamic_index(slot, values, len(array) - row)
         if self.active_mask is not None:
-            result = np.where(self.active_mask, result, array[rows, envs])
-        array[rows, envs] = result
+            value = np.where(self.active_mask, value, array[rows, envs])
+        array[rows, envs] = value
+
+
+# ------------------------------------------------------------------------------------------------------ batched mode
+
+_PYTHON_TRIG = {
+    name: np.vectorize(function, otypes=[np.float64]) for name, function in (("sin", math.sin), ("cos", math.cos))
+}
+"""Sine and cosine of Python's `math` module, as in an unrolled program on plain numbers; NumPy's round differently."""
+
+
+def supports_batching(program: Program) -> bool:
+    """Whether a program can be interpreted in batched mode.
+
+    The program must consist of basic blocks and table loops over basic blocks, without dynamic indices, active-row
+    lists, reductions, and local arrays shared between rows.
+    """
+    blocks: list[BasicBlock] = []
+    for statement in program.body:
+        if isinstance(statement, BasicBlock):
+            blocks.append(statement)
+            continue
+        if not isinstance(statement, TableLoop) or statement.active_rows is not None or statement.reductions:
+            return False
+        for variant in statement.variants:
+            row_blocks = [block for block in variant.body if isinstance(block, BasicBlock)]
+            if len(row_blocks) < len(variant.body) or any(
+                x.array in program.locals for x in _external_slots(variant)[0]
+            ):
+                return False
+            blocks += row_blocks
+    return all(
+        all(slot.index is None for slot in block.slots()) and all(i.op != "loop_index" for i in block.instructions)
+        for block in blocks
+    )
+
+
+class _BatchedEvaluator(ArrayEvaluator):
+    """Evaluator on NumPy arrays of shape (n_rows, n_envs), with a row for each table row of a batch."""
+
+    def __init__(self, program: Program, arrays: Mapping[str, np.ndarray], *, use_python_trig: bool) -> None:
+        super().__init__(program, arrays, {})
+        if use_python_trig:
+            self.functions = {**self.functions, **_PYTHON_TRIG}
+        self.locals = program.locals
+        self.written = {name: np.zeros(len(x), np.bool_) for name, x in self.arrays.items()}
+
+    def run_table_loop(self, loop: TableLoop) -> None:
+        """Execute a table loop by dependency level, with all rows of a variant in one array operation."""
+        variant_indices, levels = loop.variant_indices(), self._levels(loop)
+        for level in range(int(levels.max(initial=-1)) + 1):
+            for variant_index, variant in enumerate(loop.variants):
+                rows = np.flatnonzero((levels == level) & (variant_indices == variant_index))
+                if len(rows):
+                    offsets: dict[str, Any] = {
+                        array: ArenaOffset(arena, loop.ints[rows, column].astype(np.int64))
+                        for array, (arena, column) in variant.array_columns.items()
+                    }
+                    constants = {s: loop.floats[rows, c][:, None] for s, c in variant.constant_columns.items()}
+                    self.row_stack.append((offsets, constants))
+                    self.run(variant.body)
+                    self.row_stack.pop()
+
+    def load(self, slot: Slot, values: Mapping[int, Any] | None = None) -> Any:
+        """Values of a slot in all rows of the batch, (n_rows, n_envs), or of a single item, (1, n_envs)."""
+        if self.row_stack and slot in self.row_stack[-1][1]:
+            return self.row_stack[-1][1][slot]
+        array, row = self.resolve(slot)
+        return self.arrays[array][np.atleast_1d(row)]  # a copy, as the index is an array
+
+    def store(self, slot: Slot, value: Any, values: Mapping[int, Any]) -> None:
+        """Store values to a slot in all rows of the batch; local arrays of rows are kept with the row constants."""
+        if self.row_stack and slot.array in self.locals:
+            self.row_stack[-1][1][slot] = value
+            return
+        array, row = self.resolve(slot)
+        self.arrays[array][row] = value
+        self.written[array][row] = True
+
+    def _levels(self, loop: TableLoop) -> npt.NDArray[np.int64]:
+        """Dependency level of each row of a table loop, shape (n_rows,)."""
+        bases, total = {}, 0
+        for name, array in self.arrays.items():
+            bases[name], total = total, total + len(array)
+        row_cells: list[tuple[list[int], list[int]]] = [([], [])] * len(loop.ints)
+        variant_indices = loop.variant_indices()
+        for variant_index, variant in enumerate(loop.variants):
+            rows = np.flatnonzero(variant_indices == variant_index)
+            reads, writes = (
+                self._cell_indices(
+                    loop, variant, rows, bases, [slot for slot in slots if slot.array not in self.locals]
+                )
+                for slots in _external_slots(variant)
+            )
+            for row, cells in zip(rows.tolist(), zip(reads, writes, strict=True), strict=True):
+                row_cells[row] = cells
+        return np.array(dependency_levels(row_cells), np.int64)
+
+    def _cell_indices(
+        self,
+        loop: TableLoop,
+        variant: LoopVariant,
+        rows: npt.NDArray[np.int64],
+        bases: Mapping[str, int],
+        slots: list[Slot],
+    ) -> list[list[int]]:
+        """Flat indices of the cells of some slots for each row; `bases` are the offsets of the arrays."""
+        indices = np.zeros((len(rows), len(slots)), np.int64)
+        for i, slot in enumerate(slots):
+            if slot.array in variant.array_columns:
+                arena, column = variant.array_columns[slot.array]
+                indices[:, i] = bases[arena] + loop.ints[rows, column] + slot.item
+            else:
+                indices[:, i] = bases[slot.array] + slot.item
+        return indices.tolist()
+
+
+def _external_slots(variant: LoopVariant) -> tuple[list[Slot], list[Slot]]:
+    """Slots that rows of a variant read and write, without reads of values that the row stored before."""
+    reads: dict[Slot, None] = {}
+    writes: dict[Slot, None] = {}
+    for block in variant.body:
+        assert isinstance(block, BasicBlock)
+        for i in block.instructions:
+            if i.slot is not None and i.slot not in variant.constant_columns and i.slot not in writes:
+                reads[i.slot] = None
+        writes |= dict.fromkeys(store.slot for store in block.stores)
+    return list(reads), list(writes)

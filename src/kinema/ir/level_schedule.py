@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .effects import Cell, Effects, effects_per_row, outermost_table_loops
+from .effects import Cell, dependency_levels, effects_per_row, outermost_table_loops
 from .memory import SCRATCH, Operand, Slot
 from .program import (
     BasicBlock,
@@ -218,7 +218,7 @@ def _schedule_loop(program: Program, loop: TableLoop, group_size: int) -> TableL
     """
     variant_indices = loop.variant_indices().tolist()
     groups: dict[tuple[int, int], list[int]] = {}
-    for i, level in enumerate(_dependency_levels(effects_per_row(program, loop))):
+    for i, level in enumerate(dependency_levels((row.reads, row.writes) for row in effects_per_row(program, loop))):
         groups.setdefault((level, variant_indices[i]), []).append(i)
     order: list[int] = []
     is_real: list[int] = []
@@ -273,25 +273,3 @@ def _max_slot_offset(statements: Statements) -> int:
         for slot in block.slots()
     )
     return 1 + max((slot.item for slot in slots), default=0)
-
-
-def _dependency_levels(row_effects: list[Effects]) -> list[int]:
-    """Dependency level of each row from its read and write sets.
-
-    A row is one level above the earlier rows that write cells it reads or that read or write cells it writes.
-    """
-    written: dict[Cell, int] = {}
-    read: dict[Cell, int] = {}
-    levels = []
-    for row in row_effects:
-        level = 0
-        for cell in row.reads:
-            level = max(level, written.get(cell, -1) + 1)
-        for cell in row.writes:
-            level = max(level, written.get(cell, -1) + 1, read.get(cell, -1) + 1)
-        for cell in row.reads:
-            read[cell] = max(read.get(cell, -1), level)
-        for cell in row.writes:
-            written[cell] = level
-        levels.append(level)
-    return levels

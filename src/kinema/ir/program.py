@@ -19,12 +19,9 @@ import numpy.typing as npt
 
 from .intrinsics import AtomicIncrement, IntrinsicCall, SharedMemoryStaging
 from .memory import SCRATCH, ArenaOffset, Operand, Slot
+from .operations import OPERATIONS
 
 # -------------------------------------------------------------------------------------------- instructions and blocks
-
-FLOPS_PER_OP = {"input": 0, "loop_index": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, "cos": 10, "select": 2}
-FLOPS_PER_OP |= {"fma": 2, "fms": 2, "fnma": 2}
-"""Floating-point operations counted for an instruction, if the count differs from 1."""
 
 
 def operand_values(args: tuple[Operand, ...], slot: Slot | None) -> list[int]:
@@ -78,7 +75,7 @@ class BasicBlock:
     @property
     def n_operations(self) -> int:
         """Approximate number of floating-point operations of one execution."""
-        return sum(FLOPS_PER_OP.get(i.op, 1) for i in self.instructions)
+        return sum(OPERATIONS[i.op].n_flops for i in self.instructions if i.op in OPERATIONS)
 
     def max_live(self, eager_arrays: Collection[str] = ()) -> int:
         """Register pressure: the maximum number of simultaneously live values over the instruction order.

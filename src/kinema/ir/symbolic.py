@@ -448,5 +448,8 @@ OP_FUNCTIONS: dict[str, Callable[..., Value]] = {
     "max": maximum,
     "select": select,
     "any": any_lane,
+    "fma": lambda a, b, c: add(multiply(a, b), c),
+    "fms": lambda a, b, c: subtract(multiply(a, b), c),
+    "fnma": lambda a, b, c: subtract(c, multiply(a, b)),
 }
 """Operation of an instruction -> function that evaluates or records it."""

@@ -22,8 +22,19 @@ from operator import or_
 import numpy as np
 
 from .effects import Cell, CellSet, find_effect_cells, kept_statements
-from .memory import FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, SCRATCH, ArenaOffset, Slot
-from .program import BasicBlock, CountedLoop, If, Program, Statements, TableLoop, WarpRegion, WhileLoop, WorkQueueLoop
+from .evaluator import Evaluator, RowBindings
+from .memory import SCRATCH, Slot
+from .program import (
+    CountedLoop,
+    If,
+    Program,
+    Statement,
+    Statements,
+    TableLoop,
+    WarpRegion,
+    WhileLoop,
+    WorkQueueLoop,
+)
 from .symbolic import OP_FUNCTIONS, Scalar, Value
 from .tracer import Tracer, while_loop
 
@@ -48,33 +59,19 @@ class _LoopCarried:
     """Local arrays accessed at a dynamic index, which remain arrays."""
 
 
-@dataclass(slots=True, eq=False)
-class _RowCache:
-    """Cache of table rows by (loop, row index): offsets of their arrays and constants."""
+def _dry_run_function(function: Callable[..., Value]) -> Callable[..., Value]:
+    """Operation in the dry run: a placeholder if any operand is symbolic, else the plain number."""
 
-    tables: dict[int, tuple[list[int], list[list[int]], list[list[float]]]] = field(default_factory=dict)
-    rows: dict[tuple[int, int], tuple[dict[str, ArenaOffset], dict[Slot, Value]]] = field(default_factory=dict)
+    def evaluate(*args: Value) -> Value:
+        for argument in args:
+            if type(argument) is Scalar:
+                return argument
+        return function(*args)
 
-    def variant_indices(self, loop: TableLoop) -> list[int]:
-        """Variant index of each row of a loop."""
-        if id(loop) not in self.tables:
-            self.tables[id(loop)] = (loop.variant_indices().tolist(), loop.ints.tolist(), loop.floats.tolist())
-        return self.tables[id(loop)][0]
+    return evaluate
 
-    def row(self, loop: TableLoop, row_index: int) -> tuple[dict[str, ArenaOffset], dict[Slot, Value]]:
-        """Array offsets and constants of one row of a loop (`variant_indices` must have been called before)."""
-        key = id(loop), row_index
-        if key not in self.rows:
-            variant_indices, ints, floats = self.tables[id(loop)]
-            variant, int_row, float_row = loop.variants[variant_indices[row_index]], ints[row_index], floats[row_index]
-            self.rows[key] = (
-                {
-                    array: ArenaOffset(arena, int_row[column])
-                    for array, (arena, column) in variant.array_columns.items()
-                },
-                {slot: float_row[column] for slot, column in variant.constant_columns.items()},
-            )
-        return self.rows[key]
+
+_DRY_RUN_FUNCTIONS = {op: _dry_run_function(function) for op, function in OP_FUNCTIONS.items()}
 
 
 class _DryRunNeededError(Exception):
@@ -90,17 +87,19 @@ def unroll(program: Program, read_input: ReadInput, tracer: Tracer | None = None
     kept_effects = (
         {} if tracer is None else {id(x): find_effect_cells(program, (x,)) for x in kept_statements(program.body)}
     )
-    row_cache = _RowCache()
+    bindings = RowBindings()
     if not kept_effects:  # kept statements are recorded at once, which cannot be undone
         with suppress(_DryRunNeededError):
-            return _Unroller(program, read_input, tracer, None, kept_effects, row_cache).run()
+            return _Unroller(program, read_input, tracer, None, kept_effects, bindings).final_values()
     loop_carried = _LoopCarried()
-    _Unroller(program, read_input, tracer or Tracer(), loop_carried, kept_effects, row_cache, dry_run=True).run()
-    return _Unroller(program, read_input, tracer, loop_carried, kept_effects, row_cache).run()
+    _Unroller(
+        program, read_input, tracer or Tracer(), loop_carried, kept_effects, bindings, dry_run=True
+    ).final_values()
+    return _Unroller(program, read_input, tracer, loop_carried, kept_effects, bindings).final_values()
 
 
-class _Unroller:
-    """Symbolic executor of a program, with memory as a dictionary from cells to values."""
+class _Unroller(Evaluator):
+    """Evaluator on symbolic scalars or plain numbers, with memory as a dictionary from cells to values."""
 
     def __init__(
         self,
@@ -109,10 +108,12 @@ class _Unroller:
         tracer: Tracer | None,
         loop_carried: _LoopCarried | None,
         kept_effects: Mapping[int, tuple[CellSet, CellSet, set[str]]],
-        row_cache: _RowCache,
+        row_bindings: RowBindings,
         *,
         dry_run: bool = False,
     ) -> None:
+        super().__init__(row_bindings)
+        self.functions = _DRY_RUN_FUNCTIONS if dry_run else OP_FUNCTIONS
         self.program = program
         self.read_input = read_input
         self.tracer = tracer
@@ -120,14 +121,10 @@ class _Unroller:
         self.indexed_arrays: Set[str] = frozenset() if loop_carried is None else loop_carried.indexed_arrays
         self.dry_run = dry_run
         self.memory: dict[Cell, Value | _ClobberedCell] = {}
-        self.row_cache = row_cache
-        self.row_stack: list[tuple[dict[str, ArenaOffset], dict[Slot, Value]]] = []
-        """Array offsets and constants of the enclosing table rows, outermost first."""
         self.path: list[tuple[int, float]] = []
         """Enclosing rows and iterations: (identity of the loop, row index or iteration index)."""
         self.written_by_body: dict[tuple[object, ...], set[Cell]] = {}
         """Cells written by a kept body (dry run), by identity of the statement and path."""
-        self.loop_indices: list[Value] = []
         self.kept_arrays: dict[str, str] = {}
         """Local array that remains an array -> its name in the new program."""
         self.kept_effects = kept_effects
@@ -149,85 +146,48 @@ class _Unroller:
         self.stored: dict[Cell, Value] = {}
         """Values of other cells that have been stored for kept statements to read."""
 
-    def run(self) -> dict[Cell, Value]:
+    def final_values(self) -> dict[Cell, Value]:
         """Execute the program; returns the final values of written cells outside scratch memory and local arrays."""
-        self.visit(self.program.body)
+        self.run(self.program.body)
         self.flush()
         transient_arrays = {SCRATCH, *self.program.locals}
         return {cell: self.load_cell(cell) for cell in list(self.memory) if cell[0] not in transient_arrays}
 
-    def visit(self, statements: Statements) -> None:
-        """Execute statements: unroll table loops and loops with known trip count, keep all other control flow.
-
-        Warp regions that are not kept are executed like ordinary statements.
-        """
-        for block in statements:
-            match block:
-                case BasicBlock():
-                    self.execute_block(block)
-                case TableLoop() | WarpRegion() | WorkQueueLoop() if id(block) in self.kept_effects:
-                    self.keep_statement(block)
-                case TableLoop():
-                    self.unroll_table_loop(block)
-                case CountedLoop() if not isinstance(self.load(block.count), Scalar):
-                    self.unroll_counted_loop(block)
-                case WarpRegion():
-                    self.visit(block.body)
-                case WhileLoop() | If() | CountedLoop():
-                    self.keep_control_flow(block)
-                case _:
-                    raise TypeError("statements of warp regions cannot be unrolled")
+    def run_statement(self, statement: Statement) -> None:
+        """Execute a statement, or keep it if it is a rolled table loop, warp region or work-queue loop to be kept."""
+        if id(statement) in self.kept_effects:
+            self.keep_statement(statement)
+        else:
+            super().run_statement(statement)
 
     # ---------------------------------------------------------------------------------------------- unrolled statements
 
-    def unroll_table_loop(self, loop: TableLoop) -> None:
-        """Execute the body for each row of a table loop, or for the enclosing row's range of a nested loop."""
-        variant_indices, rows = self.row_cache.variant_indices(loop), range(len(loop.ints))
-        if loop.row_range_name:
-            first, count = (
-                self.row_stack[-1][0][prefix + loop.row_range_name].row
-                for prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
-            )
-            rows = range(first, first + count)
-        for i in rows:
-            self.row_stack.append(self.row_cache.row(loop, i))
-            self.path.append((id(loop), i))
-            self.visit(loop.variants[variant_indices[i]].body)
-            self.path.pop()
-            self.row_stack.pop()
+    def run_row(self, loop: TableLoop, row_index: int) -> None:
+        """Execute the body of a table loop for one row."""
+        self.path.append((id(loop), row_index))
+        super().run_row(loop, row_index)
+        self.path.pop()
 
-    def unroll_counted_loop(self, loop: CountedLoop) -> None:
-        """Execute the body of a counted loop as often as its trip count, a plain number, says."""
+    def run_counted_loop(self, loop: CountedLoop) -> None:
+        """Execute the body of a counted loop as often as its trip count says; keep the loop if that is unknown."""
+        if isinstance(self.load(loop.count), Scalar):
+            self.keep_control_flow(loop)
+            return
         self.loop_indices.append(0.0)
-        while self.loop_indices[-1] < self.load(loop.count):  # type: ignore[operator]  # ty: ignore[unsupported-operator]
-            self.path.append((id(loop), self.loop_indices[-1]))  # type: ignore[arg-type]
-            self.visit(loop.body)
+        while self.loop_indices[-1] < self.load(loop.count):
+            self.path.append((id(loop), self.loop_indices[-1]))
+            self.run(loop.body)
             self.path.pop()
             self.loop_indices[-1] += 1.0
         self.loop_indices.pop()
 
-    def execute_block(self, block: BasicBlock) -> None:
-        """Evaluate the instructions of a basic block on symbolic values, then perform its stores."""
-        values: dict[int, Value] = {}
-        load, dry_run = self.load, self.dry_run
-        for target, op, arguments, slot in block.instructions:
-            if slot is not None:
-                values[target] = load(slot, values)
-            elif op == "loop_index":
-                values[target] = self.loop_indices[-1]
-            else:
-                args = [values[a] if type(a) is int else a for a in arguments]
-                values[target] = self._dry_value(op, args) if dry_run else OP_FUNCTIONS[op](*args)
-        stores = [(slot, values[value] if type(value) is int else value) for slot, value in block.stores]
-        for slot, value in stores:
-            self.store(slot, value, values)
+    def run_while_loop(self, loop: WhileLoop) -> None:
+        """Keep a do-while loop."""
+        self.keep_control_flow(loop)
 
-    def _dry_value(self, op: str, args: list[Value]) -> Value:
-        """Result of an operation in the dry run: a placeholder if any operand is symbolic, else the plain number."""
-        for argument in args:
-            if type(argument) is Scalar:
-                return argument
-        return OP_FUNCTIONS[op](*args)
+    def run_if(self, branch: If) -> None:
+        """Keep a branch."""
+        self.keep_control_flow(branch)
 
     # ------------------------------------------------------------------------------------------------------ memory
 
@@ -259,7 +219,8 @@ class _Unroller:
 
         Tracks written cells (dry run) and dirty cells that kept statements may access.
         """
-        array, row, index = self._resolve(slot, values)
+        array, row = self.resolve(slot)
+        index: Value = 0.0 if slot.index is None else values[slot.index]
         if type(index) is Scalar or array in self.indexed_arrays:
             assert self.tracer is not None
             name = self._kept_array(array)
@@ -296,16 +257,6 @@ class _Unroller:
 
     def _is_kept_write(self, cell: Cell) -> bool:
         return self.kept_write_rows[cell[1]] if cell[0] == SCRATCH else cell in self.kept_write_cells
-
-    def _resolve(self, slot: Slot, values: Mapping[int, Value] | None) -> tuple[str, int, Value]:
-        """Resolve a slot to (arena or array, row, dynamic index), using the offsets of the enclosing rows."""
-        array, item, index_value = slot
-        index: Value = 0.0 if index_value is None else (values or {})[index_value]
-        for offsets, _ in reversed(self.row_stack):
-            offset = offsets.get(array)
-            if offset is not None:
-                return offset.arena, offset.row + item, index
-        return array, item, index
 
     def _kept_array(self, array: str) -> str:
         """Name in the new program of a local array that is accessed at a dynamic index.
@@ -356,7 +307,7 @@ class _Unroller:
     def visit_body(self, statements: Statements) -> None:
         """Execute a body that may run any number of times; values stored inside do not count as stored afterwards."""
         stored = dict(self.stored)
-        self.visit(statements)
+        self.run(statements)
         self.flush()
         self.stored = stored
 
@@ -404,7 +355,7 @@ class _Unroller:
             final = self.tracer.if_less(branch.name, 0.5, flag, then, initial)
             self.memory.update(zip(cells, final, strict=True))
         elif flag > 0.5:
-            self.visit(branch.body)
+            self.run(branch.body)
 
     def _keep_counted_loop(self, loop: CountedLoop, cells: list[Cell]) -> None:
         """Record a counted loop with the loop-carried `cells` in a local array."""

@@ -1,0 +1,177 @@
+"""Evaluation of programs over an abstract domain of values, statement by statement.
+
+`Evaluator` walks statements, table rows and instructions. Subclasses define the values, the operations on them, memory,
+and the control flow that depends on values: NumPy arrays over environments (`interpreter.py`), symbolic scalars or
+plain numbers (`unroll.py`), and the tape of a differentiated program (`autodiff.py`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .intrinsics import AtomicIncrement, IntrinsicCall, SharedMemoryStaging
+from .memory import FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, ArenaOffset, Slot
+from .program import (
+    BasicBlock,
+    CountedLoop,
+    If,
+    Statement,
+    Statements,
+    TableLoop,
+    WarpRegion,
+    WhileLoop,
+    WorkQueueLoop,
+)
+
+RowBinding = tuple[dict[str, ArenaOffset], dict[Slot, Any]]
+"""Array offsets and constants of a table row."""
+
+
+@dataclass(slots=True, eq=False)
+class RowBindings:
+    """Cache of the array offsets and constants of table rows."""
+
+    tables: dict[int, tuple[list[int], list[list[int]], list[list[float]]]] = field(default_factory=dict)
+    rows: dict[tuple[int, int], RowBinding] = field(default_factory=dict)
+
+    def variant_indices(self, loop: TableLoop) -> list[int]:
+        """Variant index of each row of a loop."""
+        if id(loop) not in self.tables:
+            self.tables[id(loop)] = (loop.variant_indices().tolist(), loop.ints.tolist(), loop.floats.tolist())
+        return self.tables[id(loop)][0]
+
+    def row(self, loop: TableLoop, row_index: int) -> RowBinding:
+        """Array offsets and constants of one row of a loop."""
+        key = id(loop), row_index
+        if key not in self.rows:
+            variant = loop.variants[self.variant_indices(loop)[row_index]]
+            _, ints, floats = self.tables[id(loop)]
+            int_row, float_row = ints[row_index], floats[row_index]
+            self.rows[key] = (
+                {
+                    array: ArenaOffset(arena, int_row[column])
+                    for array, (arena, column) in variant.array_columns.items()
+                },
+                {slot: float_row[column] for slot, column in variant.constant_columns.items()},
+            )
+        return self.rows[key]
+
+
+class Evaluator(ABC):
+    """Executes statements in order; subclasses define the values, the memory and value-dependent control flow."""
+
+    functions: Mapping[str, Callable[..., Any]]
+    """Operation of an instruction -> function on values."""
+
+    def __init__(self, row_bindings: RowBindings | None = None) -> None:
+        self.row_bindings = row_bindings or RowBindings()
+        self.row_stack: list[RowBinding] = []
+        """Array offsets and constants of the enclosing table rows, outermost first."""
+        self.loop_indices: list[Any] = []
+        """Indices of the enclosing counted loops, outermost first."""
+
+    # ------------------------------------------------------------------------------------------------------ statements
+
+    def run(self, statements: Statements) -> None:
+        """Execute statements one after the other."""
+        for statement in statements:
+            self.run_statement(statement)
+
+    def run_statement(self, statement: Statement) -> None:
+        """Execute a statement of any type."""
+        match statement:
+            case BasicBlock():
+                self.run_basic_block(statement)
+            case TableLoop():
+                self.run_table_loop(statement)
+            case CountedLoop():
+                self.run_counted_loop(statement)
+            case WhileLoop():
+                self.run_while_loop(statement)
+            case If():
+                self.run_if(statement)
+            case WarpRegion():
+                self.run(statement.body)
+            case SharedMemoryStaging():
+                pass  # there is only one memory
+            case WorkQueueLoop() | IntrinsicCall() | AtomicIncrement():
+                self.run_cooperative(statement)
+
+    def run_basic_block(self, block: BasicBlock) -> dict[int, Any]:
+        """Evaluate the instructions of a basic block, then perform its stores; returns the value of each result."""
+        values: dict[int, Any] = {}
+        load, functions = self.load, self.functions
+        for target, op, arguments, slot in block.instructions:
+            if slot is not None:
+                values[target] = load(slot, values)
+            elif op == "loop_index":
+                values[target] = self.loop_indices[-1]
+            else:
+                values[target] = functions[op](*[values[a] if type(a) is int else a for a in arguments])
+        for slot, value in block.stores:
+            self.store(slot, values[value] if type(value) is int else value, values)
+        return values
+
+    def run_table_loop(self, loop: TableLoop) -> None:
+        """Execute the rows of a table loop one after the other."""
+        for i in self.rows_of(loop):
+            self.run_row(loop, i)
+
+    def run_row(self, loop: TableLoop, row_index: int) -> None:
+        """Execute the loop variant of one row of a table loop."""
+        variant = loop.variants[self.row_bindings.variant_indices(loop)[row_index]]
+        self.row_stack.append(self.row_bindings.row(loop, row_index))
+        self.run(variant.body)
+        self.row_stack.pop()
+
+    def rows_of(self, loop: TableLoop) -> Sequence[int]:
+        """Rows of a table loop to execute: the range of the enclosing row, those of the level schedule, or all."""
+        if loop.row_range_name:
+            offsets, _ = self.row_stack[-1]
+            first, count = (
+                offsets[prefix + loop.row_range_name].row for prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
+            )
+            return range(first, first + count)
+        scheduled = [batch.first_row + i for batch in loop.schedule for i in range(batch.n_rows)]
+        return scheduled or range(len(loop.ints))
+
+    def run_counted_loop(self, loop: CountedLoop) -> None:
+        """Execute a counted loop."""
+        raise _unsupported(loop)
+
+    def run_while_loop(self, loop: WhileLoop) -> None:
+        """Execute a do-while loop."""
+        raise _unsupported(loop)
+
+    def run_if(self, branch: If) -> None:
+        """Execute a branch."""
+        raise _unsupported(branch)
+
+    def run_cooperative(self, statement: WorkQueueLoop | IntrinsicCall | AtomicIncrement) -> None:
+        """Execute a statement that threads of a GPU share."""
+        raise _unsupported(statement)
+
+    # ---------------------------------------------------------------------------------------------------------- memory
+
+    @abstractmethod
+    def load(self, slot: Slot, values: Mapping[int, Any]) -> Any:
+        """Value of a slot; `values` are the values of the basic block, among them the dynamic index."""
+
+    @abstractmethod
+    def store(self, slot: Slot, value: Any, values: Mapping[int, Any]) -> None:
+        """Store a value to a slot."""
+
+    def resolve(self, slot: Slot) -> ArenaOffset:
+        """Array or arena and row of a slot, by the array offsets of the enclosing table rows, without dynamic index."""
+        for offsets, _ in reversed(self.row_stack):
+            offset = offsets.get(slot.array)
+            if offset is not None:
+                return ArenaOffset(offset.arena, offset.row + slot.item)
+        return ArenaOffset(slot.array, slot.item)
+
+
+def _unsupported(statement: Any) -> TypeError:
+    return TypeError(f"{type(statement).__name__} {statement.name!r} is not supported by this evaluator")
