@@ -106,3 +106,4 @@ from .table_loops import (
 )
 from .tracer import Tracer as Tracer, program_from_tape as program_from_tape, while_loop as while_loop
 from .unroll import unroll as unroll
+from .verifier import verify as verify

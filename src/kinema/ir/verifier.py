@@ -1,0 +1,165 @@
+"""Verifier: checks the structural rules of programs, between any two passes.
+
+In a basic block, each value is defined once, before its uses, by an operation with the right number of operands. Slots
+are inside their arrays. Conditions are of type `bool`, dynamic indices and trip counts of type `int`; scalars loaded
+from memory may be used as any type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from kinema.core import InternalError
+
+from .intrinsics import IntrinsicCall
+from .memory import FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, SCRATCH, Operand, Slot
+from .operations import OPERATIONS, ValueType, constant_type
+from .program import (
+    BasicBlock,
+    CountedLoop,
+    If,
+    LoopVariant,
+    Program,
+    Statements,
+    TableLoop,
+    WhileLoop,
+    WorkQueueLoop,
+    format_slot,
+    nested_bodies,
+    slot_accesses,
+    walk,
+)
+
+
+def verify(program: Program, arena_sizes: Mapping[str, int] | None = None) -> None:
+    """Check a program; raises InternalError with the first violated rule and its place.
+
+    `arena_sizes` are the numbers of rows of further arenas or arrays; accesses to others are not bounded.
+    """
+    for fault in find_faults(program, arena_sizes):
+        raise InternalError(f"invalid program: {fault}")
+
+
+def find_faults(program: Program, arena_sizes: Mapping[str, int] | None = None) -> Iterator[str]:
+    """Yield a description of each violated rule of a program."""
+    sizes = {**(arena_sizes or {}), **program.locals, SCRATCH: program.n_scratch}
+    yield from _Verifier(program, sizes).check(program.body, "program", [], in_counted_loop=False)
+
+
+class _Verifier:
+    """Checks of one program."""
+
+    def __init__(self, program: Program, sizes: Mapping[str, int]) -> None:
+        self.sizes = sizes
+        self.expected_types: dict[Slot, ValueType] = {}
+        """Slots of conditions and trip counts, with the type of the values to be stored there."""
+        for statement in walk(program.body):
+            match statement:
+                case If() | WhileLoop() | WorkQueueLoop():
+                    self.expected_types[statement.condition] = ValueType.BOOL
+                case CountedLoop():
+                    self.expected_types[statement.count] = ValueType.INT
+                case _:
+                    pass
+
+    def check(
+        self,
+        statements: Statements,
+        place: str,
+        rows: list[tuple[TableLoop, LoopVariant, np.ndarray]],
+        *,
+        in_counted_loop: bool,
+    ) -> Iterator[str]:
+        """Check statements; `rows` are the enclosing loops with their variant and its rows, outermost first."""
+        for i, statement in enumerate(statements):
+            here = f"{place}, {getattr(statement, 'name', '') or f'block {i}'}"
+            if isinstance(statement, BasicBlock):
+                yield from (f"{here}: {x}" for x in self._block_faults(statement, in_counted_loop=in_counted_loop))
+            if isinstance(statement, TableLoop):
+                yield from (f"{here}: {x}" for x in self._table_faults(statement, rows))
+                variant_indices = statement.variant_indices()
+                for k, variant in enumerate(statement.variants):
+                    inner = [*rows, (statement, variant, np.flatnonzero(variant_indices == k))]
+                    yield from self.check(variant.body, here, inner, in_counted_loop=in_counted_loop)
+                continue
+            for slot, _ in slot_accesses(statement):
+                yield from (f"{here}: {x}" for x in self._slot_faults(slot, rows))
+            if isinstance(statement, IntrinsicCall):
+                for slot, count in statement.intrinsic.definite_writes:
+                    last = slot._replace(item=slot.item + count - 1)
+                    yield from (f"{here}: {x}" for x in self._slot_faults(last, rows))
+            for body in nested_bodies(statement):
+                counted = in_counted_loop or isinstance(statement, CountedLoop)
+                yield from self.check(body, here, rows, in_counted_loop=counted)
+
+    def _block_faults(self, block: BasicBlock, *, in_counted_loop: bool) -> Iterator[str]:
+        """Check values of a basic block: known operations, arity, definitions before uses, types of indices."""
+        types: dict[int, ValueType] = {}
+
+        def type_of(operand: Operand) -> ValueType:
+            return types[operand] if isinstance(operand, int) else constant_type(operand)
+
+        def index_faults(slot: Slot) -> Iterator[str]:
+            if slot.index is not None and types[slot.index] is ValueType.FLOAT:
+                yield f"the dynamic index of {format_slot(slot)} is not an integer"
+
+        for result, op, args, slot in block.instructions:
+            undefined = [x for x in (*args, None if slot is None else slot.index) if type(x) is int and x not in types]
+            if undefined or result in types:
+                yield f"v{result}: {f'uses undefined values {undefined}' if undefined else 'is defined twice'}"
+                return
+            types[result] = ValueType.UNKNOWN
+            if op in OPERATIONS and slot is None and len(args) == OPERATIONS[op].arity:
+                types[result] = OPERATIONS[op].result_type(*map(type_of, args))
+            elif op == "loop_index" and slot is None and not args and in_counted_loop:
+                types[result] = ValueType.INT
+            elif op == "input" and slot is not None and not args:
+                yield from index_faults(slot)
+            else:
+                yield f"v{result}: {op} with {len(args)} operands is not possible here"
+        for store in block.stores:
+            if any(value not in types for value in store.uses):
+                yield f"the store to {format_slot(store.slot)} uses an undefined value"
+                return
+            yield from index_faults(store.slot)
+            expected = self.expected_types.get(store.slot)
+            if expected is not None and type_of(store.value) not in (ValueType.UNKNOWN, *range(expected + 1)):
+                yield f"{format_slot(store.slot)} must be of type {expected.name.lower()}"
+
+    def _table_faults(self, loop: TableLoop, rows: list[tuple[TableLoop, LoopVariant, np.ndarray]]) -> Iterator[str]:
+        """Check the table of a loop: variant indices, columns and schedule, and the row ranges of a nested loop."""
+        if len(loop.ints) != len(loop.floats):
+            yield "the integer and float tables differ in length"
+        if len(loop.ints) and not 0 <= loop.variant_indices().max() < len(loop.variants):
+            yield "a variant index is out of range"
+        for variant in loop.variants:
+            columns = [column for _, column in variant.array_columns.values()]
+            if any(c >= loop.ints.shape[1] for c in columns) or any(
+                c >= loop.floats.shape[1] for c in variant.constant_columns.values()
+            ):
+                yield f"a column of variant {variant.key} is out of range"
+        if loop.row_range_name:
+            outer, variant, outer_rows = rows[-1]
+            first, count = (
+                outer.ints[outer_rows, variant.array_columns[prefix + loop.row_range_name][1]]
+                for prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
+            )
+            if (first + count).max(initial=0) > len(loop.ints):
+                yield "a row range exceeds the table"
+
+    def _slot_faults(self, slot: Slot, rows: list[tuple[TableLoop, LoopVariant, np.ndarray]]) -> Iterator[str]:
+        """Check that a slot is inside its array, for all rows of the enclosing loops."""
+        arena, first, last = slot.array, slot.item, slot.item
+        for loop, variant, indices in reversed(rows):
+            if slot in variant.constant_columns:
+                return
+            if slot.array in variant.array_columns:
+                arena, column = variant.array_columns[slot.array]
+                starts = loop.ints[indices, column]
+                first, last = first + int(starts.min(initial=0)), last + int(starts.max(initial=0))
+                break
+        size = self.sizes.get(arena)
+        if size is not None and slot.index is None and not 0 <= first <= last < size:
+            yield f"{format_slot(slot)} is outside of {arena!r}, which has {size} elements"
