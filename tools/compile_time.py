@@ -193,8 +193,8 @@ def measure_apart(kind: str, n: int, emission: str, n_envs: int) -> Figure:
 
 HEAD = """# Start-up and compile time
 
-Kinema compiles a program for each scene: some seconds the first time, a fraction of a second from the cache on disk. The
-figures on this page are measured and the page is written by `python tools/compile_time.py`.
+Kinema compiles a program for each scene: some seconds the first time, a fraction of a second from the cache on disk.
+The figures on this page are measured and the page is written by `python tools/compile_time.py`.
 
 ## Cache
 
@@ -220,8 +220,8 @@ it. Every floating-point operation is one instruction in both tiers, so results 
 
 `kinema simulate ROBOT --profile` shows the time of each stage of the start and, on a CPU, of each phase of a step.
 `KINEMA_DUMP=folder` writes the arrays of each model (`.model.npz`, `.model.txt`), each program (`.ir`), its LLVM IR
-(`.ll`) and its assembly or PTX (`.s`, `.ptx`); programs are recompiled for that. `KINEMA_PERF=1` lists compiled functions
-in `/tmp/perf-PID.map` for Linux `perf`:
+(`.ll`) and its assembly or PTX (`.s`, `.ptx`); programs are recompiled for that. `KINEMA_PERF=1` lists compiled
+functions in `/tmp/perf-PID.map` for Linux `perf`:
 
 ```sh
 KINEMA_PERF=1 perf record -g kinema simulate go2.xml --steps 100000
@@ -237,9 +237,9 @@ STARTS = """
 Seconds from the start of a Python process to the end of the first step of one environment on the CPU, with contacts and
 default settings (single precision). *Cold*: empty cache. *Cached*: with the entries of an earlier start, divided into
 *import* (Python and packages), *read* (file and `add`), *build* (`scene.build()`) and *first step*. *Optimised*: when
-the optimised tier was active after a cold start. *Rebuild*: the same scene again in the same process. *Memory*: resident
-set after the first step [MiB]. MuJoCo C: `import mujoco`, `MjModel.from_xml_path`, `mj_step` with the same MJCF file.
-Medians of {repeats}, each in a process of its own, on {machine}{load}.
+the optimised tier was active after a cold start. *Rebuild*: the same scene again in the same process. *Memory*:
+resident set after the first step [MiB]. MuJoCo C: `import mujoco`, `MjModel.from_xml_path`, `mj_step` with the same
+MJCF file. Medians of {repeats}, each in a process of its own, on {machine}{load}.
 
 | robot | dofs | cached | import | read | build | first step | cold | optimised | rebuild | memory | MuJoCo C | memory |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
@@ -257,9 +257,10 @@ SIZED = """
 
 Without contacts, {n_envs} environments on one thread, each row in a process of its own with an empty cache, after the
 first compilation of the process. *Chain*: hinges in series. *Tree*: each hinge carries two others. *Arms*: independent
-arms of seven hinges. *Unrolled*: straight-line code for this model. *Loops*: loops over tables, whose code does not grow
-with the model; `Scene(codegen="auto")` uses them beyond {budget:,} operations, with straight-line code for repeated
-parts that are small enough. *Optimised*: seconds from the request of the step. *Steps/s*: environment steps per second.
+arms of seven hinges. *Unrolled*: straight-line code for this model. *Loops*: loops over tables, whose code does not
+grow with the model; `Scene(codegen="auto")` uses them beyond {budget:,} operations, with straight-line code for
+repeated parts that are small enough. *Optimised*: seconds from the request of the step. *Steps/s*: environment
+steps per second.
 
 | model | dofs | code | instructions | operations | trace and emit [s] | baseline [s] | optimised [s] | steps/s |
 |---|---|---|---|---|---|---|---|---|

@@ -32,24 +32,20 @@ from .cases import (
 SINGLE = 2e-5
 """What is asked of Newton's numbers, which have single precision, after a chain of joints."""
 _LIMITS = {
-    "is already a mimic joint": "Newton has no joints that follow followers, which the robot has",
-    "Only root bodies": "Newton has no kinematic bodies that hang on others, which the robot has",
-    "not belonging to any articulation": (
-        "Newton has no joints between bodies that are in no articulation, which the robot has"
-    ),
+    "is already a mimic joint": "Newton has no mimic joints of mimic joints",
+    "Only root bodies": "Newton has no kinematic bodies with a parent",
+    "not belonging to any articulation": ("Newton has no joints between bodies outside of an articulation"),
 }
 """What Newton says -> what that means."""
-_OUTSIDE = "Newton has no coordinates for joints outside of an articulation; what they hold was compared at zero only"
-_SQUARE = "the axes of a joint of USD are square to each other, and those of the robot are not: the loss report says so"
+_OUTSIDE = "Newton has no coordinates for joints outside of an articulation; compared at zero only"
+_SQUARE = "the axes of a USD joint are orthogonal, those of the robot are not (in the loss report)"
 _STACKED = (
-    "Newton makes one joint of those that are stacked, in the order of their names and about one point; in the robot "
-    "they are in another order, or about other points"
+    "Newton merges stacked joints into one, in the order of their names and about one point; those of the robot have "
+    "another order or other points"
 )
-_SLID = "Newton's mass matrix turns a six-axis joint about its frame on the parent, wherever the child has slid to"
-_NO_MASS = (
-    "a mass of 0 lets UsdPhysics compute one from the shapes, and Newton drops its inertia; the robot has such links"
-)
-_MENDED = "Newton changes inertias that are tiny or that no body can have, which the robot has"
+_SLID = "Newton's mass matrix rotates a six-axis joint about its frame on the parent, ignoring its translation"
+_NO_MASS = "a mass of 0 makes UsdPhysics compute it from the shapes; Newton drops the inertia"
+_MENDED = "Newton changes tiny or physically impossible inertias"
 
 
 @dataclass

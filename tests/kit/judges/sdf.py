@@ -28,18 +28,18 @@ from .cases import (
     worse,
 )
 
-_LOOPS = "Drake has no kinematic loops, which the robot has"
-_GEARS = "Drake has no gearbox joints, which the robot has"
-_REVOLUTE2 = "Drake has no revolute2 joints, which the robot has"
-_INVALID = "libsdformat refuses inertias that no body can have, which the robot has"
-_WATER = "Drake puts a ball of water in the place of inertias that no body can have, which the robot has"
+_LOOPS = "Drake has no kinematic loops"
+_GEARS = "Drake has no gearbox joints"
+_REVOLUTE2 = "Drake has no revolute2 joints"
+_INVALID = "libsdformat rejects physically impossible inertias"
+_WATER = "Drake replaces physically impossible inertias by those of a ball of water"
 _MESHES = "MakeConvexHull only applies to"
-_BAKED = "Drake makes hulls of OBJ files only; it was given the file with `--meshes bake`"
-_ONLY = "so Drake was asked about the mechanism only"
+_BAKED = "Drake makes hulls of OBJ files only; the file was written with `--meshes bake`"
+_ONLY = "Drake checked the mechanism only"
 _SPARED = {
-    "refers to unknown package": f"a mesh of the robot is not at hand, {_ONLY}",
-    "specifies an unsupported scheme": f"a mesh of the robot is an address on the web, {_ONLY}",
-    "dynamic friction must be less": f"Drake refuses surfaces whose mu2 is above mu, which the robot has, {_ONLY}",
+    "refers to unknown package": f"a mesh of the robot is missing, {_ONLY}",
+    "specifies an unsupported scheme": f"a mesh of the robot is a web address, {_ONLY}",
+    "dynamic friction must be less": f"Drake rejects surfaces with mu2 above mu, {_ONLY}",
 }
 """What Drake says of shapes that are the robot's own -> what is said of it."""
 

@@ -18,14 +18,14 @@ from ..oracles import OracleMissing, OracleRefused, check_urdf
 from ..written.urdf import Written, mujoco_coordinates, pinocchio_configuration
 from .cases import Verdict, anchors, configurations, mass_matrix, matrix_error, pose_error, verdict, worse
 
-_MASSLESS = "MuJoCo has no moving bodies without mass, which the robot has"
-_IMPOSSIBLE = "MuJoCo refuses inertias that no body can have, which the robot has"
+_MASSLESS = "MuJoCo has no moving bodies without mass"
+_IMPOSSIBLE = "MuJoCo rejects physically impossible inertias"
 _UNREADABLE_MESH = "MuJoCo does not read this mesh of the robot"
 _NO_MASS = "2e-15"
 """The least that MuJoCo lets a moving body have; links that have shapes only get theirs from those otherwise."""
-_MIXED_UP = "yourdfpy counts a floating joint as one coordinate where it looks up the leader of a follower"
-_FOLLOWERS = "yourdfpy has no joints that follow followers, which the robot has"
-_FREE = "MuJoCo has free joints on the world only"
+_MIXED_UP = "yourdfpy counts a floating joint as one coordinate when looking up the leader of a mimic joint"
+_FOLLOWERS = "yourdfpy has no mimic joints of mimic joints"
+_FREE = "MuJoCo has free joints of the world only"
 
 
 def judge_urdf(written: Written) -> list[Verdict]:
