@@ -175,7 +175,7 @@ fuzz-scenes: setup  ## step 10,000 random scenes of things that touch, and count
 	$(BIN)/python tools/fuzz_scenes.py --workers $(WORKERS)
 
 docs: $(BIN)/mkdocs  ## build the documentation site (build/site/index.html); warnings and dead links are errors
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 	@echo "build/site/index.html"
 
 $(BIN)/mkdocs: $(STAMP)
