@@ -75,7 +75,7 @@ def simulated_entities() -> list:
     for k in range(3):
         height = STEP_HEIGHT * (k + 1)
         fixed[f"step {k}"] = (STEP_DEPTH, 1.3, height), (-1.62 + STEP_DEPTH * k, 0.15, height / 2)
-    fixed["stand"] = (0.16, 0.16, 0.7), (*(HAND.position[:2] + 0.1 * HAND.rotation[:2, 0]), 0.35)
+    fixed["stand"] = (0.16, 0.16, 0.765), (*(HAND.position[:2] + 0.1 * HAND.rotation[:2, 0]), 0.3825)
     drawn = [scene.add(km.Box(size), fixed=True, pos=place, name=name) for name, (size, place) in fixed.items()]
     panda = scene.add(MJCF / "franka_emika_panda/panda.xml", pos=(0.12, 0.1, TABLE), name="panda")
     anymal = scene.add(

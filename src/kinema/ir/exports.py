@@ -1,6 +1,7 @@
 """Lazily imported names of the package `kinema.ir`: tracing, optimisation and interpretation of programs."""
 
 from .autodiff import ADJOINT_PREFIX as ADJOINT_PREFIX, gradient as gradient
+from .block_split import split_basic_block as split_basic_block
 from .interpreter import (
     interpret as interpret,
     interpret_batched as interpret_batched,

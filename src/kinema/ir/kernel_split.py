@@ -19,6 +19,7 @@ from .effects import Effects, allocation_end, find_effects, outermost_table_loop
 from .intrinsics import AtomicIncrement, IntrinsicCall, SharedMemoryStaging, map_slots
 from .level_schedule import schedule_levels
 from .memory import SCRATCH, THREAD_SCRATCH, WARP_GLOBAL, Slot
+from .outline import count_instructions
 from .program import (
     BasicBlock,
     CountedLoop,
@@ -80,15 +81,16 @@ class KernelPart:
         return block if isinstance(block, WorkQueueLoop) and not others else None
 
 
-def split_into_kernels(program: Program, group_size: int) -> list[KernelPart]:
+def split_into_kernels(program: Program, group_size: int, max_instructions: int | None = None) -> list[KernelPart]:
     """Split a program into its kernel launches, in order, and lay out the scratch memory of each.
 
     Warp regions run with `group_size` threads per environment and get level-scheduled table loops. Thread kernels share
     one scratch layout; each warp region gets shared and global memory, a hand-off layout for data of straight-line
-    thread code, and row copies for all other exchanged data.
+    thread code, and row copies for all other exchanged data. Thread kernels are also split between statements that have
+    more than `max_instructions` together.
     """
-    program = _promote_shared_locals(program)
-    segments = _split_segments(program)
+    program = _promote_shared_locals(program, max_instructions)
+    segments = _split_segments(program, max_instructions)
     effects = [find_effects(program, segment.statements) for segment in segments]
     regions = {
         i: _plan_warp_region(program, segments, effects, i, group_size)
@@ -230,10 +232,13 @@ class _Segment(NamedTuple):
     workload: tuple[Slot, ...] = ()
 
 
-def _split_segments(program: Program) -> list[_Segment]:
+def _split_segments(program: Program, max_instructions: int | None) -> list[_Segment]:
     """Split the top-level statements into segments: warp regions, work-queue loops, and the statements in between."""
     segments, statements = list[_Segment](), list[Statement]()
     for block in program.body:
+        if max_instructions is not None and count_instructions((*statements, block)) > max_instructions:
+            segments += [_Segment(tuple(statements))]
+            statements = []
         if isinstance(block, WarpRegion | WorkQueueLoop):
             segments += [_Segment(tuple(statements))]
             statements = []
@@ -272,15 +277,14 @@ def _exchanged_rows(own: Effects, segment_effects: Sequence[Effects]) -> set[int
     )
 
 
-def _promote_shared_locals(program: Program) -> Program:
+def _promote_shared_locals(program: Program, max_instructions: int | None) -> Program:
     """Turn local arrays into scratch memory if several kernels, or several rows of a warp's loops, share them.
 
     Each promoted array becomes an allocation behind the existing scratch memory.
     """
-    n_users = Counter(
-        name for segment in _split_segments(program) for name in find_effects(program, segment.statements).locals
-    )
-    for segment in _split_segments(program):
+    segments = _split_segments(program, max_instructions)
+    n_users = Counter(name for segment in segments for name in find_effects(program, segment.statements).locals)
+    for segment in segments:
         if segment.is_warp_region:
             n_users.update(2 * _locals_shared_by_rows(program, segment.statements))
     starts: dict[str, int] = {}

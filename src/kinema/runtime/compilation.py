@@ -33,6 +33,7 @@ from kinema.codegen import (
 from kinema.core import pause_garbage_collection, timed_stage
 from kinema.ir import (
     SCRATCH,
+    VECTOR_WIDTH,
     ArenaOffset,
     BasicBlock,
     KernelPart,
@@ -46,6 +47,7 @@ from kinema.ir import (
     partitions_of_scratch,
     reduce_staged_records,
     round_up_to_4,
+    split_basic_block,
     split_into_kernels,
 )
 
@@ -148,6 +150,42 @@ def count_reset_queues(parts: Sequence[KernelPart]) -> int:
     queue_loops = [part.work_queue_loop for part in parts if part.work_queue_loop is not None]
     is_single = len(queue_loops) == 1 and sum(bool(part.workload_rows) for part in parts) == 1
     return len(queue_loops[0].work.variants) if is_single and max_queued_rows(queue_loops[0]) else 0
+
+
+# ------------------------------------------------------------------------------------------- length of thread kernels
+#
+# The assembler takes more than linear time and one core for a kernel. Several short kernels are assembled in parallel,
+# and run faster than a long one, whose values do not fit into registers (Unitree G1: assembled in 3 instead of 10 s,
+# 5 to 12 % more steps per second).
+
+MAX_KERNEL_INSTRUCTIONS = 8000
+"""Instructions from which on a thread kernel is split between statements, and a straight-line one into pieces."""
+PIECE_INSTRUCTIONS = 5000
+"""Maximum number of instructions of the pieces of a straight-line kernel."""
+
+
+def split_long_kernels(parts: Sequence[KernelPart]) -> list[KernelPart]:
+    """Split long straight-line thread kernels into kernels that exchange values through scratch memory."""
+    n_scratch = max((part.program.n_scratch for part in parts if not part.is_warp_region), default=0)
+    n_handoff_rows = max(part.handoff.end_row for part in parts)
+
+    def store_group(slot: Slot) -> object:
+        """Stores of one vector of the hand-off area stay together."""
+        is_handoff = slot.array == SCRATCH and slot.item < n_handoff_rows
+        return slot.item // VECTOR_WIDTH if is_handoff else slot
+
+    result: list[KernelPart] = []
+    for part in parts:
+        program = part.program
+        if part.is_warp_region or not program.is_straight_line or program.n_instructions <= MAX_KERNEL_INSTRUCTIONS:
+            result.append(part)
+            continue
+        block = optimise_basic_block(program.basic_block)  # scheduled: few values are live
+        pieces, end = split_basic_block(block, PIECE_INSTRUCTIONS, n_scratch, store_group)
+        for i, piece in enumerate(pieces):
+            piece_program = replace(program, body=(piece,), n_scratch=end)
+            result.append(replace(part, program=piece_program, can_overlap=part.can_overlap and i == 0))
+    return result
 
 
 # -------------------------------------------------------------------------------------------- occupancy of warp kernels
@@ -293,7 +331,13 @@ class GpuCompiler:
         start_assemblers(self._options.device, 4)
         program = source.trace()
         self._name = source.name
-        parts = split_into_kernels(program, WARP_SIZE) if program.has_cooperative_regions else [KernelPart(program)]
+        is_partitioned = self._partitioning is not None and self._partitioning.count > 1
+        can_split = not is_partitioned and self._options.runs_per_step == 1
+        is_long = can_split and program.n_instructions > MAX_KERNEL_INSTRUCTIONS
+        max_instructions = MAX_KERNEL_INSTRUCTIONS if is_long else None
+        is_split = program.has_cooperative_regions or is_long
+        parts = split_into_kernels(program, WARP_SIZE, max_instructions) if is_split else [KernelPart(program)]
+        parts = split_long_kernels(parts) if is_long else parts
         if all(part.work_queue_loop is None for part in parts):  # the workload is unknown then
             parts = [replace(part, workload_rows=()) for part in parts]
         n_scratch = max((part.program.n_scratch for part in parts if not part.is_warp_region), default=0)

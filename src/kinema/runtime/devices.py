@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -97,15 +98,16 @@ class Device:
         Raises KinemaError, which names `purpose`, if the device has too little free memory.
         """
         needed = int(np.prod(shape)) * np.dtype(numpy_dtype(precision)).itemsize
-        free = self.free_memory()
-        if needed > free:
-            raise KinemaError(
-                f"{purpose}: {needed / 2**20:,.0f} MiB are needed, and {self.name} has {free / 2**20:,.0f} MiB free"
-            )
-        if self.is_cpu:
+        if self.is_cpu and needed <= self.free_memory():
             return _aligned_zeros(shape, numpy_dtype(precision))
-        wp = warp()
-        return wp.zeros(shape, dtype=wp.float32 if precision == "single" else wp.float64, device=self.name)
+        if not self.is_cpu:  # no query before the allocation: the driver takes 60 ms to answer
+            wp = warp()
+            with contextlib.suppress(RuntimeError):  # out of memory
+                return wp.zeros(shape, dtype=wp.float32 if precision == "single" else wp.float64, device=self.name)
+        free = self.free_memory()
+        raise KinemaError(
+            f"{purpose}: {needed / 2**20:,.0f} MiB are needed, and {self.name} has {free / 2**20:,.0f} MiB free"
+        )
 
     def upload(self, values: np.ndarray) -> Any:
         """Copy of a NumPy array on the device; on a CPU the array itself, if contiguous."""

@@ -1,0 +1,118 @@
+"""Basic-block splitting: divides long straight-line code into shorter blocks that exchange values through memory.
+
+Assemblers of GPU code take more than linear time for long basic blocks, and assemble one kernel at a time: the pieces
+of a block compile in parallel. Cuts are placed where few values are live.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+
+from .memory import SCRATCH, Slot
+from .program import BasicBlock, Instruction, Store
+
+CUT_WINDOW = 0.25
+"""Part of the length of a piece within which the position of a cut is chosen."""
+
+
+def split_basic_block(
+    block: BasicBlock, max_instructions: int, first_row: int, store_group: Callable[[Slot], object] = lambda slot: slot
+) -> tuple[list[BasicBlock], int]:
+    """Split a basic block into pieces of about equal length that compute the same values when run one after the other.
+
+    Loads with static addresses are repeated in each piece that uses them. A store is done by the first piece in which
+    its value is available and after which no piece loads its slot.
+
+    Args:
+        block: basic block with at most one store per slot.
+        max_instructions: maximum number of instructions of a piece, without loads.
+        first_row: first free row of the scratch memory, through which the pieces exchange values.
+        store_group: key of a store's slot; stores with equal keys stay in one piece.
+
+    Returns:
+        The pieces (the block itself if it is short or has dynamic addresses), and the end of the scratch rows in use.
+    """
+    computed = [i for i in block.instructions if i.op != "input"]
+    has_dynamic_slots = any(slot.index is not None for slot in block.slots())
+    n_pieces = -(-len(computed) // max_instructions)
+    if n_pieces < 2 or has_dynamic_slots:
+        return [block], first_row
+    loads = {i.result: i for i in block.instructions if i.op == "input"}
+    cuts = _cut_positions(computed, n_pieces)
+    piece_of: dict[int, int] = {}
+    for piece, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(computed)], strict=True)):
+        piece_of.update((i.result, piece) for i in computed[start:end])
+
+    used_in = defaultdict[int, set[int]](set)  # value -> pieces that use it
+    for instruction in computed:
+        for value in instruction.uses:
+            used_in[value].add(piece_of[instruction.result])
+    piece_of_group = _place_stores(block.stores, store_group, piece_of, loads, used_in)
+    stores: list[list[Store]] = [[] for _ in range(n_pieces)]
+    for store in block.stores:
+        stores[piece_of_group[store_group(store.slot)]].append(store)
+
+    exchange: dict[int, Slot] = {}
+    for value in (i.result for i in computed):
+        if max(used_in[value], default=0) > piece_of[value]:
+            exchange[value] = Slot(SCRATCH, first_row + len(exchange))
+            stores[piece_of[value]].append(Store(exchange[value], value))
+    pieces = []
+    for piece in range(n_pieces):
+        loaded = [loads[v] for v in loads if piece in used_in[v]]
+        received = [
+            Instruction(v, "input", (), slot)
+            for v, slot in exchange.items()
+            if piece in used_in[v] and piece_of[v] < piece
+        ]
+        own = [i for i in computed if piece_of[i.result] == piece]
+        pieces.append(BasicBlock((*loaded, *received, *own), tuple(stores[piece])))
+    return pieces, first_row + len(exchange)
+
+
+def _place_stores(
+    stores: Iterable[Store],
+    store_group: Callable[[Slot], object],
+    piece_of: Mapping[int, int],
+    loads: Mapping[int, Instruction],
+    used_in: defaultdict[int, set[int]],
+) -> dict[object, int]:
+    """Assign groups of stores to pieces, and add the pieces of stored values to `used_in`.
+
+    Repeated until nothing changes, as a stored value may itself be loaded from a slot that another store overwrites.
+    """
+    piece_of_group: dict[object, int] = {}
+    changed = True
+    while changed:
+        changed = False
+        last_load = {load.slot: max(used_in[value], default=0) for value, load in loads.items()}
+        for store in stores:
+            group = store_group(store.slot)
+            earliest = max([last_load.get(store.slot, 0), *(piece_of.get(v, 0) for v in store.uses)])
+            piece = max(earliest, piece_of_group.get(group, 0))
+            changed |= piece_of_group.get(group) != piece
+            piece_of_group[group] = piece
+            for value in store.uses:
+                used_in[value].add(piece)
+    return piece_of_group
+
+
+def _cut_positions(computed: list[Instruction], n_pieces: int) -> list[int]:
+    """Positions of n_pieces - 1 cuts near equal spacing, each where the fewest computed values are used later on."""
+    last_use = {value: position for position, x in enumerate(computed) for value in x.uses}
+    ends = [0] * (len(computed) + 1)
+    n_live, live = 0, [0] * (len(computed) + 1)  # live[p]: values crossing a cut before position p
+    for position, instruction in enumerate(computed):
+        live[position] = n_live
+        n_live -= ends[position]
+        last = last_use.get(instruction.result)
+        if last is not None and last > position:
+            n_live += 1
+            ends[last] += 1
+    length = len(computed) / n_pieces
+    positions = []
+    for k in range(1, n_pieces):
+        low, high = int((k - CUT_WINDOW) * length), int((k + CUT_WINDOW) * length)
+        positions.append(min(range(low, high + 1), key=lambda p: (live[p], abs(p - k * length))))
+    return positions
