@@ -38,7 +38,7 @@ from kinema.render import (
 )
 from kinema.render.geometry import TriangleMesh
 from kinema.runtime import find_device, synchronise, warp
-from kinema.scene import DescriptionRenderer, PictureOptions, VisualEntity, build_stage
+from kinema.scene import DescriptionRenderer, PictureOptions, VisualEntity, build_render_scene
 
 EYE, TARGET, FOV = (1.15, -1.0, 0.9), (0.2, 0.0, 0.42), 0.8
 SUN = (-1.0, 0.7, -1.6)
@@ -134,7 +134,7 @@ class Ours:
         robot = km.read(file)
         names = [mujoco.mj_id2name(posed.model, mujoco.mjtObj.mjOBJ_BODY, b) for b in range(posed.model.nbody)]
         links = {name: names.index(name) for name in robot.link_poses()}
-        stage: RenderScene = build_stage(
+        stage: RenderScene = build_render_scene(
             [VisualEntity(description=robot, link_rows={n: i for i, n in enumerate(links)})]
         )
         stage.instances.append(

@@ -38,7 +38,7 @@ from kinema.render import (
 from kinema.render.geometry import TriangleMesh, crease_normals
 from kinema.render.surfaces import TextureMap
 from kinema.runtime import find_device
-from kinema.scene import VisualEntity, build_stage, link_pose_arrays
+from kinema.scene import VisualEntity, build_render_scene, link_pose_arrays
 
 ROOT = Path(__file__).resolve().parents[1]
 MJCF = ROOT.parent / "shared" / "assets" / "mjcf"
@@ -150,7 +150,7 @@ def stage_of(entities: list, folder: Path) -> tuple[RenderScene, list[Pose]]:
             )
         )  # fmt: skip
         poses += [Pose(p, quaternion_to_matrix(q)) for p, q in zip(positions, quaternions, strict=True)]
-    stage = build_stage(visuals)
+    stage = build_render_scene(visuals)
     stage.instances = [i for i in stage.instances if not i.geometry.is_infinite]
     shared: dict[int, Geometry] = {}
     for instance in stage.instances:

@@ -34,7 +34,7 @@ from kinema.render import (
     look_at,
 )
 from kinema.runtime import find_device
-from kinema.scene import VisualEntity, build_stage, link_pose_arrays
+from kinema.scene import VisualEntity, build_render_scene, link_pose_arrays
 
 ROOT = Path(__file__).resolve().parents[1]
 MJCF, URDF = ROOT.parent / "shared" / "assets" / "mjcf", ROOT.parent / "shared" / "assets" / "urdf"
@@ -150,7 +150,7 @@ def studio(sitting: Sitting) -> tuple[RenderScene, list[Pose], Camera]:
     robot = km.read(sitting.file)
     angles = dict(robot.keyframes[0].positions) if robot.keyframes else {}
     poses = {n: sitting.placed @ p for n, p in robot.link_poses({**angles, **sitting.posture}).items()}
-    stage = build_stage([VisualEntity(description=robot, link_rows={name: i for i, name in enumerate(poses)})])
+    stage = build_render_scene([VisualEntity(description=robot, link_rows={name: i for i, name in enumerate(poses)})])
     stage.instances = [i for i in stage.instances if not i.geometry.is_infinite]
     if sitting.color is not None:
         for instance in stage.instances:

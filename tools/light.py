@@ -36,7 +36,7 @@ from kinema.render import (
     write_png,
 )
 from kinema.runtime import find_device
-from kinema.scene import VisualEntity, build_stage, link_pose_arrays
+from kinema.scene import VisualEntity, build_render_scene, link_pose_arrays
 
 BOUNCES = 12
 MADE = Path(__file__).parents[1] / "build" / "light"
@@ -113,7 +113,9 @@ def textured(file: Path) -> tuple[RenderScene, Camera]:
     described = km.read(file)
     poses = described.link_poses()
     names = list(poses)
-    stage = build_stage([VisualEntity(description=described, link_rows={name: i for i, name in enumerate(names)})])
+    stage = build_render_scene(
+        [VisualEntity(description=described, link_rows={name: i for i, name in enumerate(names)})]
+    )
     for instance in stage.instances:  # into the world, so that both renderers get the same
         instance.pose = poses[names[instance.link]] @ instance.pose if instance.link >= 0 else instance.pose
         instance.link = -1

@@ -117,7 +117,7 @@ def test_cameras_of_a_scene_see_where_its_links_are() -> None:
     middle = images["segmentation"][1, 12, 12]
     assert middle[0] == 0
     assert middle[1] == body
-    assert cameras.stage.instances[middle[2]].link == middle[1]
+    assert cameras.render_scene.instances[middle[2]].link == middle[1]
     assert (images["segmentation"][0, 12, 12] != middle).any()
     top = 3.0 - images["depth"][1, 12, 12]
     assert top == pytest.approx(places[1, 2], abs=0.15)

@@ -8,7 +8,7 @@ import pytest
 
 from kinema.core import collect
 from kinema.read import read
-from kinema.scene import VisualEntity, build_stage
+from kinema.scene import VisualEntity, build_render_scene
 
 BOX = "<collision><geometry><box size='1 1 1'/></geometry></collision>"
 BALL = "<visual><geometry><sphere radius='1'/></geometry></visual>"
@@ -26,7 +26,7 @@ def test_a_robot_without_visuals_is_shown_by_what_touches(tmp_path: Path, first:
     links = f"<link name='a'>{first}</link><link name='b'>{second}</link>"
     file.write_text(f"<robot name='r'>{links}{joint}</robot>", encoding="utf-8")
     robot = read(file, policy=collect)
-    stage = build_stage([VisualEntity(description=robot, link_rows={"a": 0, "b": 1})])
+    stage = build_render_scene([VisualEntity(description=robot, link_rows={"a": 0, "b": 1})])
     assert len(stage.instances) == seen
     told = [d.message for d in (*robot.diagnostics, *stage.diagnostics) if "gone.stl" in d.message]
     assert len(told) == (GONE in first + second), "a missing mesh is told once"

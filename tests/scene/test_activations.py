@@ -67,7 +67,7 @@ def test_keyframes_have_them(tmp_path: Path) -> None:
     scene.reset(keyframe="tense")
     np.testing.assert_array_equal(limb.get_activations(), [[0.0, 0.25, 0.75]] * 3)
     assert other.get_activations().size == 0
-    assert "scene.keyframe-part" not in scene.diagnostics.codes()
+    assert "scene.keyframe-unsupported" not in scene.diagnostics.codes()
     scene.reset()
     assert not limb.get_activations().any()
 

@@ -59,7 +59,7 @@ def test_room_grows_at_a_reset(tmp_path: Path) -> None:
         entity.set_qpos(LYING)
     before = roomy.get_state().arrays
     assert roomy.calibrate_max_contacts(n_steps=2) == 12
-    assert any(d.code == "scene.room" and "had 8 contacts" in d.message for d in roomy.diagnostics)
+    assert any(d.code == "scene.contact-capacity" and "had 8 contacts" in d.message for d in roomy.diagnostics)
     after = roomy.get_state().arrays
     for name, own in before.items():
         np.testing.assert_array_equal(own, after[name])

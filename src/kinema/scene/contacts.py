@@ -168,7 +168,7 @@ class ContactMonitor:
             self._scene.built.engine.set_contact_capacity(capacity)
 
     def counter(self, name: str) -> np.ndarray:
-        """Contact statistic since the last reset, (n_envs,); raises `KinemaError` if contacts are disabled.
+        """Statistic of the contacts since the last reset, (n_envs,); raises `KinemaError` if contacts are disabled.
 
         `most_contacts` is the largest number of simultaneous contacts, `most_wanted` the sufficient capacity (0 if the
         capacity was not exceeded).
@@ -205,7 +205,7 @@ class ContactMonitor:
         if demand > self.capacity:
             self.set_capacity(int(np.ceil(CAPACITY_MARGIN * demand)))
             message = f"two bodies had {demand} contacts in a trial of {n_steps} steps: the capacity is"
-            self._scene.diagnostics.note("scene.room", f"{message} {self.capacity} now")
+            self._scene.diagnostics.note("scene.contact-capacity", f"{message} {self.capacity} now")
         return self.capacity
 
     def check_after_step(self) -> None:

@@ -36,7 +36,7 @@ class EntityControl:
             built.controls.command(mode, dofs, *built.arrays.to_batch(values, (len(dofs),), envs_idx, label))
 
     def track_dofs(self, position: Any, velocity: Any, dofs_idx: Selection, envs_idx: Selection, label: str) -> None:
-        """Position control of dofs with targets position + kv / kp velocity; raises `KinemaError` if any kp is zero."""
+        """PD tracking of position and velocity: position control with the target position + kv / kp velocity."""
         dofs, arrays = self._index.dof_rows(dofs_idx, label), self._index.built.arrays
         targets, envs = arrays.to_batch(position, (len(dofs),), envs_idx, label, np.float64)
         velocities, _ = arrays.to_batch(velocity, (len(dofs),), envs_idx, label, np.float64)
@@ -47,7 +47,7 @@ class EntityControl:
         self.command_dofs(ControlMode.POSITION, targets + kv / kp * velocities, dofs_idx, envs_idx, label)
 
     def control_actuators(self, ctrl: Any, actuators_idx: Selection, envs_idx: Selection) -> None:
-        """Set actuator controls, and return the dofs on which the actuators have a moment arm to actuator mode."""
+        """Set actuator controls (MuJoCo's ctrl), and switch the dofs that the actuators act on to actuator mode."""
         index, built = self._index, self._index.built
         if not index.model.actuators.names:
             raise KinemaError(

@@ -147,7 +147,7 @@ class EntityParameters:
         return built.arrays.read(name, rows, resolve_envs(envs_idx, built.n_envs))
 
     def set_dofs(self, name: str, values: Any, dofs_idx: Selection, envs_idx: Selection) -> None:
-        """Set a dof parameter to (n_envs, n), (n,) or a scalar: store it for `build`, or write it to the arrays."""
+        """Set a dof parameter, (n_envs, n), (n,) or a scalar: stored before build, written to the arrays after it."""
         label = f"set_dofs_{DOF_PARAMETERS[name].accessor}"
         dofs = self._index.dofs(dofs_idx, label)
         if self._index.ranges is not None:
@@ -160,7 +160,7 @@ class EntityParameters:
         self.before_build.setdefault(name, {}).update(zip(dofs.tolist(), array.tolist(), strict=True))
 
     def set_force_range(self, lower: Any, upper: Any, dofs_idx: Selection) -> None:
-        """Set the bounds of control forces; both are validated before either is set."""
+        """Set lower and upper bounds of the control forces of dofs; both are validated before either is set."""
         label = "set_dofs_force_range"
         dofs = self._index.dofs(dofs_idx, label)
         low, high = (as_batch(x, 1, (len(dofs),), np.float64, label) for x in (lower, upper))
@@ -172,7 +172,7 @@ class EntityParameters:
         self.set_dofs("force_upper", high, dofs_idx, None)
 
     def limits(self, dofs_idx: Selection, envs_idx: Selection) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper position limits: those of the model, (n,), unless they are per environment, (n_envs, n)."""
+        """Lower and upper position limits of dofs [m, rad], (n,) each; (n_envs, n) if per environment."""
         rows, built = self._index.dof_rows(dofs_idx, "get_dofs_limit"), self._index.built
         if "limit" in built.engine.settings.per_env and built.engine.settings.limits:
             envs = resolve_envs(envs_idx, built.n_envs)
@@ -181,7 +181,7 @@ class EntityParameters:
         return dofs.lower[rows].copy(), dofs.upper[rows].copy()
 
     def set_limits(self, lower: Any, upper: Any, dofs_idx: Selection, envs_idx: Selection) -> None:
-        """Set position limits; after build only of dofs that had limits at build time."""
+        """Set lower and upper position limits of dofs; after build only of dofs that had limits at build time."""
         label = "set_dofs_limit"
         dofs, is_built = self._index.dofs(dofs_idx, label), self._index.ranges is not None
         n_envs = self._n_envs(envs_idx) if is_built else 1
@@ -201,7 +201,7 @@ class EntityParameters:
         self.set_dofs("upper", high, dofs_idx, envs_idx)
 
     def set_frictionloss(self, frictionloss: Any, dofs_idx: Selection, envs_idx: Selection) -> None:
-        """Set dry friction; after build only of dofs that had nonzero dry friction at build time."""
+        """Set dry friction of dofs; after build only of dofs that had nonzero dry friction at build time."""
         label = "set_dofs_frictionloss"
         if self._index.ranges is not None:
             dofs, rows = self._index.built.model.dofs, self._index.dof_rows(dofs_idx, label)
@@ -212,7 +212,7 @@ class EntityParameters:
         self.set_dofs("frictionloss", frictionloss, dofs_idx, envs_idx)
 
     def sol_params(self, kind: str, dofs_idx: Selection, envs_idx: Selection) -> np.ndarray:
-        """Solref and solimp of joint limits or dry friction (`kind`), (n, 7); (n_envs, n, 7) if per environment."""
+        """MuJoCo's solref and solimp of joint limits or dry friction (`kind`), (n, 7) or (n_envs, n, 7)."""
         kind = one_of(kind, "get_dofs_sol_params: kind", SOL_PARAMS_KINDS)
         rows, built = self._index.dof_rows(dofs_idx, "get_dofs_sol_params"), self._index.built
         if "sol_params" not in built.engine.settings.per_env:
@@ -221,7 +221,7 @@ class EntityParameters:
         return built.arrays.read_sol_params(kind, rows, resolve_envs(envs_idx, built.n_envs))
 
     def set_sol_params(self, params: Any, kind: str, dofs_idx: Selection, envs_idx: Selection) -> None:
-        """Set solref and solimp of joint limits or dry friction (`kind`), seven numbers, (n, 7) or (n_envs, n, 7)."""
+        """Set solref and solimp of joint limits or dry friction (`kind`): seven numbers, (n, 7) or (n_envs, n, 7)."""
         label = "set_dofs_sol_params"
         kind = one_of(kind, f"{label}: kind", SOL_PARAMS_KINDS)
         rows, built = self._index.dof_rows(dofs_idx, label), self._index.built
@@ -233,7 +233,7 @@ class EntityParameters:
         built.arrays.write_sol_params(kind, rows, values, resolve_envs(envs_idx, built.n_envs))
 
     def invweight(self, dofs_idx: Selection, envs_idx: Selection) -> np.ndarray:
-        """Inverse weight of dofs, (n,); (n_envs, n) once inertias were changed per environment."""
+        """Inverse weight of dofs (MuJoCo's dof_invweight0), (n,); (n_envs, n) once inertias differ."""
         if self._index.ranges is not None:
             engine, rows = self._index.built.engine, self._index.dof_rows(dofs_idx, "get_dofs_invweight")
             engine.update_derived_parameters()
@@ -255,7 +255,7 @@ class EntityParameters:
         return table[variants.variant_of_env if envs is None else variants.variant_of_env[envs]]
 
     def masses(self, links_idx: Selection, envs_idx: Selection) -> np.ndarray:
-        """Masses of links, (n_links,); (n_envs, n_links) if they differ between environments."""
+        """Masses of links [kg], (n_links,); (n_envs, n_links) if they may differ between environments."""
         index = self._index
         links = index.links(links_idx, "get_links_inertial_mass")
         if index.ranges is None or not (index.variants or index.built.arrays.has("mass_shift")):
@@ -280,7 +280,7 @@ class EntityParameters:
         self.set_mass_shift(nominal * (targets / nominal.sum(axis=1, keepdims=True) - 1.0), None, envs_idx)
 
     def set_mass_shift(self, shift: Any, links_idx: Selection, envs_idx: Selection) -> None:
-        """Set masses added to links; raises `KinemaError` if a mass would be negative."""
+        """Set masses added to links [kg]; raises `KinemaError` if a mass would be negative."""
         index, label = self._index, "set_mass_shift"
         links = index.links(links_idx, label)
         shifts, envs = index.built.arrays.to_batch(shift, (len(links),), envs_idx, label, np.float64)

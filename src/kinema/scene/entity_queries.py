@@ -73,7 +73,7 @@ class EntityQueries:
         return self.links("pos" if ref == "link_origin" else "i_pos", links_idx, envs_idx, "get_links_pos")
 
     def center_of_mass(self, envs_idx: Selection) -> np.ndarray:
-        """World position of the centre of mass, (n_envs, 3)."""
+        """World position of the centre of mass of the entity [m], (n_envs, 3)."""
         built, links = self._index.built, self._index.all_links
         envs, state = resolve_envs(envs_idx, built.n_envs), built.engine.fields.links_state
         mass, com = state.cinr_mass.numpy()[links], state.i_pos.numpy()[links]
@@ -87,7 +87,7 @@ class EntityQueries:
         return (pos, quat) if envs is None else (pos[envs], quat[envs])
 
     def aabb(self, envs_idx: Selection) -> np.ndarray:
-        """World axis-aligned bounding box of all collision shapes, (n_envs, 2, 3)."""
+        """World axis-aligned bounding box of all collision shapes [m], (n_envs, 2, 3): minimum, then maximum."""
         index = self._index
         envs = resolve_envs(envs_idx, index.built.n_envs)
         positions, quats = self._link_poses(index.all_links, envs)
@@ -113,7 +113,7 @@ class EntityQueries:
     # ----------------------------------------------------------------------------------- mass matrix and Jacobians
 
     def mass_matrix(self, envs_idx: Selection, *, decompose: bool) -> Any:
-        """Joint-space mass matrix, (n_envs, n_dofs, n_dofs), or its LᵀDL factors."""
+        """Joint-space mass matrix, (n_envs, n_dofs, n_dofs); with `decompose` its factors L and D^-1 of M = LᵀDL."""
         built, dofs = self._index.built, self._index.all_dofs
         if not self._index.model.n_dofs:
             raise KinemaError(f'get_mass_mat: "{self._index.name}" has no degrees of freedom')
@@ -124,7 +124,7 @@ class EntityQueries:
         return built.outputs.diagonal_block(fields.mass_mat, dofs, envs)
 
     def jacobian(self, link: Any, local_point: Any, envs_idx: Selection) -> np.ndarray:
-        """Geometric Jacobian of a point of a link, (n_envs, 6, n_dofs)."""
+        """Geometric Jacobian of a point of a link, (n_envs, 6, n_dofs): linear, then angular rows, world axes."""
         index, built, label = self._index, self._index.built, "get_jacobian"
         if isinstance(link, EntityLink):
             idx = link.idx
@@ -338,7 +338,7 @@ class EntityKinematics:
         dofs_idx: Selection = None,
         **options: Any,
     ) -> Any:
-        """Coordinates at which links reach target poses, (n_envs, n_qs), or the `IKSolutions` record.
+        """Inverse kinematics: coordinates at which links reach target poses, (n_envs, n_qs), or `IKSolutions`.
 
         Args:
             links: `EntityLink`, name or index of each target link.
@@ -360,7 +360,7 @@ class EntityKinematics:
         return solutions if return_error else solutions.qpos.astype(built.arrays.dtype)
 
     def forward(self, qpos: Any, links_idx: Selection, envs_idx: Selection) -> tuple[np.ndarray, np.ndarray]:
-        """World positions (n, n_links, 3) and quaternions (n, n_links, 4) of links at coordinates (n, n_qs)."""
+        """Forward kinematics: positions (n, n_links, 3) and quaternions (n, n_links, 4) at coordinates (n, n_qs)."""
         from kinema.kinematics import BatchedKinematics, validate_rows
 
         coordinates = validate_rows(qpos, self._index.model.n_qs, "forward_kinematics: qpos")

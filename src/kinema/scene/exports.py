@@ -1,10 +1,10 @@
 """Exported names of kinema.scene that depend on the renderer; imported lazily on first access."""
 
-from .render_stage import (
+from .render_scene import (
     VisualEntity as VisualEntity,
-    build_stage as build_stage,
+    build_render_scene as build_render_scene,
     cameras_of_description as cameras_of_description,
-    default_lamps as default_lamps,
+    default_lights as default_lights,
 )
 from .rendering import (
     DescriptionRenderer as DescriptionRenderer,

@@ -32,7 +32,7 @@ from kinema.render import (
 )
 from kinema.runtime import Device, find_device, warp
 
-from .render_stage import VisualEntity, build_stage, cameras_of_description
+from .render_scene import VisualEntity, build_render_scene, cameras_of_description
 from .scene import Scene
 
 # ------------------------------------------------------------------------------------------ cameras of a scene
@@ -53,7 +53,7 @@ class SceneCameras:
             `rgb` and `depth`.
         shadows: whether lights cast shadows; default True.
         samples: rays along each edge of a pixel, for antialiasing of `rgb`; default 1.
-        per_env: what may differ between environments: `cameras` (`viewing`), and the surface and light parameters
+        per_env: what may differ between environments: `cameras` (`camera_batch`), and the surface and light parameters
             `color`, `finish`, `emission`, `lamp_color` of `kinema.render.DeviceScene`.
         kind: `visual` (default) or `collision` shapes.
     """
@@ -80,13 +80,13 @@ class SceneCameras:
             for c in cameras_of_description(visual.description, visual.link_rows, visual.base)
         }
         selected = [_resolve_camera(c, file_cameras) for c in (file_cameras.values() if cameras is None else cameras)]
-        self.stage = build_stage(visuals, kind=kind)
-        self.stage.n_links = scene.built.model.n_links + len(self._variant_rows)
-        self.placed = DeviceScene(
-            self.stage, scene.n_envs, find_device(scene.device), [p for p in per_env if p != "cameras"]
+        self.render_scene = build_render_scene(visuals, kind=kind)
+        self.render_scene.n_links = scene.built.model.n_links + len(self._variant_rows)
+        self.device_scene = DeviceScene(
+            self.render_scene, scene.n_envs, find_device(scene.device), [p for p in per_env if p != "cameras"]
         )
         self.renderer = Renderer(
-            self.placed,
+            self.device_scene,
             selected,
             resolution,
             images=images,
@@ -97,7 +97,7 @@ class SceneCameras:
         self._cameras, self._resolution = selected, resolution
 
     @property
-    def viewing(self) -> Any:
+    def camera_batch(self) -> Any:
         """Camera parameters of the renderer, a `CameraBatch`."""
         return self.renderer.camera_batch
 
@@ -119,18 +119,18 @@ class SceneCameras:
             options: options of `PathTracer.trace`.
         """
         self._update_poses(motion_blur=motion_blur)
-        return PathTracer(self.placed, self._cameras, self._resolution).trace(samples, **options)
+        return PathTracer(self.device_scene, self._cameras, self._resolution).trace(samples, **options)
 
     def _update_poses(self, *, motion_blur: bool) -> None:
         """Copy the current link poses of the scene to the render scene, including rows of entity variants."""
         links = self.scene.links
-        if not self.stage.n_links:
-            self.placed.update_poses(motion_blur=motion_blur)
+        if not self.render_scene.n_links:
+            self.device_scene.update_poses(motion_blur=motion_blur)
             return
         pos, quat = _as_float32(links.pos.warp), _as_float32(links.quat.warp)
         if self._variant_rows:
             pos, quat = self._append_variant_rows(pos), self._append_variant_rows(quat)
-        self.placed.update_poses(pos, quat, motion_blur=motion_blur)
+        self.device_scene.update_poses(pos, quat, motion_blur=motion_blur)
 
     def _append_variant_rows(self, rows: Any) -> Any:
         """Append rows for the links of variants to an array of link positions or quaternions.
@@ -282,13 +282,13 @@ class DescriptionRenderer:
             raise KinemaError("there is nothing to render: no link poses are given")
         self._link_names = list(self._poses[0])
         visual = VisualEntity(description=description, link_rows={name: i for i, name in enumerate(self._link_names)})
-        self.stage: RenderScene = build_stage([visual], kind=options.kind)
+        self.render_scene: RenderScene = build_render_scene([visual], kind=options.kind)
         """Render scene; its `diagnostics` list shapes that are not shown."""
-        if not self.stage.instances:
+        if not self.render_scene.instances:
             raise KinemaError("there is nothing to render: no shape has a geometry")
         self._bounds_min, self._bounds_max = self._bounds()
         set_up_studio(
-            self.stage,
+            self.render_scene,
             self._bounds_min,
             self._bounds_max,
             path_traced=options.pathtrace,
@@ -305,7 +305,7 @@ class DescriptionRenderer:
     def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Bounding box of the render scene over the frames (a sample of about 24): minimum, maximum [m]."""
         sampled = self._poses[:: max(1, len(self._poses) // 24)]
-        boxes = [self.stage.bounds(self._ordered_poses(p)) for p in sampled]
+        boxes = [self.render_scene.bounds(self._ordered_poses(p)) for p in sampled]
         return np.min([low for low, _ in boxes], axis=0), np.max([high for _, high in boxes], axis=0)
 
     def _select_camera(self, visual: VisualEntity) -> Camera:
@@ -348,7 +348,7 @@ class DescriptionRenderer:
         """
         device, count = find_device(self.options.device), len(self._poses)
         batch_size = min(FRAMES_PER_BATCH, count)
-        device_scene = DeviceScene(self.stage, batch_size, device)
+        device_scene = DeviceScene(self.render_scene, batch_size, device)
         render_batch = (
             self._make_path_tracer(device_scene, progress)
             if self.options.pathtrace
@@ -362,12 +362,12 @@ class DescriptionRenderer:
             if progress is not None and not self.options.pathtrace:
                 progress(min(start + batch_size, count), count)
 
-    def _update_poses(self, placed: DeviceScene, frame_indices: Sequence[int], device: Device) -> None:
+    def _update_poses(self, device_scene: DeviceScene, frame_indices: Sequence[int], device: Device) -> None:
         """Set the link poses of the given frames in the render scene, one frame per environment."""
         if not self._link_names:
-            placed.update_poses()
+            device_scene.update_poses()
             return
-        placed.update_poses(
+        device_scene.update_poses(
             *link_pose_arrays([self._ordered_poses(self._poses[n]) for n in frame_indices], device.name)
         )
 
@@ -377,14 +377,19 @@ class DescriptionRenderer:
             return []
         return [self._camera_pose(2.0 * math.pi * n / len(self._poses)) for n in frame_indices]
 
-    def _make_ray_caster(self, placed: DeviceScene) -> Callable[[list[Pose]], np.ndarray]:
+    def _make_ray_caster(self, device_scene: DeviceScene) -> Callable[[list[Pose]], np.ndarray]:
         """Function that ray casts one batch at given camera poses.
 
         It returns images, uint8 (batch, rows, columns, 3).
         """
         samples_per_edge = max(1, min(4, round(math.sqrt(self.options.samples))))
         renderer = Renderer(
-            placed, [self._camera], self.options.resolution, images=("rgb",), samples=samples_per_edge, per_env=True
+            device_scene,
+            [self._camera],
+            self.options.resolution,
+            images=("rgb",),
+            samples=samples_per_edge,
+            per_env=True,
         )
 
         def render_batch(camera_poses: list[Pose]) -> np.ndarray:
@@ -394,14 +399,14 @@ class DescriptionRenderer:
         return render_batch
 
     def _make_path_tracer(
-        self, placed: DeviceScene, progress: Callable[[int, int], None] | None
+        self, device_scene: DeviceScene, progress: Callable[[int, int], None] | None
     ) -> Callable[[list[Pose]], np.ndarray]:
         """Function that path traces one batch at given camera poses; it returns uint8 images (batch, rows, columns, 3).
 
         Automatic exposure is determined once, from the first frame.
         """
         options = self.options
-        tracer = PathTracer(placed, [self._camera], options.resolution, per_env=True)
+        tracer = PathTracer(device_scene, [self._camera], options.resolution, per_env=True)
 
         def render_batch(camera_poses: list[Pose]) -> np.ndarray:
             tracer.camera_batch.set_first_camera_poses(camera_poses)

@@ -60,6 +60,9 @@ class Scene:
     Add entities (`add`), allocate environments (`build`), then step (`step`). Options that are None follow the files of
     the entities, else the defaults of MuJoCo.
 
+    `envs_idx` selects environments by index, list, slice or mask; None selects all n_envs. `names` of equality
+    constraints select by index, name, pattern, list, slice or mask, in the order of `equality_names`; None selects all.
+
     Args:
         dt: time step [s]; default 0.002.
         device: `cpu` (default), `cuda:0`, ..., or `auto` for a GPU if there is one.
@@ -440,7 +443,7 @@ class Scene:
         velocity: Any = None,
         force: Any = None,
         ctrl: Any = None,
-        idx: Any = None,
+        idx: Selection = None,
         hold: int = 1,
     ) -> Rollout:
         """Apply a sequence of commands to an entity, each for `hold` steps, and return its trajectory.
@@ -507,17 +510,14 @@ class Scene:
         """Simulated time since the scene was built [s]."""
         return self.sim.time
 
-    def get_state(self, envs_idx: Any = None) -> SceneState:
+    def get_state(self, envs_idx: Selection = None) -> SceneState:
         """Snapshot of the complete state, from which the simulation continues bit for bit.
 
         `SceneState.save` writes a file.
-
-        Args:
-            envs_idx: environments by index, slice or mask; None for all.
         """
         return snapshot_state(self.built, envs_idx)
 
-    def set_state(self, state: SceneState, envs_idx: Any = None) -> None:
+    def set_state(self, state: SceneState, envs_idx: Selection = None) -> None:
         """Restore a snapshot of this scene or of a scene with an equal model.
 
         Shared parameters and the time are restored only with all environments together. The history of sensors with
@@ -635,42 +635,24 @@ class Scene:
         return Equalities(self.built).names
 
     def get_equality(self, names: Selection = None, envs_idx: Selection = None) -> np.ndarray:
-        """Whether equality constraints are active, bool (n_envs, n): enabled and not broken.
-
-        Args:
-            names: constraints by index, name, pattern, slice or mask, in the order of `equality_names`; None for all.
-            envs_idx: environments by index, slice or mask; None for all.
-        """
+        """Whether equality constraints are active, bool (n_envs, n): enabled and not broken."""
         return Equalities(self.built).are_active(names, envs_idx)
 
     def set_equality(self, active: Any, names: Selection = None, envs_idx: Selection = None) -> None:
-        """Enable or disable equality constraints; needs `scene.build(per_env=("equality",))`.
+        """Enable or disable equality constraints, bool (n_envs, n), (n,) or a scalar, also those their file disables.
 
-        Constraints that their file disables can be enabled too.
-
-        Args:
-            active: True to enable, (n_envs, n), or (n,) or a scalar for all environments.
-            names: constraints by index, name, pattern, slice or mask, in the order of `equality_names`; None for all.
-            envs_idx: environments by index, slice or mask; None for all.
+        Needs `scene.build(per_env=("equality",))`.
         """
         Equalities(self.built).set_enabled(active, names, envs_idx)
 
     def get_equality_sol_params(self, names: Selection = None, envs_idx: Selection = None) -> np.ndarray:
-        """Soft-constraint parameters of equality constraints: MuJoCo's solref (2) and solimp (5), (n_envs, n, 7).
-
-        Args:
-            names: constraints by index, name, pattern, slice or mask, in the order of `equality_names`; None for all.
-            envs_idx: environments by index, slice or mask; None for all.
-        """
+        """Soft-constraint parameters of equality constraints: MuJoCo's solref (2) and solimp (5), (n_envs, n, 7)."""
         return Equalities(self.built).sol_params(names, envs_idx)
 
     def set_equality_sol_params(self, params: Any, names: Selection = None, envs_idx: Selection = None) -> None:
-        """Set solref (2) and solimp (5) of equality constraints; needs `scene.build(per_env=("sol_params",))`.
+        """Set solref (2) and solimp (5) of equality constraints: seven numbers, (n, 7) or (n_envs, n, 7).
 
-        Args:
-            params: seven numbers, (n, 7) or (n_envs, n, 7).
-            names: constraints by index, name, pattern, slice or mask, in the order of `equality_names`; None for all.
-            envs_idx: environments by index, slice or mask; None for all.
+        Needs `scene.build(per_env=("sol_params",))`.
         """
         Equalities(self.built).set_sol_params(params, names, envs_idx)
 
@@ -686,7 +668,7 @@ class Scene:
         path: str | os.PathLike[str],
         *,
         every: int = 1,
-        envs_idx: Any = None,
+        envs_idx: Selection = None,
         sensors: bool = False,
         env_spacing: float = 2.0,
     ) -> Recording:
@@ -730,44 +712,24 @@ class Scene:
 
     # ---------------------------------------------------------------------------------- gravity, medium, randomization
 
-    def set_gravity(self, gravity: Any, envs_idx: Any = None) -> None:
-        """Set the gravitational acceleration [m/s2].
-
-        Args:
-            gravity: (3,); with `build(per_env=("gravity",))` also (n_envs, 3).
-            envs_idx: environments by index, slice or mask; None for all.
-        """
+    def set_gravity(self, gravity: Any, envs_idx: Selection = None) -> None:
+        """Set the gravitational acceleration [m/s2], (3,); with `build(per_env=("gravity",))` also (n_envs, 3)."""
         write_parameter(self.built, "gravity", slice(None), (3,), gravity, envs_idx, "set_gravity")
 
-    def get_gravity(self, envs_idx: Any = None) -> np.ndarray:
+    def get_gravity(self, envs_idx: Selection = None) -> np.ndarray:
         """Gravitational acceleration [m/s2], (n_envs, 3)."""
         return self.built.arrays.read("gravity", slice(None), resolve_envs(envs_idx, self.n_envs))
 
-    def set_wind(self, wind: Any, envs_idx: Any = None) -> None:
-        """Set the velocity of the medium [m/s].
-
-        Args:
-            wind: (3,); with `build(per_env=("wind",))` also (n_envs, 3).
-            envs_idx: environments by index, slice or mask; None for all.
-        """
+    def set_wind(self, wind: Any, envs_idx: Selection = None) -> None:
+        """Set the velocity of the medium [m/s], (3,); with `build(per_env=("wind",))` also (n_envs, 3)."""
         self._set_medium_parameter("wind", (3,), wind, envs_idx)
 
-    def set_density(self, density: Any, envs_idx: Any = None) -> None:
-        """Set the density of the medium [kg/m3].
-
-        Args:
-            density: a scalar >= 0; with `build(per_env=("density",))` also (n_envs, 1).
-            envs_idx: environments by index, slice or mask; None for all.
-        """
+    def set_density(self, density: Any, envs_idx: Selection = None) -> None:
+        """Set the density >= 0 of the medium [kg/m3]; with `build(per_env=("density",))` also (n_envs, 1)."""
         self._set_medium_parameter("density", (1,), density, envs_idx)
 
-    def set_viscosity(self, viscosity: Any, envs_idx: Any = None) -> None:
-        """Set the dynamic viscosity of the medium [Pa s].
-
-        Args:
-            viscosity: a scalar >= 0; with `build(per_env=("viscosity",))` also (n_envs, 1).
-            envs_idx: environments by index, slice or mask; None for all.
-        """
+    def set_viscosity(self, viscosity: Any, envs_idx: Selection = None) -> None:
+        """Set the viscosity >= 0 of the medium [Pa s]; with `build(per_env=("viscosity",))` also (n_envs, 1)."""
         self._set_medium_parameter("viscosity", (1,), viscosity, envs_idx)
 
     def _set_medium_parameter(self, name: str, item_shape: tuple[int, ...], values: Any, envs_idx: Selection) -> None:
@@ -782,9 +744,9 @@ class Scene:
         self,
         entity: Entity | None = None,
         *,
-        links_idx: Any = None,
-        dofs_idx: Any = None,
-        envs_idx: Any = None,
+        links_idx: Selection = None,
+        dofs_idx: Selection = None,
+        envs_idx: Selection = None,
         seed: int = 0,
         **distributions: Distribution,
     ) -> None:

@@ -83,7 +83,7 @@ class Stepper:
     # ----------------------------------------------------------------------------------------------------- steps
 
     def prepare(self, *, wait: bool | None = None) -> None:
-        """Compile the step, or load it from the cache."""
+        """Compile the step program, or load it from the cache; `wait` for the optimised code (None: scene option)."""
         built = self._scene.built
         if built.model.n_dofs:
             with self._scene.progress.display(2):
@@ -91,7 +91,7 @@ class Stepper:
         built.controls.needs_prepare = False
 
     def step(self, n: int) -> None:
-        """Take steps: one launch for all, or one launch per step followed by the observers if there are any.
+        """Advance the simulation by n steps: one launch, or one launch per step followed by the step observers.
 
         Compiles the step if the control modes changed; with `on_error="reset"` failed environments are reset first.
         """
@@ -148,7 +148,7 @@ class Stepper:
         built, grow = self._scene.built, boolean(grow, "grow")
         state = None if keyframe is None else keyframe_state(built.model, keyframe)
         unsupported = [] if state is None else state.unsupported
-        self._note_once("scene.keyframe-part", [f"{text} are not simulated" for text in unsupported])
+        self._note_once("scene.keyframe-unsupported", [f"{text} are not simulated" for text in unsupported])
         on_gpu = built.outputs.on_gpu and built.outputs.is_gpu_tensor(envs_idx)
         if on_gpu and not grow and not self.observers.has_timed_sensors:
             reset_on_gpu(built, envs_idx, state, keyframe)

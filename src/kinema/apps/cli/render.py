@@ -84,7 +84,7 @@ def render_file(file: Path, options: RenderOptions, read_settings: ReadSettings,
             written = _render_outputs(described, options)
     except KinemaError as error:
         return report_error(error, json)
-    found = [*told, *(d for made in written for d in made.renderer.stage.diagnostics)]
+    found = [*told, *(d for made in written for d in made.renderer.render_scene.diagnostics)]
     if json:
         files = [{"file": str(made.file), "width": options.size[0], "height": options.size[1]} for made in written]
         pictures = [{**one, "pictures": made.n_frames} for one, made in zip(files, written, strict=True)]

@@ -56,7 +56,7 @@ shadows."""
 _TARGET_MODES = ("targetbody", "targetbodycom")
 
 
-def default_lamps() -> list[LightSource]:
+def default_lights() -> list[LightSource]:
     """Default lights if the files have none: a key light from the front left above, a fill light from the right."""
     return [
         LightSource(pose=look_at((2.0, -3.0, 5.0), (0.0, 0.0, 0.0)), color=(0.72, 0.70, 0.66), radius=0.06),
@@ -66,7 +66,7 @@ def default_lamps() -> list[LightSource]:
     ]
 
 
-def lamps_of_description(
+def lights_of_description(
     description: Robot | World, link_rows: Mapping[str, int], base: Pose, diagnostics: Diagnostics
 ) -> list[LightSource]:
     """Render lights of the active lights of a description and its robots.
@@ -80,10 +80,10 @@ def lamps_of_description(
     robots = description.robots if isinstance(description, World) else []
     lights = [*description.lights, *(light for robot in robots for light in robot.lights)]
     lit = [x for x in lights if x.settings.get(mjcf.ACTIVE, True)]
-    return [_lamp_from_light(light, link_rows, base, diagnostics) for light in lit]
+    return [_light_source(light, link_rows, base, diagnostics) for light in lit]
 
 
-def _lamp_from_light(light: Light, link_rows: Mapping[str, int], base: Pose, diagnostics: Diagnostics) -> LightSource:
+def _light_source(light: Light, link_rows: Mapping[str, int], base: Pose, diagnostics: Diagnostics) -> LightSource:
     """Render light of one light of a description: link, pose, color, radius, attenuation and spot cone.
 
     The radius is a length [m] for point and spot lights, and an angle [rad] for directional lights. Lights that follow
@@ -183,7 +183,7 @@ class VisualEntity:
         return self.description.robots if isinstance(self.description, World) else [self.description]
 
 
-def build_stage(visuals: Sequence[VisualEntity], *, kind: str = "visual") -> RenderScene:
+def build_render_scene(visuals: Sequence[VisualEntity], *, kind: str = "visual") -> RenderScene:
     """Build the render scene of descriptions: instances of all shapes, and their lights (or default lights).
 
     Args:
@@ -198,13 +198,13 @@ def build_stage(visuals: Sequence[VisualEntity], *, kind: str = "visual") -> Ren
     for entity_idx, visual in enumerate(visuals):
         factory.known_messages = [d.message for d in visual.description.diagnostics]
         render_scene.instances += _entity_instances(visual, entity_idx, kind, factory)
-        render_scene.lights += lamps_of_description(
+        render_scene.lights += lights_of_description(
             visual.description, visual.link_rows, visual.base, render_scene.diagnostics
         )
     for shape_idx, instance in enumerate(render_scene.instances):
         instance.shape = shape_idx
     if not render_scene.lights:
-        render_scene.lights = default_lamps()
+        render_scene.lights = default_lights()
     return render_scene
 
 
