@@ -13,49 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from kinema.core import KinemaError
-from kinema.dynamics import Engine, contact_capacity, may_lose_contacts, tree_index_of_frames
+from kinema.dynamics import Engine, contact_capacity, may_lose_contacts
 from kinema.model import GeomsInfo, Model
 
 from .arrays import OutputConverter, SceneArrays
 from .control import DofControl
-
-# --------------------------------------------------------------------------------- indices of awake items
-
-AWAKE_ITEM_KINDS = ("dofs", "links", "entities")
-AWAKE_ARRAYS = tuple(f"{word}awake_{of}" for of in AWAKE_ITEM_KINDS for word in ("", "n_"))
-"""`awake_dofs` (n_dofs, n_envs): indices of the awake dofs in ascending order, then -1; `n_awake_dofs` (n_envs,): their
-number. `awake_links` and `awake_entities` have the same layout. Items that are fixed in the world count as awake."""
-
-
-def awake_array(engine: Engine, name: str) -> np.ndarray:
-    """One of the arrays `AWAKE_ARRAYS` for the current state.
-
-    Names with `n_` give counts, (n_envs,); the others the awake indices in ascending order padded with -1, (n, n_envs).
-    """
-    awake = _awake_mask(engine, name.rpartition("_")[2])
-    if name.startswith("n_"):
-        return awake.sum(axis=0)
-    order = np.argsort(~awake, axis=0, kind="stable")
-    return np.where(np.take_along_axis(awake, order, axis=0), order, -1)
-
-
-def _awake_mask(engine: Engine, item_kind: str) -> np.ndarray:
-    """Mask of the awake dofs, links or entities, bool (n, n_envs).
-
-    A dof or link is asleep if its kinematic tree is; an entity is awake if any of its links is. Without sleeping (sleep
-    tolerance 0) everything is awake.
-    """
-    model, trees = engine.model, np.array([*tree_index_of_frames(engine.model), -1])
-    if item_kind == "entities":
-        links = _awake_mask(engine, "links")
-        return np.array([links[info.link_start : info.link_end].any(axis=0) for info in model.entities])
-    frames = model.dofs.frame_idx if item_kind == "dofs" else model.links.frame_idx
-    if not engine.settings.sleep_tolerance:
-        return np.ones((len(frames), engine.n_envs), np.bool_)
-    asleep = np.asarray(engine.array_view("asleep").numpy()) > 0.0
-    asleep = np.concatenate([asleep, np.zeros((1, engine.n_envs), np.bool_)])
-    return ~asleep[trees[frames]]
-
+from .sleep import AWAKE_ARRAYS, awake_array
 
 # ------------------------------------------------------------------------------------- signed distance fields
 

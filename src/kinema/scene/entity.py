@@ -536,7 +536,7 @@ class Entity:
 
     def get_links_asleep(self, envs_idx: Selection = None) -> np.ndarray:
         """Whether each link of the entity is asleep, bool (n_envs, n_links); all False without `Scene(sleep=...)`."""
-        return links_asleep(self._index.built, self._index.all_links, envs_idx)
+        return links_asleep(self._index.built.engine, self._index.all_links, envs_idx)
 
     def is_asleep(self, envs_idx: Selection = None) -> np.ndarray:
         """Whether all movable links of the entity are asleep, bool (n_envs,)."""
@@ -546,7 +546,7 @@ class Entity:
 
     def wake(self, envs_idx: Selection = None) -> None:
         """Wake the entity and all bodies of its sleeping islands, in the selected environments (None for all)."""
-        wake_trees(self._index.built, self._index.all_links, envs_idx)
+        wake_trees(self._index.built.arrays, self._index.all_links, envs_idx)
 
     # ---------------------------------------------------------------------------------------- parameters of dofs
 

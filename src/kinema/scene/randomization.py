@@ -32,7 +32,7 @@ SAMPLE_SCOPES = ("item", "env", "all")
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A probability distribution, and how its samples change a parameter; see `uniform`, `loguniform`, `normal`."""
+    """A probability distribution, and how its samples change a parameter; made by `uniform`, `loguniform`, `normal`."""
 
     kind: str
     """`uniform`, `loguniform` or `normal`."""
@@ -100,7 +100,7 @@ class Distribution:
 
 
 def uniform(low: float, high: float, *, operation: str | None = None, sample_per: str = "item") -> Distribution:
-    """Uniform distribution between two bounds.
+    """Uniform distribution of the samples of a parameter, between the bounds `low` and `high`.
 
     Args:
         low: lower bound.
@@ -114,25 +114,17 @@ def uniform(low: float, high: float, *, operation: str | None = None, sample_per
 
 
 def loguniform(low: float, high: float, *, operation: str | None = None, sample_per: str = "item") -> Distribution:
-    """Log-uniform distribution between two positive bounds: the logarithm is uniformly distributed.
+    """Log-uniform distribution between the bounds 0 < `low` <= `high`: the logarithm is uniformly distributed.
 
-    Args:
-        low: lower bound > 0.
-        high: upper bound.
-        operation: `scale`, `add` or `set`; see `uniform`.
-        sample_per: `item` (default), `env` or `all`; see `uniform`.
+    `operation` and `sample_per`: see `uniform`.
     """
     return Distribution("loguniform", low, high, operation, sample_per)
 
 
 def normal(mean: float, std: float, *, operation: str | None = None, sample_per: str = "item") -> Distribution:
-    """Normal distribution.
+    """Normal distribution with a mean and a standard deviation >= 0.
 
-    Args:
-        mean: mean.
-        std: standard deviation >= 0.
-        operation: `scale`, `add` or `set`; see `uniform`.
-        sample_per: `item` (default), `env` or `all`; see `uniform`.
+    `operation` and `sample_per`: see `uniform`.
     """
     return Distribution("normal", mean, std, operation, sample_per)
 

@@ -543,11 +543,11 @@ class Scene:
 
     def get_links_asleep(self, envs_idx: Selection = None) -> np.ndarray:
         """Whether each link of the scene is asleep, bool (n_envs, n_links); all False without `Scene(sleep=...)`."""
-        return links_asleep(self.built, slice(None), envs_idx)
+        return links_asleep(self.built.engine, slice(None), envs_idx)
 
     def wake(self, envs_idx: Selection = None) -> None:
         """Wake all trees; needed after changes that the step does not detect, such as masses or geoms."""
-        wake_trees(self.built, slice(None), envs_idx)
+        wake_trees(self.built.arrays, slice(None), envs_idx)
 
     # --------------------------------------------------------------------------------------------------- contacts
 

@@ -1,56 +1,83 @@
-"""Sleeping links: which kinematic trees are asleep, and waking them."""
+"""Sleeping bodies: which dofs, links and entities are asleep, and waking kinematic trees."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from kinema.core import KinemaError
-from kinema.dynamics import tree_index_of_frames
+from kinema.dynamics import Engine, tree_index_of_frames
 
-from .arguments import resolve_envs
-from .built_scene import BuiltScene
+from .arguments import IndexArray, Selection, resolve_envs
+from .arrays import SceneArrays
+
+AWAKE_ITEM_KINDS = ("dofs", "links", "entities")
+AWAKE_ARRAYS = tuple(f"{word}awake_{of}" for of in AWAKE_ITEM_KINDS for word in ("", "n_"))
+"""`awake_dofs` (n_dofs, n_envs): indices of the awake dofs in ascending order, then -1; `n_awake_dofs` (n_envs,): their
+number. `awake_links` and `awake_entities` have the same layout. Items that are fixed in the world count as awake."""
 
 
-def links_asleep(built: BuiltScene, links: slice, envs_idx: Any) -> np.ndarray:
+def awake_array(engine: Engine, name: str) -> np.ndarray:
+    """One of the arrays `AWAKE_ARRAYS` for the current state.
+
+    Names with `n_` give counts, (n_envs,); the others the awake indices in ascending order padded with -1, (n, n_envs).
+    """
+    awake = _awake_mask(engine, name.rpartition("_")[2])
+    if name.startswith("n_"):
+        return awake.sum(axis=0)
+    order = np.argsort(~awake, axis=0, kind="stable")
+    return np.where(np.take_along_axis(awake, order, axis=0), order, -1)
+
+
+def _awake_mask(engine: Engine, item_kind: str) -> np.ndarray:
+    """Mask of the awake dofs, links or entities, bool (n, n_envs); an entity is awake if any of its links is."""
+    model = engine.model
+    if item_kind == "entities":
+        links = _awake_mask(engine, "links")
+        return np.array([links[info.link_start : info.link_end].any(axis=0) for info in model.entities])
+    return ~_asleep(engine, model.dofs.frame_idx if item_kind == "dofs" else model.links.frame_idx)
+
+
+def _asleep(engine: Engine, frames: IndexArray) -> np.ndarray:
+    """Whether the kinematic tree of each frame is asleep, bool (n, n_envs); False for the world (frame -1)."""
+    if not engine.settings.sleep_tolerance:
+        return np.zeros((len(frames), engine.n_envs), np.bool_)
+    asleep = np.asarray(engine.array_view("asleep").numpy()) > 0.0
+    return np.concatenate([asleep, np.zeros((1, engine.n_envs), np.bool_)])[_tree_of_frame(engine)[frames]]
+
+
+def _tree_of_frame(engine: Engine) -> np.ndarray:
+    """Index of the kinematic tree of each frame, (n_frames + 1,); -1 for the last entry, the world."""
+    return np.array([*tree_index_of_frames(engine.model), -1])
+
+
+def links_asleep(engine: Engine, links: slice, envs_idx: Selection) -> np.ndarray:
     """Whether each of the links is asleep, bool (environments, n); links fixed in the world never are."""
-    trees = _tree_of_link(built)[links]
-    envs = resolve_envs(envs_idx, built.n_envs)
-    if not built.engine.settings.sleep_tolerance:
-        return np.zeros((built.n_envs if envs is None else len(envs), len(trees)), np.bool_)
-    asleep = built.arrays.get("asleep") > 0.0
-    result = np.where(trees[:, None] >= 0, asleep[np.maximum(trees, 0)], False).T
-    return result if envs is None else result[envs]
+    asleep = _asleep(engine, engine.model.links.frame_idx[links]).T
+    envs = resolve_envs(envs_idx, engine.n_envs)
+    return asleep if envs is None else asleep[envs]
 
 
-def wake_trees(built: BuiltScene, links: slice, envs_idx: Any) -> None:
+def wake_trees(arrays: SceneArrays, links: slice, envs_idx: Selection) -> None:
     """Wake the kinematic trees of the given links, and all trees of the same sleeping islands.
 
     Clears the entries of these trees in the state arrays `asleep` and `still`. Raises `KinemaError` if sleeping is
     disabled.
 
     Args:
-        built: the built scene.
+        arrays: arrays of the engine.
         links: slice of scene link indices.
         envs_idx: environments; None for all.
     """
-    if not built.engine.settings.sleep_tolerance:
+    engine = arrays.engine
+    if not engine.settings.sleep_tolerance:
         raise KinemaError("wake: sleeping is disabled in this scene: use Scene(sleep=True)")
-    envs = resolve_envs(envs_idx, built.n_envs)
-    columns = np.arange(built.n_envs) if envs is None else np.asarray(envs)
-    trees = np.unique(_tree_of_link(built)[links])
+    envs = resolve_envs(envs_idx, engine.n_envs)
+    columns = np.arange(engine.n_envs) if envs is None else np.asarray(envs)
+    trees = np.unique(_tree_of_frame(engine)[engine.model.links.frame_idx[links]])
     trees = trees[trees >= 0]
-    asleep = np.array(built.arrays.get("asleep"))[:, columns]
-    still = np.array(built.arrays.get("still"))[:, columns]
+    asleep = np.array(arrays.get("asleep"))[:, columns]
+    still = np.array(arrays.get("still"))[:, columns]
     wakes = (asleep[:, None] == asleep[None, trees]).any(axis=1)
     wakes[trees] = True
     for name, values in (("asleep", asleep), ("still", still)):
-        built.arrays.write(name, slice(None), np.where(wakes, 0.0, values).T, columns)
-
-
-def _tree_of_link(built: BuiltScene) -> np.ndarray:
-    """Index of the kinematic tree of each link, (n_links,); -1 for links fixed in the world."""
-    frames = built.model.links.frame_idx
-    trees = np.array([*tree_index_of_frames(built.model), -1])
-    return trees[frames]
+        arrays.write(name, slice(None), np.where(wakes, 0.0, values).T, columns)
