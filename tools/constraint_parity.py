@@ -11,10 +11,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from documents import ROOT, replace_section
+
 from kit.assets import EXAMPLES, all_assets, asset_id
 from kit.constraint_parity import Parity, parity
 
-ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "docs" / "constraints.md"
 MARKS = ("<!-- parity -->", "<!-- end of parity -->")
 FRAGMENTS = {"talos.xml"}
@@ -34,9 +35,7 @@ def main(arguments: argparse.Namespace) -> int:
             lines.append(_line(file, found))
             print(lines[-1], flush=True)
     if arguments.table:
-        text = TABLE.read_text(encoding="utf-8")
-        before, after = text.split(MARKS[0])[0], text.split(MARKS[1])[1]
-        TABLE.write_text("\n".join([before + MARKS[0], *lines, MARKS[1] + after]), encoding="utf-8")
+        replace_section(TABLE, MARKS, lines)
     return 0
 
 

@@ -18,12 +18,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from documents import ROOT, replace_section
 
 from kinema.core import KinemaError
 from kit.assets import EXAMPLES, all_assets, asset_id
 from kit.contact_parity import TouchParity, touch_parity
 
-TABLE = Path(__file__).parent.parent / "docs" / "contact-accuracy.md"
+TABLE = ROOT / "docs" / "contact-accuracy.md"
 MARKS = ("<!-- parity -->", "<!-- end of parity -->")
 FRAGMENTS = {"talos.xml"}
 """Files that are only meant to be included."""
@@ -56,9 +57,7 @@ def main(arguments: argparse.Namespace) -> int:
     lines += _together(every)
     print("\n".join(lines[-len(_together(every)) :]))
     if arguments.table:
-        text = TABLE.read_text(encoding="utf-8")
-        before, after = text.split(MARKS[0])[0], text.split(MARKS[1])[1]
-        TABLE.write_text("\n".join([before + MARKS[0], *lines, MARKS[1] + after]), encoding="utf-8")
+        replace_section(TABLE, MARKS, lines)
     qacc = [error for found in every for error in found.qacc]
     good = _share(qacc, 1e-9) >= OFTEN and _share(qacc, 1e-6) >= MOSTLY
     return 0 if good and not wrong else 1

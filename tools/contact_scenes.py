@@ -12,11 +12,12 @@ import argparse
 import multiprocessing
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
+
+from documents import ROOT, replace_section
 
 from kit.contact_scenes import SCENES, Measured
 
-TABLE = Path(__file__).parent.parent / "docs" / "contact-accuracy.md"
+TABLE = ROOT / "docs" / "contact-accuracy.md"
 MARKS = ("<!-- scenes -->", "<!-- end of scenes -->")
 HEAD = ("| | scene | | measured | bound | |", "|---|---|---|---|---|---|")
 
@@ -37,9 +38,7 @@ def main(arguments: argparse.Namespace) -> int:
             print("\n".join(lines[len(lines) - len(found) :]), flush=True)
     print(f"{len(lines) - len(HEAD)} bounds, {missed} missed")
     if arguments.table and not arguments.only:
-        text = TABLE.read_text(encoding="utf-8")
-        before, after = text.split(MARKS[0])[0], text.split(MARKS[1])[1]
-        TABLE.write_text("\n".join([before + MARKS[0], *lines, MARKS[1] + after]), encoding="utf-8")
+        replace_section(TABLE, MARKS, lines)
     return 1 if missed else 0
 
 

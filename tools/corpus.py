@@ -17,16 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from documents import ROOT, find_named_robots, parse_places, write_page
 from rich.console import Console
 from rich.progress import track
 
-from kinema.apps.cli.batch import find_robots
 from kinema.check import check
 from kinema.core import Diagnostic, ReadError, Severity, collect
 from kinema.description import Robot, World
 from kinema.read import read
 
-ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "docs" / "corpus.md"
 MOST_SECONDS = 2.0
 """To read and check any file."""
@@ -45,18 +44,10 @@ class Row:
     checking: float = 0.0
 
 
-def main(folders: Sequence[Path]) -> int:
-    rows: list[Row] = []
-    files = [(folder, file) for folder in folders for file in find_robots(folder)]
-    for folder, file in track(files, "reading", console=Console(stderr=True)):
-        rows.append(read_row(file, str(file.relative_to(folder))))
-    if not rows:
-        print("there are no robot files in:", *folders, file=sys.stderr)
-        return 1
-    TABLE.parent.mkdir(exist_ok=True)
-    temporary = TABLE.with_suffix(".tmp")
-    temporary.write_text(table(rows), encoding="utf-8")
-    temporary.replace(TABLE)
+def main(places: Sequence[Path]) -> int:
+    files = track(find_named_robots(places), "reading", console=Console(stderr=True))
+    rows = [read_row(file, name) for name, file in files]
+    write_page(TABLE, table(rows))
     print(f"{len(rows)} files, {sum(bool(r.failure) for r in rows)} not read -> {TABLE.relative_to(ROOT)}")
     slowest = max(rows, key=lambda row: row.seconds + row.checking)
     print(f"read and checked slowest: {slowest.name}, {slowest.seconds + slowest.checking:.2f} s")
@@ -136,7 +127,4 @@ def _codes(rows: Sequence[Row]) -> list[str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="*", type=Path)
-    default = [p for p in (ROOT / "examples" / "robots", ROOT.parent / "shared" / "assets") if p.is_dir()]
-    sys.exit(main(parser.parse_args().folders or default))
+    sys.exit(main(parse_places(argparse.ArgumentParser(description=__doc__)).places))

@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 import pinocchio as pin
+from documents import ROOT, replace_section
 
 import kinema as km
 from kit.assets import SHARED_ASSETS
 
-ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "docs" / "kinematics.md"
-BEGIN, END = "<!-- figures begin -->", "<!-- figures end -->"
+MARKS = "<!-- figures begin -->", "<!-- figures end -->"
 POS_TOL, ROT_TOL = 1e-4, 1e-3
 SOLVED, TIMES = 0.995, 20.0
 STARTS, STEPS = 50, 30
@@ -243,8 +243,7 @@ def main() -> int:
     text = table(figures)
     print(text)
     if not asked.no_table:
-        before, _, rest = TABLE.read_text(encoding="utf-8").partition(BEGIN)
-        TABLE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+        replace_section(TABLE, MARKS, [text])
     bad = [f.case.name for f in figures if f.solved < SOLVED or f.times < TIMES]
     for name in bad:
         print(f"{name}: below the mark", file=sys.stderr)

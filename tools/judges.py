@@ -15,15 +15,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from documents import ROOT, find_named_robots, parse_places, write_page
 from rich.console import Console
 from rich.progress import track
 
-from kinema.apps.cli.batch import find_robots
 from kinema.apps.cluster import Outcome, default_jobs, run_in_processes
 from kinema.write import FORMATS
 from kit.judges import JUDGES, Judged, NewtonCase, Verdict, judge, judge_newton
 
-ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "docs" / "judges.md"
 STATES = ("agrees", "limited", "wrong", "absent")
 MOST_SECONDS = 300
@@ -57,25 +56,14 @@ class Row:
 
 def main(places: Sequence[Path], targets: Sequence[str], jobs: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
-        files = [(place, file) for place in places for file in (find_robots(place) if place.is_dir() else [place])]
         cells = [
-            Cell(
-                file,
-                str(file.relative_to(place) if place.is_dir() else file.name),
-                target,
-                Path(folder) / f"{i}_{target}",
-            )
-            for i, (place, file) in enumerate(files)
+            Cell(file, name, target, Path(folder) / f"{i}_{target}")
+            for i, (name, file) in enumerate(find_named_robots(places))
             for target in targets
         ]
-        if not cells:
-            print("there are no robot files in:", *places, file=sys.stderr)
-            return 1
         rows = hear(cells, jobs)
     rows.sort(key=lambda row: cells.index(row.cell))
-    temporary = TABLE.with_suffix(".tmp")
-    temporary.write_text(table(rows), encoding="utf-8")
-    temporary.replace(TABLE)
+    write_page(TABLE, table(rows))
     counts = Counter(row.verdict.state for row in rows)
     print(", ".join(f"{counts[s]} {s}" for s in STATES), "->", TABLE.relative_to(ROOT))
     return 0 if counts["wrong"] == 0 else 1
@@ -190,10 +178,8 @@ def _line(row: Row) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("places", nargs="*", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", default=",".join(FORMATS), help="the formats to write")
     parser.add_argument("--jobs", type=int, default=default_jobs(), help="processes at the same time")
-    default = [p for p in (ROOT / "examples" / "robots", ROOT.parent / "shared" / "assets") if p.is_dir()]
-    given = parser.parse_args()
-    sys.exit(main(given.places or default, given.to.split(","), given.jobs))
+    given = parse_places(parser)
+    sys.exit(main(given.places, given.to.split(","), given.jobs))

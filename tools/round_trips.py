@@ -16,17 +16,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from documents import ROOT, find_named_robots, parse_places, write_page
 from rich.console import Console
 from rich.progress import track
 
-from kinema.apps.cli.batch import find_robots
 from kinema.apps.cluster import Outcome, default_jobs, run_in_processes
 from kinema.core import WriteError
 from kinema.read import detect_format
 from kinema.write import FORMATS
 from kit.round_trip import Difference, differences, round_trips
 
-ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "docs" / "round-trips.md"
 STATES = ("exact", "explained", "unexplained", "failed")
 MOST_SECONDS = 300
@@ -62,20 +61,10 @@ class Found:
 
 
 def main(places: Sequence[Path], jobs: int) -> int:
-    cells = [
-        Cell(file, str(file.relative_to(place) if place.is_dir() else file.name), _format(file), target)
-        for place in places
-        for file in (find_robots(place) if place.is_dir() else [place])
-        for target in FORMATS
-    ]
-    if not cells:
-        print("there are no robot files in:", *places, file=sys.stderr)
-        return 1
+    cells = [Cell(file, name, _format(file), target) for name, file in find_named_robots(places) for target in FORMATS]
     outcomes = travel_all(cells, jobs)
     outcomes.sort(key=lambda o: cells.index(o.task))
-    temporary = TABLE.with_suffix(".tmp")
-    temporary.write_text(table(outcomes), encoding="utf-8")
-    temporary.replace(TABLE)
+    write_page(TABLE, table(outcomes))
     counts = Counter(map(state, outcomes))
     print(", ".join(f"{counts[s]} {s}" for s in STATES), "->", TABLE.relative_to(ROOT))
     return 0 if counts["unexplained"] + counts["failed"] == 0 else 1
@@ -182,9 +171,7 @@ def _reasons(outcome: Outcome[Cell, Found]) -> list[str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("places", nargs="*", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=default_jobs(), help="processes at the same time")
-    default = [p for p in (ROOT / "examples" / "robots", ROOT.parent / "shared" / "assets") if p.is_dir()]
-    given = parser.parse_args()
-    sys.exit(main(given.places or default, given.jobs))
+    given = parse_places(parser)
+    sys.exit(main(given.places, given.jobs))

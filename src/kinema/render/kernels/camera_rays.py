@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import warp as wp
 
 from .structs import FISHEYE, ORTHOGRAPHIC, PINHOLE, CameraArrays, to_warp_quat
+
+
+def specialised_kernel(max_registers: int, *, fast_math: bool) -> Callable[[Callable[..., None]], wp.Kernel]:
+    """Decorator of kernels that are specialised for the features of a scene, each a Warp module of its own.
+
+    Args:
+        max_registers: registers per GPU thread; 0 for no limit.
+        fast_math: use fast approximate division, square roots and sines on a GPU.
+    """
+    return wp.kernel(
+        enable_backward=False,
+        module="unique",
+        cuda_max_registers=max_registers or None,
+        module_options={"fast_math": fast_math},
+    )
 
 
 @wp.struct

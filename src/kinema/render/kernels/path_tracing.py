@@ -22,7 +22,7 @@ from .bsdf import (
     sample_glass,
     specular_probability,
 )
-from .camera_rays import CameraRay, Pixel, pixel_of_thread, ray_through_pixel, sample_lens
+from .camera_rays import CameraRay, Pixel, pixel_of_thread, ray_through_pixel, sample_lens, specialised_kernel
 from .intersection import hit_instance, ray_query_functions
 from .light_sampling import (
     MAX_GUIDED_SCATTERS,
@@ -423,21 +423,10 @@ def path_tracing_function(features: KernelFeatures) -> wp.Function:
 
 @cache
 def path_tracing_kernel(features: KernelFeatures, *, max_registers: int = 128, fast_math: bool = True) -> wp.Kernel:
-    """Path-tracing kernel, specialised for the features of the scene.
-
-    Args:
-        features: features of the scene.
-        max_registers: registers per GPU thread; 0 for no limit.
-        fast_math: use fast approximate division, square roots and sines on a GPU.
-    """
+    """Path-tracing kernel, specialised for the features of the scene; arguments as for `specialised_kernel`."""
     trace_pixel = path_tracing_function(features)
 
-    @wp.kernel(
-        enable_backward=False,
-        module="unique",
-        cuda_max_registers=max_registers or None,
-        module_options={"fast_math": fast_math},
-    )
+    @specialised_kernel(max_registers, fast_math=fast_math)
     def trace_paths(
         begin: int,
         end: int,

@@ -10,7 +10,14 @@ from functools import cache
 import warp as wp
 
 from ..kernel_launch import KernelFeatures
-from .camera_rays import CameraRay, Pixel, pixel_of_thread, previous_pixel_position, ray_through_pixel
+from .camera_rays import (
+    CameraRay,
+    Pixel,
+    pixel_of_thread,
+    previous_pixel_position,
+    ray_through_pixel,
+    specialised_kernel,
+)
 from .intersection import hit_instance, ray_query_functions
 from .shading_points import shading_point_function
 from .structs import (
@@ -289,12 +296,7 @@ def ray_casting_kernel(
             color_sum = color_sum / n_taken
             buffers.rgb[pixel.index] = wp.vec3ub(to_uint8(color_sum[0]), to_uint8(color_sum[1]), to_uint8(color_sum[2]))
 
-    @wp.kernel(
-        enable_backward=False,
-        module="unique",
-        cuda_max_registers=max_registers or None,
-        module_options={"fast_math": fast_math},
-    )
+    @specialised_kernel(max_registers, fast_math=fast_math)
     def cast_rays(
         begin: int,
         end: int,
