@@ -2,6 +2,18 @@
 
 The error of a vertex is the area-weighted sum of squared distances to the planes of the triangles it represents. Each
 pass collapses many independent edges at once (no two in the same neighbourhood).
+
+Libraries with wheels for Linux on x86_64 and aarch64 take 1 to 20 ms where this file takes 20 to 180 ms, but none
+handles all meshes of robot files: 116 of 300 have edges with more than two faces or inconsistent orientation. An open
+finger link of 1056 triangles, simplified to 300 (Hausdorff distance in mesh sizes):
+
+- this file: 299 triangles, 99.9 % of the area, distance 0.018;
+- fast-simplification 0.2: 416 triangles, 83 % of the area, distance 0.19; a plane loses half of its area;
+- pyfqmr 0.5: 354 triangles, 91 % of the area, distance 0.032; a plane of 128 triangles becomes 32 instead of 4;
+- libigl 2.6 (`qslim`): 299 triangles, 99.9 % of the area, distance 0.008; no result where an edge has more than two
+  faces, and no end where orientations are inconsistent.
+
+On closed meshes (sphere, torus, capsule) all preserve the topology, with similar distances. meshoptimizer has no wheels.
 """
 
 from __future__ import annotations

@@ -2,6 +2,14 @@
 
 The tree is a complete binary tree of axis-aligned boxes built by median splits, and is traversed level by level with
 NumPy for many queries at once. Query points are grouped into blocks of neighbours that share one traversal.
+
+SciPy has no distances to triangles, and Warp is less exact. Processor time for 76,000 points around 1056 triangles:
+
+- this file: 2.2 s for distances and 1.8 s for winding numbers; float64, errors of 1e-15 of the mesh size;
+- `warp.Mesh`: 0.4 s for both after 1.8 s of import and 8 s of compilation; float32, errors of 2e-6 of the mesh size, so
+  that points nearer to the surface have no sign;
+- libigl 2.6: 0.14 s for distances, as exact; its wheel contains modules under the GPL (CGAL, TetGen) and a restricted
+  licence (Triangle), which a plain installation must not require.
 """
 
 from __future__ import annotations
