@@ -60,7 +60,7 @@ def climb(solid: Polytope, direction: np.ndarray) -> int:
     """The farthest vertex, by going to a better neighbour as long as there is one."""
     at = 0
     while True:
-        around = solid.neighbors[solid.neighbor_start[at] : solid.neighbor_start[at + 1]]
+        around = np.unique(solid.triangles[(solid.triangles == at).any(axis=1)])
         best = int(around[(solid.vertices[around] @ direction).argmax()])
         if solid.vertices[best] @ direction <= solid.vertices[at] @ direction:
             return at

@@ -16,7 +16,7 @@ def cursor(text: str, diagnostics: ClaimedDiagnostics) -> Cursor:
 
 def test_what_was_not_asked_for_is_kept_and_said(diagnostics: ClaimedDiagnostics) -> None:
     c = cursor('<a x="1" y="2">\n<b/>\n<c>t</c>\n</a>', diagnostics)
-    assert c.attribute_float("x") == 1
+    assert c.attribute_text("x") == "1"
     assert c.child("b") is not None
     kept = c.collect_unread()
     assert [(e.tag, e.text, e.origin.line) for e in kept] == [("@y", "2", 1), ("c", "<c>t</c>", 3)]
@@ -31,8 +31,8 @@ def test_quiet_tags_are_kept_without_a_warning(diagnostics: ClaimedDiagnostics) 
 
 
 def test_numbers_that_are_none_are_errors_and_reading_goes_on(diagnostics: ClaimedDiagnostics) -> None:
-    c = cursor('<a x="1.5m" v="1 2" w="1 2 3"/>', diagnostics)
-    assert c.attribute_float("x", 7.0) == 7.0
+    c = cursor('<a v="1 2" w="1 2 3">1.5m</a>', diagnostics)
+    assert c.text_as_float(7.0) == 7.0
     np.testing.assert_array_equal(c.attribute_floats("v", (0, 0, 1)), [0, 0, 1])
     np.testing.assert_array_equal(c.attribute_floats("w", (0, 0, 1)), [1, 2, 3])
     assert "'1.5m' is not a number" in diagnostics.claim("urdf.not-a-number").message
@@ -52,7 +52,7 @@ def test_commas_between_numbers_are_said_and_read_over(diagnostics: ClaimedDiagn
 def test_missing_attributes_repeated_elements_and_flags(diagnostics: ClaimedDiagnostics) -> None:
     c = cursor("<a><b>1</b><b>2</b><f>true</f><g>maybe</g></a>", diagnostics)
     assert c.required_attribute("name") == ""
-    assert c.child_float("b", 0) == 1
+    assert c.child_text("b") == "1"
     assert c.child_flag("f", False) is True
     assert c.child_flag("g", True) is True
     for code in ("missing-attribute", "repeated-element", "not-a-flag"):

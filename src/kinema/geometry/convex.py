@@ -153,11 +153,6 @@ class Polytope:
     """Vertex pairs (lower index first) of the edges between faces, shape (n_edges, 2)."""
     edge_faces: IntArray
     """The two faces of each edge, first the face that traverses it from the lower index; shape (n_edges, 2)."""
-    neighbors: IntArray
-    """Vertices adjacent to each vertex through triangle edges. Hill climbing on this graph finds the support vertex in
-    a direction."""
-    neighbor_start: IntArray
-    """Start of each vertex in `neighbors`, shape (n + 1,)."""
 
     @property
     def n_faces(self) -> int:
@@ -189,14 +184,6 @@ def convex_polytope(mesh: MeshData, max_vertices: int | None = None) -> Polytope
             normals, offsets = _face_planes(scaled, loops)
             return _assemble_polytope(hull, loops, normals, normals @ center + size * offsets)
     raise MeshError("The points are too close to one plane, or to each other, for a convex solid.")
-
-
-def vertex_adjacency(triangles: IntArray, n_vertices: int) -> tuple[IntArray, IntArray]:
-    """Vertex adjacency of triangles in CSR form: start of each vertex, shape (n + 1,), and neighbour indices."""
-    ends = np.concatenate([triangles[:, [a, b]] for a in range(3) for b in range(3) if a != b])
-    ends = np.unique(ends, axis=0)
-    start = np.searchsorted(ends[:, 0], np.arange(n_vertices + 1))
-    return start, ends[:, 1]
 
 
 def _face_loops(hull: MeshData, tolerance: float) -> list[list[int]] | None:
@@ -307,9 +294,8 @@ def _boundary_loop(triangles: list[list[int]]) -> list[int] | None:
 
 
 def _assemble_polytope(hull: MeshData, loops: list[list[int]], normals: FloatArray, offsets: FloatArray) -> Polytope:
-    """Polytope of a hull from the vertex loops, normals and plane offsets of its faces; adds edges and adjacency."""
+    """Polytope of a hull from the vertex loops, normals and plane offsets of its faces; adds edges."""
     edges, edge_faces = _polytope_edges(loops)
-    neighbor_start, neighbors = vertex_adjacency(hull.faces, hull.n_vertices)
     return Polytope(
         vertices=hull.vertices,
         triangles=hull.faces,
@@ -319,8 +305,6 @@ def _assemble_polytope(hull: MeshData, loops: list[list[int]], normals: FloatArr
         offsets=offsets,
         edges=edges,
         edge_faces=edge_faces,
-        neighbors=neighbors,
-        neighbor_start=neighbor_start,
     )
 
 

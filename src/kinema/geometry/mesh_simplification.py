@@ -13,7 +13,7 @@ finger link of 1056 triangles, simplified to 300 (Hausdorff distance in mesh siz
 - libigl 2.6 (`qslim`): 299 triangles, 99.9 % of the area, distance 0.008; no result where an edge has more than two
   faces, and no end where orientations are inconsistent.
 
-On closed meshes (sphere, torus, capsule) all preserve the topology, with similar distances. meshoptimizer has no wheels.
+On closed meshes (sphere, torus, capsule), all preserve the topology with similar distances. meshoptimizer has no wheel.
 """
 
 from __future__ import annotations

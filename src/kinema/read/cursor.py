@@ -78,10 +78,6 @@ class Cursor:
             return ""
         return text
 
-    def attribute_float(self, attribute: str, default: float = 0.0) -> float:
-        """Attribute parsed as a float; reports an error and returns the default if malformed."""
-        return self._to_float(self.attribute_text(attribute), f"{attribute!r} of <{self.tag}>", default)
-
     def attribute_floats(self, attribute: str, default: Sequence[float]) -> Array:
         """Attribute parsed as an array of the same length as the default."""
         return self._to_floats(self.attribute_text(attribute), f"{attribute!r} of <{self.tag}>", default)
@@ -94,17 +90,17 @@ class Cursor:
         return self.element.text
 
     def text_as_float(self, default: float = 0.0) -> float:
-        """Text content parsed as a float."""
-        return self._to_float(self.text, f"<{self.tag}>", default)
+        """Text content parsed as a float; reports an error and returns the default if malformed."""
+        value = parse_float(self.text)
+        if value is None:
+            problem = f"<{self.tag}>: {_abbreviate(self.text)} is not a number"
+            self.error("not-a-number", problem, f"{default:g} is assumed")
+            return default
+        return value
 
     def text_as_floats(self, default: Sequence[float]) -> Array:
         """Text content parsed as an array of the same length as the default."""
         return self._to_floats(self.text, f"<{self.tag}>", default)
-
-    def child_float(self, tag: str, default: float) -> float:
-        """Text of a child parsed as a float, or the default if there is no such child."""
-        child = self.child(tag)
-        return default if child is None else child.text_as_float(default)
 
     def child_text(self, tag: str, default: str = "") -> str:
         """Text of a child, or the default if there is no such child."""
@@ -153,15 +149,6 @@ class Cursor:
         return unread
 
     # -- numbers ------------------------------------------------------------------------------------------------
-
-    def _to_float(self, text: str | None, label: str, default: float) -> float:
-        if text is None:
-            return default
-        value = parse_float(text)
-        if value is None:
-            self.error("not-a-number", f"{label}: {_abbreviate(text)} is not a number", f"{default:g} is assumed")
-            return default
-        return value
 
     def _to_floats(self, text: str | None, label: str, default: Sequence[float]) -> Array:
         """Parse whitespace-separated numbers; reports an error and returns the default on a wrong count or text.

@@ -21,6 +21,7 @@ from kinema.description import Mesh, Shape, effective_appearance, load_textured_
 from kinema.geometry import IMAGE_SUFFIXES, Appearance, LoadedMesh, MeshData, glb_chunks
 
 from .collada_file import collada_text
+from .loss_report import LossReporter
 from .obj_file import material_names, mtl_text, obj_text, textured_obj_text
 from .textures import (
     LossEntries,
@@ -241,6 +242,15 @@ class MeshStore:
 
     def __post_init__(self) -> None:
         self.textures = TextureStore(self.staging_folder, self.mode == "reference")
+
+    def report_losses(self, reporter: LossReporter) -> None:
+        """Report missing files beside meshes, and materials that mesh files do not or only approximately represent."""
+        for mesh, name, why in self.missing_sidecars:
+            reporter.report_dropped(("mesh", mesh), f"the file {name!r} that it refers to", why)
+        for material, what, why in self.unsupported:
+            reporter.report_dropped(("material", material), what, why)
+        for material, what, how in self.approximated:
+            reporter.report_approximated(("material", material), what, how)
 
     def place_mesh(
         self, mesh: Mesh, name: str, suffixes: Collection[str] | None = None, *, visual_shape: Shape | None = None

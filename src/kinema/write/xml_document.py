@@ -46,7 +46,7 @@ class Element:
 
     tag: str
     attributes: dict[str, str] = field(default_factory=dict)
-    children: list[Element | Verbatim | Comment] = field(default_factory=list)
+    children: list[Element | Verbatim] = field(default_factory=list)
     text: str = ""
 
     def add_child(self, tag: str, text: str = "", /, **attributes: str | None) -> Element:
@@ -63,21 +63,10 @@ class Element:
         """Append source text without escaping."""
         self.children.append(Verbatim(text))
 
-    def add_comment(self, text: str) -> None:
-        """Add a comment."""
-        self.children.append(Comment(text))
-
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
     """Preserved source text, written without changes."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Comment:
-    """XML comment."""
 
     text: str
 
@@ -89,12 +78,9 @@ def to_xml(root: Element, *, declaration: bool = True) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _write_node(node: Element | Verbatim | Comment, depth: int, lines: list[str]) -> None:
-    """Append the XML lines of an element, comment or verbatim text and its descendants to `lines`."""
+def _write_node(node: Element | Verbatim, depth: int, lines: list[str]) -> None:
+    """Append the XML lines of an element or verbatim text and its descendants to `lines`."""
     indent = "  " * depth
-    if isinstance(node, Comment):
-        lines.append(f"{indent}<!-- {node.text.replace('--', '- -')} -->")
-        return
     if isinstance(node, Verbatim):
         lines.append(indent + node.text.strip())
         return

@@ -204,20 +204,6 @@ def _reference_pose(position: Array, quaternion: Array, scale: Array) -> Pose | 
     return None
 
 
-def with_collision_approximation(mesh: Mesh, *, signed_distance: bool) -> Mesh:
-    """Copy of a mesh with the collision approximation that MuJoCo uses: convex hull or signed distance field."""
-    return Mesh(
-        uri=mesh.uri,
-        path=mesh.path,
-        scale=mesh.scale,
-        vertices=mesh.vertices,
-        faces=mesh.faces,
-        appearance=mesh.appearance,
-        approximation=Approximation.SDF if signed_distance else Approximation.CONVEX_HULL,
-        max_hull_vertices=mesh.max_hull_vertices,
-    )
-
-
 def read_height_field(reader: ModelReader, index: int) -> HeightField:
     """The height field with MuJoCo's index; heights are scaled from MuJoCo's normalised values to metres."""
     model = reader.model
@@ -314,7 +300,8 @@ class GeomConverter:
             placed = self.meshes.mesh_in_file_frame(int(model.geom_dataid[geom]))
             mesh = placed.mesh
             if collides:
-                mesh = with_collision_approximation(mesh, signed_distance=geom_type == mj.mjtGeom.mjGEOM_SDF)
+                is_field = geom_type == mj.mjtGeom.mjGEOM_SDF
+                mesh = replace(mesh, approximation=Approximation.SDF if is_field else Approximation.CONVEX_HULL)
             projection = texture_projection(self.reader, geom, mesh, placed.pose_in_centred_frame)
             mesh = mesh if projection is None else replace(mesh, projection=projection)
             return mesh, pose @ placed.pose_in_centred_frame, placed.readable

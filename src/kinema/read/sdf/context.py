@@ -378,6 +378,13 @@ def parse_child_pose(cursor: Cursor, context: ParseContext) -> PoseElement:
     return PoseElement(origin=cursor.origin) if child is None else parse_pose(child, context)
 
 
+def parse_header(cursor: Cursor, context: ParseContext) -> dict[str, Any]:
+    """Fields that all named elements with a pose have in common."""
+    name, generated = parse_name(cursor, context)
+    pose = parse_child_pose(cursor, context)
+    return {"name": name, "name_is_generated": generated, "origin": cursor.origin, "pose": pose}
+
+
 def parse_pose(cursor: Cursor, context: ParseContext) -> PoseElement:
     """Parse `<pose>`: position with Euler angles or quaternion, and the reference frame."""
     relative_to = (cursor.attribute_text("relative_to") or "").strip()

@@ -60,38 +60,35 @@ class ShapeConverter:
 
     def convert_collision(self, element: CollisionElement, pose: Pose, link: str) -> Shape | Extra | None:
         """Shape of a `<collision>`; its text if it is not convertible."""
-        what = f'collision "{element.name}" of link "{link}"'
-        result = self._geometry(element.shape, what, is_collision=True)
-        if result is None:
-            return _verbatim_extra(element, "collision")
-        geometry, offset = result
-        shape = Shape(
-            name=element.name,
-            name_is_generated=element.name_is_generated,
-            origin=element.origin,
-            geometry=geometry,
-            pose=pose if offset is None else pose @ offset,
-            visual=False,
-            collision=True,
-            density=element.density,
-            contype=self.default_bitmask,
-            conaffinity=self.default_bitmask,
-            extras=[*element.extras, *_shape_extras(element.shape)],
-            attributes=to_attributes(element.settings),
-        )
+        shape = self._shape(element, pose, f'collision "{element.name}" of link "{link}"', is_collision=True)
+        if shape is None:
+            return Extra(sdf.FORMAT, "collision", element.verbatim, element.origin)
+        shape.density = element.density
+        shape.contype = shape.conaffinity = self.default_bitmask
         if element.surface is not None:
             shape.surface = _physics_material(element.surface)
             shape.attributes |= to_attributes(element.surface.settings)
             self._set_bitmasks(element.surface, shape)
-        _store_max_convex_hulls(element.shape, shape)
         return shape
 
     def convert_visual(self, element: VisualElement, pose: Pose, link: str) -> Shape | Extra | None:
         """Shape of a `<visual>`; its text if it is not convertible."""
-        what = f'visual "{element.name}" of link "{link}"'
-        result = self._geometry(element.shape, what, is_collision=False)
+        shape = self._shape(element, pose, f'visual "{element.name}" of link "{link}"', is_collision=False)
+        if shape is None:
+            return Extra(sdf.FORMAT, "visual", element.verbatim, element.origin)
+        if element.material is not None:
+            shape.material = self._material(element.material, element.transparency)
+        if element.transparency:
+            shape.attributes[sdf.attribute_key(sdf.TRANSPARENCY)] = element.transparency
+        return shape
+
+    def _shape(
+        self, element: CollisionElement | VisualElement, pose: Pose, label: str, *, is_collision: bool
+    ) -> Shape | None:
+        """Shape with the fields that collisions and visuals have in common; None if it is not convertible."""
+        result = self._geometry(element.shape, label, is_collision=is_collision)
         if result is None:
-            return _verbatim_extra(element, "visual")
+            return None
         geometry, offset = result
         shape = Shape(
             name=element.name,
@@ -99,16 +96,15 @@ class ShapeConverter:
             origin=element.origin,
             geometry=geometry,
             pose=pose if offset is None else pose @ offset,
-            visual=True,
-            collision=False,
-            extras=[*element.extras, *_shape_extras(element.shape)],
+            visual=not is_collision,
+            collision=is_collision,
+            extras=list(element.extras),
             attributes=to_attributes(element.settings),
         )
-        if element.material is not None:
-            shape.material = self._material(element.material, element.transparency)
-        if element.transparency:
-            shape.attributes[sdf.attribute_key(sdf.TRANSPARENCY)] = element.transparency
-        _store_max_convex_hulls(element.shape, shape)
+        if isinstance(element.shape, HeightmapShape):
+            shape.extras += element.shape.extras
+        if isinstance(element.shape, MeshShape) and element.shape.max_convex_hulls is not None:
+            shape.attributes[sdf.attribute_key(sdf.MAX_CONVEX_HULLS)] = element.shape.max_convex_hulls
         return shape
 
     # -- geometry -------------------------------------------------------------------------------------------------
@@ -283,20 +279,6 @@ def _rotation_from_z(normal: Array) -> Array | None:
         return None
     unit = normal / length
     return None if unit[0] == unit[1] == 0.0 and unit[2] > 0.0 else rotation_aligning_z(unit)
-
-
-def _store_max_convex_hulls(element: ShapeElement | None, shape: Shape) -> None:
-    if isinstance(element, MeshShape) and element.max_convex_hulls is not None:
-        shape.attributes[sdf.attribute_key(sdf.MAX_CONVEX_HULLS)] = element.max_convex_hulls
-
-
-def _shape_extras(shape: ShapeElement | None) -> list[Extra]:
-    """Preserved content of a height map."""
-    return shape.extras if isinstance(shape, HeightmapShape) else []
-
-
-def _verbatim_extra(element: CollisionElement | VisualElement, tag: str) -> Extra:
-    return Extra(sdf.FORMAT, tag, element.verbatim, element.origin)
 
 
 def to_attributes(settings: dict[str, object]) -> dict[str, object]:

@@ -18,7 +18,7 @@ from .context import (
     element_label,
     keep_verbatim,
     optional_flag,
-    parse_child_pose,
+    parse_header,
     parse_name,
     parse_numbers,
     parse_pose,
@@ -163,13 +163,9 @@ def parse_model(cursor: Cursor, context: ParseContext) -> ModelElement | None:
             "nested-too-deep", f"{element_label(cursor)} is nested more than {MAX_MODEL_DEPTH} deep and left out"
         )
         return None
-    name, generated = parse_name(cursor, context)
     model = ModelElement(
-        name=name,
-        name_is_generated=generated,
-        origin=cursor.origin,
+        **parse_header(cursor, context),
         version=context.version,
-        pose=parse_child_pose(cursor, context),
         canonical_link=(cursor.attribute_text("canonical_link") or "").strip(),
         placement_frame=(cursor.attribute_text("placement_frame") or "").strip(),
         static=cursor.child_flag("static", False),
@@ -211,12 +207,8 @@ def _parse_member(cursor: Cursor, context: ParseContext) -> Member | LightElemen
 
 
 def _parse_frame(cursor: Cursor, context: ParseContext) -> FrameElement:
-    name, generated = parse_name(cursor, context)
     frame = FrameElement(
-        name=name,
-        name_is_generated=generated,
-        origin=cursor.origin,
-        pose=parse_child_pose(cursor, context),
+        **parse_header(cursor, context),
         attached_to=(cursor.attribute_text("attached_to") or "").strip(),
     )
     frame.extras = context.collect_unread(cursor)

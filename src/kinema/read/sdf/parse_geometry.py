@@ -20,8 +20,7 @@ from .context import (
     keep_verbatim,
     optional_flag,
     optional_float,
-    parse_child_pose,
-    parse_name,
+    parse_header,
     parse_numbers,
     to_extra,
     to_plain_tree,
@@ -50,12 +49,8 @@ _ENGINE_PARAMETERS = tuple(tag for tag in sdf.ENGINE_PARAMETERS if tag != sdf.SP
 
 def parse_collision(cursor: Cursor, context: ParseContext) -> CollisionElement:
     """Parse `<collision>`."""
-    name, generated = parse_name(cursor, context)
     collision = CollisionElement(
-        name=name,
-        name_is_generated=generated,
-        origin=cursor.origin,
-        pose=parse_child_pose(cursor, context),
+        **parse_header(cursor, context),
         shape=_parse_geometry(cursor, context),
         density=optional_float(cursor, "density"),
         settings=child_settings(cursor, numbers=(sdf.LASER_RETRO, sdf.MAX_CONTACTS)),
@@ -72,7 +67,6 @@ def parse_collision(cursor: Cursor, context: ParseContext) -> CollisionElement:
 
 def parse_visual(cursor: Cursor, context: ParseContext) -> VisualElement:
     """Parse `<visual>`."""
-    name, generated = parse_name(cursor, context)
     settings = child_settings(cursor, numbers=(sdf.LASER_RETRO,), flags=(sdf.CAST_SHADOWS,))
     flags = child_integer(cursor, "visibility_flags")
     if flags is not None:
@@ -81,10 +75,7 @@ def parse_visual(cursor: Cursor, context: ParseContext) -> VisualElement:
     if meta is not None:
         settings[sdf.META] = to_plain_tree(meta.element)
     visual = VisualElement(
-        name=name,
-        name_is_generated=generated,
-        origin=cursor.origin,
-        pose=parse_child_pose(cursor, context),
+        **parse_header(cursor, context),
         shape=_parse_geometry(cursor, context),
         transparency=child_float(cursor, "transparency", 0.0),
         settings=settings,

@@ -22,7 +22,7 @@ from .context import (
     optional_flag,
     optional_float,
     parse_child_pose,
-    parse_name,
+    parse_header,
     parse_number,
     parse_pose,
     to_extra,
@@ -54,12 +54,8 @@ _ADDED_MASS_TAGS = tuple(a + b for i, a in enumerate("xyzpqr") for b in "xyzpqr"
 
 def parse_link(cursor: Cursor, context: ParseContext) -> LinkElement:
     """Parse `<link>` with inertia, shapes, sensors and lights."""
-    name, generated = parse_name(cursor, context)
     link = LinkElement(
-        name=name,
-        name_is_generated=generated,
-        origin=cursor.origin,
-        pose=parse_child_pose(cursor, context),
+        **parse_header(cursor, context),
         gravity=cursor.child_flag("gravity", True),
         self_collide=optional_flag(cursor, "self_collide"),
         kinematic=cursor.child_flag("kinematic", False),
@@ -122,19 +118,16 @@ def _parse_inertial(cursor: Cursor, context: ParseContext) -> InertialElement:
 
 def parse_sensor(cursor: Cursor, context: ParseContext) -> SensorElement:
     """Parse `<sensor>`; type-specific content is preserved as plain values and verbatim."""
-    name, generated = parse_name(cursor, context)
     kind = (cursor.attribute_text("type") or "").strip()
     if not kind:
         cursor.error("missing-attribute", f"{element_label(cursor)} has no type")
+    header = parse_header(cursor, context)
     sensor = SensorElement(
-        name=name,
-        name_is_generated=generated,
-        origin=cursor.origin,
-        pose=parse_child_pose(cursor, context),
+        **header,
         kind=kind,
         update_rate=child_float(cursor, "update_rate", 0.0),
         settings=child_settings(cursor, flags=sdf.SENSOR_FLAGS, texts=sdf.SENSOR_STRINGS),
-        cameras=[_parse_camera(c, context, name) for c in cursor.children("camera")],
+        cameras=[_parse_camera(c, context, header["name"]) for c in cursor.children("camera")],
     )
     sensor.extras = keep_verbatim(cursor, "plugin")
     sensor.extras += keep_verbatim(cursor, "frame", reason="frames inside a sensor were never used")
@@ -164,7 +157,6 @@ def _parse_camera(cursor: Cursor, context: ParseContext, sensor: str) -> CameraE
 
 def parse_light(cursor: Cursor, context: ParseContext) -> LightElement:
     """Parse `<light>`."""
-    name, generated = parse_name(cursor, context)
     kind = (cursor.attribute_text("type") or "point").strip()
     if kind not in ("point", "directional", "spot"):
         cursor.warning(
@@ -172,10 +164,7 @@ def parse_light(cursor: Cursor, context: ParseContext) -> LightElement:
         )
         kind = "point"
     light = LightElement(
-        name=name,
-        name_is_generated=generated,
-        origin=cursor.origin,
-        pose=parse_child_pose(cursor, context),
+        **parse_header(cursor, context),
         kind=kind,
         color=child_color(cursor, "diffuse") or (1.0, 1.0, 1.0, 1.0),
         direction=child_floats(cursor, "direction", (0.0, 0.0, -1.0)),
@@ -208,15 +197,11 @@ _UNLIMITED = 1e16
 
 def parse_joint(cursor: Cursor, context: ParseContext) -> JointElement:
     """Parse `<joint>` with axes and sensors."""
-    name, generated = parse_name(cursor, context)
     joint = JointElement(
-        name=name,
-        name_is_generated=generated,
-        origin=cursor.origin,
+        **parse_header(cursor, context),
         kind=_parse_joint_type(cursor),
         parent=_parse_end(cursor, "parent"),
         child=_parse_end(cursor, "child"),
-        pose=parse_child_pose(cursor, context),
         pitch=_parse_pitch(cursor, context),
         gearbox_ratio=child_float(cursor, "gearbox_ratio", 1.0),
         gearbox_reference=cursor.child_text("gearbox_reference_body").strip(),

@@ -190,7 +190,6 @@ def add_distance_tendon(ctx: MjcfContext, name: str, sites: tuple[str, str], bou
 _INPUT_NAMES = ("pos", "vel", "ff", "voltage", "none", "pressure")
 """Names of the bits of MuJoCo's actuator inputs."""
 _SO3_INPUTS = {1: "expmap", 2: "quat"}
-_DEFAULT_INPUT = {"position": 1, "velocity": 2, "motor": 0}
 
 
 def write_actuators(ctx: MjcfContext) -> None:

@@ -63,12 +63,7 @@ def _build_document(ctx: SdfContext, description: Robot | World) -> Element:
         add_model(ctx, root, robot, made, name, with_masks=masks)
     scenery = int(isinstance(description, World) and bool(description.shapes))  # it comes last
     report_collision_differences(ctx, description, [x.robot for x in lowered[: len(lowered) - scenery]])
-    for mesh, file, why in ctx.meshes.missing_sidecars:
-        ctx.report_dropped(("mesh", mesh), f"the file {file!r} that it refers to", why)
-    for material, what, why in ctx.meshes.unsupported:
-        ctx.report_dropped(("material", material), what, why)
-    for material, what, how in ctx.meshes.approximated:
-        ctx.report_approximated(("material", material), what, how)
+    ctx.meshes.report_losses(ctx)
     return root
 
 

@@ -68,12 +68,7 @@ def _robot_element(ctx: UrdfContext, description: Robot | World) -> Element:
     _write_links_and_joints(ctx, lowered, root)
     if root.attributes["name"] != robot.name:
         ctx.report_approximated(robot, "its name", f'it is called "{root.attributes["name"]}"')
-    for mesh, name, why in ctx.meshes.missing_sidecars:
-        ctx.report_dropped(("mesh", mesh), f"the file {name!r} that it refers to", why)
-    for material, what, why in ctx.meshes.unsupported:
-        ctx.report_dropped(("material", material), what, why)
-    for material, what, how in ctx.meshes.approximated:
-        ctx.report_approximated(("material", material), what, how)
+    ctx.meshes.report_losses(ctx)
     report_losses(ctx, lowered, said)
     if isinstance(description, World):
         report_assembly_losses(ctx, description, set())
