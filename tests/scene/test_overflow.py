@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import kinema as km
 from kinema.core import KinemaError
 from kinema.dynamics import contact_capacity, may_lose_contacts
+from kinema.scene import contacts
 
 FEET = "".join(f'<geom size=".1" pos="{x} {y} 0"/>' for x in (0, 0.3, 0.6, 0.9) for y in (0, 0.3))
 SLEDGE = f"""<mujoco><worldbody><geom type="plane" size="5 5 .1"/>
@@ -86,6 +88,57 @@ def test_room_grows_at_a_reset(tmp_path: Path) -> None:
     assert scene.get_contacts()["valid_mask"].sum(axis=1).tolist() == [8, 8, 8]
     scene.step()
     assert 0.0 < np.abs(sledge.get_qpos() - before).max() < 1e-3  # it went on from where it was
+
+
+class OnGpu:
+    """An engine that says that it is on a GPU; its arrays stay on the CPU."""
+
+    device = SimpleNamespace(is_cpu=False, name="cuda:0")
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+
+class LateCopy:
+    """A copy that is never complete before it is waited for."""
+
+    def __init__(self, view: Any, _device: Any) -> None:
+        self.values = np.array(view.numpy())
+
+    def is_complete(self) -> bool:
+        return False
+
+    def wait(self) -> np.ndarray:
+        return self.values
+
+
+@pytest.mark.parametrize("calls_before", [0, 31, 32, 33, 500])
+def test_on_a_gpu_it_is_said_within_64_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls_before: int
+) -> None:
+    """However many calls there were, for every kind of output, and without reading the counters at once."""
+    scene, sledge = scene_of(tmp_path, max_contacts=4)
+    monkeypatch.setattr(contacts, "HostCopy", LateCopy)
+    engine = scene.built.engine
+    sledge.set_qpos(LYING)
+    engine.step()
+    counters = engine.array_view("most_wanted").numpy()
+    wanted = counters.copy()
+    counters[:] = 0
+    monkeypatch.setattr(scene.built, "engine", OnGpu(engine))
+    for _ in range(calls_before):
+        scene._stepper.check_overflow()
+    counters[:] = wanted
+
+    def call_64_times() -> None:
+        for _ in range(64):
+            scene._stepper.check_overflow()
+
+    with pytest.warns(RuntimeWarning, match=r"3 of 3 environments .*max_contacts=8"):
+        call_64_times()
 
 
 def test_nothing_to_watch_without_contacts(tmp_path: Path) -> None:

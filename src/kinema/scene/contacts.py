@@ -13,6 +13,7 @@ import numpy as np
 
 from kinema.core import Diagnostics, KinemaError
 from kinema.dynamics import DEFAULT_CONTACTS_PER_FRAME_PAIR
+from kinema.runtime import HostCopy, PeriodicReadback
 
 from .arguments import Selection, positive_int, resolve_envs
 from .built_scene import BuiltScene, HasBuiltScene
@@ -126,9 +127,9 @@ ON_OVERFLOW = ("keep", "grow")
 """Reactions to a contact overflow."""
 CAPACITY_MARGIN = 1.5
 """Ratio of the contact capacity to the largest demand found by `ContactMonitor.calibrate`."""
-OVERFLOW_CHECK_INTERVAL = 64
-"""Number of `step` calls on a GPU between checks for contact overflow, which synchronize; with PyTorch output on a GPU
-the interval doubles after each check."""
+OVERFLOW_COPY_INTERVAL = 32
+"""Number of `step` calls on a GPU between asynchronous copies of the overflow counters, which are evaluated within the
+next interval: an overflow is reported within twice as many calls."""
 
 
 class MonitoredScene(HasBuiltScene, Protocol):
@@ -149,7 +150,7 @@ class ContactMonitor:
     def __init__(self, scene: MonitoredScene, requested_capacity: int | None) -> None:
         self._scene = scene
         self.requested_capacity = requested_capacity
-        self._n_step_calls = 0
+        self._readback: tuple[BuiltScene, PeriodicReadback] | None = None
 
     @property
     def capacity(self) -> int:
@@ -209,26 +210,37 @@ class ContactMonitor:
         return self.capacity
 
     def check_after_step(self) -> None:
-        """Report contact overflow after a call of `step`; on a GPU only now and then, because it synchronizes."""
-        built = self._scene.built
+        """Report contact overflow after a call of `step`.
+
+        On a GPU by asynchronous copies of the counters: the host does not wait for the GPU.
+        """
+        built, engine = self._scene.built, self._scene.built.engine
         if not built.contacts_may_overflow:
             return
-        self._n_step_calls += 1
-        due = self._n_step_calls % OVERFLOW_CHECK_INTERVAL == 0
-        if built.outputs.on_gpu:
-            due = due and (self._n_step_calls & (self._n_step_calls - 1)) == 0
-        if built.engine.device.is_cpu or due:
+        if engine.device.is_cpu:
             self.report_overflow()
+            return
+        if self._readback is None or self._readback[0] is not built:
+            self._readback = (
+                built,
+                PeriodicReadback(
+                    lambda: HostCopy(engine.array_view("most_wanted"), engine.device), OVERFLOW_COPY_INTERVAL
+                ),
+            )
+        counters = self._readback[1].poll()
+        if counters is not None:
+            self.report_overflow(counters[0])
 
-    def report_overflow(self) -> None:
+    def report_overflow(self, demand: np.ndarray | None = None) -> None:
         """Warn of a contact overflow with the required capacity, once.
 
-        With `on_overflow="grow"` raise the capacity each time.
+        With `on_overflow="grow"` raise the capacity each time. `demand` is the required capacity of each environment,
+        by default read from the device.
         """
         built, diagnostics, capacity = self._scene.built, self._scene.diagnostics, self.capacity
         if not built.contacts_may_overflow:
             return
-        demand, grows = self.counter("most_wanted"), self._scene.on_overflow == "grow"
+        demand, grows = self.counter("most_wanted") if demand is None else demand, self._scene.on_overflow == "grow"
         max_demand = int(demand.max(initial=0))
         if max_demand <= capacity or (not grows and any(d.code == "scene.overflow" for d in diagnostics)):
             return

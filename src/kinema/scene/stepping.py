@@ -192,15 +192,17 @@ class Stepper:
             return partial(_call_without_result, function)
         self._check_capturable()
         graph, steps = self._capture_graph(built, function, warm_up)
-        settings = built.engine.settings
+        settings, capacity = built.engine.settings, built.contact_capacity
 
         def replay() -> None:
             current = built.engine.settings
-            if self._scene.built is not built or (current is not settings and current != settings):
+            is_same = (current is settings or current == settings) and built.contact_capacity == capacity
+            if self._scene.built is not built or not is_same:
                 raise KinemaError("capture: the program of the scene has changed: capture again")
             graph.replay()
             built.engine.advance_clock(steps)
             built.engine.mark_modified()
+            self.check_overflow()
 
         return replay
 
