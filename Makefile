@@ -46,7 +46,7 @@ $(BIN)/python:
 	"$$found" -m venv $(VENV)
 
 $(STAMP): pyproject.toml | $(BIN)/python
-	@$(INSTALL) -e '.[dev]' && $(BIN)/python -m compileall -q src tests/kit && touch $@ $(DEMO_STAMP)
+	@$(INSTALL) -e '.[dev]' && $(BIN)/python -m compileall -q -j0 src tests && touch $@ $(DEMO_STAMP)
 
 # Nor does whoever only runs the tests wait for the complete check of types.
 $(TYPES_STAMP): $(STAMP)
@@ -93,8 +93,10 @@ BESIDE_TYPES = mkdir -p build && rm -f $(TYPES).rc; \
 	  status=0; $(1) || status=$$?; wait; tail -n 40 $(TYPES).out; \
 	  [ $$status -ne 0 ] || status=$$(cat $(TYPES).rc); exit $$status
 
+# Assertions are rewritten, which shows the values compared, only for the tests that failed: of a fresh clone it takes
+# each worker a quarter of a minute.
 test: setup lint  ## lint, check the types quickly, run the tests (WORKERS=3)
-	@$(PYTEST)
+	@$(PYTEST) --assert=plain || { $(BIN)/pytest -q --last-failed --last-failed-no-failures none; exit 1; }
 
 test-all: $(TYPES_STAMP) lint  ## the same with all types, every robot for every test and all combinations, which takes far longer
 	@$(call BESIDE_TYPES,$(PYTEST) --all)

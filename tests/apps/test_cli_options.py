@@ -191,10 +191,10 @@ def test_standard_input_and_output(tmp_path: Path) -> None:
     ],
 )
 def test_what_standard_streams_cannot_do(arguments: tuple[object, ...], given: bytes, words: str) -> None:
-    result = kinema(*arguments, given=given)
-    assert (result.returncode, result.stdout) == (2, b"")
-    assert result.stderr.startswith(b"error: ")
-    assert words in result.stderr.decode()
+    status, out, err = run(*arguments, given=given)
+    assert (status, out) == (2, "")
+    assert err.startswith("error: ")
+    assert words in err
 
 
 UNLIMITED = b"""<robot name="r"><link name="a"/><link name="b"/>
@@ -215,12 +215,12 @@ UNLIMITED = b"""<robot name="r"><link name="a"/><link name="b"/>
 def test_what_is_said_of_the_standard_input_names_no_other_file(arguments: tuple[str, ...], tmp_path: Path) -> None:
     """Neither words, nor origins, nor losses name the copy that the readers are given."""
     places = {"OUT": tmp_path / "r.usda", "REPORT": tmp_path / "report.json"}
-    result = kinema(*(places.get(word, word) for word in arguments), given=UNLIMITED)
-    said = result.stdout + result.stderr + b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert b"urdf.missing-limit" in said
-    assert b"<stdin>" in said
-    assert b"stdin." not in said
-    assert b"kinema-" not in said
+    _, out, err = run(*(places.get(word, word) for word in arguments), given=UNLIMITED)
+    said = out + err + "".join(path.read_text() for path in tmp_path.iterdir())
+    assert "urdf.missing-limit" in said
+    assert "<stdin>" in said
+    assert "stdin." not in said
+    assert "kinema-" not in said
 
 
 def test_a_folder_as_the_target_of_one_format(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,7 @@ class _Solid(NamedTuple):
     """Its second moment about the centre: the integral of x x^T."""
 
 
+@functools.cache
 def openusd_mass(file: Path, path: str) -> StageMass | None:
     """Mass properties of a body; None where OpenUSD has no valid answer: see `_has_answer`."""
     from pxr import Gf, Usd, UsdGeom, UsdPhysics

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ def key(file: Path) -> str:
     return str(file.relative_to(FOLDER[0]))
 
 
+@cache
 def read_collecting(file: Path) -> tuple[Robot | World, Diagnostics]:
     diagnostics = Diagnostics()
     return read_usd(file, diagnostics=diagnostics), diagnostics
