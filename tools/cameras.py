@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import mujoco
 import numpy as np
 
 import kinema as km
+from kinema.apps.bench import shortest_times
 from kinema.render import (
     Camera,
     DeviceScene,
@@ -46,7 +48,6 @@ SUN = (-1.0, 0.7, -1.6)
 BRIGHT = (0.9, 0.9, 0.9)
 FLOOR = (0.5, 0.55, 0.6, 1.0)
 DARK = (0.0, 0.0, 0.0)
-ROUNDS = 5
 
 
 class Posed:
@@ -183,24 +184,18 @@ def flat(mesh: TriangleMesh) -> TriangleMesh:
 
 
 def rates(renders: dict[str, Callable[[], None]], n_images: int, seconds: float, device: str) -> dict[str, float]:
-    """Images per second of each, in turns: the best of the rounds.
-
-    On a CPU, seconds are those of this process, so that others on the machine do not count.
-    """
+    """Images per second of each renderer in its fastest repetition; renderers alternate, on a CPU by CPU time."""
     where = find_device(device)
-    clock = time.process_time if device == "cpu" else time.perf_counter
-    for render in renders.values():
+
+    def render_and_wait(render: Callable[[], None]) -> None:
         render()
         synchronise(where)
-    best = dict.fromkeys(renders, 0.0)
-    for name, render in [*renders.items()] * ROUNDS:
-        count, began = 0, clock()
-        while clock() - began < seconds / ROUNDS:
-            render()
-            count += 1
-            synchronise(where)
-        best[name] = max(best[name], count * n_images / (clock() - began))
-    return best
+
+    calls = [partial(render_and_wait, render) for render in renders.values()]
+    for call in calls:
+        call()
+    times = shortest_times(calls, seconds, time.process_time if device == "cpu" else time.perf_counter)
+    return {name: n_images / took for name, took in zip(renders, times, strict=True)}
 
 
 def differences(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> dict[str, float]:
