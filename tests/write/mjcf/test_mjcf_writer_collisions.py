@@ -24,8 +24,13 @@ from kinema.description import (
     World,
     rotation,
 )
-from kinema.write.mjcf.collision_filters import masks_by_biclique_cover, masks_collide
+from kinema.write.mjcf.collision_filters import masks_by_biclique_cover
 from kit.written.mjcf import Written, assert_collisions, write
+
+
+def masks_collide(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    """MuJoCo's mask test for two geoms given as (contype, conaffinity)."""
+    return bool(a[0] & b[1] or b[0] & a[1])
 
 
 def ball(name: str) -> Shape:

@@ -146,11 +146,6 @@ def classify(keys: Sequence[Hashable]) -> tuple[list[int], int]:
     return [numbers.setdefault(key, len(numbers)) for key in keys], len(numbers)
 
 
-def masks_collide(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    """MuJoCo's mask test for two geoms given as (contype, conaffinity)."""
-    return bool(a[0] & b[1] or b[0] & a[1])
-
-
 # -------------------------------------------------------------------------- filters: masks, excludes and explicit pairs
 
 GeomTable = NDArray[np.bool_]
