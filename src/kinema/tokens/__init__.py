@@ -2,7 +2,7 @@
 
 For USD: `usd` and `usd_physics` hold the names of OpenUSD's schemas, `newton`, `mjc` and `physx` those of vendor
 schemas, `kinema_usd` Kinema's custom attributes. `mjcf`, `sdf` and `urdf` hold the keys under which a description
-preserves format-specific settings; `mjcf` also has element names.
+preserves format-specific settings; `mjcf` also has element names. `WriteOptions` are the options of the writers.
 """
 
 from . import (
@@ -16,3 +16,4 @@ from . import (
     usd as usd,
     usd_physics as usd_physics,
 )
+from .write_options import WriteOptions as WriteOptions

@@ -4,6 +4,7 @@ The suffix of the path selects the format; the returned loss report lists everyt
 """
 
 from kinema.core import make_module_callable
+from kinema.tokens import WriteOptions as WriteOptions
 
 from .api import FORMATS as FORMATS, resolve_format as resolve_format, write as write
 from .files import remove_staging_folders as remove_staging_folders, source_files as source_files

@@ -14,13 +14,11 @@ import copy
 import math
 import re
 
-from kinema.core import WriteError
 from kinema.description import Actuator, Axis, AxisMotion, Drive, Joint, Robot, Transmission, World
 from kinema.tokens import urdf
 
 from .loss_report import Action, Loss, LossReport
 
-ACTUATOR_MODES = ("position", "velocity", "effort")
 _MOTOR_TAGS = ("transmission", "ros2_control")
 _JOINT_NAME = re.compile(r"""<joint\b[^<>]*?\sname\s*=\s*["']([^"']+)["']""")
 _REDUCTION = re.compile(r"<mechanicalReduction>\s*([^<\s]+)\s*</mechanicalReduction>")
@@ -39,8 +37,6 @@ def add_actuators(description: Robot | World, mode: str, report: LossReport) -> 
         mode: `effort` adds actuators; `position` and `velocity` add drives with gains from the joint limits.
         report: receives the generated gains as approximations.
     """
-    if mode not in ACTUATOR_MODES:
-        raise WriteError(f"actuators are {mode!r}; they can be {', '.join(map(repr, ACTUATOR_MODES))}")
     if isinstance(description, Robot):
         return _add_robot_actuators(description, mode, report)
     world = copy.copy(description)

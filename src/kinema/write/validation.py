@@ -7,23 +7,21 @@ by a note that only Kinema reads; the loss report then states what the target fo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from kinema.core import WriteError
 from kinema.description import Base, Robot, World, with_base
+from kinema.tokens import WriteOptions
 
 # ---------------------------------------------------------------------------------------------------------- base option
 
-BASE_OPTIONS = ("auto", "fixed", "free", "unspecified", "world")
-"""Values of the `base` option of `kinema.write`."""
 BASE_LOSS = "what holds its base"
 
 
 def with_base_option(description: Robot | World, base: str) -> Robot | World:
     """The description with the base selected by the `base` option; unchanged for `auto` and `world`."""
-    if base not in BASE_OPTIONS:
-        raise WriteError(f"base is {base!r}; it can be {', '.join(map(repr, BASE_OPTIONS))}")
     return description if base in ("auto", "world") else with_base(description, Base(base))
 
 
@@ -42,10 +40,16 @@ def require_finite(value: float, owner: str, quantity: str, format: str) -> floa
     return float(value)
 
 
-def check_option_values(options: object, allowed: Mapping[str, Sequence[str]], file: Path) -> None:
-    """Raise a `WriteError` that lists the allowed values if an option has a value that is not allowed."""
+def check_options(options: WriteOptions, file: Path, versions: Sequence[str] = ()) -> None:
+    """Raise a `WriteError` that lists the allowed values if an option has a value that is not allowed.
+
+    `versions` are those of the format, if it has several.
+    """
+    allowed = {f.name: f.metadata["choices"] for f in fields(options) if "choices" in f.metadata}
+    if versions:
+        allowed["version"] = ("", *versions)
     for name, values in allowed.items():
         given = getattr(options, name)
         if given not in values:
-            known = ", ".join(repr(v) for v in values)
+            known = ", ".join(repr(v) for v in values if v)
             raise WriteError(f"{file}: the option {name!r} is {given!r}; it can be {known}")

@@ -11,9 +11,9 @@ import numpy as np
 
 from kinema.core import Array, Pose
 from kinema.description import Collider, Inertial, Joint, Robot, Shape, World, colliding_pairs
+from kinema.write import WriteOptions
 from kinema.write.files import stage_files
 from kinema.write.loss_report import LossReport
-from kinema.write.mjcf import MjcfOptions
 from kinema.write.mjcf.bodies import iterate_bodies
 from kinema.write.mjcf.context import MjcfBody, MjcfContext
 from kinema.write.mjcf.writer import compose_document
@@ -53,7 +53,7 @@ def write(described: Robot | World, folder: Path, *, meshes: str = "copy") -> Wr
     path = folder / "model.xml"
     report = LossReport("mjcf", str(path))
     with stage_files(path) as draft:
-        writing = compose_document(described, report, MjcfOptions(meshes), draft)
+        writing = compose_document(described, report, WriteOptions(meshes=meshes), draft)
         text = to_xml(writing.document.root(described.name), declaration=False)
         (draft / path.name).write_text(text, encoding="utf-8")
     model = load(path)

@@ -14,8 +14,9 @@ import pytest
 import kinema
 from kinema.core import Array, Pose
 from kinema.description import Joint, JointKind, Robot, World
+from kinema.write import WriteOptions
 from kinema.write.loss_report import LossReport
-from kinema.write.sdf import LoweredSdfRobot, SdfOptions, preview_lowering, write_sdf
+from kinema.write.sdf import LoweredSdfRobot, preview_lowering, write_sdf
 
 from ..oracles import OracleMissing, drake, libsdformat
 from ..robots.configurations import random_coordinates, rest_coordinates
@@ -41,7 +42,7 @@ class Written:
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "robot.sdf"
         report = LossReport("sdf", str(file))
-        chosen = SdfOptions(**options)
+        chosen = WriteOptions(**{"meshes": "copy", **options})
         write_sdf(described, file, report, chosen)
         made = cls(described, file, report, [])
         made.lowered = [preview_lowering(r, chosen) for r in made.robots]

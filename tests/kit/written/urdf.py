@@ -13,8 +13,9 @@ import pytest
 
 from kinema.core import Array, Pose
 from kinema.description import Joint, JointKind, Robot, World, joint_transform
+from kinema.write import WriteOptions
 from kinema.write.loss_report import LossReport
-from kinema.write.urdf import LoweredUrdfRobot, UrdfOptions, preview_lowering, write_urdf
+from kinema.write.urdf import LoweredUrdfRobot, preview_lowering, write_urdf
 
 from .. import oracles
 from ..mujoco_models import quiet
@@ -37,7 +38,7 @@ class Written:
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "robot.urdf"
         report = LossReport("urdf", str(file))
-        chosen = UrdfOptions(**options)
+        chosen = WriteOptions(**{"meshes": "copy", **options})
         write_urdf(described, file, report, chosen)
         robots = described.robots if isinstance(described, World) else [described]
         moving = [r for r in robots if not r.static] or robots

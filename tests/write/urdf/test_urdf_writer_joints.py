@@ -312,4 +312,4 @@ def test_wrong_options_and_empty_robots_are_refused(tmp_path: Path) -> None:
     with pytest.raises(WriteError, match="no robot in this world"):
         Written.make(World(), tmp_path)
     with pytest.raises(WriteError, match="'copy', 'bake', 'reference'"):
-        Written.make(_pair(_joint(JointKind.FIXED)), tmp_path, meshes="embed")
+        Written.make(_pair(_joint(JointKind.FIXED)), tmp_path, meshes="all")

@@ -99,7 +99,7 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
         write(arm(), tmp_path / "arm.step")
     with pytest.raises(WriteError, match="usd"):
         write(arm(), tmp_path / "arm.usda", format="step")
-    with pytest.raises(WriteError, match="'nested' or 'flat'"):
+    with pytest.raises(WriteError, match="'nested', 'flat'"):
         write(arm(), tmp_path / "arm.usda", layout="round")
     with pytest.raises(WriteError, match="a Robot or a World"):
         write("arm", tmp_path / "arm.usda")  # type: ignore[arg-type]

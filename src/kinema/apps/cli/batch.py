@@ -18,11 +18,8 @@ from kinema.read import FORMATS, detect_format
 from kinema.write import source_files
 
 from ..cluster import (
-    Executor,
     Ledger,
-    LocalProcessExecutor,
     Outcome,
-    RayExecutor,
     Store,
     TaskLimits,
     as_worker_factory,
@@ -32,6 +29,7 @@ from ..cluster import (
     remote_url,
     repr_digest,
 )
+from .options import ExecutionOptions
 
 # ---------------------------------------------------------------------------------------------- robot files of a folder
 
@@ -126,31 +124,6 @@ class FileResult(Protocol):
 
 FileTaskT = TypeVar("FileTaskT", bound=FileTask)
 FileResultT = TypeVar("FileResultT", bound=FileResult)
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutionOptions:
-    """Options for parallel execution from the command line."""
-
-    jobs: int | None = None
-    """Processes of this machine; None for one per CPU."""
-    cluster: str | None = None
-    """The address of a Ray cluster; None for none."""
-    resume: bool | None = None
-    """Whether completed files are skipped; None for on a cluster only."""
-
-    @property
-    def keeps_records(self) -> bool:
-        """Whether completion records are kept."""
-        return self.cluster is not None if self.resume is None else self.resume
-
-    def absolute_path(self, path: Path) -> Path:
-        """Absolute path for execution on a cluster, whose nodes have other working directories; otherwise unchanged."""
-        return path.absolute() if self.cluster is not None and not remote_url(path) else path
-
-    def make_executor(self, preload: Sequence[str]) -> Executor:
-        """Executor on local processes or on a Ray cluster."""
-        return LocalProcessExecutor(self.jobs, preload) if self.cluster is None else RayExecutor(self.cluster)
 
 
 @dataclass(frozen=True, slots=True)

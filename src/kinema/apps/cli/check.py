@@ -22,7 +22,6 @@ from kinema.read import openusd_validation
 
 from ..cluster import Outcome
 from .batch import (
-    ExecutionOptions,
     RobotLibrary,
     local_file,
     open_records,
@@ -36,7 +35,6 @@ from .input_output import (
     EXIT_FAILED,
     EXIT_HAS_ERRORS,
     EXIT_OK,
-    ReadSettings,
     diagnostic_source,
     diagnostics_summary,
     exit_status,
@@ -48,6 +46,7 @@ from .input_output import (
     read_file,
     report_error,
 )
+from .options import ExecutionOptions, ReadSettings
 
 # ------------------------------------------------------------------------------------------------------------- one file
 
@@ -97,7 +96,7 @@ def collect_problems(description: Robot | World) -> list[Diagnostic]:
 def openusd_problems(file: Path, description: Robot | World, read_settings: ReadSettings) -> list[Diagnostic]:
     """Diagnostics of OpenUSD's validators; a note if the file is not a USD stage."""
     if description.format == "usd":
-        paths, variants = list(read_settings.search_paths), parse_variants(read_settings.variants)
+        paths, variants = read_settings.search_paths or [], parse_variants(read_settings.variants or [])
         return openusd_validation(file, search_paths=paths, variants=variants)
     message = f"OpenUSD's validators are for USD stages; this file is {description.format.upper()}"
     return [Diagnostic(Severity.NOTE, "openusd.not-a-stage", message, origin=Origin(str(file)))]

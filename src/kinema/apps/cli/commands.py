@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kinema.tokens import WriteOptions
+
 from .options import (
-    ActuatorsOption,
     BaseName,
-    BaseOption,
-    ClusterOption,
     ContactSceneName,
     ControlStrategy,
+    ExecutionOptions,
     FileArgument,
     FileOrFolderArgument,
-    FormatOption,
     IntegratorName,
-    JobsOption,
     JsonOption,
     KinemaCommand,
     KinemaGroup,
-    LayoutOption,
     Lighting,
-    MeshesOption,
-    MeshFormatOption,
-    MeshHandling,
     Precision,
+    ReadSettings,
     ReportOption,
-    ResumeOption,
-    SearchPathOption,
     TargetFormatOption,
-    UsdLayout,
-    VariantOption,
     VideoMotion,
-    XacroArgument,
+    command_with_records,
 )
 
 # --------------------------------------------------------------------------------- info, check, simulate, doctor, rules
@@ -53,73 +45,58 @@ app = typer.Typer(
 
 
 @app.command(cls=KinemaCommand)
-def info(  # noqa: PLR0913, PLR0917  one for each option of the command
+@command_with_records
+def info(
+    *,
     file: FileOrFolderArgument,
-    arguments: XacroArgument = None,
     json: JsonOption = False,
-    format: FormatOption = None,
-    search_path: SearchPathOption = None,
-    variant: VariantOption = None,
-    base: BaseOption = None,
+    reading: ReadSettings,
     report: ReportOption = None,
-    jobs: JobsOption = None,
-    cluster: ClusterOption = None,
-    resume: ResumeOption = None,
+    execution: ExecutionOptions,
 ) -> None:
     """Show what is in a robot file: a tree of links and joints with masses, limits and shapes; of a folder, a table.
 
     Exit status: 0 fine, 1 the file has errors (all listed), 2 it could not be read at all.
     """
     from . import check as batch, info as single
-    from .batch import ExecutionOptions, is_folder_or_url
-    from .input_output import make_read_settings
+    from .batch import is_folder_or_url
 
-    how = make_read_settings(format, search_path, variant, arguments, base)
     if is_folder_or_url(file):
-        raise typer.Exit(
-            batch.inspect_folder(
-                file, batch.InspectOptions("info", how, json, report), ExecutionOptions(jobs, cluster, resume)
-            )
-        )
-    raise typer.Exit(single.show_info(file, how, json=json))
+        raise typer.Exit(batch.inspect_folder(file, batch.InspectOptions("info", reading, json, report), execution))
+    raise typer.Exit(single.show_info(file, reading, json=json))
 
 
 @app.command(cls=KinemaCommand)
-def check(  # noqa: PLR0913, PLR0917  one for each option of the command
+@command_with_records
+def check(
+    *,
     file: FileOrFolderArgument,
-    arguments: XacroArgument = None,
     json: JsonOption = False,
-    format: FormatOption = None,
-    search_path: SearchPathOption = None,
     openusd: Annotated[
         bool, typer.Option("--openusd", help="Also run OpenUSD's own physics validators on a USD stage.")
     ] = False,
-    variant: VariantOption = None,
-    base: BaseOption = None,
+    reading: ReadSettings,
     report: ReportOption = None,
-    jobs: JobsOption = None,
-    cluster: ClusterOption = None,
-    resume: ResumeOption = None,
+    execution: ExecutionOptions,
 ) -> None:
     """Check a robot file and list every problem with its place and how to repair it; of a folder, count them.
 
     Exit status: 0 fine, 1 the file has errors (all listed), 2 it could not be read at all.
     """
-    from . import check as batch, check as single
-    from .batch import ExecutionOptions, is_folder_or_url
-    from .input_output import make_read_settings
+    from .batch import is_folder_or_url
+    from .check import InspectOptions, check_file, inspect_folder
 
-    how = make_read_settings(format, search_path, variant, arguments, base)
     if is_folder_or_url(file):
-        asked = batch.InspectOptions("check", how, json, report, openusd=openusd)
-        raise typer.Exit(batch.inspect_folder(file, asked, ExecutionOptions(jobs, cluster, resume)))
-    raise typer.Exit(single.check_file(file, how, json=json, openusd=openusd))
+        asked = InspectOptions("check", reading, json, report, openusd=openusd)
+        raise typer.Exit(inspect_folder(file, asked, execution))
+    raise typer.Exit(check_file(file, reading, json=json, openusd=openusd))
 
 
 @app.command(cls=KinemaCommand)
-def simulate(  # noqa: PLR0913, PLR0917  one for each option of the command
+@command_with_records
+def simulate(  # noqa: PLR0913  one for each option of the command
+    *,
     file: FileArgument,
-    arguments: XacroArgument = None,
     envs: Annotated[
         int, typer.Option("--envs", "-n", min=1, metavar="N", help="How many copies to simulate at once.")
     ] = 1,
@@ -154,7 +131,6 @@ def simulate(  # noqa: PLR0913, PLR0917  one for each option of the command
     ] = 0,
     contacts: Annotated[bool, typer.Option("--contacts/--no-contacts", help="Whether shapes touch.")] = True,
     limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Whether joints keep their limits.")] = True,
-    base: BaseOption = None,
     fixed: Annotated[bool, typer.Option("--fixed", help="Bolt the base down: the same as --base fixed.")] = False,
     profile: Annotated[
         bool,
@@ -165,9 +141,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one for each option of the command
         ),
     ] = False,
     json: JsonOption = False,
-    format: FormatOption = None,
-    search_path: SearchPathOption = None,
-    variant: VariantOption = None,
+    reading: ReadSettings,
 ) -> None:
     """Simulate many copies of a robot, and show how fast that was and where the joints ended up.
 
@@ -178,11 +152,12 @@ def simulate(  # noqa: PLR0913, PLR0917  one for each option of the command
     Exit status: 0 fine, 1 the file has errors (all listed), it cannot be simulated, or a copy went wrong, 2 it could
     not be read at all, or the device is not there.
     """
-    from .input_output import make_read_settings
     from .simulate import SimulateOptions, simulate_file
 
-    if fixed and base not in (None, BaseName.FIXED):
-        raise typer.BadParameter(f"--fixed and --base {base.value} contradict each other", param_hint="--fixed")
+    if fixed:
+        if reading.base not in (None, BaseName.FIXED):
+            raise typer.BadParameter(f"--fixed and --base {reading.base} contradict each other", param_hint="--fixed")
+        reading = dataclasses.replace(reading, base=BaseName.FIXED)
     options = SimulateOptions(
         envs=envs,
         steps=steps,
@@ -197,8 +172,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one for each option of the command
         json=json,
         profile=profile,
     )
-    how = make_read_settings(format, search_path, variant, arguments, BaseName.FIXED if fixed else base)
-    raise typer.Exit(simulate_file(file, options, how))
+    raise typer.Exit(simulate_file(file, options, reading))
 
 
 @app.command(cls=KinemaCommand)
@@ -241,7 +215,9 @@ def options(
 
 
 @app.command(cls=KinemaCommand)
-def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
+@command_with_records
+def convert(
+    *,
     source: Annotated[
         Path,
         typer.Argument(
@@ -256,47 +232,12 @@ def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
             "Or a folder, with --to.",
         ),
     ],
-    arguments: XacroArgument = None,
     to: TargetFormatOption = None,
-    layout: LayoutOption = UsdLayout.NESTED,
-    meshes: MeshesOption = MeshHandling.EMBED,
-    mesh_format: MeshFormatOption = None,
-    layered: Annotated[
-        bool, typer.Option("--layered", help="Of USD: a small file that loads geometry and physics from others.")
-    ] = False,
-    exact: Annotated[
-        bool, typer.Option("--exact/--no-exact", help="Of USD: keep in full what single precision would cut off.")
-    ] = True,
-    base: BaseOption = None,
-    actuators: ActuatorsOption = None,
-    frames: Annotated[bool, typer.Option("--frames", help="Of URDF: frames become links without mass.")] = False,
-    package: Annotated[
-        str,
-        typer.Option(
-            "--package",
-            metavar="NAME",
-            help="Of URDF: the ROS package that meshes are referred to in; relative to the file when not given.",
-        ),
-    ] = "",
-    format_version: Annotated[
-        str,
-        typer.Option("--format-version", metavar="VERSION", help="Of URDF: 1.0 to 1.2; of SDFormat: 1.9 to 1.12."),
-    ] = "",
-    robot: Annotated[
-        str,
-        typer.Option("--robot", metavar="NAME", help="Of URDF, which holds one robot: the one of several to write."),
-    ] = "",
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace even the file that is read, or one that it is made of.")
-    ] = False,
+    writing: WriteOptions,
     report: ReportOption = None,
     json: JsonOption = False,
-    format: FormatOption = None,
-    search_path: SearchPathOption = None,
-    variant: VariantOption = None,
-    jobs: JobsOption = None,
-    cluster: ClusterOption = None,
-    resume: ResumeOption = None,
+    reading: Annotated[ReadSettings, ("base",)],
+    execution: ExecutionOptions,
 ) -> None:
     """Convert a robot file to another format or layout, and list what could not be carried over.
 
@@ -307,32 +248,13 @@ def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
     Exit status: 0 fine, also where something was lost, 1 the input has errors (all listed; the output was written), 2
     it could not be read or the output not be written.
     """
-    from . import convert as batch, convert as single, input_output
-    from .batch import ExecutionOptions, is_folder_or_url
+    from .batch import is_folder_or_url
+    from .convert import ALL_FORMATS, BatchOptions, ReportOptions, convert_file, convert_many
 
-    written = single.WriteSettings(
-        layout=layout.value,
-        meshes=meshes.value,
-        mesh_format="" if mesh_format is None else mesh_format.value,
-        layered=layered,
-        robot=robot,
-        exact=exact,
-        version=format_version,
-        base="auto" if base is None else base.value,
-        frames=frames,
-        package=package,
-        actuators="" if actuators is None else actuators.value,
-        force=force,
-    )
-    how = input_output.make_read_settings(format, search_path, variant, arguments)
-    showing = single.ReportOptions(report, json)
-    if is_folder_or_url(source) or (to is not None and ("," in to or to.strip().lower() == single.ALL_FORMATS)):
-        raise typer.Exit(
-            batch.convert_many(
-                source, target, batch.BatchOptions(to, ExecutionOptions(jobs, cluster, resume), how, showing, written)
-            )
-        )
-    raise typer.Exit(single.convert_file(source, target, how, write_settings=written, to=to, report_options=showing))
+    reports = ReportOptions(report, json)
+    if is_folder_or_url(source) or (to is not None and ("," in to or to.strip().lower() == ALL_FORMATS)):
+        raise typer.Exit(convert_many(source, target, BatchOptions(to, execution, reading, reports, writing)))
+    raise typer.Exit(convert_file(source, target, reading, write_options=writing, to=to, report_options=reports))
 
 
 # --------------------------------------------------------------------------------------------------------------- render
@@ -353,9 +275,10 @@ def _require_finite(value: float | None) -> float | None:
 
 
 @app.command(cls=KinemaCommand)
-def render(  # noqa: PLR0913, PLR0917  one for each option of the command
+@command_with_records
+def render(  # noqa: PLR0913  one for each option of the command
+    *,
     file: FileArgument,
-    arguments: XacroArgument = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="IMG.png", help="The picture to write.", show_default=False)
     ] = None,
@@ -421,18 +344,14 @@ def render(  # noqa: PLR0913, PLR0917  one for each option of the command
     ] = 19.0,
     collision: Annotated[bool, typer.Option("--collision", help="Show the shapes that touch.")] = False,
     device: Annotated[str, typer.Option("--device", "-d", metavar="NAME", help="cpu, cuda:0, ..., or auto.")] = "auto",
-    base: BaseOption = None,
     json: JsonOption = False,
-    format: FormatOption = None,
-    search_path: SearchPathOption = None,
-    variant: VariantOption = None,
+    reading: ReadSettings,
 ) -> None:
     """Make a picture of a robot, or a video, without a window or a graphics driver.
 
     Exit status: 0 fine, 1 the file has errors (all listed; the picture was made), 2 it could not be read, or nothing
     could be written.
     """
-    from .input_output import make_read_settings
     from .render import RenderOptions, render_file
 
     if out is None and video is None:
@@ -456,16 +375,16 @@ def render(  # noqa: PLR0913, PLR0917  one for each option of the command
         collision=collision,
         device=device,
     )
-    raise typer.Exit(
-        render_file(file, options, make_read_settings(format, search_path, variant, arguments, base), json=json)
-    )
+    raise typer.Exit(render_file(file, options, reading, json=json))
 
 
 # ----------------------------------------------------------------------------------------------------------------- view
 
 
 @app.command(cls=KinemaCommand)
-def view(  # noqa: PLR0913, PLR0917  one for each option of the command
+@command_with_records
+def view(  # noqa: PLR0913  one for each option of the command
+    *,
     files: Annotated[
         list[Path],
         typer.Argument(metavar="FILE", help="Robots of any format, side by side; two are compared."),
@@ -492,24 +411,18 @@ def view(  # noqa: PLR0913, PLR0917  one for each option of the command
     watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Read files again when they change.")] = True,
     plain: Annotated[bool, typer.Option("--plain", help="Begin without shadows and mirrored light.")] = False,
     browser: Annotated[bool, typer.Option("--open", help="Open a browser here.")] = False,
-    format: FormatOption = None,
-    search_path: SearchPathOption = None,
-    variant: VariantOption = None,
-    base: BaseOption = None,
+    reading: Annotated[ReadSettings, ("arguments",)],
     json: JsonOption = False,
 ) -> None:
     """Show robots in the browser: look, move joints, simulate, drag, plot, check, compare. Ends with Ctrl-C.
 
     Exit status: 0 fine, 2 a file could not be read, or there is no viewer (pip install 'kinema[viewer]').
     """
-    from .input_output import make_read_settings
     from .view import view_files
 
-    how = make_read_settings(format, search_path, variant, None, base)
     address = {"host": host, "port": port, "token": token}
-    raise typer.Exit(
-        view_files(files, how, address, envs=envs, watch=watch, simple_shading=plain, open_browser=browser, json=json)
-    )
+    shown = {"envs": envs, "watch": watch, "simple_shading": plain, "open_browser": browser, "json": json}
+    raise typer.Exit(view_files(files, reading, address, **shown))
 
 
 # ---------------------------------------------------------------------------------------------------------------- bench

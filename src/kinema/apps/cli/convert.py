@@ -19,11 +19,11 @@ from rich.text import Text
 
 from kinema.core import KinemaError, ReadError, Severity, WriteError, to_identifier, unique_name
 from kinema.description import Robot, World
+from kinema.tokens import WriteOptions
 from kinema.write import FORMATS, Action, Loss, LossCategory, LossReport, remove_staging_folders, resolve_format, write
 
 from ..cluster import Outcome, Store, remote_url
 from .batch import (
-    ExecutionOptions,
     RobotLibrary,
     is_folder_or_url,
     local_file,
@@ -37,7 +37,6 @@ from .input_output import (
     EXIT_HAS_ERRORS,
     EXIT_OK,
     STANDARD_STREAM,
-    ReadSettings,
     exit_status,
     mask_stdin_copy,
     open_input,
@@ -47,7 +46,7 @@ from .input_output import (
     read_file,
     report_error,
 )
-from .options import MeshHandling, UsdLayout
+from .options import ExecutionOptions, ReadSettings
 
 # ---------------------------------------------------------------------------------------------------------- loss tables
 
@@ -111,32 +110,6 @@ ALL_FORMATS = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class WriteSettings:
-    """Settings of the writer; see `kinema.write`."""
-
-    layout: str = UsdLayout.NESTED.value
-    meshes: str = MeshHandling.EMBED.value
-    layered: bool = False
-    robot: str = ""
-    """Which one of several, for URDF."""
-    exact: bool = True
-    version: str = ""
-    base: str = "auto"
-    frames: bool = False
-    package: str = ""
-    mesh_format: str = ""
-    actuators: str = ""
-    force: bool = False
-
-    def write(self, description: Robot | World, target: Path, format: str, robot: str = "") -> LossReport:
-        """Write a description with these settings; `robot` overrides the robot name of the settings."""
-        how = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        how["robot"] = robot or (self.robot if format == "urdf" else "")
-        how["version"] = self.version if format in ("urdf", "sdf") else ""
-        return write(description, target, format=format, **how)
-
-
-@dataclass(frozen=True, slots=True)
 class ReportOptions:
     """Options for the printed and saved reports."""
 
@@ -168,7 +141,7 @@ def convert_file(
     target: Path,
     read_settings: ReadSettings,
     *,
-    write_settings: WriteSettings,
+    write_options: WriteOptions,
     to: str | None = None,
     report_options: ReportOptions | None = None,
 ) -> int:
@@ -185,9 +158,9 @@ def convert_file(
             if file.parent == target:
                 target.mkdir(exist_ok=True)
             if target == STANDARD_STREAM:
-                losses = _write_to_stdout(described, file, chosen, write_settings)
+                losses = _write_to_stdout(described, file, chosen, write_options)
             else:
-                losses = write_settings.write(described, file, chosen)
+                losses = write(described, file, format=chosen, options=write_options)
         if report_options.report is not None:
             save_report(losses.to_json(), report_options.report)
     except KinemaError as error:
@@ -219,17 +192,17 @@ def _resolve_target(source: Path, target: Path, to: str | None) -> tuple[Path, s
 
 
 def _write_to_stdout(
-    description: Robot | World, file_name: Path, format: str, write_settings: WriteSettings
+    description: Robot | World, file_name: Path, format: str, write_options: WriteOptions
 ) -> LossReport:
     """Write one file to the standard output; raises `WriteError` if further files would be needed beside it.
 
     Except for USD, meshes that would be embedded are referenced at their original location instead.
     """
-    if format != "usd" and write_settings.meshes == MeshHandling.EMBED.value:
-        write_settings = dataclasses.replace(write_settings, meshes=MeshHandling.REFERENCE.value)
+    if format != "usd" and write_options.meshes == "embed":
+        write_options = dataclasses.replace(write_options, meshes="reference")
     with tempfile.TemporaryDirectory(prefix="kinema-") as folder:
         file = Path(folder) / file_name
-        losses = write_settings.write(description, file, format)
+        losses = write(description, file, format=format, options=write_options)
         beside = sorted(str(p.relative_to(folder)) for p in Path(folder).rglob("*") if p.is_file() and p != file)
         if beside:
             raise WriteError(
@@ -279,7 +252,7 @@ class ConversionTask:
     """The format as it was asked for: `usda`, say."""
     format: str
     read_settings: ReadSettings
-    write_settings: WriteSettings
+    write_options: WriteOptions
     library_url: str = ""
     """The address of the library that it is read from, if that is elsewhere."""
     output_url: str = ""
@@ -316,7 +289,7 @@ class BatchOptions:
     execution: ExecutionOptions = field(default_factory=ExecutionOptions)
     read_settings: ReadSettings = field(default_factory=ReadSettings)
     report_options: ReportOptions = field(default_factory=ReportOptions)
-    write_settings: WriteSettings = field(default_factory=WriteSettings)
+    write_options: WriteOptions = field(default_factory=WriteOptions)
 
 
 def convert_many(source: Path, output_folder: Path, options: BatchOptions) -> int:
@@ -387,12 +360,12 @@ def plan_conversions(
         place = home if len(formats) == 1 else home / to
         targets = target_names([f.relative_to(folder) for f in files], suffix, separate_folders=format != "usd")
         for file, target in zip(files, targets, strict=True):
-            if not url and (place / target).resolve() in sources and not options.write_settings.force:
+            if not url and (place / target).resolve() in sources and not options.write_options.force:
                 raise WriteError(
                     f"{place / target}: this would be written over a file that is to be read; --force does so"
                 )
             job = ConversionTask(
-                file, place / target, to, format, options.read_settings, options.write_settings, library.url, url
+                file, place / target, to, format, options.read_settings, options.write_options, library.url, url
             )
             work.append(job)
     work.sort(key=lambda job: files.index(job.source))
@@ -451,17 +424,16 @@ def convert_task(task: ConversionTask) -> ConversionResult:
 def _write_outputs(task: ConversionTask, description: Robot | World, folder: Path) -> list[tuple[Path, LossReport]]:
     """Write the outputs of a task to a folder; returns the files and the losses."""
     (folder / task.target).parent.mkdir(parents=True, exist_ok=True)
-    return [
-        (folder / target, task.write_settings.write(description, folder / target, task.format, robot))
-        for target, robot in _output_files(task, description)
-    ]
+    files = [(folder / target, robot) for target, robot in _output_files(task, description)]
+    how = {"format": task.format, "options": task.write_options}
+    return [(file, write(description, file, **how, robot=robot)) for file, robot in files]
 
 
 def _output_files(task: ConversionTask, description: Robot | World) -> list[tuple[Path, str]]:
     """Output files with the robot written to each: one file per robot for URDF, which holds a single robot."""
     moving = [r.name for r in description.robots if not r.static] if isinstance(description, World) else []
-    if task.format != "urdf" or task.write_settings.robot or len(moving) < 2:
-        return [(task.target, "")]
+    if task.format != "urdf" or task.write_options.robot or len(moving) < 2:
+        return [(task.target, task.write_options.robot)]
     taken: set[str] = set()
     stem, suffix = task.target.stem, task.target.suffix
     return [

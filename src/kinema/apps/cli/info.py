@@ -32,7 +32,6 @@ from kinema.description import (
 
 from .input_output import (
     STANDARD_STREAM,
-    ReadSettings,
     exit_status,
     open_input,
     output_console,
@@ -41,6 +40,7 @@ from .input_output import (
     read_file,
     report_error,
 )
+from .options import ReadSettings
 
 # ---------------------------------------------------------------------------------------------------------- JSON output
 

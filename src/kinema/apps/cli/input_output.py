@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from rich.text import Text
 from kinema.core import Diagnostic, KinemaError, Origin, ReadError, Severity, collect
 from kinema.description import Base, Robot, World, with_base
 from kinema.read import read
+
+from .options import ReadSettings
 
 # ------------------------------------------------------------------------------------------------------- standard input
 
@@ -67,31 +69,6 @@ EXIT_OK, EXIT_HAS_ERRORS, EXIT_FAILED = 0, 1, 2
 """Exit status."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSettings:
-    """Settings of the reader; see `kinema.read`."""
-
-    format: str | None = None
-    search_paths: Sequence[Path] = ()
-    variants: Sequence[str] = ()
-    """Choices of a USD stage, as `chosen_variants` takes them."""
-    arguments: Sequence[str] = ()
-    """Of a xacro file, as `chosen_arguments` takes them."""
-    base: str = ""
-    """What holds the base; empty for what the file says."""
-
-
-def make_read_settings(
-    format: str | None,
-    search_paths: Sequence[Path] | None,
-    variants: Sequence[str] | None,
-    arguments: Sequence[str] | None,
-    base: str | None = None,
-) -> ReadSettings:
-    """Read settings from command-line options; options that are not given are None."""
-    return ReadSettings(format, tuple(search_paths or ()), tuple(variants or ()), tuple(arguments or ()), base or "")
-
-
 def read_file(file: Path, read_settings: ReadSettings) -> Robot | World:
     """Read a description; diagnostics are collected, to be shown by the command."""
     options: dict[str, Any] = {}
@@ -100,7 +77,7 @@ def read_file(file: Path, read_settings: ReadSettings) -> Robot | World:
     if read_settings.arguments:
         options["arguments"] = parse_xacro_arguments(read_settings.arguments)
     described = read(
-        file, format=read_settings.format, search_paths=list(read_settings.search_paths), policy=collect, **options
+        file, format=read_settings.format, search_paths=read_settings.search_paths or [], policy=collect, **options
     )
     return with_base(described, Base(read_settings.base)) if read_settings.base else described
 
@@ -115,7 +92,7 @@ def open_input(file: Path, read_settings: ReadSettings) -> Iterator[tuple[Path, 
         yield file, read_settings
         return
     with copy_standard_input() as copy:
-        yield copy, replace(read_settings, search_paths=[*read_settings.search_paths, Path.cwd()])
+        yield copy, replace(read_settings, search_paths=[*(read_settings.search_paths or []), Path.cwd()])
 
 
 def parse_variants(selections: Sequence[str]) -> dict[str, dict[str, str]]:

@@ -1,23 +1,24 @@
-"""Choices and options shared by several commands, and Typer command classes with a plain help text."""
+"""Choices, options and records of options shared by several commands; Typer command classes with a plain help text."""
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+import functools
+import inspect
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
+if TYPE_CHECKING:
+    from ..cluster import Executor
+
 # -------------------------------------------------------------------------------------------------------------- choices
-
-
-class UsdLayout(enum.StrEnum):
-    """Arrangement of links in a USD stage."""
-
-    NESTED = "nested"
-    FLAT = "flat"
 
 
 class IntegratorName(enum.StrEnum):
@@ -53,37 +54,12 @@ class ControlStrategy(enum.StrEnum):
     RANDOM = "random"
 
 
-class MeshHandling(enum.StrEnum):
-    """Treatment of mesh files."""
-
-    EMBED = "embed"
-    COPY = "copy"
-    BAKE = "bake"
-    REFERENCE = "reference"
-
-
-class MeshFormat(enum.StrEnum):
-    """Format of mesh files that are written."""
-
-    OBJ = "obj"
-    DAE = "dae"
-    GLB = "glb"
-
-
 class BaseName(enum.StrEnum):
     """Fixation of a robot's base."""
 
     FIXED = "fixed"
     FREE = "free"
     UNSPECIFIED = "unspecified"
-
-
-class ActuatorKind(enum.StrEnum):
-    """Controlled quantity of actuators that are created for joints."""
-
-    POSITION = "position"
-    VELOCITY = "velocity"
-    EFFORT = "effort"
 
 
 class Lighting(enum.StrEnum):
@@ -101,7 +77,7 @@ class VideoMotion(enum.StrEnum):
     STILL = "still"
 
 
-# ----------------------------------------------------------------------------------- shared options and help formatting
+# ------------------------------------------------------------------------------------------------------- shared options
 
 CLUSTER_OPTION = "--cluster"
 _CLUSTER_ADDRESS = re.compile(r"^(auto|local|ray://.+|[\w.-]+:\d+)$")
@@ -175,44 +151,6 @@ TargetFormatOption = Annotated[
         show_default=False,
     ),
 ]
-LayoutOption = Annotated[
-    UsdLayout,
-    typer.Option(
-        "--layout",
-        metavar="LAYOUT",
-        help="Of USD: every link inside the link that carries it (nested), or all side by side (flat).",
-    ),
-]
-MeshesOption = Annotated[
-    MeshHandling,
-    typer.Option(
-        "--meshes",
-        metavar="HOW",
-        help="copy: mesh files beside the output, as they are. bake: new OBJ files beside it, scale applied. "
-        "reference: the files where they lie; of USD, a file of triangles beside it. embed: inside the USD file, "
-        "else copied; package:// references of URDF stay in URDF.",
-    ),
-]
-MeshFormatOption = Annotated[
-    MeshFormat | None,
-    typer.Option(
-        "--mesh-format",
-        metavar="KIND",
-        help="Of URDF and SDFormat: the kind of mesh file for what is seen: obj, dae or glb; when not given, files "
-        "stay as they are where they can be read.",
-        show_default=False,
-    ),
-]
-ActuatorsOption = Annotated[
-    ActuatorKind | None,
-    typer.Option(
-        "--actuators",
-        metavar="KIND",
-        help="Of MJCF and USD: make actuators for joints that have none, by the transmissions, ros2_control blocks or "
-        "limits of effort of a URDF file: position, velocity or effort.",
-        show_default=False,
-    ),
-]
 
 ReportOption = Annotated[
     Path | None,
@@ -250,6 +188,123 @@ ResumeOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+# ------------------------------------------------------------------------------------------------- records of options
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSettings:
+    """Settings of the reader; see `kinema.read`."""
+
+    arguments: XacroArgument = None
+    """Arguments of a xacro file, as `parse_xacro_arguments` takes them."""
+    format: FormatOption = None
+    search_paths: SearchPathOption = None
+    variants: VariantOption = None
+    """Variants of a USD stage, as `parse_variants` takes them."""
+    base: BaseOption = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionOptions:
+    """Options for parallel execution from the command line."""
+
+    jobs: JobsOption = None
+    """Number of local processes; None for one per CPU."""
+    cluster: ClusterOption = None
+    """Address of a Ray cluster; None for none."""
+    resume: ResumeOption = None
+    """Whether completed files are skipped; None for on a cluster only."""
+
+    @property
+    def keeps_records(self) -> bool:
+        """Whether completion records are kept."""
+        return self.cluster is not None if self.resume is None else self.resume
+
+    def absolute_path(self, path: Path) -> Path:
+        """Absolute path for execution on a cluster, whose nodes have other working directories; otherwise unchanged."""
+        from ..cluster import remote_url
+
+        return path.absolute() if self.cluster is not None and not remote_url(path) else path
+
+    def make_executor(self, preload: Sequence[str]) -> Executor:
+        """Executor on local processes or on a Ray cluster."""
+        from ..cluster import LocalProcessExecutor, RayExecutor
+
+        return LocalProcessExecutor(self.jobs, preload) if self.cluster is None else RayExecutor(self.cluster)
+
+
+def command_with_records(function: Callable[..., None]) -> Callable[..., None]:
+    """Command with one option per field of each parameter that is a record of options (a dataclass).
+
+    `Annotated[Record, ("name", ...)]` leaves out the fields named. Fields have Typer annotations, or the metadata of
+    `WriteOptions`.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    records: dict[str, tuple[type[Any], list[inspect.Parameter]]] = {}
+    parameters: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        is_annotated = get_origin(parameter.annotation) is Annotated
+        kind, *notes = get_args(parameter.annotation) if is_annotated else (parameter.annotation,)
+        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+            records[parameter.name] = kind, _record_parameters(kind, *notes)
+            parameters += records[parameter.name][1]
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(function)
+    def command(**values: Any) -> None:
+        for name, (kind, fields) in records.items():
+            given = {field.name: values.pop(field.name) for field in fields}
+            values[name] = kind(**{field: _plain(value) for field, value in given.items() if value is not None})
+        function(**values)
+
+    vars(command)["__signature__"] = signature.replace(parameters=parameters)
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def _record_parameters(kind: type[Any], omitted: Sequence[str] = ()) -> list[inspect.Parameter]:
+    """Parameters of a command for the fields of a record of options."""
+    hints = get_type_hints(kind, include_extras=True)
+    made = []
+    for field in dataclasses.fields(kind):
+        if field.name not in omitted:
+            default, annotation = field.default, hints[field.name]
+            if field.metadata:
+                default, annotation = _option_from_metadata(field, annotation)
+            made.append(
+                inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            )
+    return made
+
+
+def _option_from_metadata(field: dataclasses.Field[Any], kind: Any) -> tuple[Any, Any]:
+    """Default and annotation of the command-line option of a field of `WriteOptions`."""
+    metadata = field.metadata
+    default = metadata.get("cli_default", field.default)
+    flag = metadata.get("flag", "--" + field.name.replace("_", "-"))
+    choices = [c for c in metadata.get("choices", ()) if c not in metadata.get("api_choices", ())]
+    if choices:
+        make_enumeration: Any = enum.StrEnum
+        kind = make_enumeration(field.name, {choice.upper(): choice for choice in choices})
+        default = kind(default) if default in choices else None
+    elif kind is bool and default:
+        flag = f"{flag}/--no-{flag.removeprefix('--')}"
+    option = typer.Option(
+        flag, metavar=metadata["metavar"] or None, help=metadata["help"], show_default=default is not None
+    )
+    annotated: Any = Annotated
+    return default, annotated[kind if default is not None else kind | None, option]
+
+
+def _plain(value: Any) -> Any:
+    """Value of an option without the enumeration of its choices."""
+    return value.value if isinstance(value, enum.Enum) else value
+
+
+# ------------------------------------------------------------------------------------------------------ help formatting
 
 
 def insert_default_cluster_address(arguments: list[str]) -> list[str]:

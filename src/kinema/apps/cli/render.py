@@ -20,7 +20,6 @@ from kinema.scene import DescriptionRenderer, PictureOptions
 
 from ..animation import keyframe_coordinates, simulate_link_poses, sweep_link_poses
 from .input_output import (
-    ReadSettings,
     exit_status,
     open_input,
     output_console,
@@ -29,6 +28,7 @@ from .input_output import (
     read_file,
     report_error,
 )
+from .options import ReadSettings
 
 ProgressCallback = Callable[[int, int], None]
 """Is told how much is done, and of how much."""

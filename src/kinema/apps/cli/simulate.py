@@ -24,7 +24,6 @@ from kinema.scene import Entity, Scene, SceneState
 from .input_output import (
     EXIT_FAILED,
     EXIT_HAS_ERRORS,
-    ReadSettings,
     exit_status,
     open_input,
     output_console,
@@ -33,6 +32,7 @@ from .input_output import (
     read_file,
     report_error,
 )
+from .options import ReadSettings
 from .simulate_profile import N_COUNT_SAMPLES, Profile, print_profile, process_age, profile_step, start_stage_times
 
 # --------------------------------------------------------------------------------------------------- request and result

@@ -13,7 +13,8 @@ from rich.text import Text
 from kinema.core import KinemaError
 
 from ..viewer import view
-from .input_output import EXIT_OK, ReadSettings, output_console, print_json, read_file, report_error
+from .input_output import EXIT_OK, output_console, print_json, read_file, report_error
+from .options import ReadSettings
 
 
 def view_files(

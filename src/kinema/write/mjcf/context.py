@@ -9,7 +9,7 @@ from typing import Any
 
 from kinema.core import Pose
 from kinema.description import Assembly, Link, Node, Robot, Shape, World
-from kinema.tokens import mjcf
+from kinema.tokens import WriteOptions, mjcf
 
 from ..loss_report import LossReport, LossReporter
 from ..xml_document import Element
@@ -76,13 +76,6 @@ class MjcfBody:
 # ------------------------------------------------------------------------------------------------------- writer context
 
 
-@dataclass(frozen=True, slots=True)
-class MjcfOptions:
-    """Options of the MJCF writer; see `kinema.write`."""
-
-    meshes: str = "copy"
-
-
 @dataclass(slots=True, eq=False)
 class MjcfDocument:
     """Sections of an MJCF document, created on first use."""
@@ -113,7 +106,7 @@ class MjcfContext(LossReporter):
 
     description: Robot | World
     report: LossReport
-    options: MjcfOptions
+    options: WriteOptions
     document: MjcfDocument
     names: NameRegistry
     meshes: MeshAssets

@@ -12,7 +12,7 @@ import numpy as np
 
 from kinema.core import Pose
 from kinema.description import FLAG_DEFAULTS, OPTION_DEFAULTS, Base, Link, Robot, World
-from kinema.tokens import mjcf
+from kinema.tokens import WriteOptions, mjcf
 
 from ..files import stage_files
 from ..loss_report import LossReport
@@ -23,7 +23,7 @@ from .assets import MESH_SUFFIXES, MaterialAssets, MeshAssets
 from .attributes import NameRegistry, pose_attributes, sanitize_name, text_unless_default, trimmed_text
 from .bodies import build_body_tree, drop_sleep_of_coupled_trees, is_inferred_from_geoms, sleep_policy, write_inertial
 from .collision_filters import parents_collide, write_collision_filters
-from .context import MjcfBody, MjcfContext, MjcfDocument, MjcfOptions
+from .context import MjcfBody, MjcfContext, MjcfDocument
 from .defaults import write_defaults
 from .equalities import add_loop_bodies, write_constraints, write_loop_constraints
 from .extras import asset_name, plugin_elements, report_unwritten, write_textures, write_verbatim_sections
@@ -96,7 +96,7 @@ def _write_flags(ctx: MjcfContext, flags: Mapping[str, bool], element: Element) 
 # ------------------------------------------------------------------------------------------------------------- document
 
 
-def write_mjcf(description: Robot | World, path: Path, report: LossReport, options: MjcfOptions | None = None) -> None:
+def write_mjcf(description: Robot | World, path: Path, report: LossReport, options: WriteOptions) -> None:
     """Write a robot or a world to an MJCF file, with meshes and textures in folders beside it.
 
     Args:
@@ -109,18 +109,18 @@ def write_mjcf(description: Robot | World, path: Path, report: LossReport, optio
         WriteError: nothing was written.
     """
     with stage_files(path) as draft:
-        writing = compose_document(description, report, MjcfOptions() if options is None else options, draft)
+        writing = compose_document(description, report, options, draft)
         text = to_xml(writing.document.root(sanitize_name(description.name)), declaration=False)
         (draft / path.name).write_text(text, encoding="utf-8")
 
 
 def compose_document(
-    description: Robot | World, report: LossReport, options: MjcfOptions, staging_folder: Path
+    description: Robot | World, report: LossReport, options: WriteOptions, staging_folder: Path
 ) -> MjcfContext:
     """Compose the MJCF document in a context; mesh and texture files are created in the staging folder."""
     document = MjcfDocument()
     names = NameRegistry(has_multiple_robots=isinstance(description, World) and len(description.robots) > 1)
-    store = MeshStore(staging_folder, MESH_SUFFIXES, options.meshes, keeps_vertex_attributes=True)
+    store = MeshStore(staging_folder, MESH_SUFFIXES, options.file_mesh_mode, keeps_vertex_attributes=True)
     meshes = MeshAssets(store, document.section(mjcf.ASSET), names)
     writing = MjcfContext(description, report, options, document, names, meshes, MaterialAssets(store.textures))
     every = [*writing.static_shapes, *(s for link in description.links for s in link.shapes)]

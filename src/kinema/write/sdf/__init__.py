@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from kinema.description import Robot, World
-from kinema.tokens import sdf
+from kinema.tokens import WriteOptions, sdf
 
 from ..files import errors_with_path, stage_files
 from ..loss_report import LossReport
 from ..mesh_files import MeshStore
+from ..validation import check_options
 from ..xml_document import Element, to_xml
-from .context import SdfContext, SdfOptions as SdfOptions, checked_options, choose_version
+from .context import VERSIONS, SdfContext, choose_version
 from .lowering import LoweredSdfRobot as LoweredSdfRobot, lower_to_sdf
 from .model import (
     add_model,
@@ -24,7 +25,7 @@ from .model import (
 from .shapes import MESH_SUFFIXES
 
 
-def write_sdf(description: Robot | World, path: Path, report: LossReport, options: SdfOptions | None = None) -> None:
+def write_sdf(description: Robot | World, path: Path, report: LossReport, options: WriteOptions) -> None:
     """Write a robot as an SDFormat model, or a world.
 
     Args:
@@ -36,9 +37,9 @@ def write_sdf(description: Robot | World, path: Path, report: LossReport, option
     Raises:
         WriteError: nothing was written.
     """
-    options = checked_options(options or SdfOptions(), path)
+    check_options(options, path, VERSIONS)
     with errors_with_path(path), stage_files(path) as draft:
-        meshes = MeshStore(draft, MESH_SUFFIXES, options.meshes, visual_format=options.mesh_format)
+        meshes = MeshStore(draft, MESH_SUFFIXES, options.file_mesh_mode, visual_format=options.mesh_format)
         writing = SdfContext(options, report, meshes, source_format=description.format)
         text = to_xml(_build_document(writing, description))
         (draft / path.name).write_text(text, encoding="utf-8")
@@ -87,12 +88,12 @@ def _uses_collision_masks(robots: list[Robot]) -> bool:
     return any((s.contype, s.conaffinity) != (1, 1) for s in shapes)
 
 
-def preview_lowering(robot: Robot, options: SdfOptions | None = None) -> LoweredSdfRobot:
+def preview_lowering(robot: Robot, options: WriteOptions | None = None) -> LoweredSdfRobot:
     """Lower a robot to SDFormat without writing a file.
 
     Returns:
         The lowered robot and the correspondence of its joints to the description.
     """
     return lower_to_sdf(
-        SdfContext(options or SdfOptions(), LossReport(sdf.FORMAT), MeshStore(Path(), MESH_SUFFIXES)), robot
+        SdfContext(options or WriteOptions(), LossReport(sdf.FORMAT), MeshStore(Path(), MESH_SUFFIXES)), robot
     )

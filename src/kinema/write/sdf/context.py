@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from kinema.core import Pose
 from kinema.description import Extra, Node, Robot, World
-from kinema.tokens import sdf
+from kinema.tokens import WriteOptions, sdf
 
 from .. import validation
 from ..loss_report import LossReport, LossReporter, reportable_attributes
@@ -24,20 +23,6 @@ DEFAULT_VERSION, MIMIC_VERSION = "1.9", "1.11"
 SCOPE_SEPARATOR = "::"
 ROUNDING_NOISE = 1e-15
 """Positions [m] and angles [rad] below this magnitude are rounded zeros."""
-
-
-@dataclass(frozen=True, slots=True)
-class SdfOptions:
-    """Options of the SDFormat writer."""
-
-    meshes: str = "copy"
-    """`copy`, `bake` or `reference` mesh files (see `MeshStore.mode`)."""
-    base: str = "auto"
-    """Unspecified bases: `auto` leaves them free, `world` joins the root links to the world."""
-    version: str = ""
-    """`1.9` to `1.12`; the oldest sufficient version if empty."""
-    mesh_format: str = ""
-    """Format of visual mesh files: `obj`, `dae` or `glb`; any readable format if empty."""
 
 
 @dataclass(slots=True, eq=False)
@@ -60,7 +45,7 @@ class ModelNames:
 class SdfContext(LossReporter):
     """State of one run of the SDFormat writer."""
 
-    options: SdfOptions
+    options: WriteOptions
     report: LossReport
     meshes: MeshStore
     version: str = DEFAULT_VERSION
@@ -118,14 +103,7 @@ def setting_text(value: object) -> str:
     return format_numbers(value) if isinstance(value, tuple | list) else str(value)
 
 
-def checked_options(options: SdfOptions, file: Path) -> SdfOptions:
-    """The options; raises a `WriteError` that lists the allowed values if one is not allowed."""
-    allowed = {"meshes": ("copy", "bake", "reference"), "base": ("auto", "world"), "version": ("", *VERSIONS)}
-    validation.check_option_values(options, allowed, file)
-    return options
-
-
-def choose_version(description: Robot | World, options: SdfOptions, needs_new_version: Callable[[], bool]) -> str:
+def choose_version(description: Robot | World, options: WriteOptions, needs_new_version: Callable[[], bool]) -> str:
     """Version to write: the requested one, else the newer of the source's and the oldest sufficient version."""
     if options.version:
         return options.version

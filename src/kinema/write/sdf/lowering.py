@@ -436,7 +436,7 @@ class _SdfLowering:
         if source.static:
             return
         if source.base is Base.UNSPECIFIED and self.tree.roots:
-            fixed = self.ctx.options.base == "world"
+            fixed = self.ctx.options.fixes_base
             if not fixed:
                 self.ctx.report_approximated(
                     source, BASE_LOSS, unspecified_base_text("in SDFormat nothing holds it, so that it falls")

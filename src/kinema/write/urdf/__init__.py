@@ -6,17 +6,17 @@ from pathlib import Path
 
 from kinema.core import Pose
 from kinema.description import Link, Robot, World
-from kinema.tokens import urdf
+from kinema.tokens import WriteOptions, urdf
 
 from ..files import errors_with_path, stage_files
 from ..loss_report import LossReport
 from ..mesh_files import MeshStore
+from ..validation import check_options
 from ..xml_document import Element, format_number, to_xml, xml_safe_name
 from .context import (
+    VERSIONS,
     UrdfContext,
-    UrdfOptions as UrdfOptions,
     add_origin,
-    check_options,
     choose_robot,
     require_finite,
     write_preserved,
@@ -30,7 +30,7 @@ _WORLD_LINK = "world"
 _DRAKE_NAMESPACE = "http://drake.mit.edu"
 
 
-def write_urdf(description: Robot | World, path: Path, report: LossReport, options: UrdfOptions | None = None) -> None:
+def write_urdf(description: Robot | World, path: Path, report: LossReport, options: WriteOptions) -> None:
     """Write a robot, or one robot of a world, as URDF.
 
     Args:
@@ -42,12 +42,11 @@ def write_urdf(description: Robot | World, path: Path, report: LossReport, optio
     Raises:
         WriteError: nothing was written.
     """
-    options = options or UrdfOptions()
-    check_options(options, path)
+    check_options(options, path, VERSIONS)
     with errors_with_path(path):
         robot = choose_robot(description, options.robot, report)
         with stage_files(path) as draft:
-            meshes = MeshStore(draft, VISUAL_SUFFIXES, options.mesh_file_mode, visual_format=options.mesh_format)
+            meshes = MeshStore(draft, VISUAL_SUFFIXES, options.file_mesh_mode, visual_format=options.mesh_format)
             writing = UrdfContext(robot, options, report, meshes)
             text = to_xml(_robot_element(writing, description))
             (draft / path.name).write_text(text, encoding="utf-8")
@@ -126,14 +125,14 @@ def _link_element(ctx: UrdfContext, shape_writer: ShapeWriter, root: Element, li
     return element
 
 
-def preview_lowering(robot: Robot, options: UrdfOptions | None = None) -> LoweredUrdfRobot:
+def preview_lowering(robot: Robot, options: WriteOptions | None = None) -> LoweredUrdfRobot:
     """Lower a robot to URDF without writing a file.
 
     Returns:
         The lowered robot and the correspondence of its joints to the description.
     """
     store = MeshStore(Path(), VISUAL_SUFFIXES)
-    writing = UrdfContext(robot, options or UrdfOptions(), LossReport(urdf.FORMAT), store)
+    writing = UrdfContext(robot, options or WriteOptions(), LossReport(urdf.FORMAT), store)
     lowered = lower_to_urdf(writing)
     resolve_mimics(writing, lowered)
     return lowered

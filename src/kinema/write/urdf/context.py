@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kinema.core import Array, Pose, WriteError
 from kinema.description import Extra, Joint, Node, Robot, World
-from kinema.tokens import urdf
+from kinema.tokens import WriteOptions, urdf
 
 from .. import validation
 from ..loss_report import Action, Loss, LossReport, LossReporter, reportable_attributes
@@ -23,37 +23,12 @@ UNLIMITED_VALUE = 1e16
 """Written for absent limits that URDF requires: readers refuse infinity."""
 
 
-@dataclass(frozen=True, slots=True)
-class UrdfOptions:
-    """Options of the URDF writer."""
-
-    meshes: str = "copy"
-    """`copy`, `bake` or `reference` mesh files (see `MeshStore.mode`), or `keep` package references and copy others."""
-    robot: str = ""
-    """Name of the robot of a world; required if several robots move."""
-    base: str = "auto"
-    """`auto`: the robot's root link is the root of the file if possible; `world`: always join it to a link `world`."""
-    frames: bool = False
-    """Whether named frames become massless links."""
-    package: str = ""
-    """ROS package of the file for `package://` mesh references; relative references if empty."""
-    version: str = ""
-    """`1.0`, `1.1` (capsules) or `1.2` (acceleration limits); the version of the source if empty."""
-    mesh_format: str = ""
-    """Format of visual mesh files: `obj`, `dae` or `glb`; any readable format if empty."""
-
-    @property
-    def mesh_file_mode(self) -> str:
-        """Mode of the mesh store: `copy` for `keep`, else `meshes`."""
-        return "copy" if self.meshes == "keep" else self.meshes
-
-
 @dataclass(slots=True, eq=False)
 class UrdfContext(LossReporter):
     """State of one run of the URDF writer."""
 
     robot: Robot
-    options: UrdfOptions
+    options: WriteOptions
     report: LossReport
     meshes: MeshStore
     links: NameTable = field(default_factory=lambda: NameTable(sanitize=xml_safe_name))
@@ -69,7 +44,7 @@ class UrdfContext(LossReporter):
 
     def keeps_package_uri(self, uri: str) -> bool:
         """Whether a package reference is written unchanged."""
-        wanted = self.options.meshes == "keep" and not self.options.package and self.robot.format == urdf.FORMAT
+        wanted = self.options.keeps_package_references and self.robot.format == urdf.FORMAT
         return wanted and uri.startswith("package://")
 
     def file_reference(self, file: str) -> str:
@@ -81,12 +56,6 @@ class UrdfContext(LossReporter):
 def require_finite(value: float, owner: str, quantity: str) -> float:
     """The value; raises a `WriteError` naming the owner if it is not finite."""
     return validation.require_finite(value, owner, quantity, "URDF")
-
-
-def check_options(options: UrdfOptions, file: Path) -> None:
-    """Raise a `WriteError` that lists the allowed values if an option has a value that is not allowed."""
-    allowed = {"meshes": ("copy", "bake", "reference", "keep"), "base": ("auto", "world"), "version": ("", *VERSIONS)}
-    validation.check_option_values(options, allowed, file)
 
 
 # ---------------------------------------------------------------------------------------------------------------- poses

@@ -122,7 +122,7 @@ class _UrdfLowering:
     def _needs_world_link(self) -> bool:
         """Whether a world link is needed because no link of the robot can be the root of the file at its pose."""
         held = [e for e in self.tree.edges if e.parent is None]
-        if self.ctx.options.base == "world" or len(self.tree.roots) + len(held) != 1:
+        if self.ctx.options.fixes_base or len(self.tree.roots) + len(held) != 1:
             return True
         if held:
             edge = held[0]

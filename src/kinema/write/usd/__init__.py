@@ -6,25 +6,21 @@ from pathlib import Path
 
 from kinema.core import WriteError
 from kinema.description import Robot, World
+from kinema.tokens import WriteOptions
 
 from ..files import stage_files
 from ..loss_report import LossReport
-from .context import UsdOptions as UsdOptions
 from .export import save_stage
 from .stage import compose_stage
 
 
-def write_usd(description: Robot | World, path: Path, report: LossReport, options: UsdOptions) -> None:
+def write_usd(description: Robot | World, path: Path, report: LossReport, options: WriteOptions) -> None:
     """Write a robot or a world as a USD stage; losses are added to the report.
 
     Raises:
-        WriteError: an option is invalid, or a package is combined with layers or external meshes.
+        WriteError: a package is combined with layers or external meshes.
     """
-    if options.layout not in ("nested", "flat"):
-        raise WriteError(f"{path}: the layout is 'nested' or 'flat', not {options.layout!r}")
-    if options.meshes not in ("embed", "reference"):
-        raise WriteError(f"{path}: meshes are to 'embed' or to 'reference', not to {options.meshes!r}")
-    if path.suffix.lower() == ".usdz" and (options.layered or options.meshes != "embed"):
+    if path.suffix.lower() == ".usdz" and (options.layered or options.meshes == "reference"):
         raise WriteError(f"{path}: a .usdz is one file; write it without layers, with its meshes embedded")
     with stage_files(path) as folder:
         writing = compose_stage(description, path, report, options, folder)

@@ -9,7 +9,7 @@ from typing import Any
 
 from kinema.core import Array, Pose
 from kinema.description import Assembly, Camera, Extra, Frame, Light, Node, Robot, World
-from kinema.tokens import kinema_usd, mjcf, usd
+from kinema.tokens import WriteOptions, kinema_usd, mjcf, usd
 
 from ..loss_report import Action, reportable_attributes
 from .collision_filters import CollisionFilters
@@ -21,17 +21,6 @@ from .prim_paths import RobotPaths, StagePaths, is_free_edge
 # ------------------------------------------------------------------------------------------------------- writer context
 
 
-@dataclass(frozen=True, slots=True)
-class UsdOptions:
-    """Options of the USD writer; see `kinema.write`."""
-
-    layout: str = "nested"
-    meshes: str = "embed"
-    layered: bool = False
-    exact: bool = True
-    base: str = "auto"
-
-
 @dataclass(slots=True, eq=False)
 class UsdContext:
     """State of one run of the USD writer."""
@@ -39,7 +28,7 @@ class UsdContext:
     description: Robot | World
     paths: StagePaths
     builder: LayerBuilder
-    options: UsdOptions
+    options: WriteOptions
     collision_filters: CollisionFilters
     materials: UsdMaterials
     meshes: StageMeshes

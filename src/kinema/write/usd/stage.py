@@ -7,14 +7,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from kinema.description import Assembly, Base, JointKind, Link, Robot, World
-from kinema.tokens import kinema_usd, newton, usd, usd_physics
+from kinema.tokens import WriteOptions, kinema_usd, newton, usd, usd_physics
 
 from ..loss_report import Action, LossReport
 from ..validation import BASE_LOSS, unspecified_base_text
 from . import pxr
 from .collision_filters import CollisionFilters
 from .collision_groups import author_collision_filters
-from .context import UsdContext, UsdOptions, write_preserved
+from .context import UsdContext, write_preserved
 from .joints import author_base_joint, author_joint, author_joint_without_prim
 from .layer_builder import LayerBuilder
 from .links import author_link
@@ -79,7 +79,7 @@ FORMAT_VERSION = 1
 
 
 def compose_stage(
-    description: Robot | World, target: Path, report: LossReport, options: UsdOptions, folder: Path
+    description: Robot | World, target: Path, report: LossReport, options: WriteOptions, folder: Path
 ) -> UsdContext:
     """Compose the stage in memory; texture images are created in the folder."""
     plan = assign_prim_paths(description, options.layout)
@@ -93,7 +93,7 @@ def compose_stage(
         options,
         CollisionFilters(description),
         UsdMaterials(draft, plan.names, plan.root, folder, is_package=target.suffix.lower() == ".usdz"),
-        StageMeshes(draft, target, embed=options.meshes == "embed"),
+        StageMeshes(draft, target, embed=options.meshes != "reference"),
         _duplicate_names(plan),
     )
     with pxr.Sdf.ChangeBlock():
@@ -268,7 +268,7 @@ def _author_articulation_roots(ctx: UsdContext, robot_paths: RobotPaths) -> None
 
 def _has_fixed_base(ctx: UsdContext, robot: Robot) -> bool:
     """Whether the base is fixed by the description or, if unspecified, by the options."""
-    return robot.base is Base.FIXED or (robot.base is Base.UNSPECIFIED and ctx.options.base == "world")
+    return robot.base is Base.FIXED or (robot.base is Base.UNSPECIFIED and ctx.options.fixes_base)
 
 
 def _apply_articulation_root(ctx: UsdContext, robot_paths: RobotPaths, path: str, *, implied: bool = False) -> None:
