@@ -134,7 +134,7 @@ class EntityParameters:
     def get_dofs(self, name: str, dofs_idx: Selection, envs_idx: Selection) -> np.ndarray:
         """Current value of a dof parameter: (n,), or (n_envs, n) if it is per environment.
 
-        Before build that of the description with the user's settings applied.
+        Before build: the value of the description with the user's settings applied.
         """
         dofs = self._index.dofs(dofs_idx, f"get_dofs_{DOF_PARAMETERS[name].accessor}")
         if self._index.ranges is None:
@@ -280,7 +280,7 @@ class EntityParameters:
         self.set_mass_shift(nominal * (targets / nominal.sum(axis=1, keepdims=True) - 1.0), None, envs_idx)
 
     def set_mass_shift(self, shift: Any, links_idx: Selection, envs_idx: Selection) -> None:
-        """Set masses added to links [kg]; raises `KinemaError` if a mass would be negative."""
+        """Set mass shifts, added to the masses of links at build time [kg]; raises if a mass would be negative."""
         index, label = self._index, "set_mass_shift"
         links = index.links(links_idx, label)
         shifts, envs = index.built.arrays.to_batch(shift, (len(links),), envs_idx, label, np.float64)

@@ -30,13 +30,13 @@ class Equalities:
         return [*self._built.model.equalities.names, *self._built.model.couplings.names]
 
     def are_active(self, names: Selection, envs_idx: Selection) -> np.ndarray:
-        """Whether constraints are active, bool (n_envs, n): enabled and not broken."""
+        """Whether equality constraints are active, bool (n_envs, n): enabled and not broken."""
         indices, envs = self._indices(names, "get_equality"), resolve_envs(envs_idx, self._built.n_envs)
         active = np.concatenate([self._active_mask("tie"), self._active_mask("coupling")])[indices]
         return np.array((active if envs is None else active[:, envs]).T)
 
     def set_enabled(self, active: Any, names: Selection, envs_idx: Selection) -> None:
-        """Enable or disable constraints, (n_envs, n), (n,) or a scalar."""
+        """Enable or disable equality constraints, (n_envs, n), (n,) or a scalar."""
         arrays, label = self._built.arrays, "set_equality"
         self._require_per_env("equality", label)
         indices = self._indices(names, label)
@@ -46,7 +46,7 @@ class Equalities:
                 arrays.write(f"{prefix}_on", rows, values[:, mask], envs)
 
     def sol_params(self, names: Selection, envs_idx: Selection) -> np.ndarray:
-        """Solref (2) and solimp (5) of constraints, (n_envs, n, 7)."""
+        """MuJoCo's solref (2) and solimp (5) of equality constraints, (n_envs, n, 7)."""
         built, indices = self._built, self._indices(names, "get_equality_sol_params")
         envs = resolve_envs(envs_idx, built.n_envs)
         params = np.zeros((built.n_envs if envs is None else len(envs), len(indices), 7))
@@ -59,7 +59,7 @@ class Equalities:
         return params
 
     def set_sol_params(self, params: Any, names: Selection, envs_idx: Selection) -> None:
-        """Set solref (2) and solimp (5) of constraints: seven numbers, (n, 7) or (n_envs, n, 7)."""
+        """Set solref (2) and solimp (5) of equality constraints: seven numbers, (n, 7) or (n_envs, n, 7)."""
         built, label = self._built, "set_equality_sol_params"
         self._require_per_env("sol_params", label)
         indices, envs = self._indices(names, label), resolve_envs(envs_idx, built.n_envs)

@@ -89,7 +89,7 @@ class GeomParameters:
     # --------------------------------------------------------------------------------------------- solref, solimp
 
     def sol_params(self, geoms_idx: Selection, envs_idx: Selection) -> np.ndarray:
-        """Solref and solimp of geoms, (n_envs, n, 7)."""
+        """MuJoCo's solref (2) and solimp (5) of geoms, (n_envs, n, 7)."""
         geoms = self._index.geom_rows(geoms_idx, "get_geoms_sol_params")
         return np.concatenate([self._current(name, envs_idx)[:, geoms] for name, _ in SOL_PARAMS], axis=-1)
 

@@ -116,10 +116,7 @@ class Capsule(Morph):
         """Scaled capsule; raises `KinemaError` unless the scale is uniform and both lengths are positive."""
         if not _is_uniform(scale):
             raise KinemaError("scale: the scale of a capsule must be uniform, one number")
-        radius, length = (
-            _positive_length(self.radius, "Capsule: radius"),
-            _positive_length(self.length, "Capsule: length"),
-        )
+        radius, length = (_positive_length(getattr(self, x), f"Capsule: {x}") for x in ("radius", "length"))
         return description.Capsule(radius * float(scale[0]), length * float(scale[2]))
 
 
@@ -136,10 +133,7 @@ class Cylinder(Morph):
         """Scaled cylinder; raises `KinemaError` unless x and y have the same scale and both lengths are positive."""
         if scale[0] != scale[1]:
             raise KinemaError("scale: the scale of a cylinder must be the same for x and y")
-        radius, length = (
-            _positive_length(self.radius, "Cylinder: radius"),
-            _positive_length(self.length, "Cylinder: length"),
-        )
+        radius, length = (_positive_length(getattr(self, x), f"Cylinder: {x}") for x in ("radius", "length"))
         return description.Cylinder(radius * float(scale[0]), length * float(scale[2]))
 
 

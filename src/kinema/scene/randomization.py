@@ -263,34 +263,25 @@ def _randomize_limits(target: RandomizationTarget, distribution: Distribution, s
 
 
 def _randomize_friction(target: RandomizationTarget, distribution: Distribution, sample: Any) -> None:
-    _randomize_geoms(target, "friction", distribution, sample, columns=1)
+    """Set the sliding friction of all geoms of an entity to nominal values combined with samples (default: scale)."""
+    nominal = _geom_values_as_built(target, "friction")[..., 0]
+    values = distribution.apply(nominal, sample((nominal.shape[1],)), "scale")
+    target.entity.set_geoms_friction(values, None, target.envs)
 
 
 def _randomize_geometry_scale(target: RandomizationTarget, distribution: Distribution, sample: Any) -> None:
-    _randomize_geoms(target, "size", distribution, sample, columns=3)
-
-
-def _randomize_geoms(
-    target: RandomizationTarget, name: str, distribution: Distribution, sample: Any, columns: int
-) -> None:
-    """Randomize the sliding friction (columns 1) or the size (columns 3) of all geoms of an entity from nominal values.
-
-    Args:
-        target: entity and environments.
-        name: `friction` or `size`.
-        distribution: distribution; sizes can only be scaled, all axes by one factor.
-        sample: draws samples of an item shape.
-        columns: 1 for friction, 3 for size.
-    """
-    entity = target.entity
-    nominal = entity._geom_parameters.as_built(name)[target.envs][:, entity._index.all_geoms]
-    if columns > 1 and distribution.operation not in (None, "scale"):
+    """Scale the size of each geom of an entity, all axes by one sampled factor; other operations are an error."""
+    if distribution.operation not in (None, "scale"):
         raise KinemaError(
             f"randomize: geometry_scale: sizes can only be scaled, not operation={distribution.operation!r}"
         )
-    samples = sample((nominal.shape[1],))
-    values = distribution.apply(nominal[..., 0], samples, "scale") if columns == 1 else nominal * samples[..., None]
-    getattr(entity, f"set_geoms_{name}")(values, None, target.envs)
+    nominal = _geom_values_as_built(target, "size")
+    target.entity.set_geoms_size(nominal * sample((nominal.shape[1],))[..., None], None, target.envs)
+
+
+def _geom_values_as_built(target: RandomizationTarget, name: str) -> np.ndarray:
+    """Nominal values of a parameter of all geoms of an entity, (environments, n_geoms, components)."""
+    return target.entity._geom_parameters.as_built(name)[target.envs][:, target.entity._index.all_geoms]
 
 
 def _randomize_gravity(target: RandomizationTarget, distribution: Distribution, sample: Any) -> None:

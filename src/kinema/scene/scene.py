@@ -293,6 +293,8 @@ class Scene:
         """Entity with this name; raises `KinemaError` listing the names if there is none."""
         return self.entities[index_of_name(name, [entity.name for entity in self.entities], "get_entity", "entities")]
 
+    # ------------------------------------------------------------------------------------------------------ build
+
     def build(
         self,
         n_envs: int = 1,
