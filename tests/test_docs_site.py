@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 import kinema as km
+from kinema.dynamics import BroadPhase
 from kit.assets import ROOT
 
 DOCS = ROOT / "docs"
@@ -58,6 +59,11 @@ def test_warnings_end_the_build() -> None:
     build = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "mkdocs build" in line)
     assert "--strict" in build
     assert "--quiet" not in build
+
+
+def test_values_of_the_broad_phase_are_those_of_the_code() -> None:
+    section = (DOCS / "contacts.md").read_text().partition("## Broad phase")[2].partition("\n## ")[0]
+    assert set(re.findall(r'^\| `"(\w+)"`', section, re.MULTILINE)) == {value.value for value in BroadPhase}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())

@@ -90,7 +90,7 @@ class Scene:
             Default False.
         energy_limiter: whether motion too fast for the time step is limited to the available energy
             (docs/constraints.md); default False.
-        broad_phase: broad-phase collision algorithm, `all`, `list` or `auto` (docs/contacts.md).
+        broad_phase: broad-phase collision algorithm, `all`, `list`, `cells` or `auto` (docs/contacts.md).
         max_contacts: contact capacity per pair of bodies, default 64; on a GPU it may be per environment
             (docs/contacts.md). If there are more, the deepest contacts are kept.
         on_overflow: reaction to a contact overflow: `keep` the capacity (default), or `grow` it to twice its size or as
