@@ -13,7 +13,7 @@ from kinema.core import Pose, WriteError, collect
 from kinema.description import Base, Box, Inertial, Joint, JointKind, Link, Mesh, Robot, Shape, World, rotation
 from kinema.geometry import box
 from kinema.read import read
-from kinema.write import LossReport, write
+from kinema.write import LossReport, WriteOptions, write
 from kit.robots.random_robots import random_robot
 from kit.robots.variety import USD
 
@@ -101,6 +101,10 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
         write(arm(), tmp_path / "arm.usda", format="step")
     with pytest.raises(WriteError, match="'nested', 'flat'"):
         write(arm(), tmp_path / "arm.usda", layout="round")
+    with pytest.raises(TypeError, match="arrangement"):
+        write(arm(), tmp_path / "arm.usda", arrangement="flat")
+    with pytest.raises(WriteError, match="'embed', 'copy', 'bake', 'reference'"):
+        write(arm(), tmp_path / "arm.usda", options=WriteOptions(meshes="all"), layout="flat")
     with pytest.raises(WriteError, match="a Robot or a World"):
         write("arm", tmp_path / "arm.usda")  # type: ignore[arg-type]
     assert files(tmp_path) == set()
