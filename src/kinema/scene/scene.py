@@ -44,11 +44,10 @@ from .options import SolverOptions
 from .randomization import RANDOMIZABLE_PARAMETERS, Distribution, check_distributions, randomize_entity
 from .recording import Recording, Replay
 from .recording_formats import RecordedScene
-from .rollout import Rollout, RolloutRunner
 from .sensors import Sensors
 from .sleep import links_asleep, wake_trees
 from .state import SceneState, restore_state, snapshot_state, transfer_state
-from .stepping import ON_ERROR, Stepper
+from .stepping import ON_ERROR, Rollout, RolloutRunner, Stepper
 from .variants import unify_variants
 
 PRECISIONS = ("single", "double")
