@@ -152,14 +152,13 @@ def geared() -> Iterator[int]:
 @pytest.mark.parametrize("emission", EMISSIONS)
 def test_a_joint_kind(geared: int, emission: str) -> None:
     """With half the coordinates and twice the torques it moves as a hinge does."""
-    plain, twice = arm(), arm()
+    plain = arm()
+    infinite, zero = np.full(plain.n_dofs, np.inf), np.zeros(plain.n_dofs)
+    plain = plain.with_columns("dofs", damping=zero, armature=zero, force_lower=-infinite, force_upper=infinite)
     hinges = plain.frames.joint_type == PrimitiveJointType.HINGE
-    twice.frames.joint_type[hinges] = geared
+    twice = plain.with_columns("frames", joint_type=np.where(hinges, np.int32(geared), plain.frames.joint_type))
     of_hinge = np.isin(plain.dofs.frame_idx, np.flatnonzero(hinges))
     ratio = np.where(of_hinge, 2.0, 1.0)[:, None]
-    for model in (plain, twice):
-        model.dofs.damping[:] = model.dofs.armature[:] = 0.0
-        model.dofs.force_lower[:], model.dofs.force_upper[:] = -np.inf, np.inf
     first, second = (engine(model, emission, dt=0.001) for model in (plain, twice))
     push = np.random.default_rng(1).uniform(-2, 2, (plain.n_dofs, N_ENVS))
     q, v = (first.array_view(name).numpy().copy() for name in ("qpos", "vel"))
@@ -192,7 +191,7 @@ def test_an_actuator_kind(cubic: str, emission: str) -> None:
     file = EXAMPLES / "quadruped" / "quadruped.xml"
     model = build_model([EntitySpec(name="robot", description=read(file))])
     assert model.n_actuators
-    model.actuators.kinds[:] = [cubic] * model.n_actuators
+    model = model.with_columns("actuators", kinds=[cubic] * model.n_actuators)
     running = engine(model, emission, ControlMode.ACTUATOR)
     control = np.random.default_rng(2).uniform(-0.9, 0.9, (model.n_actuators, N_ENVS))
     running.array_view("ctrl").assign(control)

@@ -27,7 +27,7 @@ def test_equal_to_the_mass_matrix(case: Case, base: Base) -> None:
     model = model_of(robot(case, base))
     generator = np.random.default_rng(8)
     q = model_coordinates(model, generator, 1)[:, 0]
-    model.dofs.armature[:] += generator.uniform(0, 0.1, model.n_dofs)
+    model = model.with_columns("dofs", armature=model.dofs.armature + generator.uniform(0, 0.1, model.n_dofs))
     v, force = (generator.uniform(-2, 2, model.n_dofs) for _ in range(2))
 
     def run(sweeps: TraceContext) -> Found:

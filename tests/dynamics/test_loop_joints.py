@@ -28,7 +28,7 @@ from kinema.description import (
     translation,
 )
 from kinema.dynamics import Engine
-from kinema.dynamics.lowering.invweight import set_constraint_invweights
+from kinema.dynamics.lowering.invweight import with_constraint_invweights
 from kinema.dynamics.lowering.reference_configuration import path_lengths_and_moments, perturbed_configuration
 from kinema.dynamics.rigid.integrators import integrate_coordinates
 from kinema.dynamics.tree.kinematic_tree import build_tree
@@ -259,8 +259,8 @@ def test_cones_are_as_hard_as_what_they_turn(total: bool) -> None:
     link = simple_body(1.0, (0.2, 0.2, 0.2))
     link.name = "ball"
     model = model_of(Robot(name="ball", links=[link], joints=ball))
-    set_constraint_invweights(model)
-    np.testing.assert_allclose(model.tendons.invweight, 1.0 / 0.2, rtol=1e-9)
+    (model,) = with_constraint_invweights([model])
+    np.testing.assert_allclose(model.derived.tendon_invweight, 1.0 / 0.2, rtol=1e-9)
 
 
 def test_what_acts_along_loops() -> None:

@@ -83,10 +83,15 @@ def test_parameters_of_environments_and_forces_on_links(which: tuple[str, ...]) 
 def test_links_that_gravity_spares_and_drives_per_inertia() -> None:
     """Weight taken off some links, gains per unit of inertia on some joints, sprung balls, bounded actuators."""
     own = zoo()
-    own.links.gravity_scale[::3] = 0.25
-    own.dofs.acceleration_drive[::2] = True
-    own.dofs.stiffness[1::2] = 0.8
-    own.dofs.force_lower[::3], own.dofs.force_upper[::3] = -0.4, 0.3
+    scale, dofs = own.links.gravity_scale.copy(), np.arange(own.n_dofs)
+    scale[::3] = 0.25
+    own = own.with_columns("links", gravity_scale=scale).with_columns(
+        "dofs",
+        acceleration_drive=own.dofs.acceleration_drive | (dofs % 2 == 0),
+        stiffness=np.where(dofs % 2 == 1, 0.8, own.dofs.stiffness),
+        force_lower=np.where(dofs % 3 == 0, -0.4, own.dofs.force_lower),
+        force_upper=np.where(dofs % 3 == 0, 0.3, own.dofs.force_upper),
+    )
     for drive in (InputMode.COMMANDS, InputMode.MIXED):
         assert Both(own, Settings(input_mode=drive)).difference(*WAYS) < CLOSE
 
@@ -98,11 +103,13 @@ def test_tendons_and_thrusters() -> None:
         '<joint joint="c3" coef="-0.7"/></fixed></tendon>'
     )
     own = model_of_text(quadruped(tendons))
-    info = own.actuators
-    info.frame_idx[0] = 5
-    info.moment[0] = 0.0
-    info.frame_torque[0], info.frame_force[0] = (0.1, 0.2, 0.3), (1.0, -2.0, 0.5)
-    info.moment[1, own.n_dofs - 4] = 0.4  # two legs
+    names = ("frame_idx", "moment", "frame_torque", "frame_force")
+    columns = {name: getattr(own.actuators, name).copy() for name in names}
+    columns["frame_idx"][0] = 5
+    columns["moment"][0] = 0.0
+    columns["frame_torque"][0], columns["frame_force"][0] = (0.1, 0.2, 0.3), (1.0, -2.0, 0.5)
+    columns["moment"][1, own.n_dofs - 4] = 0.4  # two legs
+    own = own.with_columns("actuators", **columns)
     settings = Settings(input_mode=InputMode.ACTUATORS)
     assert Both(own, settings).difference(*WAYS) < CLOSE
 
@@ -119,7 +126,9 @@ def test_slopes_between_joints_that_move_each_other(drive: InputMode, integrator
     """A damper and a servo along a leg couple two of its joints: their slopes are in the implicit matrix, both ways."""
     own = model_of_text(quadruped(ALONG_A_LEG))
     number = own.dofs.names.index("a1")
-    own.actuators.moment[own.actuators.moment[:, number].nonzero()[0][0], number + 2] = 0.4
+    moment = own.actuators.moment.copy()
+    moment[moment[:, number].nonzero()[0][0], number + 2] = 0.4
+    own = own.with_columns("actuators", moment=moment)
     settings = Settings(integrator=integrator, input_mode=drive, dt=0.01)
     assert needs_mass_matrix(own, build_tree(own), settings) == (integrator is Integrator.IMPLICIT)
     modes = [ControlMode.ACTUATOR] * (own.n_dofs - 3) + [ControlMode.POSITION] * 3
@@ -195,9 +204,10 @@ def test_copies_are_rolled_where_that_saves_code() -> None:
     assert should_use_loops(twice, Settings())
     assert not should_use_loops(twice, Settings(), allow_copies=False)
     other = model_of_text(quadruped(), 2)
-    other.dofs.kp[: other.n_dofs // 2] = 7.0
+    first = np.arange(other.n_dofs) < other.n_dofs // 2
+    other = other.with_columns("dofs", kp=np.where(first, 7.0, other.dofs.kp))
     assert should_use_loops(other, Settings())
-    other.dofs.stiffness[: other.n_dofs // 2] = 7.0
+    other = other.with_columns("dofs", stiffness=np.where(first, 7.0, other.dofs.stiffness))
     assert not should_use_loops(other, Settings())
 
 

@@ -62,7 +62,7 @@ def model_of(file: Path) -> Model:
     model = build_model([EntitySpec(name="it", description=read(file, policy=collect))], diagnostics=Diagnostics())
     if model.n_dofs:
         inertia = compute_joint_inertias(model, perturbed_configuration(model))[0].pivots
-        model.dofs.kp[:], model.dofs.kv[:] = 100.0 * np.array(inertia), 10.0 * np.array(inertia)
+        model = model.with_columns("dofs", kp=100.0 * np.array(inertia), kv=10.0 * np.array(inertia))
     return model
 
 

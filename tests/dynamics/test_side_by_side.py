@@ -35,11 +35,11 @@ def found(model: Model) -> list[np.ndarray]:
     at = reference_configuration.compute_joint_inertias(
         model, model.qpos0, reference_configuration.perturbed_configuration(model)
     )
-    invweight.set_constraint_invweights(model)
+    (derived,) = invweight.with_constraint_invweights([model])
     return [
         *(np.array(x) for own in at for x in (own.diagonal, own.pivots)),
-        model.pairs.invweight,
-        model.dofs.invweight,
+        derived.derived.pair_invweight,
+        derived.derived.dof_invweight,
     ]
 
 

@@ -102,7 +102,7 @@ def inverse_dynamics_matrix(model: Model, q: Array) -> tuple[Array, Array]:
     """M by composite bodies, and column by column by inverse dynamics of unit accelerations."""
     units = np.eye(model.n_dofs)
     still = {"qpos": np.tile(q[:, None], len(units)), "vel": 0.0 * units, "gravity": np.zeros((3, 1))}
-    model.dofs.armature[:] = 0.0
+    model = model.with_columns("dofs", armature=np.zeros(model.n_dofs))
 
     def run(sweeps: TraceContext) -> Found:
         where = poses_in_parents(sweeps)

@@ -85,8 +85,9 @@ def test_several_threads_take_the_same_step(file: str, integrator: Integrator, d
 def test_several_threads_advance_activations(integrator: Integrator) -> None:
     """Those of an actuator by the thread whose limb it pulls on."""
     model = model_of(QUADRUPED)
-    model.actuators.dynamics[:] = ["filterexact"] * model.n_actuators
-    model.actuators.time_constants[:, 0] = 0.01
+    time_constants = model.actuators.time_constants * (0.0, 1.0, 1.0) + (0.01, 0.0, 0.0)
+    dynamics = ["filterexact"] * model.n_actuators
+    model = model.with_columns("actuators", dynamics=dynamics, time_constants=time_constants)
     same_step(model, Settings(integrator=integrator, input_mode=InputMode.ACTUATORS))
 
 

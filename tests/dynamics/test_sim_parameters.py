@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -52,10 +52,10 @@ def positioned(model: Model) -> Modes:
 
 def driven() -> Model:
     model = model_of(robot(STACKED))
-    model.dofs.kp[:] = np.linspace(3, 8, model.n_dofs)
-    model.dofs.kv[:] = np.linspace(0.5, 1, model.n_dofs)
-    model.dofs.force_lower[:2], model.dofs.force_upper[:2] = -1.5, 2.5
-    return model
+    lower, upper = model.dofs.force_lower.copy(), model.dofs.force_upper.copy()
+    lower[:2], upper[:2] = -1.5, 2.5
+    gains = {"kp": np.linspace(3, 8, model.n_dofs), "kv": np.linspace(0.5, 1, model.n_dofs)}
+    return model.with_columns("dofs", **gains, force_lower=lower, force_upper=upper)
 
 
 @pytest.mark.parametrize("integrator", [Integrator.EULER, Integrator.IMPLICIT], ids=lambda i: i.value)
@@ -133,16 +133,21 @@ def test_parameters_at_their_own_values() -> None:
 def test_parameters_are_those_of_another_model() -> None:
     """A step with shifted parameters is one of a model that was built so."""
     model = driven()
-    other = copy.deepcopy(model)
     mass, center = np.array([0.3, -0.2, 0.5]), np.linspace(-0.1, 0.1, 9).reshape(3, 3)
     ratio = (model.links.inertial_mass + mass) / model.links.inertial_mass
-    other.links.inertial_mass += mass
-    other.links.inertial_i *= ratio[:, None, None]
-    other.links.inertial_pos += center
-    other.gravity[:] = (1.0, 2.0, -3.0)
-    for values, change in ((other.dofs.kp, 1.0), (other.dofs.kv, 0.4), (other.dofs.armature, 0.1)):
-        values += change
-    other.dofs.damping *= 2.0
+    links, dofs = model.links, model.dofs
+    other = model.with_tables(
+        links=replace(
+            links,
+            inertial_mass=links.inertial_mass + mass,
+            inertial_i=links.inertial_i * ratio[:, None, None],
+            inertial_pos=links.inertial_pos + center,
+        ),
+        dofs=replace(
+            dofs, kp=dofs.kp + 1.0, kv=dofs.kv + 0.4, armature=dofs.armature + 0.1, damping=2.0 * dofs.damping
+        ),
+        gravity=np.array((1.0, 2.0, -3.0)),
+    )
     expected = stepped(other, Settings(), positioned(other))
     parameters = {
         "mass_shift": mass,

@@ -58,7 +58,7 @@ SINGULAR = {
 
 def dynamics(model: Model, arrays: dict[str, Array], solve: bool) -> list[dict[str, Array]]:
     """M, bias, and the accelerations under the joint forces `tau` of each state: no springs, no control, no rotors."""
-    model.dofs.armature[:] = 0.0
+    model = model.with_columns("dofs", armature=np.zeros(model.n_dofs))
 
     def run(sweeps: TraceContext) -> Found:
         step = StepData(sweeps)

@@ -72,7 +72,7 @@ def test_all_arrays_of_the_model_are_dumped(boxes: Scene, tmp_path: Path, monkey
     (text,) = (tmp_path / "dump").glob("*.txt")
     model, found = boxes.built.model, np.load(archive)  # nothing in it is pickled
     np.testing.assert_array_equal(found["qpos0"], model.qpos0)
-    np.testing.assert_array_equal(found["pairs.invweight"], model.pairs.invweight)
+    np.testing.assert_array_equal(found["derived.pair_invweight"], model.derived.pair_invweight)
     assert found["links.names"].tolist() == list(model.links.names)
     assert found["entities.0.name"] == "two boxes"
     heads = [line.partition(":")[0] for line in text.read_text().splitlines() if line[:1].strip()]

@@ -176,8 +176,10 @@ def test_the_form_of_a_step_is_cached(own_cache: Path) -> None:
     first, second = engine(), engine()
     assert first.settings == second.settings
     assert first.uses_loops == second.uses_loops
-    assert first.model.per_env_parameters is not None
-    assert second.model.per_env_parameters is not None
-    assert first.model.per_env_parameters.entries == second.model.per_env_parameters.entries
-    np.testing.assert_array_equal(first.model.per_env_parameters.values, second.model.per_env_parameters.values)
+    assert first.model.derived.per_env_parameters is not None
+    assert second.model.derived.per_env_parameters is not None
+    assert first.model.derived.per_env_parameters.entries == second.model.derived.per_env_parameters.entries
+    np.testing.assert_array_equal(
+        first.model.derived.per_env_parameters.values, second.model.derived.per_env_parameters.values
+    )
     assert first.digest == second.digest

@@ -105,7 +105,7 @@ def kinds_of(approximation: str, resolution: int | None = 8, **how: Any) -> tupl
     scene.add(km.Plane())
     scene.add(mesh(cup(sides=8), approximation, resolution), **how)
     scene.build()
-    return scene.built.model.geoms.types[1:], [d.message for d in scene.diagnostics if d.code == "sim.hull"]
+    return list(scene.built.model.geoms.types[1:]), [d.message for d in scene.diagnostics if d.code == "sim.hull"]
 
 
 def test_which_meshes_keep_their_hollows() -> None:
@@ -123,7 +123,7 @@ def test_which_meshes_keep_their_hollows() -> None:
     block = geometry.box(np.ones(3))
     scene.add(km.Mesh(vertices=block.vertices, faces=block.faces, approximation="none"))
     scene.build()
-    assert scene.built.model.geoms.types[1:] == ["mesh"]
+    assert scene.built.model.geoms.types[1:] == ("mesh",)
 
 
 def test_a_shape_without_a_name_is_told_apart(tmp_path: Path) -> None:

@@ -200,9 +200,8 @@ def test_room_of_a_team(tmp_path: Path) -> None:
     assert may_lose_contacts(model, use_warps=True)
     assert not may_lose_contacts(model)
     assert contact_capacity(model, use_warps=True) == 48 < contact_capacity(model) == scene.max_contacts == 64
-    model.pairs.max_contacts_per_frame_pair = (
-        60  # as somebody may ask for after a warning, though it is less than two bodies may have
-    )
+    # as somebody may ask for after a warning, though it is less than two bodies may have
+    model = model.with_derived(max_contacts_per_frame_pair=60)
     assert contact_capacity(model, use_warps=True) == contact_capacity(model) == 60
-    model.pairs.max_contacts_per_frame_pair = 105
+    model = model.with_derived(max_contacts_per_frame_pair=105)
     assert not may_lose_contacts(model, use_warps=True)

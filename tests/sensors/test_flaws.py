@@ -148,4 +148,4 @@ def test_sensors_that_are_switched_off_tell_zeros(tmp_path: Path) -> None:
     scene.build()
     assert "sim.sensors-off" in {d.code for d in scene.diagnostics}
     assert scene.sensors.names == ["angle", "speed", "clock"]
-    assert scene.built.model.sensors.readings.kinds == ["nothing"] * 3
+    assert scene.built.model.sensors.readings.kinds == ("nothing",) * 3

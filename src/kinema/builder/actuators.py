@@ -516,23 +516,24 @@ def _adhesion_transmission(ctx: BuildContext, entity: int, actuator: Actuator, r
     return ""
 
 
-def set_dof_gains_from_servos(dofs: DofsInfo, actuators: ActuatorsInfo) -> None:
-    """Copy gains and force range of affine servos to the dofs that they alone actuate, in place.
+def with_gains_of_servos(dofs: DofsInfo, actuators: ActuatorsInfo) -> DofsInfo:
+    """Table of dofs with gains and force range of the affine servos that alone actuate a dof.
 
     Sets kp and kv of the dof to -bias[1] * moment^2 and -bias[2] * moment^2 and intersects its force range, so that
     targets can be set on the joint. Skips dofs that already have a drive, and actuators with length- or
     velocity-dependent gain.
     """
     n_actuators = np.count_nonzero(actuators.moment, axis=0)
+    kp, kv, lower, upper = dofs.kp.copy(), dofs.kv.copy(), dofs.force_lower.copy(), dofs.force_upper.copy()
     for a in range(len(actuators.names)):
         actuated = np.flatnonzero(actuators.moment[a])
-        if len(actuated) != 1 or n_actuators[actuated[0]] != 1 or dofs.kp[actuated[0]] or actuators.gain[a, 1:].any():
+        if len(actuated) != 1 or n_actuators[actuated[0]] != 1 or kp[actuated[0]] or actuators.gain[a, 1:].any():
             continue
         if actuators.path_idx[a] >= 0 or actuators.kinds[a] != "affine":
             continue
         dof, moment = int(actuated[0]), float(actuators.moment[a, actuated[0]])
-        dofs.kp[dof] = -actuators.bias[a, 1] * moment * moment
-        dofs.kv[dof] = -actuators.bias[a, 2] * moment * moment
+        kp[dof] = -actuators.bias[a, 1] * moment * moment
+        kv[dof] = -actuators.bias[a, 2] * moment * moment
         force_lower, force_upper = sorted((actuators.force_lower[a] * moment, actuators.force_upper[a] * moment))
-        dofs.force_lower[dof] = max(dofs.force_lower[dof], force_lower)
-        dofs.force_upper[dof] = min(dofs.force_upper[dof], force_upper)
+        lower[dof], upper[dof] = max(lower[dof], force_lower), min(upper[dof], force_upper)
+    return replace(dofs, kp=kp, kv=kv, force_lower=lower, force_upper=upper)

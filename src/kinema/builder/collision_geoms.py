@@ -358,7 +358,6 @@ def _pack_geoms_and_pairs(
             restitution=np.array([parameters.restitution for parameters in contact_parameters]),
             bounce_speed=np.array([parameters.bounce_speed for parameters in contact_parameters]),
             stiction_ratio=np.array([parameters.stiction_ratio for parameters in contact_parameters]),
-            invweight=np.ones((len(rows), 2)),
         ),
     )
 

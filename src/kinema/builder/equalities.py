@@ -108,7 +108,6 @@ def pack_equalities(ctx: BuildContext) -> EqualitiesInfo:
         solref=np.array([row.solver.solref or DEFAULT_SOLREF for row in rows], np.float64).reshape(n, 2),
         solimp=np.array([row.solver.solimp or DEFAULT_SOLIMP for row in rows], np.float64).reshape(n, 5),
         is_rigid=np.array([row.solver is RIGID for row in rows], np.bool_),
-        invweight=np.ones((n, 2)),
         active=np.array([row.active for row in rows], np.bool_),
         break_force=np.array([row.break_limits[0] for row in rows], np.float64),
         break_torque=np.array([row.break_limits[1] for row in rows], np.float64),
@@ -273,7 +272,6 @@ def pack_couplings(ctx: BuildContext) -> CouplingsInfo:
         solref=np.array([row.solver.solref or DEFAULT_SOLREF for row in rows], np.float64).reshape(n, 2),
         solimp=np.array([row.solver.solimp or DEFAULT_SOLIMP for row in rows], np.float64).reshape(n, 5),
         is_rigid=np.array([row.solver is RIGID for row in rows], np.bool_),
-        invweight=np.ones(n),
         active=np.array([row.active for row in rows], np.bool_),
         equality_idx=np.array([row.equality_idx for row in rows], np.int32),
     )

@@ -79,7 +79,7 @@ def pack_fluid(ctx: BuildContext, override: Medium = MEDIUM_FROM_FILES) -> Fluid
     return FluidInfo(
         density=float(medium["density"]),
         viscosity=float(medium["viscosity"]),
-        wind=float64_array(medium["wind"]),
+        wind=float64_array(medium["wind"]).copy(),
         kinds=[row.kind for row in rows],
         link_idx=np.array([row.link.index for row in rows], np.int32),
         frame_idx=np.array([row.link.frame_idx for row in rows], np.int32),

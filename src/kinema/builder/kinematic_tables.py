@@ -5,7 +5,7 @@ Also polynomial springs and dampers of MJCF, and the reflected inertia and dampi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -97,8 +97,9 @@ def reflected_inertia_of_tendons(ctx: BuildContext, entity: int) -> dict[str, Re
     return result
 
 
-def add_reflected_inertia(ctx: BuildContext, dofs: DofsInfo) -> None:
-    """Add the armature and damping of joint actuators to the dofs of their joints, in place, in the table of dofs."""
+def with_reflected_inertia(ctx: BuildContext, dofs: DofsInfo) -> DofsInfo:
+    """Table of dofs with the armature and damping of joint actuators added to the dofs of their joints."""
+    armature, damping, damping_poly = dofs.armature.copy(), dofs.damping.copy(), dofs.damping_poly.copy()
     for entity, spec in enumerate(ctx.entities):
         for actuator in ordered_actuators(spec.description):
             if not has_reflected_inertia(actuator):
@@ -111,9 +112,10 @@ def add_reflected_inertia(ctx: BuildContext, dofs: DofsInfo) -> None:
                 slice(joint.dof_start, joint.dof_start + joint.description.n_dofs),
             )
             reflected.add(actuator)
-            dofs.armature[joint_dofs] += reflected.armature
-            dofs.damping[joint_dofs] += reflected.damping
-            dofs.damping_poly[joint_dofs] += reflected.damping_poly
+            armature[joint_dofs] += reflected.armature
+            damping[joint_dofs] += reflected.damping
+            damping_poly[joint_dofs] += reflected.damping_poly
+    return replace(dofs, armature=armature, damping=damping, damping_poly=damping_poly)
 
 
 # --------------------------------------------------------------------------------------------------------------- tables
@@ -332,7 +334,6 @@ def pack_dofs(ctx: BuildContext) -> DofsInfo:
             [np.array(dof_axis.friction_solver.solimp or DEFAULT_SOLIMP) for dof_axis in axes], (5,)
         ),
         limit_margin=np.array([dof_axis.limit_solver.margin for dof_axis in axes], dtype=np.float64),
-        invweight=np.ones(len(axes)),
         effort_lower=efforts[:, 0],
         effort_upper=efforts[:, 1],
         kp=drive_column("stiffness"),

@@ -6,11 +6,10 @@ Flags of a file apply to its entity. Gravity and the content of `ModelOptions` a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kinema.core import Array, ArrayLike, float64_array
 from kinema.description import Actuator, Robot, World, is_flag_enabled
@@ -125,7 +124,7 @@ def scene_gravity(ctx: BuildContext, override: ArrayLike | None) -> Array:
     Warns of files with a different gravity.
     """
     if override is not None:
-        return float64_array(override)
+        return float64_array(override).copy()
     candidates = [(p, float64_array(p.description.gravity)) for p in ctx.entities if p.description.gravity is not None]
     if not candidates:
         return float64_array(DEFAULT_GRAVITY)
@@ -138,7 +137,7 @@ def scene_gravity(ctx: BuildContext, override: ArrayLike | None) -> Array:
                 hint="Scene(gravity=...) to choose",
                 origin=spec.description.origin,
             )
-    return candidates[0][1]
+    return candidates[0][1].copy()
 
 
 def _format_vector(values: Array) -> str:
@@ -147,51 +146,48 @@ def _format_vector(values: Array) -> str:
 
 # ------------------------------------------------------------------------------------------------ application to tables
 
+_FLAG_COLUMNS = (
+    "stiffness",
+    "stiffness_poly",
+    "damping",
+    "damping_poly",
+    "frictionloss",
+    "lower",
+    "upper",
+    "actuator_gravcomp",
+    "effort_lower",
+    "effort_upper",
+)
+"""Columns of the table of dofs that depend on flags."""
 
-def apply_option_flags(ctx: BuildContext, dofs: DofsInfo, links: LinksInfo) -> None:
-    """Apply the flags of each entity to its rows of the tables of dofs and links, in place.
 
-    Disabled springs, dampers and friction loss become zero, disabled limits infinite; gravity compensation is adjusted.
+def with_option_flags(ctx: BuildContext, links: LinksInfo, dofs: DofsInfo) -> tuple[LinksInfo, DofsInfo]:
+    """Tables of links and dofs with the flags of each entity applied to its rows.
+
+    Disabled springs, dampers and friction loss become zero, disabled limits infinite. Gravity compensation is in MuJoCo
+    a passive force, or an actuator force (`actuatorgravcomp`): it is dropped if passive forces are disabled, and dofs
+    with actuator compensation get zero effort limits if the entity has no enabled actuators.
     """
     entity_of_dof = np.array([j.entity for j in ctx.joints for _ in range(j.description.n_dofs)], dtype=np.int32)
+    gravity_scale, columns = links.gravity_scale.copy(), {name: getattr(dofs, name).copy() for name in _FLAG_COLUMNS}
     for entity, spec in enumerate(ctx.entities):
         flags, entity_dofs = option_flags(spec.description), entity_of_dof == entity
-        if not flags.spring:
-            dofs.stiffness[entity_dofs] = 0.0
-            dofs.stiffness_poly[entity_dofs] = 0.0
-        if not flags.damper:
-            dofs.damping[entity_dofs] = 0.0
-            dofs.damping_poly[entity_dofs] = 0.0
-        if not flags.frictionloss:
-            dofs.frictionloss[entity_dofs] = 0.0
+        enabled = {"stiffness": flags.spring, "damping": flags.damper, "frictionloss": flags.frictionloss}
+        enabled |= {"stiffness_poly": flags.spring, "damping_poly": flags.damper}
+        for name in (name for name, is_on in enabled.items() if not is_on):
+            columns[name][entity_dofs] = 0.0
         if not flags.limit:
-            dofs.lower[entity_dofs], dofs.upper[entity_dofs] = -np.inf, np.inf
-        _apply_gravity_compensation(ctx, entity, flags, entity_dofs, dofs, links)
-
-
-def _apply_gravity_compensation(
-    ctx: BuildContext,
-    entity: int,
-    flags: OptionFlags,
-    entity_dofs: npt.NDArray[np.bool_],
-    dofs: DofsInfo,
-    links: LinksInfo,
-) -> None:
-    """Adjust the gravity compensation of one entity in the tables of links and dofs, in place.
-
-    In MuJoCo it is a passive force, or an actuator force (`actuatorgravcomp`): it is dropped if passive forces are
-    disabled, and dofs with actuator compensation get zero effort limits if the entity has no enabled actuators.
-    """
-    is_compensated = (links.entity_idx == entity) & (links.gravity_scale != 1.0)
-    description = ctx.entities[entity].description
-    if description.format == mjcf.FORMAT and not flags.passive_forces:
-        links.gravity_scale[is_compensated] = 1.0
-        is_compensated[:] = False
-    if not is_compensated.any():
-        dofs.actuator_gravcomp[entity_dofs] = False
-    elif not (flags.actuation and ordered_actuators(description)):  # no actuator bears the weight
-        unactuated = dofs.actuator_gravcomp & entity_dofs
-        dofs.effort_lower[unactuated] = dofs.effort_upper[unactuated] = 0.0
+            columns["lower"][entity_dofs], columns["upper"][entity_dofs] = -np.inf, np.inf
+        is_compensated = (links.entity_idx == entity) & (gravity_scale != 1.0)
+        if spec.description.format == mjcf.FORMAT and not flags.passive_forces:
+            gravity_scale[is_compensated] = 1.0
+            is_compensated[:] = False
+        if not is_compensated.any():
+            columns["actuator_gravcomp"][entity_dofs] = False
+        elif not (flags.actuation and ordered_actuators(spec.description)):  # no actuator bears the weight
+            unactuated = columns["actuator_gravcomp"] & entity_dofs
+            columns["effort_lower"][unactuated] = columns["effort_upper"][unactuated] = 0.0
+    return replace(links, gravity_scale=gravity_scale), replace(dofs, **columns)
 
 
 def ordered_actuators(description: Robot | World) -> list[Actuator]:

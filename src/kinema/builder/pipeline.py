@@ -67,13 +67,12 @@ def build_model(
     for build_pass in TREE_PASSES:
         build_pass(ctx)
     qpos0 = kinematic_tables.initial_coordinates(ctx)
-    links, dofs = kinematic_tables.pack_links(ctx), kinematic_tables.pack_dofs(ctx)
-    kinematic_tables.add_reflected_inertia(ctx, dofs)
+    dofs = kinematic_tables.with_reflected_inertia(ctx, kinematic_tables.pack_dofs(ctx))
     equality_table = equalities.pack_equalities(ctx)
     tendon_table = tendons.pack_tendons(ctx, dofs)
-    options.apply_option_flags(ctx, dofs, links)
+    links, dofs = options.with_option_flags(ctx, kinematic_tables.pack_links(ctx), dofs)
     actuator_table, actuator_entities = actuators.pack_actuators(ctx)
-    actuators.set_dof_gains_from_servos(dofs, actuator_table)
+    dofs = actuators.with_gains_of_servos(dofs, actuator_table)
     geoms, pairs = collision_geoms.pack_geoms(ctx) if with_contacts else (empty_geoms(), empty_pairs())
     sensor_table = sensors.pack_sensors(ctx, actuator_table, actuator_entities) if with_sensors else empty_sensors()
     return Model(

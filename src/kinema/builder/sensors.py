@@ -84,7 +84,7 @@ def pack_sensors(ctx: BuildContext, actuators: ActuatorsInfo, actuator_entities:
         entity_idx=_int_array([row.entity for row in rows]),
         start=_int_array(ends[:-1]),
         end=_int_array(ends[1:]),
-        channels=[_channel_ranges(row.readings) for row in rows],
+        channels=[tuple(_channel_ranges(row.readings).items()) for row in rows],
         rate=np.array([row.sensor.update_rate for row in rows], np.float64),
         delay=np.array([_delay(row.sensor) for row in rows], np.float64),
         noise=np.array([model.noise for model in noise_models], np.float64),

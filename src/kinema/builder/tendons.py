@@ -110,7 +110,6 @@ def pack_tendons(ctx: BuildContext, dofs: DofsInfo) -> TendonsInfo:
         frictionloss=column("friction"),
         friction_solref=friction_solref,
         friction_solimp=friction_solimp,
-        invweight=np.ones(n),
     )
 
 

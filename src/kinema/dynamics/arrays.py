@@ -135,8 +135,8 @@ class ArrayInfo:
             ArrayOwner.TREE: n_trees(model),
             ArrayOwner.PARTITION: settings.n_partitions,
             ArrayOwner.PER_ENV_PARAMETER: 0
-            if model.per_env_parameters is None
-            else len(model.per_env_parameters.values),
+            if model.derived.per_env_parameters is None
+            else len(model.derived.per_env_parameters.values),
         }[self.owner]
 
 
@@ -145,7 +145,7 @@ def _initial_from_dofs(name: str) -> InitialValues:
 
 
 def _initial_from_tendons(name: str) -> InitialValues:
-    return lambda model, _: getattr(model.tendons, name)
+    return lambda model, _: model.derived.columns("tendon")[name]
 
 
 def _has_yielding_springs(table: str) -> Callable[[Model], bool]:
@@ -400,7 +400,7 @@ ARRAYS = [
         ArrayOwner.PER_ENV_PARAMETER,
         ArrayUse.PARAMETER,
         initial=lambda model, _: (
-            np.zeros(0) if model.per_env_parameters is None else model.per_env_parameters.values[:, 0]
+            np.zeros(0) if model.derived.per_env_parameters is None else model.derived.per_env_parameters.values[:, 0]
         ),
         is_enabled=lambda settings: settings.per_env_parameters,
         per_env_names=("variants", "mass_shift", "com_shift", "armature"),

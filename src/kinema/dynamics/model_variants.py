@@ -20,9 +20,6 @@ TABLE_FIELDS = (
     "dofs.",
     "geoms.",
     "pairs.",
-    "equalities.invweight",
-    "couplings.invweight",
-    "tendons.invweight",
 )
 """Float fields of a model that are constants of table rows and may therefore differ between variants."""
 
@@ -31,7 +28,7 @@ TABLE_FIELDS = (
 class ModelVariants:
     """Models of equal structure, and the variant of each environment."""
 
-    models: list[Model]
+    models: Sequence[Model]
     variant_of_env: npt.NDArray[np.intp]
     """Index into `models`, (n_envs,)."""
 
@@ -56,7 +53,7 @@ def _compare_structure(a: Any, b: Any, path: str) -> None:
         if type(a) is not type(b):
             raise KinemaError(structure_mismatch_message(path))
         for field in fields(a):
-            if field.name not in ("per_env_parameters", "frame_names"):
+            if field.name not in ("derived", "frame_names"):
                 _compare_structure(getattr(a, field.name), getattr(b, field.name), f"{path}.{field.name}".strip("."))
         return
     if isinstance(a, np.ndarray) and a.dtype == np.float64 and path.startswith(TABLE_FIELDS):

@@ -125,7 +125,7 @@ class Settings:
     external_forces: bool = False
     """Whether user-applied forces on links and joints are inputs."""
     per_env_parameters: bool = False
-    """Whether the parameters in `Model.per_env_parameters` are read from an array."""
+    """Whether the parameters in `DerivedConstants.per_env_parameters` are read from an array."""
     n_partitions: int = 1
     """Number of threads that share an environment."""
     use_warps: bool = False

@@ -7,7 +7,7 @@ configuration per environment of the program.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from kinema.dynamics.arrays import ARRAYS, ArrayOwner, ArrayUse, arena_arrays, i
 from kinema.dynamics.forces.external_wrenches import add_gravcomp_wrenches, zero_wrenches
 from kinema.dynamics.forces.fluid import add_fluid_wrenches
 from kinema.dynamics.lowering.program_tracing import OutputSpecs
-from kinema.dynamics.lowering.reference_configuration import set_rest_lengths
+from kinema.dynamics.lowering.reference_configuration import with_rest_lengths
 from kinema.dynamics.lowering.step_program import should_use_loops, trace_field_program
 from kinema.dynamics.pipeline import compute
 from kinema.dynamics.queries.field_catalog import n_items
@@ -189,12 +189,8 @@ class BatchedKinematics:
     """Compiled queries of one model; arrays have one row for each of n configurations."""
 
     def __init__(self, model: Model, device: Device, precision: str, threads: int | None = None) -> None:
-        """Copy the model without collision geoms and prepare memory layouts; programs are compiled on first use.
-
-        Unspecified rest lengths of the given model are filled in, in place.
-        """
-        set_rest_lengths(model)
-        self.model = without_collision_geoms(model)
+        """Copy the model without collision geoms, derive its rest lengths; programs are compiled on first use."""
+        self.model = with_rest_lengths(without_collision_geoms(model))
         self.device = device
         self.precision = precision
         self.threads = threads
@@ -302,4 +298,4 @@ class BatchedKinematics:
 
 def without_collision_geoms(model: Model) -> Model:
     """Copy of a model without collision geoms and pairs."""
-    return replace(model, geoms=empty_geoms(), pairs=empty_pairs())
+    return model.with_tables(geoms=empty_geoms(), pairs=empty_pairs())

@@ -51,7 +51,8 @@ def mimic_dofs(model: Model) -> dict[int, MimicDof]:
         follower, leader = (int(end[0]) for end in ends)
         ratio = float(couplings.moment_b[i, leader])
         coefficients = tuple(float(x) * ratio**k for k, x in enumerate(couplings.polynomial[i]))
-        references = float(couplings.reference_a[i]), float(couplings.reference_b[i]) / ratio
+        derived = model.derived
+        references = float(derived.coupling_reference_a[i]), float(derived.coupling_reference_b[i]) / ratio
         mimics[follower] = MimicDof(leader, *references, coefficients)
     return {dof: x for dof, x in mimics.items() if x.leader not in mimics}
 

@@ -1,5 +1,10 @@
 """The model: flat arrays that describe all simulated objects (names, shapes, units), without algorithms."""
 
+from .derived_constants import (
+    DerivedConstants as DerivedConstants,
+    PerEnvParameterEntry as PerEnvParameterEntry,
+    PerEnvParameterTable as PerEnvParameterTable,
+)
 from .equalities import CouplingsInfo as CouplingsInfo, EqualitiesInfo as EqualitiesInfo
 from .fluid import FluidInfo as FluidInfo, empty_fluid as empty_fluid
 from .geom_data import (
@@ -36,8 +41,6 @@ from .model import (
     KeyframesInfo as KeyframesInfo,
     Model as Model,
     ModelOptions as ModelOptions,
-    PerEnvParameterEntry as PerEnvParameterEntry,
-    PerEnvParameterTable as PerEnvParameterTable,
 )
 from .sensors import (
     BVH_LEAF_TRIANGLES as BVH_LEAF_TRIANGLES,

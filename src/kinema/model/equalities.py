@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,14 +11,15 @@ import numpy.typing as npt
 from kinema.core import Array
 
 from .kinematic_tree import Ints
+from .table import Table
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class EqualitiesInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class EqualitiesInfo(Table):
     """One row for each equality constraint between two links: connects, welds and loop joints."""
 
-    names: list[str]
-    components: list[tuple[str, ...]]
+    names: Sequence[str]
+    components: Sequence[tuple[str, ...]]
     """Constrained components: `point`, `line x`, `plane x`, `rotation`, `axis x`, `cross xy`, `screw`, see
     `dynamics/constraints/equalities.py`."""
     link_a: Ints
@@ -43,8 +45,6 @@ class EqualitiesInfo:
     is_rigid: npt.NDArray[np.bool_]
     """Whether the constraint is rigid: the file gives no solref or solimp, so it is enforced as exactly as a step
     can."""
-    invweight: Array
-    """Inverse inertia at qpos0 along translation and rotation, (n, 2)."""
     active: npt.NDArray[np.bool_]
     """Whether the constraint is initially enabled; disabled constraints are kept only if they can be switched."""
     break_force: Array
@@ -57,11 +57,11 @@ class EqualitiesInfo:
         return np.isfinite(self.break_force) | np.isfinite(self.break_torque)
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class CouplingsInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class CouplingsInfo(Table):
     """One row for each joint or tendon that is coupled to another one by a polynomial (mimic joints among them)."""
 
-    names: list[str]
+    names: Sequence[str]
     moment_a: Array
     moment_b: Array
     """Moment arms of follower (a) and leader (b): length = moment . q, (n, n_dofs); of a path, 1 for dofs that change
@@ -78,8 +78,6 @@ class CouplingsInfo:
     solimp: Array
     is_rigid: npt.NDArray[np.bool_]
     """Whether the coupling is rigid: the file gives no solref or solimp."""
-    invweight: Array
-    """Inverse inertia at qpos0, (n,)."""
     active: npt.NDArray[np.bool_]
     """Whether the coupling is initially enabled."""
     equality_idx: Ints

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +10,11 @@ import numpy as np
 from kinema.core import Array
 
 from .kinematic_tree import Ints
+from .table import Table
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class FluidInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class FluidInfo(Table):
     """One row for each link or geom on which the fluid exerts forces; empty without a fluid.
 
     MuJoCo's two fluid models: a `box` is a link, represented by the equivalent inertia box of its mass and inertia; an
@@ -25,7 +27,7 @@ class FluidInfo:
     """[Pa s]"""
     wind: Array
     """Velocity of the fluid [m/s], (3,)."""
-    kinds: list[str]
+    kinds: Sequence[str]
     """`box` or `ellipsoid`."""
     link_idx: Ints
     frame_idx: Ints

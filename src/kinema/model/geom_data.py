@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from kinema.core import Array
 
+from .table import Table
+
 # ---------------------------------------------------------------------------------------------- cube-map support tables
 
 PointIndices = npt.NDArray[np.intp]
@@ -224,7 +226,7 @@ SDF_HEADER_SIZE = 7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SampledSdf:
+class SampledSdf(Table):
     """Signed distance field sampled on a regular grid, and surface sample points, in the geom's frame."""
 
     n_nodes: tuple[int, int, int]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,7 @@ from kinema.core import Array
 
 from .geom_data import SampledSdf
 from .kinematic_tree import Ints
+from .table import Table
 
 GEOM_TYPES = (
     "plane",
@@ -29,12 +31,12 @@ ABSENT_RADIUS = -1e15
 """Bounding radius of a geom that is absent in an environment: no geom is close enough to collide with it."""
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class GeomsInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class GeomsInfo(Table):
     """One row for each collision geom."""
 
-    names: list[str]
-    types: list[str]
+    names: Sequence[str]
+    types: Sequence[str]
     """One of `GEOM_TYPES` each."""
     link_idx: Ints
     """-1 for the world."""
@@ -61,12 +63,12 @@ class GeomsInfo:
     """Sliding friction in two directions, torsional [m] and rolling friction in two directions [m], (n, 5)."""
     solref: Array
     solimp: Array
-    sdfs: list[SampledSdf | None] = field(default_factory=list)
+    sdfs: Sequence[SampledSdf | None] = field(default_factory=list)
     """Signed distance field of each geom of that type, else None; empty if there are none."""
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class PairsInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PairsInfo(Table):
     """One row for each pair of geoms that may collide, in the order in which contacts are stored."""
 
     geom_a: Ints
@@ -93,10 +95,6 @@ class PairsInfo:
     """Impact velocity below which there is no restitution [m/s], (n,)."""
     stiction_ratio: Array
     """Ratio of static to kinetic friction, (n,)."""
-    invweight: Array
-    """Inverse inertia of the two links at qpos0 along translation and rotation, (n, 2)."""
-    max_contacts_per_frame_pair: int | None = None
-    """Maximum number of contacts between two moving frames; None for the default capacity."""
 
 
 def empty_geoms() -> GeomsInfo:
@@ -140,5 +138,4 @@ def empty_pairs() -> PairsInfo:
         restitution=np.zeros(0),
         bounce_speed=np.zeros(0),
         stiction_ratio=np.ones(0),
-        invweight=np.zeros((0, 2)),
     )

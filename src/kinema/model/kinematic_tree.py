@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from kinema.core import Array
+
+from .table import Table
 
 Ints = npt.NDArray[np.int32]
 
@@ -40,11 +43,11 @@ def primitive_joint_size(joint_type: int) -> tuple[int, int]:
     return PRIMITIVE_JOINT_SIZES[joint_type]
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class LinksInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class LinksInfo(Table):
     """One row for each link, entity after entity."""
 
-    names: list[str]
+    names: Sequence[str]
     parent_idx: Ints
     """Parent link; -1 for the world."""
     entity_idx: Ints
@@ -72,7 +75,7 @@ class LinksInfo:
     is_simple_slider: npt.NDArray[np.bool_]
     """Whether invweights use only the mass of the link, without armatures: MuJoCo's rule for bodies without children
     that are attached to the world by slide joints only."""
-    sleep: list[str]
+    sleep: Sequence[str]
     """Sleep policy of the tree whose first moving link it is: `never`, `allowed`, `init` (initially asleep); otherwise
     the simulator decides."""
     geom_start: Ints
@@ -80,12 +83,12 @@ class LinksInfo:
     """Range of the link's geoms."""
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class JointsInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class JointsInfo(Table):
     """One row for each joint of the kinematic trees, in the order of the descriptions."""
 
-    names: list[str]
-    kinds: list[str]
+    names: Sequence[str]
+    kinds: Sequence[str]
     """Joint kinds of the description, such as `revolute` or `free`."""
     link_idx: Ints
     """Link moved by the joint."""
@@ -96,8 +99,8 @@ class JointsInfo:
     """Ranges of the joint's coordinates and dofs."""
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class FramesInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class FramesInfo(Table):
     """One row for each moving frame, that is for each primitive joint; parents first."""
 
     parent_idx: Ints
@@ -128,11 +131,11 @@ class FramesInfo:
     """First coordinate and first dof."""
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class DofsInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class DofsInfo(Table):
     """One row for each degree of freedom."""
 
-    names: list[str]
+    names: Sequence[str]
     frame_idx: Ints
     """Moving frame of the dof."""
     q_idx: Ints
@@ -170,8 +173,6 @@ class DofsInfo:
     """solref and solimp of dry friction, (n, 2) and (n, 5)."""
     limit_margin: Array
     """Distance to a limit at which the limit becomes active [rad or m]."""
-    invweight: Array
-    """Inverse inertia at qpos0 [1/(kg m2) or 1/kg]."""
     effort_lower: Array
     effort_upper: Array
     """Bounds of the total actuator force [N or N m]."""

@@ -1,4 +1,4 @@
-"""`Model`: all tables of a scene in flat float64 arrays, with keyframes, options and per-environment parameters.
+"""`Model`: all tables of a scene in flat float64 arrays, with keyframes and options, immutable.
 
 A link is a link of the user's file. A moving frame is carried by each primitive joint (hinge, slide, screw, ball); each
 link is rigidly attached to a moving frame, or to the world (frame -1). A free joint consists of three slides and a
@@ -7,50 +7,31 @@ ball, a planar joint of two slides and a hinge; a fixed joint adds no frame.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from kinema.core import Array
 
+from .derived_constants import DerivedConstants
 from .equalities import CouplingsInfo, EqualitiesInfo
 from .fluid import FluidInfo, empty_fluid
 from .geoms import GeomsInfo, PairsInfo, empty_geoms, empty_pairs
 from .kinematic_tree import DofsInfo, FramesInfo, Ints, JointsInfo, LinksInfo, primitive_joint_size
 from .sensors import SensorsInfo, empty_sensors
+from .table import Table
 from .transmissions import ActuatorsInfo, PathSegmentsInfo, TendonsInfo, empty_path_segments
-
-# ------------------------------------------------------------------------------------------- per-environment parameters
-
-
-@dataclass(frozen=True, slots=True)
-class PerEnvParameterEntry:
-    """Location of the values of one parameter of one item in the array of per-environment parameters."""
-
-    start: int
-    """Index of the first value in the parameter array."""
-    folded: tuple[float | None, ...]
-    """Value of each constant that is folded into the code (0, 1 or -1); None for values read from memory."""
-
-
-@dataclass(kw_only=True, slots=True, eq=False)
-class PerEnvParameterTable:
-    """All per-environment parameters of a model: locations and initial values."""
-
-    entries: dict[tuple[str, int | str, str], PerEnvParameterEntry] = field(default_factory=dict)
-    """(table, item, parameter name) -> entry."""
-    values: Array = field(default_factory=lambda: np.zeros((0, 1)))
-    """Initial values, (n_values, n_variants)."""
-
 
 # ---------------------------------------------------------------------------------------------------------------- model
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class KeyframesInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class KeyframesInfo(Table):
     """One row for each keyframe of a file: a state of the whole scene, with all other entities at qpos0."""
 
-    names: list[str]
+    names: Sequence[str]
     entity_idx: Ints
     """Entity of the keyframe."""
     qpos: Array
@@ -61,7 +42,7 @@ class KeyframesInfo:
     """Controls, (n, n_actuators)."""
     act: Array
     """Activations, (n, n_actuators)."""
-    unsupported: list[str]
+    unsupported: Sequence[str]
     """Description of the parts of each keyframe that are not simulated; empty if there are none."""
 
 
@@ -116,11 +97,15 @@ class ModelOptions:
     """Whether pairs of convex geoms without an analytic collision function have several contacts instead of one."""
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class Model:
-    """All tables of a scene."""
+NOT_DERIVED = DerivedConstants()
+"""Placeholder in the construction of a model, replaced by the values of its tables."""
 
-    entities: list[EntityInfo]
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Model(Table):
+    """All tables of a scene, and the constants derived from them; immutable."""
+
+    entities: Sequence[EntityInfo]
     links: LinksInfo
     joints: JointsInfo
     frames: FramesInfo
@@ -140,10 +125,28 @@ class Model:
     pairs: PairsInfo = field(default_factory=empty_pairs)
     fluid: FluidInfo = field(default_factory=empty_fluid)
     sensors: SensorsInfo = field(default_factory=empty_sensors)
-    frame_names: list[str] = field(default_factory=list)
+    frame_names: Sequence[str] = field(default_factory=list)
     """Name of the joint of each moving frame, for messages."""
-    per_env_parameters: PerEnvParameterTable | None = None
-    """Constants that programs read from memory instead of folding them."""
+    derived: DerivedConstants = NOT_DERIVED
+    """Quantities computed from the tables."""
+
+    def __post_init__(self) -> None:
+        if self.derived is NOT_DERIVED:
+            object.__setattr__(self, "derived", _given_constants(self))
+        Table.__post_init__(self)
+
+    def with_tables(self, **tables: Any) -> Model:
+        """Model with other tables, whose derived constants are still to be computed; keeps the contact capacity."""
+        model = replace(self, **tables, derived=NOT_DERIVED)
+        return model.with_derived(max_contacts_per_frame_pair=self.derived.max_contacts_per_frame_pair)
+
+    def with_columns(self, table: str, **columns: Any) -> Model:
+        """Model with other columns of one table (see `with_tables`)."""
+        return self.with_tables(**{table: replace(getattr(self, table), **columns)})
+
+    def with_derived(self, **values: Any) -> Model:
+        """Model with the same tables and other derived constants."""
+        return replace(self, derived=replace(self.derived, **values))
 
     @property
     def n_links(self) -> int:
@@ -179,3 +182,22 @@ class Model:
     def n_actuators(self) -> int:
         """Number of actuators."""
         return len(self.actuators.names)
+
+
+def _given_constants(model: Model) -> DerivedConstants:
+    """Constants before their derivation: inverse weights of 1, all other values as given by the tables."""
+    tendons, couplings = model.tendons, model.couplings
+    return DerivedConstants(
+        dof_invweight=np.ones(model.n_dofs),
+        equality_invweight=np.ones((len(model.equalities.names), 2)),
+        coupling_invweight=np.ones(len(couplings.names)),
+        pair_invweight=np.ones((len(model.pairs.geom_a), 2)),
+        tendon_invweight=np.ones(len(tendons.names)),
+        tendon_stiffness=tendons.stiffness,
+        tendon_damping=tendons.damping,
+        tendon_rest_lower=tendons.rest_lower,
+        tendon_rest_upper=tendons.rest_upper,
+        coupling_reference_a=couplings.reference_a,
+        coupling_reference_b=couplings.reference_b,
+        actuator_peak_force=model.actuators.peak_force,
+    )

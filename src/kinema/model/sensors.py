@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from kinema.core import Array
 
 from .kinematic_tree import Ints
+from .table import Table
 
 BVH_NODE_SIZE = 9
 """Values of a BVH node: lower and upper corner (6), skip index, first triangle, number of triangles."""
@@ -17,11 +19,11 @@ BVH_LEAF_TRIANGLES = 4
 """Maximum number of triangles of a BVH leaf."""
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class ReadingsInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ReadingsInfo(Table):
     """One row for each measured quantity (reading); a sensor has one reading, or several (an IMU)."""
 
-    kinds: list[str]
+    kinds: Sequence[str]
     """Kind of the reading, as listed in `dynamics/sensors/registry.py`."""
     start: Ints
     """Index of the first value among the values of all sensors."""
@@ -37,11 +39,11 @@ class ReadingsInfo:
     """Whether the quantity is relative to the reference, not to the world."""
     target_idx: Ints
     """Coordinate, dof, actuator, tendon or link that is measured; -1 for none."""
-    params: list[tuple[float, ...]]
+    params: Sequence[tuple[float, ...]]
     """Numeric parameters of the kind."""
-    options: list[tuple[str, ...]]
+    options: Sequence[tuple[str, ...]]
     """Text options of the kind, which select code."""
-    contact_filters: list[tuple[str, ...]]
+    contact_filters: Sequence[tuple[str, ...]]
     """Filters of the two sides of a contact sensor: scope (`any`, `link`, `tree`, `shape`), link index and geom
     name."""
     cutoff: Array
@@ -50,11 +52,11 @@ class ReadingsInfo:
     """Whether values are never negative."""
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class RayGeomsInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RayGeomsInfo(Table):
     """One row for each geom that rays can hit; empty if no sensor casts rays."""
 
-    types: list[str]
+    types: Sequence[str]
     """One of `GEOM_TYPES` each; a mesh consists of its triangles."""
     visual: npt.NDArray[np.bool_]
     collision: npt.NDArray[np.bool_]
@@ -101,19 +103,19 @@ def empty_ray_geoms() -> RayGeomsInfo:
     )
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class SensorsInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class SensorsInfo(Table):
     """One row for each sensor, in the order of the files (that of MuJoCo's `sensordata`)."""
 
-    names: list[str]
-    kinds: list[str]
+    names: Sequence[str]
+    kinds: Sequence[str]
     """Sensor types as named by the file format."""
     entity_idx: Ints
     start: Ints
     end: Ints
     """Range of the sensor's values among the values of all sensors."""
-    channels: list[dict[str, tuple[int, int]]]
-    """Channels of a sensor with several readings: name -> range of values, relative to the sensor's first value."""
+    channels: Sequence[Sequence[tuple[str, tuple[int, int]]]]
+    """Channels of a sensor with several readings: name and range of values, relative to the sensor's first value."""
     rate: Array
     """Update rate [Hz]; 0 for every step."""
     delay: Array

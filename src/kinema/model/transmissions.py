@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +11,11 @@ import numpy.typing as npt
 from kinema.core import Array
 
 from .kinematic_tree import Ints
+from .table import Table
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class ActuatorsInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ActuatorsInfo(Table):
     """One row for each actuator: force = gain(l, l') u + bias(l, l') along its transmission length l.
 
     u is the control, or the activation if the actuator has activation dynamics; activations are state variables. The
@@ -21,8 +23,8 @@ class ActuatorsInfo:
     moving frame with a wrench that is constant in the frame (thruster: l = 0).
     """
 
-    names: list[str]
-    kinds: list[str]
+    names: Sequence[str]
+    kinds: Sequence[str]
     """Force law: `affine`, `muscle`; `muscle gain` or `muscle bias` if only gain or bias is a muscle's; `orientation`
     for the rows of an orientation servo."""
     moment: Array
@@ -57,7 +59,7 @@ class ActuatorsInfo:
     length_per_radian: Array
     """For position servos of an angle: actuator length per radian, so that the servo takes the shorter way round; zero
     for all others."""
-    dynamics: list[str]
+    dynamics: Sequence[str]
     """Activation dynamics: `none`, `integrator`, `filter`, `filterexact`, `muscle` or `smooth muscle` (time constants
     blended smoothly)."""
     act_early: npt.NDArray[np.bool_]
@@ -68,7 +70,7 @@ class ActuatorsInfo:
     """Delay of the control [s]."""
     n_delay_samples: Ints
     """Number of stored controls of earlier steps; 0 without delay."""
-    interpolation: list[str]
+    interpolation: Sequence[str]
     """Interpolation between stored controls: `zoh` (zero-order hold), `linear` or `cubic`."""
     act_lower: Array
     act_upper: Array
@@ -91,12 +93,12 @@ class ActuatorsInfo:
         return np.array([kind != "none" for kind in self.dynamics], dtype=np.bool_)
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class TendonsInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TendonsInfo(Table):
     """One row for each tendon with a spring, damper, limit or friction."""
 
-    names: list[str]
-    kinds: list[str]
+    names: Sequence[str]
+    kinds: Sequence[str]
     """`fixed` (weighted sum of coordinates) or `spatial` (along a path), with suffix ` yielding` for plastic springs;
     `drive` for a drive with a target along a path, `brake` for the damper of a loop joint."""
     moment: Array
@@ -136,12 +138,10 @@ class TendonsInfo:
     friction_solref: Array
     friction_solimp: Array
     """Limit and friction parameters as in `DofsInfo`."""
-    invweight: Array
-    """Inverse inertia along the length at qpos0."""
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class PathSegmentsInfo:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PathSegmentsInfo(Table):
     """One row for each segment of a path, a length between sites on links with configuration-dependent moment arms.
 
     Paths are spatial tendons and actuator lengths that are neither coordinates nor sums of coordinates.
@@ -149,7 +149,7 @@ class PathSegmentsInfo:
 
     path_idx: Ints
     """Path of the segment; the length of a path is the sum over its segments."""
-    kinds: list[str]
+    kinds: Sequence[str]
     """`straight`, `sphere` or `cylinder` (wrapping, optionally with a side site), `crank`, and between two frames
     `pose`, `turn`, `push` and `thrust`: see `dynamics/forces/transmission_paths.py`."""
     frame_idx: Ints

@@ -20,12 +20,14 @@ from urllib.parse import unquote
 
 from kinema.core import MAX_XML_BYTES, Diagnostics, Origin, ReadError
 
+from .observations import observed
+
 # -- reading of files --------------------------------------------------------------------------------------------------
 
 
 def read_bytes(file: str | os.PathLike[str], *, limit: int = MAX_XML_BYTES) -> bytes:
     """Content of a regular file of at most `limit` bytes; raises `ReadError` if it cannot be read."""
-    path = Path(file)
+    path = observed(Path(file))
     try:
         if not path.exists():
             raise ReadError(f"{path}: there is no such file")
@@ -44,7 +46,7 @@ def read_bytes(file: str | os.PathLike[str], *, limit: int = MAX_XML_BYTES) -> b
 
 _PACKAGE_MANIFESTS = ("package.xml", "model.config")
 _PYTHON_PACKAGE_FILE = "__init__.py"
-_ENVIRONMENT_VARIABLES = (
+ENVIRONMENT_VARIABLES = (
     "ROS_PACKAGE_PATH",
     "AMENT_PREFIX_PATH",
     "GZ_SIM_RESOURCE_PATH",
@@ -136,7 +138,7 @@ class Resolver:
     def _search_folders(self) -> Iterator[Path]:
         yield from (Path(p) for p in self.search_paths)
         if self.use_environment:
-            for variable in _ENVIRONMENT_VARIABLES:
+            for variable in ENVIRONMENT_VARIABLES:
                 for entry in filter(None, os.environ.get(variable, "").split(os.pathsep)):
                     yield Path(entry)
                     if variable == "AMENT_PREFIX_PATH":
@@ -174,10 +176,10 @@ class Resolver:
         for root in self._search_folders():
             if root.name == package or _package_name(root) == package:
                 yield root
-            if (root / package).is_dir():
+            if observed(root / package).is_dir():
                 yield root / package
         home = _realpath(from_file).parent
-        if (home / package).is_dir():
+        if observed(home / package).is_dir():
             yield home / package
         for folder in _ancestor_folders(home):
             if folder.name == package or _package_name(folder) == package:
@@ -193,7 +195,7 @@ class Resolver:
         refused = False
         for candidate, package in candidates:
             try:
-                if not candidate.exists():
+                if not observed(candidate).exists():
                     continue
             except (OSError, ValueError):
                 return Resolved(None, f"{reference!r} is not a usable path")
@@ -233,7 +235,7 @@ def _belongs_to(candidate: Path, package: Path) -> bool:
 
 
 def _has_manifest(folder: Path) -> bool:
-    return any((folder / marker).is_file() for marker in _PACKAGE_MANIFESTS)
+    return any(observed(folder / marker).is_file() for marker in _PACKAGE_MANIFESTS)
 
 
 def _ancestor_folders(folder: Path) -> Iterator[Path]:
@@ -254,15 +256,15 @@ def _enclosing_package(folder: Path) -> Path | None:
 
 def _python_package(folder: Path) -> list[Path]:
     """The outermost Python package around a folder, as a list of at most one element."""
-    nearest = next((f for f in _ancestor_folders(folder) if (f / _PYTHON_PACKAGE_FILE).is_file()), None)
+    nearest = next((f for f in _ancestor_folders(folder) if observed(f / _PYTHON_PACKAGE_FILE).is_file()), None)
     if nearest is None:
         return []
-    return list(takewhile(lambda f: (f / _PYTHON_PACKAGE_FILE).is_file(), _ancestor_folders(nearest)))[-1:]
+    return list(takewhile(lambda f: observed(f / _PYTHON_PACKAGE_FILE).is_file(), _ancestor_folders(nearest)))[-1:]
 
 
 def _package_name(folder: Path) -> str:
     """Name declared in the `package.xml` of a folder; empty if there is none."""
-    manifest = folder / "package.xml"
+    manifest = observed(folder / "package.xml")
     try:
         text = manifest.read_bytes()[:65536]
     except OSError:

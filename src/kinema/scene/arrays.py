@@ -42,6 +42,11 @@ class SceneArrays:
         self._device_constants: dict[object, Any] = {}
         arenas = (engine.state, engine.controls, engine.uniform)
         self._rows_by_name = {name: rows for arena in arenas for name, rows in arena.layout.rows.items()}
+        self.dof_parameters: dict[str, np.ndarray] = {
+            name: np.stack([getattr(model.dofs, name) for model in engine.variants.models])
+            for name in ("kp", "kv", "lower", "upper")
+        }
+        """Present gains and limits of each model variant in double precision, (n_variants, n_dofs) each."""
 
     def to_batch(
         self, values: Any, item_shape: tuple[int, ...], envs_idx: Selection, label: str, dtype: Any = None

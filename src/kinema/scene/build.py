@@ -15,7 +15,7 @@ import numpy as np
 from kinema.builder import EntitySpec, Medium, build_model
 from kinema.core import Array, Diagnostics, content_digest
 from kinema.dynamics import Engine, ModelVariants, Settings
-from kinema.model import Model
+from kinema.model import DofsInfo, Model
 from kinema.runtime import find_device
 
 from .arrays import OutputConverter, SceneArrays
@@ -25,7 +25,7 @@ from .control import GAINS, DefaultGains, DofControl, need_per_env_gains
 from .entity import Entity
 from .model_checks import check_dof_inertia, report_unsupported
 from .options import SolverOptions, report_unused_options
-from .variants import VariantIndices, share_geometry_data, variant_combinations
+from .variants import VariantIndices, variant_combinations, with_shared_geometry_data
 
 SETTINGS_NOT_IN_KEY = ("dt", "input_mode", "per_env", "n_partitions", "external_forces")
 """Settings left out of the compatibility key of states: they change neither the meaning of a state nor the dynamics, or
@@ -107,7 +107,7 @@ def build_scene(
         )
     for entity, info in zip(inputs.entities, model.entities, strict=True):
         entity._index.ranges = info
-    return BuiltScene(model, engine, arrays, controls, OutputConverter(arrays, inputs.out), key)
+    return BuiltScene(engine, arrays, controls, OutputConverter(arrays, inputs.out), key)
 
 
 def _compile_models(
@@ -139,14 +139,14 @@ def _compile_models(
         model = build_model(
             specs, inputs.gravity, messages, inputs.medium, **options, collision_shape_cache=shape_cache
         )
-        model.options = inputs.solver_options.apply_to(model.options)
-        user_set = _apply_dof_parameters(model, inputs.entities)
-        model.pairs.max_contacts_per_frame_pair = inputs.max_contacts
+        dofs, user_set = _with_dof_parameters(model, inputs.entities)
+        model = model.with_tables(options=inputs.solver_options.apply_to(model.options), dofs=dofs)
+        model = model.with_derived(max_contacts_per_frame_pair=inputs.max_contacts)
         for entity, variant in combination.items():
-            variants_by_entity[entity].disable_absent_geoms(model, entity, variant)
+            model = variants_by_entity[entity].without_absent_geoms(model, entity, variant)
         models.append(model)
     if len(models) > 1:
-        share_geometry_data(models)
+        models = with_shared_geometry_data(models)
     return models, variant_of_env, user_set
 
 
@@ -156,16 +156,15 @@ def _dofs_with_variants(inputs: BuildInputs, model: Model) -> np.ndarray:
     return np.concatenate([np.zeros(0, np.intp), *(np.arange(x.dof_start, x.dof_end) for x in infos)])
 
 
-def _apply_dof_parameters(model: Model, entities: Sequence[Entity]) -> np.ndarray:
-    """Write the dof parameters that users set before build into the model.
-
-    Return whether kp and kv were set, (2, n_dofs).
-    """
+def _with_dof_parameters(model: Model, entities: Sequence[Entity]) -> tuple[DofsInfo, np.ndarray]:
+    """Table of dofs with the parameters that users set before build, and whether they set kp and kv, (2, n_dofs)."""
+    columns: dict[str, np.ndarray] = {}
     user_set = np.zeros((2, model.n_dofs), dtype=np.bool_)
     for entity, info in zip(entities, model.entities, strict=True):
         for name, values in entity._parameters.before_build.items():
+            column = columns.setdefault(name, getattr(model.dofs, name).copy())
             for dof, value in values.items():
-                getattr(model.dofs, name)[info.dof_start + dof] = value
+                column[info.dof_start + dof] = value
                 if name in GAINS:
                     user_set[GAINS.index(name), info.dof_start + dof] = True
-    return user_set
+    return replace(model.dofs, **columns), user_set

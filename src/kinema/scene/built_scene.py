@@ -143,8 +143,6 @@ def not_built_error() -> KinemaError:
 class BuiltScene:
     """Everything that exists once a scene is built: model, engine, arrays, dof control and output conversion."""
 
-    model: Model
-    """Model of the first variant combination."""
     engine: Engine
     arrays: SceneArrays
     controls: DofControl
@@ -158,6 +156,11 @@ class BuiltScene:
     """Cache of `reset_on_gpu`: pairs of target tensor and initial values, by keyframe and version of the control
     modes."""
     _contact_capacities: dict[int | None, tuple[int, bool]] = field(default_factory=dict)
+
+    @property
+    def model(self) -> Model:
+        """Model of the first variant combination, with derived constants."""
+        return self.engine.model
 
     @property
     def n_envs(self) -> int:
@@ -176,7 +179,7 @@ class BuiltScene:
 
     @property
     def _contact_capacity(self) -> tuple[int, bool]:
-        requested, settings = self.model.pairs.max_contacts_per_frame_pair, self.engine.settings
+        requested, settings = self.model.derived.max_contacts_per_frame_pair, self.engine.settings
         if requested not in self._contact_capacities:
             loses = settings.contacts and may_lose_contacts(self.model, use_warps=settings.use_warps)
             self._contact_capacities[requested] = contact_capacity(self.model, use_warps=settings.use_warps), loses

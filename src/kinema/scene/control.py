@@ -77,7 +77,7 @@ class DefaultGains:
         return self._inertia_table
 
     def ensure(self, mode: ControlMode, dofs: IndexArray, *, quiet: bool = False) -> None:
-        """Set default gains of the dofs that have none for a control mode, in the models and in the arrays.
+        """Set default gains of the dofs that have none for a control mode.
 
         Notes in the diagnostics which dofs got default gains. Raises `KinemaError` if variants need different gains but
         kp and kv are shared by all environments. Modes other than position and velocity need no gains.
@@ -90,8 +90,7 @@ class DefaultGains:
         if mode not in (ControlMode.POSITION, ControlMode.VELOCITY):
             return
         row = 0 if mode is ControlMode.POSITION else 1
-        models = self.arrays.engine.variants.models
-        lacking = [self._dofs_without_gain(model, row, dofs) for model in models]
+        lacking = [self._dofs_without_gain(values, row, dofs) for values in self.arrays.dof_parameters[GAINS[row]]]
         unresolved = sorted(self._dofs_needing_per_env_gains({d for variant_dofs in lacking for d in variant_dofs}))
         if unresolved and not quiet:
             raise KinemaError(
@@ -113,9 +112,8 @@ class DefaultGains:
     def _quoted_names(self, dofs: Sequence[int]) -> str:
         return ", ".join(f'"{self.arrays.engine.model.dofs.names[d]}"' for d in dofs)
 
-    def _dofs_without_gain(self, model: Model, gain_row: int, dofs: IndexArray) -> list[int]:
-        """Dofs among `dofs` whose gain (row 0: kp, row 1: kv) is zero in the model and was not set by the user."""
-        values = getattr(model.dofs, GAINS[gain_row])
+    def _dofs_without_gain(self, values: Array, gain_row: int, dofs: IndexArray) -> list[int]:
+        """Dofs among `dofs` whose gain (row 0: kp, row 1: kv) is zero in `values` and was not set by the user."""
         return [int(d) for d in dofs if values[d] == 0.0 and not self.user_set[gain_row, d]]
 
     def _dofs_needing_per_env_gains(self, dofs: set[int]) -> set[int]:
@@ -125,23 +123,24 @@ class DefaultGains:
         return {d for d in dofs if (self.dof_inertia[:, d] != self.dof_inertia[0, d]).any()}
 
     def _set_default_gains(self, variant: int, gain_row: int, dofs: list[int]) -> None:
-        """Compute default gains of dofs of one variant; write them to its model and to the arrays of its environments.
+        """Compute default gains of dofs of one variant; write them to the arrays of its environments.
 
         `gain_row` 0 sets kp, and kv if it is zero; row 1 sets kv. The inertia is 1 for acceleration drives.
         """
         variants = self.arrays.engine.variants
         info = variants.models[variant].dofs
+        kp, kv = (self.arrays.dof_parameters[name][variant] for name in GAINS)
         changed: dict[str, list[int]] = {"kp": dofs if gain_row == 0 else [], "kv": []}
         for dof in dofs:
             inertia = 1.0 if info.acceleration_drive[dof] else float(self.dof_inertia[variant, dof])
             stiffness = inertia * (2 * math.pi * DEFAULT_NATURAL_FREQUENCY) ** 2
-            if info.kv[dof] == 0.0 and not self.user_set[1, dof]:
-                info.kv[dof] = 2 * math.sqrt(stiffness * inertia)
+            if kv[dof] == 0.0 and not self.user_set[1, dof]:
+                kv[dof] = 2 * math.sqrt(stiffness * inertia)
                 changed["kv"].append(dof)
             if gain_row == 0:
-                info.kp[dof] = stiffness
+                kp[dof] = stiffness
         for name, indices in ((name, indices) for name, indices in changed.items() if indices):
-            values = getattr(info, name)[indices][None]
+            values = self.arrays.dof_parameters[name][variant, indices][None]
             if self.arrays.is_shared(name) or len(variants.models) == 1:
                 self.arrays.write(name, np.array(indices), values)
             else:

@@ -13,6 +13,7 @@ import numpy as np
 
 from kinema.core import KinemaError
 from kinema.dynamics import PER_ENV_PARAMETERS
+from kinema.model import Model
 
 from .arguments import (
     IndexArray,
@@ -97,10 +98,21 @@ def write_parameter(
             raise KinemaError(f"{label}: environments share this parameter: {hint}")
         array = array[:1]
         if name in ("kp", "kv"):
-            for model in built.engine.variants.models:
-                getattr(model.dofs, name)[rows] = array[0]
+            built.arrays.dof_parameters[name][:, rows] = array[0]
     built.arrays.write(name, rows, array.reshape(len(array), -1), envs)
     built.controls.on_parameter_set(name, rows)
+
+
+def _dof_table(built: BuiltScene, name: str) -> np.ndarray:
+    """Present values of `SceneArrays.dof_parameters`, or the values of the models, (n_variants, n_dofs)."""
+    if name in built.arrays.dof_parameters:
+        return built.arrays.dof_parameters[name]
+    return np.stack([_dof_column(model, name) for model in built.engine.variants.models])
+
+
+def _dof_column(model: Model, name: str) -> np.ndarray:
+    """Column of the table of dofs, or `invweight`."""
+    return model.derived.dof_invweight if name == "invweight" else getattr(model.dofs, name)
 
 
 class EntityParameters:
@@ -122,11 +134,11 @@ class EntityParameters:
         index = self._index
         if index.ranges is not None:
             variants = index.built.engine.variants
+            table = _dof_table(index.built, name)[:, index.all_dofs]
             if index.variants is None:
-                return getattr(index.built.model.dofs, name)[index.all_dofs].copy()
-            table = np.stack([getattr(model.dofs, name)[index.all_dofs] for model in variants.models])
+                return table[0].copy()
             return table[variants.variant_of_env if envs is None else variants.variant_of_env[envs]]
-        values = getattr(index.model.dofs, name).copy()
+        values = _dof_column(index.model, name).copy()
         for dof, value in self.before_build.get(name, {}).items():
             values[dof] = value
         return values
@@ -141,7 +153,7 @@ class EntityParameters:
             return self.dofs_as_built(name)[dofs]
         built, rows = self._index.built, self._index.info.dof_start + dofs
         if not built.arrays.has(name):
-            return np.array(getattr(built.model.dofs, name)[rows])
+            return np.array(_dof_table(built, name)[0, rows])
         if built.arrays.is_shared(name):
             return np.array(built.arrays.get(name)[rows, 0])
         return built.arrays.read(name, rows, resolve_envs(envs_idx, built.n_envs))
@@ -177,8 +189,8 @@ class EntityParameters:
         if "limit" in built.engine.settings.per_env and built.engine.settings.limits:
             envs = resolve_envs(envs_idx, built.n_envs)
             return built.arrays.read("lower", rows, envs), built.arrays.read("upper", rows, envs)
-        dofs = built.model.dofs
-        return dofs.lower[rows].copy(), dofs.upper[rows].copy()
+        parameters = built.arrays.dof_parameters
+        return parameters["lower"][0, rows], parameters["upper"][0, rows]
 
     def set_limits(self, lower: Any, upper: Any, dofs_idx: Selection, envs_idx: Selection) -> None:
         """Set lower and upper position limits of dofs; after build only of dofs that had limits at build time."""
@@ -196,7 +208,8 @@ class EntityParameters:
                 name = info.names[rows[int(np.argmax(unlimited))]]
                 raise KinemaError(f'{label}: "{name}" was built without limits: set them before building')
             if "limit" not in built.engine.settings.per_env:
-                info.lower[rows], info.upper[rows] = low[0], high[0]
+                parameters = built.arrays.dof_parameters
+                parameters["lower"][0, rows], parameters["upper"][0, rows] = low[0], high[0]
         self.set_dofs("lower", low, dofs_idx, envs_idx)
         self.set_dofs("upper", high, dofs_idx, envs_idx)
 

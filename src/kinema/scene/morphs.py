@@ -417,10 +417,10 @@ def description_to_add(
 
 def _read_file(path: Any, diagnostics: Diagnostics) -> Robot | World:
     """Read a robot or world file; its diagnostics are appended to those of the scene."""
-    from kinema.read import read
+    from kinema.read import read_again
 
     if not isinstance(path, str | os.PathLike):
         raise KinemaError(f"add: expected a robot, a world, a body or the path of a file, not {path!r}")
-    result = read(Path(path))
+    result = read_again(Path(path))
     diagnostics.items += result.diagnostics.items
     return result

@@ -34,7 +34,6 @@ SHARED_PREFIX = "shared "
 """Prefix of the names of arrays that all environments share."""
 CONTROL_PREFIX = "control "
 """Prefix of the names of arrays of control modes and gains."""
-MODEL_PARAMETERS = ("kp", "kv", "lower", "upper")
 """Dof parameters that setters also change in the models, which later operations read; (n_variants, n_dofs)."""
 
 
@@ -119,8 +118,7 @@ def snapshot_state(built: BuiltScene, envs_idx: Any = None) -> SceneState:
         )
     arrays[f"{CONTROL_PREFIX}modes"] = np.array(_control_modes(built, envs))
     arrays[f"{CONTROL_PREFIX}given"] = controls.gains.user_set.copy()
-    for name in MODEL_PARAMETERS:
-        arrays[f"{CONTROL_PREFIX}{name}"] = np.stack([getattr(model.dofs, name) for model in engine.variants.models])
+    arrays |= {f"{CONTROL_PREFIX}{name}": values.copy() for name, values in built.arrays.dof_parameters.items()}
     count = built.n_envs if envs is None else len(envs)
     return SceneState(built.model_key, count, engine.step_count, engine.sim_time, engine.dt, arrays)
 
@@ -202,10 +200,9 @@ def _control_modes(built: BuiltScene, envs: IndexArray | None = None) -> np.ndar
 
 
 def _restore_controls(built: BuiltScene, state: SceneState) -> None:
-    """Restore dof parameters of the models, control modes and gain flags of a snapshot."""
-    for name in MODEL_PARAMETERS:
-        for model, values in zip(built.engine.variants.models, state.arrays[f"{CONTROL_PREFIX}{name}"], strict=True):
-            getattr(model.dofs, name)[:] = values
+    """Restore dof parameters, control modes and gain flags of a snapshot."""
+    for name, values in built.arrays.dof_parameters.items():
+        values[:] = state.arrays[f"{CONTROL_PREFIX}{name}"]
     built.controls.restore(state.arrays[f"{CONTROL_PREFIX}modes"], state.arrays[f"{CONTROL_PREFIX}given"])
 
 

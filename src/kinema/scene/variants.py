@@ -48,19 +48,20 @@ class EntityVariants:
         generator = np.random.default_rng([self.seed, zlib.crc32(self.specs[0].name.encode())])
         return generator.integers(0, count, n_envs)
 
-    def disable_absent_geoms(self, model: Model, entity_idx: int, variant: int) -> None:
-        """Disable the geoms of a model that a variant does not have, by the bounding radius `ABSENT_RADIUS`.
+    def without_absent_geoms(self, model: Model, entity_idx: int, variant: int) -> Model:
+        """Model whose geoms that a variant does not have are disabled by the bounding radius `ABSENT_RADIUS`.
 
         Args:
-            model: model of the variant; changed in place.
+            model: model of the variant.
             entity_idx: index of the entity in the model.
             variant: index of the variant.
         """
-        geoms = model.geoms
+        geoms, radius = model.geoms, model.geoms.radius.copy()
         for i, (name, link) in enumerate(zip(geoms.names, geoms.link_idx.tolist(), strict=True)):
             link_name = "" if link < 0 else model.links.names[link]
             if geoms.entity_idx[i] == entity_idx and (link_name, name) in self.absent_shapes[variant]:
-                geoms.radius[i] = ABSENT_RADIUS
+                radius[i] = ABSENT_RADIUS
+        return model.with_columns("geoms", radius=radius)
 
 
 def variant_combinations(
@@ -86,14 +87,11 @@ def variant_combinations(
     return combinations, rank[inverse.reshape(-1)]
 
 
-def share_geometry_data(models: Sequence[Model]) -> None:
-    """Merge mesh and height field data of all models into one array without duplicates, and update the start offsets.
-
-    Args:
-        models: models; `geoms.data` and `geoms.data_start` are replaced.
-    """
+def with_shared_geometry_data(models: Sequence[Model]) -> list[Model]:
+    """Models whose mesh and height field data are one array without duplicates, with start offsets into it."""
     offsets: dict[bytes, int] = {}
     blocks: list[np.ndarray] = []
+    starts_of_models: list[list[int]] = []
     length = 0
     for model in models:
         geoms, starts = model.geoms, []
@@ -105,9 +103,12 @@ def share_geometry_data(models: Sequence[Model]) -> None:
                 blocks.append(block)
                 length += len(block)
             starts.append(offsets[block.tobytes()])
-        geoms.data_start = np.array(starts, np.int32)
-    for model in models:
-        model.geoms.data = np.concatenate([np.zeros(0), *blocks])
+        starts_of_models.append(starts)
+    data = np.concatenate([np.zeros(0), *blocks])
+    return [
+        model.with_columns("geoms", data=data, data_start=np.array(starts, np.int32))
+        for model, starts in zip(models, starts_of_models, strict=True)
+    ]
 
 
 def unify_variants(

@@ -77,10 +77,9 @@ def stepped(
 def test_two_pairs_of_the_same_shapes_keep_the_list(tmp_path: Path) -> None:
     """The table of cells has room for one of them."""
     model = model_of(tmp_path, scene(0))
-    twice = replace(
-        model, pairs=replace(model.pairs, geom_a=model.pairs.geom_a.copy(), geom_b=model.pairs.geom_b.copy())
-    )
-    twice.pairs.geom_a[-1], twice.pairs.geom_b[-1] = twice.pairs.geom_b[-2], twice.pairs.geom_a[-2]
+    a, b = model.pairs.geom_a.copy(), model.pairs.geom_b.copy()
+    a[-1], b[-1] = b[-2], a[-2]
+    twice = model.with_columns("pairs", geom_a=a, geom_b=b)
     asked = replace(BASE, broad_phase=BroadPhase.CELLS)
     assert resolve_broad_phase(model, asked, scalar_envs=True).broad_phase is BroadPhase.CELLS
     assert resolve_broad_phase(twice, asked, scalar_envs=True).broad_phase is BroadPhase.LIST

@@ -246,7 +246,8 @@ def _build_contact_kinema_model(
 ) -> tuple[str, Model, Settings]:
     described = read(file)
     model = build_model([EntitySpec(name=described.name, description=described)], with_contacts=True)
-    model.options = replace(model.options, multiccd=False)  # as in the mjModel, for equal contact points
+    options = replace(model.options, multiccd=False)  # as in the mjModel, for equal contact points
+    model = model.with_tables(options=options)
     name = scene.value if robot is None else robot.stem if robot.stem not in GENERIC_FILE_STEMS else robot.parent.name
     if scene in (ContactScene.TERRAIN, ContactScene.CUBE):
         name += f", {scene.value}"

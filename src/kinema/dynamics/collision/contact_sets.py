@@ -197,8 +197,8 @@ def frame_pair_capacity(model: Model) -> int:
     """Maximum number of contacts that can be stored between two frames."""
     return (
         DEFAULT_CONTACTS_PER_FRAME_PAIR
-        if model.pairs.max_contacts_per_frame_pair is None
-        else model.pairs.max_contacts_per_frame_pair
+        if model.derived.max_contacts_per_frame_pair is None
+        else model.derived.max_contacts_per_frame_pair
     )
 
 
@@ -212,7 +212,7 @@ def warp_contact_capacity(model: Model, n_dofs: int) -> int:
     return max(
         MIN_WARP_CONTACTS,
         WARP_CONTACTS_PER_DOF * (n_dofs - n_extra_dofs) + int(WARP_CONTACTS_PER_EXTRA_DOF * n_extra_dofs),
-        model.pairs.max_contacts_per_frame_pair or 0,
+        model.derived.max_contacts_per_frame_pair or 0,
     )
 
 

@@ -50,7 +50,7 @@ def pair_parameter_row(model: Model, settings: Settings, spec: ContactSetSpec, p
     """
     geoms, pairs = model.geoms, model.pairs
     a, b = int(pairs.geom_a[pair]), int(pairs.geom_b[pair])
-    invweight = float(pairs.invweight[pair, 0])
+    invweight = float(model.derived.pair_invweight[pair, 0])
     return {
         "a size": geoms.size[a].tolist(),
         "b size": geoms.size[b].tolist(),
@@ -104,7 +104,7 @@ def pair_parameter_columns(
     data_indices = np.column_stack([geoms.data_start, geoms.data_counts, bounding_radii]).astype(np.float64)
     aabbs = np.array([mesh_local_aabb(model, g) for g in all_geoms], np.float64)
     radii = np.minimum(geoms.radius, MAX_RADIUS)[:, None]
-    invweights = pairs.invweight[pair_indices, 0]
+    invweights = model.derived.pair_invweight[pair_indices, 0]
     first_frames = np.array([spec.frames[0] for spec in specs])[set_index]
     is_limited = np.array([stiffness_limit(settings, spec, 1.0) != MAX_RADIUS for spec in specs])[set_index]
     return {
@@ -286,7 +286,7 @@ def build_pair_rows(
 
 def _has_per_env_parameters(ctx: TraceContext) -> bool:
     """Whether any geom-pair parameter differs between environments."""
-    parameters = ctx.model.per_env_parameters
+    parameters = ctx.model.derived.per_env_parameters
     if ctx.settings.per_env & {"geom_friction", "geom_sol_params", "geom_size"}:
         return True
     return parameters is not None and any(table == "pair" for table, *_ in parameters.entries)

@@ -30,7 +30,7 @@ def coupling_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
                 "parameter_group": "coupling",
                 "equality_idx": int(info.equality_idx[i]),
             }
-            invweights, source = [float(info.invweight[i])], {"coupling": i}
+            invweights, source = [float(model.derived.coupling_invweight[i])], {"coupling": i}
             blocks.append(
                 ConstraintBlock(
                     RowType.EQUALITY,
@@ -91,7 +91,8 @@ def _initial_lengths_row(kinematic_state: KinematicState, coupling: int, lengths
     info, path_lengths = kinematic_state.ctx.model.couplings, kinematic_state.path_lengths.lengths
     paths = {"a": int(info.path_a[coupling]), "b": int(info.path_b[coupling])}
     offsets = {side: path_lengths[path] for side, path in paths.items() if path >= 0}
-    references = [float(info.reference_a[coupling]), float(info.reference_b[coupling])]
+    derived = kinematic_state.ctx.model.derived
+    references = [float(derived.coupling_reference_a[coupling]), float(derived.coupling_reference_b[coupling])]
     return TableRow("".join(offsets), {"lengths": lengths, **offsets}, {"reference": references})
 
 

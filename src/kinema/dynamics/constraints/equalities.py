@@ -228,7 +228,7 @@ def equality_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
         # rows within one frame have a zero Jacobian, up to rounding
         if components and frame_pair[0] != frame_pair[1] and frame_indices.issuperset(frames):
             invweights = [
-                float(info.invweight[i, int(is_rotational(component))])
+                float(model.derived.equality_invweight[i, int(is_rotational(component))])
                 for component in components
                 for _ in range(EQUALITY_COMPONENTS[component][0])
             ]

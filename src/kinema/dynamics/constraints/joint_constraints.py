@@ -32,7 +32,7 @@ def joint_limit_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintB
     blocks = []
     for node in nodes:
         first = node.dofs.start
-        invweights = [float(model.dofs.invweight[first])]
+        invweights = [float(model.derived.dof_invweight[first])]
         solref_and_solimp = model.dofs.limit_solref[first].tolist(), model.dofs.limit_solimp[first].tolist()
         margin = float(model.dofs.limit_margin[first])
         for side in _limited_sides(model, node, margin):
@@ -151,7 +151,7 @@ def joint_friction_blocks(model: Model, nodes: list[FrameNode]) -> list[Constrai
             RowType.FRICTION,
             [dof],
             1,
-            [float(dofs.invweight[dof])],
+            [float(model.derived.dof_invweight[dof])],
             dofs.friction_solref[dof].tolist(),
             dofs.friction_solimp[dof].tolist(),
             friction_bound=float(dofs.frictionloss[dof]),

@@ -179,12 +179,9 @@ class Engine:
         settings = replace(settings, contacts=settings.contacts and model.options.contact)
         self.variants = ModelVariants.uniform(model, n_envs) if variants is None else variants
         """Model variants and their assignment to environments."""
-        models = self.variants.models
-        self.digest = _derive_model_constants(
-            models, settings, precision, content_digest(models) if digest is None else digest
-        )
+        digest = content_digest(self.variants.models) if digest is None else digest
+        models, self.digest = _derive_model_constants(self.variants.models, settings, precision, digest)
         """Content digest of the models with derived constants: part of the cache keys of programs."""
-        self.model = model
         self.n_envs = n_envs
         self.device = device
         self.precision = precision
@@ -200,9 +197,11 @@ class Engine:
             else settings
         )
         target = StepTarget(device.is_cpu, device.is_cpu and self.lanes == 1, codegen, use_warps, n_partitions)
-        settings, self.uses_loops = choose_step_form(self.variants.models, settings, target, self.digest)
+        settings, self.uses_loops, parameters = choose_step_form(models, settings, target, self.digest)
         """Whether programs use loops over tables instead of unrolled code."""
         self.settings = settings
+        self._set_models([models[0].with_derived(per_env_parameters=parameters), *models[1:]])
+        model = self.model
         dump_model(self.name, self.digest, model)
         if settings.n_partitions > 1 and (device.is_cpu or self.uses_loops):
             raise KinemaError(
@@ -245,6 +244,11 @@ class Engine:
         self.reset()
         self.set_control_modes(control_modes if control_modes is not None else [ControlMode.ACTUATOR] * model.n_dofs)
 
+    def _set_models(self, models: Sequence[Model]) -> None:
+        self.variants = replace(self.variants, models=models)
+        self.model = models[0]
+        """The first model variant, with derived constants."""
+
     def reset(self, envs: Any = None) -> None:
         """Set state arrays to their initial values and clear error flags, in all environments or in `envs`."""
         for info in ARRAYS:
@@ -256,8 +260,8 @@ class Engine:
         if len(self.variants.models) == 1 or not info.is_per_env(self.settings):
             return initial_values(info, self.model, self.settings)
         if info.name == PER_ENV_PARAMETER_ARRAY:
-            assert self.model.per_env_parameters is not None
-            return self.model.per_env_parameters.values[:, self.variants.variant_of_env]
+            assert self.model.derived.per_env_parameters is not None
+            return self.model.derived.per_env_parameters.values[:, self.variants.variant_of_env]
         columns = [initial_values(info, model, self.settings) for model in self.variants.models]
         return np.concatenate(columns, axis=1)[:, self.variants.variant_of_env]
 
@@ -267,7 +271,9 @@ class Engine:
         if not self.masses_changed:
             return
         self.masses_changed = False
-        if self.model.per_env_parameters is None or not (settings.limits or settings.constraints or settings.contacts):
+        if self.model.derived.per_env_parameters is None or not (
+            settings.limits or settings.constraints or settings.contacts
+        ):
             return
         from ..lowering.invweight import compute_per_env_invweights
 
@@ -309,7 +315,9 @@ class Engine:
     def set_contact_capacity(self, capacity: int) -> None:
         """Set the maximum number of contacts between two frames and discard compiled programs."""
         with self._compile_lock:
-            self.model.pairs.max_contacts_per_frame_pair = capacity
+            self._set_models(
+                [model.with_derived(max_contacts_per_frame_pair=capacity) for model in self.variants.models]
+            )
             self.digest = content_digest(self.digest, "room", capacity)
             self._kernels.clear()
             self._launches.clear()
@@ -502,14 +510,16 @@ class Engine:
         )
 
 
-def _derive_model_constants(models: Sequence[Model], settings: Settings, precision: str, digest: str) -> str:
+def _derive_model_constants(
+    models: Sequence[Model], settings: Settings, precision: str, digest: str
+) -> tuple[list[Model], str]:
     """Check that model variants have equal structure, drop geoms if contacts are disabled, and derive constants.
 
-    Returns the digest of the completed models.
+    Returns the completed models and their digest.
     """
     check_same_structure(models)
-    for model in models:
-        model.geoms, model.pairs = (model.geoms, model.pairs) if settings.contacts else (empty_geoms(), empty_pairs())
+    if not settings.contacts:
+        models = [model.with_tables(geoms=empty_geoms(), pairs=empty_pairs()) for model in models]
     return derive_constants(models, settings, precision, digest)
 
 

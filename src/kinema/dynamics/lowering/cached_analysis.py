@@ -6,7 +6,7 @@ The code that computes an analysis is imported only if the result is not in the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -21,24 +21,17 @@ from .inertia_check import JointInertias
 
 SOURCE_PACKAGES = ("core", "ir", "model", "dynamics")
 """Packages whose source decides the results; their digest is part of the cache keys."""
-DERIVED_ARRAYS = {
-    "dofs": ("invweight",),
-    "equalities": ("invweight",),
-    "pairs": ("invweight",),
-    "tendons": ("rest_lower", "rest_upper", "invweight", "stiffness", "damping", "acceleration_drive"),
-    "couplings": ("reference_a", "reference_b", "invweight"),
-    "actuators": ("peak_force", "peak_force_needs_acc0"),
-}
-"""Model table -> arrays that `derive_constants` completes."""
-TABLES_WITHOUT_INERTIA = frozenset({"geoms", "pairs", "sensors", "keyframes", "entities", "frame_names"})
+TABLES_WITHOUT_INERTIA = frozenset({"geoms", "pairs", "sensors", "keyframes", "entities", "frame_names", "derived"})
 """Model tables without influence on joint inertias."""
 
 
-def derive_constants(models: Sequence[Model], settings: Settings, precision: str, digest: str) -> str:
-    """Complete models in place with constants derived from their arrays, from the disk cache if possible.
+def derive_constants(
+    models: Sequence[Model], settings: Settings, precision: str, digest: str
+) -> tuple[list[Model], str]:
+    """Models with the constants derived from their tables (`DerivedConstants`), from the disk cache if possible.
 
     Derived are rest lengths of tendons and couplings, constraint invweights (if constraints, limits or contacts are
-    enabled) and peak forces of muscles (`DERIVED_ARRAYS`).
+    enabled) and peak forces of muscles.
 
     Args:
         models: model variants of equal structure.
@@ -47,44 +40,40 @@ def derive_constants(models: Sequence[Model], settings: Settings, precision: str
         digest: content digest of the models.
 
     Returns:
-        digest of the completed models, which is the cache key.
+        The completed models, and their digest, which is the cache key.
     """
     has_constraints = settings.limits or settings.constraints or settings.contacts
     key = content_digest("derived", source_digest(*SOURCE_PACKAGES), precision, has_constraints, digest)
     with timed_stage("derived"):
         values = load_entry("derived", key)
         if values is None:
-            _compute_constants(models, precision, has_constraints=has_constraints)
-            store_entry("derived", key, dict(_derived_arrays(models)))
-            return key
-    for index, model in enumerate(models):
-        for table, names in DERIVED_ARRAYS.items():
-            for name in names:
-                setattr(getattr(model, table), name, np.array(values[f"{index} {table}.{name}"]))
-    return key
-
-
-def _compute_constants(models: Sequence[Model], precision: str, *, has_constraints: bool) -> None:
-    """Compute rest lengths, constraint invweights and muscle peak forces of all models in place, without the cache."""
-    from .invweight import set_constraint_invweights
-    from .reference_configuration import set_muscle_peak_forces, set_rest_lengths
-
-    for model in models:
-        set_rest_lengths(model)
-    if has_constraints and models[0].n_dofs:
-        set_constraint_invweights(*models, precision=precision)
-    for model in models:
-        set_muscle_peak_forces(model)
-
-
-def _derived_arrays(models: Sequence[Model]) -> list[tuple[str, np.ndarray]]:
-    """Name and array of each derived array of all models, for the cache."""
+            models = _compute_constants(models, precision, has_constraints=has_constraints)
+            store_entry(
+                "derived",
+                key,
+                {f"{i} {name}": array for i, model in enumerate(models) for name, array in _derived_arrays(model)},
+            )
+            return list(models), key
     return [
-        (f"{index} {table}.{name}", getattr(getattr(model, table), name))
-        for index, model in enumerate(models)
-        for table, names in DERIVED_ARRAYS.items()
-        for name in names
-    ]
+        model.with_derived(**{name: values[f"{i} {name}"] for name, _ in _derived_arrays(model)})
+        for i, model in enumerate(models)
+    ], key
+
+
+def _compute_constants(models: Sequence[Model], precision: str, *, has_constraints: bool) -> list[Model]:
+    """Models with rest lengths, constraint invweights and muscle peak forces, computed without the cache."""
+    from .invweight import with_constraint_invweights
+    from .reference_configuration import with_muscle_peak_forces, with_rest_lengths
+
+    models = [with_rest_lengths(model) for model in models]
+    if has_constraints and models[0].n_dofs:
+        models = with_constraint_invweights(models, precision)
+    return [with_muscle_peak_forces(model) for model in models]
+
+
+def _derived_arrays(model: Model) -> list[tuple[str, np.ndarray]]:
+    values = [(field.name, getattr(model.derived, field.name)) for field in fields(model.derived)]
+    return [(name, value) for name, value in values if isinstance(value, np.ndarray)]
 
 
 def joint_inertias(model: Model) -> list[JointInertias]:
@@ -126,11 +115,11 @@ class StepTarget:
 
 def choose_step_form(
     models: Sequence[Model], settings: Settings, target: StepTarget, digest: str
-) -> tuple[Settings, bool]:
+) -> tuple[Settings, bool, PerEnvParameterTable | None]:
     """Choose the form of the step program (loops or unrolled code) and resolve all settings left open.
 
     Resolved are per-environment parameters, broad phase, use of warps and number of partitions. The decision is cached
-    on disk. Also sets `per_env_parameters` of the first model.
+    on disk.
 
     Args:
         models: model variants of equal structure.
@@ -139,22 +128,21 @@ def choose_step_form(
         digest: content digest of the completed models.
 
     Returns:
-        the completed settings, and whether the step uses loops over tables instead of unrolled code.
+        The completed settings; whether the step uses loops over tables instead of unrolled code; the table of constants
+            that are read from memory.
     """
     key = content_digest("form", source_digest(*SOURCE_PACKAGES), digest, settings, target)
     form = load_or_compute("derived", key, lambda: _compute_step_form(models, settings, target))
-    models[0].per_env_parameters = _load_per_env_parameters(form)
-    return (
-        replace(
-            settings,
-            per_env=frozenset(form["per_env"]),
-            per_env_parameters=models[0].per_env_parameters is not None,
-            broad_phase=BroadPhase(form["broad_phase"]),
-            use_warps=form["use_warps"],
-            n_partitions=form["n_partitions"],
-        ),
-        form["loops"],
+    table = _load_per_env_parameters(form)
+    settings = replace(
+        settings,
+        per_env=frozenset(form["per_env"]),
+        per_env_parameters=table is not None,
+        broad_phase=BroadPhase(form["broad_phase"]),
+        use_warps=form["use_warps"],
+        n_partitions=form["n_partitions"],
     )
+    return settings, form["loops"], table
 
 
 def _compute_step_form(models: Sequence[Model], settings: Settings, target: StepTarget) -> dict[str, Any]:
@@ -175,15 +163,14 @@ def _compute_step_form(models: Sequence[Model], settings: Settings, target: Step
     if n_partitions is None:
         single_partition = target.is_cpu or loops or settings.freeze_on_error or (settings.contacts and not use_warps)
         n_partitions = 1 if single_partition else choose_partition_count(build_tree(model))
-    settings = select_per_env_parameters(models, replace(settings, n_partitions=n_partitions, use_warps=use_warps))
-    settings = resolve_broad_phase(model, settings, scalar_envs=target.is_scalar)
+    settings = replace(settings, n_partitions=n_partitions, use_warps=use_warps)
+    settings, table = select_per_env_parameters(models, settings)
+    settings = resolve_broad_phase(model.with_derived(per_env_parameters=table), settings, scalar_envs=target.is_scalar)
     form: dict[str, Any] = {"use_warps": use_warps, "loops": loops, "n_partitions": n_partitions}
     form |= {"per_env": sorted(settings.per_env), "broad_phase": settings.broad_phase.value}
-    if model.per_env_parameters is not None:
-        form["per_env_entries"] = [
-            [*key, entry.start, entry.folded] for key, entry in model.per_env_parameters.entries.items()
-        ]
-        form["per_env_values"] = model.per_env_parameters.values
+    if table is not None:
+        form["per_env_entries"] = [[*key, entry.start, entry.folded] for key, entry in table.entries.items()]
+        form["per_env_values"] = table.values
     return form
 
 

@@ -5,7 +5,7 @@ Arrays have a leading axis of columns: one column for each model variant, or for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,24 +54,39 @@ stiff that squares overflow in single precision. The bound acts as if the centre
 """
 
 
-def set_constraint_invweights(*models: Model, precision: str = "double") -> None:
-    """Compute the invweights of all constraints at qpos0 and store them in the tables of the model variants.
+def with_constraint_invweights(models: Sequence[Model], precision: str = "double") -> list[Model]:
+    """Model variants with derived invweights of all constraints at qpos0.
 
     As in MuJoCo: of a dof the diagonal of M^-1 (averaged over the dofs of a ball joint and over the translations of a
     free joint), of a tendon or coupling J M^-1 J^T with its moment arms, of an equality constraint or contact the sum
-    over its two links at their centres of mass.
+    over its two links at their centres of mass. Stiffness and damping of acceleration drives of tendons are multiplied
+    by the effective inertia 1 / invweight.
     """
-    first = models[0]
-    first.per_env_parameters = find_per_env_parameters(models, Settings()) if len(models) > 1 else None
+    parameters = find_per_env_parameters(models, Settings()) if len(models) > 1 else None
     arrays = {"qpos": np.stack([model.qpos0 for model in models], axis=1)}
-    if first.per_env_parameters is not None:
-        arrays[ARRAY] = first.per_env_parameters.values
+    if parameters is not None:
+        arrays[ARRAY] = parameters.values
     inverse_inertias = compute_inverse_inertias(
-        first, Settings(per_env_parameters=first.per_env_parameters is not None), arrays
+        models[0].with_derived(per_env_parameters=parameters),
+        Settings(per_env_parameters=parameters is not None),
+        arrays,
     )
-    first.per_env_parameters = None
-    for column, model in enumerate(models):
-        _store_invweights(model, ConstraintInvweights.from_inverse_inertias(model, inverse_inertias, precision), column)
+    return [_with_invweights(model, inverse_inertias, precision, column) for column, model in enumerate(models)]
+
+
+def _with_invweights(model: Model, inverse_inertias: InverseInertias, precision: str, column: int) -> Model:
+    invweights, tendons = ConstraintInvweights.from_inverse_inertias(model, inverse_inertias, precision), model.tendons
+    tendon_invweight = invweights.tendons[column]
+    unit = np.where(tendons.acceleration_drive, 1.0 / tendon_invweight, 1.0)
+    return model.with_derived(
+        dof_invweight=invweights.dofs[column],
+        equality_invweight=invweights.equalities[column],
+        pair_invweight=invweights.pairs[column],
+        tendon_invweight=tendon_invweight,
+        tendon_stiffness=unit * tendons.stiffness,
+        tendon_damping=unit * tendons.damping,
+        coupling_invweight=invweights.couplings[column],
+    )
 
 
 def compute_inverse_inertias(
@@ -243,23 +258,6 @@ class ConstraintInvweights:
         return self.dofs, self.equalities, self.pairs, self.tendons, self.couplings
 
 
-def _store_invweights(model: Model, invweights: ConstraintInvweights, column: int) -> None:
-    """Write one column of invweights to the tables of a model, in place.
-
-    Stiffness and damping of acceleration drives of tendons are multiplied by the effective inertia 1 / invweight, and
-    their marks cleared.
-    """
-    tendons = model.tendons
-    model.dofs.invweight = invweights.dofs[column]
-    model.equalities.invweight[:] = invweights.equalities[column]
-    model.pairs.invweight[:] = invweights.pairs[column]
-    tendons.invweight = invweights.tendons[column]
-    unit = np.where(tendons.acceleration_drive, 1.0 / tendons.invweight, 1.0)
-    tendons.stiffness, tendons.damping = unit * tendons.stiffness, unit * tendons.damping
-    tendons.acceleration_drive[:] = False
-    model.couplings.invweight = invweights.couplings[column]
-
-
 def compute_per_env_invweights(
     model: Model,
     settings: Settings,
@@ -281,7 +279,7 @@ def compute_per_env_invweights(
         invweights of dofs
         (n_dofs, n_envs).
     """
-    assert model.per_env_parameters is not None
+    assert model.derived.per_env_parameters is not None
     invweight_settings = replace(
         Settings(), per_env=settings.per_env & INVWEIGHT_PARAMETERS, per_env_parameters=ARRAY in arrays
     )
@@ -293,7 +291,7 @@ def compute_per_env_invweights(
     flat, rows, values = invweights.flattened().T, [], []
     for owner, parameters, contact_set in _invweight_sources(model, settings):
         for name, sources in parameters.items():
-            entry = model.per_env_parameters.entries.get((*owner, name))
+            entry = model.derived.per_env_parameters.entries.get((*owner, name))
             if entry is not None:
                 new_values = flat[[int(i) for i in sources]]
                 new_values = (
@@ -315,22 +313,11 @@ def _invweight_sources(
     None). Indices of blocks are found by building the blocks of a model whose invweights are replaced by their own
     indices.
     """
-    tables = (
-        model.dofs.invweight,
-        model.equalities.invweight,
-        model.pairs.invweight,
-        model.tendons.invweight,
-        model.couplings.invweight,
-    )
+    names = [f"{item}_invweight" for item in ("dof", "equality", "pair", "tendon", "coupling")]
+    tables = [getattr(model.derived, name) for name in names]
     ends = np.cumsum([table.size for table in tables])
     ids = [np.arange(end - x.size, end, dtype=np.float64).reshape(x.shape) for x, end in zip(tables, ends, strict=True)]
-    tagged = replace(
-        model,
-        dofs=replace(model.dofs, invweight=ids[0]),
-        equalities=replace(model.equalities, invweight=ids[1]),
-        tendons=replace(model.tendons, invweight=ids[3]),
-        couplings=replace(model.couplings, invweight=ids[4]),
-    )
+    tagged = model.with_derived(**dict(zip(names, ids, strict=True)))
     for spec in plan_contact_sets(model) if settings.contacts else ():
         for p in spec.pairs:
             yield ("pair", p), {name: [float(ids[2][p, 0])] for name in INVWEIGHT_COLUMNS}, spec

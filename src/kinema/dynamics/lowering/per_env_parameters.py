@@ -28,16 +28,15 @@ RowOwner = tuple[str, int | str]
 """Table and item of a row: frame, link, geom or pair with its index; contact set or constraint block with its name."""
 
 
-def select_per_env_parameters(models: Sequence[Model], settings: Settings) -> Settings:
-    """Add all parameters in which model variants differ to the per-environment parameters of the settings.
-
-    Sets `per_env_parameters` of the first model to the table of constants that are read from memory.
-    """
+def select_per_env_parameters(
+    models: Sequence[Model], settings: Settings
+) -> tuple[Settings, PerEnvParameterTable | None]:
+    """Settings with all parameters in which model variants differ, and the table of constants read from memory."""
     if len(models) > 1:
         required = differing_inputs(models, settings) | {"variants"}
         settings = replace(settings, per_env=settings.per_env | required)
-    models[0].per_env_parameters = find_per_env_parameters(models, settings)
-    return replace(settings, per_env_parameters=models[0].per_env_parameters is not None)
+    table = find_per_env_parameters(models, settings)
+    return replace(settings, per_env_parameters=table is not None), table
 
 
 def parameter_rows(model: Model, settings: Settings) -> Iterator[tuple[RowOwner, str, Mapping[str, Sequence[Any]]]]:
@@ -90,15 +89,16 @@ def find_per_env_parameters(models: Sequence[Model], settings: Settings) -> PerE
             groups.setdefault((code, name), []).append(
                 _ParameterValues((*owner, name), model_values, is_per_env, is_free_inertia)
             )
-    table, values = PerEnvParameterTable(), []
+    entries, values = dict[tuple[str, int | str, str], PerEnvParameterEntry](), list[Array]()
     for group in groups.values():  # rows that share code read the same parameters, so that no further code is needed
         if any(parameter.is_per_env for parameter in group):
             folded = _foldable_constants(group)
             for parameter in group:
-                table.entries[parameter.key] = PerEnvParameterEntry(len(values), folded)
+                entries[parameter.key] = PerEnvParameterEntry(len(values), folded)
                 values += list(parameter.values)
-    table.values = np.array(values).reshape(-1, len(models))
-    return table if values else None
+    if not values:
+        return None
+    return PerEnvParameterTable(entries=entries, values=np.array(values).reshape(-1, len(models)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

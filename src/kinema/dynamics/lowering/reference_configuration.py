@@ -35,15 +35,15 @@ def compute_joint_inertias(model: Model, *configurations: Sequence[float] | Arra
     return [JointInertias(arrays["entire"].tolist(), arrays["left"].tolist()) for arrays in results]
 
 
-def set_muscle_peak_forces(model: Model) -> None:
-    """Divide muscle peak forces given by a scale by acc0, the acceleration norm |M^-1 moment| of a unit force at qpos0.
+def with_muscle_peak_forces(model: Model) -> Model:
+    """Model with derived muscle peak forces: scales divided by acc0, the norm of M^-1 moment of a unit force at qpos0.
 
-    Only entries marked in `peak_force_needs_acc0` are changed, in place; the marks are cleared.
+    Entries of `ActuatorsInfo.peak_force` that are not marked in `peak_force_needs_acc0` are forces already.
     """
     actuators, n = model.actuators, model.n_dofs
     is_open = actuators.peak_force_needs_acc0.any(axis=1)
     if not n or not is_open.any():
-        return
+        return model
 
     def trace(ctx: TraceContext) -> None:
         step = StepData(ctx)
@@ -54,12 +54,13 @@ def set_muscle_peak_forces(model: Model) -> None:
     flat_inertia = interpret_outputs(model, Settings(), trace, {"inertia": (ArrayOwner.DOF, n)}, arrays)[0]["inertia"]
     _, path_moments = path_lengths_and_moments(model, model.qpos0)
     inertia = np.concatenate([flat_inertia, np.zeros(n * n)])[: n * n].reshape(n, n)
+    peak_force = actuators.peak_force.copy()
     for a in np.flatnonzero(is_open):
         path = int(actuators.path_idx[a])
         moment = actuators.moment[a] * (path_moments[path] if path >= 0 else 1.0)
         acceleration = float(np.linalg.norm(np.linalg.solve(inertia, moment)))
-        actuators.peak_force[a, actuators.peak_force_needs_acc0[a]] /= max(acceleration, MIN_VALUE)
-    actuators.peak_force_needs_acc0[:] = False
+        peak_force[a, actuators.peak_force_needs_acc0[a]] /= max(acceleration, MIN_VALUE)
+    return model.with_derived(actuator_peak_force=peak_force)
 
 
 MIN_VALUE = 1e-15
@@ -87,23 +88,26 @@ def path_lengths_and_moments(model: Model, qpos: Sequence[float] | Array) -> tup
     return lengths[:n_paths], moments[: n_paths * n].reshape(n_paths, n)  # ty: ignore[invalid-explicit-return]
 
 
-def set_rest_lengths(model: Model) -> None:
-    """Fill in unspecified (NaN) rest lengths of tendon springs and reference lengths of couplings, in place.
+def with_rest_lengths(model: Model) -> Model:
+    """Model with derived rest lengths of tendon springs and reference lengths of couplings where the tables have NaN.
 
     A tendon spring rests at its length in the configuration where the joint springs are at rest; a coupling refers to
     the path length at qpos0.
     """
-    tendons, couplings = model.tendons, model.couplings
-    for reference, path in ((couplings.reference_a, couplings.path_a), (couplings.reference_b, couplings.path_b)):
-        unknown = np.flatnonzero(np.isnan(reference))
-        if len(unknown):
-            reference[unknown] = path_lengths_and_moments(model, model.qpos0)[0][path[unknown]]
-    unknown_tendons = np.flatnonzero(np.isnan(tendons.rest_lower))
-    if len(unknown_tendons):
+    tendons, couplings, found = model.tendons, model.couplings, dict[str, Array]()
+    for side, reference, paths in (
+        ("a", couplings.reference_a, couplings.path_a),
+        ("b", couplings.reference_b, couplings.path_b),
+    ):
+        if np.isnan(reference).any():
+            lengths, _ = path_lengths_and_moments(model, model.qpos0)
+            found[f"coupling_reference_{side}"] = np.where(np.isnan(reference), lengths[paths], reference)
+    unknown = np.isnan(tendons.rest_lower)
+    if unknown.any():
         lengths, _ = path_lengths_and_moments(model, _spring_rest_configuration(model))
-        tendons.rest_lower[unknown_tendons] = tendons.rest_upper[unknown_tendons] = lengths[
-            tendons.path_idx[unknown_tendons]
-        ]
+        found["tendon_rest_lower"] = np.where(unknown, lengths[tendons.path_idx], tendons.rest_lower)
+        found["tendon_rest_upper"] = np.where(unknown, lengths[tendons.path_idx], tendons.rest_upper)
+    return model.with_derived(**found) if found else model
 
 
 def _spring_rest_configuration(model: Model) -> Array:

@@ -131,7 +131,7 @@ def _group_copies(model: Model, settings: Settings) -> tuple[list[list[Component
 
 def _has_per_env_parameters(model: Model, component: Component) -> bool:
     """Whether frames or links of a component have constants that are read per environment."""
-    entries = () if model.per_env_parameters is None else model.per_env_parameters.entries
+    entries = () if model.derived.per_env_parameters is None else model.derived.per_env_parameters.entries
     return any(
         (table == "frame" and item in component.frames) or (table == "link" and item in component.links)
         for table, item, _ in entries

@@ -128,8 +128,9 @@ def links_info(model: Model) -> SimpleNamespace:
 
 
 def dofs_info(model: Model) -> SimpleNamespace:
-    """Constant arrays of all degrees of freedom."""
-    return SimpleNamespace(**{f.name: getattr(model.dofs, f.name) for f in dataclasses.fields(model.dofs)})
+    """Constant arrays of all degrees of freedom, and `invweight`."""
+    columns = {f.name: getattr(model.dofs, f.name) for f in dataclasses.fields(model.dofs)}
+    return SimpleNamespace(**columns, **model.derived.columns("dof"))
 
 
 # ----------------------------------------------------------------------------------------------------- fields on demand

@@ -142,7 +142,7 @@ def with_per_env_parameters(
     model; without such a table or array the constants are returned unchanged.
     """
     result = dict(constants)
-    parameters, array_offset = ctx.model.per_env_parameters, ctx.array_offsets.get(ARRAY)
+    parameters, array_offset = ctx.model.derived.per_env_parameters, ctx.array_offsets.get(ARRAY)
     if parameters is None or array_offset is None:
         return result
     for name in result:

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from kinema.core import Array
 from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.model import Model
 
 from ..arrays import ArrayOwner
 from .kinematic_tree import WORLD, FrameNode, NodeRef, frame_ref
@@ -118,7 +120,7 @@ class Transmissions:
         self.ctx = ctx
         self.path_lengths = path_lengths
         self.name = name or table_name
-        table = getattr(ctx.model, table_name)
+        table, self._columns = getattr(ctx.model, table_name), transmission_columns(ctx.model, table_name)
         context_dofs = {d for node in ctx.nodes for d in node.dofs}
         self.moments: dict[int, dict[int, float]] = {}
         for i in indices:
@@ -239,11 +241,7 @@ class Transmissions:
         if equality >= 0 and "broken" in self.ctx.array_offsets:
             variant = replace(variant, is_breakable=True)
             offsets["broken"] = self.ctx.item_arrays(ArrayOwner.EQUALITY, equality)["broken"]
-        constants: dict[str, list[float]] = {}
-        for name in type(table).__dataclass_fields__:
-            values = getattr(table, name)
-            if isinstance(values, np.ndarray) and values.dtype == np.float64 and name != "moment":
-                constants[name] = values[index].reshape(-1).tolist()
+        constants = {name: values[index].reshape(-1).tolist() for name, values in self._columns.items()}
         bindings = {"frame ": frame_ref(frame)} if frame != WORLD else {}
         return self.ctx.node_row(variant, bindings, offsets, constants)
 
@@ -322,6 +320,18 @@ class Transmissions:
                     variant = "path" if moments else "constant"
                     rows.append(self.ctx.node_row(variant, {}, offsets, {"moment arms": [arm * moment[ancestor]]}))
         return rows
+
+
+def transmission_columns(model: Model, table_name: str) -> dict[str, Array]:
+    """Float columns of the table of actuators or tendons except moment arms, with derived constants where there are."""
+    table = getattr(model, table_name)
+    columns = {name: getattr(table, name) for name in type(table).__dataclass_fields__ if name != "moment"}
+    columns |= model.derived.columns(table_name.removesuffix("s"))
+    return {
+        name: values
+        for name, values in columns.items()
+        if isinstance(values, np.ndarray) and values.dtype == np.float64
+    }
 
 
 def moment_arm_product(code: RowContext) -> Value:

@@ -13,6 +13,7 @@ from pathlib import Path
 from kinema.core import Diagnostics
 from kinema.description import Robot, World
 
+from ..observations import mark_complete
 from ..resolve import Resolver
 from .convert import convert_model
 from .documents import load_document
@@ -47,4 +48,6 @@ def read_mjcf(
     document = load_document(Path(source), resolver, diagnostics)
     check_model_size(document)
     compiled = compile_model(prepare_model(document, resolver, diagnostics), diagnostics)
-    return convert_model(compiled, diagnostics)
+    description = convert_model(compiled, diagnostics)
+    mark_complete()
+    return description

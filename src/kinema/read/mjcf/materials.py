@@ -32,6 +32,7 @@ from kinema.geometry import (
 from kinema.tokens import mjcf
 
 from ..cursor import parse_float
+from ..observations import observed
 from .model_reader import ModelReader, float32_to_floats, solver_parameters, store_nonempty_settings, to_floats, to_rgba
 from .mujoco_compiler import mujoco, quote_attribute
 
@@ -71,7 +72,7 @@ def unfolded_cube_map(reader: ModelReader, texture: int) -> str:
     file = cache_dir() / "images" / content_digest(_CACHE_VERSION, sides) / f"{name}.png"
     if not file.is_file():
         write_atomically(file, encode_png(cube_map_atlas(np.broadcast_to(sides, (6, *sides.shape[1:])))))
-    return str(file) if file.is_file() else ""
+    return str(file) if observed(file).is_file() else ""
 
 
 def cube_map_faces(reader: ModelReader, texture: int) -> np.ndarray | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from kinema.core import Diagnostics
 from kinema.description import Robot
 
+from ..observations import mark_complete
 from ..resolve import Resolver, read_bytes
 from ..xml_repair import parse_xml_tolerant
 from .convert import FileReferences, convert_robot
@@ -44,11 +45,14 @@ def read_urdf(
     diagnostics = Diagnostics() if diagnostics is None else diagnostics
     resolve = Resolver() if resolve is None else resolve
     root = parse_xml_tolerant(read_bytes(file), str(file), diagnostics, "urdf")
-    if is_xacro(root, file):
+    is_expanded = is_xacro(root, file)
+    if is_expanded:
         expanded = expand_xacro(root, file, resolve, dict(arguments or {}), diagnostics)
         root = expanded.root
         resolve = replace(resolve, extra_roots=[*resolve.extra_roots, *expanded.packages])
-    elif arguments:
+    else:
+        mark_complete()
+    if arguments and not is_expanded:
         diagnostics.warning("urdf.unused-arguments", f"{file}: arguments are given, but this is no xacro file")
     element = parse_robot(root, diagnostics)
     robot = convert_robot(element, FileReferences(resolve, str(file)), diagnostics, fallback=file.stem.split(".")[0])
