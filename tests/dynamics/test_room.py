@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema.dynamics.collision.contact_buffers import ContactLayout
-from kinema.dynamics.collision.contact_lists import ContactList, ListedContactLayout
+from kinema.dynamics.collision.contact_lists import ContactList
+from kinema.dynamics.collision.contact_records import list_layout
 from kinema.dynamics.collision.contact_sets import ContactSetVariant
 from kinema.dynamics.constraints.warp_contact_records import DROPPED_KEY, ContactSource, compute_sort_keys
 from kinema.ir import SCRATCH, ArenaOffset, Tracer
@@ -33,7 +33,7 @@ def two_lists() -> tuple[list[ContactSource], Any]:
         kind = ContactSetVariant(
             dimension, elliptic=dimension > 1, involves_world=False, has_restitution_or_stiction=False
         )
-        contacts = take(LISTED * ListedContactLayout(dimension).record_size)
+        contacts = take(LISTED * list_layout(kind).record_size)
         sources.append(ContactSource(ContactList(kind, LISTED, take(1), contacts), take(1), take(LISTED)))
     return sources, memory
 
@@ -43,7 +43,7 @@ def filled(sources: list[ContactSource], n_rows: int, order: np.random.Generator
     rng, cells = np.random.default_rng(7), np.full((n_rows, N_ENVS), np.nan)
     for source, counts in zip(sources, COUNTS, strict=True):
         listed, before = (
-            ListedContactLayout(source.contact_list.variant.condim),
+            list_layout(source.contact_list.variant),
             sum(COUNTS[0]) if source is sources[1] else 0,
         )
         for env, count in enumerate(counts):
@@ -53,7 +53,7 @@ def filled(sources: list[ContactSource], n_rows: int, order: np.random.Generator
             cells[source.offset.row, env] = 0.0 if source is sources[0] else min(COUNTS[0][env], LISTED)
             for place, i in enumerate(order.permutation(found)):
                 at = source.contact_list.contacts.row + listed.record_size * place
-                depth, pair = (at + listed.offset_of(x) for x in (ContactLayout.DISTANCE, ContactLayout.SIGNED_PAIR))
+                depth, pair = (at + listed.offsets[x] for x in ("distance", "signed_pair"))
                 cells[depth, env], cells[pair, env] = depths[i], (-1.0) ** i * pairs[i]
     return cells
 
@@ -62,12 +62,10 @@ def chosen(sources: list[ContactSource], cells: np.ndarray, env: int) -> list[tu
     """All contacts of an environment by pair: the pair, the depth, whether it is kept."""
     found = []
     for source, counts in zip(sources, COUNTS, strict=True):
-        listed = ListedContactLayout(source.contact_list.variant.condim)
+        listed = list_layout(source.contact_list.variant)
         for i in range(min(counts[env], LISTED)):
             at, key = source.contact_list.contacts.row + listed.record_size * i, cells[source.sort_keys.row + i, env]
-            depth, pair = (
-                float(cells[at + listed.offset_of(x), env]) for x in (ContactLayout.DISTANCE, ContactLayout.SIGNED_PAIR)
-            )
+            depth, pair = (float(cells[at + listed.offsets[x], env]) for x in ("distance", "signed_pair"))
             assert key in (abs(pair), DROPPED_KEY)
             found.append((abs(pair), depth, bool(key == abs(pair))))
     return sorted(found)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, ColumnarGroup, OffsetColumn, RowContext, Table, TableRow, Tracer, Value
+from kinema.ir import SCRATCH, ArenaOffset, ColumnarGroup, OffsetColumn, RowContext, Table, TableRow, Value
 from kinema.model import Model
 
 from ..settings import Settings
@@ -25,7 +25,7 @@ from ..tree.loop_context import IDLE_FLAG, tree_index_of_frames
 from ..tree.node_tables import NodeColumns, NodeRow, make_table
 from ..tree.per_tree import OffsetsPerTree, PerTreeArray, offsets_of_tree
 from ..tree.trace_context import TraceContext
-from ..vector_math import Vector, cross
+from .contact_records import buffer_layout, noslip_record_size
 from .contact_sets import ContactSetSpec, ContactSetVariant, plan_contact_sets
 from .vector_math import if_less
 
@@ -86,7 +86,7 @@ def contact_set_columns(
         "count": [x.count for x in sets],
         "near": [x.near_flag for x in sets],
         "set lost count": [x.lost_count for x in sets],
-        "held": [x.noslip_data for x in sets if x.noslip_data is not None],
+        "noslip data": [x.noslip_data for x in sets if x.noslip_data is not None],
     }
     offset_columns = {name: OffsetColumn.from_offsets(offsets) for name, offsets in offsets_by_name.items() if offsets}
     frame_pairs = np.array([x.spec.frames for x in sets], np.int64)
@@ -101,51 +101,12 @@ def contact_set_columns(
     )
 
 
-# ------------------------------------------------------------------------------------------ contact records and buffers
-
-RESTITUTION_STICTION_SIZE = 4
-"""Scalars stored in place of the residual until it is computed, for contacts with restitution or stiction: maximum
-stiffness, restitution, bounce speed, stiction ratio (`constraints/contacts.py`)."""
-
-
-class ContactLayout:
-    """Layout of a contact record: offset of each field from the start of the record.
-
-    Fields: contact point (3), contact frame axes (9, normal first), distance, signed pair index (from 1; negative if
-    the first geom is on the second frame of the set), constraint stiffness D, regularized friction mu, position
-    feedback k d r, damping, damping of friction rows, scale of each row (condim), residual of each row (condim),
-    directional derivative of the residual (condim). The normal points from the first to the second frame of the set.
-    """
-
-    (
-        POINT,
-        AXES,
-        DISTANCE,
-        SIGNED_PAIR,
-        STIFFNESS,
-        REGULARIZED_MU,
-        POSITION_FEEDBACK,
-        DAMPING,
-        FRICTION_DAMPING,
-        ROW_SCALES,
-    ) = 0, 3, 12, 13, 14, 15, 16, 17, 18, 19
-    n_stored_axes = 3
-    """Number of axes of the contact frame that are stored."""
-
-    def __init__(self, condim: int) -> None:
-        self.condim = condim
-        self.residual = self.ROW_SCALES + condim
-        self.residual_derivative = self.residual + condim
-        self.record_size = self.residual + max(2 * condim, RESTITUTION_STICTION_SIZE)
-
-    def offset_of(self, field: int) -> int:
-        """Offset of a field in the record."""
-        return field
+# ---------------------------------------------------------------------------------------------------- contact buffers
 
 
 def _buffer_sizes(specs: Sequence[ContactSetSpec]) -> list[int]:
     """Number of scalars of each contact set's buffer."""
-    return [spec.capacity * ContactLayout(spec.variant.condim).record_size for spec in specs]
+    return [spec.capacity * buffer_layout(spec.variant).record_size for spec in specs]
 
 
 def _allocate_interleaved(
@@ -154,11 +115,6 @@ def _allocate_interleaved(
     """Allocate scratch memory of two lists of sizes alternately: first[0], second[0], first[1], ..."""
     offsets = ctx.allocate_many([n for pair in zip(first_sizes, second_sizes, strict=True) for n in pair])
     return offsets[::2], offsets[1::2]
-
-
-def noslip_record_size(variant: ContactSetVariant) -> int:
-    """Scalars per contact of the no-slip solver: normal force, friction bounds and friction forces."""
-    return 2 * variant.condim - 1
 
 
 class ContactSetFilter(enum.Enum):
@@ -190,7 +146,7 @@ class ContactBuffers:
         noslip_data: Sequence[ArenaOffset | None] = [None] * len(specs)
         if ctx.settings.noslip_iterations:
             noslip_data, buffers = _allocate_interleaved(
-                ctx, [spec.capacity * noslip_record_size(spec.variant) for spec in specs], _buffer_sizes(specs)
+                ctx, [spec.capacity * noslip_record_size(spec.variant.condim) for spec in specs], _buffer_sizes(specs)
             )
         else:
             buffers = ctx.allocate_many(_buffer_sizes(specs))
@@ -298,9 +254,7 @@ class ContactBuffers:
         rows = []
         for source, target in zip(self.sets, copy.sets, strict=True):
             offsets = {"from": source.contacts, "old count": source.count, "to": target.contacts, "count": target.count}
-            rows.append(
-                TableRow("set", offsets, {"record size": [float(ContactLayout(source.variant.condim).record_size)]})
-            )
+            rows.append(TableRow("set", offsets, {"record size": [float(buffer_layout(source.variant).record_size)]}))
 
         def body(code: RowContext) -> None:
             tracer, count = code.tracer, code.read("old count")
@@ -394,7 +348,7 @@ class ContactBuffers:
     def loop_row(self, contact_set: ContactSet, extra_offsets: OffsetsPerTree | None = None) -> NodeRow:
         """Table row of a contact set, whose frames are bound to the prefixes "a " and "b ".
 
-        The row has the arrays "contacts", "count", "near", "set lost count" and, with the no-slip solver, "held".
+        The row has the arrays "contacts", "count", "near", "set lost count" and, if there are any, "noslip data".
 
         Args:
             contact_set: the contact set.
@@ -406,7 +360,7 @@ class ContactBuffers:
             "near": contact_set.near_flag,
             "set lost count": contact_set.lost_count,
         }
-        set_offsets |= {} if contact_set.noslip_data is None else {"held": contact_set.noslip_data}
+        set_offsets |= {} if contact_set.noslip_data is None else {"noslip data": contact_set.noslip_data}
         second_frame = contact_set.spec.frames[1]
         offsets = {
             **set_offsets,
@@ -465,58 +419,6 @@ def _append_if_active(code: RowContext) -> None:
             code.write(set_filter.value, [count])
 
     if_less(tracer, "is active", 0.5, is_active, append)
-
-
-class Contact:
-    """Accessor of one contact record in traced code."""
-
-    array_name, base_offset = "contacts", 0
-    """Name of the array with the contact records, and offset of the first record."""
-
-    def __init__(self, tracer: Tracer, layout: ContactLayout, index: Value) -> None:
-        self.layout = layout
-        self.tracer = tracer
-        self.index = index
-        """Index of the contact in its buffer."""
-        self._record_offset = index * float(self.layout.record_size)
-
-    def read(self, field: int, count: int = 1) -> list[Value]:
-        """Read `count` consecutive scalars of the record from a field on."""
-        offset = self.base_offset + self.layout.offset_of(field)
-        return [self.tracer.read(self.array_name, offset + i, self._record_offset) for i in range(count)]
-
-    def write(self, field: int, values: Sequence[Value]) -> None:
-        """Write consecutive scalars of the record from a field on."""
-        self.tracer.write(self.array_name, values, self.base_offset + self.layout.offset_of(field), self._record_offset)
-
-    @property
-    def axes(self) -> list[Vector]:
-        """Axes of the contact frame: the normal and, with friction, two tangents."""
-        count = self.layout.n_stored_axes if self.layout.condim > 1 else 1
-        stored: list[Vector] = [self.read(ContactLayout.AXES + 3 * i, 3) for i in range(count)]
-        return [*stored, cross(*stored)] if count == 2 else stored
-
-    @property
-    def residual(self) -> list[Value]:
-        """Residual J a - aref of each row of the contact, shape (condim,)."""
-        return self.read(self.layout.residual, self.layout.condim)
-
-    @property
-    def residual_derivative(self) -> list[Value]:
-        """Directional derivative J p of the residual along the search direction p, shape (condim,)."""
-        return self.read(self.layout.residual_derivative, self.layout.condim)
-
-    @property
-    def stiffness_and_mu(self) -> tuple[Value, Value]:
-        """Constraint stiffness D and regularized friction coefficient mu."""
-        return self.read(ContactLayout.STIFFNESS)[0], self.read(ContactLayout.REGULARIZED_MU)[0]
-
-
-def for_each_contact(code: RowContext, condim: int, body: Callable[[Contact], None]) -> None:
-    """Trace a loop over the contacts of the current row's contact set."""
-    code.tracer.counted_loop(
-        "contacts", code.read("count"), lambda index: body(Contact(code.tracer, ContactLayout(condim), index))
-    )
 
 
 def has_collision_pairs(model: Model, settings: Settings) -> bool:

@@ -11,7 +11,8 @@ from kinema.ir import SCRATCH, ArenaOffset, Value
 from ..tree.kinematic_tree import WORLD
 from ..tree.trace_context import TraceContext
 from ..vector_math import sum_values
-from .contact_buffers import ContactBuffers, ContactLayout
+from .contact_buffers import ContactBuffers
+from .contact_records import list_layout
 from .contact_sets import ContactSetSpec, ContactSetVariant, plan_contact_sets, warp_contact_capacity
 
 # -------------------------------------------------------------------------------------------------------- contact lists
@@ -19,32 +20,6 @@ from .contact_sets import ContactSetSpec, ContactSetVariant, plan_contact_sets, 
 MAX_SPARE_CONTACTS = 192
 """Maximum number of listed contacts beyond the capacity, from which the deepest are selected; at most as many as the
 capacity."""
-
-
-class ListedContactLayout(ContactLayout):
-    """Layout of a listed contact record: without solver fields, with the preorder indices of its two frames.
-
-    The second tangent is omitted, as it follows from the other axes, and without friction both tangents are omitted.
-    """
-
-    def __init__(self, condim: int) -> None:
-        super().__init__(condim)
-        self.n_stored_axes = 2 if condim > 1 else 1
-        self.frames = self.residual
-        self.record_size = self.offset_of(self.frames + 2)
-
-    def offset_of(self, field: int) -> int:
-        """Offset of a field of `ContactLayout` in the listed record, which stores fewer axes."""
-        return field if field < ContactLayout.DISTANCE else field - self.n_omitted
-
-    @property
-    def n_omitted(self) -> int:
-        """Number of axis components that are not stored."""
-        return 3 * (ContactLayout.n_stored_axes - self.n_stored_axes)
-
-    def compress(self, record: Sequence[Value]) -> list[Value]:
-        """Listed record of a full contact record: the scalars without the omitted axes."""
-        return [*record[: ContactLayout.DISTANCE - self.n_omitted], *record[ContactLayout.DISTANCE :]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +67,7 @@ class ContactLists:
         for (condim, elliptic), max_count in sorted(max_counts.items()):
             capacity = min(max_count, self.max_contacts + min(self.max_contacts, MAX_SPARE_CONTACTS))
             variant = ContactSetVariant(condim, elliptic, involves_world=False, has_restitution_or_stiction=False)
-            contacts = ctx.allocate(capacity * ListedContactLayout(condim).record_size, oversized=True)
+            contacts = ctx.allocate(capacity * list_layout(variant).record_size, oversized=True)
             self.by_condim_and_cone[condim, elliptic] = ContactList(variant, capacity, ctx.allocate_fixed(1), contacts)
             ctx.tracer.write(SCRATCH, [0.0], self.by_condim_and_cone[condim, elliptic].count.row)
 

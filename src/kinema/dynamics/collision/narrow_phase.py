@@ -6,6 +6,7 @@ world origin.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kinema import ir
@@ -22,8 +23,9 @@ from ..vector_math import Vector, add, cross, dot, matmul, rotate, scale, sub
 from .broad_phase import cull_frame_pairs, list_overlapping_pairs
 from .collision_table import ANALYTIC_COLLISION_TABLE, get_collision_table
 from .collision_types import CollisionGeom, ContactQuery, HeightFieldData, HullData, SdfData
-from .contact_buffers import ContactBuffers, ContactLayout
-from .contact_lists import ContactLists, ListedContactLayout
+from .contact_buffers import ContactBuffers
+from .contact_lists import ContactLists
+from .contact_records import buffer_layout, list_layout
 from .obb import OBB_ROUNDING, geom_half_extents, obb_separation, uses_obb_test
 from .pair_parameters import ContactSetInputs, NarrowPhaseVariant, build_pair_rows, geom_local_pose
 from .vector_math import if_less, select_vector
@@ -371,10 +373,12 @@ def _collide_pair(code: RowContext, variant: NarrowPhaseVariant) -> None:
 
     def emit(distance: Value, point: Vector, normal: Vector, tangent: Vector | None = None) -> None:
         def store() -> None:
-            record = _contact_record(code, variant, distance, point, normal, tangent)
+            fields = _contact_fields(code, variant, distance, point, normal, tangent)
             if variant.uses_lists:
-                _append_to_list(code, variant, record)
-            elif variant.may_overflow:
+                _append_to_list(code, variant, fields)
+                return
+            record = buffer_layout(variant).pack(fields)
+            if variant.may_overflow:
                 _insert_keeping_deepest(code, variant, distance, record)
             else:
                 _append_contact(code, variant, record)
@@ -386,15 +390,15 @@ def _collide_pair(code: RowContext, variant: NarrowPhaseVariant) -> None:
     )
 
 
-def _contact_record(
+def _contact_fields(
     code: RowContext,
     variant: NarrowPhaseVariant,
     distance: Value,
     point: Vector,
     normal: Vector,
     tangent_hint: Vector | None,
-) -> list[Value]:
-    """Contact record with all parameters of the contact force, in the order of `ContactLayout`.
+) -> Mapping[str, Sequence[Value]]:
+    """Fields of a contact record with all parameters of the contact force (see `CONTACT_FIELDS`).
 
     Contains the point, the contact frame (oriented from the first to the second frame of the set), distance, signed
     pair index, constraint stiffness D = d / ((1 - d) w) (0 beyond the force margin), regularized friction mu, reference
@@ -419,49 +423,44 @@ def _contact_record(
         )
     normal_scale = mu if variant.elliptic else 1.0
     stiffness = ir.select(violation, 0.0, ir.minimum(imp / ((1.0 - imp) * invweight), code.constant("hardest")), 0.0)
-    return [
-        *point,
-        *(x for axis in axes for x in axis),
-        distance,
-        sign * code.constant("pair"),
-        stiffness,
-        mu,
-        normal_scale * stiffness_ref * imp * violation,
-        damping,
-        friction_damping,
-        normal_scale,
-        *friction[: variant.condim - 1],
-        *(
-            [
-                ir.minimum(max_stiffness(invweight), code.constant("hardest")),
-                *code.constants("restitution and stiction"),
-            ]
-            if variant.has_restitution_or_stiction
-            else []
-        ),
-    ]
+    fields = {
+        "point": point,
+        "axes": [x for axis in axes for x in axis],
+        "distance": [distance],
+        "signed_pair": [sign * code.constant("pair")],
+        "stiffness": [stiffness],
+        "regularized_mu": [mu],
+        "position_feedback": [normal_scale * stiffness_ref * imp * violation],
+        "damping": [damping],
+        "friction_damping": [friction_damping],
+        "row_scales": [normal_scale, *friction[: variant.condim - 1]],
+    }
+    if variant.has_restitution_or_stiction:
+        max_rigid = ir.minimum(max_stiffness(invweight), code.constant("hardest"))
+        fields["restitution"] = [max_rigid, *code.constants("restitution and stiction")]
+    return fields
 
 
 def _append_contact(code: RowContext, variant: NarrowPhaseVariant, record: list[Value]) -> None:
     """Append a contact record to the contact set of the current row and increment its contact count."""
     count = code.read("count")
-    code.tracer.write("contacts", record, 0, count * float(ContactLayout(variant.condim).record_size))
+    code.tracer.write("contacts", record, 0, count * float(buffer_layout(variant).record_size))
     code.tracer.write("count", [count + 1.0])
 
 
-def _append_to_list(code: RowContext, variant: NarrowPhaseVariant, record: list[Value]) -> None:
-    """Append a contact record, compressed and with its frame indices, to the unordered list of the current row.
+def _append_to_list(code: RowContext, variant: NarrowPhaseVariant, fields: Mapping[str, Sequence[Value]]) -> None:
+    """Append a contact with its frame indices to the unordered list of the current row.
 
     The slot is reserved by an atomic increment of the list's count; the record is dropped if the list is full, but
     counted.
     """
-    tracer, layout = code.tracer, ListedContactLayout(variant.condim)
+    tracer, layout = code.tracer, list_layout(variant)
     slot = tracer.atomic_increment("count")
 
     def store() -> None:
         offset = slot * float(layout.record_size)
-        tracer.write("contacts", layout.compress(record), 0, offset)
-        tracer.write("contacts", code.constants("frames"), layout.offset_of(layout.frames), offset)
+        tracer.write("contacts", layout.pack(fields), 0, offset)
+        tracer.write("contacts", code.constants("frames"), layout.offsets["frames"], offset)
 
     if_less(tracer, "has capacity", slot, code.constant("capacity"), store)
 
@@ -474,11 +473,8 @@ def _insert_keeping_deepest(
     Contacts that do not fit are counted in the lost counts of the set and of all sets, and the required capacity is
     updated.
     """
-    tracer, record_size, capacity = (
-        code.tracer,
-        float(ContactLayout(variant.condim).record_size),
-        code.constant("capacity"),
-    )
+    tracer, layout, capacity = code.tracer, buffer_layout(variant), code.constant("capacity")
+    record_size = float(layout.record_size)
     is_full = ir.select(code.read("count"), capacity, 0.0, 1.0)
     if_less(tracer, "has capacity", is_full, 0.5, lambda: _append_contact(code, variant, record))
 
@@ -488,7 +484,7 @@ def _insert_keeping_deepest(
 
         def visit(slot: Value) -> None:
             stored, largest = (
-                tracer.read("contacts", ContactLayout.DISTANCE, slot * record_size),
+                tracer.read("contacts", layout.offsets["distance"], slot * record_size),
                 tracer.read(shallowest, 1),
             )
             replaced = [ir.select(largest, stored, x, tracer.read(shallowest, i)) for i, x in enumerate((slot, stored))]

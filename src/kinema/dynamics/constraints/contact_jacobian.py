@@ -16,7 +16,8 @@ import numpy as np
 from kinema.ir import RowContext, Value
 from kinema.model import Model
 
-from ..collision.contact_buffers import Contact, ContactLayout, ContactSet, for_each_contact
+from ..collision.contact_buffers import ContactSet
+from ..collision.contact_records import Contact, buffer_layout, for_each_contact
 from ..collision.contact_sets import ContactSetVariant
 from ..rigid.kinematics import Pose, Twist
 from ..rigid.rnea import Wrench
@@ -67,10 +68,10 @@ def spatial_contact_jacobian(contact: Contact, reference_point: Values | None = 
     transpose maps contact forces to a wrench [torque, force]. Torques are about the floating origin or about
     `reference_point`.
     """
-    condim, point = contact.layout.condim, contact.read(ContactLayout.POINT, 3)
+    point = contact.read("point")
     point = point if reference_point is None else sub(point, reference_point)
     axes, rows = contact.axes, []
-    for j, factor in enumerate(contact.read(ContactLayout.ROW_SCALES, condim)):
+    for j, factor in enumerate(contact.read("row_scales")):
         if j < 3:
             axis = scale(factor, axes[j])
             rows.append([*cross(point, axis), *axis])
@@ -81,9 +82,9 @@ def spatial_contact_jacobian(contact: Contact, reference_point: Values | None = 
 
 def project_twist(contact: Contact, twist: Twist) -> list[Value]:
     """Project a relative twist (about the origin) onto the scaled contact axes: J v, with condim values."""
-    condim, point = contact.layout.condim, contact.read(ContactLayout.POINT, 3)
+    point = contact.read("point")
     point_velocity = add(twist.linear, cross(twist.angular, point))
-    scales = contact.read(ContactLayout.ROW_SCALES, condim)
+    scales = contact.read("row_scales")
     axes = contact.axes
     return [
         factor * (dot(axes[j], point_velocity) if j < 3 else dot(axes[j - 3], twist.angular))
@@ -94,7 +95,7 @@ def project_twist(contact: Contact, twist: Twist) -> list[Value]:
 def first_contact_point(code: RowContext, variant: ContactSetVariant) -> str:
     """Copy the position of the first contact of a non-empty contact set into a new local array; return its name."""
     array = code.tracer.allocate_local(3)
-    code.tracer.write(array, Contact(code.tracer, ContactLayout(variant.condim), 0.0).read(ContactLayout.POINT, 3))
+    code.tracer.write(array, Contact(code.tracer, buffer_layout(variant), 0.0).read("point"))
     return array
 
 
@@ -110,7 +111,7 @@ def spatial_hessian_of_set(
     code.tracer.write(sums, [0.0] * N_SPATIAL_HESSIAN)
 
     def add_contact(contact: Contact) -> None:
-        left, right = _hessian_factors(contact, variant, cost_model, reference_point())
+        left, right = _hessian_factors(contact, cost_model, reference_point())
         entry = 0
         for i in range(6):
             for j in range(i + 1):
@@ -118,12 +119,12 @@ def spatial_hessian_of_set(
                 code.tracer.write(sums, [code.tracer.read(sums, entry) + product], entry)
                 entry += 1
 
-    for_each_contact(code, variant.condim, add_contact)
+    for_each_contact(code, variant, add_contact)
     return sums
 
 
 def _hessian_factors(
-    contact: Contact, variant: ContactSetVariant, cost_model: ContactCost, reference_point: Values
+    contact: Contact, cost_model: ContactCost, reference_point: Values
 ) -> tuple[list[Values], list[Values]]:
     """Return two lists of 6-vectors (u_k, w_k) such that the spatial Hessian of a contact is sum_k u_k w_k^T.
 
@@ -132,11 +133,11 @@ def _hessian_factors(
     """
     jacobian, compact, n = (
         spatial_contact_jacobian(contact, reference_point),
-        cost_model.compact_hessian(contact, variant),
-        variant.condim,
+        cost_model.compact_hessian(contact),
+        contact.condim,
     )
     if compact is None:
-        lower = cost_model.derivatives(contact, variant, contact.residual).hessian
+        lower = cost_model.derivatives(contact, contact.residual).hessian
         full = [[lower[max(i, j)][min(i, j)] for j in range(n)] for i in range(n)]
         return [*jacobian], [
             [dot(row, [jacobian_row[k] for jacobian_row in jacobian]) for k in range(6)] for row in full

@@ -16,14 +16,11 @@ from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
 
 from ..collision.contact_buffers import (
-    RESTITUTION_STICTION_SIZE,
-    Contact,
     ContactBuffers,
-    ContactLayout,
     ContactSet,
     ContactSetFilter,
-    for_each_contact,
 )
+from ..collision.contact_records import Contact, for_each_contact
 from ..collision.contact_sets import ContactSetVariant
 from ..rigid.kinematics import ZERO_TWIST, Pose, Twist, motion_subspace
 from ..rigid.rnea import Wrench, power
@@ -51,7 +48,7 @@ from .contact_jacobian import (
     twist_about_world_origin,
     unflatten_twist,
 )
-from .friction_cone import ContactCost, contact_cost
+from .friction_cone import ContactCost
 
 # -------------------------------------------------------------------------------------- restitution and static friction
 
@@ -74,40 +71,36 @@ def apply_restitution_and_static_friction(
     this speed. Reads restitution parameters from the contact record, rewrites stiffness, mu and row scales. Returns
     `NO_BOUNCE` where the approach speed is too small for a bounce.
     """
-    rigid_stiffness, restitution, min_speed, stiction_ratio = contact.read(
-        contact.layout.residual, RESTITUTION_STICTION_SIZE
-    )
-    point_velocity = add(
-        relative_velocity.linear, cross(relative_velocity.angular, contact.read(ContactLayout.POINT, 3))
-    )
+    rigid_stiffness, restitution, min_speed, stiction_ratio = contact.read("restitution")
+    point_velocity = add(relative_velocity.linear, cross(relative_velocity.angular, contact.read("point")))
     axes = contact.axes
     if variant.condim > 1:
         sliding_velocity = [dot(axis, point_velocity) for axis in axes[1:]]
         sliding_speed = ir.sqrt(ir.maximum(dot(sliding_velocity, sliding_velocity), TINY))
         factor = 1.0 + (stiction_ratio - 1.0) * ir.clamp(2.0 - sliding_speed * (1.0 / SLIDING_SPEED), 0.0, 1.0)
-        rigid_stiffness = rigid_stiffness * _scale_friction(contact, variant, factor)
+        rigid_stiffness = rigid_stiffness * _scale_friction(contact, factor)
         code.tracer.new_basic_block()
     return _bounce_acceleration(contact, code, dot(axes[0], point_velocity), [rigid_stiffness, restitution, min_speed])
 
 
-def _scale_friction(contact: Contact, variant: ContactSetVariant, factor: Value) -> Value:
+def _scale_friction(contact: Contact, factor: Value) -> Value:
     """Multiply the friction coefficients of a contact by `factor`; return the factor by which its stiffness changes.
 
     Updates row scales, stiffness, regularised mu and position feedback in the contact record. The stiffness changes
     because rows are scaled by the friction coefficients, and for pyramidal cones also with the regularisation of the
     edges.
     """
-    scales = contact.read(ContactLayout.ROW_SCALES, 3)
+    scales = contact.read("row_scales", 0, 3)
     stiffness_factor = 1.0 / (factor * factor)
-    if variant.elliptic:
-        contact.write(ContactLayout.ROW_SCALES, [factor * scales[0]])
-        contact.write(ContactLayout.POSITION_FEEDBACK, [factor * contact.read(ContactLayout.POSITION_FEEDBACK)[0]])
+    if contact.elliptic:
+        contact.write("row_scales", [factor * scales[0]])
+        contact.write("position_feedback", [factor * contact.scalar("position_feedback")])
     else:
         mu_squared = scales[1] * scales[1]
         stiffness_factor = stiffness_factor * (1.0 + mu_squared) / (1.0 + factor * factor * mu_squared)
-    contact.write(ContactLayout.ROW_SCALES + 1, [factor * x for x in scales[1:]])
+    contact.write("row_scales", [factor * x for x in scales[1:]], 1)
     stiffness, mu = contact.stiffness_and_mu
-    contact.write(ContactLayout.STIFFNESS, [stiffness_factor * stiffness, factor * mu])
+    contact.write("stiffness", [stiffness_factor * stiffness, factor * mu])
     return stiffness_factor
 
 
@@ -127,16 +120,16 @@ def _bounce_acceleration(contact: Contact, code: RowContext, normal_velocity: Va
     gravity, dt = code.read_array("gravity", 3), code.read("dt")
     resting_speed = RESTING_STEPS * dt * ir.sqrt(dot(gravity, gravity))
     effective_restitution = ir.select(normal_velocity, -ir.maximum(resting_speed, min_speed), restitution, 0.0)
-    stiffness = contact.read(ContactLayout.STIFFNESS)[0]
+    stiffness = contact.scalar("stiffness")
     bounces = ir.select(0.0, effective_restitution, ir.select(0.0, stiffness, 1.0, 0.0), 0.0)
-    contact.write(ContactLayout.STIFFNESS, [ir.select(0.5, bounces, rigid_stiffness, stiffness)])
+    contact.write("stiffness", [ir.select(0.5, bounces, rigid_stiffness, stiffness)])
     return ir.select(0.5, bounces, -(1.0 + restitution) * normal_velocity / dt, NO_BOUNCE)
 
 
 # -------------------------------------------------------------------------------------------------- contact constraints
 
-PerContactValues = Callable[[Contact, ContactSetVariant, RowContext], list[Value]]
-"""Function of a contact, its set variant and the loop code that returns values to be summed over all contacts."""
+PerContactValues = Callable[[Contact, Value], list[Value]]
+"""Function of a contact and the step length that returns values to be summed over all contacts."""
 
 
 def world_motion_subspaces(
@@ -224,24 +217,21 @@ class ContactConstraints:
                     if variant.has_restitution_or_stiction
                     else None
                 )
-                damping = [
-                    *contact.read(ContactLayout.DAMPING),
-                    *contact.read(ContactLayout.FRICTION_DAMPING) * (variant.condim - 1),
-                ]
+                damping = contact.damping
                 projected = project_twist(contact, acceleration)
                 normal, *tangential = [
                     a + d * v for a, v, d in zip(projected, project_twist(contact, velocity), damping, strict=True)
                 ]
-                normal = normal + contact.read(ContactLayout.POSITION_FEEDBACK)[0]
+                normal = normal + contact.scalar("position_feedback")
                 if bounce_acceleration is not None:
                     normal = ir.minimum(
-                        normal, projected[0] - contact.read(ContactLayout.ROW_SCALES)[0] * bounce_acceleration
+                        normal, projected[0] - contact.read("row_scales", 0, 1)[0] * bounce_acceleration
                     )
-                contact.write(contact.layout.residual, [normal, *tangential])
+                contact.write("residual", [normal, *tangential])
 
-            for_each_contact(code, variant.condim, write_residual)
+            for_each_contact(code, variant, write_residual)
 
-        self.buffers.for_each_active_set("what contacts miss", body)
+        self.buffers.for_each_active_set("contact residuals", body)
 
     def multiply_jacobian(self, frame_twists: NodeValues[Twist]) -> None:
         """Write J d, the derivative of each contact's residual along a search direction given as frame twists."""
@@ -250,9 +240,9 @@ class ContactConstraints:
             twist = relative_twist(frame_twists, variant)
 
             def write_derivative(contact: Contact) -> None:
-                contact.write(contact.layout.residual_derivative, project_twist(contact, twist))
+                contact.write("residual_derivative", project_twist(contact, twist))
 
-            for_each_contact(code, variant.condim, write_derivative)
+            for_each_contact(code, variant, write_derivative)
 
         self.buffers.for_each_active_set("residual derivatives of contacts", body)
 
@@ -263,10 +253,9 @@ class ContactConstraints:
             length = code.read("length")
 
             def advance(contact: Contact) -> None:
-                pairs = zip(contact.residual, contact.residual_derivative, strict=True)
-                contact.write(contact.layout.residual, [x + length * v for x, v in pairs])
+                contact.write("residual", contact.residual_at(length))
 
-            for_each_contact(code, variant.condim, advance)
+            for_each_contact(code, variant, advance)
 
         self._for_each_set("advance contact residuals", body, {"length": step_length})
 
@@ -275,12 +264,11 @@ class ContactConstraints:
     def add_line_derivatives(self, step_length: ArenaOffset | PerTreeArray, total: ArenaOffset | PerTreeArray) -> None:
         """Add to `total` the first and second derivative of the contact costs along the search direction."""
 
-        def contact_derivatives(contact: Contact, variant: ContactSetVariant, code: RowContext) -> list[Value]:
-            derivative = contact.residual_derivative
-            residual = [x + code.read("length") * v for x, v in zip(contact.residual, derivative, strict=True)]
-            return list(self.cost_model.line_derivatives(contact, variant, residual, derivative))
+        def contact_derivatives(contact: Contact, length: Value) -> list[Value]:
+            residual = contact.residual_at(length)
+            return list(self.cost_model.line_derivatives(contact, residual, contact.residual_derivative))
 
-        self._sum_over_contacts("line derivatives of contacts", contact_derivatives, total, 2, {"length": step_length})
+        self._sum_over_contacts("line derivatives of contacts", contact_derivatives, total, 2, step_length)
 
     def add_active_set_changes(
         self, step_length: ArenaOffset | PerTreeArray, total: ArenaOffset | PerTreeArray
@@ -290,23 +278,18 @@ class ContactConstraints:
         An elliptic contact that slides before or after the step always counts, as its cost is not quadratic.
         """
 
-        def contact_changes(contact: Contact, variant: ContactSetVariant, code: RowContext) -> list[Value]:
-            old = contact.residual
-            new = [x + code.read("length") * v for x, v in zip(old, contact.residual_derivative, strict=True)]
-            return [self.cost_model.active_set_changes(contact, variant, old, new)]
+        def contact_changes(contact: Contact, length: Value) -> list[Value]:
+            return [self.cost_model.active_set_changes(contact, contact.residual, contact.residual_at(length))]
 
-        self._sum_over_contacts("active-set changes of contacts", contact_changes, total, 1, {"length": step_length})
+        self._sum_over_contacts("active-set changes of contacts", contact_changes, total, 1, step_length)
 
     def add_costs(self, step_length: ArenaOffset | PerTreeArray, total: ArenaOffset | PerTreeArray) -> None:
         """Add to `total` the costs of all contacts at `step_length` along the search direction."""
 
-        def contact_costs(contact: Contact, variant: ContactSetVariant, code: RowContext) -> list[Value]:
-            residual = [
-                x + code.read("length") * v for x, v in zip(contact.residual, contact.residual_derivative, strict=True)
-            ]
-            return [contact_cost(residual, *contact.stiffness_and_mu, elliptic=variant.elliptic)]
+        def contact_costs(contact: Contact, length: Value) -> list[Value]:
+            return [self.cost_model.cost(contact, contact.residual_at(length))]
 
-        self._sum_over_contacts("costs of contacts", contact_costs, total, 1, {"length": step_length})
+        self._sum_over_contacts("costs of contacts", contact_costs, total, 1, step_length)
 
     def _sum_over_contacts(
         self,
@@ -314,12 +297,11 @@ class ContactConstraints:
         contact_values: PerContactValues,
         total: ArenaOffset | PerTreeArray,
         n_values: int,
-        extra_arrays: OffsetsPerTree,
+        step_length: ArenaOffset | PerTreeArray,
     ) -> None:
         """Add `n_values` values per contact, summed over each active contact set, to the array `total`.
 
-        `total` is one accumulator or one per tree; `extra_arrays` are further arrays that `contact_values` reads by
-        name.
+        `total` and `step_length` are one for all or one per tree.
         """
 
         def body(code: RowContext, variant: ContactSetVariant) -> None:
@@ -327,17 +309,17 @@ class ContactConstraints:
             code.tracer.write(sums, [0.0] * n_values)
 
             def add_up(contact: Contact) -> None:
-                values = contact_values(contact, variant, code)
+                values = contact_values(contact, code.read("length"))
                 old = [code.tracer.read(sums, i) for i in range(n_values)]
                 code.tracer.write(sums, [a + b for a, b in zip(old, values, strict=True)])
 
-            for_each_contact(code, variant.condim, add_up)
+            for_each_contact(code, variant, add_up)
             pairs = zip(
                 code.read_array("total", n_values), (code.tracer.read(sums, i) for i in range(n_values)), strict=True
             )
             code.write("total", [a + b for a, b in pairs])
 
-        self._for_each_set(name, body, {**extra_arrays, "total": total})
+        self._for_each_set(name, body, {"length": step_length, "total": total})
 
     def _for_each_set(
         self, name: str, body: Callable[[RowContext, ContactSetVariant], None], extra_arrays: OffsetsPerTree
@@ -362,11 +344,11 @@ class ContactConstraints:
             code.tracer.write(sums, [0.0] * 6)
 
             def add_contact(contact: Contact) -> None:
-                gradient = self.cost_model.derivatives(contact, variant, contact.residual).gradient
+                gradient = self.cost_model.derivatives(contact, contact.residual).gradient
                 for i, column in enumerate(zip(*spatial_contact_jacobian(contact), strict=True)):
                     code.tracer.write(sums, [code.tracer.read(sums, i) - dot(gradient, column)], i)
 
-            for_each_contact(code, variant.condim, add_contact)
+            for_each_contact(code, variant, add_contact)
             total = [code.tracer.read(sums, i) for i in range(6)]
             if adds_directly:
                 add_to_frames(total, variant)

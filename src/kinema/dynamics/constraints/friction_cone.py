@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from kinema import ir
 from kinema.ir import Value
 
-from ..collision.contact_buffers import Contact, noslip_record_size
-from ..collision.contact_sets import ContactSetVariant
+from ..collision.contact_records import Contact, noslip_record_size
 from ..vector_math import dot
 
 TINY = 1e-30
@@ -261,30 +260,30 @@ NOSLIP_STIFFNESS_FACTOR = 10.0
 class ContactCost:
     """Cost model of soft contacts with elliptic or pyramidal friction cones."""
 
-    def derivatives(self, contact: Contact, variant: ContactSetVariant, residual: Values) -> CostDerivatives:
+    def derivatives(self, contact: Contact, residual: Values) -> CostDerivatives:
         """Return gradient and Hessian of the contact cost at `residual`."""
-        return contact_cost_derivatives(residual, *contact.stiffness_and_mu, elliptic=variant.elliptic)
+        return contact_cost_derivatives(residual, *contact.stiffness_and_mu, elliptic=contact.elliptic)
 
-    def compact_hessian(self, contact: Contact, variant: ContactSetVariant) -> ConeHessian | None:
+    def compact_hessian(self, contact: Contact) -> ConeHessian | None:
         """Return the compact Hessian at the contact's current residual; None for pyramidal or frictionless contacts."""
-        has_cone = variant.elliptic and variant.condim > 1
+        has_cone = contact.elliptic and contact.condim > 1
         return cone_hessian(contact.residual, *contact.stiffness_and_mu) if has_cone else None
 
-    def line_derivatives(
-        self, contact: Contact, variant: ContactSetVariant, residual: Values, residual_derivative: Values
-    ) -> tuple[Value, Value]:
+    def line_derivatives(self, contact: Contact, residual: Values, residual_derivative: Values) -> tuple[Value, Value]:
         """Return first and second derivative of the contact cost at `residual` along the search direction."""
         return contact_line_derivatives(
-            residual, residual_derivative, *contact.stiffness_and_mu, elliptic=variant.elliptic
+            residual, residual_derivative, *contact.stiffness_and_mu, elliptic=contact.elliptic
         )
 
-    def active_set_changes(
-        self, contact: Contact, variant: ContactSetVariant, old_residual: Values, new_residual: Values
-    ) -> Value:
+    def active_set_changes(self, contact: Contact, old_residual: Values, new_residual: Values) -> Value:
         """Return 0 if the cost is the same quadratic function at both residuals, else a positive value."""
         return contact_active_set_changes(
-            old_residual, new_residual, *contact.stiffness_and_mu, elliptic=variant.elliptic
+            old_residual, new_residual, *contact.stiffness_and_mu, elliptic=contact.elliptic
         )
+
+    def cost(self, contact: Contact, residual: Values) -> Value:
+        """Return the contact cost at `residual`."""
+        return contact_cost(residual, *contact.stiffness_and_mu, elliptic=contact.elliptic)
 
 
 class NoSlipFriction(ContactCost):
@@ -292,40 +291,40 @@ class NoSlipFriction(ContactCost):
 
     Friction is the multiplier plus a penalty spring on the tangential residual, clamped to its bound: for elliptic
     cones the norm of all friction components, for pyramidal cones each component. Replacing the multipliers by the
-    forces found (method of multipliers) drives the slip to zero. Per contact, the array `held` stores the gradient in
-    normal direction, condim - 1 bounds and condim - 1 multipliers.
+    forces found (method of multipliers) drives the slip to zero. Per contact, the array `noslip data` stores the
+    gradient in normal direction, condim - 1 bounds and condim - 1 multipliers.
     """
 
     def __init__(self) -> None:
         self.assume_sticking = False
         """Use the Hessian of sticking friction even for contacts at their friction bound."""
 
-    def freeze_normal_forces(self, contact: Contact, variant: ContactSetVariant) -> None:
+    def freeze_normal_forces(self, contact: Contact) -> None:
         """Store the normal force, the friction bounds that follow from it, and the current friction as multipliers."""
         residual, (stiffness, mu) = contact.residual, contact.stiffness_and_mu
-        gradient = contact_cost_derivatives(residual, stiffness, mu, elliptic=variant.elliptic).gradient
+        gradient = contact_cost_derivatives(residual, stiffness, mu, elliptic=contact.elliptic).gradient
         bounds: list[Value] = []
-        if variant.elliptic:
-            bounds = [-(mu * gradient[0])] * (variant.condim - 1)
+        if contact.elliptic:
+            bounds = [-(mu * gradient[0])] * (contact.condim - 1)
         else:
             for x in residual[1:]:
                 edges = [ir.minimum(residual[0] + sign * x, 0.0) for sign in (1.0, -1.0)]
                 bounds.append(-(stiffness * (edges[0] + edges[1])))
-        self._store(contact, variant, [gradient[0], *bounds, *gradient[1:]], 0)
+        self._store(contact, [gradient[0], *bounds, *gradient[1:]], 0)
 
-    def update_multipliers(self, contact: Contact, variant: ContactSetVariant) -> None:
+    def update_multipliers(self, contact: Contact) -> None:
         """Replace the friction multipliers by the current, clamped friction forces (method of multipliers)."""
-        self._store(contact, variant, self.derivatives(contact, variant, contact.residual).gradient[1:], variant.condim)
+        self._store(contact, self.derivatives(contact, contact.residual).gradient[1:], contact.condim)
 
-    def derivatives(self, contact: Contact, variant: ContactSetVariant, residual: Values) -> CostDerivatives:
+    def derivatives(self, contact: Contact, residual: Values) -> CostDerivatives:
         """Return gradient and Hessian of the augmented-Lagrangian cost; the Hessian is zero in normal direction.
 
         With `assume_sticking`, the Hessian is that of sticking friction also where the friction is clamped to its
         bound.
         """
-        normal, bounds, penalty, trial = self._trial_friction(contact, variant, residual)
-        hessian: list[list[Value]] = [[0.0] * (i + 1) for i in range(variant.condim)]
-        if variant.elliptic:
+        normal, bounds, penalty, trial = self._trial_friction(contact, residual)
+        hessian: list[list[Value]] = [[0.0] * (i + 1) for i in range(contact.condim)]
+        if contact.elliptic:
             norm, sticks = _norm_and_sticking(trial, bounds[0])
             scale = ir.select(0.5, sticks, 1.0, bounds[0] / norm)
             rotation_weight = ir.select(0.5, sticks, 0.0, penalty * scale / (norm * norm))
@@ -338,18 +337,16 @@ class NoSlipFriction(ContactCost):
             hessian[k][k] = penalty if self.assume_sticking else ir.select(ir.absolute(x), bound, penalty, 0.0)
         return CostDerivatives([normal, *(ir.clamp(x, -b, b) for x, b in zip(trial, bounds, strict=True))], hessian)
 
-    def compact_hessian(self, contact: Contact, variant: ContactSetVariant) -> ConeHessian | None:
+    def compact_hessian(self, contact: Contact) -> ConeHessian | None:
         """Return None: the augmented-Lagrangian cost has no compact Hessian."""
         return None
 
-    def line_derivatives(
-        self, contact: Contact, variant: ContactSetVariant, residual: Values, residual_derivative: Values
-    ) -> tuple[Value, Value]:
+    def line_derivatives(self, contact: Contact, residual: Values, residual_derivative: Values) -> tuple[Value, Value]:
         """Return the change of the directional derivative from its value at step length 0, and the second derivative.
 
         Only the difference is accurate in single precision, as the large constant normal forces cancel.
         """
-        start, current = (self.derivatives(contact, variant, x) for x in (contact.residual, residual))
+        start, current = (self.derivatives(contact, x) for x in (contact.residual, residual))
         curvature: Value = 0.0
         for i, row in enumerate(current.hessian):
             for j, x in enumerate(row):
@@ -359,28 +356,24 @@ class NoSlipFriction(ContactCost):
         pairs = zip(current.gradient[1:], start.gradient[1:], strict=True)
         return dot([a - b for a, b in pairs], residual_derivative[1:]), curvature
 
-    def active_set_changes(
-        self, contact: Contact, variant: ContactSetVariant, old_residual: Values, new_residual: Values
-    ) -> Value:
+    def active_set_changes(self, contact: Contact, old_residual: Values, new_residual: Values) -> Value:
         """Return 1: convergence is decided by the multiplier updates, never by an unchanged active set."""
         return 1.0
 
-    def _trial_friction(
-        self, contact: Contact, variant: ContactSetVariant, residual: Values
-    ) -> tuple[Value, list[Value], Value, list[Value]]:
+    def _trial_friction(self, contact: Contact, residual: Values) -> tuple[Value, list[Value], Value, list[Value]]:
         """Return normal gradient, friction bounds, penalty stiffness k, trial friction (multiplier + k * residual)."""
-        n, offset = variant.condim, contact.index * float(noslip_record_size(variant))
+        n, offset = contact.condim, contact.index * float(noslip_record_size(contact.condim))
         normal, *bounds_and_multipliers = [
-            contact.tracer.read("held", i, offset) for i in range(noslip_record_size(variant))
+            contact.tracer.read("noslip data", i, offset) for i in range(noslip_record_size(contact.condim))
         ]
         penalty = (
-            NOSLIP_STIFFNESS_FACTOR if variant.elliptic else 2.0 * NOSLIP_STIFFNESS_FACTOR
+            NOSLIP_STIFFNESS_FACTOR if contact.elliptic else 2.0 * NOSLIP_STIFFNESS_FACTOR
         ) * contact.stiffness_and_mu[0]
         trial = [p + penalty * x for p, x in zip(bounds_and_multipliers[n - 1 :], residual[1:], strict=True)]
         return normal, bounds_and_multipliers[: n - 1], penalty, trial
 
-    def _store(self, contact: Contact, variant: ContactSetVariant, values: Values, offset: int) -> None:
-        contact.tracer.write("held", values, offset, contact.index * float(noslip_record_size(variant)))
+    def _store(self, contact: Contact, values: Values, offset: int) -> None:
+        contact.tracer.write("noslip data", values, offset, contact.index * float(noslip_record_size(contact.condim)))
 
 
 def _norm_and_sticking(trial_friction: Values, friction_bound: Value) -> tuple[Value, Value]:

@@ -13,12 +13,12 @@ from kinema import ir
 from kinema.codegen import cone_weight_size
 from kinema.ir import SCRATCH, ArenaOffset, Value, round_up_to_4
 
-from ..collision.contact_buffers import Contact, ContactLayout, if_less
-from ..collision.contact_lists import ContactList, ListedContactLayout
+from ..collision.contact_lists import ContactList
+from ..collision.contact_records import Contact, ContactLayout, list_layout
+from ..collision.vector_math import if_less
 from ..tree.trace_context import TraceContext
 from ..vector_math import dot, sum_values
 from .contact_jacobian import spatial_contact_jacobian
-from .friction_cone import contact_active_set_changes, contact_cost, contact_line_derivatives
 
 # -------------------------------------------------------------------------------------------------------------- sorting
 
@@ -42,9 +42,8 @@ class ContactSource:
 
     def contact(self, ctx: TraceContext, index: Value) -> Contact:
         """Return an accessor of the contact at `index` of the list."""
-        accessor = Contact(ctx.tracer, ListedContactLayout(self.contact_list.variant.condim), index)
-        accessor.array_name, accessor.base_offset = SCRATCH, self.contact_list.contacts.row
-        return accessor
+        layout, start = list_layout(self.contact_list.variant), self.contact_list.contacts.row
+        return Contact(ctx.tracer, layout, index, SCRATCH, start)
 
     def sort_key(self, ctx: TraceContext, index: Value) -> Value:
         """Return the sort key of the contact at `index` of the list."""
@@ -74,7 +73,7 @@ def compute_sort_keys(ctx: TraceContext, sources: Sequence[ContactSource], capac
 
 def _write_pair_key(ctx: TraceContext, source: ContactSource, index: Value) -> list[Value]:
     """Write the geom-pair index of one contact as its sort key."""
-    pair = ir.absolute(source.contact(ctx, index).read(ContactLayout.SIGNED_PAIR)[0])
+    pair = ir.absolute(source.contact(ctx, index).scalar("signed_pair"))
     ctx.tracer.write(SCRATCH, [pair], source.sort_keys.row, index)
     return []
 
@@ -86,7 +85,7 @@ def _drop_shallow_contacts(ctx: TraceContext, sources: Sequence[ContactSource], 
 
         def write_key(index: Value, source_index: int = source_index, source: ContactSource = source) -> list[Value]:
             is_kept = ir.select(_count_deeper_contacts(ctx, sources, source_index, index), capacity - 0.5, 1.0, 0.0)
-            pair = ir.absolute(source.contact(ctx, index).read(ContactLayout.SIGNED_PAIR)[0])
+            pair = ir.absolute(source.contact(ctx, index).scalar("signed_pair"))
             ctx.tracer.write(SCRATCH, [ir.select(0.5, is_kept, pair, DROPPED_KEY)], source.sort_keys.row, index)
             return [is_kept]
 
@@ -106,14 +105,14 @@ def _count_deeper_contacts(
     tracer, total = ctx.tracer, ctx.tracer.allocate_local(1)
     tracer.write(total, [0.0])
     contact = sources[source_index].contact(ctx, index)
-    distance, pair = contact.read(ContactLayout.DISTANCE)[0], ir.absolute(contact.read(ContactLayout.SIGNED_PAIR)[0])
+    distance, pair = contact.scalar("distance"), ir.absolute(contact.scalar("signed_pair"))
     for other_index, source in enumerate(sources):
 
         def compare(other_contact_index: Value, other_index: int = other_index, source: ContactSource = source) -> None:
             other_contact = source.contact(ctx, other_contact_index)
             other_distance, other_pair = (
-                other_contact.read(ContactLayout.DISTANCE)[0],
-                ir.absolute(other_contact.read(ContactLayout.SIGNED_PAIR)[0]),
+                other_contact.scalar("distance"),
+                ir.absolute(other_contact.scalar("signed_pair")),
             )
             comes_first: Value = float(other_index < source_index)
             if other_index == source_index:
@@ -129,40 +128,34 @@ def _count_deeper_contacts(
 # -------------------------------------------------------------------------------------------------------------- records
 
 
-class ContactRecordLayout:
-    """Offsets of the fields in a warp's contact record.
+SOLVER_FIELDS = (
+    "stiffness",
+    "regularized_mu",
+    "frames",
+    "n_active_rows",
+    "position_feedback",
+    "damping",
+    "friction_damping",
+    "n_rows",
+    "residual",
+    "residual_derivative",
+    "gradient",
+    "hessian",
+    "spatial_jacobian",
+    "jacobian",
+)
+"""Fields of a record of the warp solver, in the order of memory."""
 
-    The record has a header (stiffness, regularised mu, frames, reference parameters, number of rows), residual,
-    residual derivative, gradient and Hessian of the cost, and condim Jacobian rows. Two fields share memory with others
-    of a shorter life: the 6 x condim spatial Jacobian lies where residual derivative, gradient and Hessian follow, and
-    the number of active rows replaces the frame indices.
-    """
 
-    STIFFNESS, REGULARIZED_MU, FRAMES, POSITION_FEEDBACK, DAMPING, FRICTION_DAMPING, N_ROWS, RESIDUAL = (
-        0,
-        1,
-        2,
-        4,
-        5,
-        6,
-        7,
-        8,
-    )
-    N_ACTIVE_ROWS = FRAMES
-
-    def __init__(self, condim: int, n_dofs: int, *, elliptic: bool) -> None:
-        self.condim = condim
-        self.residual_derivative = self.RESIDUAL + condim
-        self.gradient = self.residual_derivative + condim
-        self.hessian = round_up_to_4(self.gradient + condim)
-        hessian_size = cone_weight_size(condim) if elliptic else condim * round_up_to_4(condim)
-        end = max(self.hessian + hessian_size, self.residual_derivative + 6 * condim)
-        self.jacobian = round_up_to_4(end)
-        self.jacobian_row_stride = round_up_to_4(n_dofs)
-        end = self.jacobian + condim * self.jacobian_row_stride
-        self.record_size = end if end % 8 else end + 4
-        """Values per record: an odd multiple of four, so that neighbouring records start in different banks of shared
-        memory."""
+def warp_record_layout(condim: int, n_columns: int, *, elliptic: bool, fields: Sequence[str] = ()) -> ContactLayout:
+    """Return the layout of a record whose Jacobian rows have `n_columns` columns, with further fields at its end."""
+    sizes = {
+        "hessian": cone_weight_size(condim) if elliptic else condim * round_up_to_4(condim),
+        "jacobian": condim * round_up_to_4(n_columns),
+    }
+    layout = ContactLayout(condim, (*SOLVER_FIELDS, *fields), elliptic=elliptic, sizes=sizes)
+    layout.record_size = round_up_to_4(layout.record_size)
+    return layout
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,65 +176,19 @@ class ContactGroup:
     """Maximum number of contacts."""
     records: ArenaOffset
     """Offset of the first record."""
-    layout: ContactRecordLayout
+    layout: ContactLayout
     count: ArenaOffset
     """Offset of the number of stored contacts."""
 
 
-class ContactRecord:
-    """Accessor of one contact record, for a run-time index."""
+def contact_record(ctx: TraceContext, group: ContactGroup, index: Value) -> Contact:
+    """Return the accessor of the record at `index` of a group."""
+    return Contact(ctx.tracer, group.layout, index, SCRATCH, group.records.row)
 
-    def __init__(self, ctx: TraceContext, group: ContactGroup, index: Value) -> None:
-        self.tracer = ctx.tracer
-        self.group = group
-        self.index = index
-        self.offset = index * float(group.layout.record_size)
 
-    def read(self, item: int, count: int = 1) -> list[Value]:
-        """Read `count` values from field offset `item`."""
-        return [self.tracer.read(SCRATCH, self.group.records.row + item + i, self.offset) for i in range(count)]
-
-    def write(self, item: int, values: Sequence[Value]) -> None:
-        """Write values from field offset `item` on."""
-        self.tracer.write(SCRATCH, values, self.group.records.row + item, self.offset)
-
-    @property
-    def residual(self) -> list[Value]:
-        """Residual J a - aref, condim values."""
-        return self.read(ContactRecordLayout.RESIDUAL, self.group.condim)
-
-    @property
-    def residual_derivative(self) -> list[Value]:
-        """Derivative J d of the residual along the search direction d, condim values."""
-        return self.read(self.group.layout.residual_derivative, self.group.condim)
-
-    @property
-    def stiffness_and_mu(self) -> list[Value]:
-        """Stiffness D and regularised friction coefficient mu."""
-        return self.read(ContactRecordLayout.STIFFNESS, 2)
-
-    def residual_at(self, step_length: Value) -> list[Value]:
-        """Return the residual at a step length along the search direction."""
-        return [x + step_length * v for x, v in zip(self.residual, self.residual_derivative, strict=True)]
-
-    def line_derivatives(self, step_length: Value) -> Sequence[Value]:
-        """Return first and second derivative of the contact cost along the search direction at a step length."""
-        return contact_line_derivatives(
-            self.residual_at(step_length),
-            self.residual_derivative,
-            *self.stiffness_and_mu,
-            elliptic=self.group.elliptic,
-        )
-
-    def active_set_changes(self, new_residual: Sequence[Value]) -> Value:
-        """Return 0 if the cost is the same quadratic function at current and new residual, else a positive value."""
-        return contact_active_set_changes(
-            self.residual, new_residual, *self.stiffness_and_mu, elliptic=self.group.elliptic
-        )
-
-    def cost(self, step_length: Value) -> Value:
-        """Return the contact cost at a step length along the search direction."""
-        return contact_cost(self.residual_at(step_length), *self.stiffness_and_mu, elliptic=self.group.elliptic)
+def jacobian_row_stride(layout: ContactLayout) -> int:
+    """Return the distance of the Jacobian rows in a record."""
+    return layout.sizes["jacobian"] // layout.condim
 
 
 class ContactRow:
@@ -249,29 +196,29 @@ class ContactRow:
 
     def __init__(self, ctx: TraceContext, group: ContactGroup, index: Value) -> None:
         condim = float(group.condim)
-        self.tracer = ctx.tracer
-        self.group = group
+        self.tracer, self.group, self.layout = ctx.tracer, group, group.layout
         contact = ir.floor((index + 0.5) * (1.0 / condim))
         self.row_index = index - condim * contact
         """Row within the contact: 0 normal, then tangential, torsional and rolling."""
         self.offset = contact * float(group.layout.record_size)
 
-    def read_contact(self, item: int) -> Value:
-        """Read one value of the row's contact record."""
-        return self.tracer.read(SCRATCH, self.group.records.row + item, self.offset)
+    def read_contact(self, field: str, item: int = 0) -> Value:
+        """Read one scalar of a field of the row's contact record."""
+        return self.tracer.read(SCRATCH, self.group.records.row + self.layout.offsets[field] + item, self.offset)
 
     def jacobian_entry(self, column: int) -> Value:
         """Return the Jacobian entry of this row in a column."""
-        row_offset = self.offset + self.row_index * float(self.group.layout.jacobian_row_stride)
-        return self.tracer.read(SCRATCH, self.group.records.row + self.group.layout.jacobian + column, row_offset)
+        row_offset = self.offset + self.row_index * float(jacobian_row_stride(self.layout))
+        return self.tracer.read(SCRATCH, self.group.records.row + self.layout.offsets["jacobian"] + column, row_offset)
 
     def multiply_jacobian(self, vector: Sequence[Value]) -> Value:
         """Return the product of this Jacobian row with a joint-space vector; zero for surplus rows."""
         return dot([self.jacobian_entry(i) for i in range(len(vector))], vector)
 
-    def write(self, item: int, value: Value) -> None:
+    def write(self, field: str, value: Value) -> None:
         """Write this row's element of a per-row field of the record."""
-        self.tracer.write(SCRATCH, [value], self.group.records.row + item, self.offset + self.row_index)
+        first = self.group.records.row + self.layout.offsets[field]
+        self.tracer.write(SCRATCH, [value], first, self.offset + self.row_index)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -308,18 +255,16 @@ class ContactSorter:
         fields; surplus rows are zero.
         """
         group, contact, contact_list = self.group, self.source.contact(self.ctx, index), self.source.contact_list
-        record, layout = ContactRecord(self.ctx, group, record_index), ListedContactLayout(contact_list.variant.condim)
+        record = contact_record(self.ctx, group, record_index)
         stiffness, mu = contact.stiffness_and_mu
         frictionless = group.elliptic and not contact_list.variant.elliptic
-        record.write(ContactRecordLayout.STIFFNESS, [stiffness, 0.0 if frictionless else mu])
-        record.write(
-            ContactRecordLayout.FRAMES,
-            [*contact.read(layout.frames, 2), *contact.read(ContactLayout.POSITION_FEEDBACK, 3)],
-        )
+        record.write("stiffness", [stiffness, 0.0 if frictionless else mu])
+        names = ("frames", "position_feedback", "damping", "friction_damping")
+        record.write("frames", [x for name in names for x in contact.read(name)])
         jacobian = spatial_contact_jacobian(contact)
-        record.write(ContactRecordLayout.N_ROWS, [float(len(jacobian))])
+        record.write("n_rows", [float(len(jacobian))])
         jacobian += [[0.0] * 6] * (group.condim - len(jacobian))
-        record.write(group.layout.residual_derivative, [x for row in jacobian for x in row])
+        record.write("spatial_jacobian", [x for row in jacobian for x in row])
 
     def _rank(self, index: Value, sort_key: Value) -> Value:
         """Return the number of contacts in the list with a smaller sort key, or an equal key and a smaller index."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kinema import ir
-from kinema.codegen import EdgeRecords, HessianTerm, cone_weight_size
+from kinema.codegen import EdgeRecords, HessianTerm
 from kinema.ir import (
     SCRATCH,
     ArenaOffset,
@@ -23,6 +23,7 @@ from kinema.ir import (
 )
 
 from ..collision.contact_lists import ContactListGroup, ContactLists, last_descendant_indices
+from ..collision.contact_records import Contact, ContactLayout
 from ..collision.vector_math import if_less
 from ..tree.node_values import NodeValues
 from ..tree.per_tree import PaddedTreeLayout
@@ -32,12 +33,13 @@ from .contact_jacobian import MotionSubspace
 from .friction_cone import cone_gradient_and_hessian, contact_cost_derivatives
 from .warp_contact_records import (
     ContactGroup,
-    ContactRecord,
-    ContactRecordLayout,
     ContactRow,
     ContactSorter,
     ContactSource,
     compute_sort_keys,
+    contact_record,
+    jacobian_row_stride,
+    warp_record_layout,
 )
 
 # ----------------------------------------------------------------------------------------------- Jacobian over all dofs
@@ -94,9 +96,14 @@ class WarpContacts:
         tracer.write(SCRATCH, [ir.minimum(total, float(capacity))], count.row)
         return ContactGroup(condim, elliptic, sources, capacity, records, layout, count)
 
-    def _record_layout(self, condim: int, *, elliptic: bool) -> ContactRecordLayout:
-        """Return the record layout with Jacobian rows over all dofs."""
-        return ContactRecordLayout(condim, self.n_dofs, elliptic=elliptic)
+    def _record_layout(self, condim: int, *, elliptic: bool) -> ContactLayout:
+        """Return the record layout with Jacobian rows over all dofs.
+
+        The size is an odd multiple of four, so that neighbouring records start in different banks of shared memory.
+        """
+        layout = warp_record_layout(condim, self.n_dofs, elliptic=elliptic)
+        layout.record_size += 0 if layout.record_size % 8 else 4
+        return layout
 
     def _stage_in_shared_memory(self, group: ContactGroup) -> None:
         """Let the first records of a group be placed in shared memory, if there are only few contacts."""
@@ -174,15 +181,15 @@ class WarpContacts:
             return ir.select(first, frame, ir.select(frame, last, 1.0, 0.0), 0.0)
 
         def write_entries(index: Value) -> None:
-            record = ContactRecord(self.ctx, group, index)
-            a, b = record.read(ContactRecordLayout.FRAMES, 2)
+            record = contact_record(self.ctx, group, index)
+            a, b = record.read("frames")
             sign, record_offset = moves(b) - moves(a), record.offset
             for k in range(group.condim):
-                jacobian_row = record.read(layout.residual_derivative + 6 * k, 6)
+                jacobian_row = record.read("spatial_jacobian", 6 * k, 6)
                 tracer.write(
                     SCRATCH,
                     [sign * dot(axis, jacobian_row)],
-                    records + layout.jacobian + k * layout.jacobian_row_stride,
+                    records + layout.offsets["jacobian"] + k * jacobian_row_stride(layout),
                     record_offset + dof,
                 )
 
@@ -199,7 +206,7 @@ class WarpContacts:
         def write_residual(row: ContactRow) -> None:
             terms = [ir.select(row.row_index, 0.5, a, b) for a, b in self._reference_terms(row)]
             row.write(
-                ContactRecordLayout.RESIDUAL,
+                "residual",
                 self.multiply_jacobian(row, qacc_smooth) + terms[0] * self.multiply_jacobian(row, velocity) + terms[1],
             )
 
@@ -209,18 +216,13 @@ class WarpContacts:
                 write_residual(ContactRow(self.ctx, group, index))
                 return []
 
-            self.ctx.tracer.parallel_loop("what contacts miss", self.n_rows(group), run)
+            self.ctx.tracer.parallel_loop("contact residuals", self.n_rows(group), run)
 
     @staticmethod
     def _reference_terms(row: ContactRow) -> list[tuple[Value, Value]]:
         """Return (normal, tangential) pairs of damping [1/s] and of position feedback (zero if tangential)."""
         damping, friction_damping, position_feedback = (
-            row.read_contact(item)
-            for item in (
-                ContactRecordLayout.DAMPING,
-                ContactRecordLayout.FRICTION_DAMPING,
-                ContactRecordLayout.POSITION_FEEDBACK,
-            )
+            row.read_contact(item) for item in ("damping", "friction_damping", "position_feedback")
         )
         return [(damping, friction_damping), (position_feedback, 0.0)]
 
@@ -235,32 +237,32 @@ class WarpContacts:
     # ----------------------------------------------------------------------------------------- joint forces and Hessian
 
     @staticmethod
-    def store_derivatives(record: ContactRecord, residual: Sequence[Value]) -> None:
+    def store_derivatives(record: Contact, residual: Sequence[Value]) -> None:
         """Write gradient, Hessian and number of active rows of a contact's cost at `residual` into its record.
 
         The Hessian is stored in compact form for elliptic cones, else as a full matrix. Contacts without force get 0
         active rows and are skipped in the assembly of the Newton matrix.
         """
-        n, layout, (n_rows,) = record.group.condim, record.group.layout, record.read(ContactRecordLayout.N_ROWS)
-        if record.group.elliptic:
+        n, n_rows = record.condim, record.scalar("n_rows")
+        if record.elliptic:
             stiffness, mu = record.stiffness_and_mu
             gradient, hessian = cone_gradient_and_hessian(residual, stiffness, mu)
-            record.write(layout.gradient, gradient)
+            record.write("gradient", gradient)
             record.write(
-                ContactRecordLayout.N_ACTIVE_ROWS,
+                "n_active_rows",
                 [ir.select(0.0, hessian.diagonal[0] + hessian.cone_weight, n_rows, 0.0)],
             )
             record.write(
-                layout.hessian,
+                "hessian",
                 [*hessian.diagonal[:2], hessian.cone_weight, hessian.tangent_weight, mu, *hessian.tangent],
             )
             return
         derivatives = contact_cost_derivatives(residual, *record.stiffness_and_mu, elliptic=False)
-        record.write(layout.gradient, derivatives.gradient)
-        record.write(ContactRecordLayout.N_ACTIVE_ROWS, [ir.select(0.0, derivatives.hessian[0][0], n_rows, 0.0)])
+        record.write("gradient", derivatives.gradient)
+        record.write("n_active_rows", [ir.select(0.0, derivatives.hessian[0][0], n_rows, 0.0)])
         for i in range(n):
             row = [derivatives.hessian[max(i, j)][min(i, j)] for j in range(n)]
-            record.write(layout.hessian + i * round_up_to_4(n), row)
+            record.write("hessian", row, i * round_up_to_4(n))
 
     def joint_force(self, dof: Value) -> Value:
         """Return the joint force J^T f of all contacts on one dof, with f the negative cost gradient."""
@@ -275,12 +277,12 @@ class WarpContacts:
         tracer, layout = self.ctx.tracer, group.layout
 
         def add_contact(index: Value) -> None:
-            record, offset = ContactRecord(self.ctx, group, index), index * float(layout.record_size) + dof
-            first = group.records.row + layout.jacobian
+            record, offset = contact_record(self.ctx, group, index), index * float(layout.record_size) + dof
+            first = group.records.row + layout.offsets["jacobian"]
             jacobian_column = [
-                tracer.read(SCRATCH, first + k * layout.jacobian_row_stride, offset) for k in range(layout.condim)
+                tracer.read(SCRATCH, first + k * jacobian_row_stride(layout), offset) for k in range(layout.condim)
             ]
-            gradient = record.read(layout.gradient, layout.condim)
+            gradient = record.read("gradient")
             tracer.write(total, [tracer.read(total) - dot(gradient, jacobian_column)])
 
         tracer.counted_loop("contacts", self.count(group), add_contact)
@@ -293,10 +295,10 @@ class WarpContacts:
                 group.layout.record_size,
                 Slot(SCRATCH, group.count.row),
                 group.condim,
-                ContactRecordLayout.N_ACTIVE_ROWS,
-                group.layout.hessian,
-                group.layout.jacobian,
-                group.layout.jacobian_row_stride,
+                group.layout.offsets["n_active_rows"],
+                group.layout.offsets["hessian"],
+                group.layout.offsets["jacobian"],
+                jacobian_row_stride(group.layout),
                 group.elliptic,
             )
             for group in self.groups
@@ -308,30 +310,18 @@ class WarpContacts:
 PaddedJointVector = NodeValues[list[Value]]
 
 
-class TwoTreeRecordLayout(ContactRecordLayout):
-    """Contact record layout with Jacobian rows over two padded trees, followed by the two tree indices.
-
-    A contact with the world or within one tree has equal tree indices and its Jacobian in the second half of the row.
-    """
-
-    def __init__(self, condim: int, tree_stride: int, *, elliptic: bool) -> None:
-        super().__init__(condim, 2 * tree_stride, elliptic=elliptic)
-        self.tree_indices = self.jacobian + condim * self.jacobian_row_stride
-        self.record_size = self.tree_indices + 4
-
-
 class ContactSide:
     """Accessor of the Jacobian of a contact with respect to one of its two trees."""
 
-    def __init__(self, record: ContactRecord, tree_stride: int, side: Value) -> None:
+    def __init__(self, record: Contact, tree_stride: int, side: Value) -> None:
         self.record, self.tree_stride, self.side = record, tree_stride, side
 
     def jacobian_entry(self, row: int, column: int, column_offset: Value = 0.0) -> Value:
         """Return the Jacobian entry of a row and a column (dof within the tree, plus a run-time column offset)."""
-        group = self.record.group
-        first = group.records.row + group.layout.jacobian + row * group.layout.jacobian_row_stride + column
-        return self.record.tracer.read(
-            SCRATCH, first, self.record.offset + self.side * float(self.tree_stride) + column_offset
+        record, layout = self.record, self.record.layout
+        first = record.start + layout.offsets["jacobian"] + row * jacobian_row_stride(layout) + column
+        return record.tracer.read(
+            record.array, first, record.offset + self.side * float(self.tree_stride) + column_offset
         )
 
 
@@ -353,9 +343,13 @@ class TreePairContacts(WarpContacts):
         for group in self.groups:
             self.tree_contact_lists.append(self._list_contacts_by_tree(group))
 
-    def _record_layout(self, condim: int, *, elliptic: bool) -> TwoTreeRecordLayout:
-        """Return the record layout with Jacobian rows over two padded trees."""
-        return TwoTreeRecordLayout(condim, self.layout.stride, elliptic=elliptic)
+    def _record_layout(self, condim: int, *, elliptic: bool) -> ContactLayout:
+        """Return the record layout with Jacobian rows over two padded trees, followed by the two tree indices.
+
+        A contact with the world or within one tree has equal tree indices and its Jacobian in the second half of the
+        row.
+        """
+        return warp_record_layout(condim, 2 * self.layout.stride, elliptic=elliptic, fields=("tree_indices",))
 
     def _stage_in_shared_memory(self, group: ContactGroup) -> None:
         """Do nothing: there are too many contacts for shared memory."""
@@ -373,24 +367,22 @@ class TreePairContacts(WarpContacts):
         for group in self.groups:
 
             def write_trees(index: Value, group: ContactGroup = group) -> list[Value]:
-                record = ContactRecord(self.ctx, group, index)
-                tree_indices = [
-                    tracer.read(SCRATCH, trees.row + 1, frame) for frame in record.read(ContactRecordLayout.FRAMES, 2)
-                ]
+                record = contact_record(self.ctx, group, index)
+                tree_indices = [tracer.read(SCRATCH, trees.row + 1, frame) for frame in record.read("frames")]
                 a, b = (ir.select(x, -0.5, y, x) for x, y in (tree_indices, reversed(tree_indices)))
-                record.write(_two_tree_layout(group).tree_indices, [a, b])
+                record.write("tree_indices", [a, b])
                 return []
 
             tracer.parallel_loop("trees of contacts", self.count(group), write_trees)
 
             def write_column(index: Value, group: ContactGroup = group) -> list[Value]:
                 contact, column = divmod_index(index, 2 * stride)
-                self._compute_jacobian_entry(ContactRecord(self.ctx, group, contact), column, dof_table)
+                self._compute_jacobian_entry(contact_record(self.ctx, group, contact), column, dof_table)
                 return []
 
             tracer.parallel_loop("Jacobian of contacts", self.count(group) * float(2 * stride), write_column)
 
-    def _compute_jacobian_entry(self, record: ContactRecord, column: Value, dof_table: ArenaOffset) -> None:
+    def _compute_jacobian_entry(self, record: Contact, column: Value, dof_table: ArenaOffset) -> None:
         """Write one Jacobian column of a contact: effect of a dof of one of its two trees on each contact row.
 
         Args:
@@ -398,8 +390,8 @@ class TreePairContacts(WarpContacts):
             column: dof within the two trees, 0 to 2 * stride - 1.
             dof_table: offset of the table of motion axes and subtree ranges (see `_dof_table`).
         """
-        tracer, stride, layout = self.ctx.tracer, float(self.layout.stride), record.group.layout
-        a, b = record.read(_two_tree_layout(record.group).tree_indices, 2)
+        tracer, stride, layout = self.ctx.tracer, float(self.layout.stride), record.layout
+        a, b = record.read("tree_indices")
         is_second = ir.select(column, stride - 0.5, 0.0, 1.0)
         tree = ir.select(is_second, 0.5, a, b)
         is_used = ir.select(0.5, ir.absolute(a - b) + is_second, 1.0, 0.0)
@@ -410,11 +402,11 @@ class TreePairContacts(WarpContacts):
         def moves(frame: Value) -> Value:
             return ir.select(first, frame, ir.select(frame, last, 1.0, 0.0), 0.0)
 
-        frames = record.read(ContactRecordLayout.FRAMES, 2)
+        frames = record.read("frames")
         sign = is_used * (moves(frames[1]) - moves(frames[0]))
-        for k in range(record.group.condim):
-            entry = dot(axis, record.read(layout.residual_derivative + 6 * k, 6))
-            row = record.group.records.row + layout.jacobian + k * layout.jacobian_row_stride
+        for k in range(record.condim):
+            entry = dot(axis, record.read("spatial_jacobian", 6 * k, 6))
+            row = record.start + layout.offsets["jacobian"] + k * jacobian_row_stride(layout)
             tracer.write(SCRATCH, [sign * entry], row, record.offset + column)
 
     def _frame_tree_table(self) -> ArenaOffset:
@@ -464,10 +456,9 @@ class TreePairContacts(WarpContacts):
         ctx, tracer, count = self.ctx, self.ctx.tracer, self.count(group)
         bounds = ctx.allocate(2 * self.layout.n_trees).row
         entries = ctx.allocate(2 * group.capacity, oversized=True).row
-        trees = _two_tree_layout(group).tree_indices
 
         def sides(index: Value) -> tuple[Value, Value, Value]:
-            a, b = ContactRecord(ctx, group, index).read(trees, 2)
+            a, b = contact_record(ctx, group, index).read("tree_indices")
             return ir.select(0.5, ir.absolute(a - b), a, 1e9), a, b
 
         def list_tree(tree: Value) -> list[Value]:
@@ -508,7 +499,7 @@ class TreePairContacts(WarpContacts):
         """Return the product of a contact's Jacobian row over two trees with a padded joint-space vector."""
         stride, products = self.layout.stride, list[Value]()
         for side in range(2):
-            first = row.read_contact(_two_tree_layout(row.group).tree_indices + side) * float(stride)
+            first = row.read_contact("tree_indices", side) * float(stride)
             elements = [self.ctx.tracer.read(SCRATCH, vector.start + i, first) for i in range(stride)]
             products.append(dot([row.jacobian_entry(side * stride + i) for i in range(stride)], elements))
         return products[0] + products[1]
@@ -516,7 +507,7 @@ class TreePairContacts(WarpContacts):
     # ----------------------------------------------------------------------------------------- joint forces and Hessian
 
     def for_each_contact_of_tree(
-        self, group: ContactGroup, tree: Value, body: Callable[[ContactRecord, Value], None]
+        self, group: ContactGroup, tree: Value, body: Callable[[Contact, Value], None]
     ) -> None:
         """Run `body` with the record and the side (0 or 1) of each contact of a group that involves a tree."""
         tracer = self.ctx.tracer
@@ -525,7 +516,7 @@ class TreePairContacts(WarpContacts):
 
         def visit(index: Value) -> None:
             contact, side = divmod_index(tracer.read(SCRATCH, entries, first + index), 2)
-            body(ContactRecord(self.ctx, group, contact), side)
+            body(contact_record(self.ctx, group, contact), side)
 
         tracer.counted_loop("contacts of a tree", count, visit)
 
@@ -534,9 +525,9 @@ class TreePairContacts(WarpContacts):
         tracer, layout = self.ctx.tracer, group.layout
         tree, column = divmod_index(dof, self.layout.stride)
 
-        def add_contact(record: ContactRecord, side: Value) -> None:
+        def add_contact(record: Contact, side: Value) -> None:
             contact_side = ContactSide(record, self.layout.stride, side)
-            gradient = record.read(layout.gradient, layout.condim)
+            gradient = record.read("gradient")
             product = dot(gradient, [contact_side.jacobian_entry(k, 0, column) for k in range(layout.condim)])
             tracer.write(total, [tracer.read(total) - product])
 
@@ -549,7 +540,7 @@ class TreePairContacts(WarpContacts):
                 Slot(SCRATCH, group.records.row),
                 group.layout.record_size,
                 Slot(SCRATCH, group.count.row),
-                _two_tree_layout(group).tree_indices,
+                group.layout.offsets["tree_indices"],
             )
             for group in self.groups
         )
@@ -573,16 +564,16 @@ class TreePairContacts(WarpContacts):
         tracer, stride, (row_tree, column_tree) = self.ctx.tracer, self.layout.stride, tree_pair
         tree_difference = ir.absolute(row_tree - column_tree)
 
-        def visit(record: ContactRecord, side: Value) -> None:
+        def visit(record: Contact, side: Value) -> None:
             other_side = ir.select(tree_difference, 0.5, side, 1.0 - side)
             other_tree = tracer.read(
-                SCRATCH, group.records.row + _two_tree_layout(group).tree_indices, record.offset + other_side
+                SCRATCH, group.records.row + group.layout.offsets["tree_indices"], record.offset + other_side
             )
-            (n_active,) = record.read(ContactRecordLayout.N_ACTIVE_ROWS)
+            n_active = record.scalar("n_active_rows")
             n_relevant = ir.select(ir.absolute(other_tree - column_tree), 0.5, n_active, 0.0)
             if_less(tracer, "active contact between both trees", 0.5, n_relevant, lambda: add(record, side, other_side))
 
-        def add(record: ContactRecord, side: Value, other_side: Value) -> None:
+        def add(record: Contact, side: Value, other_side: Value) -> None:
             row_side, column_side = (ContactSide(record, stride, x) for x in (side, other_side))
             weighted = _multiply_contact_hessian(
                 record, [row_side.jacobian_entry(k, 0, row) for k in range(group.condim)]
@@ -600,20 +591,13 @@ def divmod_index(index: Value, divisor: int) -> tuple[Value, Value]:
     return quotient, index - float(divisor) * quotient
 
 
-def _two_tree_layout(group: ContactGroup) -> TwoTreeRecordLayout:
-    assert isinstance(group.layout, TwoTreeRecordLayout)
-    return group.layout
-
-
-def _multiply_contact_hessian(record: ContactRecord, vector: Sequence[Value]) -> list[Value]:
+def _multiply_contact_hessian(record: Contact, vector: Sequence[Value]) -> list[Value]:
     """Return the product of a contact's stored cost Hessian (compact if elliptic) with a vector of row values."""
-    n, layout = record.group.condim, record.group.layout
-    if not record.group.elliptic:
-        rows = [record.read(layout.hessian + k * ir.round_up_to_4(n), n) for k in range(n)]
+    n = record.condim
+    if not record.elliptic:
+        rows = [record.read("hessian", k * round_up_to_4(n), n) for k in range(n)]
         return [dot(row, vector) for row in rows]
-    normal_weight, tangential_weight, cone_weight, tangent_weight, mu, *tangent = record.read(
-        layout.hessian, cone_weight_size(n)
-    )
+    normal_weight, tangential_weight, cone_weight, tangent_weight, mu, *tangent = record.read("hessian")
     tangential = dot(tangent, vector[1:]) if n > 1 else 0.0
     cone_term = cone_weight * (vector[0] - mu * tangential)
     tangent_term = mu * cone_term + tangent_weight * tangential

@@ -33,7 +33,7 @@ PHASE_STARTS = {
     "narrowphase": NARROW_PHASE,
     "no sets that touch": CONSTRAINT_ROW_PHASE,
     "number of contacts": CONSTRAINT_ROW_PHASE,
-    "what contacts miss": CONSTRAINT_ROW_PHASE,
+    "contact residuals": CONSTRAINT_ROW_PHASE,
     "Newton's method": SOLVER_PHASE,
     "islands": SOLVER_PHASE,
     "no slip": SOLVER_PHASE,

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from kinema import ir
 from kinema.ir import ArenaOffset, RowContext, TableRow, Value
 
-from ..collision.contact_buffers import Contact, ContactBuffers, ContactLayout, ContactSet, for_each_contact
+from ..collision.contact_buffers import ContactBuffers, ContactSet
+from ..collision.contact_records import Contact, for_each_contact
 from ..collision.contact_sets import ContactSetVariant
 from ..collision.vector_math import if_less
 from ..rigid.kinematics import Pose
@@ -98,14 +99,14 @@ def _count_contacts(code: RowContext) -> None:
     def count(contact: Contact) -> None:
         code.write("n contacts", [code.read("n contacts") + _is_link_contact(code, contact)])
 
-    for_each_contact(code, _adhesion_variant(code).contact_set.condim, count)
+    for_each_contact(code, _adhesion_variant(code).contact_set, count)
 
 
 def _is_link_contact(code: RowContext, contact: Contact) -> Value:
     """1 if a contact belongs to one of the actuator's geom pairs, else 0."""
     if _adhesion_variant(code).all_contacts:
         return 1.0
-    pair = ir.absolute(contact.read(ContactLayout.SIGNED_PAIR)[0])
+    pair = ir.absolute(contact.scalar("signed_pair"))
     local = code.tracer.allocate_local(2)
     code.tracer.write(local, [0.0, pair])
 
@@ -124,14 +125,14 @@ def _apply_adhesion(code: RowContext, poses: NodeValues[Pose], wrenches: NodeVal
 
     def apply(contact: Contact) -> None:
         share = code.read("force") * _is_link_contact(code, contact) / code.read("n contacts")
-        force = scale(-share, contact.read(ContactLayout.AXES, 3))
-        point = contact.read(ContactLayout.POINT, 3)
+        force = scale(-share, contact.read("axes", 0, 3))
+        point = contact.read("point")
         ends: Sequence[tuple[str, float]] = (("b ", 1.0),) if variant.involves_world else (("b ", 1.0), ("a ", -1.0))
         for prefix, sign in ends:
             wrenches.add(frame_ref(prefix), _wrench_of_point_force(poses[frame_ref(prefix)], point, scale(sign, force)))
 
     def apply_all() -> None:
-        for_each_contact(code, variant.condim, apply)
+        for_each_contact(code, variant, apply)
 
     if_less(code.tracer, "has adhesion contacts", 0.5, code.read("n contacts"), apply_all)
 

@@ -15,7 +15,8 @@ from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
 from kinema.model import Model
 
 from ..arrays import ArrayOwner
-from ..collision.contact_buffers import Contact, ContactBuffers, ContactLayout, for_each_contact
+from ..collision.contact_buffers import ContactBuffers
+from ..collision.contact_records import Contact, for_each_contact
 from ..collision.contact_sets import ContactSetVariant
 from ..constraints.constraint_kinds import blocks_by_kind
 from ..constraints.contact_jacobian import project_twist, relative_twist, spatial_contact_jacobian
@@ -358,15 +359,15 @@ def write_contact_fields(data: StepData) -> None:
     ctx.tracer.write(SCRATCH, floating_origin(ctx), origin.row)
 
     def field_values(code: RowContext, contact: Contact, variant: ContactSetVariant) -> ContactFieldValues:
-        pair = contact.read(ContactLayout.SIGNED_PAIR)[0]
+        pair = contact.scalar("signed_pair")
         sign = ir.select(pair, 0.0, -1.0, 1.0)
-        gradient = cost_model.derivatives(contact, variant, contact.residual).gradient
+        gradient = cost_model.derivatives(contact, contact.residual).gradient
         force = [-dot(gradient, column) for column in list(zip(*spatial_contact_jacobian(contact), strict=True))[3:]]
         return {
             "active": [1.0],
-            "position": add(contact.read(ContactLayout.POINT, 3), code.read_array("origin", 3)),
-            "normal": scale(sign, contact.read(ContactLayout.AXES, 3)),
-            "penetration": [-contact.read(ContactLayout.DISTANCE)[0]],
+            "position": add(contact.read("point"), code.read_array("origin", 3)),
+            "normal": scale(sign, contact.read("axes", 0, 3)),
+            "penetration": [-contact.scalar("distance")],
             "force": scale(sign, force),
             "pair": [ir.absolute(pair) - 1.0],
         }
@@ -389,18 +390,14 @@ def write_contact_law_fields(data: StepData) -> None:
     twists = data.contacts.frame_twists("contact velocities")
 
     def field_values(_: RowContext, contact: Contact, variant: ContactSetVariant) -> ContactFieldValues:
-        sign = ir.select(contact.read(ContactLayout.SIGNED_PAIR)[0], 0.0, -1.0, 1.0)
-        scales = contact.read(ContactLayout.ROW_SCALES, variant.condim)
+        sign = ir.select(contact.scalar("signed_pair"), 0.0, -1.0, 1.0)
+        scales = contact.read("row_scales")
         velocity = project_twist(contact, relative_twist(twists, variant))
-        damping = [
-            *contact.read(ContactLayout.DAMPING),
-            *contact.read(ContactLayout.FRICTION_DAMPING) * (variant.condim - 1),
-        ]
-        feedback = [*contact.read(ContactLayout.POSITION_FEEDBACK), *[0.0] * (variant.condim - 1)]
-        terms = zip(velocity, damping, feedback, scales, strict=True)
+        feedback = [contact.scalar("position_feedback"), *[0.0] * (variant.condim - 1)]
+        terms = zip(velocity, contact.damping, feedback, scales, strict=True)
         aref = [-(v * d + more) / ir.maximum(row_scale, TINY) for v, d, more, row_scale in terms]
         return {
-            "frame": scale(sign, contact.read(ContactLayout.AXES, 9)),
+            "frame": scale(sign, contact.read("axes")),
             "efc_D": [contact.stiffness_and_mu[0] * scales[0] * scales[0]],
             "efc_aref": [*aref, *[0.0] * (CONTACT_LAW_FIELD_WIDTHS["efc_aref"] - variant.condim)],
         }
@@ -458,7 +455,7 @@ def _store_per_contact(
                 write(code, name, values, contact.index)
 
         code.tracer.counted_loop("clear contact slots", code.constant("capacity"), clear, uniform=True)
-        for_each_contact(code, variant.condim, store)
+        for_each_contact(code, variant, store)
 
     with ctx.keeping_loops():
         ctx.table_loop("contact fields", rows, body)

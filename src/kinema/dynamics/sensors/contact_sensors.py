@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
 
-from ..collision.contact_buffers import Contact, ContactLayout, for_each_contact
-from ..collision.contact_sets import ContactSetVariant
+from ..collision.contact_records import Contact, for_each_contact
 from ..collision.vector_math import if_less
 from ..constraints.contact_jacobian import spatial_contact_jacobian
 from ..constraints.friction_cone import contact_cost_derivatives
@@ -29,7 +28,7 @@ from .readings import OBJECT_FRAME, Readings, ReadingVariant, attachment_pose, w
 # ------------------------------------------------------------------------------------------------ contacts of a reading
 
 CONTACT_WEIGHTS = "touch_weights"
-ContactVisitor = Callable[[RowContext, Contact, Value, ContactSetVariant], None]
+ContactVisitor = Callable[[RowContext, Contact, Value], None]
 """Traced callback (code, contact, weight, variant): weight is the sign of the contact in the reading."""
 
 
@@ -73,14 +72,14 @@ def visit_contacts(
         _, set_variant = code.variant  # type: ignore[misc]
 
         def visit(contact: Contact) -> None:
-            pair = ir.absolute(contact.read(ContactLayout.SIGNED_PAIR)[0]) - 1.0
+            pair = ir.absolute(contact.scalar("signed_pair")) - 1.0
             weight = code.tracer.read(CONTACT_WEIGHTS, 0, pair + code.constant("weight offset"))
             if_less(
                 code.tracer,
                 "nonzero weight",
                 0.5,
                 ir.absolute(weight),
-                lambda: visitor(code, contact, weight, set_variant),
+                lambda: visitor(code, contact, weight),
             )
 
         if_less(
@@ -88,7 +87,7 @@ def visit_contacts(
             "has contacts",
             0.5,
             code.read("count"),
-            lambda: for_each_contact(code, set_variant.condim, visit),
+            lambda: for_each_contact(code, set_variant, visit),
         )
 
     with ctx.keeping_loops():
@@ -107,13 +106,13 @@ def allocate_zero_sums(data: StepData, reading_indices: Sequence[int], width: in
     return sums
 
 
-def contact_wrench(contact: Contact, variant: ContactSetVariant) -> list[Value]:
+def contact_wrench(contact: Contact) -> list[Value]:
     """Wrench of a contact on the second frame of its set: torque, then force (6 values), in world axes.
 
     The torque is about the floating origin (position of the first free body). Computed as -J^T times the gradient of
     the contact cost at the solver's residual.
     """
-    gradient = contact_cost_derivatives(contact.residual, *contact.stiffness_and_mu, elliptic=variant.elliptic).gradient
+    gradient = contact_cost_derivatives(contact.residual, *contact.stiffness_and_mu, elliptic=contact.elliptic).gradient
     return [-dot(gradient, column) for column in zip(*spatial_contact_jacobian(contact), strict=True)]
 
 
@@ -130,13 +129,13 @@ def measure_touch(data: StepData, readings: Readings, reading_indices: list[int]
     ctx, poses = data.ctx, data.floating_origin_poses
     sums = allocate_zero_sums(data, reading_indices, 1)
 
-    def visit(code: RowContext, contact: Contact, weight: Value, set_variant: ContactSetVariant) -> None:
+    def visit(code: RowContext, contact: Contact, weight: Value) -> None:
         reading, _ = code.variant  # type: ignore[misc]
         assert isinstance(reading, ReadingVariant)
-        normal: Vector = contact.read(ContactLayout.AXES, 3)
-        force = dot(contact_wrench(contact, set_variant)[3:], normal)
+        normal: Vector = contact.read("axes", 0, 3)
+        force = dot(contact_wrench(contact)[3:], normal)
         pose = attachment_pose(code, poses, OBJECT_FRAME)
-        ray = Ray.in_frame(pose, contact.read(ContactLayout.POINT, 3), scale(-weight, normal))
+        ray = Ray.in_frame(pose, contact.read("point"), scale(-weight, normal))
         distance = PRIMITIVE_INTERSECTIONS[str(reading.options[0])](ray, code.constants("params"))
         counted = ir.select(distance, HIT_THRESHOLD, ir.maximum(force, 0.0), 0.0)
         code.write("sum", [code.read("sum") + counted])
@@ -172,13 +171,13 @@ def measure_contacts(data: StepData, readings: Readings, reading_indices: list[i
     sums = allocate_zero_sums(data, reading_indices, max(SLOTS_OFFSET + max_slots * RECORD_WIDTH, NET_WIDTH))
     poses = data.floating_origin_poses
 
-    def visit(code: RowContext, contact: Contact, weight: Value, set_variant: ContactSetVariant) -> None:
+    def visit(code: RowContext, contact: Contact, weight: Value) -> None:
         reading, _ = code.variant  # type: ignore[misc]
         volume = str(reading.options[2])
         if not volume:
-            _accumulate_contact(code, contact, weight, set_variant, str(reading.options[1]))
+            _accumulate_contact(code, contact, weight, str(reading.options[1]))
             return
-        local_point = to_local_point(attachment_pose(code, poses, OBJECT_FRAME), contact.read(ContactLayout.POINT, 3))
+        local_point = to_local_point(attachment_pose(code, poses, OBJECT_FRAME), contact.read("point"))
         is_inside = contains_point(volume, local_point, code.constants("params")[1:])
         reduce = str(reading.options[1])
         if_less(
@@ -186,7 +185,7 @@ def measure_contacts(data: StepData, readings: Readings, reading_indices: list[i
             "inside sensor volume",
             0.5,
             is_inside,
-            lambda: _accumulate_contact(code, contact, weight, set_variant, reduce),
+            lambda: _accumulate_contact(code, contact, weight, reduce),
         )
 
     visit_contacts(data, readings, reading_indices, sums, visit)
@@ -198,9 +197,7 @@ def measure_contacts(data: StepData, readings: Readings, reading_indices: list[i
     ctx.table_loop("contact sensors", rows, _write_contact_reading)
 
 
-def _accumulate_contact(
-    code: RowContext, contact: Contact, normal_sign: Value, variant: ContactSetVariant, reduce: str
-) -> None:
+def _accumulate_contact(code: RowContext, contact: Contact, normal_sign: Value, reduce: str) -> None:
     """Traced code: add one matching contact to the accumulator of a contact sensor.
 
     A record has force and torque in the contact frame, distance, position relative to the floating origin, normal and
@@ -210,12 +207,11 @@ def _accumulate_contact(
         code: row context of the reading and the contact set.
         contact: the contact.
         normal_sign: +1 if the stored normal points from the first to the second object of the sensor, else -1.
-        variant: variant of the contact set.
         reduce: `none` (append records until all slots are used), `mindist`, `maxforce` (keep the best record) or
             `netforce` (sum up).
     """
-    tracer, point = code.tracer, contact.read(ContactLayout.POINT, 3)
-    wrench = contact_wrench(contact, variant)
+    tracer, point = code.tracer, contact.read("point")
+    wrench = contact_wrench(contact)
     force, torque = wrench[3:], sub(wrench[:3], cross(point, wrench[3:]))
     magnitude = ir.sqrt(dot(force, force))
     count = code.read("sum", COUNT_OFFSET)
@@ -223,9 +219,9 @@ def _accumulate_contact(
         terms = [1.0, magnitude, *scale(magnitude, point), *scale(normal_sign, force), *scale(normal_sign, wrench[:3])]
         code.write("sum", add(code.read_array("sum", NET_WIDTH), terms))
         return
-    normal, tangent = contact.read(ContactLayout.AXES, 3), contact.read(ContactLayout.AXES + 3, 3)
+    normal, tangent = contact.read("axes", 0, 3), contact.read("axes", 3, 3)
     binormal = cross(normal, tangent)
-    distance = contact.read(ContactLayout.DISTANCE)[0]
+    distance = contact.scalar("distance")
     record = [
         *(dot(force, normal), dot(force, tangent), normal_sign * dot(force, binormal)),
         *(dot(torque, normal), dot(torque, tangent), normal_sign * dot(torque, binormal)),

@@ -13,8 +13,7 @@ import numpy as np
 
 from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
 
-from ..collision.contact_buffers import Contact
-from ..collision.contact_sets import ContactSetVariant
+from ..collision.contact_records import Contact
 from ..constraints.equalities import equality_blocks, fill_equalities
 from ..constraints.rows import BlockVariant, ConstraintBlock, ConstraintRows, row_forces_and_stiffness
 from ..constraints.tendon_constraints import (
@@ -257,8 +256,8 @@ def measure_force_torque(data: StepData, readings: Readings, reading_indices: li
     subtree_wrenches = ctx.sum_over_subtrees("subtree wrenches", partial(newton_euler_wrench, data))
     sums = allocate_zero_sums(data, reading_indices, 6)
 
-    def add_contact(code: RowContext, contact: Contact, weight: Value, variant: ContactSetVariant) -> None:
-        code.write("sum", add(code.read_array("sum", 6), scale(weight, contact_wrench(contact, variant))))
+    def add_contact(code: RowContext, contact: Contact, weight: Value) -> None:
+        code.write("sum", add(code.read_array("sum", 6), scale(weight, contact_wrench(contact))))
 
     visit_contacts(data, readings, reading_indices, sums, add_contact)
     origin = ctx.allocate_fixed(3)

@@ -16,7 +16,7 @@ from kinema.codegen import BlockArrowhead
 from kinema.ir import SCRATCH, Slot, Value
 
 from ..collision.contact_lists import ContactLists, last_descendant_indices, preorder_indices
-from ..constraints.warp_contact_records import ContactGroup, ContactRecord, ContactRecordLayout
+from ..constraints.warp_contact_records import ContactGroup, contact_record
 from ..constraints.warp_contacts import WarpContacts
 from ..tree.kinematic_tree import WORLD, FrameNode
 from ..tree.trace_context import TraceContext
@@ -165,7 +165,7 @@ def with_contact_coupling(
     for group in warp_contacts.groups:
 
         def differs(index: Value, group: ContactGroup = group) -> list[Value]:
-            a, b = ContactRecord(ctx, group, index).read(ContactRecordLayout.FRAMES, 2)
+            a, b = contact_record(ctx, group, index).read("frames")
             return [_in_different_branches(partition.branch_frames, a, b)]
 
         total = total + ctx.tracer.parallel_loop("contacts between branches", warp_contacts.count(group), differs, 1)[0]

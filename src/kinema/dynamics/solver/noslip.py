@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from kinema.ir import RowContext, Value
 
-from ..collision.contact_buffers import Contact, for_each_contact
+from ..collision.contact_records import Contact, for_each_contact
 from ..collision.contact_sets import ContactSetVariant
 from ..constraints.contacts import ContactConstraints
 from ..constraints.friction_cone import NOSLIP_STIFFNESS_FACTOR, NoSlipFriction
@@ -78,13 +78,11 @@ def solve_noslip(
     ctx.while_loop("no slip", outer_iteration, ctx.settings.noslip_iterations)
 
 
-def _for_each_contact(
-    contacts: ContactConstraints, name: str, action: Callable[[Contact, ContactSetVariant], None]
-) -> None:
+def _for_each_contact(contacts: ContactConstraints, name: str, action: Callable[[Contact], None]) -> None:
     """Apply `action` to each contact of all active contact sets."""
 
     def body(code: RowContext, variant: ContactSetVariant) -> None:
-        for_each_contact(code, variant.condim, lambda contact: action(contact, variant))
+        for_each_contact(code, variant, action)
 
     contacts.buffers.for_each_active_set(name, body)
 

@@ -19,7 +19,9 @@ from kinema.codegen import BlockArrowhead, LdlSolve
 from kinema.ir import SCRATCH, ArenaOffset, IntrinsicCall, RowContext, Slot, TableRow, Value, round_up_to_4
 
 from ..collision.contact_lists import ContactLists
+from ..collision.contact_records import Contact
 from ..collision.vector_math import if_less
+from ..constraints.friction_cone import ContactCost
 from ..constraints.rows import (
     advance_row_residuals,
     block_active_set_changes,
@@ -27,7 +29,7 @@ from ..constraints.rows import (
     block_line_derivatives,
     write_row_forces,
 )
-from ..constraints.warp_contact_records import ContactGroup, ContactRecord, ContactRecordLayout, ContactRow
+from ..constraints.warp_contact_records import ContactGroup, ContactRow, contact_record
 from ..constraints.warp_contacts import LoadedVector, WarpContacts, divmod_index
 from ..constraints.warp_rows import MultiDofRows, SingleDofRows
 from ..tree.sparse_matrix import JointSpaceMatrix
@@ -176,8 +178,10 @@ class BlockDiagonalMatrix:
 
 IndexFunction = Callable[[Value], Sequence[Value]]
 """Function of a run-time index that returns values to be summed."""
-ContactFunction = Callable[[ContactRecord], Sequence[Value]]
+ContactFunction = Callable[[Contact], Sequence[Value]]
 """Function of a contact record that returns values to be summed."""
+COST = ContactCost()
+"""Cost of the contacts: no-slip friction is not available on a warp."""
 ParallelTask = tuple[str, Value, IndexFunction]
 """Label, number of items, and function of the item index that returns values to be summed."""
 
@@ -263,7 +267,7 @@ class WarpObjective:
 
         def process_contact_row(row: ContactRow) -> list[Value]:
             assert self.contacts is not None
-            row.write(row.group.layout.residual_derivative, self.contacts.multiply_jacobian(row, loaded_direction))
+            row.write("residual_derivative", self.contacts.multiply_jacobian(row, loaded_direction))
             return []
 
         tasks = self._tasks(process_dof, process_row) + self._contact_row_tasks(process_contact_row)
@@ -305,10 +309,10 @@ class WarpObjective:
             self.multi_dof_rows.advance_residual(row, length)
             return n_changes
 
-        def process_contact(record: ContactRecord) -> list[Value]:
+        def process_contact(record: Contact) -> list[Value]:
             new_residual = record.residual_at(length)
-            n_changes = [record.active_set_changes(new_residual)] if count_changes else []
-            record.write(ContactRecordLayout.RESIDUAL, new_residual)
+            n_changes = [COST.active_set_changes(record, record.residual, new_residual)] if count_changes else []
+            record.write("residual", new_residual)
             WarpContacts.store_derivatives(record, new_residual)
             return n_changes
 
@@ -377,7 +381,7 @@ class WarpObjective:
         self.multi_dof_rows.store_force(row)
         return []
 
-    def _store_contact_derivatives(self, record: ContactRecord) -> list[Value]:
+    def _store_contact_derivatives(self, record: Contact) -> list[Value]:
         WarpContacts.store_derivatives(record, record.residual)
         return []
 
@@ -388,7 +392,7 @@ class WarpObjective:
         tasks = self._tasks(
             lambda dof: [self.single_dof_rows.costs(dof, self.vectors.read(direction, dof), step_length)],
             lambda row: [self.multi_dof_rows.cost(row, step_length)],
-            lambda record: [record.cost(step_length)],
+            lambda record: [COST.cost(record, record.residual_at(step_length))],
         )
         (task_cost,) = self._run_tasks(f"all costs at {step_length:g}", tasks, 1)
         return row_cost + task_cost
@@ -402,7 +406,7 @@ class WarpObjective:
         tasks = self._tasks(
             lambda dof: self.single_dof_rows.line_derivatives(dof, self.vectors.read(direction, dof), length),
             lambda row: self.multi_dof_rows.line_derivatives(row, length),
-            lambda record: record.line_derivatives(length),
+            lambda record: COST.line_derivatives(record, record.residual_at(length), record.residual_derivative),
         )
         task_sums = self._run_tasks("line derivatives", tasks, 2)
         return row_sums[0] + task_sums[0], row_sums[1] + task_sums[1]
@@ -433,7 +437,7 @@ class WarpObjective:
             assert contact_task is not None
 
             def run(index: Value, group: ContactGroup = group, task: ContactFunction = contact_task) -> Sequence[Value]:
-                return task(ContactRecord(self.ctx, group, index))
+                return task(contact_record(self.ctx, group, index))
 
             tasks.append(("contacts", self.contacts.count(group), run))
         return tasks

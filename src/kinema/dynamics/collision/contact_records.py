@@ -1,0 +1,201 @@
+"""Contact record: one table of fields, from which the layouts of all contact buffers, lists and warp records follow.
+
+A contact is described by the same fields wherever it is stored; a layout selects fields and their order. There are
+three layouts because the readers differ. Per-thread buffers hold what forces and sensors need. Lists that GPU threads
+fill for another kernel are as short as possible. Records of the warp solver start with the fields that all threads read
+and end with the Jacobian, so that a few records fit in shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kinema.ir import RowContext, Tracer, Value, round_up_to_4
+
+from ..vector_math import Vector, cross
+
+
+@dataclass(frozen=True, slots=True)
+class ContactField:
+    """Field of a contact record."""
+
+    size: int = 1
+    """Number of scalars, or of scalars per row (condim rows)."""
+    per_row: bool = False
+    is_aligned: bool = False
+    """Whether the field starts at a multiple of four, for vector loads."""
+    overlaps: str = ""
+    """Field whose memory this one uses before that field is written, or after it is last read; empty for none."""
+
+
+CONTACT_FIELDS = {
+    "point": ContactField(3),
+    # contact frame, normal first; the normal points from the first to the second frame
+    "axes": ContactField(9),
+    "distance": ContactField(),
+    # geom pair, from 1; negative if its first geom is on the second frame
+    "signed_pair": ContactField(),
+    "stiffness": ContactField(),  # constraint stiffness D
+    "regularized_mu": ContactField(),
+    "position_feedback": ContactField(),  # k d r of the reference acceleration
+    "damping": ContactField(),
+    "friction_damping": ContactField(),
+    "row_scales": ContactField(per_row=True),
+    # maximum stiffness, restitution, bounce speed, stiction ratio; until the residual is computed
+    "restitution": ContactField(4, overlaps="residual"),
+    "frames": ContactField(2),  # preorder indices of the two frames
+    "n_rows": ContactField(),
+    "n_active_rows": ContactField(overlaps="frames"),
+    "residual": ContactField(per_row=True),  # J a - aref
+    "residual_derivative": ContactField(per_row=True),  # J p along the search direction p
+    "gradient": ContactField(per_row=True),  # of the cost by the residual
+    "hessian": ContactField(is_aligned=True),
+    "spatial_jacobian": ContactField(6, per_row=True, overlaps="residual_derivative"),
+    "jacobian": ContactField(per_row=True, is_aligned=True),
+    "tree_indices": ContactField(2),
+}
+"""All fields of contact records; sizes of `hessian` and `jacobian` depend on the solver."""
+DETECTED_FIELDS = (
+    "point",
+    "axes",
+    "distance",
+    "signed_pair",
+    "stiffness",
+    "regularized_mu",
+    "position_feedback",
+    "damping",
+    "friction_damping",
+    "row_scales",
+)
+"""Fields written by the narrow phase."""
+
+
+class ContactLayout:
+    """Offsets of the fields of a contact record with `condim` rows."""
+
+    def __init__(
+        self, condim: int, fields: Sequence[str], *, elliptic: bool, sizes: Mapping[str, int] | None = None
+    ) -> None:
+        self.condim, self.elliptic = condim, elliptic
+        self.offsets: dict[str, int] = {}
+        self.sizes: dict[str, int] = {}
+        end = 0
+        for name in fields:
+            field = CONTACT_FIELDS[name]
+            start = self.offsets[field.overlaps] if field.overlaps else round_up_to_4(end) if field.is_aligned else end
+            self.offsets[name] = start
+            self.sizes[name] = (sizes or {}).get(name, field.size * (condim if field.per_row else 1))
+            end = max(end, start + self.sizes[name])
+        self.record_size = end
+
+    def pack(self, values: Mapping[str, Sequence[Value]]) -> list[Value]:
+        """Return the scalars of the fields that the record has, in its order, each field cut to its size."""
+        return [x for name in self.offsets if name in values for x in values[name][: self.sizes[name]]]
+
+
+class ContactVariant(Protocol):
+    """Code variant with a contact dimension and a type of friction cone."""
+
+    @property
+    def condim(self) -> int:
+        """Contact dimension."""
+        ...
+
+    @property
+    def elliptic(self) -> bool:
+        """Whether the friction cone is elliptic."""
+        ...
+
+
+def buffer_layout(variant: ContactVariant) -> ContactLayout:
+    """Layout of the records of contact buffers."""
+    fields = (*DETECTED_FIELDS, "residual", "residual_derivative", "restitution")
+    return ContactLayout(variant.condim, fields, elliptic=variant.elliptic)
+
+
+def list_layout(variant: ContactVariant) -> ContactLayout:
+    """Layout of the records of contact lists: without solver fields, with the frames.
+
+    The second tangent is omitted, as it follows from the other axes, and without friction both tangents are omitted.
+    """
+    sizes = {"axes": 6 if variant.condim > 1 else 3}
+    return ContactLayout(variant.condim, (*DETECTED_FIELDS, "frames"), elliptic=variant.elliptic, sizes=sizes)
+
+
+def noslip_record_size(condim: int) -> int:
+    """Scalars per contact of the no-slip solve: normal force, friction bounds and friction forces."""
+    return 2 * condim - 1
+
+
+class Contact:
+    """Accessor of one contact record in traced code."""
+
+    def __init__(
+        self, tracer: Tracer, layout: ContactLayout, index: Value, array: str = "contacts", start: int = 0
+    ) -> None:
+        """Accessor of record `index` of the records in `array`, from offset `start` on."""
+        self.tracer, self.layout, self.index = tracer, layout, index
+        self.array, self.start = array, start
+        self.offset = index * float(layout.record_size)
+
+    @property
+    def condim(self) -> int:
+        """Number of rows."""
+        return self.layout.condim
+
+    @property
+    def elliptic(self) -> bool:
+        """Whether the friction cone is elliptic."""
+        return self.layout.elliptic
+
+    def read(self, field: str, first: int = 0, count: int | None = None) -> list[Value]:
+        """Read a field, or `count` of its scalars from `first` on."""
+        start, size = self.start + self.layout.offsets[field] + first, self.layout.sizes[field] - first
+        return [self.tracer.read(self.array, start + i, self.offset) for i in range(size if count is None else count)]
+
+    def scalar(self, field: str) -> Value:
+        """Read a field of one scalar."""
+        return self.read(field)[0]
+
+    def write(self, field: str, values: Sequence[Value], first: int = 0) -> None:
+        """Write scalars of a field from `first` on; may continue into the fields that follow."""
+        self.tracer.write(self.array, values, self.start + self.layout.offsets[field] + first, self.offset)
+
+    @property
+    def axes(self) -> list[Vector]:
+        """Axes of the contact frame: the normal and, with friction, two tangents."""
+        count = self.layout.sizes["axes"] // 3 if self.condim > 1 else 1
+        stored: list[Vector] = [self.read("axes", 3 * i, 3) for i in range(count)]
+        return [*stored, cross(*stored)] if count == 2 else stored
+
+    @property
+    def residual(self) -> list[Value]:
+        """Residual J a - aref of each row, shape (condim,)."""
+        return self.read("residual")
+
+    @property
+    def residual_derivative(self) -> list[Value]:
+        """Derivative J p of the residual along the search direction p, shape (condim,)."""
+        return self.read("residual_derivative")
+
+    def residual_at(self, step_length: Value) -> list[Value]:
+        """Residual at a step length along the search direction."""
+        return [x + step_length * v for x, v in zip(self.residual, self.residual_derivative, strict=True)]
+
+    @property
+    def stiffness_and_mu(self) -> tuple[Value, Value]:
+        """Constraint stiffness D and regularized friction coefficient mu."""
+        return self.scalar("stiffness"), self.scalar("regularized_mu")
+
+    @property
+    def damping(self) -> list[Value]:
+        """Damping of each row, in normal direction and in friction directions."""
+        return [self.scalar("damping"), *self.read("friction_damping") * (self.condim - 1)]
+
+
+def for_each_contact(code: RowContext, variant: ContactVariant, body: Callable[[Contact], None]) -> None:
+    """Trace a loop over the contacts of the current row's contact set."""
+    layout = buffer_layout(variant)
+    code.tracer.counted_loop("contacts", code.read("count"), lambda index: body(Contact(code.tracer, layout, index)))
