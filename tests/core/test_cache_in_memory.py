@@ -84,3 +84,20 @@ def test_lazy_packages_know_their_names() -> None:
     assert kinema.dynamics.trace_unrolled_step.__module__ == "kinema.dynamics.lowering.program_tracing"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = kinema.ir.nothing  # type: ignore[attr-defined]
+
+
+def test_digests_of_large_arrays_follow_their_content() -> None:
+    """Also of read-only arrays, whose digest is computed once, and of others at the same address after their end."""
+    size = cache.LARGE_ARRAY // 8
+    seen = set()
+    for i in range(5):
+        array = np.zeros(size)
+        array[i] = 1.0
+        plain = cache.content_digest(array)
+        array.flags.writeable = False
+        assert cache.content_digest(array) == cache.content_digest(array) == plain
+        assert cache.content_digest(array[:-1]) != plain
+        seen.add(plain)
+    assert len(seen) == 5
+    del array
+    assert len(cache._digest_by_id) == len(cache._array_digests)

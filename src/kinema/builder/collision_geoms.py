@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from kinema.core import Array, KinemaError, Pose
+from kinema.core import Array, KinemaError, LruCache, Pose
 from kinema.description import (
     Collider,
     PhysicsMaterial,
@@ -362,6 +362,10 @@ def _pack_geoms_and_pairs(
     )
 
 
+_packed_hulls: LruCache[tuple[list[Array], Array]] = LruCache(64 * 2**20)
+"""Concatenated hulls of earlier builds, and the hulls, by the identity of the hulls; equal scenes share the memory."""
+
+
 def _pack_shape_data(collision_shapes: list[CollisionShape]) -> tuple[list[int], list[tuple[int, int]], Array]:
     """Concatenate the data of hulls, height fields and SDFs of all geoms into one float array.
 
@@ -386,4 +390,9 @@ def _pack_shape_data(collision_shapes: list[CollisionShape]) -> tuple[list[int],
             f"the meshes and distance fields of this scene take {length:,} values, more than the {MAX_DATA_SIZE:,} "
             "that can be indexed in single precision: lower the resolution of distance fields (km.Mesh(resolution=...))"
         )
-    return starts, counts, np.concatenate(arrays)
+    if any(shape.heights is not None or shape.sdf is not None for shape in collision_shapes):
+        return starts, counts, np.concatenate(arrays)
+    hulls = [shape.hull.data for shape in collision_shapes if shape.hull is not None]  # the same in each build
+    key = " ".join(str(id(data)) for data in hulls)
+    _, packed = _packed_hulls.get_or_compute(key, lambda: (hulls, np.concatenate(arrays)), lambda x: x[1].nbytes)
+    return starts, counts, packed

@@ -7,6 +7,7 @@ from .cache import (
     CACHE_ENV_VARIABLE as CACHE_ENV_VARIABLE,
     DISTANCE_FIELD_SUFFIX as DISTANCE_FIELD_SUFFIX,
     CacheUsage as CacheUsage,
+    LruCache as LruCache,
     cache_dir as cache_dir,
     cache_limit as cache_limit,
     cache_usage as cache_usage,

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -136,6 +137,24 @@ def content_digest(*values: object) -> str:
     return hasher.hexdigest()[:40]
 
 
+LARGE_ARRAY = 2**20
+"""Size from which an array enters a digest by the digest of its content [bytes]."""
+_array_digests: weakref.WeakValueDictionary[int, np.ndarray] = weakref.WeakValueDictionary()
+_digest_by_id: dict[int, bytes] = {}
+
+
+def _large_array_digest(array: np.ndarray) -> bytes:
+    """Digest of the content of a large array, computed once for a read-only array that owns its memory."""
+    is_constant = not array.flags.writeable and array.base is None
+    if is_constant and _array_digests.get(id(array)) is array:
+        return _digest_by_id[id(array)]
+    digest = hashlib.sha256(array.data if array.dtype != np.bool_ else array.tobytes()).digest()
+    if is_constant:
+        _array_digests[id(array)], _digest_by_id[id(array)] = array, digest
+        weakref.finalize(array, _digest_by_id.pop, id(array), None)
+    return digest
+
+
 def _hash_value(hasher: Any, value: object) -> None:
     """Add one value to a hash, recursively, with its type and size, so that the encoding is unambiguous."""
     if isinstance(value, np.ndarray):
@@ -143,7 +162,10 @@ def _hash_value(hasher: Any, value: object) -> None:
             raise TypeError("an array of Python objects has no digest")
         array = np.asarray(value, order="C")
         hasher.update(f"array {array.dtype.str}{array.shape}".encode())
-        hasher.update(array.data if array.size and array.dtype != np.bool_ else array.tobytes())
+        if array.nbytes >= LARGE_ARRAY:
+            hasher.update(_large_array_digest(array))
+        else:
+            hasher.update(array.data if array.size and array.dtype != np.bool_ else array.tobytes())
     elif isinstance(value, enum.Enum):
         hasher.update(f"enum {type(value).__name__} {value.value!r};".encode())
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):

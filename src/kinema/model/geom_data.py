@@ -166,7 +166,7 @@ class Polyhedron:
 
 
 @dataclass(frozen=True, slots=True)
-class PackedHulls:
+class PackedHulls(Table):
     """Convex hulls packed into one flat array."""
 
     data: Array
