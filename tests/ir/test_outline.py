@@ -11,7 +11,18 @@ import numpy as np
 import pytest
 
 from kinema.codegen import Target, emit_cpu_modules
-from kinema.ir import ArenaOffset, Program, RowContext, TableRow, Tracer, Value, optimise, outline, trace_table_loop
+from kinema.ir import (
+    ArenaOffset,
+    Program,
+    RowContext,
+    TableRow,
+    Tracer,
+    Value,
+    optimise,
+    outline,
+    outline_functions,
+    trace_table_loop,
+)
 from kinema.runtime import CACHE_ENV_VARIABLE, llvm_compiler
 
 from .arenas import Memory, compiled, kernel, launched, same_bits
@@ -70,7 +81,7 @@ def test_the_same_numbers(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for least in (NEVER, 0):
         monkeypatch.setattr(outline, "MIN_LOOP_INSTRUCTIONS", least)
-        texts = emit_cpu_modules(several_loops(), MEMORY.places(), Target("double", lanes))
+        texts = emit_cpu_modules(outline_functions(several_loops()), MEMORY.places(), Target("double", lanes))
         assert len(texts) == (1 if least else 4)
         found.append(compiled(several_loops(), MEMORY, {"state": state}, N_ENVS, lanes=lanes, steps=3))
     same_bits(*found)
@@ -80,7 +91,7 @@ def test_the_same_numbers(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_functions_are_called_after_their_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """Symbols are unique within a program; nothing of the model is in the text."""
     monkeypatch.setattr(outline, "MIN_LOOP_INSTRUCTIONS", 0)
-    main, *others = emit_cpu_modules(several_loops(), MEMORY.places(), Target("double", 4))
+    main, *others = emit_cpu_modules(outline_functions(several_loops()), MEMORY.places(), Target("double", 4))
     symbols = [text.partition("@kinema_loop_")[2].partition("(")[0] for text in others]
     assert len(set(symbols)) == len(symbols) == 3
     assert all(re.fullmatch(r"sums(_\d+)?", symbol) for symbol in symbols)
@@ -112,7 +123,7 @@ def test_a_local_array_of_others_keeps_a_loop_where_it_is(monkeypatch: pytest.Mo
     program = recorder.build()
     (own,) = outline.find_outlined(program).values()
     assert shared not in own
-    assert len(emit_cpu_modules(program, MEMORY.places(), Target("double", 4))) == 2
+    assert len(emit_cpu_modules(outline_functions(program), MEMORY.places(), Target("double", 4))) == 2
 
 
 def several_cases() -> Program:
@@ -145,7 +156,7 @@ def test_cases_of_a_loop(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for least in (NEVER, 0):
         monkeypatch.setattr(outline, "MIN_LOOP_INSTRUCTIONS", 0)
         monkeypatch.setattr(outline, "MIN_VARIANT_INSTRUCTIONS", least)
-        texts = emit_cpu_modules(several_cases(), MEMORY.places(), Target("double", lanes))
+        texts = emit_cpu_modules(outline_functions(several_cases()), MEMORY.places(), Target("double", lanes))
         assert len(texts) == (2 if least else 5)
         found.append(compiled(several_cases(), MEMORY, {"state": state}, N_ENVS, lanes=lanes, steps=3))
     same_bits(*found)
@@ -179,9 +190,9 @@ def test_lines_share_local_arrays(lanes: int, optimised: bool, monkeypatch: pyte
     program = optimise(lines_in_frames()) if optimised else lines_in_frames()
     for least in (NEVER, 1):
         monkeypatch.setattr(outline, "MIN_BLOCK_INSTRUCTIONS", least)
-        outlined = outline.find_outlined(program)
-        assert bool(outlined) == (least == 1)
-        assert bool(outline.frame_layout(program, outlined)) == (least == 1)
+        outlined = outline_functions(program)
+        assert bool(outlined.outlined) == (least == 1)
+        assert bool(outline.frame_layout(outlined)) == (least == 1)
         found.append(compiled(program, MEMORY, {"state": state}, N_ENVS, lanes=lanes, steps=3))
     same_bits(*found)
     assert (found[0]["state"][N:] != state[N:]).any()

@@ -13,6 +13,7 @@ from kinema.core import InternalError
 from kinema.dynamics import Engine
 from kinema.dynamics.lowering.step_program import should_use_warps, trace_step
 from kinema.ir import (
+    CPU_PASSES,
     SCRATCH,
     WARP_GLOBAL,
     BasicBlock,
@@ -23,8 +24,9 @@ from kinema.ir import (
     Store,
     TableRow,
     Tracer,
+    gpu_passes,
     optimise,
-    split_into_kernels,
+    run_passes,
     trace_table_loop,
     verify,
 )
@@ -55,16 +57,16 @@ def engine_of(name: str) -> Engine:
 
 @pytest.mark.parametrize("name", SCENES)
 def test_every_pass_keeps_the_rules(name: str) -> None:
-    """Looped, unrolled and split programs of a CPU and a GPU, before and after the passes on their basic blocks."""
+    """Looped and unrolled programs of a CPU, and kernels of a GPU."""
     engine = engine_of(name)
     warps = replace(engine.settings, use_warps=should_use_warps(engine.model, engine.settings))
-    for settings, loops in ((engine.settings, True), (engine.settings, engine.uses_loops), (warps, False)):
+    for settings, loops in ((engine.settings, engine.uses_loops), (warps, False)):
         program = trace_step(engine.model, settings, engine.array_offsets, loops=loops)
         verify(program)
-        verify(optimise(program))
+        verify(optimise(run_passes(program, CPU_PASSES)))
         if program.has_cooperative_regions:
-            for part in split_into_kernels(program, 32):
-                verify(part.program, {WARP_GLOBAL: part.n_global})
+            for part in run_passes(program, gpu_passes(32), verify_each=True):
+                verify(optimise(part.program), {WARP_GLOBAL: part.n_global})
 
 
 def block(*instructions: Instruction, store: Store | None = None) -> Program:

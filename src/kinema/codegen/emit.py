@@ -29,7 +29,6 @@ from kinema.ir import (
     WorkQueueLoop,
     count_instructions,
     exchange_size,
-    find_outlined,
     frame_layout,
     nested_bodies,
 )
@@ -97,10 +96,9 @@ def emit_cpu_modules(
             on_module(modules[-1])
 
     emitter.block_pass = block_pass
-    emitter.outlined = find_outlined(program)
-    emitter.frame = frame_layout(program, emitter.outlined)
+    emitter.frame = frame_layout(program)
     emitter.allocate_frame(program)
-    outlined_locals = set[str]().union(*emitter.outlined.values()) - emitter.frame.keys()
+    outlined_locals = set[str]().union(*program.outlined.values()) - emitter.frame.keys()
     emitter.begin_program(program, emitter.allocate_locals(program, program.locals.keys() - outlined_locals))
     if target.flush_subnormals:
         _enable_flush_to_zero(emitter)

@@ -61,8 +61,6 @@ class StatementEmitter(MemoryEmitter):
 
     def __init__(self, array_offsets: Mapping[str, ArenaOffset], target: Target) -> None:
         super().__init__(array_offsets, target)
-        self.outlined: Mapping[int, Collection[str]] = {}
-        """Table loops, loop variants and basic blocks that are outlined, by identity, and their local arrays."""
         self.callees: list[str] = []
         """Signatures of the functions that this function calls."""
         self.pending_functions: list[OutlinedFunction] = []
@@ -82,11 +80,11 @@ class StatementEmitter(MemoryEmitter):
         """
         for block in statements:
             match block:
-                case BasicBlock() if id(block) in self.outlined:
+                case BasicBlock() if id(block) in self.program.outlined:
                     self._call_outlined(block, "line", partial(StatementEmitter._emit_basic_block, block=block))
                 case BasicBlock():
                     self._emit_basic_block(block)
-                case TableLoop() if id(block) in self.outlined:
+                case TableLoop() if id(block) in self.program.outlined:
                     self._call_outlined(block, block.name, partial(StatementEmitter._emit_table_loop, loop=block))
                 case TableLoop():
                     self._emit_table_loop(block)
@@ -135,7 +133,7 @@ class StatementEmitter(MemoryEmitter):
             self.emit(f"br label %{labels[0]}")
         for i, (variant, label) in enumerate(zip(loop.variants, labels, strict=True)):
             self.start_block(label)
-            if id(variant) in self.outlined:
+            if id(variant) in self.program.outlined:
                 emit_body = partial(StatementEmitter.emit_variant, loop_number=loop_number, variant=variant)
                 self._call_outlined(variant, f"{loop.name} {i}", emit_body, loop_number)
             else:
@@ -156,9 +154,9 @@ class StatementEmitter(MemoryEmitter):
         Arena pointers, row pointers of the loop `loop_number`, the frame and lane masks are passed as parameters.
         `name` becomes part of the symbol, `emit_body` emits the statement into the new function.
         """
-        callee, arrays = type(self)(self.array_offsets, self.target), self.outlined[id(statement)]
+        callee, arrays = type(self)(self.array_offsets, self.target), self.program.outlined[id(statement)]
         callee.frame = {name: start for name, start in self.frame.items() if name in arrays}
-        callee.local_layout, callee.outlined, callee.block_pass = self.local_layout, self.outlined, self.block_pass
+        callee.local_layout, callee.block_pass = self.local_layout, self.block_pass
         callee.pending_functions, callee._symbols = self.pending_functions, self._symbols
         callee.begin_program(self.program, callee.allocate_locals(self.program, arrays))
         parameters = [("ptr noalias", f"%{name}", f"%{name}") for name in OUTLINED_POINTERS]

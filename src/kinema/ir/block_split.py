@@ -7,10 +7,13 @@ of a block compile in parallel. Cuts are placed where few values are live.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from .kernel_split import KernelPart
 from .memory import SCRATCH, Slot
 from .program import BasicBlock, Instruction, Store
+from .scratch_layout import VECTOR_WIDTH
 
 CUT_WINDOW = 0.25
 """Part of the length of a piece within which the position of a cut is chosen."""
@@ -69,6 +72,39 @@ def split_basic_block(
         own = [i for i in computed if piece_of[i.result] == piece]
         pieces.append(BasicBlock((*loaded, *received, *own), tuple(stores[piece])))
     return pieces, first_row + len(exchange)
+
+
+def split_long_kernels(
+    parts: Sequence[KernelPart],
+    max_instructions: int,
+    piece_instructions: int,
+    block_pass: Callable[[BasicBlock], BasicBlock],
+) -> list[KernelPart]:
+    """Split straight-line thread kernels of more than `max_instructions` into kernels that exchange values in memory.
+
+    `block_pass` schedules the instructions first, so that few values are live at the cuts. Pieces have at most
+    `piece_instructions`.
+    """
+    n_scratch = max((part.program.n_scratch for part in parts if not part.is_warp_region), default=0)
+    n_handoff_rows = max(part.handoff.end_row for part in parts)
+
+    def store_group(slot: Slot) -> object:
+        """Stores of one vector of the hand-off area stay together."""
+        is_handoff = slot.array == SCRATCH and slot.item < n_handoff_rows
+        return slot.item // VECTOR_WIDTH if is_handoff else slot
+
+    result: list[KernelPart] = []
+    for part in parts:
+        program = part.program
+        if part.is_warp_region or not program.is_straight_line or program.n_instructions <= max_instructions:
+            result.append(part)
+            continue
+        block = block_pass(program.basic_block)
+        pieces, end = split_basic_block(block, piece_instructions, n_scratch, store_group)
+        for i, piece in enumerate(pieces):
+            piece_program = replace(program, body=(piece,), n_scratch=end)
+            result.append(replace(part, program=piece_program, can_overlap=part.can_overlap and i == 0))
+    return result
 
 
 def _place_stores(

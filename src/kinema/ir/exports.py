@@ -14,7 +14,7 @@ from .intrinsics import (
     IntrinsicCall as IntrinsicCall,
     SharedMemoryStaging as SharedMemoryStaging,
 )
-from .kernel_split import KernelPart as KernelPart, split_into_kernels as split_into_kernels
+from .kernel_split import KernelPart as KernelPart
 from .memory import (
     FIRST_ROW_PREFIX as FIRST_ROW_PREFIX,
     ROW_COUNT_PREFIX as ROW_COUNT_PREFIX,
@@ -23,16 +23,11 @@ from .memory import (
     Operand as Operand,
     round_up_to_4 as round_up_to_4,
 )
-from .optimise import (
-    fuse_multiply_add as fuse_multiply_add,
-    optimise as optimise,
-    optimise_basic_block as optimise_basic_block,
-    schedule_instructions as schedule_instructions,
-)
+from .optimise import fuse_multiply_add as fuse_multiply_add, schedule_instructions as schedule_instructions
 from .outline import (
     count_instructions as count_instructions,
-    find_outlined as find_outlined,
     frame_layout as frame_layout,
+    outline_functions as outline_functions,
 )
 from .partition import (
     EXCHANGE as EXCHANGE,
@@ -40,6 +35,15 @@ from .partition import (
     exchange_size as exchange_size,
     partition_basic_block as partition_basic_block,
     partitions_of_scratch as partitions_of_scratch,
+)
+from .passes import (
+    BLOCK_PASSES as BLOCK_PASSES,
+    CPU_PASSES as CPU_PASSES,
+    gpu_passes as gpu_passes,
+    optimise as optimise,
+    optimise_basic_block as optimise_basic_block,
+    run_passes as run_passes,
+    split_into_kernels as split_into_kernels,
 )
 from .program import (
     HALF_WORD_BITS as HALF_WORD_BITS,

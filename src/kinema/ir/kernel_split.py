@@ -81,15 +81,14 @@ class KernelPart:
         return block if isinstance(block, WorkQueueLoop) and not others else None
 
 
-def split_into_kernels(program: Program, group_size: int, max_instructions: int | None = None) -> list[KernelPart]:
-    """Split a program into its kernel launches, in order, and lay out the scratch memory of each.
+def fission_kernels(program: Program, group_size: int, max_instructions: int | None = None) -> list[KernelPart]:
+    """Kernel fission: split a program into its kernel launches, in order, and lay out the scratch memory of each.
 
     Warp regions run with `group_size` threads per environment and get level-scheduled table loops. Thread kernels share
     one scratch layout; each warp region gets shared and global memory, a hand-off layout for data of straight-line
     thread code, and row copies for all other exchanged data. Thread kernels are also split between statements that have
     more than `max_instructions` together.
     """
-    program = _promote_shared_locals(program, max_instructions)
     segments = _split_segments(program, max_instructions)
     effects = [find_effects(program, segment.statements) for segment in segments]
     regions = {
@@ -277,7 +276,7 @@ def _exchanged_rows(own: Effects, segment_effects: Sequence[Effects]) -> set[int
     )
 
 
-def _promote_shared_locals(program: Program, max_instructions: int | None) -> Program:
+def promote_shared_locals(program: Program, max_instructions: int | None = None) -> Program:
     """Turn local arrays into scratch memory if several kernels, or several rows of a warp's loops, share them.
 
     Each promoted array becomes an allocation behind the existing scratch memory.

@@ -6,10 +6,9 @@ Scheduling is a depth-first traversal from the stored values with operands order
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
-from .program import BasicBlock, Instruction, Program, map_basic_blocks
+from .program import BasicBlock, Instruction
 
 
 def fuse_multiply_add(block: BasicBlock, extra_roots: Sequence[int] = ()) -> BasicBlock:
@@ -141,18 +140,3 @@ def _max_live(order: Sequence[int], dependencies: dict[int, list[int]], roots: S
             peak = max(peak, live)
         live -= expiring.get(position, 0)
     return peak
-
-
-def optimise(program: Program) -> Program:
-    """Run all basic-block passes on every basic block of a program."""
-    return replace(program, body=map_basic_blocks(program.body, optimise_basic_block))
-
-
-def optimise_basic_block(block: BasicBlock) -> BasicBlock:
-    """Run all basic-block passes in order."""
-    for block_pass in BASIC_BLOCK_PASSES:
-        block = block_pass(block)
-    return block
-
-
-BASIC_BLOCK_PASSES: Sequence[Callable[[BasicBlock], BasicBlock]] = (fuse_multiply_add, schedule_instructions)

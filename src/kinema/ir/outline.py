@@ -10,7 +10,8 @@ spill most of them anyway.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from itertools import accumulate
 
 from .program import (
@@ -32,6 +33,11 @@ MIN_VARIANT_INSTRUCTIONS = 1000
 """Minimum number of instructions of an outlined loop variant."""
 MIN_BLOCK_INSTRUCTIONS = 2000
 """Minimum number of instructions of an outlined basic block."""
+
+
+def outline_functions(program: Program) -> Program:
+    """Mark the statements of a program that become functions (`Program.outlined`)."""
+    return replace(program, outlined=find_outlined(program))
 
 
 def find_outlined(program: Program) -> dict[int, frozenset[str]]:
@@ -103,10 +109,10 @@ def _long_basic_blocks(statements: Statements) -> Iterator[BasicBlock]:
             yield from _long_basic_blocks(block.body)
 
 
-def frame_layout(program: Program, outlined: Mapping[int, Collection[str]]) -> dict[str, int]:
+def frame_layout(program: Program) -> dict[str, int]:
     """Offset of each local array in the frame that outlined basic blocks share with the calling function."""
-    outlined_blocks = {id(block) for block in basic_blocks(program.body)} & outlined.keys()
-    shared = set[str]().union(*(outlined[key] for key in outlined_blocks))
+    outlined_blocks = {id(block) for block in basic_blocks(program.body)} & program.outlined.keys()
+    shared = set[str]().union(*(program.outlined[key] for key in outlined_blocks))
     names = [name for name in program.locals if name in shared]
     ends = list(accumulate(program.locals[name] for name in names))
     return dict(zip(names, [0, *ends], strict=False))

@@ -378,6 +378,9 @@ class Program:
     """Sorted first rows of the allocations of scratch memory."""
     oversized_lists: frozenset[int] = frozenset()
     """First rows of allocations that are lists with a capacity far above their usual length."""
+    outlined: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    """Table loops, loop variants and basic blocks that are emitted as functions, by identity -> local arrays: of loops
+    and variants those allocated in the function, of basic blocks those that they use."""
 
     @property
     def basic_block(self) -> BasicBlock:

@@ -32,8 +32,8 @@ from kinema.codegen import (
 )
 from kinema.core import pause_garbage_collection, timed_stage
 from kinema.ir import (
+    CPU_PASSES,
     SCRATCH,
-    VECTOR_WIDTH,
     ArenaOffset,
     BasicBlock,
     KernelPart,
@@ -41,14 +41,14 @@ from kinema.ir import (
     Slot,
     basic_blocks,
     exchange_size,
+    gpu_passes,
     optimise,
     optimise_basic_block,
     partition_basic_block,
     partitions_of_scratch,
     reduce_staged_records,
     round_up_to_4,
-    split_basic_block,
-    split_into_kernels,
+    run_passes,
 )
 
 from .compiled_program import (
@@ -164,30 +164,6 @@ PIECE_INSTRUCTIONS = 5000
 """Maximum number of instructions of the pieces of a straight-line kernel."""
 
 
-def split_long_kernels(parts: Sequence[KernelPart]) -> list[KernelPart]:
-    """Split long straight-line thread kernels into kernels that exchange values through scratch memory."""
-    n_scratch = max((part.program.n_scratch for part in parts if not part.is_warp_region), default=0)
-    n_handoff_rows = max(part.handoff.end_row for part in parts)
-
-    def store_group(slot: Slot) -> object:
-        """Stores of one vector of the hand-off area stay together."""
-        is_handoff = slot.array == SCRATCH and slot.item < n_handoff_rows
-        return slot.item // VECTOR_WIDTH if is_handoff else slot
-
-    result: list[KernelPart] = []
-    for part in parts:
-        program = part.program
-        if part.is_warp_region or not program.is_straight_line or program.n_instructions <= MAX_KERNEL_INSTRUCTIONS:
-            result.append(part)
-            continue
-        block = optimise_basic_block(program.basic_block)  # scheduled: few values are live
-        pieces, end = split_basic_block(block, PIECE_INSTRUCTIONS, n_scratch, store_group)
-        for i, piece in enumerate(pieces):
-            piece_program = replace(program, body=(piece,), n_scratch=end)
-            result.append(replace(part, program=piece_program, can_overlap=part.can_overlap and i == 0))
-    return result
-
-
 # -------------------------------------------------------------------------------------------- occupancy of warp kernels
 #
 # Shared memory is carved out of the L1 cache of a multiprocessor in steps. Staging a few contact records less in shared
@@ -266,7 +242,7 @@ def compile_for_host(
     """
     FOREGROUND.start(min(2, n_threads()))  # while the program is traced
     with timed_stage("trace"):
-        program = source.trace()
+        program = run_passes(source.trace(), CPU_PASSES)
     n_instructions = program.n_instructions
     timer_machine = platform.machine() if options.timed else ""
     with timed_stage("emit"), compiling_ahead():
@@ -334,10 +310,9 @@ class GpuCompiler:
         is_partitioned = self._partitioning is not None and self._partitioning.count > 1
         can_split = not is_partitioned and self._options.runs_per_step == 1
         is_long = can_split and program.n_instructions > MAX_KERNEL_INSTRUCTIONS
-        max_instructions = MAX_KERNEL_INSTRUCTIONS if is_long else None
+        passes = gpu_passes(WARP_SIZE, *((MAX_KERNEL_INSTRUCTIONS, PIECE_INSTRUCTIONS) if is_long else ()))
         is_split = program.has_cooperative_regions or is_long
-        parts = split_into_kernels(program, WARP_SIZE, max_instructions) if is_split else [KernelPart(program)]
-        parts = split_long_kernels(parts) if is_long else parts
+        parts = run_passes(program, passes) if is_split else [KernelPart(program)]
         if all(part.work_queue_loop is None for part in parts):  # the workload is unknown then
             parts = [replace(part, workload_rows=()) for part in parts]
         n_scratch = max((part.program.n_scratch for part in parts if not part.is_warp_region), default=0)
