@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from kinema.ir import (
     SCRATCH,
@@ -39,7 +39,19 @@ def blocks(draw: st.DrawFn) -> BasicBlock:
     return BasicBlock(tuple(instructions), tuple(Store(Slot("x", item), value) for item, value in stored.items()))
 
 
+LOADED_LATE = BasicBlock(
+    (
+        *(Instruction(i, "input", (), Slot("x", i)) for i in range(5)),
+        Instruction(5, "add", (0, 0)),
+        Instruction(6, "add", (1, 1)),
+    ),
+    (Store(Slot("x", 0), 4), *(Store(Slot("x", i), 0) for i in range(1, 5))),
+)
+"""The store of x[0] moves to the second piece with its group, and with it the load of x[4], which another stores."""
+
+
 @settings(max_examples=300)
+@example(block=LOADED_LATE, longest=1, seed=0, grouped=True)
 @given(block=blocks(), longest=st.integers(1, 15), seed=st.integers(0, 3), grouped=st.booleans())
 def test_pieces_of_a_block_are_the_block(block: BasicBlock, longest: int, seed: int, grouped: bool) -> None:
     """Also where a store overwrites what a later piece loads, and where stores are kept together."""

@@ -130,6 +130,7 @@ def _place_stores(
             changed |= piece_of_group.get(group) != piece
             piece_of_group[group] = piece
             for value in store.uses:
+                changed |= piece not in used_in[value]
                 used_in[value].add(piece)
     return piece_of_group
 
