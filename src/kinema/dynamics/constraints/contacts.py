@@ -24,7 +24,6 @@ from ..collision.contact_records import Contact, for_each_contact
 from ..collision.contact_sets import ContactSetVariant
 from ..rigid.kinematics import ZERO_TWIST, Pose, Twist, motion_subspace
 from ..rigid.rnea import Wrench, power
-from ..tree.block_sparse_matrix import root_frame
 from ..tree.kinematic_tree import WORLD, FrameNode, frame_ref
 from ..tree.node_tables import NodeRow
 from ..tree.node_values import NodeValues
@@ -441,10 +440,6 @@ class ContactConstraints:
     def sets_between_frames(self) -> list[ContactSet]:
         """Return the contact sets between two moving frames."""
         return self.buffers.filter_sets(ContactSetFilter.BETWEEN_FRAMES)
-
-    def root_frames(self, contact_set: ContactSet) -> list[int]:
-        """Return the root frames of the kinematic trees of a contact set."""
-        return [root_frame(self.ctx, frame) for frame in contact_set.spec.frames if frame != WORLD]
 
     def relative_dofs(self, contact_set: ContactSet) -> list[tuple[int, float]]:
         """Return the dofs that move exactly one frame of a contact set, with sign -1 (first frame) or +1 (second)."""

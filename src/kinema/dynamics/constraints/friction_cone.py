@@ -82,8 +82,6 @@ def _pyramid_edges(residual: Sequence[Value]) -> list[Value]:
 class _ConeZone:
     """Position of a residual relative to an elliptic friction cone."""
 
-    tangential_norm: Value
-    """T, norm of the tangential residual."""
     inverse_norm: Value
     """1 / T."""
     cone_distance: Value
@@ -102,7 +100,6 @@ def _cone_zone(residual: Sequence[Value], stiffness: Value, mu: Value) -> _ConeZ
     norm = ir.sqrt(ir.maximum(dot(tangential, tangential), TINY))
     cone_distance = normal - mu * norm
     return _ConeZone(
-        norm,
         1.0 / norm,
         cone_distance,
         stiffness / (1.0 + mu * mu),

@@ -155,6 +155,8 @@ class BlockVariant:
     """Whether the Hessian treats all friction as sticking."""
 
 
+ForceAndStiffness = tuple[Value, Value]
+"""Force of a row and its active stiffness -df/dr: D, or 0 where the force is zero or at its bound."""
 ROW_ARRAYS = ("position", "speed", "wanted", "stiffness", "residual", "change", "force")
 """Arrays with one value per row: position error, velocity J v (`speed`), reference acceleration aref (`wanted`),
 stiffness D; and at the current solver iterate the residual J a - aref, its derivative along the search direction
@@ -184,14 +186,17 @@ class ConstraintRows:
             arrays |= {f"jacobian {r}": ctx.allocate(len(block.dofs)) for r in range(block.n_rows)}
             self.block_arrays.append(arrays)
 
+    def split(self, is_selected: Callable[[ConstraintBlock], bool]) -> tuple[ConstraintRows, ConstraintRows]:
+        """Return the selected and the other blocks, sharing their memory."""
+        pairs = list(zip(self.blocks, self.block_arrays, strict=True))
+        parts = ([pair for pair in pairs if is_selected(pair[0]) is selected] for selected in (True, False))
+        selected, others = (ConstraintRows(self.ctx, [b for b, _ in part], [a for _, a in part]) for part in parts)
+        return selected, others
+
     def rigid_rows(self) -> ConstraintRows | None:
         """Return the rigid blocks, sharing their memory; None if there are none."""
-        rigid = [
-            (block, arrays) for block, arrays in zip(self.blocks, self.block_arrays, strict=True) if block.is_rigid
-        ]
-        return (
-            ConstraintRows(self.ctx, [block for block, _ in rigid], [arrays for _, arrays in rigid]) if rigid else None
-        )
+        rigid, _ = self.split(lambda block: block.is_rigid)
+        return rigid if rigid.blocks else None
 
     def jacobian_entry(self, block_index: int, row: int, dof: int) -> ArenaOffset:
         """Return the scratch offset of the Jacobian entry of one row of a block and one of its dofs."""
@@ -435,7 +440,7 @@ def _write_active_stiffness(code: RowContext) -> None:
     )
 
 
-def row_forces_and_stiffness(code: RowContext, residuals: Sequence[Value]) -> list[tuple[Value, Value]]:
+def row_forces_and_stiffness(code: RowContext, residuals: Sequence[Value]) -> list[ForceAndStiffness]:
     """Return force and active stiffness -df/dr of each row of a block at the given residuals r.
 
     The force is -D r: for limits only where r < 0, for dry friction clamped to its bound. In the no-slip solve, frozen
@@ -447,7 +452,7 @@ def row_forces_and_stiffness(code: RowContext, residuals: Sequence[Value]) -> li
     )
     if variant.is_noslip and variant.row_type is not RowType.FRICTION:
         return [(force, 0.0) for force in stored]
-    result: list[tuple[Value, Value]] = []
+    result: list[ForceAndStiffness] = []
     for residual, d, stored_force in zip(residuals, code.read_array("stiffness", variant.n_rows), stored, strict=True):
         force: Value = stored_force - d * residual
         active_stiffness: Value = d
@@ -505,13 +510,14 @@ def block_active_set_changes(code: RowContext) -> list[Value]:
         row_forces_and_stiffness(code, x)
         for x in (code.read_array("residual", variant.n_rows), _residuals_at_step(code))
     )
-    total: Value = 0.0
-    for (force, stiffness), (new_force, new_stiffness) in zip(before, after, strict=True):
-        bound_change = ir.select(
-            0.0, stiffness + new_stiffness, 0.0, ir.absolute(force - new_force)
-        )  # friction at the opposite bound
-        total = total + ir.select(0.0, ir.absolute(stiffness - new_stiffness) + bound_change, 1.0, 0.0)
-    return [total, 0.0]
+    return [sum_values([active_set_change(a, b) for a, b in zip(before, after, strict=True)]), 0.0]
+
+
+def active_set_change(before: ForceAndStiffness, after: ForceAndStiffness) -> Value:
+    """Return 1 if a row becomes active or inactive, or if its friction switches to the opposite bound, else 0."""
+    (force, stiffness), (new_force, new_stiffness) = before, after
+    bound_change = ir.select(0.0, stiffness + new_stiffness, 0.0, ir.absolute(force - new_force))
+    return ir.select(0.0, ir.absolute(stiffness - new_stiffness) + bound_change, 1.0, 0.0)
 
 
 def block_cost(code: RowContext) -> list[Value]:
@@ -522,12 +528,13 @@ def block_cost(code: RowContext) -> list[Value]:
 def row_costs(code: RowContext, residuals: Sequence[Value]) -> list[Value]:
     """Return the cost of each row of a block: D/2 r^2 where active, linear beyond a friction bound, else 0."""
     stiffness, forces = code.read_array("stiffness", len(residuals)), row_forces_and_stiffness(code, residuals)
-    # beyond its bound, the cost of friction grows linearly
-    deflections = [force / ir.maximum(d, MIN_STIFFNESS) for d, (force, _) in zip(stiffness, forces, strict=True)]
-    return [
-        -(force * (x + 0.5 * deflection))
-        for x, deflection, (force, _) in zip(residuals, deflections, forces, strict=True)
-    ]
+    rows = zip(residuals, stiffness, forces, strict=True)
+    return [row_cost(residual, d, force) for residual, d, (force, _) in rows]
+
+
+def row_cost(residual: Value, stiffness: Value, force: Value) -> Value:
+    """Return the cost of a row (Huber-like): D/2 r^2 where the force is -D r, and linear beyond a force bound."""
+    return -(force * (residual + 0.5 * (force / ir.maximum(stiffness, MIN_STIFFNESS))))
 
 
 def block_line_derivatives(code: RowContext) -> list[Value]:

@@ -307,8 +307,6 @@ class WarpContacts:
 
 # ---------------------------------------------------------------------------------------------- Jacobian over two trees
 
-PaddedJointVector = NodeValues[list[Value]]
-
 
 class ContactSide:
     """Accessor of the Jacobian of a contact with respect to one of its two trees."""

@@ -1,7 +1,10 @@
 """Constraint rows of the warp solver: rows that act on a single dof, and rows with a dense Jacobian over all dofs.
 
-The force of every row is -D r clamped to [min_force, max_force]: limits [0, inf), equalities unbounded, dry friction
-[-bound, bound]. Single-dof rows are processed by the thread of their dof, other rows by one thread each.
+Rows are stored twice because the threads of a warp process other units than one thread of a CPU does: the rows of a dof
+belong to the thread of the dof and add to its force and to the Hessian diagonal without a reduction; other rows have a
+thread and a record each, in shared memory. A thread does not know the type of its row while the program is traced, so
+that the force law of `rows.py` is -D r clamped to [min_force, max_force]: limits [0, inf), equalities unbounded, dry
+friction [-bound, bound].
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from kinema.ir import SCRATCH, ArenaOffset, RowContext, Slot, TableRow, Value, r
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
 from ..vector_math import dot, sum_values
-from .rows import ConstraintRows, RowType
+from .rows import ConstraintBlock, ConstraintRows, ForceAndStiffness, RowType, active_set_change, row_cost
 
 UNBOUNDED = 1e30
 """Force bound that stands for infinity."""
@@ -36,11 +39,7 @@ def force_bounds(row_type: RowType, friction_bound: Value) -> tuple[Value, Value
 
 @dataclass(frozen=True, slots=True)
 class BoundedRow:
-    """One constraint row with force -D r clamped to bounds.
-
-    `jacobian_entry` is the entry of the single dof, or for rows over several dofs the residual derivative J d, used
-    with a direction of 1.
-    """
+    """One constraint row with force -D r clamped to bounds."""
 
     residual: Value
     """r = J a - aref at the current iterate."""
@@ -48,41 +47,42 @@ class BoundedRow:
     """D, inverse of the regularised constraint inertia."""
     min_force: Value
     max_force: Value
-    jacobian_entry: Value
+    residual_derivative: Value
+    """J d along the search direction d."""
 
-    def force_and_stiffness(self, residual: Value) -> tuple[Value, Value]:
-        """Return the force at a residual, and the active stiffness -df/dr: D within the force bounds, else 0."""
+    def residual_at(self, step_length: Value) -> Value:
+        """Return the residual at a step length along the search direction."""
+        return self.residual + step_length * self.residual_derivative
+
+    def force_and_stiffness(self, residual: Value) -> ForceAndStiffness:
+        """Return the force at a residual, and the active stiffness: D within the force bounds, else 0."""
         unbounded = -(self.stiffness * residual)
         active_stiffness = ir.select(
             self.min_force, unbounded, ir.select(unbounded, self.max_force, self.stiffness, 0.0), 0.0
         )
         return ir.clamp(unbounded, self.min_force, self.max_force), active_stiffness
 
-    def cost(self, residual: Value) -> Value:
-        """Return the cost at a residual (Huber-like): quadratic within the force bounds, linear beyond them."""
-        force, _ = self.force_and_stiffness(residual)
-        deflection = force / ir.maximum(self.stiffness, 1.0 / UNBOUNDED)
-        return -(force * (residual + 0.5 * deflection))
+    def cost(self, step_length: Value) -> Value:
+        """Return the cost at a step length."""
+        residual = self.residual_at(step_length)
+        return row_cost(residual, self.stiffness, self.force_and_stiffness(residual)[0])
 
-    def residual_at(self, direction: Value, step_length: Value) -> Value:
-        """Return the residual at a step length along the search direction, given by its element of this dof."""
-        return self.residual + step_length * self.jacobian_entry * direction
-
-    def line_derivatives(self, direction: Value, step_length: Value) -> tuple[Value, Value]:
+    def line_derivatives(self, step_length: Value) -> tuple[Value, Value]:
         """Return first and second derivative of the cost along the search direction at a step length."""
-        derivative = self.jacobian_entry * direction
-        force, stiffness = self.force_and_stiffness(self.residual + step_length * derivative)
+        derivative = self.residual_derivative
+        force, stiffness = self.force_and_stiffness(self.residual_at(step_length))
         return -(force * derivative), stiffness * (derivative * derivative)
 
-    def active_set_changes(self, direction: Value, step_length: Value) -> Value:
+    def active_set_change(self, step_length: Value) -> Value:
         """Return 1 if the row becomes active or inactive, or changes its friction bound, within the step, else 0."""
-        (force, stiffness), (new_force, new_stiffness) = (
-            self.force_and_stiffness(self.residual_at(direction, x)) for x in (0.0, step_length)
-        )
-        bound_change = ir.select(
-            0.0, stiffness + new_stiffness, 0.0, ir.absolute(force - new_force)
-        )  # friction at the opposite bound
-        return ir.select(0.0, ir.absolute(stiffness - new_stiffness) + bound_change, 1.0, 0.0)
+        before, after = (self.force_and_stiffness(self.residual_at(x)) for x in (0.0, step_length))
+        return active_set_change(before, after)
+
+
+def sum_line_derivatives(rows: Sequence[BoundedRow], step_length: Value) -> tuple[Value, Value]:
+    """Return the sums of the first and second derivatives of the costs of rows along the search direction."""
+    derivatives = [row.line_derivatives(step_length) for row in rows]
+    return sum_values([first for first, _ in derivatives]), sum_values([second for _, second in derivatives])
 
 
 # -------------------------------------------------------------------------------------------------- rows of single dofs
@@ -103,21 +103,12 @@ class SingleDofRows:
         """Dof index -> position in joint-space vectors."""
         self.vector_size = vector_size
         """Number of elements of joint-space vectors, including padding."""
-        is_selected = [
-            b.n_rows == 1 and len(b.dofs) == 1 and not b.is_rigid and b.equality_idx < 0 for b in rows.blocks
-        ]
-        remaining = [
-            (b, p) for b, p, selected in zip(rows.blocks, rows.block_arrays, is_selected, strict=True) if not selected
-        ]
-        self.other_rows = ConstraintRows(ctx, [b for b, _ in remaining], [p for _, p in remaining])
-        """Remaining blocks."""
-        self.selected_blocks = [
-            (b, p) for b, p, selected in zip(rows.blocks, rows.block_arrays, is_selected, strict=True) if selected
-        ]
-        """Handled blocks with their arrays."""
+        self.selected_rows, self.other_rows = rows.split(
+            lambda b: b.n_rows == 1 and len(b.dofs) == 1 and not b.is_rigid and b.equality_idx < 0
+        )
         slots: dict[int, int] = {}
         self.slots: list[int] = []
-        for block, _ in self.selected_blocks:
+        for block in self.selected_rows.blocks:
             self.slots.append(slots.get(block.dofs[0], 0))
             slots[block.dofs[0]] = self.slots[-1] + 1
         self.array_starts = [
@@ -125,7 +116,7 @@ class SingleDofRows:
         ]
         """Per slot: field name -> scratch row of the array over all dofs."""
 
-    def initialize(self, rows: ConstraintRows, qacc_smooth: NodeValues[list[Value]]) -> None:
+    def initialize(self, qacc_smooth: NodeValues[list[Value]]) -> None:
         """Write residual at the unconstrained accelerations, stiffness, force bounds and Jacobian entry of all rows.
 
         Slots without a row get zeros.
@@ -140,11 +131,12 @@ class SingleDofRows:
 
         tracer.parallel_loop("clear single-dof rows", float(self.vector_size), clear)
         table = []
-        for (block, arrays), slot in zip(self.selected_blocks, self.slots, strict=True):
+        selected = self.selected_rows
+        for block, arrays, slot in zip(selected.blocks, selected.block_arrays, self.slots, strict=True):
             position = self.position_of_dof[block.dofs[0]]
             targets = {name: ArenaOffset(SCRATCH, row + position) for name, row in self.array_starts[slot].items()}
             inputs = {f"block {name}": arrays[name] for name in ("wanted", "stiffness", "jacobian 0")}
-            bound = rows.per_env_arrays(block).get("bound")
+            bound = selected.per_env_arrays(block).get("bound")
             inputs |= {} if bound is None else {"per-env bound": bound}
             table.append(
                 TableRow(
@@ -155,39 +147,27 @@ class SingleDofRows:
             )
         ctx.table_loop("single-dof rows", table, _write_single_dof_row)
 
-    def rows_of_dof(self, dof: Value) -> list[BoundedRow]:
-        """Return the rows of one dof, one per slot."""
+    def rows_of_dof(self, dof: Value, direction: Value) -> list[BoundedRow]:
+        """Return the rows of one dof, one per slot, along a search direction given by its element of this dof."""
         read = self.ctx.tracer.read
-        return [BoundedRow(*(read(SCRATCH, starts[name], dof) for name in ROW_FIELDS)) for starts in self.array_starts]
-
-    def line_derivatives(self, dof: Value, direction: Value, step_length: Value) -> tuple[Value, Value]:
-        """Return first and second derivative of the costs of a dof's rows along the search direction."""
-        derivatives = [row.line_derivatives(direction, step_length) for row in self.rows_of_dof(dof)]
-        return sum_values([first for first, _ in derivatives]), sum_values([second for _, second in derivatives])
-
-    def active_set_changes(self, dof: Value, direction: Value, step_length: Value) -> Value:
-        """Return the number of rows of a dof whose active set changes within the step."""
-        return sum_values([row.active_set_changes(direction, step_length) for row in self.rows_of_dof(dof)])
-
-    def costs(self, dof: Value, direction: Value, step_length: Value) -> Value:
-        """Return the summed costs of a dof's rows at a step length along the search direction."""
-        return sum_values([row.cost(row.residual_at(direction, step_length)) for row in self.rows_of_dof(dof)])
+        rows = []
+        for starts in self.array_starts:
+            *fields, entry = (read(SCRATCH, starts[name], dof) for name in ROW_FIELDS)
+            rows.append(BoundedRow(*fields, entry * direction))
+        return rows
 
     def advance_residuals(self, dof: Value, direction: Value, step_length: Value) -> None:
         """Update the residuals of a dof's rows by a step along the search direction."""
-        for row, starts in zip(self.rows_of_dof(dof), self.array_starts, strict=True):
-            self.ctx.tracer.write(SCRATCH, [row.residual_at(direction, step_length)], starts["residual"], dof)
+        for row, starts in zip(self.rows_of_dof(dof, direction), self.array_starts, strict=True):
+            self.ctx.tracer.write(SCRATCH, [row.residual_at(step_length)], starts["residual"], dof)
 
     def joint_force_and_stiffness(self, dof: Value) -> tuple[Value, Value]:
         """Return the joint force J^T f and the diagonal Hessian entry J^T D J of a dof's rows."""
         force: Value = 0.0
         stiffness: Value = 0.0
-        for row in self.rows_of_dof(dof):
-            row_force, row_stiffness = row.force_and_stiffness(row.residual)
-            force, stiffness = (
-                force + row.jacobian_entry * row_force,
-                stiffness + row.jacobian_entry * row.jacobian_entry * row_stiffness,
-            )
+        for row in self.rows_of_dof(dof, 1.0):
+            (row_force, row_stiffness), entry = row.force_and_stiffness(row.residual), row.residual_derivative
+            force, stiffness = force + entry * row_force, stiffness + entry * entry * row_stiffness
         return force, stiffness
 
 
@@ -231,18 +211,14 @@ class MultiDofRows:
         self.record_size = size if size % 8 else size + 4
         """Values per record: an odd multiple of four, so that neighbouring records start in different banks of shared
         memory."""
-        is_selected = [not block.is_rigid and block.equality_idx < 0 for block in rows.blocks]
-        count = sum(block.n_rows for block, selected in zip(rows.blocks, is_selected, strict=True) if selected)
-        if count * self.record_size > MAX_SHARED_VALUES:
-            is_selected, count = [False] * len(is_selected), 0
-        self.all_rows = rows
-        self.block_indices = [i for i, selected in enumerate(is_selected) if selected]
-        remaining = [
-            (b, p) for b, p, selected in zip(rows.blocks, rows.block_arrays, is_selected, strict=True) if not selected
-        ]
-        self.other_rows = ConstraintRows(ctx, [b for b, _ in remaining], [p for _, p in remaining])
-        """Remaining blocks."""
-        self.n_rows = count
+
+        def fits(block: ConstraintBlock) -> bool:
+            return not block.is_rigid and block.equality_idx < 0
+
+        count = sum(block.n_rows for block in rows.blocks if fits(block))
+        has_memory = count * self.record_size <= MAX_SHARED_VALUES
+        self.selected_rows, self.other_rows = rows.split(lambda block: has_memory and fits(block))
+        self.n_rows = count = count if has_memory else 0
         self.records = ctx.allocate(count * self.record_size).row if count else -1
 
     def initialize(self, qacc_smooth: JointVector) -> None:
@@ -259,9 +235,9 @@ class MultiDofRows:
             return []
 
         tracer.parallel_loop("clear multi-dof rows", float(self.n_rows * self.record_size), clear)
-        for block_index in self.block_indices:
-            block, arrays = self.all_rows.blocks[block_index], self.all_rows.block_arrays[block_index]
-            bound = self.all_rows.per_env_arrays(block).get("bound")
+        selected = self.selected_rows
+        for block_index, (block, arrays) in enumerate(zip(selected.blocks, selected.block_arrays, strict=True)):
+            bound = selected.per_env_arrays(block).get("bound")
             for r in range(block.n_rows):
                 offsets = {name: ArenaOffset(SCRATCH, arrays[name].row + r) for name in ("wanted", "stiffness")}
                 offsets |= {} if bound is None else {"per-env bound": bound}
@@ -269,9 +245,7 @@ class MultiDofRows:
                 table.append(TableRow((block.row_type, bound is not None), offsets, {"bound": [block.friction_bound]}))
                 for dof in block.dofs:
                     to = ArenaOffset(SCRATCH, record + self.jacobian + self.position_of_dof[dof])
-                    table.append(
-                        TableRow("entry", {"from": self.all_rows.jacobian_entry(block_index, r, dof), "to": to})
-                    )
+                    table.append(TableRow("entry", {"from": selected.jacobian_entry(block_index, r, dof), "to": to}))
                 record += self.record_size
         self.ctx.table_loop("multi-dof rows", table, _write_multi_dof_row)
 
@@ -296,7 +270,8 @@ class MultiDofRows:
         """Return the product of a row's Jacobian with a joint-space vector."""
         return dot([self._read(index, self.jacobian + i) for i in range(self.n_dofs)], vector)
 
-    def _bounded_row(self, index: Value) -> BoundedRow:
+    def row(self, index: Value) -> BoundedRow:
+        """Return one row along the prepared search direction."""
         return BoundedRow(
             *(self._read(index, item) for item in (RESIDUAL, STIFFNESS, MIN_FORCE, MAX_FORCE, RESIDUAL_DERIVATIVE))
         )
@@ -305,29 +280,16 @@ class MultiDofRows:
         """Write J d, the derivative of a row's residual along the search direction d."""
         self._write(index, RESIDUAL_DERIVATIVE, self._multiply_jacobian(index, direction))
 
-    def line_derivatives(self, index: Value, step_length: Value) -> tuple[Value, Value]:
-        """Return first and second derivative of a row's cost along the search direction at a step length."""
-        return self._bounded_row(index).line_derivatives(1.0, step_length)
-
-    def active_set_changes(self, index: Value, step_length: Value) -> Value:
-        """Return 1 if the row becomes active or inactive, or changes its friction bound, within the step, else 0."""
-        return self._bounded_row(index).active_set_changes(1.0, step_length)
-
-    def cost(self, index: Value, step_length: Value) -> Value:
-        """Return the cost of a row at a step length along the search direction."""
-        row = self._bounded_row(index)
-        return row.cost(row.residual_at(1.0, step_length))
-
     def advance_residual(self, index: Value, step_length: Value) -> None:
         """Update a row's residual by a step along the search direction, and its stored force and stiffness."""
-        row = self._bounded_row(index)
-        residual = row.residual_at(1.0, step_length)
+        row = self.row(index)
+        residual = row.residual_at(step_length)
         self._write(index, RESIDUAL, residual)
         self._store_force_at(index, row, residual)
 
     def store_force(self, index: Value) -> None:
         """Store force and active stiffness of a row at its current residual."""
-        row = self._bounded_row(index)
+        row = self.row(index)
         self._store_force_at(index, row, row.residual)
 
     def _store_force_at(self, index: Value, row: BoundedRow, residual: Value) -> None:

@@ -31,7 +31,7 @@ from ..constraints.rows import (
 )
 from ..constraints.warp_contact_records import ContactGroup, ContactRow, contact_record
 from ..constraints.warp_contacts import LoadedVector, WarpContacts, divmod_index
-from ..constraints.warp_rows import MultiDofRows, SingleDofRows
+from ..constraints.warp_rows import BoundedRow, MultiDofRows, SingleDofRows, sum_line_derivatives
 from ..tree.sparse_matrix import JointSpaceMatrix
 from ..tree.trace_context import TraceContext
 from ..vector_math import dot, sum_values
@@ -225,7 +225,7 @@ class WarpObjective:
         for vector in (self.state.acceleration_change, self.state.mass_times_change):
             vectors.set_zero(vector)
         initialize_row_residuals(self.rows, qacc_smooth)
-        self.single_dof_rows.initialize(self.inputs.rows, qacc_smooth)
+        self.single_dof_rows.initialize(qacc_smooth)
         self.multi_dof_rows.initialize(qacc_smooth)
         if self.contacts is None:
             return
@@ -295,7 +295,8 @@ class WarpObjective:
 
         def process_dof(dof: Value) -> list[Value]:
             element = self.vectors.read(direction, dof)
-            n_changes = [self.single_dof_rows.active_set_changes(dof, element, length)] if count_changes else []
+            rows = self.single_dof_rows.rows_of_dof(dof, element) if count_changes else ()
+            n_changes = [sum_values([row.active_set_change(length) for row in rows])] if count_changes else []
             self.single_dof_rows.advance_residuals(dof, element, length)
             for vector, change in (
                 (self.state.mass_times_change, self.vectors.read(mass_times_direction, dof)),
@@ -305,7 +306,7 @@ class WarpObjective:
             return n_changes
 
         def process_row(row: Value) -> list[Value]:
-            n_changes = [self.multi_dof_rows.active_set_changes(row, length)] if count_changes else []
+            n_changes = [self.multi_dof_rows.row(row).active_set_change(length)] if count_changes else []
             self.multi_dof_rows.advance_residual(row, length)
             return n_changes
 
@@ -390,8 +391,8 @@ class WarpObjective:
         self.state.set_step_length(step_length)
         row_cost = self._sum_over_rows(f"costs at {step_length:g}", block_cost)[0]
         tasks = self._tasks(
-            lambda dof: [self.single_dof_rows.costs(dof, self.vectors.read(direction, dof), step_length)],
-            lambda row: [self.multi_dof_rows.cost(row, step_length)],
+            lambda dof: [sum_values([row.cost(step_length) for row in self._rows_of_dof(dof, direction)])],
+            lambda row: [self.multi_dof_rows.row(row).cost(step_length)],
             lambda record: [COST.cost(record, record.residual_at(step_length))],
         )
         (task_cost,) = self._run_tasks(f"all costs at {step_length:g}", tasks, 1)
@@ -404,12 +405,15 @@ class WarpObjective:
             self.rows, "line derivatives of constraint rows", block_line_derivatives, self.state.step_length
         )
         tasks = self._tasks(
-            lambda dof: self.single_dof_rows.line_derivatives(dof, self.vectors.read(direction, dof), length),
-            lambda row: self.multi_dof_rows.line_derivatives(row, length),
+            lambda dof: sum_line_derivatives(self._rows_of_dof(dof, direction), length),
+            lambda row: self.multi_dof_rows.row(row).line_derivatives(length),
             lambda record: COST.line_derivatives(record, record.residual_at(length), record.residual_derivative),
         )
         task_sums = self._run_tasks("line derivatives", tasks, 2)
         return row_sums[0] + task_sums[0], row_sums[1] + task_sums[1]
+
+    def _rows_of_dof(self, dof: Value, direction: JointVector) -> list[BoundedRow]:
+        return self.single_dof_rows.rows_of_dof(dof, self.vectors.read(direction, dof))
 
     def _sum_over_rows(self, name: str, body: Callable[[RowContext], Sequence[Value]]) -> list[Value]:
         return sum_over_rows(self.rows, name, body, self.state.step_length)
