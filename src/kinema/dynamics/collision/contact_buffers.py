@@ -191,7 +191,7 @@ class ContactBuffers:
         rows = self._active_set_rows(filters, set_indices, per_pair=candidate_pairs is not None)
         with ctx.keeping_loops():
             list_rows = [TableRow("list", {"list": offset}) for offset in self._active_lists.values()]
-            ctx.table_loop("no sets that touch", list_rows, lambda code: code.write("list", [0.0]))
+            ctx.table_loop("clear lists of active contact sets", list_rows, lambda code: code.write("list", [0.0]))
             ctx.table_loop("active contact sets", rows, _append_if_active, candidate_pairs)
 
     def _active_set_rows(

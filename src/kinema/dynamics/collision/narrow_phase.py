@@ -326,7 +326,7 @@ def _compute_geom_poses(ctx: TraceContext, frame_poses: NodeValues[Pose]) -> lis
         if not variant.is_sphere:
             code.write("geom", [x for row in rotation for x in row], 3)
 
-    ctx.table_loop("where shapes are", rows, body)
+    ctx.table_loop("geom poses", rows, body)
     return offsets
 
 

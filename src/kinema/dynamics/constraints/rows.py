@@ -157,10 +157,10 @@ class BlockVariant:
 
 ForceAndStiffness = tuple[Value, Value]
 """Force of a row and its active stiffness -df/dr: D, or 0 where the force is zero or at its bound."""
-ROW_ARRAYS = ("position", "speed", "wanted", "stiffness", "residual", "change", "force")
-"""Arrays with one value per row: position error, velocity J v (`speed`), reference acceleration aref (`wanted`),
+ROW_ARRAYS = ("position", "velocity", "aref", "stiffness", "residual", "residual derivative", "force")
+"""Arrays with one value per row: position error, velocity J v (`velocity`), reference acceleration aref (`aref`),
 stiffness D; and at the current solver iterate the residual J a - aref, its derivative along the search direction
-(`change`), and the constraint force."""
+(`residual derivative`), and the constraint force."""
 
 
 class ConstraintRows:
@@ -268,7 +268,7 @@ class ConstraintRows:
         before.
         """
         velocities = {dof: self.ctx.dof_arrays(dof)["vel"] for block in self.blocks for dof in block.dofs}
-        self._multiply_jacobian_at("velocities of constraints", velocities, "speed")
+        self._multiply_jacobian_at("velocities of constraints", velocities, "velocity")
 
         def body(code: RowContext) -> None:
             variant: BlockVariant = code.variant  # type: ignore[assignment]
@@ -300,9 +300,9 @@ class ConstraintRows:
                     else correction_acceleration_bound(code.read("solref"), b)
                 )
                 feedback = [ir.clamp(x, -bound, bound) for x in feedback]
-            terms = zip(code.read_array("speed", n), feedback, bias, strict=True)
+            terms = zip(code.read_array("velocity", n), feedback, bias, strict=True)
             code.write("stiffness", stiffness)
-            code.write("wanted", [-(b * v) - x - acceleration for v, x, acceleration in terms])
+            code.write("aref", [-(b * v) - x - acceleration for v, x, acceleration in terms])
 
         self.for_each_block("stiffness and aref of constraints", body)
 
@@ -350,7 +350,7 @@ class ConstraintRows:
 
         def body(code: RowContext) -> None:
             n = code.variant.n_rows  # type: ignore[attr-defined]
-            terms = zip(*(code.read_array(name, n) for name in ("stiffness", "wanted", "force")), strict=True)
+            terms = zip(*(code.read_array(name, n) for name in ("stiffness", "aref", "force")), strict=True)
             code.write("force", [d * aref - force for d, aref, force in terms])
 
         self.for_each_block(name, body)
@@ -366,7 +366,7 @@ class ConstraintRows:
 
         def body(code: RowContext) -> None:
             n = code.variant.n_rows  # type: ignore[attr-defined]
-            terms = zip(*(code.read_array(name, n) for name in ("stiffness", "wanted", "residual")), strict=True)
+            terms = zip(*(code.read_array(name, n) for name in ("stiffness", "aref", "residual")), strict=True)
             code.write("force", [d * (aref - acceleration_of_row) for d, aref, acceleration_of_row in terms])
 
         self.for_each_block(name, body)
@@ -375,7 +375,7 @@ class ConstraintRows:
     def add_hessian(self, matrix: SymmetricEntries) -> None:
         """Add J^T D J of the active rows at the current residuals to a joint-space matrix.
 
-        Overwrites the row array `change` with the active stiffness of each row.
+        Overwrites the row array `residual derivative` with the active stiffness of each row.
         """
         self.for_each_block("active stiffness of constraints", _write_active_stiffness)
         rows, idle_flags = [], self.ctx.idle_flags_of_dofs()
@@ -389,7 +389,7 @@ class ConstraintRows:
                         }
                         offsets |= {
                             "to": matrix.symmetric_entry(a, b),
-                            "active stiffness": self._row_offset(block_index, "change", r),
+                            "active stiffness": self._row_offset(block_index, "residual derivative", r),
                         }
                         offsets |= idle_flags[block.dofs[0]]
                         rows.append(TableRow("entry", offsets))
@@ -423,7 +423,7 @@ def _write_spring_damper(code: RowContext) -> None:
     if "broken" in variant.per_env:
         bounded_stiffness = ir.select(code.read("broken"), 0.5, bounded_stiffness, 0.0)
     code.write("stiffness", [ir.select(position, 0.0, bounded_stiffness, 0.0)])
-    code.write("wanted", [-(code.read("speed") / dt) - stiffness * position / implicit_stiffness])
+    code.write("aref", [-(code.read("velocity") / dt) - stiffness * position / implicit_stiffness])
 
 
 def _accumulate_product(code: RowContext) -> None:
@@ -432,10 +432,10 @@ def _accumulate_product(code: RowContext) -> None:
 
 
 def _write_active_stiffness(code: RowContext) -> None:
-    """Write the active stiffness (0 where a row exerts no or a bounded force) of each row into the array `change`."""
+    """Write the active stiffness of each row (0 without force or at a bound) into the array `residual derivative`."""
     variant: BlockVariant = code.variant  # type: ignore[assignment]
     code.write(
-        "change",
+        "residual derivative",
         [stiffness for _, stiffness in row_forces_and_stiffness(code, code.read_array("residual", variant.n_rows))],
     )
 
@@ -476,7 +476,7 @@ MIN_STIFFNESS = 1e-30
 def subtract_aref(code: RowContext) -> None:
     """Turn J a into the residual J a - aref, in the row array `residual` of a block."""
     variant: BlockVariant = code.variant  # type: ignore[assignment]
-    pairs = zip(code.read_array("residual", variant.n_rows), code.read_array("wanted", variant.n_rows), strict=True)
+    pairs = zip(code.read_array("residual", variant.n_rows), code.read_array("aref", variant.n_rows), strict=True)
     code.write("residual", [a - b for a, b in pairs])
 
 
@@ -491,7 +491,9 @@ def write_row_forces(code: RowContext) -> None:
 def _residuals_at_step(code: RowContext) -> list[Value]:
     """Return the residuals of a block's rows at step length `length` along the search direction."""
     variant: BlockVariant = code.variant  # type: ignore[assignment]
-    pairs = zip(code.read_array("residual", variant.n_rows), code.read_array("change", variant.n_rows), strict=True)
+    pairs = zip(
+        code.read_array("residual", variant.n_rows), code.read_array("residual derivative", variant.n_rows), strict=True
+    )
     return [x + code.read("length") * v for x, v in pairs]
 
 
@@ -553,7 +555,7 @@ def block_line_derivatives(code: RowContext) -> list[Value]:
     rows = zip(
         row_forces_and_stiffness(code, _residuals_at_step(code)),
         start_forces,
-        code.read_array("change", variant.n_rows),
+        code.read_array("residual derivative", variant.n_rows),
         strict=True,
     )
     for (force, stiffness), start_force, derivative in rows:

@@ -135,7 +135,7 @@ class SingleDofRows:
         for block, arrays, slot in zip(selected.blocks, selected.block_arrays, self.slots, strict=True):
             position = self.position_of_dof[block.dofs[0]]
             targets = {name: ArenaOffset(SCRATCH, row + position) for name, row in self.array_starts[slot].items()}
-            inputs = {f"block {name}": arrays[name] for name in ("wanted", "stiffness", "jacobian 0")}
+            inputs = {f"block {name}": arrays[name] for name in ("aref", "stiffness", "jacobian 0")}
             bound = selected.per_env_arrays(block).get("bound")
             inputs |= {} if bound is None else {"per-env bound": bound}
             table.append(
@@ -177,7 +177,7 @@ def _write_single_dof_row(code: RowContext) -> None:
     entry = code.read("block jacobian 0")
     bound = code.read("per-env bound") if is_per_env else code.constant("bound")
     residual_and_stiffness: Sequence[Value] = (
-        entry * code.read("qacc_smooth") - code.read("block wanted"),
+        entry * code.read("qacc_smooth") - code.read("block aref"),
         code.read("block stiffness"),
     )
     for name, value in zip(ROW_FIELDS, (*residual_and_stiffness, *force_bounds(row_type, bound), entry), strict=True):
@@ -239,7 +239,7 @@ class MultiDofRows:
         for block_index, (block, arrays) in enumerate(zip(selected.blocks, selected.block_arrays, strict=True)):
             bound = selected.per_env_arrays(block).get("bound")
             for r in range(block.n_rows):
-                offsets = {name: ArenaOffset(SCRATCH, arrays[name].row + r) for name in ("wanted", "stiffness")}
+                offsets = {name: ArenaOffset(SCRATCH, arrays[name].row + r) for name in ("aref", "stiffness")}
                 offsets |= {} if bound is None else {"per-env bound": bound}
                 offsets |= {"to": ArenaOffset(SCRATCH, record)}
                 table.append(TableRow((block.row_type, bound is not None), offsets, {"bound": [block.friction_bound]}))
@@ -334,4 +334,4 @@ def _write_multi_dof_row(code: RowContext) -> None:
         return
     row_type, is_per_env = code.variant  # type: ignore[misc]
     bound = code.read("per-env bound") if is_per_env else code.constant("bound")
-    code.write("to", [-code.read("wanted"), code.read("stiffness"), *force_bounds(row_type, bound), 0.0, 0.0, 1.0])
+    code.write("to", [-code.read("aref"), code.read("stiffness"), *force_bounds(row_type, bound), 0.0, 0.0, 1.0])

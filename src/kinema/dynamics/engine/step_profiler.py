@@ -29,9 +29,9 @@ DYNAMICS_PHASE, BROAD_PHASE, NARROW_PHASE, CONSTRAINT_ROW_PHASE, SOLVER_PHASE, I
     "accelerations and integration",
 )
 PHASE_STARTS = {
-    "where shapes are": BROAD_PHASE,
+    "geom poses": BROAD_PHASE,
     "narrowphase": NARROW_PHASE,
-    "no sets that touch": CONSTRAINT_ROW_PHASE,
+    "clear lists of active contact sets": CONSTRAINT_ROW_PHASE,
     "number of contacts": CONSTRAINT_ROW_PHASE,
     "contact residuals": CONSTRAINT_ROW_PHASE,
     "Newton's method": SOLVER_PHASE,

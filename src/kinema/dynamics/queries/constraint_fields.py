@@ -125,21 +125,23 @@ def write_constraint_row_fields(data: StepData) -> None:
     ctx, rows = data.ctx, solver.objective.rows
     for block_index, first_row in _block_row_offsets(rows):
         rows.block_arrays[block_index] |= ctx.item_arrays(ArrayOwner.CONSTRAINT_ROW, first_row)
-    rows.multiply_jacobian(solver.objective.inputs.qacc_smooth, "change")
+    rows.multiply_jacobian(solver.objective.inputs.qacc_smooth, "residual derivative")
 
     def body(code: RowContext) -> None:
         variant: BlockVariant = code.variant  # type: ignore[assignment]
         row_arrays = {
             name: code.read_array(name, variant.n_rows)
-            for name in ("position", "speed", "stiffness", "wanted", "force")
+            for name in ("position", "velocity", "stiffness", "aref", "force")
         }
-        free_accelerations, residuals = (code.read_array(name, variant.n_rows) for name in ("change", "residual"))
+        free_accelerations, residuals = (
+            code.read_array(name, variant.n_rows) for name in ("residual derivative", "residual")
+        )
         for field, values in (
             ("efc_pos", row_arrays["position"]),
-            ("efc_vel", row_arrays["speed"]),
+            ("efc_vel", row_arrays["velocity"]),
             ("efc_D", row_arrays["stiffness"]),
-            ("efc_aref", row_arrays["wanted"]),
-            ("efc_b", [a - b for a, b in zip(free_accelerations, row_arrays["wanted"], strict=True)]),
+            ("efc_aref", row_arrays["aref"]),
+            ("efc_b", [a - b for a, b in zip(free_accelerations, row_arrays["aref"], strict=True)]),
             ("efc_force", row_arrays["force"]),
             ("quad", row_costs(code, residuals)),
         ):

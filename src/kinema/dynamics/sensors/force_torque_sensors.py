@@ -97,7 +97,7 @@ def compute_row_forces(code: RowContext) -> None:
     """Traced loop body: write `force` of the rows of a block from `residual` = J a and the reference acceleration."""
     variant = code.variant
     assert isinstance(variant, BlockVariant)
-    pairs = zip(code.read_array("residual", variant.n_rows), code.read_array("wanted", variant.n_rows), strict=True)
+    pairs = zip(code.read_array("residual", variant.n_rows), code.read_array("aref", variant.n_rows), strict=True)
     code.write("force", [force for force, _ in row_forces_and_stiffness(code, [a - b for a, b in pairs])])
 
 

@@ -250,14 +250,14 @@ def _measure_limits(
     ctx.table_loop("limit sensors", table, _write_first_active_limit)
 
 
-_LIMIT_QUANTITIES = ("position", "speed", "force")
+_LIMIT_QUANTITIES = ("position", "velocity", "force")
 
 
 def _write_first_active_limit(code: RowContext) -> None:
     """Traced loop body: write the quantity of the first limit of the row whose position is below its margin, else 0."""
     variant, n_sides = code.variant  # type: ignore[misc]
     margin = code.constant("margin")
-    quantity = {"pos": "position", "vel": "speed", "frc": "force"}[variant.name[-3:]]
+    quantity = {"pos": "position", "vel": "velocity", "frc": "force"}[variant.name[-3:]]
     result: Value = 0.0
     for k in reversed(range(n_sides)):
         position = code.read(f"position {k}")

@@ -252,7 +252,7 @@ class ThreadObjective:
     def prepare_direction(self, direction: JointVector) -> JointVector:
         """Write the residual derivatives J d of rows and contacts for a direction d; return M d."""
         mass_times_direction = self.inputs.mass_matrix.multiply("mass times direction", direction)
-        self.rows.multiply_jacobian(direction, "change")
+        self.rows.multiply_jacobian(direction, "residual derivative")
         if self.contacts is not None:
             self.contacts.multiply_jacobian(self.contacts.frame_twists("twists along the direction", direction))
         return mass_times_direction

@@ -250,7 +250,7 @@ class WarpObjective:
 
         One parallel loop: each thread processes a dof (row of M), a multi-dof constraint row and a contact row.
         """
-        self.rows.multiply_jacobian(direction, "change")
+        self.rows.multiply_jacobian(direction, "residual derivative")
         mass_times_direction, loaded_direction = self.vectors.new("mass times direction"), self.vectors.load(direction)
 
         def process_dof(dof: Value) -> list[Value]:
