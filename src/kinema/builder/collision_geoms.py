@@ -228,13 +228,26 @@ class _GeomCollector:
             link = self._link_of_collider(entity, collider)
             base = (self.ctx.entities[entity].pose or Pose()) if link is None else link.pose_in_frame
             shape = collider.shape
+            name = shape.name or self._generated_geom_name(entity, shape, link)
             self.geoms_of_shape[key] = [
-                GeomRecord(
-                    shape.name, part, link, base @ shape.pose @ part.pose, contact_parameters_of_shape(shape), entity
-                )
+                GeomRecord(name, part, link, base @ shape.pose @ part.pose, contact_parameters_of_shape(shape), entity)
                 for part in self._collision_shapes(entity, shape, link)
             ]
         return self.geoms_of_shape[key]
+
+    def _generated_geom_name(self, entity: int, shape: Shape, link: LinkRecord | None) -> str:
+        """Name of the geoms of an unnamed shape: `<link>_collision`, with its index if the link has several."""
+        if link is not None:
+            owner, shapes = link.name, link.description.shapes
+        else:
+            owner, shapes = (
+                "world",
+                [c.shape for c in colliders(self.ctx.entities[entity].description)[0] if c.link is None],
+            )
+        colliding = [other for other in shapes if other.collision]
+        if len(colliding) == 1:
+            return f"{owner}_collision"
+        return f"{owner}_collision_{next(i for i, other in enumerate(colliding) if other is shape)}"
 
     def _collision_shapes(self, entity: int, shape: Shape, link: LinkRecord | None) -> list[CollisionShape]:
         """Collision shapes of a description shape, cached in the build context.

@@ -30,8 +30,9 @@ class Camera:
     """A camera that looks along -z of its frame with +y up."""
 
     name: str = ""
-    link: int = WORLD
-    """Index of the link that carries the camera; -1 for the world."""
+    link: Any = WORLD
+    """Link that carries the camera: -1 for the world, its row in the poses of a render scene, or for the cameras of a
+    simulated scene a link of an entity (`kinema.scene.SceneCameras`)."""
     pose: Pose = field(default_factory=Pose)
     """Pose in the frame of the link or the world."""
     projection: Projection | str = Projection.PINHOLE

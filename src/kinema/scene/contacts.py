@@ -7,12 +7,14 @@ overflow and adapts the capacity.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
 
 from kinema.core import Diagnostics, KinemaError
 from kinema.dynamics import DEFAULT_CONTACTS_PER_FRAME_PAIR
+from kinema.model import Model
 from kinema.runtime import HostCopy, PeriodicReadback
 
 from .arguments import Selection, positive_int, resolve_envs
@@ -23,65 +25,127 @@ from .state import restore_state, snapshot_state
 
 CONTACT_FIELDS = {"position": (3,), "normal": (3,), "penetration": (), "force": (3,)}
 """Fields of the engine's contacts that are returned, with the shape of one contact's value."""
-ALL_CONTACT_FIELDS = {**CONTACT_FIELDS, **{f"{item}_{side}": () for item in ("geom", "link") for side in ("a", "b")}}
+ALL_CONTACT_FIELDS = {
+    **CONTACT_FIELDS,
+    **{f"{item}_{side}": () for item in ("geom", "link", "entity") for side in ("a", "b")},
+}
 """All fields of a contact with the shape of one contact's value."""
+
+
+class Contacts(dict[str, np.ndarray]):
+    """Contacts of a built scene: arrays (environments, n, ...) by name; see `Scene.get_contacts`.
+
+    The arrays of names, `entity_name_a`, `link_name_a`, `geom_name_a` and those of side `b`, are made when they are
+    first read.
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], model: Model) -> None:
+        super().__init__(arrays)
+        self._model = model
+
+    def __missing__(self, key: str) -> np.ndarray:
+        """Names (environments, n) of the entities, links or geoms of one side; "" in invalid rows."""
+        item, _, side = key.partition("_name_")
+        if item not in ("entity", "link", "geom") or side not in ("a", "b"):
+            raise KeyError(key)
+        rows, model = self[f"{item}_{side}"], self._model
+        if item == "entity":
+            names = [entity.name for entity in model.entities]
+        else:
+            links = [(entity.link_start, entity.link_end) for entity in model.entities]
+            of_entity = [
+                [model.geoms.names[i] for i in np.flatnonzero(model.geoms.entity_idx == e)]
+                if item == "geom"
+                else [*model.links.names[start:end], "world"]  # index -1
+                for e, (start, end) in enumerate(links)
+            ]
+            names = [name for group in of_entity for name in group]
+            starts = np.cumsum([0, *(len(group) for group in of_entity)])
+            entities = self[f"entity_{side}"]
+            rows = np.where(rows < 0, starts[entities + 1] - 1, starts[entities] + rows)
+        result = np.array([*names, ""], dtype=object)[np.where(self["valid_mask"], rows, len(names))]
+        self[key] = result
+        return result
 
 
 def collect_contacts(
     built: BuiltScene,
     envs_idx: Selection = None,
-    links: range | None = None,
-    other_links: range | None = None,
+    entity: int | None = None,
+    other_entity: int | None = None,
     *,
     exclude_self: bool = False,
-) -> dict[str, np.ndarray]:
+) -> Contacts:
     """Current contacts, compacted per environment: arrays (environments, n, ...) by name; see `Scene.get_contacts`.
 
     Args:
         built: the built scene.
         envs_idx: environments; None for all.
-        links: link indices of the scene; only contacts that involve at least one of these links. None for all contacts.
-        other_links: with `links`, only contacts between a link of `links` and a link of `other_links`.
-        exclude_self: with `links`, leave out contacts between two links of `links`.
+        entity: index of an entity; only contacts of its geoms. None for all contacts.
+        other_entity: with `entity`, only contacts between both entities.
+        exclude_self: with `entity`, leave out contacts between two geoms of the entity.
 
     Returns:
-        `position` (3,) [m], `normal` (3,) (from a to b), `penetration` [m], `force_a`, `force_b` (3,) [N], `geom_a`,
-            `geom_b`, `link_a`, `link_b` (indices; -1 for the world) and `valid_mask` (environments, n); n is the
-            largest number of contacts in one environment, invalid rows are zero.
+        `position` (3,) [m], `normal` (3,) (from a to b), `penetration` [m], `force_a`, `force_b` (3,) [N], `entity_a`,
+            `entity_b` (index of the entity), `geom_a`, `geom_b`, `link_a`, `link_b` (indices within the entity; link -1
+            is the world) and `valid_mask` (environments, n); n is the largest number of contacts in one environment,
+            invalid rows are zero.
     """
-    engine, model = built.engine, built.model
+    model = built.model
+    active, values = _contact_slots(built, envs_idx)
+    if entity is not None:
+        a, b = (values[f"entity_{side}"] == entity for side in ("a", "b"))
+        active &= (a ^ b) if exclude_self else (a | b)
+        if other_entity is not None:
+            c, d = (values[f"entity_{side}"] == other_entity for side in ("a", "b"))
+            active &= (a & d) | (b & c)
+    link_start = np.array([e.link_start for e in model.entities], np.int64)
+    geom_of_entity = np.zeros(len(model.geoms.names), np.int64)
+    for i in range(len(model.entities)):
+        own = model.geoms.entity_idx == i
+        geom_of_entity[own] = np.arange(np.count_nonzero(own))
+    for side in ("a", "b"):
+        link, owner = values[f"link_{side}"], values[f"entity_{side}"]
+        values[f"link_{side}"] = np.where(link < 0, link, link - link_start[owner])
+        values[f"geom_{side}"] = geom_of_entity[values[f"geom_{side}"]]
+    return Contacts(_compact_contacts(active, values), model)
+
+
+def _contact_slots(built: BuiltScene, envs_idx: Selection) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Mask of the active contact slots, (slots, environments), and the values of all slots by field.
+
+    Links and geoms are numbered in the scene; link -1 is the world.
+    """
+    model = built.model
     _require_contacts(built)
     selected = resolve_envs(envs_idx, built.n_envs)
     envs = np.arange(built.n_envs) if selected is None else np.arange(built.n_envs)[selected]
     if not len(model.pairs.geom_a):
-        return _compact_contacts(
-            np.zeros((0, len(envs)), bool),
-            {name: np.zeros((0, len(envs), *item)) for name, item in ALL_CONTACT_FIELDS.items()},
-        )
-    fields = engine.fields.contacts
+        empty = {
+            name: np.zeros((0, len(envs), *item), built.arrays.dtype if item or name == "penetration" else np.int64)
+            for name, item in ALL_CONTACT_FIELDS.items()
+        }
+        return np.zeros((0, len(envs)), np.bool_), empty
+    fields = built.engine.fields.contacts
     values = {name: np.asarray(getattr(fields, name).numpy())[:, envs] for name in ("active", "pair", *CONTACT_FIELDS)}
     pair = np.maximum(values.pop("pair").astype(np.int64), 0)
     active = values.pop("active") > 0.5
     for side, geoms in (("a", model.pairs.geom_a), ("b", model.pairs.geom_b)):
-        values[f"geom_{side}"] = geoms[pair]
-        values[f"link_{side}"] = model.geoms.link_idx[geoms[pair]]
-    if links is not None:
-        a, b = (np.isin(values[f"link_{side}"], links) for side in ("a", "b"))
-        active &= (a ^ b) if exclude_self else (a | b)
-        if other_links is not None:
-            c, d = (np.isin(values[f"link_{side}"], other_links) for side in ("a", "b"))
-            active &= (a & d) | (b & c)
-    return _compact_contacts(active, values)
+        geom = geoms[pair].astype(np.int64)
+        values[f"geom_{side}"] = geom
+        values[f"link_{side}"] = model.geoms.link_idx[geom].astype(np.int64)
+        values[f"entity_{side}"] = model.geoms.entity_idx[geom].astype(np.int64)
+    return active, values
 
 
 def net_contact_forces(built: BuiltScene, envs_idx: Selection = None) -> np.ndarray:
     """Sum of all contact forces on each link, along the world axes [N], (environments, n_links, 3)."""
-    contacts = collect_contacts(built, envs_idx)
+    contacts = _compact_contacts(*_contact_slots(built, envs_idx))
     count = len(contacts["valid_mask"])
     total = np.zeros((count, built.model.n_links, 3), built.arrays.dtype)
     envs = np.arange(count)[:, None]
     for side in ("a", "b"):
-        link = contacts[f"link_{side}"].astype(np.int64)
+        link = contacts[f"link_{side}"]
         valid = contacts["valid_mask"] & (link >= 0)
         np.add.at(total, (np.broadcast_to(envs, link.shape)[valid], link[valid]), contacts[f"force_{side}"][valid])
     return total

@@ -14,7 +14,7 @@ from kinema.model import EntityInfo, Model
 
 from .arguments import IndexArray, Selection, index_of_name
 from .built_scene import HasBuiltScene
-from .contacts import collect_contacts, net_contact_forces
+from .contacts import Contacts, collect_contacts, net_contact_forces
 from .entity_control import EntityControl
 from .entity_index import EntityIndex, EntityJoint, EntityLink
 from .entity_parameters import EntityParameters, write_parameter
@@ -516,19 +516,17 @@ class Entity:
 
     def get_contacts(
         self, envs_idx: Selection = None, *, with_entity: Any = None, exclude_self_contact: bool = False
-    ) -> dict[str, np.ndarray]:
-        """Current contacts that involve a link of the entity, (n_envs, n, ...) by name; see `Scene.get_contacts`.
+    ) -> Contacts:
+        """Current contacts of the geoms of the entity, (n_envs, n, ...) by name; see `Scene.get_contacts`.
 
         Args:
             envs_idx: environments by index, slice or mask; None for all.
             with_entity: only contacts with this entity; None for any.
-            exclude_self_contact: leave out contacts between two links of the entity.
+            exclude_self_contact: leave out contacts between two geoms of the entity.
         """
-        links = range(self.info.link_start, self.info.link_end)
-        other_links = None
-        if with_entity is not None:
-            other_links = range(with_entity.info.link_start, with_entity.info.link_end)
-        return collect_contacts(self._index.built, envs_idx, links, other_links, exclude_self=exclude_self_contact)
+        built = self._index.built
+        other = None if with_entity is None else built.model.entities.index(with_entity.info)
+        return collect_contacts(built, envs_idx, self._index.number, other, exclude_self=exclude_self_contact)
 
     def get_links_net_contact_force(self, envs_idx: Selection = None) -> np.ndarray:
         """Sum of all contact forces on each link along the world axes [N], (n_envs, n_links, 3)."""

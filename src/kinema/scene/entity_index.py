@@ -175,10 +175,14 @@ class EntityIndex:
         return slice(self.info.dof_start, self.info.dof_end)
 
     @property
+    def number(self) -> int:
+        """Index of the entity in the scene."""
+        return self.built.model.entities.index(self.info)
+
+    @property
     def all_geoms(self) -> IndexArray:
         """Rows of all geoms of the entity in the scene's arrays."""
-        model = self.built.model
-        return np.flatnonzero(model.geoms.entity_idx == model.entities.index(self.info))
+        return np.flatnonzero(self.built.model.geoms.entity_idx == self.number)
 
     @property
     def geom_names(self) -> list[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ from kinema.render import (
 )
 from kinema.runtime import Device, find_device, warp
 
+from .entity_index import EntityLink
+from .entity_queries import WORLD_LINK
 from .render_scene import VisualEntity, build_render_scene, cameras_of_description
 from .scene import Scene
 
@@ -46,8 +49,9 @@ class SceneCameras:
 
     Args:
         scene: the built scene.
-        cameras: `kinema.render.Camera` objects, whose `link` is a link index of the scene or -1 for the world, or names
-            of cameras of the files; None for all cameras of the files.
+        cameras: `kinema.render.Camera` objects, or names of cameras of the files; None for all cameras of the files.
+            `Camera.link` is an `EntityLink`, a pair of entity and link name or index, the name of a link that no other
+            entity has, or -1 for the world; with a single entity also the index of a link.
         resolution: width and height of the images [pixels]; default (64, 64).
         images: image types: `rgb`, `depth`, `normal`, `segmentation`, `flow`; see `kinema.render.Renderer`. Default
             `rgb` and `depth`.
@@ -79,7 +83,13 @@ class SceneCameras:
             for visual in visuals
             for c in cameras_of_description(visual.description, visual.link_rows, visual.base)
         }
-        selected = [_resolve_camera(c, file_cameras) for c in (file_cameras.values() if cameras is None else cameras)]
+        if cameras is None:
+            selected = list(file_cameras.values())
+        else:
+            selected = [
+                _camera_of_files(c, file_cameras) if isinstance(c, str) else replace(c, link=_link_row(scene, c))
+                for c in cameras
+            ]
         self.render_scene = build_render_scene(visuals, kind=kind)
         self.render_scene.n_links = scene.built.model.n_links + len(self._variant_rows)
         self.device_scene = DeviceScene(
@@ -202,13 +212,40 @@ def link_pose_arrays(poses: Sequence[Sequence[Pose]], device: str) -> tuple[Any,
     return position_array, quaternion_array
 
 
-def _resolve_camera(camera: Camera | str, known: dict[str, Camera]) -> Camera:
-    """The camera itself, or the camera of the files with this name; raises `KinemaError` if there is none."""
-    if not isinstance(camera, str):
-        return camera
-    if camera not in known:
-        raise KinemaError(f"there is no camera {camera!r}; the files have: {', '.join(known) or 'none'}")
-    return known[camera]
+def _camera_of_files(name: str, known: dict[str, Camera]) -> Camera:
+    """The camera of the files with a name; raises `KinemaError` if there is none."""
+    if name not in known:
+        raise KinemaError(f"there is no camera {name!r}; the files have: {', '.join(known) or 'none'}")
+    return known[name]
+
+
+def _link_row(scene: Scene, camera: Camera) -> int:
+    """Row of the link of a camera in the scene's arrays, -1 for the world; raises `KinemaError` for another value."""
+    link, label = camera.link, f"camera {camera.name!r}: link"
+    if isinstance(link, EntityLink):
+        entity, selection = link.entity, link.idx
+    elif isinstance(link, tuple) and len(link) == 2:
+        entity, selection = link
+    elif isinstance(link, str):
+        owners = [e for e in scene.entities if any(own.name == link for own in e.links)]
+        if len(owners) > 1:
+            names = ", ".join(e.name for e in owners)
+            raise KinemaError(f"{label}: several entities have a link {link!r}: {names}; use (entity, {link!r})")
+        entity, selection = owners[0] if owners else None, link
+    elif isinstance(link, Integral) and link == WORLD_LINK:
+        return WORLD_LINK
+    else:
+        entity, selection = scene.entities[0] if len(scene.entities) == 1 else None, link
+    if isinstance(entity, str):
+        entity = scene.get_entity(entity)
+    if entity is None or not any(entity is own for own in scene.entities):
+        raise KinemaError(
+            f"{label}: expected a link of an entity of this scene, such as entity.get_link(name), not {link!r}"
+        )
+    rows = entity._index.link_rows(selection, label)
+    if len(rows) != 1:
+        raise KinemaError(f"{label}: expected one link, not {link!r}")
+    return int(rows[0])
 
 
 def _as_float32(rows: Any) -> Any:

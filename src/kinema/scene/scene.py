@@ -35,7 +35,7 @@ from .arrays import OUTPUT_KINDS
 from .build import BuildInputs, build_scene
 from .built_scene import BuiltScene, Sim, not_built_error
 from .console import ProgressBar, print_if_terminal, summarize
-from .contacts import ON_OVERFLOW, ContactMonitor, collect_contacts
+from .contacts import ON_OVERFLOW, ContactMonitor, Contacts, collect_contacts
 from .entity import Entity
 from .entity_parameters import write_parameter
 from .equalities import Equalities
@@ -552,7 +552,7 @@ class Scene:
 
     # --------------------------------------------------------------------------------------------------- contacts
 
-    def get_contacts(self, envs_idx: Selection = None) -> dict[str, np.ndarray]:
+    def get_contacts(self, envs_idx: Selection = None) -> Contacts:
         """Current contacts as arrays by name, (n_envs, n, ...), n the largest number of contacts in one environment.
 
         Args:
@@ -560,8 +560,9 @@ class Scene:
 
         Returns:
             `position` (3,) [m], `normal` (3,) from a to b, `penetration` [m], `force_a`, `force_b` (3,), the forces on
-                a and b [N], `geom_a`, `geom_b`, `link_a`, `link_b` (indices in the scene; link -1 is the world), and
-                `valid_mask` (n_envs, n), which marks the valid rows.
+                a and b [N], `entity_a`, `entity_b` (index in `entities`), `link_a`, `link_b`, `geom_a`, `geom_b`
+                (indices within the entity; link -1 is the world), their names `entity_name_a`, `link_name_a`,
+                `geom_name_a`, ..., and `valid_mask` (n_envs, n), which marks the valid rows.
         """
         self._contacts.report_overflow()
         return collect_contacts(self.built, envs_idx)
