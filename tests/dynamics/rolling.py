@@ -95,7 +95,7 @@ def unrolled(model: Model, settings: Settings) -> Program:
     return trace_unrolled_step(model, settings)
 
 
-ARENAS = ("state", "told", UNIFORM)
+ARENAS = ("state", "controls", UNIFORM)
 MODES = (ControlMode.POSITION, ControlMode.ACTUATOR, ControlMode.VELOCITY, ControlMode.FORCE)
 
 

@@ -61,7 +61,7 @@ def test_what_rests_is_as_exact_as_its_digits(cone: str, tmp_path: Path) -> None
     start.array_view("vel").assign(np.random.default_rng(0).normal(scale=0.05, size=(6, 64)))
     for _ in range(300):
         start.step()
-    state = {name: start.array_view(name).numpy().astype(np.float32) for name in ("qpos", "vel", "push")}
+    state = {name: start.array_view(name).numpy().astype(np.float32) for name in ("qpos", "vel", "warm_start")}
     after = {}
     for precision in ("single", "double"):
         own = engine(precision)

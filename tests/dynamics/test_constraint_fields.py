@@ -119,7 +119,7 @@ def test_rows_are_named(tmp_path: Path) -> None:
     """Each row says what it belongs to: equalities first, then friction, then limits."""
     info = solved(tmp_path, "small").engine.fields.constraints_info
     assert info.laws == ["equality"] * 4 + ["friction"] + ["limit"] * 2
-    assert info.kinds == ["couplings", "ties", "ties", "ties", "friction", "limits", "limits"]
+    assert info.kinds == ["couplings", "equalities", "equalities", "equalities", "friction", "limits", "limits"]
     assert info.names[-3:] == ["j0", "j0", "j2"]
 
 

@@ -76,7 +76,7 @@ def test_a_gimbals_lock() -> None:
     settings = Settings(dt=0.002, constraints=True, per_env=frozenset({"equality"}))
     engine = Engine(model, settings, n, find_device("cpu"), codegen="loops")
     welded = np.arange(n) % 2 == 1
-    engine.array_view("tie_on").assign(welded[None].astype(float))
+    engine.array_view("equality_on").assign(welded[None].astype(float))
     q = 0.5 * rng.normal(size=(model.n_dofs, n))
     q[4] = np.pi / 2 + 10.0 ** rng.uniform(-6.0, -1.5, n)
     engine.array_view("qpos").assign(q)

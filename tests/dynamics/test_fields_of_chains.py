@@ -20,7 +20,7 @@ from .arrays_for_tests import mjcf_settings, noting
 from .mujoco_checks import OF_LINKS, OF_MOTION, Check, Fields, states_of
 from .rolling import chain
 
-NONE = ("sleep", "ties", "couplings", "contacts", "laws of contacts", "sensors", "rows", "rows against rows")
+NONE = ("sleep", "equalities", "couplings", "contacts", "laws of contacts", "sensors", "rows", "rows against rows")
 """What chains have none of."""
 
 N_LINKS, N_STATES = 100, 7

@@ -66,8 +66,8 @@ def launches(engine: Engine) -> list[KernelPart]:
 
 def thrown(engine: Engine) -> dict[str, np.ndarray]:
     """The start, with some speed."""
-    arenas = {"state": engine.state, "told": engine.controls, "uniform": engine.uniform}
-    start = {name: np.array(arenas[name].data, copy=True) for name in ("state", "told", "uniform")}
+    arenas = {"state": engine.state, "controls": engine.controls, "uniform": engine.uniform}
+    start = {name: np.array(arenas[name].data, copy=True) for name in ("state", "controls", "uniform")}
     start = {name: x.reshape(-1, 1) if x.ndim == 1 else x[:, :N_ENVS] for name, x in start.items()}
     row, n = engine.array_offsets["vel"].row, engine.model.n_dofs
     start["state"][row : row + n] += 0.1 * np.random.default_rng(0).normal(size=(n, N_ENVS))
@@ -82,7 +82,7 @@ def arrangements(blocks: Statements) -> Iterator[MinimumDegreeOrdering]:
 
 def added(engine: Engine, state: np.ndarray) -> np.ndarray:
     """What constraints and contacts added to the accelerations."""
-    row = engine.array_offsets["push"].row
+    row = engine.array_offsets["warm_start"].row
     return state[row : row + engine.model.n_dofs]
 
 
@@ -163,7 +163,12 @@ def test_the_text_of_a_team_says_the_same(precision: str, tmp_path: Path) -> Non
             continue
         target, part_ = Target(precision, is_gpu=True), replace(part, program=optimise(part.program))
         room = WarpRegionConfig(size, round_up_to_4(part.program.n_scratch), round_up_to_4(part.n_global))
-        own = {"told_start": numbers["told"], SCRATCH: common, "state": numbers["state"], "out": np.zeros((1, 1))}
+        own = {
+            "controls_start": numbers["controls"],
+            SCRATCH: common,
+            "state": numbers["state"],
+            "out": np.zeros((1, 1)),
+        }
         wide = {name: np.pad(x, ((0, 1), (0, stride - x.shape[1]))).astype(kind) for name, x in own.items()}
         arrays: dict[str, Any] = dict(wide)
         arrays["uniform"] = numbers["uniform"].astype(kind)

@@ -106,7 +106,7 @@ class Launches:
         parts = split_into_kernels(
             trace_step(engine.model, replace(engine.settings, use_warps=True), engine.array_offsets, loops=False), 32
         )
-        arenas = {"state": engine.state, "told": engine.controls, "uniform": engine.uniform}
+        arenas = {"state": engine.state, "controls": engine.controls, "uniform": engine.uniform}
         start = {name: np.array(arena.data, copy=True) for name, arena in arenas.items()}
         start = {name: x.reshape(-1, 1) if x.ndim == 1 else x[:, :N_ENVS] for name, x in start.items()}
         row, n = engine.array_offsets["vel"].row, engine.model.n_dofs

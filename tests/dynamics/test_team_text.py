@@ -60,12 +60,14 @@ def test_a_step_as_a_gpu_is_told_it(name: str, precision: str, tmp_path: Path) -
     common, places = Common(made.parts, kind), made.engine.array_offsets
     target = Target(precision, is_gpu=True, n_scratch=common.n_rows, n_handoff_rows=common.n_given)
     numbers = {name: x.astype(kind) for name, x in made.start.items()}
-    arrays: dict[str, Any] = {name: np.pad(numbers[name], ((0, 1), (0, STRIDE - N_ENVS))) for name in ("state", "told")}
-    arrays |= {"told_start": arrays["told"], "out": np.zeros((1, STRIDE), kind), "uniform": numbers["uniform"]}
+    arrays: dict[str, Any] = {
+        name: np.pad(numbers[name], ((0, 1), (0, STRIDE - N_ENVS))) for name in ("state", "controls")
+    }
+    arrays |= {"controls_start": arrays["controls"], "out": np.zeros((1, STRIDE), kind), "uniform": numbers["uniform"]}
     arrays[SCRATCH] = common.memory
     for part in made.parts:
         if part.work_queue_loop is not None:
-            rows, seen = common.rows(), {name: arrays[name][:-1, :N_ENVS] for name in ("state", "told")}
+            rows, seen = common.rows(), {name: arrays[name][:-1, :N_ENVS] for name in ("state", "controls")}
             interpret_kernel_part(part.program, {**seen, "uniform": numbers["uniform"], SCRATCH: rows}, places)
             common.put(rows)
         elif part.is_warp_region:

@@ -11,9 +11,9 @@ import numpy as np
 from kinema.ir import UNIFORM, ArenaOffset, Program, interpret_in_place
 from kinema.runtime import Arena, ArenaLayout, Kernel, LaunchArguments, find_device
 
-ARENAS = ("state", "told", "out", UNIFORM)
+ARENAS = ("state", "controls", "out", UNIFORM)
 Numbers = dict[str, np.ndarray]
-"""By arena: rows by environments; `told` has those of all steps, and what environments share one column."""
+"""By arena: rows by environments; `controls` has those of all steps, and what environments share one column."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Memory:
     """The arrays of each arena, and how many items they have."""
 
     state: Sequence[tuple[str, int]] = ()
-    told: Sequence[tuple[str, int]] = ()
+    controls: Sequence[tuple[str, int]] = ()
     out: Sequence[tuple[str, int]] = ()
     uniform: Sequence[tuple[str, int]] = ()
 
@@ -36,7 +36,7 @@ class Memory:
 
     def whole(self, numbers: Mapping[str, np.ndarray], n_envs: int, steps: int = 1) -> Numbers:
         """Copies of the numbers that are given, and zeros for the rest."""
-        times = {"told": steps}
+        times = {"controls": steps}
         made = {a: np.zeros((self.n_rows(a) * times.get(a, 1), 1 if a == UNIFORM else n_envs)) for a in ARENAS}
         for arena, values in numbers.items():
             made[arena][:] = values
@@ -53,17 +53,17 @@ def launched(
     """What is in the arenas after some steps of a compiled program, in one launch."""
     arenas: dict[str, Arena] = {}
     for name in ARENAS:
-        count = memory.n_rows(name) * (steps if name == "told" else 1)
+        count = memory.n_rows(name) * (steps if name == "controls" else 1)
         arenas[name] = Arena(ArenaLayout.from_sizes(name, [("all", count)]), n_envs, made.device, made._precision)
         if count:
             arenas[name].view("all").assign(numbers[name])
     arguments = LaunchArguments(
         arenas["state"],
-        arenas["told"].data,
+        arenas["controls"].data,
         arenas["out"],
         arenas[UNIFORM],
         steps=steps,
-        input_rows_per_step=memory.n_rows("told"),
+        input_rows_per_step=memory.n_rows("controls"),
         max_threads=threads,
     )
     made.prepare_launch(arguments)()
@@ -82,10 +82,10 @@ def interpreted(
 ) -> Numbers:
     """What the interpreter makes of it, step by step."""
     arenas = memory.whole(numbers, n_envs, steps)
-    told, advance = arenas["told"], memory.n_rows("told")
+    told, advance = arenas["controls"], memory.n_rows("controls")
     with np.errstate(all="ignore"):  # environments that take no part may compute anything
         for step in range(steps):
-            own = {**arenas, "told": told[step * advance : (step + 1) * advance]}
+            own = {**arenas, "controls": told[step * advance : (step + 1) * advance]}
             interpret_in_place(program, own, memory.places(), runs)
     return arenas
 

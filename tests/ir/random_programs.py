@@ -45,7 +45,7 @@ from .arenas import Memory, Numbers
 
 MEMORY = Memory(
     state=[("x", 4), ("z", 3)],
-    told=[("u", 3), ("w", 2)],
+    controls=[("u", 3), ("w", 2)],
     out=[("y", 4), ("o", 2), ("left whole", 10), ("left real", 8)],
     uniform=[("g", 4), ("h", 2)],
 )
@@ -556,13 +556,13 @@ class Plain:
 def plainly(tree: tuple[Any, ...], numbers: Numbers, n_envs: int, steps: int) -> Numbers:
     """What is in the arenas after some steps: every environment by itself, in Python's own numbers."""
     numbers = MEMORY.whole(numbers, n_envs, steps)
-    advance = MEMORY.n_rows("told")
+    advance = MEMORY.n_rows("controls")
     for e in range(n_envs):
         for step in range(steps):
             machine = Plain(
                 {
                     "state": numbers["state"][:, e].tolist(),
-                    "told": numbers["told"][step * advance : (step + 1) * advance, e].tolist(),
+                    "controls": numbers["controls"][step * advance : (step + 1) * advance, e].tolist(),
                     "out": numbers["out"][:, e].tolist(),
                     UNIFORM: numbers[UNIFORM][:, 0].tolist(),
                     SCRATCH: [0.0] * N_SCRATCH,

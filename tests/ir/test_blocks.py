@@ -40,7 +40,7 @@ from .random_programs import MEMORY, recorded, trees
 WIDTHS = (1, 2, 4, 8)
 N_ENVS = 11
 NAN = float("nan")
-SMALL = Memory(state=[("x", 4)], told=[("u", 1)], out=[("y", 6)], uniform=[("g", 4)])
+SMALL = Memory(state=[("x", 4)], controls=[("u", 1)], out=[("y", 6)], uniform=[("g", 4)])
 REFUSED = (AssertionError, KinemaError, TypeError, ValueError)
 
 
@@ -352,7 +352,7 @@ def test_what_is_told_moves_on_from_step_to_step_not_from_run_to_run() -> None:
     program = recorder.build({"x": [10.0 * recorder.read("x") + recorder.read("u")]})
     for width in WIDTHS:
         made = kernel(program, SMALL, width, runs_per_step=2)
-        numbers = SMALL.whole({"told": np.array([[1.0] * 5, [2.0] * 5, [3.0] * 5])}, 5, 3)
+        numbers = SMALL.whole({"controls": np.array([[1.0] * 5, [2.0] * 5, [3.0] * 5])}, 5, 3)
         np.testing.assert_array_equal(launched(made, SMALL, numbers, 5, 3)["state"][0], [112233.0] * 5)
 
 
@@ -394,11 +394,11 @@ def test_arrays_by_name(tree: tuple) -> None:
     if program.table_loops:
         return
     rng = np.random.default_rng(0)
-    names = {array: count for arena in ("state", "told", "out", UNIFORM) for array, count in getattr(MEMORY, arena)}
+    names = {array: count for arena in ("state", "controls", "out", UNIFORM) for array, count in getattr(MEMORY, arena)}
     arrays = {name: rng.integers(-4, 4, (count, N_ENVS)).astype(float) for name, count in names.items()}
     numbers = {
         arena: np.concatenate([arrays[name] for name, _ in getattr(MEMORY, arena)])
-        for arena in ("state", "told", "out")
+        for arena in ("state", "controls", "out")
     }
     for name, _ in MEMORY.uniform:
         arrays[name] = np.repeat(arrays[name][:, :1], N_ENVS, axis=1)

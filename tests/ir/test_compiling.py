@@ -343,7 +343,7 @@ def test_room_that_no_environment_has(what: str) -> None:
         cpu, layout_of = find_device("cpu"), ArenaLayout.from_sizes
         state, out = layout_of("state", [("x", 1)]), layout_of("out", [("y", 1)])
         kernel = Kernel(recorder.build(), {{**state.offsets(), **out.offsets()}}, cpu, "double", lanes=4)
-        layouts = (state, ArenaLayout("told"), out, ArenaLayout("uniform"))
+        layouts = (state, ArenaLayout("controls"), out, ArenaLayout("uniform"))
         arenas = [Arena(layout, 1, cpu, "double") for layout in layouts]
         arenas[0].view("x").assign(1.0)
         kernel.prepare_launch(LaunchArguments(arenas[0], arenas[1].data, arenas[2], arenas[3]))()

@@ -80,7 +80,7 @@ def on_host(parts: list[KernelPart], numbers: Numbers, *, roles: bool) -> np.nda
     common = max(part.program.n_scratch for part in parts if not part.is_warp_region)
     n_given = max(part.handoff.end_row for part in parts)
     target = Target("double", is_gpu=True, n_scratch=common, n_handoff_rows=n_given)
-    arrays: dict[str, Any] = {name: np.zeros((1, STRIDE)) for name in ("told_start", "out", UNIFORM)}
+    arrays: dict[str, Any] = {name: np.zeros((1, STRIDE)) for name in ("controls_start", "out", UNIFORM)}
     arrays[SCRATCH] = np.full((common, STRIDE), np.nan)
     arrays["state"] = np.pad(numbers["state"], ((0, 0), (0, STRIDE - N_ENVS)), constant_values=np.nan)
     for part in parts:

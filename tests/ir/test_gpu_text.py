@@ -62,15 +62,15 @@ def on_host(
     for arena, values in numbers.items():
         wide = np.full((max(len(values), 1), 1 if arena == UNIFORM else STRIDE), np.nan)
         wide[: len(values), : values.shape[1]] = values
-        arrays["told_start" if arena == "told" else arena] = wide
-    arguments = (STRIDE, steps, memory.n_rows("told"), n_envs)
+        arrays["controls_start" if arena == "controls" else arena] = wide
+    arguments = (STRIDE, steps, memory.n_rows("controls"), n_envs)
     if len(roles) == 1:
         run_on_host(text, arrays, arguments, n_blocks=-(-n_envs // 2), shape=(1, 2))
     else:
         run_on_host(text, arrays, arguments, n_blocks=1, shape=(len(roles), n_envs))
     result: Numbers = {}
     for arena, values in numbers.items():
-        whole = arrays["told_start" if arena == "told" else arena]
+        whole = arrays["controls_start" if arena == "controls" else arena]
         assert np.isnan(whole[:, values.shape[1] :]).all(), "it has written beside its environments"
         result[arena] = whole[: len(values), : values.shape[1]]
     return result
@@ -94,7 +94,7 @@ def test_environments_of_several_warps_have_scratch_memory_of_their_own() -> Non
     text = emit_thread_kernel((program,), memory.places(), Target("double", is_gpu=True, n_scratch=n_rows))
     nothing, scratch = np.zeros((1, STRIDE)), np.full((n_rows, STRIDE), np.nan)
     x = 10.0 * np.arange(STRIDE)[None]
-    arrays = {"state": x, "told_start": nothing, "out": nothing, UNIFORM: nothing, SCRATCH: scratch}
+    arrays = {"state": x, "controls_start": nothing, "out": nothing, UNIFORM: nothing, SCRATCH: scratch}
     arrays |= {"ints": np.zeros(1, np.int32), "floats": np.zeros(1)}
     run_on_host(text, arrays, (STRIDE, 1, 0, n_envs), n_blocks=n_envs, shape=(1, 1))
     rows = scratch.reshape(-1, n_rows, WARP_SIZE).transpose(1, 0, 2).reshape(n_rows, -1)[:, :n_envs]

@@ -48,7 +48,7 @@ def on_host(numbers: np.ndarray) -> tuple[dict[str, Any], KernelPart, Target]:
     common[:, team.workload_rows, :] = (
         np.pad(numbers, ((0, 0), (0, STRIDE - N_ENVS))).reshape(2, -1, WARP_SIZE).swapaxes(0, 1)
     )
-    arrays: dict[str, Any] = {name: np.zeros((5, STRIDE)) for name in ("state", "told_start", "out")}
+    arrays: dict[str, Any] = {name: np.zeros((5, STRIDE)) for name in ("state", "controls_start", "out")}
     arrays |= {SCRATCH: common, UNIFORM: np.zeros(1)}
     arrays["ints"], arrays["floats"] = warp_region_tables(team, target, 4)
     arrays["memory"] = np.zeros(
@@ -87,6 +87,6 @@ def test_teams_go_through_the_lists_and_leave_them_empty() -> None:
 def test_lists_are_emptied_once_all_is_found() -> None:
     _, team = parts()
     arrays, _, target = on_host(np.zeros((2, N_ENVS)))
-    arrays["told_start"] = np.arange(1, 6, dtype=np.int32)
+    arrays["controls_start"] = np.arange(1, 6, dtype=np.int32)
     run_spread_on_host(emit_binning_kernel(team, target, 3), arrays, (STRIDE, 1, 0, N_ENVS), 1, STRIDE // WARP_SIZE)
-    assert arrays["told_start"].tolist() == [0, 0, 0, 4, 5]
+    assert arrays["controls_start"].tolist() == [0, 0, 0, 4, 5]

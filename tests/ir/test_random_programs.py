@@ -85,12 +85,12 @@ def test_one_launch_of_some_steps_is_as_many_launches_of_one(tree: tuple[Any, ..
     numbers = random_numbers(seed, N_ENVS, STEPS)
     made = kernel(recorded(tree), MEMORY, 4)
     at_once = launched(made, MEMORY, numbers, N_ENVS, STEPS)
-    advance = MEMORY.n_rows("told")
+    advance = MEMORY.n_rows("controls")
     own = dict(numbers)
     for step in range(STEPS):
-        own["told"] = numbers["told"][step * advance : (step + 1) * advance]
+        own["controls"] = numbers["controls"][step * advance : (step + 1) * advance]
         own = launched(made, MEMORY, own, N_ENVS)
-    own["told"] = numbers["told"]
+    own["controls"] = numbers["controls"]
     same_bits(own, at_once)
 
 

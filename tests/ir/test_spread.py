@@ -86,7 +86,7 @@ def on_host(part: KernelPart, numbers: np.ndarray, n_warps: int, n_shares: int) 
     ints, floats = part.program.pack_tables()
     state = np.full((len(numbers), STRIDE), np.nan)
     state[:, :N_ENVS] = numbers
-    arrays: dict[str, Any] = {name: np.zeros((1, STRIDE)) for name in ("told_start", "out", UNIFORM, SCRATCH)}
+    arrays: dict[str, Any] = {name: np.zeros((1, STRIDE)) for name in ("controls_start", "out", UNIFORM, SCRATCH)}
     arrays |= {"state": state, "ints": ints, "floats": floats}
     arrays["memory"] = np.zeros(N_KINDS + 2 * max_queued_rows(part.work_queue_loop) * STRIDE, np.int32)
     target, places, numbers_of = Target("double", is_gpu=True), MEMORY.places(), (STRIDE, 3, 0, N_ENVS)

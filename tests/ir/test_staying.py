@@ -34,7 +34,7 @@ from kit.choosing import representatives
 from .arenas import Memory, compiled
 
 N = 5
-MEMORY = Memory(state=[("x", N), ("total", 3)], told=[("u", 1)], out=[("y", 1)], uniform=[("g", 1)])
+MEMORY = Memory(state=[("x", N), ("total", 3)], controls=[("u", 1)], out=[("y", 1)], uniform=[("g", 1)])
 
 
 def nested(rows_of: list[list[int]]) -> Tracer:
@@ -92,7 +92,7 @@ def test_any_loop_may_stay(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     arrays = {
         name: rng.normal(size=(count, 6))
-        for arena in ("state", "told", "uniform")
+        for arena in ("state", "controls", "uniform")
         for name, count in arena_arrays(arena, model, settings)
     }
     arrays |= {"dt": np.full((1, 6), 1e-3), "error": np.zeros((1, 6))}

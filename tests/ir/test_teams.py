@@ -70,7 +70,7 @@ def on_host(parts: list[KernelPart], memory: Memory, numbers: Numbers, size: int
     for arena, values in numbers.items():
         wide = np.full((max(len(values), 1), 1 if arena == UNIFORM else STRIDE), np.nan)
         wide[: len(values), : values.shape[1]] = values
-        arrays["told_start" if arena == "told" else arena] = wide
+        arrays["controls_start" if arena == "controls" else arena] = wide
     told = (STRIDE, 1, 0, N_ENVS)
     n_given = max(part.handoff.end_row for part in parts)
     for part in parts:
@@ -89,7 +89,7 @@ def on_host(parts: list[KernelPart], memory: Memory, numbers: Numbers, size: int
             run_on_host(text, arrays, told, n_blocks=1, shape=(1, N_ENVS))
     result: Numbers = {}
     for arena, values in numbers.items():
-        found = arrays["told_start" if arena == "told" else arena]
+        found = arrays["controls_start" if arena == "controls" else arena]
         assert np.isnan(found[:, values.shape[1] :]).all(), "it has written beside its environments"
         result[arena] = found[: len(values), : values.shape[1]]
     return result

@@ -33,7 +33,7 @@ def test_threads_find_what_lanes_find() -> None:
     nothing = np.zeros(8)
     arrays = {
         "state": state,
-        "told_start": nothing,
+        "controls_start": nothing,
         "out": nothing,
         "uniform": solver._uniform.data,
         "scratch": nothing,

@@ -124,11 +124,11 @@ def vary(engine: Engine, seed: int) -> None:
     for kind, count in (
         ("limit", model.n_dofs),
         ("friction", model.n_dofs),
-        ("tie", n_ties),
+        ("equality", n_ties),
         ("coupling", n_couplings),
     ):
         soft(kind, count)
-    for name, count in (("tie_on", n_ties), ("coupling_on", n_couplings)):
+    for name, count in (("equality_on", n_ties), ("coupling_on", n_couplings)):
         put(name, (rng.random((count, N_VARIANTS)) < 0.7).astype(float))
 
 

@@ -454,9 +454,9 @@ def _slider_crank_transmission(ctx: BuildContext, entity: int, actuator: Actuato
 def _site_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: _ActuatorRow) -> str:
     """Resolve a site transmission: a wrench given by the gear (force, torque) in the axes of a site.
 
-    With a reference site the row follows a `pose` path between both sites; if the force depends on length, a `thrust`
-    path; else the row holds a constant wrench about the origin of the moving frame. Returns the obstacle as text, empty
-    if none.
+    With a reference site the row follows a `pose` path between both sites; if the force depends on length, a
+    `wrench_child_axes` path; else the row holds a constant wrench about the origin of the moving frame. Returns the
+    obstacle as text, empty if none.
     """
     site, gear = find_attachment_frame(ctx, entity, actuator.target), _padded_gear(actuator)
     if site is None or (site.frame_idx < 0 and not actuator.reference):
@@ -468,7 +468,7 @@ def _site_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: 
         _attach_to_path(ctx, row, add_path(ctx, [("pose", [site, reference], 1.0, gear)]))
         row.length_per_radian = 0.0 if any(gear[:3]) else _length_per_radian(row, gear[3:])
     elif row.depends_on_length:
-        _attach_to_path(ctx, row, add_path(ctx, [("thrust", [site, WORLD_FRAME], 1.0, gear)]))
+        _attach_to_path(ctx, row, add_path(ctx, [("wrench_child_axes", [site, WORLD_FRAME], 1.0, gear)]))
     else:
         row.frame_idx = site.frame_idx
         row.force = site.pose.rotation @ np.array(gear[:3])
@@ -488,7 +488,7 @@ def _orientation_transmission(ctx: BuildContext, entity: int, actuator: Actuator
         ends = [find_attachment_frame(ctx, entity, name) for name in (actuator.target, actuator.reference)]
         if ends[0] is None or ends[1] is None:
             return f'the frame "{actuator.target}" against "{actuator.reference}"'
-        _attach_to_path(ctx, row, add_path(ctx, [("turn", [ends[0], ends[1]], 1.0, (0.0, 0.0, 0.0, *axis))]))
+        _attach_to_path(ctx, row, add_path(ctx, [("pose_child_axes", [ends[0], ends[1]], 1.0, (0.0, 0.0, 0.0, *axis))]))
         return "" if row.moment.any() else f'the frame "{actuator.target}", which does not rotate,'
     joint = find_joint(ctx, entity, actuator.target)
     path = None if joint is None else joint_path_idx(ctx, joint, axis, in_parent=False)

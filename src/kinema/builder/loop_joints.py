@@ -316,8 +316,8 @@ def axis_path_idx(ctx: BuildContext, loop: LoopJoint, axis_idx: int) -> int | No
 def _segment_kind(loop: LoopJoint, axis_idx: int) -> str | None:
     """Path segment type whose length is the coordinate of one axis of a loop joint.
 
-    `slide`, `turn` (spherical), `hinge x`, `first xy` or `second xy` (universal), `euler x`; None if it cannot be
-    represented.
+    `slide`, `pose_child_axes` (spherical), `hinge x`, `first xy` or `second xy` (universal), `euler x`; None if it
+    cannot be represented.
     """
     joint, axis = loop.joint, loop.joint.axes[axis_idx]
     if loop.components is None:
@@ -325,7 +325,7 @@ def _segment_kind(loop: LoopJoint, axis_idx: int) -> str | None:
     if axis.motion is AxisMotion.TRANSLATION or (joint.kind is JointKind.SCREW and joint.pitch):
         return "slide"
     if joint.kind is JointKind.SPHERICAL:
-        return "turn"
+        return "pose_child_axes"
     rotation_axes = [
         rotation_axis for rotation_axis in joint.moving_axes if rotation_axis.motion is AxisMotion.ROTATION
     ]

@@ -158,12 +158,12 @@ def _wrap_segment(
 
 
 def joint_path_idx(ctx: BuildContext, joint: JointRecord, gear: tuple[float, ...], *, in_parent: bool) -> int | None:
-    """New path along which an actuator acts on a ball or free joint; None for a reversed ball.
+    """Index of a new path along which an actuator acts on a ball or free joint; None for a reversed ball.
 
-    A ball has one rotation segment: `turn` (gear in axes of the child frame), or `pose` (axes of the parent frame) if
-    `in_parent`. A free joint has a `push` segment for the force (parent axes) and a `thrust` segment for the torque
-    (child axes), or one `push` segment for both if `in_parent`. `gear` holds three values for a ball, six for a free
-    joint.
+    A ball has one rotation segment: `pose_child_axes` (gear in axes of the child frame), or `pose` (axes of the parent
+    frame) if `in_parent`. A free joint has a `wrench` segment for the force (parent axes) and a `wrench_child_axes`
+    segment for the torque (child axes), or one `wrench` segment for both if `in_parent`. `gear` holds three values for
+    a ball, six for a free joint.
     """
     joint_frames = [i for i, (_, _, joint_idx) in enumerate(ctx.frames) if ctx.joints[joint_idx] is joint]
     first, last = ctx.frames[joint_frames[0]], ctx.frames[joint_frames[-1]]
@@ -171,8 +171,8 @@ def joint_path_idx(ctx: BuildContext, joint: JointRecord, gear: tuple[float, ...
         return None
     ends = [AttachmentFrame(joint_frames[-1], Pose()), AttachmentFrame(first[0], first[1].pose)]
     if joint.description.kind is not JointKind.FREE:
-        return add_path(ctx, [("pose" if in_parent else "turn", ends, 1.0, (0.0, 0.0, 0.0, *gear[:3]))])
+        return add_path(ctx, [("pose" if in_parent else "pose_child_axes", ends, 1.0, (0.0, 0.0, 0.0, *gear[:3]))])
     if in_parent:
-        return add_path(ctx, [("push", ends, 1.0, gear)])
+        return add_path(ctx, [("wrench", ends, 1.0, gear)])
     linear_gear, angular_gear = (*gear[:3], 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, *gear[3:])
-    return add_path(ctx, [("push", ends, 1.0, linear_gear), ("thrust", ends, 1.0, angular_gear)])
+    return add_path(ctx, [("wrench", ends, 1.0, linear_gear), ("wrench_child_axes", ends, 1.0, angular_gear)])

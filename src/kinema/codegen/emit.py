@@ -44,7 +44,7 @@ from .memory import WARP_SIZE
 from .statements import StatementEmitter
 from .target import Target
 
-POINTER_PARAMETERS = ("state", "told_start", "out", UNIFORM, SCRATCH, "ints", "floats")
+POINTER_PARAMETERS = ("state", "controls_start", "out", UNIFORM, SCRATCH, "ints", "floats")
 """Pointer parameters of the entry function."""
 INTEGER_PARAMETERS = ("stride", "steps", "advance", "n_envs", "first", "last")
 """Integer parameters of the entry function, after the pointers; a CPU function runs the vectors `first` to `last` -
@@ -349,7 +349,7 @@ def _emit_step_loop(
 ) -> None:
     """Emit the loop over all runs of all steps, for the environment `%e` (or the vector that starts there).
 
-    Sets the pointers `%<arena>_e` of `arenas`, and `%told_e` to the control inputs of the current step; `body` emits
+    Sets the pointers `%<arena>_e` of `arenas`, and `%controls_e` to the inputs of the current step; `body` emits
     one run.
     """
     emitter.emit(f"%pitch = mul {emitter.index_type} %stride, {emitter.scalar_bytes}")
@@ -359,14 +359,14 @@ def _emit_step_loop(
             f"{emitter.arena_pointer_type} %{arena}, {emitter.index_type} %e"
         )
     emitter.emit(
-        f"%told_0 = getelementptr {emitter.scalar_type}, "
-        f"{emitter.arena_pointer_type} %told_start, {emitter.index_type} %e"
+        f"%controls_0 = getelementptr {emitter.scalar_type}, "
+        f"{emitter.arena_pointer_type} %controls_start, {emitter.index_type} %e"
     )
     total = emitter.assign(f"mul {emitter.index_type} %steps, {runs_per_step}")
     loop, run = emitter.begin_loop("0", total)
     step = run if runs_per_step == 1 else emitter.assign(f"udiv {emitter.index_type} {run}, {runs_per_step}")
-    inputs = emitter.row_pointer("%told_0", emitter.assign(f"mul {emitter.index_type} {step}, %advance"))
-    emitter.emit(f"%told_e = getelementptr i8, {emitter.arena_pointer_type} {inputs}, i64 0")
+    inputs = emitter.row_pointer("%controls_0", emitter.assign(f"mul {emitter.index_type} {step}, %advance"))
+    emitter.emit(f"%controls_e = getelementptr i8, {emitter.arena_pointer_type} {inputs}, i64 0")
     body()
     emitter.end_loop(loop)
 

@@ -99,7 +99,7 @@ def has_scalarized_branches(statements: Statements) -> bool:
 
 WARP_SIZE = 32
 """Threads per warp of a GPU."""
-READ_ONLY_ARENAS = ("", "told", UNIFORM)
+READ_ONLY_ARENAS = ("", "controls", UNIFORM)
 """Arenas that no program writes: row constants (empty name), control inputs and uniform values."""
 MULTIPLE_OF_ZERO = 1 << 20
 """Value returned as divisor of zero, which is a multiple of every integer."""
@@ -361,7 +361,7 @@ class MemoryEmitter(IRBuilder):
 
     def set_env_pointers(self, env: str) -> None:
         """Emit pointers to the data of an environment in all arenas of a GPU kernel."""
-        for name, arena in (("state", "state"), ("out", "out"), ("told", "told_start")):
+        for name, arena in (("state", "state"), ("out", "out"), ("controls", "controls_start")):
             self.emit(f"%{name}_e = getelementptr {self.scalar_type}, {self.arena_pointer_type} %{arena}, i32 {env}")
         self.set_scratch_pointers(env)
 

@@ -39,7 +39,7 @@ from .abi import OUTLINED_PREFIX
 from .memory import MemoryEmitter, ValueNames
 from .target import Target, find_uniform_values
 
-OUTLINED_POINTERS = ("state_e", "told_e", "out_e", UNIFORM, SCRATCH, "ints", "floats")
+OUTLINED_POINTERS = ("state_e", "controls_e", "out_e", UNIFORM, SCRATCH, "ints", "floats")
 """Pointers passed to outlined functions, under the same names as in the caller."""
 
 
@@ -57,7 +57,7 @@ class OutlinedFunction:
 
 
 class StatementEmitter(MemoryEmitter):
-    """Emits the statements of a program, with the pointers `%state_e`, `%told_e`, ... of the current environment."""
+    """Emits the statements of a program, with pointers `%state_e`, `%controls_e`, ... of the current environment."""
 
     def __init__(self, array_offsets: Mapping[str, ArenaOffset], target: Target) -> None:
         super().__init__(array_offsets, target)

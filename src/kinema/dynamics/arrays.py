@@ -29,7 +29,7 @@ class ArrayOwner(enum.Enum):
     TENDON = "tendon"
     DELAY_SAMPLE = "delay sample"
     """A past control stored for an actuator with control delay."""
-    EQUALITY = "tie"
+    EQUALITY = "equality"
     COUPLING = "coupling"
     GEOM = "geom"
     PAIR = "geom pair"
@@ -66,7 +66,7 @@ class ArrayUse(enum.Enum):
     """Model parameter folded into the program, unless declared per environment."""
 
 
-PER_ENV_PARAMETER_ARRAY = "own_numbers"
+PER_ENV_PARAMETER_ARRAY = "per_env_parameters"
 """Name of the array of model parameters that differ between environments and are not compiled in."""
 MAX_RADIUS = 1e15
 """Stands for the infinite radius of a plane in arithmetic."""
@@ -103,7 +103,7 @@ class ArrayInfo:
             case ArrayUse.STATE:
                 return "state"
             case ArrayUse.CONTROL:
-                return "told"
+                return "controls"
             case ArrayUse.PARAMETER:
                 return "state" if self.is_per_env(settings) else UNIFORM
             case ArrayUse.CONSTANT:
@@ -216,7 +216,7 @@ def _initial_from_constraints(owner: ArrayOwner, name: str) -> InitialValues:
 SOFT_CONSTRAINTS: list[tuple[str, ArrayOwner, Callable[[str], InitialValues]]] = [
     ("limit", ArrayOwner.DOF, lambda name: _initial_from_dofs(f"limit_{name}")),
     ("friction", ArrayOwner.DOF, lambda name: _initial_from_dofs(f"friction_{name}")),
-    ("tie", ArrayOwner.EQUALITY, lambda name: _initial_from_constraints(ArrayOwner.EQUALITY, name)),
+    ("equality", ArrayOwner.EQUALITY, lambda name: _initial_from_constraints(ArrayOwner.EQUALITY, name)),
     ("coupling", ArrayOwner.COUPLING, lambda name: _initial_from_constraints(ArrayOwner.COUPLING, name)),
 ]
 """Array prefixes of soft constraints with solref and solimp, their owners, and their initial values by parameter
@@ -288,7 +288,7 @@ ARRAYS = [
         ArrayInfo(f"stage_{x}", ArrayOwner.ACTUATOR, ArrayUse.STATE, is_enabled=_uses_rk4, is_needed=_has_activation)
         for x in ("act", "sum_act")
     ),
-    ArrayInfo("push", ArrayOwner.DOF, ArrayUse.STATE, is_enabled=_has_contacts),
+    ArrayInfo("warm_start", ArrayOwner.DOF, ArrayUse.STATE, is_enabled=_has_contacts),
     *(ArrayInfo(name, ArrayOwner.ENVIRONMENT, ArrayUse.STATE, is_enabled=_has_contacts) for name in STEP_COUNTERS),
     *SLEEP_ARRAYS,
     ArrayInfo("history", ArrayOwner.DELAY_SAMPLE, ArrayUse.STATE, initial=_initial_control_history),
@@ -314,14 +314,14 @@ ARRAYS = [
     ArrayInfo("ctrl_mode", ArrayOwner.DOF, ArrayUse.CONTROL, initial=lambda model, _: float(ControlMode.FORCE)),
     ArrayInfo("actuator_on", ArrayOwner.ACTUATOR, ArrayUse.CONTROL, initial=lambda *_: 1.0),
     ArrayInfo(
-        "shape_numbers",
+        "geom_data",
         ArrayOwner.GEOM_DATA,
         ArrayUse.PARAMETER,
         initial=lambda model, _: model.geoms.data,
         is_enabled=_has_contacts,
     ),
     ArrayInfo(
-        "pair_numbers",
+        "pair_table",
         ArrayOwner.GRID_PAIR,
         ArrayUse.PARAMETER,
         initial=lambda model, _: build_pair_table(model),
@@ -413,14 +413,14 @@ ARRAYS = [
     ),
     ArrayInfo("dof_force_applied", ArrayOwner.DOF, ArrayUse.STATE, is_enabled=_has_external_forces),
     ArrayInfo(
-        "touch_weights",
+        "contact_weights",
         ArrayOwner.SENSOR_PAIR,
         ArrayUse.PARAMETER,
         initial=lambda model, _: contact_weight_table(model),
         is_enabled=_has_contacts,
     ),
     ArrayInfo(
-        "ray_numbers", ArrayOwner.RAY_DATA, ArrayUse.PARAMETER, initial=lambda model, _: model.sensors.ray_geoms.data
+        "ray_data", ArrayOwner.RAY_DATA, ArrayUse.PARAMETER, initial=lambda model, _: model.sensors.ray_geoms.data
     ),
     ArrayInfo(
         "clock",

@@ -196,7 +196,7 @@ class BatchedKinematics:
         self.threads = threads
         self._layouts = {
             name: ArenaLayout.from_sizes(name, arena_arrays(name, self.model, QUERY_SETTINGS))
-            for name in ("state", "told", UNIFORM)
+            for name in ("state", "controls", UNIFORM)
         }
         self._uses_loops = should_use_loops(self.model, QUERY_SETTINGS, allow_copies=False)
         self._uniform = self._initial_arena(UNIFORM, 1)
@@ -223,7 +223,7 @@ class BatchedKinematics:
             raise KinemaError("the robot has no degrees of freedom")
         n = len(inputs["qpos"])
         if self._batch is None or self._batch[0].n_envs != n:
-            self._batch = self._initial_arena("state", n), self._initial_arena("told", n)
+            self._batch = self._initial_arena("state", n), self._initial_arena("controls", n)
         state, controls = self._batch
         if key not in self._kernels:
             self._kernels[key] = self._compile_query(make_query())

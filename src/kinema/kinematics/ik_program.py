@@ -434,7 +434,7 @@ class CompiledIK:
         ]
         self._uniform = Arena(ArenaLayout.from_sizes(UNIFORM, shared), 1, device, precision)
         self._empty_output = Arena(ArenaLayout("out"), 1, device, precision)
-        self._empty_controls = Arena(ArenaLayout("told"), 1, device, precision)
+        self._empty_controls = Arena(ArenaLayout("controls"), 1, device, precision)
         array_offsets = {
             **self._uniform.layout.offsets(),
             **ArenaLayout.from_sizes("state", [(TASK_ARRAY, 0)]).offsets(),

@@ -151,7 +151,7 @@ class PathSegmentsInfo(Table):
     """Path of the segment; the length of a path is the sum over its segments."""
     kinds: Sequence[str]
     """`straight`, `sphere` or `cylinder` (wrapping, optionally with a side site), `crank`, and between two frames
-    `pose`, `turn`, `push` and `thrust`: see `dynamics/forces/transmission_paths.py`."""
+    `pose`, `pose_child_axes`, `wrench` and `wrench_child_axes`: see `dynamics/forces/transmission_paths.py`."""
     frame_idx: Ints
     """Moving frames, -1 for the world: of the start, the end, the wrapping geom and the side site, (n, 4)."""
     pos: Array

@@ -88,7 +88,7 @@ class SceneArrays:
         """Copy of `solref` and `solimp` of the selected constraints, shape (environments, items, 7).
 
         Args:
-            kind: prefix of the array names: `limit`, `friction`, `tie` (link equalities) or `coupling`.
+            kind: prefix of the array names: `limit`, `friction`, `equality` (link equalities) or `coupling`.
             items: indices of the constraints.
             envs: indices of the environments; None for all.
         """
@@ -103,7 +103,7 @@ class SceneArrays:
         """Set `solref` and `solimp` of the selected constraints.
 
         Args:
-            kind: prefix of the array names: `limit`, `friction`, `tie` (link equalities) or `coupling`.
+            kind: prefix of the array names: `limit`, `friction`, `equality` (link equalities) or `coupling`.
             items: indices of the constraints.
             values: solref (2) and solimp (5), (environments or 1, items, 7).
             envs: indices of the environments; None for all.

@@ -1,7 +1,7 @@
 """Equality constraints of a scene by name: active flags and solref/solimp per environment.
 
 Link equalities (connect, weld, loop-closing joints) come first, then couplings (mimic joints, joint and tendon
-equalities). Their arrays have the prefixes `tie` and `coupling`.
+equalities). Their arrays have the prefixes `equality` and `coupling`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Equalities:
     def are_active(self, names: Selection, envs_idx: Selection) -> np.ndarray:
         """Whether equality constraints are active, bool (n_envs, n): enabled and not broken."""
         indices, envs = self._indices(names, "get_equality"), resolve_envs(envs_idx, self._built.n_envs)
-        active = np.concatenate([self._active_mask("tie"), self._active_mask("coupling")])[indices]
+        active = np.concatenate([self._active_mask("equality"), self._active_mask("coupling")])[indices]
         return np.array((active if envs is None else active[:, envs]).T)
 
     def set_enabled(self, active: Any, names: Selection, envs_idx: Selection) -> None:
@@ -54,7 +54,7 @@ class Equalities:
             if "sol_params" in built.engine.settings.per_env:
                 params[:, mask] = built.arrays.read_sol_params(prefix, rows, envs)
             else:
-                table = built.model.equalities if prefix == "tie" else built.model.couplings
+                table = built.model.equalities if prefix == "equality" else built.model.couplings
                 params[:, mask] = np.concatenate([table.solref[rows], table.solimp[rows]], axis=-1)
         return params
 
@@ -78,7 +78,7 @@ class Equalities:
             raise KinemaError(f"{label}: the parameter is compiled into the program: {_PER_ENV_HINT.format(parameter)}")
 
     def _split_by_kind(self, indices: IndexArray) -> list[tuple[str, np.ndarray, IndexArray]]:
-        """Split indices of equality constraints into link equalities (`tie`) and couplings.
+        """Split indices of equality constraints into link equalities (`equality`) and couplings.
 
         Returns:
             For each kind: prefix of its arrays, mask of the entries of `indices` that belong to it, and their rows in
@@ -86,17 +86,17 @@ class Equalities:
         """
         first = len(self._built.model.equalities.names)
         return [
-            ("tie", indices < first, indices[indices < first]),
+            ("equality", indices < first, indices[indices < first]),
             ("coupling", indices >= first, indices[indices >= first] - first),
         ]
 
     def _active_mask(self, kind: str) -> np.ndarray:
-        """Whether each constraint of a kind (`tie` or `coupling`) is active, bool (n, n_envs): enabled and not broken.
+        """Whether each constraint of a kind (`equality` or `coupling`) is enabled and not broken, bool (n, n_envs).
 
         A coupling that belongs to a breakable link equality breaks with it.
         """
         built = self._built
-        table: Any = built.model.equalities if kind == "tie" else built.model.couplings
+        table: Any = built.model.equalities if kind == "equality" else built.model.couplings
         settings, n = built.engine.settings, len(table.names)
         enabled = np.broadcast_to((table.active & settings.constraints)[:, None], (n, built.n_envs))
         if "equality" in settings.per_env and settings.constraints and n:
@@ -104,5 +104,5 @@ class Equalities:
         if not built.model.equalities.breakable.any() or not settings.constraints:
             return enabled
         broken = built.arrays.get("broken") > 0.5
-        breaking_equality = np.arange(n) if kind == "tie" else table.equality_idx
+        breaking_equality = np.arange(n) if kind == "equality" else table.equality_idx
         return enabled & ~np.where(breaking_equality[:, None] >= 0, broken[breaking_equality], False)

@@ -614,7 +614,7 @@ class Scene:
 
         See `link_equality_names`.
         """
-        return self.built.engine.fields.ties
+        return self.built.engine.fields.equalities
 
     @property
     def link_equality_names(self) -> list[str]:

@@ -32,8 +32,8 @@ class EnvBinningEmitter(StatementEmitter):
     def emit_binning(self, workload_rows: Sequence[int], n_queues: int) -> None:
         """Emit code that appends each environment to the bin of its workload, the sum of some scratch rows.
 
-        Also resets the counters of `n_queues` work queues (which `%told_start` points to in this kernel), as their work
-        is done.
+        Also resets the counters of `n_queues` work queues (which `%controls_start` points to in this kernel), as their
+        work is done.
         """
         self._reset_queues(n_queues)
         env, last = self.assign("add i32 %first, %tid"), self.assign("sub i32 %n_envs, 1")
@@ -68,7 +68,7 @@ class EnvBinningEmitter(StatementEmitter):
         self.start_block("empty")
         for queue in range(n_queues):
             self.emit(
-                f"store i32 0, {self._element_pointer(self.arena_pointer_type, 'i32', '%told_start', str(queue))}"
+                f"store i32 0, {self._element_pointer(self.arena_pointer_type, 'i32', '%controls_start', str(queue))}"
             )
         self.emit("br label %sort")
         self.start_block("sort")

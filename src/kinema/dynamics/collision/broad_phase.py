@@ -53,7 +53,7 @@ CELL_WIDTH_FACTOR = 1.01
 """Safety factor of the cell width against rounding at cell borders."""
 AABB_SIZE = 6
 """Scalars of an AABB: centre (3) and half extents (3) [m]."""
-PAIR_TABLE_ARRAY = "pair_numbers"
+PAIR_TABLE_ARRAY = "pair_table"
 """Name of the array with the pair index of each two hashed geoms (`spatial_hash.build_pair_table`)."""
 
 

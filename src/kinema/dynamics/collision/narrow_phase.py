@@ -185,7 +185,7 @@ def _read_geom(code: RowContext, prefix: str, geom_type: str) -> CollisionGeom:
     geom = CollisionGeom(flat[:3], rotation, pair_values(code, f"{prefix} size", 3))
 
     def read(index: Value) -> Value:
-        return code.tracer.read("shape_numbers", 0, index)
+        return code.tracer.read("geom_data", 0, index)
 
     start, first_count, second_count, bounding_radius = code.constants(f"{prefix} data")
     if geom_type == "mesh":

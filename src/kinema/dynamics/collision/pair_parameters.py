@@ -311,7 +311,7 @@ def _pair_offset_columns(
     poses = OffsetColumn.from_offsets(geom_pose_offsets)
     sides = {"a": poses.select(ctx.model.pairs.geom_a[pairs]), "b": poses.select(ctx.model.pairs.geom_b[pairs])}
     data = (
-        {"shape_numbers": OffsetColumn.repeated(ctx.array_offsets["shape_numbers"], len(pairs))}
+        {"geom_data": OffsetColumn.repeated(ctx.array_offsets["geom_data"], len(pairs))}
         if ctx.model.geoms.data.size
         else {}
     )
@@ -414,7 +414,7 @@ def _pair_rows_of_set(
         }
         offsets = {"a": geom_pose_offsets[a], "b": geom_pose_offsets[b], **set_inputs.offsets, **per_env_offsets}
         if geoms.data.size:
-            offsets["shape_numbers"] = ctx.array_offsets["shape_numbers"]
+            offsets["geom_data"] = ctx.array_offsets["geom_data"]
         rows.append(ctx.node_row(variant, {}, offsets, constants))
     return rows
 

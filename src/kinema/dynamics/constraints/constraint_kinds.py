@@ -63,7 +63,7 @@ CONSTRAINT_KINDS: list[ConstraintKind] = [
     ConstraintKind("tendon limits", _limits_enabled, tendon_limit_blocks, fill_tendon_limits, count_near_tendon_limits),
     ConstraintKind("friction", _constraints_enabled, joint_friction_blocks, fill_joint_friction),
     ConstraintKind("couplings", _constraints_enabled, coupling_blocks, fill_couplings),
-    ConstraintKind("ties", _constraints_enabled, equality_blocks, fill_equalities),
+    ConstraintKind("equalities", _constraints_enabled, equality_blocks, fill_equalities),
     ConstraintKind("tendon friction", _constraints_enabled, tendon_friction_blocks, fill_tendon_friction),
 ]
 """All constraint kinds, in the order of their rows."""

@@ -243,7 +243,7 @@ def equality_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
             solref_and_solimp = info.solref[i].tolist(), info.solimp[i].tolist()
             options = {
                 "owner": (ArrayOwner.EQUALITY, i),
-                "parameter_group": "tie",
+                "parameter_group": "equality",
                 "equality_idx": i if info.breakable[i] else -1,
             }
             blocks.append(
@@ -254,7 +254,7 @@ def equality_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
                     invweights,
                     *solref_and_solimp,
                     has_bias_acceleration=True,
-                    source={"tie": i},
+                    source={"equality": i},
                     **options,
                 )
             )
@@ -275,7 +275,9 @@ def fill_equalities(kinematic_state: KinematicState, rows: ConstraintRows) -> No
     the kinematic paths of both sides. The arrays `on a`, `on b`, `about` and `wrenches` are added to the block arrays.
     """
     ctx, local_poses, world_poses = kinematic_state.ctx, kinematic_state.local_poses, kinematic_state.world_poses
-    blocks_and_equalities = [(i, int(b.source["tie"])) for i, b in enumerate(rows.blocks) if "tie" in b.source]  # type: ignore[call-overload]
+    blocks_and_equalities = [
+        (i, int(b.source["equality"])) for i, b in enumerate(rows.blocks) if "equality" in b.source
+    ]  # type: ignore[call-overload]
     wrench_arrays = {
         i: {side: ctx.allocate(6 * rows.blocks[i].n_rows) for side in SIDES} | {"about": ctx.allocate(3)}
         for i, _ in blocks_and_equalities
@@ -395,7 +397,7 @@ def write_equality_errors(ctx: TraceContext, rows: ConstraintRows) -> None:
     gap, turn = (ctx.array_offsets[ctx.output_prefix + name] for name in ("gap", "turn"))
     table = []
     for block, offsets in zip(rows.blocks, rows.block_arrays, strict=True):
-        equality = int(block.source["tie"])  # type: ignore[call-overload]
+        equality = int(block.source["equality"])  # type: ignore[call-overload]
         outputs = {
             "gap": ArenaOffset(gap.arena, gap.row + equality),
             "turn": ArenaOffset(turn.arena, turn.row + equality),

@@ -127,7 +127,7 @@ class KinematicState:
 PER_ENV_ARRAYS = {
     "limit": {"solref": "limit_solref", "solimp": "limit_solimp"},
     "friction": {"solref": "friction_solref", "solimp": "friction_solimp", "bound": "frictionloss"},
-    "tie": {"solref": "tie_solref", "solimp": "tie_solimp", "on": "tie_on"},
+    "equality": {"solref": "equality_solref", "solimp": "equality_solimp", "on": "equality_on"},
     "coupling": {"solref": "coupling_solref", "solimp": "coupling_solimp", "on": "coupling_on"},
 }
 """By parameter group: block parameter -> array with its value per environment."""

@@ -220,11 +220,11 @@ class Engine:
         self.progress = progress
         layouts = {
             name: ArenaLayout.from_sizes(name, arena_arrays(name, model, settings))
-            for name in ("state", "told", UNIFORM)
+            for name in ("state", "controls", UNIFORM)
         }
-        check_memory(n_envs, device, precision, [layouts["state"], layouts["told"]])
+        check_memory(n_envs, device, precision, [layouts["state"], layouts["controls"]])
         arenas = {name: Arena(layout, n_envs, device, precision) for name, layout in layouts.items()}
-        self.state, self.controls, self.uniform = arenas["state"], arenas["told"], arenas[UNIFORM]
+        self.state, self.controls, self.uniform = arenas["state"], arenas["controls"], arenas[UNIFORM]
         self._arenas = {array: arena for arena in arenas.values() for array in arena.layout.rows}
         self._empty_output = Arena(ArenaLayout("out"), 1, device, precision)
         self.array_offsets = {
@@ -472,9 +472,9 @@ class Engine:
 
         Control modes and actuator enable masks are copied from the current inputs.
         """
-        sizes = arena_arrays("told", self.model, self.settings)
+        sizes = arena_arrays("controls", self.model, self.settings)
         arrays = [(f"{name} {t}", n) for t in range(steps) for name, n in sizes]
-        arena = Arena(ArenaLayout.from_sizes("told", arrays), self.n_envs, self.device, self.precision)
+        arena = Arena(ArenaLayout.from_sizes("controls", arrays), self.n_envs, self.device, self.precision)
         for name in ("ctrl_mode", "actuator_on"):
             current = self.controls.view(name).numpy()
             for t in range(steps if len(current) else 0):

@@ -253,16 +253,18 @@ def _slider_crank_segment(
 def _relative_pose_segment(
     ends: Sequence[Pose], parameters: Sequence[Value], kind: str, tracer: Tracer
 ) -> MeasuredSegment:
-    """Position and rotation of the first frame relative to the second, projected on six coefficients.
+    """Relative pose of two frames projected on six coefficients, q = c . (position, rotation vector), or a pure wrench.
 
-    Kinds "pose" and "push" apply the load in axes of the second frame, "turn" and "thrust" in axes of the first; "push"
-    and "thrust" have length zero.
+    Kinds `pose` and `pose_child_axes` have this length, in axes of the second frame; `wrench` and `wrench_child_axes`
+    have length zero. The load at unit force on the first frame (and its opposite on the second, at its own origin) is
+    the wrench with the coefficients as components, in axes of the second frame (`pose`, `wrench`) or of the first
+    (`*_child_axes`).
     """
     first, second = ends[0], ends[1]
-    axes = second.rotation if kind in ("pose", "push") else first.rotation
+    axes = second.rotation if kind in ("pose", "wrench") else first.rotation
     force, torque = rotate(axes, parameters[:3]), rotate(axes, parameters[3:])
     length: Value = 0.0
-    if kind in ("pose", "turn"):
+    if kind in ("pose", "pose_child_axes"):
         position = rotate_inverse(second.rotation, sub(first.position, second.position))
         rotation = quaternion_to_rotation_vector(
             matrix_to_quaternion(matmul(transpose(second.rotation), first.rotation))
@@ -289,7 +291,7 @@ SegmentFunction = Callable[[Sequence[Pose], Sequence[Value], str, Tracer], Measu
 SEGMENT_KINDS: dict[str, tuple[int, SegmentFunction]] = {
     "straight": (2, _straight_segment),
     "crank": (2, _slider_crank_segment),
-    **dict.fromkeys(("pose", "turn", "push", "thrust"), (2, _relative_pose_segment)),
+    **dict.fromkeys(("pose", "pose_child_axes", "wrench", "wrench_child_axes"), (2, _relative_pose_segment)),
     **dict.fromkeys(LOOP_COORDINATES, (2, _loop_joint_segment)),
     **dict.fromkeys(("sphere", "cylinder"), (3, _wrapped_segment)),
     **{f"{x} {side}": (4, _wrapped_segment) for x in ("sphere", "cylinder") for side in ("beside", "inside", "either")},

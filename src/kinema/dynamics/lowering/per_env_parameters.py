@@ -132,7 +132,7 @@ def differing_inputs(models: Sequence[Model], settings: Settings) -> set[str]:
     """
     required: set[str] = set()
     for info in ARRAYS:
-        if info.use is ArrayUse.CONSTANT or info.arena(settings) is None or info.name == "own_numbers":
+        if info.use is ArrayUse.CONSTANT or info.arena(settings) is None or info.name == "per_env_parameters":
             continue
         initial = [initial_values(info, model, settings) for model in models]
         if any(not np.array_equal(values, initial[0]) for values in initial):

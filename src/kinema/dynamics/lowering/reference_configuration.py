@@ -30,9 +30,9 @@ def compute_joint_inertias(model: Model, *configurations: Sequence[float] | Arra
     def trace(ctx: TraceContext) -> None:
         write_joint_inertias(ctx, poses_in_parents(ctx), MIN_INERTIA_SHARE)
 
-    outputs = {"entire": (ArrayOwner.DOF, 1), "left": (ArrayOwner.DOF, 1)}
+    outputs = {"locked_inertia": (ArrayOwner.DOF, 1), "free_inertia": (ArrayOwner.DOF, 1)}
     results = interpret_outputs(model, Settings(), trace, outputs, *({"qpos": q} for q in configurations))
-    return [JointInertias(arrays["entire"].tolist(), arrays["left"].tolist()) for arrays in results]
+    return [JointInertias(arrays["locked_inertia"].tolist(), arrays["free_inertia"].tolist()) for arrays in results]
 
 
 def with_muscle_peak_forces(model: Model) -> Model:

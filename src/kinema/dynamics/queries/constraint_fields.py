@@ -93,7 +93,11 @@ def _sorted_block_indices(blocks: Sequence[ConstraintBlock]) -> list[int]:
 
 def _constrained_element_name(model: Model, block: ConstraintBlock) -> str:
     """Name of the equality constraint, coupling, tendon or dof to which a constraint block belongs."""
-    names_by_source = {"tie": model.equalities.names, "coupling": model.couplings.names, "friction": model.dofs.names}
+    names_by_source = {
+        "equality": model.equalities.names,
+        "coupling": model.couplings.names,
+        "friction": model.dofs.names,
+    }
     names_by_source |= dict.fromkeys(("tendon limit", "tendon friction"), model.tendons.names)
     for source_key, names in names_by_source.items():
         if source_key in block.source:

@@ -242,7 +242,7 @@ SYSTEM_FIELDS = [
 
 EQUALITY_FIELDS = [
     *_field_infos(
-        "ties",
+        "equalities",
         ("gap", (), "m", "distance between the constrained points, along the constrained directions"),
         ("turn", (), "1", "rotation error: sine of the angle between axes, or of half the angle of a full rotation"),
     ),
@@ -278,7 +278,7 @@ NAMESPACES = {
     "links_state": LINK_FIELDS,
     "dofs_state": DOF_FIELDS,
     "constraints": CONSTRAINT_FIELDS,
-    "ties": EQUALITY_FIELDS,
+    "equalities": EQUALITY_FIELDS,
     "couplings": COUPLING_FIELDS,
     "contacts": CONTACT_FIELDS,
     "sensors": SENSOR_FIELDS,
@@ -291,7 +291,7 @@ NAMESPACE_OWNERS = {
     "links_state": ArrayOwner.LINK,
     "dofs_state": ArrayOwner.DOF,
     "constraints": ArrayOwner.DOF,
-    "ties": ArrayOwner.EQUALITY,
+    "equalities": ArrayOwner.EQUALITY,
     "couplings": ArrayOwner.COUPLING,
     "contacts": ArrayOwner.CONTACT,
     "sensors": ArrayOwner.SENSOR_VALUE,

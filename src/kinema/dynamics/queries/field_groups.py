@@ -409,7 +409,7 @@ FIELD_GROUPS: dict[str, Callable[[StepData], None]] = {
     "axes": write_dof_axis_fields,
     "mass": write_mass_matrix_fields,
     "sleep": write_sleep_fields,
-    "ties": write_equality_fields,
+    "equalities": write_equality_fields,
     "couplings": write_coupling_fields,
     "contacts": write_contact_fields,
     "laws of contacts": write_contact_law_fields,

@@ -316,7 +316,7 @@ class Fields:
         self.links_state = self.links = FieldNamespace(self, "links_state")
         self.dofs_state = self.dofs = FieldNamespace(self, "dofs_state")
         self.constraints = FieldNamespace(self, "constraints")
-        self.ties = FieldNamespace(self, "ties")
+        self.equalities = FieldNamespace(self, "equalities")
         self.couplings = FieldNamespace(self, "couplings")
         self.contacts = FieldNamespace(self, "contacts")
         self.sensors = FieldNamespace(self, "sensors")
@@ -426,7 +426,7 @@ class Fields:
                     f"{name} {field_info.name}",
                     self._n_items(NAMESPACE_OWNERS[name]) * int(np.prod(field_info.item_shape)),
                 )
-                for name in ("links_state", "dofs_state", "ties")
+                for name in ("links_state", "dofs_state", "equalities")
                 for field_info in NAMESPACES[name]
                 if field_info.group in ("zeros", "state", "sleep")
             ]

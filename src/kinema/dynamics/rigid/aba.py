@@ -212,10 +212,11 @@ LOCKED_JOINT_INERTIA = 1e300
 
 
 def write_joint_inertias(ctx: TraceContext, local_poses: NodeValues[Pose], negligible_ratio: float) -> None:
-    """Write for each dof its inertia with all descendant joints locked (`entire`) and with them free (`left`).
+    """Write two inertias of each dof: all descendant joints locked (composite body) or free (articulated body).
 
-    A dof whose free inertia is less than `negligible_ratio` of the locked inertia is kept locked in the elimination, so
-    that nothing is divided by zero. Both are written to output arrays of dofs.
+    S^T I S + armature, written to the output arrays `locked_inertia` and `free_inertia` of dofs. A dof whose free
+    inertia is less than `negligible_ratio` of the locked inertia is kept locked in the elimination, so that nothing is
+    divided by zero.
     """
 
     def backward(
@@ -233,8 +234,8 @@ def write_joint_inertias(ctx: TraceContext, local_poses: NodeValues[Pose], negli
             free.insert(0, power(subspace[k], apply_inertia(articulated.inertia, subspace[k])) + armature[k])
             lock = ir.select(negligible_ratio * locked[k], free[0], 0.0, LOCKED_JOINT_INERTIA)
             articulated = eliminate_dof(articulated, subspace[k], armature[k] + lock, 0.0)[0]
-        ctx.write("entire", node, locked)
-        ctx.write("left", node, free)
+        ctx.write("locked_inertia", node, locked)
+        ctx.write("free_inertia", node, free)
         return transform_inertia_to_parent(composite, pose), transform_inertia_to_parent(articulated.inertia, pose)
 
     ctx.backward_pass(

@@ -27,7 +27,7 @@ from .readings import OBJECT_FRAME, Readings, ReadingVariant, attachment_pose, w
 
 # ------------------------------------------------------------------------------------------------ contacts of a reading
 
-CONTACT_WEIGHTS = "touch_weights"
+CONTACT_WEIGHTS = "contact_weights"
 ContactVisitor = Callable[[RowContext, Contact, Value], None]
 """Traced callback (code, contact, weight, variant): weight is the sign of the contact in the reading."""
 

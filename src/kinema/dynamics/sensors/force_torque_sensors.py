@@ -54,7 +54,7 @@ def add_equality_wrenches(
     if not crossing:
         return
     equality_indices = {equality for _, equality, _ in crossing}
-    blocks = [b for b in equality_blocks(ctx.model, ctx.nodes) if b.source["tie"] in equality_indices]
+    blocks = [b for b in equality_blocks(ctx.model, ctx.nodes) if b.source["equality"] in equality_indices]
     compute(data, "constrained_acceleration", *KINEMATIC_STATE_QUANTITIES)
     acceleration = data.constrained_acceleration
     rows = ConstraintRows(ctx, blocks)
@@ -62,7 +62,7 @@ def add_equality_wrenches(
     rows.compute_stiffness_and_aref()
     rows.multiply_jacobian(acceleration, "residual")
     rows.for_each_block("equality forces of sensors", compute_row_forces)
-    block_of_equality = {b.source["tie"]: i for i, b in enumerate(blocks)}
+    block_of_equality = {b.source["equality"]: i for i, b in enumerate(blocks)}
     table = []
     for i, equality, side in crossing:
         if equality in block_of_equality:

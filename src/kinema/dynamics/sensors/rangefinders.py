@@ -27,7 +27,7 @@ from .ray_intersection import (
 from .readings import OBJECT_FRAME, Readings, ReadingVariant, apply_cutoff, attachment_pose
 
 RANGEFINDER_KINDS = ("rays",)
-RAY_DATA = "ray_numbers"
+RAY_DATA = "ray_data"
 """Array of ray directions and of the data of meshes and height fields (`RayGeomsInfo.data`)."""
 
 

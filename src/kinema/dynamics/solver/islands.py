@@ -158,7 +158,7 @@ class IslandIteration:
         """Start each island from its acceleration change of the previous time step if this lowers the cost."""
         ctx = self.ctx
         previous = self.objective.vectors.new("warm start")
-        ctx.for_each_frame("warm start", lambda node: previous.put(node.ref, ctx.read_node("push", node)))
+        ctx.for_each_frame("warm start", lambda node: previous.put(node.ref, ctx.read_node("warm_start", node)))
         mass_times_previous = self.objective.prepare_direction(previous)
         work, costs = PerTreeArray(ctx), [PerTreeArray(ctx, 2) for _ in range(2)]
         sum_frames_per_tree(

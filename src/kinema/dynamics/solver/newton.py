@@ -93,9 +93,9 @@ class NewtonSolver:
         objective.update_gradient()
         ctx.while_loop("Newton's method", self.iteration.iterate, ctx.settings.iterations)
         self.iteration.finish()
-        if ctx.has_output("push"):
+        if ctx.has_output("warm_start"):
             ctx.for_each_frame(
-                "store warm start", lambda node: ctx.write("push", node, self.acceleration_change_of(node))
+                "store warm start", lambda node: ctx.write("warm_start", node, self.acceleration_change_of(node))
             )
             ctx.write("n_iterations", None, [state.read(state.n_iterations)])
         if ctx.settings.noslip_iterations and isinstance(objective, ThreadObjective) and has_friction(objective):
@@ -120,7 +120,7 @@ class CommonIteration:
         """Start from the acceleration change of the previous time step if its cost is lower than that of x = 0."""
         ctx, objective = self.ctx, self.objective
         previous = objective.vectors.new("warm start")
-        ctx.for_each_frame("warm start", lambda node: previous.put(node.ref, ctx.read_node("push", node)))
+        ctx.for_each_frame("warm start", lambda node: previous.put(node.ref, ctx.read_node("warm_start", node)))
         mass_times_previous = objective.prepare_direction(previous)
         (work,) = objective.vectors.dot_products("cost of warm start", [(previous, mass_times_previous)])
         costs = [objective.constraint_cost_at(length, previous) for length in (0.0, 1.0)]
