@@ -12,13 +12,12 @@ from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
 
 from ..tree.loop_context import tree_index_of_frames
-from ..tree.node_values import NodeValues
 from ..tree.per_tree import PerTreeArray, for_each_tree
 from ..tree.sparse_matrix import LDLFactors
 from ..tree.trace_context import TraceContext
 from ..vector_math import dot
+from .joint_vectors import JointVector
 
-JointVector = NodeValues[list[Value]]
 LOOSE_TOLERANCE = 1e-2
 """Relative gradient norm at which a step that left the active set unchanged counts as converged. At low friction,
 pyramidal cones are so steep that single precision loses most of a step, and the next one corrects it."""

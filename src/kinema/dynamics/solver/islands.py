@@ -21,7 +21,7 @@ from ..tree.per_tree import PerTreeArray, for_each_active_tree, for_each_tree, s
 from ..tree.trace_context import TraceContext
 from ..vector_math import dot
 from .convergence import LOOSE_TOLERANCE
-from .newton import LINE_SEARCH_TOLERANCE, MAX_STEP_LENGTH, SearchDirection, next_trial_step
+from .newton import LINE_SEARCH_TOLERANCE, MAX_STEP_LENGTH, Iteration, SearchDirection, next_trial_step
 from .objective import JointVector, ThreadObjective
 
 
@@ -96,7 +96,7 @@ def _island_pair_offsets(
 # ------------------------------------------------------------------------------------------- Newton's method per island
 
 
-class IslandIteration:
+class IslandIteration(Iteration):
     """Newton iteration with a step length and a convergence test for each island.
 
     Trees of converged islands are marked idle, which skips them in all loops of further iterations; the idle flags are
@@ -105,8 +105,9 @@ class IslandIteration:
 
     def __init__(self, objective: ThreadObjective, direction: SearchDirection, islands: PerTreeArray) -> None:
         """Save the idle flags; `islands` is the island index of each tree."""
-        self.objective, self.direction, self.islands = objective, direction, islands
-        self.ctx, self.state = objective.ctx, objective.state
+        super().__init__(objective, direction)
+        self.objective: ThreadObjective = objective
+        self.islands = islands
         ctx = self.ctx
         objective.step_lengths = self._step_lengths = PerTreeArray(ctx)
         self._island_sums = PerTreeArray(ctx, 3)
@@ -273,26 +274,23 @@ class IslandIteration:
         sum_frames_per_tree(ctx, "line-search products", products, frame_products)
         self._sum_over_islands(products)
 
+        names = ("length", "low", "high")
+
         def begin(code: RowContext) -> None:
-            for name, value in (("length", 1.0), ("low", 0.0), ("high", MAX_STEP_LENGTH)):
+            for name, value in zip(names, (1.0, 0.0, MAX_STEP_LENGTH), strict=True):
                 code.write(name, [value])
 
         offsets = {"length": self._step_lengths, "low": low, "high": high}
         for_each_active_tree(ctx, "initialise line search", offsets, begin)
 
         def update(code: RowContext) -> None:
-            initial_product, quadratic_product, start_product = code.read_array("products", 3)
-            length, lower, upper = (code.read(name) for name in ("length", "low", "high"))
-            derivative, second_derivative = code.read_array("sums", 2)
-            derivative, second_derivative = (
-                derivative + initial_product + length * quadratic_product,
-                second_derivative + quadratic_product,
-            )
-            next_length, lowest, highest = next_trial_step(length, lower, upper, derivative, second_derivative)
-            magnitude, threshold = ir.absolute(derivative), LINE_SEARCH_TOLERANCE * ir.absolute(start_product)
-            code.write("length", [ir.select(threshold, magnitude, next_length, length)])
-            code.write("low", [lowest])
-            code.write("high", [highest])
+            *products, start_product = code.read_array("products", 3)
+            bracket = [code.read(name) for name in names]
+            threshold = LINE_SEARCH_TOLERANCE * ir.absolute(start_product)
+            derivatives = code.read("sums"), code.read("sums", 1)
+            bracket, magnitude = next_trial_step(bracket, derivatives, products, threshold)
+            for name, value in zip(names, bracket, strict=True):
+                code.write(name, [value])
             code.write("n_unconverged", [code.read("n_unconverged") + ir.select(threshold, magnitude, 1.0, 0.0)])
 
         def trial() -> tuple[Value, Value]:

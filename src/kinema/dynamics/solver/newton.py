@@ -11,8 +11,8 @@ warp_solvers.py) and an `Iteration` (one for all trees together below, one per i
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
 
 from kinema import ir
 from kinema.ir import SCRATCH, Value
@@ -33,39 +33,41 @@ TINY = 1e-30
 """Lower bound of denominators."""
 
 
-class SearchDirection(Protocol):
+class SearchDirection(ABC):
     """Strategy that computes the search direction from the gradient."""
 
-    has_exact_hessian: bool
+    has_exact_hessian = True
     """Whether a step that leaves the active set unchanged has converged."""
 
-    def find_sparsity(self) -> None:
-        """Find the sparsity of the Hessian that depends on the contacts; runs once per solve."""
-        ...
-
+    @abstractmethod
     def compute(self) -> JointVector:
         """Return a descent direction at the current iterate."""
-        ...
+
+    def find_sparsity(self) -> None:  # noqa: B027
+        """Find the sparsity of the Hessian that depends on the contacts, once per solve."""
 
     def overflow(self) -> Value | None:
         """Return 1 if memory of the Hessian was exceeded, so that the direction is inexact; None if impossible."""
-        ...
+        return None
 
 
-class Iteration(Protocol):
+class Iteration(ABC):
     """Strategy of one iteration: step length, step and convergence test."""
 
+    def __init__(self, objective: Objective, direction: SearchDirection) -> None:
+        self.objective, self.direction = objective, direction
+        self.ctx, self.state = objective.ctx, objective.state
+
+    @abstractmethod
     def warm_start(self) -> None:
         """Start from the acceleration change of the previous time step where its cost is lower than that of x = 0."""
-        ...
 
+    @abstractmethod
     def iterate(self) -> tuple[Value, Value]:
         """Take one step; return the loop condition (threshold, value): continue while threshold < value."""
-        ...
 
-    def finish(self) -> None:
+    def finish(self) -> None:  # noqa: B027
         """Run after the last iteration."""
-        ...
 
 
 class NewtonSolver:
@@ -109,12 +111,8 @@ class NewtonSolver:
         return self.objective.state.acceleration_change[node.ref]
 
 
-class CommonIteration:
+class CommonIteration(Iteration):
     """Iteration with one step length and one convergence test for all trees."""
-
-    def __init__(self, objective: Objective, direction: SearchDirection) -> None:
-        self.objective, self.direction = objective, direction
-        self.ctx, self.state = objective.ctx, objective.state
 
     def warm_start(self) -> None:
         """Start from the acceleration change of the previous time step if its cost is lower than that of x = 0."""
@@ -126,9 +124,6 @@ class CommonIteration:
         costs = [objective.constraint_cost_at(length, previous) for length in (0.0, 1.0)]
         self.state.set_step_length(ir.select(costs[1] + 0.5 * work, costs[0], 1.0, 0.0))
         objective.take_step(previous, mass_times_previous)
-
-    def finish(self) -> None:
-        """Nothing remains to be done."""
 
     def iterate(self) -> tuple[Value, Value]:
         """Take one step: search direction, line search, update of residuals and gradient, convergence test."""
@@ -191,21 +186,15 @@ class CommonIteration:
         """
         ctx, state, (initial_product, quadratic_product, start_product) = self.ctx, self.state, products
         is_noslip, max_trials = self.objective.rows.is_noslip, ctx.settings.line_search_trials
-        initial_product = -start_product if is_noslip else initial_product
+        products = (-start_product if is_noslip else initial_product, quadratic_product)
         threshold = LINE_SEARCH_TOLERANCE * ir.absolute(start_product)
         ctx.tracer.write(SCRATCH, [start_product, state.read(state.cost_decreases)], state.cost_decreases.row)
 
         def trial(bracket: Sequence[Value]) -> tuple[list[Value], Value, Value]:
-            length, low, high = bracket
-            state.set_step_length(length)
-            derivative, second_derivative = self.objective.line_derivatives(direction)
-            derivative, second_derivative = (
-                derivative + initial_product + length * quadratic_product,
-                second_derivative + quadratic_product,
-            )
-            next_length, low, high = next_trial_step(length, low, high, derivative, second_derivative)
-            magnitude = ir.absolute(derivative)
-            return [ir.select(threshold, magnitude, next_length, length), low, high], threshold, magnitude
+            state.set_step_length(bracket[0])
+            derivatives = self.objective.line_derivatives(direction)
+            bracket, magnitude = next_trial_step(bracket, derivatives, products, threshold)
+            return bracket, threshold, magnitude
 
         max_trials = max(max_trials, MIN_LINE_SEARCH_TRIALS) if is_noslip else max_trials
         length, _, _ = ctx.tracer.while_loop("line search", trial, [1.0, 0.0, MAX_STEP_LENGTH], max_trials)
@@ -213,20 +202,23 @@ class CommonIteration:
 
 
 def next_trial_step(
-    step_length: Value, lower_bound: Value, upper_bound: Value, derivative: Value, second_derivative: Value
-) -> tuple[Value, Value, Value]:
-    """Return the next trial step length of the line search, and the updated bracket (lower, upper).
+    bracket: Sequence[Value], derivatives: tuple[Value, Value], products: Sequence[Value], threshold: Value
+) -> tuple[list[Value], Value]:
+    """Return the next trial step length of a line search with its updated bracket, and the magnitude of the derivative.
 
     Newton step on the directional derivative; where it leaves the bracket, bisection, or doubling while there is no
-    upper bound.
+    upper bound. The step length stays where the derivative is below the threshold.
 
     Args:
-        step_length: current trial step length.
-        lower_bound: largest step length known to have a negative derivative.
-        upper_bound: smallest step length known to have a nonnegative derivative, or `MAX_STEP_LENGTH`.
-        derivative: derivative of the cost along the direction at the trial step.
-        second_derivative: second derivative at the trial step.
+        bracket: trial step length, largest step length known to have a negative derivative, and smallest one known to
+            have a nonnegative derivative, or `MAX_STEP_LENGTH`.
+        derivatives: first and second derivative of the costs of rows and contacts at the trial step.
+        products: d . M x and d . M d of the search direction d.
+        threshold: magnitude of the derivative at which the search ends.
     """
+    step_length, lower_bound, upper_bound = bracket
+    derivative = derivatives[0] + products[0] + step_length * products[1]
+    second_derivative = derivatives[1] + products[1]
     lower_bound, upper_bound = (
         ir.select(derivative, 0.0, step_length, lower_bound),
         ir.select(derivative, 0.0, upper_bound, step_length),
@@ -238,4 +230,5 @@ def next_trial_step(
     next_step = ir.select(
         lower_bound, newton_step, ir.select(newton_step, upper_bound, newton_step, fallback), fallback
     )
-    return next_step, lower_bound, upper_bound
+    magnitude = ir.absolute(derivative)
+    return [ir.select(threshold, magnitude, next_step, step_length), lower_bound, upper_bound], magnitude

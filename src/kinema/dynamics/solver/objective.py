@@ -26,16 +26,12 @@ from ..constraints.rows import (
     write_row_forces,
 )
 from ..rigid.kinematics import Pose
-from ..tree.kinematic_tree import FrameNode, NodeType
-from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_values import NodeValues
-from ..tree.per_tree import PerTreeArray, offsets_of_tree
+from ..tree.per_tree import PerTreeArray
 from ..tree.sparse_matrix import JointSpaceMatrix, LDLFactors
 from ..tree.trace_context import TraceContext
-from ..vector_math import dot
 from .convergence import make_tree_convergence, write_smooth_motion_work
-
-JointVector = NodeValues[list[Value]]
+from .joint_vectors import JointVector, TreeVectors, WarpVectors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,33 +94,13 @@ class TreeConvergenceTest(Protocol):
         ...
 
 
-class JointVectors(Protocol):
-    """Storage of joint-space vectors (one value per dof) and loops over their elements."""
-
-    def new(self, name: str) -> JointVector:
-        """Allocate a vector."""
-        ...
-
-    def set_zero(self, vector: JointVector) -> None:
-        """Set all elements to zero."""
-        ...
-
-    def set_sum(self, target: JointVector, a: JointVector, b: JointVector, sign: float) -> None:
-        """Write target = a + sign * b."""
-        ...
-
-    def dot_products(self, name: str, pairs: Sequence[tuple[JointVector, JointVector]]) -> list[Value]:
-        """Return the dot products of pairs of vectors."""
-        ...
-
-
 class Objective(Protocol):
     """Constraint cost at the current iterate x and along a search direction d, with one step length for all trees."""
 
     ctx: TraceContext
     inputs: SolverInputs
     state: SolverState
-    vectors: JointVectors
+    vectors: TreeVectors | WarpVectors
     rows: ConstraintRows
     has_contacts: bool
     tree_convergence: TreeConvergenceTest | None
@@ -173,51 +149,6 @@ class Objective(Protocol):
 
 
 # ---------------------------------------------------------------------------------------- one thread per environment
-
-
-class TreeVectors:
-    """Joint-space vectors stored per frame, processed by loops over the frames."""
-
-    def __init__(self, ctx: TraceContext) -> None:
-        self.ctx = ctx
-
-    def new(self, name: str) -> JointVector:
-        """Allocate a vector on its first write."""
-        return self.ctx.new_values(name)
-
-    def set_zero(self, vector: JointVector, name: str = "clear vector") -> None:
-        """Set all elements to zero."""
-        self.ctx.for_each_frame(name, lambda node: vector.put(node.ref, [0.0] * len(node.dofs)))
-
-    def set_sum(self, target: JointVector, a: JointVector, b: JointVector, sign: float) -> None:
-        """Write target = a + sign * b."""
-
-        def body(node: FrameNode) -> None:
-            target.put(node.ref, [x + sign * y for x, y in zip(a[node.ref], b[node.ref], strict=True)])
-
-        self.ctx.for_each_frame(target.name, body)
-
-    def dot_products(self, name: str, pairs: Sequence[tuple[JointVector, JointVector]]) -> list[Value]:
-        """Return the dot products of pairs of vectors."""
-
-        def body(node: FrameNode) -> list[Value]:
-            return [dot(a[node.ref], b[node.ref]) for a, b in pairs]
-
-        return self.ctx.sum_over_nodes(name, NodeType.FRAMES, [0.0] * len(pairs), body)
-
-    def axpy(self, vector: JointVector, direction: JointVector, step_length: ArenaOffset | PerTreeArray) -> None:
-        """Add step length times direction to a vector, with one step length for all or one per tree."""
-        ctx, rows, trees = self.ctx, [], tree_index_of_frames(self.ctx.model)
-        for node in ctx.nodes:
-            rows.append(ctx.frame_row(node))
-            rows[-1].offsets.update(offsets_of_tree(trees[node.index], {"length": step_length}))
-
-        def body(code: RowContext) -> None:
-            ref = ctx.frame_of_row(code).ref
-            pairs = zip(vector[ref], direction[ref], strict=True)
-            vector.put(ref, [x + code.read("length") * d for x, d in pairs])
-
-        ctx.table_loop("add step to vector", rows, body)
 
 
 class ThreadObjective:

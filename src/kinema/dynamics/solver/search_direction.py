@@ -13,14 +13,12 @@ from ..constraints.block_sparse_hessian import allocate_block_sparse_hessian, as
 from ..constraints.contacts import ContactConstraints
 from ..tree.block_sparse_matrix import BlockCholeskyFactors, BlockSparseMatrix
 from ..tree.sparse_matrix import JointSpaceMatrix, ldl_factorize, with_fill_in
-from .newton import INFINITE_COST, TINY
+from .newton import INFINITE_COST, TINY, SearchDirection
 from .objective import JointVector, ThreadObjective
 
 
-class NewtonDirection:
+class NewtonDirection(SearchDirection):
     """Newton direction with a tree-sparse or a block-sparse Hessian."""
-
-    has_exact_hessian = True
 
     def __init__(self, objective: ThreadObjective) -> None:
         self.objective, self.inputs, self.ctx = objective, objective.inputs, objective.ctx
@@ -37,10 +35,6 @@ class NewtonDirection:
             self.block_sparse_hessian = allocate_block_sparse_hessian(
                 contacts, self.inputs.rows, self.inputs.mass_matrix
             )
-
-    def overflow(self) -> None:
-        """Return None: memory suffices for all possible blocks."""
-        return
 
     def compute(self) -> JointVector:
         """Return the Newton direction H^-1 (-g).
@@ -96,7 +90,7 @@ class NewtonDirection:
         return direction
 
 
-class ConjugateGradientDirection:
+class ConjugateGradientDirection(SearchDirection):
     """Direction of preconditioned nonlinear conjugate gradients, M^-1 (-g) + beta d_prev."""
 
     has_exact_hessian = False
@@ -111,13 +105,6 @@ class ConjugateGradientDirection:
         self.previous_direction = objective.vectors.new("previous direction")
         for vector in (self.previous_preconditioned_gradient, self.previous_direction):
             objective.vectors.set_zero(vector, "clear previous direction")
-
-    def find_sparsity(self) -> None:
-        """Do nothing: there is no Hessian."""
-
-    def overflow(self) -> None:
-        """Return None: there is no Hessian."""
-        return
 
     def compute(self) -> JointVector:
         """Return the conjugate gradient direction.

@@ -28,7 +28,7 @@ from ..tree.sparse_matrix import LDLFactors
 from ..tree.trace_context import TraceContext
 from ..vector_math import dot, sum_values
 from .convergence import ROUNDING_TOLERANCE
-from .newton import NewtonSolver
+from .newton import NewtonSolver, SearchDirection
 from .objective import JointVector, SolverInputs, SolverState
 from .warp_objective import BlockDiagonalMatrix, WarpObjective, WarpVectors
 
@@ -317,8 +317,8 @@ class PaddedVectors(WarpVectors):
         return start
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BlockSparseDirection:
+@dataclass(frozen=True, eq=False)
+class BlockSparseDirection(SearchDirection):
     """Newton direction with a block-sparse Hessian, for many trees of which most pairs are not in contact.
 
     All constraint rows must act on single dofs; only contacts couple trees.
@@ -327,10 +327,6 @@ class BlockSparseDirection:
     objective: WarpObjective
     hessian: WarpBlockSparseMatrix
     contacts: TreePairContacts | None
-    has_exact_hessian = True
-
-    def find_sparsity(self) -> None:
-        """Do nothing: the blocks are found with the contacts, before the solve."""
 
     def overflow(self) -> Value:
         """Return 1 if the capacity of blocks was exceeded, so that a step is inexact, else 0."""

@@ -36,9 +36,9 @@ from ..tree.sparse_matrix import JointSpaceMatrix
 from ..tree.trace_context import TraceContext
 from ..vector_math import dot, sum_values
 from .block_arrowhead import WARP_SIZE, find_arrowhead_partition, with_contact_coupling
-from .newton import NewtonSolver
+from .joint_vectors import JointVector, WarpVectors
+from .newton import NewtonSolver, SearchDirection
 from .objective import (
-    JointVector,
     SolverInputs,
     SolverState,
     TreeConvergenceTest,
@@ -47,53 +47,6 @@ from .objective import (
 )
 
 # ------------------------------------------------------------------------------------------ vectors and mass matrix
-
-
-class WarpVectors:
-    """Joint-space vectors in contiguous memory; threads share their elements."""
-
-    def __init__(self, ctx: TraceContext) -> None:
-        self.ctx = ctx
-        self.size = sum(len(node.dofs) for node in ctx.nodes)
-        """Number of elements."""
-
-    def new(self, name: str) -> JointVector:
-        """Allocate a vector."""
-        return self.ctx.joint_vector(name)
-
-    def load(self, vector: JointVector) -> LoadedVector:
-        """Load all elements of a vector into registers."""
-        start = self.ctx.start_row(vector)
-        return LoadedVector(start, [self.ctx.tracer.read(SCRATCH, start + i) for i in range(self.size)])
-
-    def for_each_dof(self, name: str, body: Callable[[Value], Sequence[Value]], n_sums: int = 0) -> list[Value]:
-        """Run `body` for each element, one thread per element; return the sums of the values that it returns."""
-        return self.ctx.tracer.parallel_loop(name, float(self.size), body, n_sums)
-
-    def read(self, vector: JointVector, dof: Value) -> Value:
-        """Read the element of a dof."""
-        return self.ctx.tracer.read(SCRATCH, self.ctx.start_row(vector), dof)
-
-    def write(self, vector: JointVector, dof: Value, value: Value) -> list[Value]:
-        """Write the element of a dof; returns an empty list, as bodies of loops without sums do."""
-        self.ctx.tracer.write(SCRATCH, [value], self.ctx.start_row(vector), dof)
-        return []
-
-    def set_zero(self, vector: JointVector) -> None:
-        """Set all elements to zero."""
-        self.for_each_dof("clear vector", lambda dof: self.write(vector, dof, 0.0))
-
-    def set_sum(self, target: JointVector, a: JointVector, b: JointVector, sign: float) -> None:
-        """Write target = a + sign * b."""
-        self.for_each_dof(
-            target.name, lambda dof: self.write(target, dof, self.read(a, dof) + sign * self.read(b, dof))
-        )
-
-    def dot_products(self, name: str, pairs: Sequence[tuple[JointVector, JointVector]]) -> list[Value]:
-        """Return the dot products of pairs of vectors."""
-        return self.for_each_dof(
-            name, lambda dof: [self.read(a, dof) * self.read(b, dof) for a, b in pairs], len(pairs)
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -485,21 +438,13 @@ class WarpObjective:
 # ---------------------------------------------------------------------------------------------- dense Newton direction
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DenseDirection:
+@dataclass(frozen=True, eq=False)
+class DenseDirection(SearchDirection):
     """Newton direction with a dense Hessian, factorised by a warp."""
 
     objective: WarpObjective
     arrowhead: BlockArrowhead | None
     """Block-arrowhead structure of the Hessian; None for a dense factorisation."""
-    has_exact_hessian = True
-
-    def find_sparsity(self) -> None:
-        """Do nothing: the structure is known before the solve."""
-
-    def overflow(self) -> None:
-        """Return None: all entries have memory."""
-        return
 
     def compute(self) -> JointVector:
         """Return the Newton direction H^-1 (-g), by a cooperative dense or block-arrowhead LDL solve.
