@@ -17,6 +17,8 @@ from kinema.dynamics.collision import contact_sets
 from kinema.dynamics.lowering.step_program import trace_step
 from kinema.ir import (
     SCRATCH,
+    THREAD_SCRATCH,
+    WARP_GLOBAL,
     ArenaOffset,
     IntrinsicCall,
     KernelPart,
@@ -76,7 +78,7 @@ def run_in_parts(parts: list[KernelPart], arenas: Mapping[str, np.ndarray], plac
         for row, to in (*given_rows(part), *part.copy_in):
             own[to : to + 1] = common[row]  # of four that go together some may be nobody's
         far = np.full((max(part.n_global, 1), N_ENVS), np.nan)
-        interpret_kernel_part(part.program, {**arenas, SCRATCH: own, "far": far, "common": common}, places)
+        interpret_kernel_part(part.program, {**arenas, SCRATCH: own, WARP_GLOBAL: far, THREAD_SCRATCH: common}, places)
         for row, to in part.copy_out:
             common[to] = own[row]
 

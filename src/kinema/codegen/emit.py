@@ -199,7 +199,7 @@ def emit_warp_kernel(
     prologue = [
         'target triple = "nvptx64-nvidia-cuda"',
         *(
-            [f"@near = internal addrspace(3) global {shared_type} poison, align 16"]
+            [f"@shared = internal addrspace(3) global {shared_type} poison, align 16"]
             if config.uses_shared_memory
             else []
         ),

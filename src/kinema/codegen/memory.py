@@ -348,7 +348,7 @@ class MemoryEmitter(IRBuilder):
         if address.arena == SCRATCH:
             if index is None and address.column is None and address.row < self.n_handoff_rows:
                 return self._element_pointer(
-                    self.arena_pointer_type, self.scalar_type, "%given_e", str(handoff_offset(address.row, WARP_SIZE))
+                    self.arena_pointer_type, self.scalar_type, "%handoff_e", str(handoff_offset(address.row, WARP_SIZE))
                 )
             return (
                 self.thread_scratch_pointer(row)
@@ -366,14 +366,14 @@ class MemoryEmitter(IRBuilder):
         self.set_scratch_pointers(env)
 
     def set_scratch_pointers(self, env: str) -> None:
-        """Emit pointers to the scratch memory of an environment: `%scratch_e`, and `%given_e` for hand-off rows.
+        """Emit pointers to the scratch memory of an environment: `%scratch_e`, and `%handoff_e` for hand-off rows.
 
         The scratch memory of the 32 environments of a warp is contiguous.
         """
         group = self.assign(f"zext i32 {self.assign(f'udiv i32 {env}, {WARP_SIZE}')} to i64")
         start = self.assign(f"mul i64 {group}, {WARP_SIZE * max(self.target.n_scratch, 1)}")
         lane = self.assign(f"zext i32 {self.assign(f'urem i32 {env}, {WARP_SIZE}')} to i64")
-        for name, width in (("scratch_e", 1), *([("given_e", ROW_GROUP)] if self.target.n_handoff_rows else [])):
+        for name, width in (("scratch_e", 1), *([("handoff_e", ROW_GROUP)] if self.target.n_handoff_rows else [])):
             offset = self.assign(f"add i64 {start}, {self.assign(f'mul i64 {lane}, {width}')}")
             self.emit(f"%{name} = getelementptr {self.scalar_type}, {self.arena_pointer_type} %scratch, i64 {offset}")
 

@@ -89,15 +89,15 @@ class EnvBinningEmitter(StatementEmitter):
         rank = self.assign(f"call i32 @{POPCOUNT}(i32 {self.assign(f'and i32 {peers}, {below}')})")
         is_leader = self.assign(f"and i1 {self.assign(f'icmp eq i32 {rank}, 0')}, {is_valid}")
         entry_label = self.current_label
-        self.emit(f"br i1 {is_leader}, label %ask, label %told")
+        self.emit(f"br i1 {is_leader}, label %ask, label %received")
         self.start_block("ask")
         counter = self._element_pointer(
             self.arena_pointer_type, "i32", "%memory", self.assign(f"add i32 {bin_index}, {WARP_MEMORY_HEADER}")
         )
         count = self.assign(f"call i32 @{POPCOUNT}(i32 {peers})")
         first = self.assign(f"atomicrmw add {counter}, i32 {count} monotonic")
-        self.emit("br label %told")
-        self.start_block("told")
+        self.emit("br label %received")
+        self.start_block("received")
         start = self.assign(f"phi i32 [ 0, %{entry_label} ], [ {first}, %ask ]")
         leader = self.assign(f"urem i32 {self.assign(f'call i32 @{CTTZ}(i32 {peers}, i1 false)')}, {WARP_SIZE}")
         start = self.assign(f"call i32 @{SHUFFLE_INDEX}(i32 {FULL_MASK}, i32 {start}, i32 {leader}, i32 31)")

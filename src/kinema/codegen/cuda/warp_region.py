@@ -240,7 +240,7 @@ class LevelLoopEmitter(WarpEmitter):
             self.array_pointers[loop_number, column] = self.assign(address)
 
     def _arena_base(self, arena: str) -> tuple[str, str]:
-        return (self.shared_pointer_type, "%near_e") if arena == SCRATCH else (self.arena_pointer_type, "%far_e")
+        return (self.shared_pointer_type, "%shared_e") if arena == SCRATCH else (self.arena_pointer_type, "%global_e")
 
     def _emit_batch_loop(
         self, loop: TableLoop, table_starts: Sequence[str], first_row: int, n_batches: int, variant: LoopVariant | None
@@ -360,15 +360,14 @@ class WarpRegionEmitter(LevelLoopEmitter):
         mad_arguments = (
             f"i32 {group}, i32 {config.n_device_memory * self.scalar_bytes}, {self.arena_pointer_type} {memory_start}"
         )
-        self.emit(f"%far_e = call {self.arena_pointer_type} {MAD_WIDE_ASM}({mad_arguments})")
+        self.emit(f"%global_e = call {self.arena_pointer_type} {MAD_WIDE_ASM}({mad_arguments})")
         if config.uses_shared_memory:
             block_group = self.assign(f"udiv i32 %tid, {size}")
             shared_start = self.assign(f"mul i32 {block_group}, {config.n_shared}")
-            self.emit(f"%near_e = getelementptr {self.scalar_type}, {SHARED_POINTER} @near, i32 {shared_start}")
+            self.emit(f"%shared_e = getelementptr {self.scalar_type}, {SHARED_POINTER} @shared, i32 {shared_start}")
         else:
-            self.emit(
-                f"%near_e = getelementptr {self.scalar_type}, {self.arena_pointer_type} %far_e, i32 {config.n_global}"
-            )
+            base = f"{self.arena_pointer_type} %global_e"
+            self.emit(f"%shared_e = getelementptr {self.scalar_type}, {base}, i32 {config.n_global}")
         self._emit_next_env(binned=binned)
 
     def _emit_next_env(self, *, binned: bool) -> None:
@@ -382,7 +381,7 @@ class WarpRegionEmitter(LevelLoopEmitter):
         self.emit("%first_of_team = icmp eq i32 %lane, 0")
         self.emit("br label %next")
         self.start_block("next")
-        self.emit("br i1 %first_of_team, label %ask, label %told")
+        self.emit("br i1 %first_of_team, label %ask, label %received")
         self.start_block("ask")
         self.emit(f"%taken = atomicrmw uinc_wrap {self.arena_pointer_type} %memory, i32 %last monotonic")
         if binned:
@@ -392,8 +391,8 @@ class WarpRegionEmitter(LevelLoopEmitter):
             self.emit("br label %answered")
             self.start_block("answered")
         asked_label = self.current_label
-        self.emit("br label %told")
-        self.start_block("told")
+        self.emit("br label %received")
+        self.start_block("received")
         self.emit(f"%answer = phi i32 [ 0, %next ], [ %taken, %{asked_label} ]")
         self.emit(
             f"%number = call i32 @{SHUFFLE_INDEX}"
@@ -457,14 +456,14 @@ class WarpRegionEmitter(LevelLoopEmitter):
                 f"{handoff_offset(handoff.first_row, WARP_SIZE)}"
             )
             offset = self.assign(f"add i32 {self.assign(f'mul i32 {group}, {ROW_GROUP * WARP_SIZE}')}, {group_offset}")
-            pointer = self._element_pointer(self.arena_pointer_type, self.scalar_type, "%given_e", offset)
+            pointer = self._element_pointer(self.arena_pointer_type, self.scalar_type, "%handoff_e", offset)
             vectors.append(self.assign(f"load {vector_type}, {pointer}, align {align}"))
         for vector, target in zip(vectors, targets, strict=True):
             self.emit(f"store {vector_type} {vector}, {self._shared_pointer(target)}, align {align}")
         self.emit_barrier()  # row copies may go to locations in between
 
     def _shared_pointer(self, row: str) -> str:
-        return self._element_pointer(self.shared_pointer_type, self.scalar_type, "%near_e", row)
+        return self._element_pointer(self.shared_pointer_type, self.scalar_type, "%shared_e", row)
 
     def _pointer(self, slot: Slot, index: str | None) -> str:
         """Address of a slot in the memory of the group; other arenas as in thread kernels.
