@@ -475,6 +475,8 @@ def test_a_scene_in_which_nothing_moves_is_fine() -> None:
     scene, entity = built(statue)
     scene.step(5)
     scene.reset()
+    scene.reset()
+    assert scene.time == 0.0
     assert scene.time == pytest.approx(0.01)
     assert entity.get_qpos().shape == (3, 0)
     np.testing.assert_allclose(entity.get_pos(), np.zeros((3, 3)))

@@ -80,6 +80,18 @@ def test_every_second_step_of_one_environment(moving: km.Scene, tmp_path: Path) 
         np.testing.assert_allclose(np.diff(stored["time"]), 0.02)
 
 
+def test_times_go_on_after_a_reset(moving: km.Scene, tmp_path: Path) -> None:
+    """The time of the scene starts again, that of the frames does not."""
+    moving.reset()
+    with moving.record(tmp_path / "again.npz"):
+        moving.step(3)
+        moving.reset()
+        moving.step(2)
+    assert moving.time == pytest.approx(0.02)
+    with np.load(tmp_path / "again.npz") as stored:
+        np.testing.assert_allclose(stored["time"], 0.01 * np.arange(6))
+
+
 def test_usd_has_links_where_they_were(moving: km.Scene, tmp_path: Path) -> None:
     """Each link's pose at each time, read by OpenUSD, is what the scene said then."""
     file = tmp_path / "run.usda"

@@ -137,9 +137,13 @@ def test_going_back_repeats_the_run(nine: np.ndarray) -> None:
     mixed_per_dof(arm, NINE)
     scene.step(7)
     scene.reset(slice(0, 4))
+    assert scene.time == pytest.approx(0.014)
     assert not arm.get_qpos()[:4].any()
+    assert scene.time == pytest.approx(0.014), "that of the others"
     assert arm.get_qpos()[4:].any()
     mixed_per_dof(arm, NINE)
+    scene.reset()
+    assert scene.time == 0.0
     np.testing.assert_array_equal(trajectory(scene, arm), nine)
 
 

@@ -127,7 +127,7 @@ class Sim:
 
     @property
     def time(self) -> float:
-        """Simulated time since the scene was built [s]."""
+        """Simulated time since the scene was built, or all environments together were reset [s]."""
         return self.engine.sim_time
 
 

@@ -69,6 +69,7 @@ class Recording:
         """Indices of the recorded environments."""
         self._sensors = sensors
         self._spacing = spacing
+        self._start_time, self._last_time = 0.0, 0.0
         self.frames = RecordedFrames()
         self._append_frame()
 
@@ -91,7 +92,8 @@ class Recording:
     def _append_frame(self) -> None:
         """Append the current state as a frame; arrays have shape (environments, ...).
 
-        qpos, qvel, ctrl, act and sensor data (not for USD), link poses (not for Parquet), and the simulated time [s].
+        qpos, qvel, ctrl, act and sensor data (not for USD), link poses (not for Parquet), and the simulated time [s],
+        which goes on if the scene is reset.
         """
         built, arrays = self._recorded.built, {}
         if self.format != "usd":
@@ -109,7 +111,11 @@ class Recording:
             for name in ("pos", "quat"):
                 rows = np.asarray(getattr(links, name).numpy())[:, self.envs]
                 arrays[f"link_{name}"] = np.array(np.moveaxis(rows, 0, 1), np.float64)
-        self.frames.times.append(built.engine.sim_time)
+        time = built.engine.sim_time
+        if time < self._last_time:  # reset: frames go on after the previous one
+            self._start_time += self._last_time
+        self._last_time = time
+        self.frames.times.append(self._start_time + time)
         for name, values in arrays.items():
             self.frames.arrays.setdefault(name, []).append(np.array(values))
 

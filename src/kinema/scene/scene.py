@@ -428,6 +428,8 @@ class Scene:
     def reset(self, envs_idx: Selection = None, keyframe: str | int | None = None, *, grow: bool = False) -> None:
         """Reset environments to the initial state or to a keyframe: state, commands, external forces and error flags.
 
+        The time, which all environments share, is set to 0 if `envs_idx` is None.
+
         Args:
             envs_idx: environments by index, slice or mask; a CUDA tensor is used without synchronization. None for all.
             keyframe: name or index of a keyframe (`Entity.keyframe_names`): entities that have it take its coordinates,
@@ -508,7 +510,7 @@ class Scene:
 
     @property
     def time(self) -> float:
-        """Simulated time since the scene was built [s]."""
+        """Simulated time since the scene was built, or all environments together were reset [s]."""
         return self.sim.time
 
     def get_state(self, envs_idx: Selection = None) -> SceneState:

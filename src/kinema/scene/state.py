@@ -188,7 +188,8 @@ def _engine_arrays(built: BuiltScene) -> list[tuple[str, np.ndarray, bool]]:
 
 def _set_clock(built: BuiltScene, state: SceneState) -> None:
     engine = built.engine
-    engine.dt, engine.step_count, engine.sim_time = state.dt, state.step_count, state.sim_time
+    engine.dt, engine.step_count = state.dt, state.step_count
+    engine.set_time(state.sim_time)
 
 
 def _control_modes(built: BuiltScene, envs: IndexArray | None = None) -> np.ndarray:

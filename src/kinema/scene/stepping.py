@@ -164,6 +164,8 @@ class Stepper:
         count = built.n_envs if envs is None else len(envs)
         if built.model.n_dofs:
             built.engine.reset(envs)
+        if envs is None:
+            built.engine.set_time(0.0)
         if state is None:
             built.controls.reset(envs)
         else:

@@ -453,7 +453,11 @@ class Engine:
     def advance_clock(self, steps: int) -> None:
         """Add steps to the step count and the simulated time, and update the `clock` parameter if used."""
         self.step_count += steps
-        self.sim_time += steps * self._dt
+        self.set_time(self.sim_time + steps * self._dt)
+
+    def set_time(self, time: float) -> None:
+        """Set the simulated time [s], and the `clock` parameter if used."""
+        self.sim_time = time
         if self.uniform.layout.rows["clock"][1]:
             self.uniform.view("clock").assign(np.array([[self.sim_time]]))
 
