@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from kinema.core import Severity
+from kinema.core import KinemaError, Severity
 from kinema.scene import Scene
 from kit.assets import EXAMPLES
 
@@ -65,3 +66,20 @@ def test_nor_does_a_file_that_says_it() -> None:
     scene.add(EXAMPLES / "quadruped" / "quadruped.xml")
     scene.build()
     assert _said(scene) == []
+
+
+def test_only_the_base_is_placed(tmp_path: Path) -> None:
+    """`set_pos` refuses a fixed base (a mocap body here) instead of moving another body of the file."""
+    file = tmp_path / "bodies.xml"
+    mocap, free = '<body name="hand" mocap="true"><geom size=".1"/></body>', "<freejoint name='f'/><geom size='.1'/>"
+    file.write_text(f"<mujoco><worldbody>{mocap}<body name='ball' pos='1 0 1'>{free}</body></worldbody></mujoco>")
+    scene = Scene(quiet=True, contacts=False)
+    entity = scene.add(file)
+    scene.build()
+    before = entity.get_links_pos()
+    for name, value in (("set_pos", [5.0, 5.0, 5.0]), ("set_quat", [0.0, 1.0, 0.0, 0.0])):
+        with pytest.raises(KinemaError, match=f'^{name}: the base of "bodies", link "hand", is fixed.*get_joint'):
+            getattr(entity, name)(value)
+    np.testing.assert_array_equal(entity.get_links_pos(), before)
+    entity.set_qpos([5, 5, 5, 1, 0, 0, 0], qs_idx=entity.get_joint("f").qs_idx)
+    np.testing.assert_array_equal(entity.get_links_pos()[0], [before[0, 0], [5, 5, 5]])

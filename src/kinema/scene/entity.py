@@ -149,7 +149,7 @@ class Entity:
     @property
     def base_link(self) -> EntityLink:
         """First link without a parent link."""
-        return next(x for x in self.links if self._index.model.links.parent_idx[x.idx] < 0)
+        return self.links[self._index.base_link]
 
     def get_link(self, name: str) -> EntityLink:
         """Link with this name; raises `KinemaError` listing the names if there is none."""

@@ -175,6 +175,11 @@ class EntityIndex:
         return slice(self.info.dof_start, self.info.dof_end)
 
     @property
+    def base_link(self) -> int:
+        """Index in the entity of the first link without a parent link."""
+        return int(np.flatnonzero(self.model.links.parent_idx < 0)[0])
+
+    @property
     def number(self) -> int:
         """Index of the entity in the scene."""
         return self.built.model.entities.index(self.info)

@@ -111,7 +111,7 @@ class EntityState:
         relative: bool,
         label: str,
     ) -> None:
-        """Set position or orientation of the free joint of the entity; raises `KinemaError` if it has none.
+        """Set position or orientation of the free joint of the base link; raises `KinemaError` if it has none.
 
         Args:
             pose_values: position (n_envs, 3) or quaternion (n_envs, 4).
@@ -122,7 +122,8 @@ class EntityState:
             label: name of the calling method for error messages.
         """
         index, joints = self._index, self._index.model.joints
-        joint = next((i for i, kind in enumerate(joints.kinds) if kind == "free"), None)
+        base = index.base_link
+        joint = next((i for i, kind in enumerate(joints.kinds) if kind == "free" and joints.link_idx[i] == base), None)
         if joint is None:
             raise KinemaError(f'{label}: the base of "{index.name}" is fixed: only a floating base can be moved')
         coordinates = np.arange(*components.indices(7)) + int(joints.q_start[joint])
