@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kinema as km
-from kit.robots.small_robots import lift
+from kit.robots.small_robots import ball, lift
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,88 @@ def test_parameters_that_no_simulation_can_have(per_env: tuple[str, ...] | None)
     if per_env is not None:
         scene.step()
         assert not scene.get_error_envs_mask().any()
+
+
+SETTERS = [
+    *("set_qpos", "set_qvel", "set_dofs_position", "set_dofs_velocity"),
+    *("control_dofs_position", "control_dofs_velocity", "control_dofs_force"),
+    *("apply_dofs_external_force", "apply_links_external_force", "apply_links_external_torque"),
+]
+
+
+@pytest.fixture(scope="module")
+def floating() -> tuple[km.Scene, km.Entity]:
+    """Two environments of a ball."""
+    scene = km.Scene(contacts=False, quiet=True)
+    entity = scene.add(ball())
+    scene.build(2, external_forces=True, per_env=("mass_shift", "com_shift"))
+    return scene, entity
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_states_and_commands_are_finite(floating: Any, bad: float) -> None:
+    """A wrong number is refused by the setter that was called, and nothing is set."""
+    scene, entity = floating
+    before = scene.get_state()
+    for name in SETTERS:
+        if name == "control_dofs_position":  # of a quaternion: no positions
+            continue
+        with pytest.raises(km.KinemaError, match=f"^{name}: expected finite numbers, not {bad:g}$"):
+            getattr(entity, name)(bad)
+    for name, values in (("set_pos", [0, 0, bad]), ("set_quat", [1, 0, 0, bad])):
+        for relative in (False, True):
+            with pytest.raises(km.KinemaError, match=f"^{name}: expected finite numbers, not {bad:g}$"):
+                getattr(entity, name)(values, relative=relative)
+    with pytest.raises(km.KinemaError, match=f"^rollout: force: expected finite numbers, not {bad:g}$"):
+        scene.rollout(entity, force=np.full((2, 6), bad))
+    after = scene.get_state()
+    assert all(np.array_equal(after.arrays[name], values) for name, values in before.arrays.items())
+
+
+def test_infinity_in_tensors_is_flagged(tmp_path: Path) -> None:
+    """The host does not read a tensor: infinity becomes NaN, which no force or control range hides."""
+    torch = pytest.importorskip("torch")
+    file = tmp_path / "servo.xml"
+    file.write_text(
+        """<mujoco><worldbody><body><joint name="j" axis="0 1 0"/><geom size=".1" pos="0 0 .3"/></body></worldbody>
+        <actuator><position joint="j" kp="10" ctrlrange="-1 1" forcerange="-5 5"/></actuator></mujoco>""",
+        encoding="utf-8",
+    )
+    scene = km.Scene(quiet=True)
+    servo = scene.add(file)
+    scene.build(3)
+    scene.built.arrays.write_tensor("ctrl", np.arange(1), torch.tensor([[0.5], [math.inf], [math.nan]]), None)
+    scene.step()
+    assert scene.get_error_envs_mask().tolist() == [False, True, True]
+    assert servo.get_control()[0, 0] == 0.5
+
+
+def test_setters_name_themselves(floating: Any) -> None:
+    """Also those that call another one."""
+    _, entity = floating
+    for name, arguments in (
+        ("set_pos", ([1.0, 2.0],)),
+        ("set_quat", ([0.0, 0.0, 0.0, 0.0],)),
+        ("set_mass", (-1.0,)),
+        ("set_mass", ("heavy",)),
+        ("set_links_inertial_mass", (-1.0,)),
+    ):
+        with pytest.raises(km.KinemaError, match=f"^{name}: "):
+            getattr(entity, name)(*arguments)
+
+
+def test_one_vector_for_one_link(floating: Any) -> None:
+    """A force, torque or displacement of one link is a vector, or one for each environment."""
+    scene, entity = floating
+    rows = scene.built.arrays.get
+    entity.apply_links_external_force([0, 0, 100], links_idx=entity.links[0].name)
+    entity.apply_links_external_torque([[0, 1, 2], [3, 4, 5]])
+    entity.set_com_shift([0.0, 0.0, 0.01])
+    assert rows("cfrc_applied_vel").T.tolist() == [[0, 0, 100]] * 2
+    assert rows("cfrc_applied_ang").T.tolist() == [[0, 1, 2], [3, 4, 5]]
+    np.testing.assert_allclose(rows("com_shift").T, [[0, 0, 0.01]] * 2)
+    with pytest.raises(km.KinemaError, match=r"^apply_links_external_force: expected values of shape"):
+        entity.apply_links_external_force([1.0, 2.0])
 
 
 def test_links_do_not_lose_more_than_their_mass() -> None:

@@ -169,7 +169,7 @@ def test_what_diverges_is_frozen_alone(integrator: str, tmp_path: Path) -> None:
     scene.step(3)
     plain.step(3)
     before = arm.get_qpos()[1], arm.get_qvel()[1]
-    arm.control_dofs_force([[0.0, 0.0], [np.nan, 0.0], [0.0, 0.0]])
+    scene.built.arrays.write("command", slice(None), np.array([[np.nan, 0.0]]), np.array([1]))
     scene.step(4)
     plain.step(4)
     assert scene.get_error_envs_mask().tolist() == [False, True, False]
@@ -182,7 +182,8 @@ def test_what_diverges_is_reset_alone(tmp_path: Path) -> None:
     """The flag is there after the step, and the next one starts from the start."""
     scene, arm = scene_of(tmp_path, PENDULA, on_error="reset")
     arm.set_qpos([0.5, 0.1])
-    arm.control_dofs_force([[0.0, 0.0], [np.inf, 0.0], [0.0, 0.0]])
+    arm.control_dofs_force(0.0)
+    scene.built.arrays.write("command", slice(None), np.array([[np.inf, 0.0]]), np.array([1]))
     scene.step()
     assert scene.get_error_envs_mask().tolist() == [False, True, False]
     scene.step()

@@ -95,7 +95,7 @@ def test_a_gpu_computes_what_the_cpu_does(nine: np.ndarray) -> None:
     np.testing.assert_allclose(trajectory(scene, arm), nine, rtol=2e-4, atol=2e-5)
     arm.set_qpos([1.0, 2.0, 3.0], envs_idx=[4])
     np.testing.assert_array_equal(arm.get_qpos([4]), [[1.0, 2.0, 3.0]])
-    arm.control_dofs_force([math.nan], "push", envs_idx=[4])
+    scene.built.arrays.write("command", arm.find_dofs("push"), np.array([[math.nan]]), np.array([4]))
     scene.step()
     assert scene.get_error_envs_mask().tolist() == [e == 4 for e in range(9)]
 
@@ -119,8 +119,9 @@ def test_a_wrong_number_stays_in_its_environment_and_is_flagged(nine: np.ndarray
     """In the state or in a command; `reset` heals it, and only it."""
     scene, arm = arm_scene(9)
     mixed_per_dof(arm, NINE)
-    arm.set_qpos([math.nan, 0.0, 0.0], envs_idx=[2])
-    arm.control_dofs_force([math.inf], "push", envs_idx=[7])
+    write, push = scene.built.arrays.write, arm.find_dofs("push")
+    write("qpos", np.arange(3), np.array([[math.nan, 0.0, 0.0]]), np.array([2]))
+    write("command", push, np.array([[math.inf]]), np.array([7]))
     after = trajectory(scene, arm)
     np.testing.assert_array_equal(scene.get_error_envs_mask(), np.isin(np.arange(9), [2, 7]))
     fine = [0, 1, 3, 4, 5, 6, 8]
@@ -136,14 +137,14 @@ def test_going_back_repeats_the_run(nine: np.ndarray) -> None:
     scene, arm = arm_scene(9)
     mixed_per_dof(arm, NINE)
     scene.step(7)
-    scene.reset(slice(0, 4))
     assert scene.time == pytest.approx(0.014)
-    assert not arm.get_qpos()[:4].any()
+    scene.reset(slice(0, 4))
     assert scene.time == pytest.approx(0.014), "that of the others"
+    assert not arm.get_qpos()[:4].any()
     assert arm.get_qpos()[4:].any()
-    mixed_per_dof(arm, NINE)
     scene.reset()
     assert scene.time == 0.0
+    mixed_per_dof(arm, NINE)
     np.testing.assert_array_equal(trajectory(scene, arm), nine)
 
 
@@ -335,8 +336,8 @@ def test_a_position_that_is_no_number_is_flagged_though_nothing_depends_on_it(
 ) -> None:
     scene, thing = thrown
     scene.reset()
-    thing.set_qpos([math.nan, 0, 0, 1, 0, 0, 0], envs_idx=[1])
-    thing.set_qpos([0, 0, 0, 1, math.inf, 0, math.nan], envs_idx=[2])
+    for env, qpos in ((1, [math.nan, 0, 0, 1, 0, 0, 0]), (2, [0, 0, 0, 1, math.inf, 0, math.nan])):
+        scene.built.arrays.write("qpos", slice(None), np.array([qpos]), np.array([env]))
     scene.step()
     assert scene.get_error_envs_mask().tolist() == [False, True, True]
     assert np.isfinite(thing.get_dofs_position()[0]).all()

@@ -60,6 +60,25 @@ def as_batch(values: Any, n_envs: int, item_shape: tuple[int, ...], dtype: npt.D
     raise KinemaError(f"{label}: expected values of shape {item_shape} or {shape}, not {array.shape}")
 
 
+def check_finite(values: np.ndarray, label: str) -> np.ndarray:
+    """Validate that all values are finite and return them unchanged; `KinemaError` names the first that is not."""
+    finite = np.isfinite(values)
+    if not finite.all():
+        raise KinemaError(f"{label}: expected finite numbers, not {values[~finite].flat[0]:g}")
+    return values
+
+
+def link_vectors(vectors: Any, n_links: int, label: str) -> np.ndarray:
+    """Vectors of links as an array that `as_batch` accepts.
+
+    One vector (3,) is repeated for all links, and (n_envs, 3) gets the axis of a single link.
+    """
+    array = as_array(vectors, np.float64, label)
+    if array.shape == (3,):
+        return np.broadcast_to(array, (n_links, 3))
+    return array[:, None] if array.ndim == 2 and n_links == 1 and array.shape != (1, 3) else array
+
+
 def resolve_envs(envs_idx: Any, n_envs: int) -> IndexArray | None:
     """Environment indices of a selection by index, list, slice or boolean mask; None for all environments."""
     if envs_idx is None:

@@ -6,6 +6,7 @@ have one column.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ from kinema.core import KinemaError
 from kinema.dynamics import INVWEIGHT_PARAMETERS, Engine
 from kinema.runtime import share_torch_stream, torch_module
 
-from .arguments import IndexArray, Selection, as_batch, one_of, resolve_envs
+from .arguments import IndexArray, Selection, as_batch, check_finite, one_of, resolve_envs
 
 # ----------------------------------------------------------------------------------------------- arrays by name
 
@@ -58,6 +59,13 @@ class SceneArrays:
         envs = resolve_envs(envs_idx, self.n_envs)
         n_envs = self.n_envs if envs is None else len(envs)
         return as_batch(values, n_envs, item_shape, self.dtype if dtype is None else dtype, label), envs
+
+    def to_finite_batch(
+        self, values: Any, item_shape: tuple[int, ...], envs_idx: Selection, label: str, dtype: Any = None
+    ) -> tuple[np.ndarray, IndexArray | None]:
+        """As `to_batch` for states and commands; raises `KinemaError` for NaN and infinity."""
+        batch, envs = self.to_batch(values, item_shape, envs_idx, label, dtype)
+        return check_finite(batch, label), envs
 
     def get(self, name: str) -> np.ndarray:
         """Whole array: a view on a CPU, a host copy from a GPU.
@@ -193,6 +201,8 @@ class SceneArrays:
     def write_tensor(self, name: str, items: slice | IndexArray, values: Any, envs: Any) -> None:
         """Set the selected items from a PyTorch tensor on the engine's GPU, without a copy through the host.
 
+        Infinity is written as NaN, which no control range clamps, so that the next step flags the environment.
+
         Args:
             name: name of the array.
             items: rows to set.
@@ -202,6 +212,7 @@ class SceneArrays:
         self.engine.masses_changed |= name in INVWEIGHT_PARAMETERS
         target = self.tensor(name)
         values = values.detach().to(target.dtype)
+        values = torch_module().nan_to_num(values, nan=math.nan, posinf=math.nan, neginf=math.nan)
         values = (values[None] if values.ndim < 2 else values).movedim(0, 1)
         if envs is None:
             target[self.device_index(items)] = values

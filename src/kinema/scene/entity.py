@@ -238,6 +238,8 @@ class Entity:
     def apply_links_external_force(self, force: Any, links_idx: Selection = None, envs_idx: Selection = None) -> None:
         """Set external forces at the centres of mass of links [N], (n_envs, n_links, 3); until changed or reset.
 
+        Also one vector (3,) for all links, or (n_envs, 3) for a single one.
+
         Needs `scene.build(external_forces=True)`.
         """
         label = "apply_links_external_force"
@@ -245,6 +247,8 @@ class Entity:
 
     def apply_links_external_torque(self, torque: Any, links_idx: Selection = None, envs_idx: Selection = None) -> None:
         """Set external torques on links [N m], (n_envs, n_links, 3); in effect until changed or reset.
+
+        Also one vector (3,) for all links, or (n_envs, 3) for a single one.
 
         Needs `scene.build(external_forces=True)`.
         """
@@ -269,8 +273,9 @@ class Entity:
     ) -> None:
         """Set generalized coordinates [m, rad]; quaternions are normalised, and must be selected as a whole.
 
-        NaN and infinity are accepted; the next step flags the environment as failed. A quaternion of length 0 raises
-        `KinemaError`. With `zero_velocity` all velocities of the entity are set to zero.
+        NaN, infinity and a quaternion of length 0 raise `KinemaError`, in all setters of states and commands; of a CUDA
+        tensor, which is not read by the host, the next step flags the environment as failed. With `zero_velocity` all
+        velocities of the entity are set to zero.
         """
         self._state.set_qpos(qpos, envs_idx, qs_idx, zero_velocity=zero_velocity)
 
@@ -722,14 +727,14 @@ class Entity:
         Needs `per_env=("geom_friction",)`. A contact uses the larger friction of its two geoms, or that of the geom
         with higher priority; explicit pairs of a file keep their own friction. Values are raised to at least 1e-5.
         """
-        self._geom_parameters.set_friction(friction, geoms_idx, envs_idx)
+        self._geom_parameters.set_friction(friction, geoms_idx, envs_idx, "set_geoms_friction")
 
     def set_friction(self, friction: Any, envs_idx: Selection = None) -> None:
         """Set the sliding friction of all geoms of the entity, a scalar or (n_envs, 1).
 
         Needs `per_env=("geom_friction",)`.
         """
-        self._geom_parameters.set_friction(friction, None, envs_idx)
+        self._geom_parameters.set_friction(friction, None, envs_idx, "set_friction")
 
     def set_friction_ratio(self, ratio: Any, links_idx: Selection = None, envs_idx: Selection = None) -> None:
         """Set the sliding friction of the geoms of links to a multiple of its value at build time, (n_envs, n_links).

@@ -12,7 +12,7 @@ import numpy as np
 from kinema.core import KinemaError
 from kinema.dynamics import ControlMode
 
-from .arguments import IndexArray, Selection
+from .arguments import IndexArray, Selection, link_vectors
 from .arrays import component_rows
 from .built_scene import BuiltScene
 from .entity_index import EntityIndex
@@ -33,13 +33,13 @@ class EntityControl:
         if built.outputs.is_gpu_tensor(values):
             built.controls.command(mode, dofs, values, built.outputs.resolve_envs(envs_idx))
         else:
-            built.controls.command(mode, dofs, *built.arrays.to_batch(values, (len(dofs),), envs_idx, label))
+            built.controls.command(mode, dofs, *built.arrays.to_finite_batch(values, (len(dofs),), envs_idx, label))
 
     def track_dofs(self, position: Any, velocity: Any, dofs_idx: Selection, envs_idx: Selection, label: str) -> None:
         """PD tracking of position and velocity: position control with the target position + kv / kp velocity."""
         dofs, arrays = self._index.dof_rows(dofs_idx, label), self._index.built.arrays
-        targets, envs = arrays.to_batch(position, (len(dofs),), envs_idx, label, np.float64)
-        velocities, _ = arrays.to_batch(velocity, (len(dofs),), envs_idx, label, np.float64)
+        targets, envs = arrays.to_finite_batch(position, (len(dofs),), envs_idx, label, np.float64)
+        velocities, _ = arrays.to_finite_batch(velocity, (len(dofs),), envs_idx, label, np.float64)
         self.command_dofs(ControlMode.POSITION, targets, dofs_idx, envs_idx, label)  # sets missing gains
         kp, kv = (arrays.read(name, dofs, envs) for name in ("kp", "kv"))
         if (kp == 0.0).any():
@@ -61,7 +61,7 @@ class EntityControl:
             built.controls.return_to_actuators(dofs, envs)
             built.arrays.write_tensor("ctrl", rows, ctrl, envs)
         else:
-            values, envs = built.arrays.to_batch(ctrl, (len(actuators),), envs_idx, "control")
+            values, envs = built.arrays.to_finite_batch(ctrl, (len(actuators),), envs_idx, "control")
             built.controls.return_to_actuators(dofs, envs)
             built.arrays.write("ctrl", rows, values, envs)
 
@@ -79,13 +79,15 @@ class EntityControl:
     ) -> None:
         """Set external forces (`cfrc_applied_vel`) or torques (`cfrc_applied_ang`) on links, (n_envs, n_links, 3)."""
         links, built = self._index.link_rows(links_idx, label), self._require_external_forces(label)
-        values, envs = built.arrays.to_batch(vectors, (len(links), 3), envs_idx, label)
+        vectors = link_vectors(vectors, len(links), label)
+        values, envs = built.arrays.to_finite_batch(vectors, (len(links), 3), envs_idx, label)
         built.arrays.write(array_name, component_rows(links, 3), values.reshape(len(values), -1), envs)
 
     def apply_to_dofs(self, force: Any, dofs_idx: Selection, envs_idx: Selection, label: str) -> None:
         """Set external generalized forces on dofs, (n_envs, n)."""
         dofs, built = self._index.dof_rows(dofs_idx, label), self._require_external_forces(label)
-        built.arrays.write("dof_force_applied", dofs, *built.arrays.to_batch(force, (len(dofs),), envs_idx, label))
+        values, envs = built.arrays.to_finite_batch(force, (len(dofs),), envs_idx, label)
+        built.arrays.write("dof_force_applied", dofs, values, envs)
 
     def _require_external_forces(self, label: str) -> BuiltScene:
         """The built scene; raises `KinemaError` if it was built without external forces."""

@@ -18,8 +18,10 @@ from kinema.model import Model
 from .arguments import (
     IndexArray,
     Selection,
+    as_array,
     as_batch,
     check_parameter_values,
+    link_vectors,
     one_of,
     parse_sol_params,
     resolve_envs,
@@ -284,17 +286,20 @@ class EntityParameters:
         label = "set_links_inertial_mass"
         links = self._index.links(links_idx, label)
         masses, envs = self._index.built.arrays.to_batch(mass, (len(links),), envs_idx, label, np.float64)
-        self.set_mass_shift(masses - self.links_as_built("inertial_mass", envs)[:, links], links, envs_idx)
+        self.set_mass_shift(masses - self.links_as_built("inertial_mass", envs)[:, links], links, envs_idx, label)
 
     def set_total_mass(self, mass: Any, envs_idx: Selection) -> None:
         """Set the total mass, a scalar or (n_envs,), by scaling the masses at build time of all links."""
         nominal = self.links_as_built("inertial_mass", resolve_envs(envs_idx, self._index.built.n_envs))
-        targets = np.asarray(mass, np.float64).reshape(-1, 1)
-        self.set_mass_shift(nominal * (targets / nominal.sum(axis=1, keepdims=True) - 1.0), None, envs_idx)
+        targets = as_array(mass, np.float64, "set_mass").reshape(-1, 1)
+        shifts = nominal * (targets / nominal.sum(axis=1, keepdims=True) - 1.0)
+        self.set_mass_shift(shifts, None, envs_idx, "set_mass")
 
-    def set_mass_shift(self, shift: Any, links_idx: Selection, envs_idx: Selection) -> None:
+    def set_mass_shift(
+        self, shift: Any, links_idx: Selection, envs_idx: Selection, label: str = "set_mass_shift"
+    ) -> None:
         """Set mass shifts, added to the masses of links at build time [kg]; raises if a mass would be negative."""
-        index, label = self._index, "set_mass_shift"
+        index = self._index
         links = index.links(links_idx, label)
         shifts, envs = index.built.arrays.to_batch(shift, (len(links),), envs_idx, label, np.float64)
         negative = (self.links_as_built("inertial_mass", envs)[:, links] + shifts < 0.0).any(axis=0)
@@ -306,6 +311,7 @@ class EntityParameters:
 
     def set_com_shift(self, shift: Any, links_idx: Selection, envs_idx: Selection) -> None:
         """Set displacements of centres of mass of links, (n_envs, n_links, 3)."""
-        links = self._index.link_rows(links_idx, "set_com_shift")
-        rows, item_shape = component_rows(links, 3), (len(links), 3)
-        write_parameter(self._index.built, "com_shift", rows, item_shape, shift, envs_idx, "set_com_shift")
+        label = "set_com_shift"
+        links = self._index.link_rows(links_idx, label)
+        rows, item_shape, shift = component_rows(links, 3), (len(links), 3), link_vectors(shift, len(links), label)
+        write_parameter(self._index.built, "com_shift", rows, item_shape, shift, envs_idx, label)

@@ -44,18 +44,20 @@ class EntityState:
             return self.read("qpos", slice(info.q_start, info.q_end), envs_idx)
         return self.read("qpos", info.q_start + self._index.coordinates(qs_idx, "get_qpos"), envs_idx)
 
-    def set_qpos(self, qpos: Any, envs_idx: Selection, qs_idx: Selection, *, zero_velocity: bool) -> None:
+    def set_qpos(
+        self, qpos: Any, envs_idx: Selection, qs_idx: Selection, *, zero_velocity: bool, label: str = "set_qpos"
+    ) -> None:
         """Set generalized coordinates with normalised quaternions, from host values or a CUDA tensor."""
         index, built = self._index, self._index.built
-        coordinates = index.coordinates(qs_idx, "set_qpos")
-        quaternions = _quaternion_columns(index.model, coordinates)
+        coordinates = index.coordinates(qs_idx, label)
+        quaternions = _quaternion_columns(index.model, coordinates, label)
         rows = index.info.q_start + coordinates
         if built.outputs.is_gpu_tensor(qpos):
             envs = built.outputs.resolve_envs(envs_idx)
             built.arrays.write_tensor("qpos", rows, _normalize_quaternions_torch(qpos, quaternions), envs)
         else:
-            values, envs = built.arrays.to_batch(qpos, (len(coordinates),), envs_idx, "set_qpos")
-            built.arrays.write("qpos", rows, _normalize_quaternions(values, quaternions), envs)
+            values, envs = built.arrays.to_finite_batch(qpos, (len(coordinates),), envs_idx, label)
+            built.arrays.write("qpos", rows, _normalize_quaternions(values, quaternions, label), envs)
         self._zero_velocity_if(zero_velocity, envs_idx)
 
     def dof_positions(self, dofs_idx: Selection, envs_idx: Selection) -> Any:
@@ -82,7 +84,7 @@ class EntityState:
             envs = built.outputs.resolve_envs(envs_idx)
             built.arrays.write_tensor("qpos", first + coordinates, position, envs)
         else:
-            values, envs = built.arrays.to_batch(position, (len(dofs),), envs_idx, label)
+            values, envs = built.arrays.to_finite_batch(position, (len(dofs),), envs_idx, label)
             built.arrays.write("qpos", first + coordinates[scalar], values[:, scalar], envs)
             for rows, columns in _ball_joint_columns(index.model, dofs, label):
                 quaternions = quaternions_from_rotation_vectors(values[:, columns])
@@ -95,7 +97,7 @@ class EntityState:
         if built.outputs.is_gpu_tensor(velocity):
             built.arrays.write_tensor("vel", rows, velocity, built.outputs.resolve_envs(envs_idx))
         else:
-            built.arrays.write("vel", rows, *built.arrays.to_batch(velocity, (len(rows),), envs_idx, label))
+            built.arrays.write("vel", rows, *built.arrays.to_finite_batch(velocity, (len(rows),), envs_idx, label))
 
     def _zero_velocity_if(self, zero_velocity: bool, envs_idx: Selection) -> None:
         if boolean(zero_velocity, "zero_velocity"):
@@ -125,13 +127,16 @@ class EntityState:
         base = index.base_link
         joint = next((i for i, kind in enumerate(joints.kinds) if kind == "free" and joints.link_idx[i] == base), None)
         if joint is None:
-            raise KinemaError(f'{label}: the base of "{index.name}" is fixed: only a floating base can be moved')
+            free = [name for name, kind in zip(index.joint_names, joints.kinds, strict=True) if kind == "free"]
+            hint = f"; move others with set_qpos(..., qs_idx=entity.get_joint({free[0]!r}).qs_idx)" if free else ""
+            name = f'the base of "{index.name}", link "{index.model.links.names[base]}",'
+            raise KinemaError(f"{label}: {name} is fixed: only a floating base can be moved{hint}")
         coordinates = np.arange(*components.indices(7)) + int(joints.q_start[joint])
         if boolean(relative, "relative"):
-            values, _ = index.built.arrays.to_batch(pose_values, (len(coordinates),), envs_idx, label)
+            values, _ = index.built.arrays.to_finite_batch(pose_values, (len(coordinates),), envs_idx, label)
             initial = index.built.model.qpos0[index.info.q_start + coordinates]
             pose_values = initial + values if len(coordinates) == 3 else multiply_quaternions(values, initial)
-        self.set_qpos(pose_values, envs_idx, coordinates, zero_velocity=zero_velocity)
+        self.set_qpos(pose_values, envs_idx, coordinates, zero_velocity=zero_velocity, label=label)
 
     # ------------------------------------------------------------------------------------------- actuator states
 
@@ -147,7 +152,7 @@ class EntityState:
         """Set activations of actuators; actuators without activation state are ignored."""
         index, label = self._index, "set_activations"
         actuators = index.actuators(actuators_idx, label)
-        values, envs = index.built.arrays.to_batch(activations, (len(actuators),), envs_idx, label)
+        values, envs = index.built.arrays.to_finite_batch(activations, (len(actuators),), envs_idx, label)
         has_activation = index.model.actuators.has_activation[actuators]
         if has_activation.any():
             rows = index.info.actuator_start + actuators[has_activation]
@@ -157,7 +162,7 @@ class EntityState:
 # ------------------------------------------------------------------------------- coordinates of ball joints
 
 
-def _quaternion_columns(model: Model, q_indices: IndexArray) -> list[IndexArray]:
+def _quaternion_columns(model: Model, q_indices: IndexArray, label: str) -> list[IndexArray]:
     """Columns of each quaternion among the selected coordinates: list of four positions in `q_indices` (w, x, y, z).
 
     Raises `KinemaError` if a quaternion is selected only in part.
@@ -166,24 +171,22 @@ def _quaternion_columns(model: Model, q_indices: IndexArray) -> list[IndexArray]
     for start in frames.q_start[frames.joint_type == PrimitiveJointType.BALL]:
         columns = np.flatnonzero((q_indices >= start) & (q_indices < start + 4))
         if len(columns) not in (0, 4):
-            raise KinemaError(f"set_qpos: coordinates {start} to {start + 3} are a quaternion: set all four or none")
+            raise KinemaError(f"{label}: coordinates {start} to {start + 3} are a quaternion: set all four or none")
         if len(columns):
             quaternions.append(columns[np.argsort(q_indices[columns])])
     return quaternions
 
 
-def _normalize_quaternions(qpos: np.ndarray, quaternion_columns: list[IndexArray]) -> np.ndarray:
+def _normalize_quaternions(qpos: np.ndarray, quaternion_columns: list[IndexArray], label: str) -> np.ndarray:
     """Copy of coordinates (environments, n) with normalised quaternion columns; length 0 raises `KinemaError`."""
     if not quaternion_columns:
         return qpos
     qpos = np.array(qpos)
     for columns in quaternion_columns:
-        with np.errstate(all="ignore"):  # NaN and infinity are accepted
-            length = np.linalg.norm(qpos[:, columns].astype(np.float64), axis=1, keepdims=True)
+        length = np.linalg.norm(qpos[:, columns].astype(np.float64), axis=1, keepdims=True)
         if (length == 0.0).any():
-            raise KinemaError(f"set_qpos: coordinates {columns[0]} to {columns[-1]} are a quaternion of length 0")
-        with np.errstate(all="ignore"):
-            qpos[:, columns] = qpos[:, columns] / length
+            raise KinemaError(f"{label}: coordinates {columns[0]} to {columns[-1]} are a quaternion of length 0")
+        qpos[:, columns] = qpos[:, columns] / length
     return qpos
 
 

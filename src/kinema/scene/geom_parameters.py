@@ -51,9 +51,8 @@ class GeomParameters:
         geoms = self._index.geom_rows(geoms_idx, "get_geoms_friction")
         return self._current("friction", envs_idx)[:, geoms][:, :, [*FRICTION_COMPONENTS]]
 
-    def set_friction(self, friction: Any, geoms_idx: Selection, envs_idx: Selection) -> None:
+    def set_friction(self, friction: Any, geoms_idx: Selection, envs_idx: Selection, label: str) -> None:
         """Set the friction of geoms, (n_envs, n) or (n_envs, n, 3), and recompute that of all geom pairs."""
-        label = "set_geoms_friction"
         geoms, envs = self._geoms_and_envs_to_set("geom_friction", geoms_idx, envs_idx, label)
         array = as_array(friction, np.float64, label)
         if not np.isfinite(array).all() or (array < 0.0).any():
@@ -75,7 +74,7 @@ class GeomParameters:
         link_of_geom = index.built.model.geoms.link_idx[geoms] - index.info.link_start
         geoms_idx = np.flatnonzero(np.isin(link_of_geom, links))
         columns = [int(np.flatnonzero(links == link)[-1]) for link in link_of_geom[geoms_idx]]
-        self.set_friction(nominal[:, geoms_idx] * ratios[:, columns], geoms_idx, envs_idx)
+        self.set_friction(nominal[:, geoms_idx] * ratios[:, columns], geoms_idx, envs_idx, label)
 
     def _pair_friction(self, geom_friction: np.ndarray) -> np.ndarray:
         """Friction of all geom pairs, (environments, 5 n_pairs), from that of the geoms, (environments, n_geoms, 5).

@@ -17,7 +17,7 @@ from kinema.core import KinemaError
 from kinema.dynamics import Engine, FusedRollout
 from kinema.runtime import share_torch_stream, torch_module
 
-from .arguments import Selection, as_array, boolean, positive_int, resolve_envs
+from .arguments import Selection, as_array, boolean, check_finite, positive_int, resolve_envs
 from .arrays import stack
 from .built_scene import BuiltScene
 from .console import ProgressBar
@@ -319,7 +319,7 @@ class RolloutRunner:
         can_fuse = built.engine.device.is_cpu and built.model.n_dofs > 0 and not self._stepper.needs_every_step
         if not can_fuse or built.outputs.is_gpu_tensor(values):
             return self._run_step_by_step(entity, command, values, idx, hold)
-        array = as_array(values, built.arrays.dtype, f"rollout: {kind}")
+        array = check_finite(as_array(values, built.arrays.dtype, f"rollout: {kind}"), f"rollout: {kind}")
         _check_shape(array, kind, built.n_envs)
         command(array[0], idx)
         if built.controls.needs_prepare:
