@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinema.core import Array, Diagnostics, Pose
-from kinema.description import Geometry, Joint, KinematicTree, Link, Robot, Shape, World
+from kinema.description import Geometry, Joint, KinematicTree, Link, Robot, Shape, World, file_order
 
 from .joints import JointChain, PlacedPrimitiveJoint, tree_without_breakable_joints
 
@@ -140,11 +140,11 @@ class BuildContext:
 
 
 def all_elements(description: Robot | World, collection: str) -> list:
-    """Elements of a collection (`tendons`, `sensors`, ...) of a description; of a world, also of all its robots."""
+    """Elements of a collection (`tendons`, ...) of a description and, for a world, of its robots; in file order."""
     elements = list(getattr(description, collection))
     if isinstance(description, World):
         elements += [element for robot in description.robots for element in getattr(robot, collection)]
-    return elements
+    return sorted(elements, key=file_order)
 
 
 def find_joint(ctx: BuildContext, entity: int, name: str) -> JointRecord | None:

@@ -15,9 +15,8 @@ from kinema.description import Actuator, Axis, Joint, JointKind, Node, Transmiss
 from kinema.model import DofsInfo, EntityInfo, FramesInfo, JointsInfo, LinksInfo, PrimitiveJointType
 from kinema.tokens import mjcf
 
-from .context import BuildContext, JointRecord, LinkRecord, find_joint
+from .context import BuildContext, JointRecord, LinkRecord, all_elements, find_joint
 from .joints import PrimitiveJoint, axis_limits, limit_solver_parameters, limit_spring
-from .options import ordered_actuators
 
 # --------------------------------------------------------------------------------------- polynomial springs and dampers
 
@@ -91,7 +90,7 @@ def has_reflected_inertia(actuator: Actuator) -> bool:
 def reflected_inertia_of_tendons(ctx: BuildContext, entity: int) -> dict[str, ReflectedInertia]:
     """Armature and damping that the actuators of an entity add to its tendons, by tendon name."""
     result: dict[str, ReflectedInertia] = {}
-    for actuator in ordered_actuators(ctx.entities[entity].description):
+    for actuator in all_elements(ctx.entities[entity].description, "actuators"):
         if actuator.transmission is Transmission.TENDON and has_reflected_inertia(actuator):
             result.setdefault(actuator.target, ReflectedInertia()).add(actuator)
     return result
@@ -101,7 +100,7 @@ def with_reflected_inertia(ctx: BuildContext, dofs: DofsInfo) -> DofsInfo:
     """Table of dofs with the armature and damping of joint actuators added to the dofs of their joints."""
     armature, damping, damping_poly = dofs.armature.copy(), dofs.damping.copy(), dofs.damping_poly.copy()
     for entity, spec in enumerate(ctx.entities):
-        for actuator in ordered_actuators(spec.description):
+        for actuator in all_elements(spec.description, "actuators"):
             if not has_reflected_inertia(actuator):
                 continue
             joint = find_joint(ctx, entity, actuator.target)

@@ -15,6 +15,7 @@ from kinema.description import (
     Robot,
     TreeEdge,
     World,
+    file_order,
     free_axes,
     joint_coordinates,
 )
@@ -136,6 +137,7 @@ class _RobotTreeBuilder:
                 axes=free_axes(),
                 initial=np.concatenate([pose.position, pose.quaternion]),
                 origin=link.origin,
+                order=link.order,
             )
             self.initial_q[joint.name] = joint.start
             self._add_edge(TreeEdge(None, name, (joint,), reversed=False))
@@ -210,9 +212,10 @@ class _RobotTreeBuilder:
 
 
 def number_links_and_coordinates(ctx: BuildContext) -> None:
-    """Pass: number links in the order of the descriptions, and coordinates and dofs in the order of the joints.
+    """Pass: number links, and coordinates and dofs by joint, in the order of the descriptions.
 
-    Sorts `ctx.links`; sets `index` of links, `q_start` and `dof_start` of joints, `n_qs`, `n_dofs` and `joint_idx`.
+    Sorts `ctx.links` and `ctx.joints`; sets `index` of links,
+    `q_start` and `dof_start` of joints, `n_qs`, `n_dofs` and `joint_idx`.
     """
     for entity, spec in enumerate(ctx.entities):
         order = {id(link): i for i, link in enumerate(spec.description.links)}
@@ -224,6 +227,7 @@ def number_links_and_coordinates(ctx: BuildContext) -> None:
         for i, record in enumerate(entity_links):
             record.index = start + i
     ctx.links.sort(key=lambda b: b.index)
+    ctx.joints.sort(key=lambda joint: (joint.entity, file_order(joint.description)))
     for joint_number, joint in enumerate(ctx.joints):
         joint.q_start, joint.dof_start = ctx.n_qs, ctx.n_dofs
         ctx.n_qs += joint.description.n_qs

@@ -5,7 +5,6 @@ Flags of a file apply to its entity. Gravity and the content of `ModelOptions` a
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from kinema.description import Actuator, Robot, World, is_flag_enabled
 from kinema.model import DofsInfo, LinksInfo, ModelOptions
 from kinema.tokens import mjcf
 
-from .context import BuildContext
+from .context import BuildContext, all_elements
 
 DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -184,24 +183,16 @@ def with_option_flags(ctx: BuildContext, links: LinksInfo, dofs: DofsInfo) -> tu
             is_compensated[:] = False
         if not is_compensated.any():
             columns["actuator_gravcomp"][entity_dofs] = False
-        elif not (flags.actuation and ordered_actuators(spec.description)):  # no actuator bears the weight
+        elif not (flags.actuation and all_elements(spec.description, "actuators")):  # no actuator bears the weight
             unactuated = columns["actuator_gravcomp"] & entity_dofs
             columns["effort_lower"][unactuated] = columns["effort_upper"][unactuated] = 0.0
     return replace(links, gravity_scale=gravity_scale), replace(dofs, **columns)
 
 
-def ordered_actuators(description: Robot | World) -> list[Actuator]:
-    """All actuators of a description, enabled or not, in the order of its file."""
-    actuators = list(description.actuators)
-    if isinstance(description, World):
-        actuators += [actuator for robot in description.robots for actuator in robot.actuators]
-    return sorted(actuators, key=lambda actuator: math.inf if actuator.order is None else actuator.order)
-
-
 def enabled_actuators(ctx: BuildContext, entity: int) -> list[Actuator]:
     """Enabled actuators of an entity in the order of its file; disabled ones are reported in a note."""
     spec = ctx.entities[entity]
-    flags, actuators = option_flags(spec.description), ordered_actuators(spec.description)
+    flags, actuators = option_flags(spec.description), all_elements(spec.description, "actuators")
     disabled = [a.name for a in actuators if not flags.enables_actuator(a)]
     if disabled:
         names = ", ".join(f'"{n}"' for n in disabled[:6]) + (

@@ -31,7 +31,6 @@ from kinema.model import ActuatorsInfo
 from kinema.tokens import mjcf
 
 from .context import AttachmentFrame, BuildContext, LinkRecord, all_elements, find_joint
-from .options import ordered_actuators
 from .paths import tendon_path_idx
 from .tendons import fixed_tendon_moment
 
@@ -360,7 +359,7 @@ def _tendon_actuator_force_reading(sensor_ctx: SensorContext) -> list[ReadingRec
     tendon = _require_tendon(sensor_ctx)
     actuator_idx = [
         sensor_ctx.find_actuator_idx(actuator.name)
-        for actuator in ordered_actuators(sensor_ctx.description)
+        for actuator in all_elements(sensor_ctx.description, "actuators")
         if actuator.transmission is Transmission.TENDON and actuator.target == tendon.name
     ]
     return [ReadingRecord(sensor_ctx.sensor.kind, 1, params=tuple(float(i) for i in actuator_idx if i is not None))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,7 +60,7 @@ def pack_sensors(ctx: BuildContext, actuators: ActuatorsInfo, actuator_entities:
         if sensors and not is_enabled:
             message = f'the sensors of "{spec.name}" return zeros, as its file disables them (flag sensor)'
             ctx.diagnostics.note("sim.sensors-off", message, origin=spec.description.origin)
-        for sensor in sorted(sensors, key=lambda s: math.inf if s.order is None else s.order):
+        for sensor in sensors:
             sensor_ctx = SensorContext(ctx, entity, sensor, actuators, actuator_entities, directions)
             rows.append(_SensorRow(sensor_ctx, _make_readings(sensor_ctx) if is_enabled else [_zero_reading(sensor)]))
     readings = [reading for row in rows for reading in row.readings]

@@ -61,7 +61,7 @@ from .material import (
     SolverParameters as SolverParameters,
     VisualMaterial as VisualMaterial,
 )
-from .node import Extra as Extra, Node as Node
+from .node import Extra as Extra, Node as Node, file_order as file_order
 from .options import (
     FLAG_DEFAULTS as FLAG_DEFAULTS,
     OPTION_DEFAULTS as OPTION_DEFAULTS,

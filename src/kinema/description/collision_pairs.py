@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from .collision_filter import Collider, Neighbours, ScopedRules, may_collide
+from .link import Link
+from .node import file_order
 from .robot import Base, Robot
 from .world import World
 
@@ -14,13 +16,14 @@ STATIC_BODY = -1
 
 
 def colliders(description: Robot | World) -> tuple[list[Collider], Neighbours]:
-    """Collision shapes of a robot or world with their rigid bodies, and the pairs of bodies connected by joints."""
+    """Collision shapes with their rigid bodies, in file order, and the pairs of bodies connected by joints."""
     robots = description.robots if isinstance(description, World) else [description]
     result: list[Collider] = []
     joined: dict[frozenset[int], bool] = {}
     if isinstance(description, World):
         result += [Collider(s, None, body=STATIC_BODY, movable=False) for s in description.shapes if s.collision]
     first_body = 0
+    of_links: list[tuple[Link, Collider]] = []
     for robot in robots:
         body_of = rigid_body_indices(robot, first_body)
         first_body = max([first_body, *(b + 1 for b in body_of.values())])
@@ -29,12 +32,13 @@ def colliders(description: Robot | World) -> tuple[list[Collider], Neighbours]:
         for link in robot.links:
             collides = robot.collision.self_collide if link.self_collide is None else link.self_collide
             body = body_of[link.name]
-            result += [
-                Collider(s, link.name, robot.name, body, self_collide=collides, movable=body not in immovable)
+            of_links += [
+                (link, Collider(s, link.name, robot.name, body, self_collide=collides, movable=body not in immovable))
                 for s in link.shapes
                 if s.collision
             ]
-    return result, Neighbours(joined)
+    of_links.sort(key=lambda item: file_order(item[0]))
+    return [*result, *(collider for _, collider in of_links)], Neighbours(joined)
 
 
 def rigid_body_indices(robot: Robot, first_index: int = 0) -> dict[str, int]:

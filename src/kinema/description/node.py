@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,9 +31,15 @@ class Node:
     name_is_generated: bool = False
     """Whether the reader generated the name, so that a writer may omit it."""
     order: int | None = None
-    """Position among the elements of the same type in the file, if a world distributes them to robots."""
+    """Position among the elements of the same type in the file, if a world distributes them to robots; for a joint,
+    position of its link."""
     origin: Origin = UNKNOWN_ORIGIN
     extras: list[Extra] = field(default_factory=list)
     """Unknown or vendor-specific data of this element."""
     attributes: dict[str, Any] = field(default_factory=dict)
     """Typed settings that only one format has, by `format:name`."""
+
+
+def file_order(node: Node) -> float:
+    """Sort key of elements of one type: their position in the file, infinite for elements without one."""
+    return math.inf if node.order is None else node.order

@@ -13,6 +13,7 @@ from .joint import Joint
 from .kinematics import Configuration
 from .link import Link
 from .material import PhysicsMaterial
+from .node import file_order
 from .robot import Assembly, Robot
 from .shape import HeightField, Shape
 from .tessellation import PosedMesh, posed_meshes
@@ -31,13 +32,13 @@ class World(Assembly):
 
     @property
     def links(self) -> list[Link]:
-        """Links of all robots."""
-        return [link for robot in self.robots for link in robot.links]
+        """Links of all robots in file order: robot by robot, unless the file interleaves their links."""
+        return sorted((link for robot in self.robots for link in robot.links), key=file_order)
 
     @property
     def joints(self) -> list[Joint]:
-        """Joints of all robots."""
-        return [joint for robot in self.robots for joint in robot.joints]
+        """Joints of all robots in file order: robot by robot, unless the file interleaves their joints."""
+        return sorted((joint for robot in self.robots for joint in robot.joints), key=file_order)
 
     @property
     def total_mass(self) -> float:
@@ -55,18 +56,18 @@ class World(Assembly):
         return sum(r.n_qs for r in self.robots)
 
     def named_links(self) -> Iterator[tuple[str, Robot, Link]]:
-        """All links with their unique name in the world (`robot::link` if robots share it) and their robot."""
+        """All links in file order: unique name in the world (`robot::link` if robots share it), robot, link."""
         shared = _duplicate_names(link.name for link in self.links)
-        for robot in self.robots:
-            for link in robot.links:
-                yield qualified_name(robot, link.name, shared), robot, link
+        pairs = [(robot, link) for robot in self.robots for link in robot.links]
+        for robot, link in sorted(pairs, key=lambda pair: file_order(pair[1])):
+            yield qualified_name(robot, link.name, shared), robot, link
 
     def named_joints(self) -> Iterator[tuple[str, Robot, Joint]]:
-        """All joints with their unique name in the world (`robot::joint` if robots share it) and their robot."""
+        """All joints in file order: unique name in the world (`robot::joint` if robots share it), robot, joint."""
         shared = _duplicate_names(joint.name for joint in self.joints)
-        for robot in self.robots:
-            for joint in robot.joints:
-                yield qualified_name(robot, joint.name, shared), robot, joint
+        pairs = [(robot, joint) for robot in self.robots for joint in robot.joints]
+        for robot, joint in sorted(pairs, key=lambda pair: file_order(pair[1])):
+            yield qualified_name(robot, joint.name, shared), robot, joint
 
     def _split_configuration(self, configuration: Configuration) -> list[tuple[Robot, Configuration]]:
         """Split a configuration of the world into configurations of its robots, with their own joint names.

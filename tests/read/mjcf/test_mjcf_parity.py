@@ -127,7 +127,7 @@ def test_link_poses(case: Case) -> None:
 def _positions_in_description_order(
     model: Any, described: Robot | World, q: Array, part: Robot | World | None = None
 ) -> Array:
-    """A world lists its joints robot by robot; MuJoCo may interleave robots that a constraint joins."""
+    """Coordinates of the joints of a description, or of one part of it, in its order."""
     numbers = _body_numbers(model, described)
     parts = []
     for joint in (part or described).joints:
@@ -141,13 +141,13 @@ def _positions_in_description_order(
 
 
 def test_robots_keep_the_order_of_coordinates(case: Case) -> None:
-    """`set_qpos` takes MuJoCo's layout: the joints of each robot come in MuJoCo's order."""
+    """`set_qpos` takes MuJoCo's layout: the joints of a world, and of each robot, come in MuJoCo's order."""
     model, described = case
     q = np.arange(float(model.nq))
-    for robot in described.robots if isinstance(described, World) else [described]:
-        order = _positions_in_description_order(model, described, q, robot)
+    for part in (described, *(described.robots if isinstance(described, World) else ())):
+        order = _positions_in_description_order(model, described, q, part)
         assert (np.diff(order) > 0).all()
-        assert len(order) == robot.n_qs
+        assert len(order) == part.n_qs
 
 
 def test_reference_configuration(case: Case) -> None:

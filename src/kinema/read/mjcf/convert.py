@@ -198,12 +198,15 @@ def _read_robot(reader: ModelReader, geoms: GeomConverter, bodies: list[int], jo
 
 
 def _store_body_order(robots: Iterable[Robot], components: RobotComponents) -> None:
-    """Store the body indices as link order if the bodies of several robots are interleaved in the file."""
+    """Store body indices as order of links and joints if the bodies of several robots are interleaved in the file."""
     listed = [body for bodies in components.bodies for body in bodies]
     if listed != sorted(listed):
         for robot, bodies in zip(robots, components.bodies, strict=True):
             for link, body in zip(robot.links, bodies, strict=True):
                 link.order = body
+            order = {link.name: link.order for link in robot.links}
+            for joint in robot.joints:
+                joint.order = order[joint.child]
 
 
 def _collision_rules(reader: ModelReader) -> CollisionRules:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -26,6 +25,7 @@ from kinema.description import (
     Sphere,
     TreeEdge,
     combine_inertials,
+    file_order,
     free_axes,
     geometry_mass_properties,
     joint_coordinates,
@@ -66,8 +66,7 @@ def build_body_tree(ctx: MjcfContext) -> None:
 
 def _file_order(root_body: MjcfBody) -> float:
     """Order of a root body in its source file; infinite for links without one."""
-    link = next(body.link for body in root_body.iterate_subtree() if body.link is not None)
-    return math.inf if link.order is None else link.order
+    return file_order(next(body.link for body in root_body.iterate_subtree() if body.link is not None))
 
 
 def iterate_bodies(ctx: MjcfContext) -> Iterator[MjcfBody]:

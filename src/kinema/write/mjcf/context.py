@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kinema.core import Pose
-from kinema.description import Assembly, Link, Node, Robot, Shape, World
+from kinema.description import Assembly, Link, Node, Robot, Shape, World, file_order
 from kinema.tokens import WriteOptions, mjcf
 
 from ..loss_report import LossReport, LossReporter
@@ -153,7 +152,7 @@ class MjcfContext(LossReporter):
         Items of an MJCF source keep their order, which defines MuJoCo's control and sensor vectors; others follow.
         """
         found = [(home, item) for home in self.assemblies for item in getattr(home, list_name)]
-        return sorted(found, key=lambda part: math.inf if part[1].order is None else part[1].order)
+        return sorted(found, key=lambda part: file_order(part[1]))
 
     def section(self, tag: str) -> Element:
         """A section of the document."""
