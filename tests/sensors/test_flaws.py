@@ -61,7 +61,7 @@ def test_bias_and_resolution(scene: km.Scene) -> None:
     np.testing.assert_allclose(fell, fell[0], atol=1e-12, err_msg="a bias stays what it is")
     speed.set_error_model(bias=0.0, bias_std=0.0, resolution=0.25)
     scene.step(7)
-    ideal = scene.built.engine.fields.sensors.reading.numpy()[1]
+    ideal = scene.built.engine.fields.sensors.sensordata.numpy()[1]
     np.testing.assert_allclose(speed.read()[:, 0], np.round(ideal / 0.25) * 0.25)
 
 
@@ -148,4 +148,4 @@ def test_sensors_that_are_switched_off_tell_zeros(tmp_path: Path) -> None:
     scene.build()
     assert "sim.sensors-off" in {d.code for d in scene.diagnostics}
     assert scene.sensors.names == ["angle", "speed", "clock"]
-    assert scene.built.model.sensors.readings.kinds == ("nothing",) * 3
+    assert scene.built.model.sensors.outputs.kinds == ("nothing",) * 3

@@ -103,7 +103,7 @@ class _GeomData:
 def pack_ray_geoms(ctx: BuildContext, directions: list[Array]) -> RayGeomsInfo:
     """Table of all geoms that rays can hit, with one data array for meshes and height fields.
 
-    `directions` are the unit ray directions, (n, 3) each, of all ray readings; they are stored at the start of the data
+    `directions` are the unit ray directions, (n, 3) each, of all ray outputs; they are stored at the start of the data
     array. An empty table if there are none.
     """
     if not directions:

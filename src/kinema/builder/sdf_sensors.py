@@ -1,4 +1,4 @@
-"""Readings and noise models of SDFormat sensors: IMU, magnetometer, altimeter, force-torque, contact, lidar."""
+"""Outputs and noise models of SDFormat sensors: IMU, magnetometer, altimeter, force-torque, contact, lidar."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kinema.description import Robot, World
 from kinema.tokens import sdf
 
 from .context import AttachmentFrame, LinkRecord
-from .sensor_readings import (
+from .sensor_outputs import (
     NoiseModel,
-    ReadingFactory,
-    ReadingRecord,
     SensorContext,
+    SensorOutputFactory,
+    SensorOutputRecord,
     UnsupportedSensorError,
-    make_ray_reading,
+    make_ray_output,
 )
 
 _AXES = ("x", "y", "z")
@@ -83,13 +83,13 @@ def _mount_frame(sensor_ctx: SensorContext) -> tuple[AttachmentFrame, LinkRecord
     return AttachmentFrame(link.frame_idx, link.pose_in_frame @ sensor_ctx.sensor.pose), link
 
 
-def _imu_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Readings of an IMU: orientation (quaternion), angular velocity and linear acceleration, with error models."""
+def _imu_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Outputs of an IMU: orientation (quaternion), angular velocity and linear acceleration, with error models."""
     (frame, link), settings = _mount_frame(sensor_ctx), sensor_ctx.sensor.settings.get("imu")
     channels = (("orientation", "framequat", 4), ("angular_velocity", "gyro", 3))
     channels = (*channels, ("linear_acceleration", "accelerometer", 3))
     return [
-        ReadingRecord(
+        SensorOutputRecord(
             kind,
             dim,
             frame,
@@ -103,33 +103,35 @@ def _imu_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
     ]
 
 
-def _magnetometer_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Reading of a magnetometer: magnetic field in the sensor frame, with error models per axis."""
+def _magnetometer_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of a magnetometer: magnetic field in the sensor frame, with error models per axis."""
     (frame, link), settings = _mount_frame(sensor_ctx), sensor_ctx.sensor.settings.get("magnetometer")
     return [
-        ReadingRecord(
+        SensorOutputRecord(
             "magnetometer", 3, frame, target_idx=link.index, noise_models=_axis_noise_models(sensor_ctx, settings)
         )
     ]
 
 
-def _altimeter_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Readings of an altimeter: vertical position and vertical velocity, with their error models."""
+def _altimeter_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Outputs of an altimeter: vertical position and vertical velocity, with their error models."""
     (frame, link), settings = _mount_frame(sensor_ctx), sensor_ctx.sensor.settings.get("altimeter")
     models = [
         _noise_model(sensor_ctx, _nested_setting(settings, channel_name, "noise"))
         for channel_name in ("vertical_position", "vertical_velocity")
     ]
     return [
-        ReadingRecord(f"{prefix}height", 1, frame, target_idx=link.index, channel=channel_name, noise_models=[model])
+        SensorOutputRecord(
+            f"{prefix}height", 1, frame, target_idx=link.index, channel=channel_name, noise_models=[model]
+        )
         for prefix, channel_name, model in zip(
             ("", "speed of "), ("vertical_position", "vertical_velocity"), models, strict=True
         )
     ]
 
 
-def _force_torque_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Readings of a force-torque sensor: force and torque transmitted by a joint, at the sensor frame.
+def _force_torque_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Outputs of a force-torque sensor: force and torque transmitted by a joint, at the sensor frame.
 
     `measure_direction` selects the wrench of the child on the parent or the reverse, `frame` the axes (child, parent,
     sensor). Raises UnsupportedSensorError for joints to the world, loop joints and missing joints.
@@ -158,7 +160,7 @@ def _force_torque_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
         )
     mount = AttachmentFrame(frame_idx, Pose(pose.position, rotations.get(axes_of, rotations["child"])))
     return [
-        ReadingRecord(
+        SensorOutputRecord(
             kind,
             3,
             mount,
@@ -172,8 +174,8 @@ def _force_torque_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
     ]
 
 
-def _contact_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Readings of a contact sensor: per collision, the number of its contacts and its net contact force in the world.
+def _contact_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Outputs of a contact sensor: per collision, the number of its contacts and its net contact force in the world.
 
     Raises UnsupportedSensorError if the link lacks a named collision.
     """
@@ -187,7 +189,7 @@ def _contact_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
     if missing or not names:
         raise UnsupportedSensorError(f"its link has no collision {', '.join(missing) or 'that it names'}")
     return [
-        ReadingRecord(
+        SensorOutputRecord(
             "contact",
             4,
             options=("found force", "netforce", ""),
@@ -216,8 +218,8 @@ def _scan_angles(sensor_ctx: SensorContext, scan: Any, direction: str) -> np.nda
     return np.linspace(lower, upper, count) if count > 1 else np.array([(lower + upper) / 2])
 
 
-def _lidar_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Reading of a lidar: distances along rays on a grid of azimuth and elevation angles about the x axis.
+def _lidar_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of a lidar: distances along rays on a grid of azimuth and elevation angles about the x axis.
 
     Rays are ordered by elevation, then azimuth, both increasing. `gpu` variants hit visual geoms, others collision
     geoms.
@@ -240,31 +242,31 @@ def _lidar_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
     )
     noise_model = _noise_model(sensor_ctx, _nested_setting(settings, "noise"))
     noise_model.resolution = noise_model.resolution or _float_setting(sensor_ctx, settings, 0.0, "range", "resolution")
-    reading = ReadingRecord(
+    output = SensorOutputRecord(
         "rays", 0, frame, target_idx=link.index, params=(min_range, min(max_range, 1e15)), noise_models=[noise_model]
     )
     return [
-        make_ray_reading(
-            sensor_ctx, reading, directions, ("inf", "visual" if sensor.kind.startswith("gpu") else "collision")
+        make_ray_output(
+            sensor_ctx, output, directions, ("inf", "visual" if sensor.kind.startswith("gpu") else "collision")
         )
     ]
 
 
-def _unsupported_camera(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+def _unsupported_camera(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
     raise UnsupportedSensorError("images are not simulated")
 
 
-def _unsupported_sensor(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+def _unsupported_sensor(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
     raise UnsupportedSensorError("its measurement is not supported")
 
 
-SDF_READING_FACTORIES: dict[str, ReadingFactory] = {
-    "imu": _imu_readings,
-    "magnetometer": _magnetometer_readings,
-    "altimeter": _altimeter_readings,
-    "force_torque": _force_torque_readings,
-    "contact": _contact_readings,
-    **dict.fromkeys(("lidar", "ray", "gpu_lidar", "gpu_ray"), _lidar_readings),
+SDF_OUTPUT_FACTORIES: dict[str, SensorOutputFactory] = {
+    "imu": _imu_outputs,
+    "magnetometer": _magnetometer_outputs,
+    "altimeter": _altimeter_outputs,
+    "force_torque": _force_torque_outputs,
+    "contact": _contact_outputs,
+    **dict.fromkeys(("lidar", "ray", "gpu_lidar", "gpu_ray"), _lidar_outputs),
     **dict.fromkeys(
         (
             *("camera", "depth", "depth_camera", "multicamera", "rgbd", "rgbd_camera", "thermal", "thermal_camera"),
@@ -275,7 +277,7 @@ SDF_READING_FACTORIES: dict[str, ReadingFactory] = {
     **dict.fromkeys(("air_pressure", "air_speed", "gps", "navsat", "rfid", "rfidtag", "sonar"), _unsupported_sensor),
     **dict.fromkeys(("wireless_receiver", "wireless_transmitter", "custom", "none"), _unsupported_sensor),
 }
-"""Function that makes the readings of a sensor, by SDFormat sensor type."""
+"""Function that makes the outputs of a sensor, by SDFormat sensor type."""
 
 
 def world_magnetic_field(description: Robot | World) -> tuple[float, ...] | None:

@@ -1,4 +1,4 @@
-"""Tables of sensors and of their readings, in the order of the files (MuJoCo's `sensordata`)."""
+"""Tables of sensors and of their outputs, in the order of the files (MuJoCo's `sensordata`)."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import numpy.typing as npt
 
 from kinema.core import Array, Pose, unique_name
 from kinema.description import OPTION_DEFAULTS, Sensor, is_flag_enabled
-from kinema.model import ActuatorsInfo, ReadingsInfo, SensorsInfo
+from kinema.model import ActuatorsInfo, SensorOutputsInfo, SensorsInfo
 from kinema.tokens import mjcf
 
 from .context import AttachmentFrame, BuildContext, LinkRecord, all_elements
 from .options import merged_options
 from .ray_geoms import pack_ray_geoms
-from .sdf_sensors import SDF_READING_FACTORIES, world_magnetic_field
-from .sensor_readings import (
-    MJCF_READING_FACTORIES,
+from .sdf_sensors import SDF_OUTPUT_FACTORIES, world_magnetic_field
+from .sensor_outputs import (
+    MJCF_OUTPUT_FACTORIES,
     NoiseModel,
-    ReadingFactory,
-    ReadingRecord,
     SensorContext,
+    SensorOutputFactory,
+    SensorOutputRecord,
     UnsupportedSensorError,
 )
 
 
 @dataclass(slots=True, eq=False)
 class _SensorRow:
-    """One row of the table of sensors, with its readings."""
+    """One row of the table of sensors, with its outputs."""
 
     context: SensorContext
-    readings: list[ReadingRecord]
+    outputs: list[SensorOutputRecord]
 
     @property
     def sensor(self) -> Sensor:
@@ -43,11 +43,11 @@ class _SensorRow:
 
     @property
     def dim(self) -> int:
-        return sum(r.dim for r in self.readings)
+        return sum(r.dim for r in self.outputs)
 
 
 def pack_sensors(ctx: BuildContext, actuators: ActuatorsInfo, actuator_entities: list[int]) -> SensorsInfo:
-    """Table of all sensors of all entities, with their readings, error models, rates and delays.
+    """Table of all sensors of all entities, with their outputs, error models, rates and delays.
 
     Values follow in the order of the files. Sensors that cannot be simulated, or are disabled by flag, return zeros and
     are reported. `actuators` and `actuator_entities` resolve actuator sensors.
@@ -62,13 +62,13 @@ def pack_sensors(ctx: BuildContext, actuators: ActuatorsInfo, actuator_entities:
             ctx.diagnostics.note("sim.sensors-off", message, origin=spec.description.origin)
         for sensor in sensors:
             sensor_ctx = SensorContext(ctx, entity, sensor, actuators, actuator_entities, directions)
-            rows.append(_SensorRow(sensor_ctx, _make_readings(sensor_ctx) if is_enabled else [_zero_reading(sensor)]))
-    readings = [reading for row in rows for reading in row.readings]
+            rows.append(_SensorRow(sensor_ctx, _make_outputs(sensor_ctx) if is_enabled else [_zero_output(sensor)]))
+    outputs = [output for row in rows for output in row.outputs]
     noise_models = [
         noise_model
         for row in rows
-        for reading in row.readings
-        for noise_model in _noise_models_of_values(row.sensor, reading)
+        for output in row.outputs
+        for noise_model in _noise_models_of_values(row.sensor, output)
     ]
     _note_ideal_sensors(ctx, rows, noise_models)
     for row in rows:
@@ -83,14 +83,14 @@ def pack_sensors(ctx: BuildContext, actuators: ActuatorsInfo, actuator_entities:
         entity_idx=_int_array([row.entity for row in rows]),
         start=_int_array(ends[:-1]),
         end=_int_array(ends[1:]),
-        channels=[tuple(_channel_ranges(row.readings).items()) for row in rows],
+        channels=[tuple(_channel_ranges(row.outputs).items()) for row in rows],
         rate=np.array([row.sensor.update_rate for row in rows], np.float64),
         delay=np.array([_delay(row.sensor) for row in rows], np.float64),
         noise=np.array([model.noise for model in noise_models], np.float64),
         bias_mean=np.array([model.bias_mean for model in noise_models], np.float64),
         bias_std=np.array([model.bias_std for model in noise_models], np.float64),
         resolution=np.array([model.resolution for model in noise_models], np.float64),
-        readings=_pack_readings(rows, readings),
+        outputs=_pack_outputs(rows, outputs),
         ray_geoms=pack_ray_geoms(ctx, directions),
         magnetic_field=_magnetic_field(ctx),
     )
@@ -113,7 +113,7 @@ def _warn_of_ignored_tendon_forces(ctx: BuildContext, row: _SensorRow) -> None:
 
     Only applies to links that are rigidly attached to their parent.
     """
-    link = next((r.target_idx for r in row.readings if r.kind in ("force", "torque")), -1)
+    link = next((r.target_idx for r in row.outputs if r.kind in ("force", "torque")), -1)
     if link < 0:
         return
     record = ctx.links[link]
@@ -136,9 +136,9 @@ def _int_array(values: object) -> npt.NDArray[np.int32]:
     return np.array(values, dtype=np.int32)
 
 
-def _make_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Readings of a sensor; zeros of the same dimension, with a warning, if it cannot be simulated."""
-    sensor, factory = sensor_ctx.sensor, reading_factory(sensor_ctx.sensor)
+def _make_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Outputs of a sensor; zeros of the same dimension, with a warning, if it cannot be simulated."""
+    sensor, factory = sensor_ctx.sensor, output_factory(sensor_ctx.sensor)
     try:
         if factory is None:
             raise UnsupportedSensorError(f"sensors of kind {sensor.kind!r} are not supported")
@@ -148,24 +148,24 @@ def _make_readings(sensor_ctx: SensorContext) -> list[ReadingRecord]:
         consequence = f"it returns {dim} zero{'s' * (dim != 1)}" if dim else "it returns no values"
         message = f'sensor "{sensor.name}" ({sensor.kind}) is not simulated: {error}; {consequence}'
         sensor_ctx.build.diagnostics.warning("sim.sensor", message, origin=sensor.origin)
-        return [_zero_reading(sensor)]
+        return [_zero_output(sensor)]
 
 
-def _zero_reading(sensor: Sensor) -> ReadingRecord:
-    """Reading of zeros with the dimension of a sensor."""
-    return ReadingRecord("nothing", int(sensor.settings.get(mjcf.DIM, 0)))
+def _zero_output(sensor: Sensor) -> SensorOutputRecord:
+    """Output of zeros with the dimension of a sensor."""
+    return SensorOutputRecord("nothing", int(sensor.settings.get(mjcf.DIM, 0)))
 
 
-def reading_factory(sensor: Sensor) -> ReadingFactory | None:
-    """Function that makes the readings of a sensor, of MJCF or SDFormat by its kind; None for unknown kinds.
+def output_factory(sensor: Sensor) -> SensorOutputFactory | None:
+    """Function that makes the outputs of a sensor, of MJCF or SDFormat by its kind; None for unknown kinds.
 
     Kinds that both formats have (contact, magnetometer, ...) are SDFormat's if the sensor is on a link or joint without
     an MJCF dimension.
     """
     is_sdf = sensor.target_kind in ("link", "joint") and mjcf.DIM not in sensor.settings
-    if sensor.kind in SDF_READING_FACTORIES and (is_sdf or sensor.kind not in MJCF_READING_FACTORIES):
-        return SDF_READING_FACTORIES[sensor.kind]
-    return MJCF_READING_FACTORIES.get(sensor.kind)
+    if sensor.kind in SDF_OUTPUT_FACTORIES and (is_sdf or sensor.kind not in MJCF_OUTPUT_FACTORIES):
+        return SDF_OUTPUT_FACTORIES[sensor.kind]
+    return MJCF_OUTPUT_FACTORIES.get(sensor.kind)
 
 
 def _unique_sensor_names(ctx: BuildContext, rows: list[_SensorRow]) -> list[str]:
@@ -181,34 +181,34 @@ def _unique_sensor_names(ctx: BuildContext, rows: list[_SensorRow]) -> list[str]
     ]
 
 
-def _channel_ranges(readings: list[ReadingRecord]) -> dict[str, tuple[int, int]]:
+def _channel_ranges(outputs: list[SensorOutputRecord]) -> dict[str, tuple[int, int]]:
     """Range (start, end) of the values of each named channel within a sensor."""
     result, start = {}, 0
-    for reading in readings:
-        if reading.channel:
-            result[reading.channel] = (start, start + reading.dim)
-        start += reading.dim
+    for output in outputs:
+        if output.channel:
+            result[output.channel] = (start, start + output.dim)
+        start += output.dim
     return result
 
 
-def _noise_models_of_values(sensor: Sensor, reading: ReadingRecord) -> list[NoiseModel]:
-    """Error model of each value of a reading; by default Gaussian noise of the sensor's standard deviation."""
-    models = list(reading.noise_models) or [NoiseModel(noise=sensor.noise)]
-    return models * reading.dim if len(models) == 1 else models
+def _noise_models_of_values(sensor: Sensor, output: SensorOutputRecord) -> list[NoiseModel]:
+    """Error model of each value of an output; by default Gaussian noise of the sensor's standard deviation."""
+    models = list(output.noise_models) or [NoiseModel(noise=sensor.noise)]
+    return models * output.dim if len(models) == 1 else models
 
 
-def _pack_readings(rows: list[_SensorRow], readings: list[ReadingRecord]) -> ReadingsInfo:
-    """Table of all readings: frames, targets, parameters, cutoffs, and the start of their values."""
-    n = len(readings)
-    starts = np.cumsum([0, *(reading.dim for reading in readings)])[:-1]
+def _pack_outputs(rows: list[_SensorRow], outputs: list[SensorOutputRecord]) -> SensorOutputsInfo:
+    """Table of all outputs: frames, targets, parameters, cutoffs, and the start of their values."""
+    n = len(outputs)
+    starts = np.cumsum([0, *(output.dim for output in outputs)])[:-1]
     frames: list[tuple[AttachmentFrame, AttachmentFrame]] = [
-        (reading.frame, reading.reference_frame or AttachmentFrame(-1, Pose())) for reading in readings
+        (output.frame, output.reference_frame or AttachmentFrame(-1, Pose())) for output in outputs
     ]
-    sensors = [row.sensor for row in rows for _ in row.readings]
-    return ReadingsInfo(
-        kinds=[reading.kind for reading in readings],
+    sensors = [row.sensor for row in rows for _ in row.outputs]
+    return SensorOutputsInfo(
+        kinds=[output.kind for output in outputs],
         start=_int_array(starts),
-        dim=_int_array([reading.dim for reading in readings]),
+        dim=_int_array([output.dim for output in outputs]),
         frame_idx=_int_array([[frame.frame_idx for frame in frame_pair] for frame_pair in frames]).reshape(n, 2),
         pos=np.array([[frame.pose.position for frame in frame_pair] for frame_pair in frames], np.float64).reshape(
             n, 2, 3
@@ -216,14 +216,14 @@ def _pack_readings(rows: list[_SensorRow], readings: list[ReadingRecord]) -> Rea
         rot=np.array([[frame.pose.rotation for frame in frame_pair] for frame_pair in frames], np.float64).reshape(
             n, 2, 3, 3
         ),
-        has_reference=np.array([reading.reference_frame is not None for reading in readings], np.bool_),
-        target_idx=_int_array([reading.target_idx for reading in readings]),
-        params=[reading.params for reading in readings],
-        options=[reading.options for reading in readings],
-        contact_filters=[reading.contact_filters for reading in readings],
+        has_reference=np.array([output.reference_frame is not None for output in outputs], np.bool_),
+        target_idx=_int_array([output.target_idx for output in outputs]),
+        params=[output.params for output in outputs],
+        options=[output.options for output in outputs],
+        contact_filters=[output.contact_filters for output in outputs],
         cutoff=np.array([_cutoff(frame) for frame in sensors], np.float64),
         positive=np.array(
-            [_is_positive(frame, reading) for frame, reading in zip(sensors, readings, strict=True)], np.bool_
+            [_is_positive(frame, output) for frame, output in zip(sensors, outputs, strict=True)], np.bool_
         ),
     )
 
@@ -233,10 +233,10 @@ def _cutoff(sensor: Sensor) -> float:
     return 0.0 if sensor.settings.get(mjcf.DATATYPE) in ("axis", "quaternion") else sensor.cutoff
 
 
-def _is_positive(sensor: Sensor, reading: ReadingRecord) -> bool:
-    """Whether the values of a reading are never negative, by MJCF `datatype` or else by its kind."""
+def _is_positive(sensor: Sensor, output: SensorOutputRecord) -> bool:
+    """Whether the values of an output are never negative, by MJCF `datatype` or else by its kind."""
     datatype = sensor.settings.get(mjcf.DATATYPE)
-    return reading.positive if datatype is None else datatype == "positive"
+    return output.positive if datatype is None else datatype == "positive"
 
 
 def _magnetic_field(ctx: BuildContext) -> Array:

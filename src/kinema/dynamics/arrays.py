@@ -13,7 +13,7 @@ from kinema.ir import UNIFORM
 from kinema.model import Model, PrimitiveJointType
 
 from .collision.spatial_hash import build_pair_table, select_hashed_geoms
-from .sensors.contact_weights import contact_dependent_readings, contact_weight_table
+from .sensors.contact_weights import contact_dependent_outputs, contact_weight_table
 from .settings import BroadPhase, ControlMode, Integrator, Settings
 from .sleep.policy import initially_asleep, n_trees
 
@@ -40,9 +40,9 @@ class ArrayOwner(enum.Enum):
     GRID_PAIR = "grid pair"
     """A pair of geoms in the spatial hash."""
     SENSOR_VALUE = "sensor value"
-    """A scalar of a sensor reading."""
+    """A scalar of a sensor output."""
     SENSOR_PAIR = "sensor pair"
-    """A geom pair as seen by a contact-dependent sensor reading."""
+    """A geom pair as seen by a contact-dependent sensor output."""
     RAY_DATA = "ray data"
     """Data of the geoms that rangefinders can hit."""
     TREE = "tree"
@@ -130,7 +130,7 @@ class ArrayInfo:
             if settings.broad_phase is BroadPhase.CELLS
             else 0,
             ArrayOwner.SENSOR_VALUE: model.sensors.n_values,
-            ArrayOwner.SENSOR_PAIR: len(contact_dependent_readings(model)) * len(model.pairs.geom_a),
+            ArrayOwner.SENSOR_PAIR: len(contact_dependent_outputs(model)) * len(model.pairs.geom_a),
             ArrayOwner.RAY_DATA: len(model.sensors.ray_geoms.data),
             ArrayOwner.TREE: n_trees(model),
             ArrayOwner.PARTITION: settings.n_partitions,
@@ -426,7 +426,7 @@ ARRAYS = [
         "clock",
         ArrayOwner.ENVIRONMENT,
         ArrayUse.PARAMETER,
-        is_needed=lambda model: "clock" in model.sensors.readings.kinds,
+        is_needed=lambda model: "clock" in model.sensors.outputs.kinds,
     ),
 ]
 """All arrays in memory order. Arrays of the environment come first, so that their rows are the same for all models,

@@ -46,7 +46,7 @@ from .sensors import (
     BVH_LEAF_TRIANGLES as BVH_LEAF_TRIANGLES,
     BVH_NODE_SIZE as BVH_NODE_SIZE,
     RayGeomsInfo as RayGeomsInfo,
-    ReadingsInfo as ReadingsInfo,
+    SensorOutputsInfo as SensorOutputsInfo,
     SensorsInfo as SensorsInfo,
     empty_ray_geoms as empty_ray_geoms,
     empty_sensors as empty_sensors,

@@ -1,4 +1,4 @@
-"""Tables of sensors, of the readings that each consists of, and of the geoms that ray sensors can hit."""
+"""Tables of sensors, of the outputs that each consists of, and of the geoms that ray sensors can hit."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ BVH_LEAF_TRIANGLES = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class ReadingsInfo(Table):
-    """One row for each measured quantity (reading); a sensor has one reading, or several (an IMU)."""
+class SensorOutputsInfo(Table):
+    """One row for each measured quantity (output); a sensor has one output, or several (an IMU)."""
 
     kinds: Sequence[str]
-    """Kind of the reading, as listed in `dynamics/sensors/registry.py`."""
+    """Kind of the output, as listed in `dynamics/sensors/registry.py`."""
     start: Ints
     """Index of the first value among the values of all sensors."""
     dim: Ints
@@ -115,7 +115,7 @@ class SensorsInfo(Table):
     end: Ints
     """Range of the sensor's values among the values of all sensors."""
     channels: Sequence[Sequence[tuple[str, tuple[int, int]]]]
-    """Channels of a sensor with several readings: name and range of values, relative to the sensor's first value."""
+    """Channels of a sensor with several outputs: name and range of values, relative to the sensor's first value."""
     rate: Array
     """Update rate [Hz]; 0 for every step."""
     delay: Array
@@ -127,7 +127,7 @@ class SensorsInfo(Table):
     """Mean and standard deviation of the constant bias of each value, drawn once per environment, (n_values,)."""
     resolution: Array
     """Quantisation step of each value; 0 for none, (n_values,)."""
-    readings: ReadingsInfo
+    outputs: SensorOutputsInfo
     ray_geoms: RayGeomsInfo = field(default_factory=empty_ray_geoms)
     magnetic_field: Array = field(default_factory=lambda: np.zeros(3))
     """Magnetic field in world axes [T], (3,)."""
@@ -154,7 +154,7 @@ def empty_sensors() -> SensorsInfo:
         bias_mean=no_values,
         bias_std=no_values,
         resolution=no_values,
-        readings=ReadingsInfo(
+        outputs=SensorOutputsInfo(
             kinds=[],
             start=no_indices,
             dim=no_indices,

@@ -309,7 +309,7 @@ class Sensors(Mapping[str, Sensor]):
 
     def to_torch(self) -> Any:
         """Ideal readings of all sensors, (n_envs, values), as a PyTorch tensor that shares the engine's memory."""
-        return self._scene.built.engine.fields.sensors.reading.to_torch().T
+        return self._scene.built.engine.fields.sensors.sensordata.to_torch().T
 
     def use_file_error_model(self, enabled: bool = True, *, seed: int = 0) -> None:
         """Enable or disable the noise, bias, resolution, rate and delay of the files; disabled by default.
@@ -333,7 +333,7 @@ class Sensors(Mapping[str, Sensor]):
         """Ideal readings of all sensors, (n_envs, values), with the values of user sensors inserted."""
         if not self._info.n_values:
             return np.zeros((self._scene.built.n_envs, 0))
-        readings = np.asarray(self._scene.built.engine.fields.sensors.reading.numpy()).T
+        readings = np.asarray(self._scene.built.engine.fields.sensors.sensordata.numpy()).T
         if self._user_values is None:
             return readings
         return np.where(np.isnan(self._user_values), readings, self._user_values)

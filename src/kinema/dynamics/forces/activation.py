@@ -76,7 +76,10 @@ def _linear_interpolation(samples: Sequence[Value], steps: Value) -> Value:
 
 
 def _cubic_interpolation(samples: Sequence[Value], steps: Value) -> Value:
-    """Cubic Hermite interpolation with central-difference slopes, zero at both ends of the buffer."""
+    """Value of a delayed control by cubic Hermite interpolation of its history, with central-difference slopes.
+
+    `samples` has the newest value first, `steps` is the age in samples; slopes are zero at both ends of the buffer.
+    """
     last = len(samples) - 1
     slopes = [0.5 * (samples[i + 1] - samples[i - 1]) if 0 < i < last else 0.0 for i in range(last + 1)]
     value = samples[0]
@@ -123,7 +126,7 @@ def actuator_input(ctx: TraceContext, transmission: Transmission) -> Value:
 
 
 def integrate_activations(ctx: TraceContext, actuators: Transmissions) -> None:
-    """Trace a loop that integrates the activations over the step; disabled actuators keep theirs."""
+    """Trace a loop that integrates actuator activations over a step or RK4 stage; disabled actuators keep theirs."""
     is_rk4 = ctx.settings.integrator is Integrator.RK4
 
     def body(actuator: Transmission) -> None:
@@ -176,9 +179,11 @@ def _integrate_activation(ctx: TraceContext, transmission: Transmission, act: Va
 
 
 def _activation_rate(transmission: Transmission, act: Value, control: Value) -> Value:
-    """Time derivative of an activation for dynamics of type integrator, filter, filterexact and muscle (MuJoCo).
+    """Time derivative of an activation by its dynamics type in MuJoCo: integrator, filter, filterexact or muscle.
 
-    "smooth muscle" blends the time constants of activation and deactivation by a quintic smoothstep.
+    The rate is the control for an integrator, (control - act) / tau for filters, and for muscles the same with control
+    clamped to [0, 1] and time constants that depend on activation and direction. "smooth muscle" blends the constants
+    of activation and deactivation by a quintic smoothstep.
     """
     if transmission.dynamics == "integrator":
         return control

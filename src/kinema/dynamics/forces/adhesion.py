@@ -69,9 +69,10 @@ def _adhesion_rows(
     count: ArenaOffset,
     actuators: Transmissions,
 ) -> list[NodeRow]:
-    """Table row of a contact set for an adhesion actuator; none if no geom pair of the set involves its link.
+    """Loop iteration data of a contact buffer for an adhesion actuator; empty if no geom pair of it involves the link.
 
-    The row has the contact count and the actuator force, and the indices of the link's geom pairs as nested rows.
+    `contact_set` is the buffer of all contacts between two frames. The row has the contact count and the actuator
+    force, and nested rows with the indices of the link's geom pairs.
     """
     geoms, pairs, link = ctx.model.geoms, ctx.model.pairs, ctx.model.actuators.link_idx[actuator]
     link_pairs = [

@@ -174,9 +174,10 @@ MIN_DIVISOR = 1e-15
 
 
 def ellipsoid_constants(radii: Sequence[float], coefficients: Sequence[float]) -> dict[str, list[float]]:
-    """Drag and lift constants of an ellipsoid from its semi-axes [m] and MuJoCo's five fluid coefficients.
+    """Constant drag and lift factors of an ellipsoid from semi-axes [m] and MuJoCo's five fluid coefficients.
 
-    The coefficients are blunt drag, slender drag, angular drag, Kutta lift and Magnus lift.
+    The coefficients are blunt drag, slender drag, angular drag, Kutta lift and Magnus lift. Returns named
+    constants of the loop iteration: squared axis products, viscous, angular drag, area and lift factors.
     """
     blunt, slender, angular, kutta, magnus = coefficients
     low, middle, high = sorted(radii)
@@ -222,9 +223,10 @@ class _RelativeFlow:
 
 
 def _relative_flow(code: RowContext, density: Value, velocity: Twist) -> _RelativeFlow:
-    """Quantities of the flow around an ellipsoid: Q v, v^T Q v, speed, angular drag, added mass and others.
+    """Intermediate quantities of the flow around an ellipsoid that forces and derivatives share.
 
-    Reads the constants of the ellipsoid's table row; `velocity` is relative to the fluid, in the ellipsoid's axes.
+    Q v, Q^2 v, v^T Q v, speed and angular drag moment, with the constants of the current ellipsoid; Q is the diagonal
+    matrix of squared semi-axis products. `velocity` is relative to the fluid, in the ellipsoid's axes.
     """
     angular, linear, squares = velocity.angular, velocity.linear, code.constants("squares")
     q_velocity = [q * x for q, x in zip(squares, linear, strict=True)]
@@ -402,7 +404,10 @@ def has_fluid(model: Model) -> bool:
 
 
 def add_fluid_wrenches(step: HasMotionState, wrenches: NodeValues[Wrench]) -> None:
-    """Trace a loop that adds the fluid forces on links and geoms to `wrenches` on their frames."""
+    """Trace a loop that adds the fluid forces on links and geoms (MuJoCo's box and ellipsoid models) to frame wrenches.
+
+    Wrenches are about the frame origin in frame axes. Nothing is traced for a model without fluid.
+    """
     ctx = step.ctx
     if not has_fluid(ctx.model):
         return
@@ -436,7 +441,11 @@ def _velocity_in_fluid(
 
 
 def _fluid_rows(ctx: TraceContext, only: set[int] | None = None) -> list[NodeRow]:
-    """Table rows of the links and geoms with fluid forces that are fixed to frames of the context, or to `only`."""
+    """Loop iteration data of all bodies with fluid forces (inertia boxes of links, ellipsoids of geoms).
+
+    Only bodies fixed to frames of the context, or to the frames in `only`. Rows have the pose in the frame and the
+    constants of the fluid model.
+    """
     info, links = ctx.model.fluid, ctx.model.links
     frames = {node.index for node in ctx.nodes} if only is None else only
     rows: list[NodeRow] = []

@@ -47,10 +47,10 @@ def rotation_from_rest(rest: Sequence[Value], q: Sequence[Value]) -> Sequence[Va
 
 
 def update_spring_rest(ctx: TraceContext, node: FrameNode, q: Sequence[Value]) -> None:
-    """Write the rest coordinates of a yielding joint spring after the step, given the next coordinates q.
+    """Write the rest coordinates of a yielding (plastic) joint spring after the step, given the next coordinates q.
 
     The rest position is moved so that the displacement does not exceed the yield displacement. With RK4 only the last
-    stage counts.
+    stage changes it; nothing is written for other joints.
     """
     if not _has_yielding_spring(ctx, node):
         return
@@ -113,7 +113,11 @@ ZERO_FORCE = ForceTerm(0.0, 0.0)
 
 
 def passive_forces(ctx: TraceContext, node: FrameNode) -> list[ForceTerm]:
-    """Spring and damper forces on the dofs of a frame, with derivatives by velocity."""
+    """Spring and damper force on each dof of a frame, with derivative by velocity.
+
+    Stiffness and damping may be polynomials in displacement and speed; the displacement of a ball joint is a rotation
+    vector.
+    """
     polynomials = _coefficient_pairs(ctx.read_node("damping_poly", node))
     dampers = zip(ctx.read_node("damping", node), polynomials, ctx.read_node("vel", node), strict=True)
     result = [damper_force(damping, poly, velocity) for damping, poly, velocity in dampers]
@@ -161,7 +165,7 @@ def spring_displacements(ctx: TraceContext, node: FrameNode) -> Sequence[Value]:
 
 
 def joint_spring_energy(ctx: TraceContext, node: FrameNode) -> Value:
-    """Potential energy of the springs of a frame's joint [J]."""
+    """Potential energy of the (possibly polynomial) springs of a frame's joint [J]; zero without springs."""
     energy: Value = 0.0
     if not node.has_spring:
         return energy
@@ -210,9 +214,10 @@ def _gain_control_forces(ctx: TraceContext, node: FrameNode) -> list[ForceTerm]:
 
 
 def _mode_control_forces(ctx: TraceContext, node: FrameNode) -> list[ForceTerm]:
-    """Control forces with a control mode per dof: force, velocity or position control, or none for actuators.
+    """Control force on each dof by its control mode, an array value that may differ between environments.
 
-    The mode is an array value (0 force, 1 velocity, 2 position, 3 actuator), so that environments may differ.
+    0 force: the command; 1 velocity: kv (command - v); 2 position: kp (command - q) - kv v; 3 actuator: zero. Balls
+    have no position term.
     """
     names = ("ctrl_mode", "command", "vel", "kp", "kv")
     result = []

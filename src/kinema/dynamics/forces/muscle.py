@@ -12,7 +12,7 @@ from ..tree.transmissions import Transmission
 
 
 def active_force(transmission: Transmission) -> tuple[Value, Value]:
-    """Force of a fully activated muscle, -peak FL(length) FV(velocity), and its derivative by velocity."""
+    """Force -F0 FL(length) FV(velocity) of a fully activated muscle of peak force F0, and its velocity derivative."""
     (
         range_start,
         length_lower,

@@ -162,7 +162,7 @@ def _axis_in_parent(info: PathSegmentsInfo, segment: int) -> list[float]:
 def _segment_bias_acceleration(
     code: RowContext, kinematic_values: tuple[NodeValues[Pose], NodeValues[Twist], NodeValues[FrameAcceleration]]
 ) -> None:
-    """Loop body: add the second derivative of a segment's length at zero joint accelerations to that of its path.
+    """Traced loop body: add the second time derivative of a segment's length at zero joint acceleration to its path.
 
     `kinematic_values` are world poses, velocities and bias accelerations of frames.
     """

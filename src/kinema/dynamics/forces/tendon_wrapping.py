@@ -67,7 +67,9 @@ def wrap_path(
     side_site: Vector | None,
     tracer: Tracer | None = None,
 ) -> WrappedPath:
-    """Shortest path between two points around a sphere or a cylinder (axis z) at the origin.
+    """Shortest path between two points around a sphere or a cylinder (axis z) at the origin; MuJoCo's tendon wrapping.
+
+    Returns whether the path wraps, the length of its curved part and the two tangent points.
 
     Args:
         kind: geom type and side: "sphere" or "cylinder", optionally followed by "beside", "inside" or "either".
@@ -236,7 +238,7 @@ def _segments_cross(a: Point2D, b: Point2D, c: Point2D, d: Point2D) -> Value:
 def _wrap_inside_circle(start: Point2D, end: Point2D, radius: Value, tracer: Tracer | None) -> _CirclePath:
     """Planar path through the inside of a circle, which touches the circle in one point (arc length zero).
 
-    No wrapping if the straight segment already passes through the circle or an end point is inside. The angle x at the
+    Wraps only if the straight segment stays outside the circle and both end points are outside. The angle x at the
     contact point solves asin(A sin x) + asin(B sin x) - 2 x + G = 0, with A and B the radius over the distances of both
     points and G the angle between them. The left side decreases on [0, pi/2]; Newton's method starts at pi/2. Without
     convergence the contact point is on the bisector.

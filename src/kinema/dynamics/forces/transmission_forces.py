@@ -25,9 +25,9 @@ from .transmission_paths import HasPoses
 
 
 def clamp_shared_tendon_forces(actuators: Transmissions) -> None:
-    """Trace loops that scale the forces of actuators on a common tendon if their sum exceeds the tendon's force range.
+    """Trace loops that scale the forces of actuators on a common tendon so that their sum is within its force range.
 
-    MJCF `actuatorfrcrange` of tendons. The pairs (force, derivative) of the actuators are changed in place.
+    MJCF `actuatorfrcrange` of tendons. The (force, derivative by velocity) pairs of the actuators are changed in place.
     """
     ctx, info = actuators.ctx, actuators.ctx.model.actuators
     group_of = {i: int(info.force_group_idx[i]) for i in actuators.pair_offsets if info.force_group_idx[i] >= 0}
@@ -84,7 +84,7 @@ def apply_orientation_servos(ctx: TraceContext, actuators: Transmissions) -> Non
 
 
 def record_quaternion_controls(ctx: TraceContext, actuators: Transmissions) -> None:
-    """Trace a loop that updates the history buffers of the scalar parts of delayed quaternion controls.
+    """Trace a loop that prepends the scalar parts w of delayed quaternion controls to their history buffers.
 
     The scalar part belongs to an actuator without transmission, which `record_controls` does not cover.
     """
@@ -125,9 +125,10 @@ def _scalar_part_offsets(ctx: TraceContext, actuator: int) -> dict[str, ArenaOff
 
 
 def _orientation_servo_row(ctx: TraceContext, actuators: Transmissions, servo_actuators: Sequence[int]) -> TableRow:
-    """Table row of an orientation servo: pairs and rotation angles of its three axes, target, gains and torque limit.
+    """Loop iteration data of an orientation servo: memory offsets of its axes, target, PD gains and torque limit.
 
-    The variant is (control form, whether the actuator can be disabled, number of delay samples, interpolation).
+    The specialisation key is (control form, whether the actuator can be disabled, number of delay samples,
+    interpolation).
     """
     info, axes = ctx.model.actuators, servo_actuators[-len(SERVO_AXES) :]
     offsets: dict[str, ArenaOffset] = {}
@@ -152,7 +153,11 @@ def _orientation_servo_row(ctx: TraceContext, actuators: Transmissions, servo_ac
 
 
 def _orientation_servo_torque(ctx: TraceContext, code: RowContext) -> None:
-    """Loop body: PD torque of an orientation servo, limited in length, written to the pairs of its three axes."""
+    """Traced loop body: PD torque of an orientation servo, limited in norm, written as force of its three axes.
+
+    Torque kp e - kv w, with e the rotation vector from current to target orientation; the target is a rotation vector
+    or a quaternion (whose scalar part may be delayed).
+    """
     form, can_disable, n_samples, interpolation = code.variant  # type: ignore[misc]
     pairs = [code.read_array(f"pair {k}", 2) for k in SERVO_AXES]
     control, velocities = ([pair[index] for pair in pairs] for index in (0, 1))
@@ -208,7 +213,8 @@ def tendon_forces(step: HasPoses, force_law: Callable[[Transmission], ForceTerm]
 def _tendon_force(transmission: Transmission, dt: Value) -> ForceTerm:
     """Spring and damper force of a tendon, with derivative by velocity.
 
-    Kind "drive" also has a target velocity and a force limit; kind "brake" is a damper of a loop-closing joint.
+    A "drive" also has a target velocity and is clamped to a maximum force; a "brake" is a damper of a loop-closing
+    joint, limited so that it does not reverse the velocity within the step `dt`.
     """
     (stiffness,), (damping,) = transmission.read("stiffness"), transmission.read("damping")
     if transmission.kind == "brake":
@@ -317,10 +323,11 @@ ACTUATOR_FORCE_LAWS: dict[str, Callable[[Transmission, Value], ForceTerm]] = {
 
 
 def actuator_forces(step: HasPoses, wrenches: NodeValues[Wrench] | None) -> Transmissions:
-    """Trace the forces of all actuators; those that act on frames also add to `wrenches`.
+    """Trace the force of every actuator, clamped to its force range, with derivative by velocity.
 
-    Forces are clamped to the force range. Unless only actuators are controlled, `actuator_on` disables actuators whose
-    joints are controlled by user commands.
+    The wrenches of actuators that act on frames (sites) are added to `wrenches`. Also computes torques of orientation
+    servos and scales forces of actuators on a common tendon. Unless only actuators are controlled, `actuator_on`
+    disables actuators whose joints are controlled by user commands.
     """
     ctx = step.ctx
 

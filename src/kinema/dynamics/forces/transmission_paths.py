@@ -57,7 +57,7 @@ CoordinateAndLoad = tuple[Value, Vector, Vector]
 
 
 def loop_joint_coordinate(ends: Sequence[Pose], parameters: Sequence[Value], kind: str) -> CoordinateAndLoad:
-    """Coordinate of a loop-closing joint and its unit-force load on the child.
+    """Coordinate of a loop-closing joint, and its gradient: force and torque on the child at unit generalised force.
 
     Args:
         ends: world poses of the joint frames on child and parent.
@@ -338,7 +338,10 @@ def paths_in_context(ctx: TraceContext) -> list[int]:
 
 
 def measure_path_lengths(step: HasPoses) -> PathLengths:
-    """Trace the loops that compute path lengths, wrenches on segment ends and moment arms."""
+    """Trace the lengths of all paths (spatial tendons, actuators), their moment arms, and unit-force end wrenches.
+
+    A path is a sum of segments; its moment arm on a dof is the derivative of its length by the coordinate.
+    """
     ctx, info = step.ctx, step.ctx.model.path_segments
     paths = paths_in_context(ctx)
     lengths, moments = {}, {}
@@ -379,7 +382,7 @@ def _segment_row(ctx: LoopContext, segment: int, row_offsets: dict[str, ArenaOff
 
 
 def _measure_segment(code: RowContext, world_poses: NodeValues[Pose]) -> None:
-    """Loop body: measure a segment, add its scaled length to the path, and write the unit-force wrenches on its ends.
+    """Traced loop body: add the scaled length of a segment to its path, and write the unit-force wrenches on its ends.
 
     The wrenches (torque, force) are in world axes about a common reference point, the position of the second end.
     """
@@ -404,7 +407,7 @@ def _measure_segment(code: RowContext, world_poses: NodeValues[Pose]) -> None:
 def _moment_rows(
     ctx: TraceContext, segment: int, moment_offsets: dict[int, ArenaOffset], wrench_offsets: dict[str, ArenaOffset]
 ) -> Iterator[TableRow]:
-    """Table rows of a segment's moment arms: one per loaded end and frame on the way from that end to the root."""
+    """Loop iteration data for a segment's moment arms: one per loaded end and frame from there to the root."""
     info = ctx.model.path_segments
     for k in range(min(N_LOADED_ENDS, SEGMENT_KINDS[info.kinds[segment]][0])):
         frame = int(info.frame_idx[segment, k])

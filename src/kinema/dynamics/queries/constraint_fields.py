@@ -231,9 +231,9 @@ def _unit_force_acceleration(data: StepData, solver: NewtonSolver, block_index: 
 
 
 def _accumulate_delassus_entry(code: RowContext) -> None:
-    """Traced loop body: add one product J_jk (M^-1 J_i^T)_k to entries (i, j) and (j, i) of `efc_AR`.
+    """Traced loop body: add one product J_jk (M^-1 J_i^T)_k to entries (i, j) and (j, i) of the Delassus matrix.
 
-    The variant `first` overwrites the entries, `next` adds to them; `regularizer` adds 1 / efc_D to a diagonal entry if
+    The variant `first` overwrites the entries, `next` adds to them; `regularizer` adds 1 / efc_D to a diagonal entry of `efc_AR` if
     efc_D > 0.
     """
     if code.variant == "regularizer":
@@ -352,9 +352,9 @@ CONTACT_LAW_FIELD_WIDTHS = {"frame": 9, "efc_D": 1, "efc_aref": 6}
 def write_contact_fields(data: StepData) -> None:
     """Write `active`, `position`, `normal`, `penetration`, `force` and `pair` of each contact, in world axes.
 
-    The solver runs first. Normal and force [N] are those on the second geom of the pair: stored contacts are relative
-    to the two frames of their contact set, so that both are negated if the geoms of the pair are in the opposite order.
-    Unused contact slots are zero, with `pair` = -1.
+    The solver runs first. Normal and force [N] are those on the second geom of the pair: contacts are stored relative
+    to two frames, so that both are negated if the geoms of the pair are in the opposite order. Unused contact slots are
+    zero, with `pair` = -1.
     """
     compute(data, "contact_buffers", "qfrc_constraint")
     ctx, buffers = data.ctx, data.contact_buffers
@@ -418,14 +418,14 @@ def _store_per_contact(
     field_values: Callable[[RowContext, Contact, ContactSetVariant], ContactFieldValues],
     extra_offsets: Mapping[str, ArenaOffset],
 ) -> None:
-    """Write fields of every contact to its slot of the output arrays, and zeros to unused slots.
+    """Trace a loop that writes fields of every contact to its slot of the output arrays, and zeros to unused slots.
 
-    The slots of a contact set follow those of the set before it, `capacity` slots each. All slots of a set are cleared
-    first (0, or -1 for `pair`), then `field_values(code, contact, variant)` is written for each contact.
+    There is one contact buffer of fixed `capacity` per pair of frames; the slots of all buffers are consecutive. All
+    slots are cleared first (0, or -1 for `pair`), then the values of each contact are written.
 
     Args:
         ctx: the tracing context.
-        contact_buffers: the contact sets of the state.
+        contact_buffers: the contacts of the state.
         widths: field name -> values per contact.
         field_values: traced function that returns the values of one contact by field name.
         extra_offsets: further arrays that the traced code reads, by name.

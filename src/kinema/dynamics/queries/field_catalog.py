@@ -271,7 +271,7 @@ COUPLING_FIELDS = [
     )
 ]
 SENSOR_FIELDS = [
-    *_field_infos("sensors", ("reading", (), "by sensor", "all sensor values, in the order of MuJoCo's sensordata")),
+    *_field_infos("sensors", ("sensordata", (), "by sensor", "all sensor values, in the order of MuJoCo's sensordata")),
 ]
 
 NAMESPACES = {
@@ -301,9 +301,9 @@ NAMESPACE_OWNERS = {
 
 
 def n_items(model: Model, owner: ArrayOwner, settings: Settings) -> int:
-    """Number of objects of one kind: links, dofs, equalities, couplings, contact slots, sensor values or rows.
+    """Number of model objects of one kind: links, dofs, equality constraints, couplings, contact slots, ...
 
-    Constraint rows are those of the constraint kinds enabled in `settings`. Other kinds of objects count 1.
+    Constraint rows are those of the constraint kinds enabled in `settings`. Fields of the whole environment have 1.
     """
     sizes = {
         ArrayOwner.LINK: model.n_links,
@@ -329,7 +329,10 @@ def resolve_item_shape(item_shape: tuple[int, ...], model: Model, settings: Sett
 
 
 def group_outputs(group: str, model: Model, settings: Settings) -> dict[str, tuple[ArrayOwner, int]]:
-    """Owner and number of values per item of each field of a group, by field name."""
+    """Owner (kind of model object) and number of values per object of each field of a group, by field name.
+
+    Fields of a group are computed by the same program.
+    """
     return {
         info.name: (
             info.owner or NAMESPACE_OWNERS[namespace],

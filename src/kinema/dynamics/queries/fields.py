@@ -248,9 +248,10 @@ class _FieldGroup:
         return self._launches[key]
 
     def _compile(self) -> Callable[[], None]:
-        """Trace and compile the program of the group, or load it from the cache, and return its prepared launch.
+        """Trace and compile the program of the field group, or load it from the cache; returns the kernel launch.
 
-        The cache key contains the input mode only for the groups of `DRIVE_DEPENDENT_GROUPS`.
+        The cache key contains the input mode (actuators, commands or mixed) only for the groups of
+        `DRIVE_DEPENDENT_GROUPS`.
         """
         engine = self._engine
         owners = {f"{OUTPUT_PREFIX}{array}": spec for array, spec in self._outputs.items()}
@@ -418,7 +419,7 @@ class Fields:
         return group.storage_of(info.name), group.refresh_if_stale
 
     def _zero_storage(self, namespace: str, info: FieldInfo) -> ArrayView:
-        """View of the arena of zeros for a field that is not simulated, or a state array that is disabled."""
+        """View of an arena filled with zeros for a field that is not simulated, or whose state array is disabled."""
         if self._zeros is None:
             engine = self._engine
             arrays = [

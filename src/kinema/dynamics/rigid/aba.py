@@ -88,9 +88,9 @@ def eliminate_dof(
 ) -> tuple[ArticulatedBody, JointElimination]:
     """Eliminate one dof from an articulated body: rank-one downdate of the inertia and update of the bias force.
 
-    With S the motion subspace column: U = I^A S, D = S^T U + armature, u = force - S^T p^A; the result is I^A - U U^T /
-    D and p^A + U u / D. The joint inertia S^T U is at least `min_inertia_ratio` times the trace of the rotational
-    block.
+    With S the motion subspace column: U = I^A S, D = S^T U + armature, u = force - S^T p^A; the remaining articulated
+    body has inertia I^A - U U^T / D and bias force p^A + U u / D. Also returns U, 1 / D and u. The joint inertia S^T U
+    is at least `min_inertia_ratio` times the trace of the rotational block.
     """
     inertia, bias = articulated_body.inertia, articulated_body.bias_force
     response = apply_inertia(inertia, subspace_column)
@@ -160,7 +160,8 @@ def aba_accelerations(
 ) -> NodeValues[list[Value]]:
     """Trace the joint accelerations x of (M + diag(diagonal_terms)) x = joint_force - J^T bias_wrench by the ABA.
 
-    `bias_wrench` is the wrench on a frame (inertial minus external) at zero joint acceleration. Returns a joint vector.
+    `bias_wrench` is the wrench on a frame (inertial minus external) at zero joint acceleration. Backward pass over
+    articulated inertias with elimination of each dof, then forward pass over accelerations. Returns a joint vector.
     """
     eliminations: NodeValues[list[JointElimination]] = ctx.new_values("joint eliminations")
 

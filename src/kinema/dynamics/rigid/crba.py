@@ -43,10 +43,11 @@ def joint_space_matrix(
     subtree_response: Callable[[FrameNode, Twist], Wrench],
     diagonal_terms: Callable[[FrameNode], Sequence[Value]] | None = None,
 ) -> JointSpaceMatrix:
-    """Trace the joint-space matrix J^T K J from the response of each subtree, plus optional diagonal terms.
+    """Trace the sparse symmetric joint-space matrix J^T K J (as the CRBA does M), plus optional diagonal terms.
 
     `subtree_response(node, twist)` is the wrench on a frame if its whole subtree moves rigidly with a twist, for
-    example the momentum of the composite inertia for the mass matrix. `diagonal_terms` are added to the diagonal.
+    example the momentum of the composite inertia for the mass matrix. Entries exist for pairs of a dof and an ancestor
+    dof.
     """
 
     def diagonal_block(node: FrameNode) -> tuple[list[Wrench], list[list[Value]]]:

@@ -54,10 +54,11 @@ def init_limiter_factors(ctx: TraceContext) -> ArenaOffset | None:
 def limit_constraint_motion(
     ctx: TraceContext, limiter_factors: ArenaOffset | None, constraint_acceleration: DofFunction
 ) -> None:
-    """Trace the acceleration factor: scales the step so that constraints rotate no joint by more than the limit.
+    """Trace the acceleration factor of the energy limiter: MAX / max(MAX, largest dt^2 |constraint acceleration|).
 
-    The motion is dt^2 times the acceleration due to constraints, maximised over all joints except slides. Writes the
-    first limiter factor.
+    Multiplied by the factor, the accelerations due to constraints rotate no joint by more than MAX =
+    `MAX_MOTION_PER_STEP` [rad] in a step; slides do not count. Written to the first of the limiter factors in scratch
+    memory. Nothing is traced if `limiter_factors` is None.
     """
     if limiter_factors is None:
         return
@@ -84,7 +85,10 @@ def limit_energy(
     nonbias_force: DofFunction,
     constraint_force: JointVector | None,
 ) -> None:
-    """Trace the velocity factor of a step that moves joints too far: limits the kinetic energy at its end.
+    """Trace the velocity factor of the energy limiter, which bounds the kinetic energy after a step of large motion.
+
+    Computed at run time only if a rotational joint is fast, or if constraint forces overshoot (a joint moves too far,
+    or the acceleration factor is below 1).
 
     Args:
         ctx: tracing context.
@@ -130,10 +134,12 @@ def _limit_kinetic_energy(
     constraint_force: JointVector,
     overshoot: ArenaOffset,
 ) -> None:
-    """Trace the velocity factor from an energy balance: kinetic energy before the step plus work of the forces.
+    """Trace the velocity factor sqrt(E_max / E_end) (at most 1), with E_max from an energy balance over the step.
 
-    The factor applies if the inertia changes over the step or constraints overshoot. Otherwise constraints may also
-    return stored energy: at constant inertia the work of a force is its power at the mean of old and new velocities.
+    E_max is the kinetic energy before the step plus dt times the power of joint forces and constraints and |gravity|
+    times the momentum. Only the positive part of each power counts; the power of constraints counts only without
+    overshoot. Without overshoot the factor applies only if the inertia changes much over the step (kinetic energy at
+    old and new poses differs), else it is 1. It is 0 if the kinetic energy is not finite.
     """
 
     def next_velocity(node: FrameNode) -> list[Value]:

@@ -88,7 +88,7 @@ SLIDE_REFS = [frame_ref(f"slide {k} ") for k in range(3)]
 def _free_body_row(
     ctx: TraceContext, implicit_matrix: JointSpaceMatrix, slides: list[FrameNode], ball: FrameNode
 ) -> NodeRow:
-    """Table row of the ball of a free body, bound to its slides, with the entries of its 6x6 matrix block."""
+    """Loop iteration data of a free body: ball and slide frames, slide axes, and entries of its 6x6 matrix block."""
     row = ctx.frame_row(ball)
     dofs = [*(node.dofs[0] for node in slides), *ball.dofs]
     entries = {f"entry {i} {j}": implicit_matrix.entry(dofs[i], dofs[j]) for i in range(6) for j in range(i + 1)}
@@ -100,7 +100,7 @@ def _free_body_row(
 def free_bodies(
     nodes: Sequence[FrameNode], coupled_dofs: Collection[int] = ()
 ) -> list[tuple[list[FrameNode], FrameNode]]:
-    """Free single bodies: the three slide frames and the ball frame of each free joint without children.
+    """Free single bodies of a tree: the three slide frames and the ball frame of each free joint whose body is a leaf.
 
     Bodies with dofs in `coupled_dofs`, inverted balls or slides rotated against each other are left out.
     """

@@ -131,7 +131,10 @@ MAX_FINITE_STATE = 1e8
 
 
 def state_before_step(ctx: TraceContext, node: FrameNode) -> tuple[list[Value], list[Value]]:
-    """Coordinates and velocities of a frame at the start of the step (not of the Runge-Kutta stage)."""
+    """Coordinates and velocities of a frame at the start of the step.
+
+    With RK4 the current state is that of a stage, so the stored state `stage_qpos`, `stage_vel` is used after stage 0.
+    """
     q, v = ctx.read_node("qpos", node), ctx.read_node("vel", node)
     if ctx.settings.integrator is not Integrator.RK4:
         return q, v
@@ -146,7 +149,10 @@ def state_before_step(ctx: TraceContext, node: FrameNode) -> tuple[list[Value], 
 def freeze_if_invalid(
     error_flag: Value, old_state: tuple[list[Value], list[Value]], q: Sequence[Value], v: Sequence[Value]
 ) -> tuple[list[Value], list[Value]]:
-    """Next state of a frame, or its old state if the new velocities are not finite or the error flag is set."""
+    """Next coordinates and velocities of a frame, or the old state if the step is invalid.
+
+    Invalid are velocities whose sum exceeds `MAX_FINITE_STATE` or is NaN, and any step with `error_flag` above 0.5.
+    """
     invalid = ir.select(ir.absolute(sum_values(list(v))), MAX_FINITE_STATE, error_flag, 1.0)
 
     def keep_if_valid(new: Sequence[Value], old: list[Value]) -> list[Value]:

@@ -221,7 +221,7 @@ def poses_in_parents(ctx: TraceContext) -> NodeValues[Pose]:
 
 
 def poses_in_world(ctx: TraceContext, local_poses: NodeValues[Pose], world_origin: Vector = ZERO) -> NodeValues[Pose]:
-    """Trace the pose of each frame in the world, for idle trees too; `world_origin` is added to all positions."""
+    """Trace the pose of each frame in the world, for sleeping trees too; `world_origin` is added to all positions."""
 
     def body(node: FrameNode, parent: Pose) -> Pose:
         local = local_poses[node.ref]
@@ -234,10 +234,10 @@ def poses_in_world(ctx: TraceContext, local_poses: NodeValues[Pose], world_origi
 
 
 def floating_origin(ctx: TraceContext) -> Vector:
-    """Position of the first free-floating body, used as origin so that distances stay exact far from the world origin.
+    """Position of the first free-floating body: origin that keeps precision far from the world origin.
 
-    Zero if there is no free body. With idle flags (islands solved separately) its initial position, so that islands do
-    not depend on each other.
+    Zero if there is no free body. If islands are solved separately, its initial position, so that islands do not depend
+    on each other.
     """
     for x, y, z in zip(ctx.nodes, ctx.nodes[1:], ctx.nodes[2:], strict=False):
         is_chain = (x.parent, y.parent, z.parent) == (WORLD, x.index, y.index)
@@ -272,9 +272,10 @@ def transform_twist_to_child(parent_twist: Twist, pose: Pose) -> Twist:
 def spatial_accelerations(
     ctx: TraceContext, local_poses: NodeValues[Pose], qacc: NodeValues[list[Value]] | None = None
 ) -> NodeValues[FrameAcceleration]:
-    """Trace the proper acceleration of each frame origin and its angular velocity, in frame axes.
+    """Trace the proper acceleration (at the frame origin) and angular velocity of each frame, in frame axes.
 
-    Without `qacc` the bias acceleration, at zero joint accelerations. Gravity enters as acceleration -g of the world.
+    With `qacc` at these joint accelerations; without, the bias acceleration at zero joint accelerations. Gravity enters
+    as acceleration -g of the world.
     """
 
     def body(node: FrameNode, parent: FrameAcceleration) -> FrameAcceleration:
@@ -295,9 +296,10 @@ def spatial_accelerations(
 def propagate_acceleration(
     parent_acceleration: FrameAcceleration, pose: Pose, joint_velocity: Twist
 ) -> FrameAcceleration:
-    """Proper acceleration of a frame from that of its parent, at zero joint acceleration.
+    """Proper acceleration and angular velocity of a frame from those of its parent, at zero joint acceleration.
 
-    `joint_velocity` is the joint twist S v, which adds Coriolis terms.
+    `joint_velocity` is the joint twist S v, which adds Coriolis and centripetal terms; `pose` is the frame in its
+    parent.
     """
     w, parent = parent_acceleration.angular_velocity, parent_acceleration.acceleration
     inherited = rotate_inverse(pose.rotation, w)

@@ -72,7 +72,10 @@ def wrench_in_frame(pose: Pose, point: Vector, torque: Vector, force: Vector) ->
 def generalized_forces(
     ctx: TraceContext, name: str, local_poses: NodeValues[Pose], wrench: Callable[[FrameNode], Wrench]
 ) -> NodeValues[list[Value]]:
-    """Trace the generalized forces J^T w of a wrench on each frame, by a backward pass; returns a joint vector."""
+    """Trace the generalized forces J^T w of a wrench on each frame, by a backward pass; returns a joint vector.
+
+    `wrench` gives the wrench on a frame about its origin, in frame axes.
+    """
     result: NodeValues[list[Value]] = ctx.new_values(f"{name} on joints")
 
     def body(node: FrameNode, total: Wrench) -> Wrench:

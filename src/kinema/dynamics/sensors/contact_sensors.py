@@ -23,47 +23,47 @@ from ..vector_math import Vector, add, cross, dot, scale, sub
 from .contact_weights import pair_weights, weight_offset
 from .frame_sensors import to_local_point
 from .ray_intersection import HIT_THRESHOLD, PRIMITIVE_INTERSECTIONS, Ray, contains_point
-from .readings import OBJECT_FRAME, Readings, ReadingVariant, attachment_pose, write_reading
+from .sensor_outputs import OBJECT_FRAME, SensorOutputs, SensorOutputVariant, attachment_pose, write_sensor_output
 
-# ------------------------------------------------------------------------------------------------ contacts of a reading
+# ------------------------------------------------------------------------------------------------ contacts of an output
 
 CONTACT_WEIGHTS = "contact_weights"
 ContactVisitor = Callable[[RowContext, Contact, Value], None]
-"""Traced callback (code, contact, weight, variant): weight is the sign of the contact in the reading."""
+"""Traced callback (code, contact, weight, variant): weight is the sign of the contact in the output."""
 
 
 def visit_contacts(
     data: StepData,
-    readings: Readings,
-    reading_indices: Sequence[int],
+    outputs: SensorOutputs,
+    output_indices: Sequence[int],
     sums: Mapping[int, ArenaOffset],
     visitor: ContactVisitor,
 ) -> None:
-    """Trace a loop over all contacts that enter the given readings, and call `visitor` for each contact.
+    """Trace a loop over all contacts that enter the given sensor outputs, and call `visitor` for each contact.
 
-    The constraint solver runs first, so that contact forces are known. One table row is made for each reading and each
-    contact set with a pair of nonzero weight; contacts whose pair has weight 0 are skipped.
+    The constraint solver runs first, so that contact forces are known. Contacts of geom pairs with weight 0 for an
+    output (`pair_weights`) are skipped.
 
     Args:
         data: the state.
-        readings: the readings table.
-        reading_indices: the readings.
-        sums: reading -> accumulator in scratch memory, which the traced code accesses as the array `sum`.
-        visitor: traced callback for one contact of one reading.
+        outputs: all sensor outputs of the model.
+        output_indices: the outputs for which contacts are visited.
+        sums: output index -> accumulator in scratch memory, which the traced code accesses as the array `sum`.
+        visitor: traced callback for one contact of one output.
     """
     compute(data, "contact_buffers", "qfrc_constraint")
     ctx, buffers = data.ctx, data.contact_buffers
     if buffers is None:
         return
     model, rows = ctx.model, []
-    for i in reading_indices:
+    for i in output_indices:
         weights = pair_weights(model, i)
         for contact_set in buffers.sets:
             if not weights[contact_set.spec.pairs].any():
                 continue
             set_row = buffers.loop_row(contact_set)
             extra = {"sum": sums[i], CONTACT_WEIGHTS: ctx.array_offsets[CONTACT_WEIGHTS]}
-            row = readings.frame_row(
+            row = outputs.frame_row(
                 i, {**set_row.offsets, **extra}, set_row.bindings, {"weight offset": [float(weight_offset(model, i))]}
             )
             rows.append(ctx.node_row((row.variant, contact_set.variant), row.bindings, row.offsets, row.constants))
@@ -94,10 +94,10 @@ def visit_contacts(
         ctx.table_loop("contacts of sensors", rows, body)
 
 
-def allocate_zero_sums(data: StepData, reading_indices: Sequence[int], width: int) -> dict[int, ArenaOffset]:
-    """Allocate an accumulator of `width` values in scratch memory for each reading, and trace its clearing."""
+def allocate_zero_sums(data: StepData, output_indices: Sequence[int], width: int) -> dict[int, ArenaOffset]:
+    """Allocate an accumulator of `width` values in scratch memory per sensor output, and trace code that zeroes it."""
     ctx = data.ctx
-    sums = {i: ctx.allocate(width) for i in reading_indices}
+    sums = {i: ctx.allocate(width) for i in output_indices}
     ctx.table_loop(
         "clear sensor sums",
         [TableRow("sum", {"sum": offset}) for offset in sums.values()],
@@ -119,7 +119,7 @@ def contact_wrench(contact: Contact) -> list[Value]:
 # -------------------------------------------------------------------------------------------------------- touch sensors
 
 
-def measure_touch(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_touch(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Touch sensor: sum of the normal forces [N] of a link's contacts whose normal ray intersects the sensor volume.
 
     As in MuJoCo: a ray from the contact point along the outward normal is tested against the primitive shape of the
@@ -127,22 +127,22 @@ def measure_touch(data: StepData, readings: Readings, reading_indices: list[int]
     """
     compute(data, "floating_origin_poses")
     ctx, poses = data.ctx, data.floating_origin_poses
-    sums = allocate_zero_sums(data, reading_indices, 1)
+    sums = allocate_zero_sums(data, output_indices, 1)
 
     def visit(code: RowContext, contact: Contact, weight: Value) -> None:
-        reading, _ = code.variant  # type: ignore[misc]
-        assert isinstance(reading, ReadingVariant)
+        output, _ = code.variant  # type: ignore[misc]
+        assert isinstance(output, SensorOutputVariant)
         normal: Vector = contact.read("axes", 0, 3)
         force = dot(contact_wrench(contact)[3:], normal)
         pose = attachment_pose(code, poses, OBJECT_FRAME)
         ray = Ray.in_frame(pose, contact.read("point"), scale(-weight, normal))
-        distance = PRIMITIVE_INTERSECTIONS[str(reading.options[0])](ray, code.constants("params"))
+        distance = PRIMITIVE_INTERSECTIONS[str(output.options[0])](ray, code.constants("params"))
         counted = ir.select(distance, HIT_THRESHOLD, ir.maximum(force, 0.0), 0.0)
         code.write("sum", [code.read("sum") + counted])
 
-    visit_contacts(data, readings, reading_indices, sums, visit)
-    rows = [readings.value_row(i, {"sum": sums[i]}) for i in reading_indices]
-    ctx.table_loop("touch sensors", rows, lambda code: write_reading(code, [code.read("sum")]))
+    visit_contacts(data, outputs, output_indices, sums, visit)
+    rows = [outputs.value_row(i, {"sum": sums[i]}) for i in output_indices]
+    ctx.table_loop("touch sensors", rows, lambda code: write_sensor_output(code, [code.read("sum")]))
 
 
 # ----------------------------------------------------------------------------------------------- MuJoCo contact sensors
@@ -160,26 +160,26 @@ UNBOUNDED = 1e15
 """Initial best score of a reduction is -UNBOUNDED."""
 
 
-def measure_contacts(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_contacts(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Contact sensors: accumulate the matching contacts by the sensor's reduction, and write the requested fields.
 
     If the sensor has a volume (site), only contacts whose point is inside the volume count.
     """
     compute(data, "floating_origin_poses")
     ctx = data.ctx
-    max_slots = max(int(readings.info.params[i][0]) for i in reading_indices)
-    sums = allocate_zero_sums(data, reading_indices, max(SLOTS_OFFSET + max_slots * RECORD_WIDTH, NET_WIDTH))
+    max_slots = max(int(outputs.info.params[i][0]) for i in output_indices)
+    sums = allocate_zero_sums(data, output_indices, max(SLOTS_OFFSET + max_slots * RECORD_WIDTH, NET_WIDTH))
     poses = data.floating_origin_poses
 
     def visit(code: RowContext, contact: Contact, weight: Value) -> None:
-        reading, _ = code.variant  # type: ignore[misc]
-        volume = str(reading.options[2])
+        output, _ = code.variant  # type: ignore[misc]
+        volume = str(output.options[2])
         if not volume:
-            _accumulate_contact(code, contact, weight, str(reading.options[1]))
+            _accumulate_contact(code, contact, weight, str(output.options[1]))
             return
         local_point = to_local_point(attachment_pose(code, poses, OBJECT_FRAME), contact.read("point"))
         is_inside = contains_point(volume, local_point, code.constants("params")[1:])
-        reduce = str(reading.options[1])
+        reduce = str(output.options[1])
         if_less(
             code.tracer,
             "inside sensor volume",
@@ -188,23 +188,23 @@ def measure_contacts(data: StepData, readings: Readings, reading_indices: list[i
             lambda: _accumulate_contact(code, contact, weight, reduce),
         )
 
-    visit_contacts(data, readings, reading_indices, sums, visit)
+    visit_contacts(data, outputs, output_indices, sums, visit)
     origin = ctx.allocate_fixed(3)
     ctx.tracer.write(SCRATCH, floating_origin(ctx), origin.row)
     extra = {"origin": origin}
-    counts = {i: int(readings.info.params[i][0]) for i in reading_indices}
-    rows = [readings.frame_row(i, {**extra, "sum": sums[i]}, None, None, counts[i]) for i in reading_indices]
-    ctx.table_loop("contact sensors", rows, _write_contact_reading)
+    counts = {i: int(outputs.info.params[i][0]) for i in output_indices}
+    rows = [outputs.frame_row(i, {**extra, "sum": sums[i]}, None, None, counts[i]) for i in output_indices]
+    ctx.table_loop("contact sensors", rows, _write_contact_output)
 
 
 def _accumulate_contact(code: RowContext, contact: Contact, normal_sign: Value, reduce: str) -> None:
-    """Traced code: add one matching contact to the accumulator of a contact sensor.
+    """Traced code: add one matching contact to the accumulator of an MJCF contact sensor, by the sensor's reduction.
 
     A record has force and torque in the contact frame, distance, position relative to the floating origin, normal and
     tangent.
 
     Args:
-        code: row context of the reading and the contact set.
+        code: loop iteration (sensor output and contact buffer) whose array `sum` is the accumulator.
         contact: the contact.
         normal_sign: +1 if the stored normal points from the first to the second object of the sensor, else -1.
         reduce: `none` (append records until all slots are used), `mindist`, `maxforce` (keep the best record) or
@@ -251,17 +251,17 @@ def _accumulate_contact(code: RowContext, contact: Contact, normal_sign: Value, 
     if_less(tracer, "better contact", best, score, replace)
 
 
-def _write_contact_reading(code: RowContext) -> None:
-    """Traced loop body: write the requested fields of all record slots of a contact sensor to its reading."""
+def _write_contact_output(code: RowContext) -> None:
+    """Traced loop body: write the requested fields of the stored contacts, or the net wrench, of a contact sensor."""
     variant = code.variant
-    assert isinstance(variant, ReadingVariant)
+    assert isinstance(variant, SensorOutputVariant)
     requested, reduce, n_slots = set(str(variant.options[0]).split()), str(variant.options[1]), int(variant.options[-1])  # type: ignore[call-overload]
     n_found = code.read("sum", COUNT_OFFSET)
     values: list[Value] = []
     for slot in range(n_slots):
         record = _net_wrench_record(code) if reduce == "netforce" else _stored_record(code, slot)
         values += _select_fields(requested, n_found, record, float(slot))
-    write_reading(code, values)
+    write_sensor_output(code, values)
 
 
 def _stored_record(code: RowContext, slot: int) -> list[Value]:

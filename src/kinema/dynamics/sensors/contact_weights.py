@@ -1,8 +1,8 @@
 """Signed weights with which the contacts of each geom pair enter force, touch and contact sensors.
 
 The two frames of a pair are ordered by index, and a stored contact acts on the second. For force, torque and touch
-readings the weight is +1 if the second frame's link is measured, -1 if the first frame's link is measured, and 0 if
-neither or both are. For contact readings it is the sign that turns the stored normal into the normal from the first to
+outputs the weight is +1 if the second frame's link is measured, -1 if the first frame's link is measured, and 0 if
+neither or both are. For contact outputs it is the sign that turns the stored normal into the normal from the first to
 the second object of the sensor, or 0 if the pair does not match.
 
 This module imports little, since `arrays.py` depends on it.
@@ -16,29 +16,33 @@ from kinema.core import Array
 from kinema.model import Model
 
 LOAD_KINDS = ("force", "torque")
-"""Readings of the load of a link and its subtree."""
+"""Outputs of the load of a link and its subtree."""
 TOUCH_KINDS = ("touch",)
-"""Readings of the contacts of one link."""
+"""Outputs of the contacts of one link."""
 CONTACT_PAIR_KINDS = ("contact",)
-"""Readings of the contacts between two objects."""
+"""Outputs of the contacts between two objects."""
 
 
-def contact_dependent_readings(model: Model) -> list[int]:
-    """Indices of the readings that depend on contacts."""
+def contact_dependent_outputs(model: Model) -> list[int]:
+    """Indices of the outputs that depend on contacts."""
     return [
         i
-        for i, kind in enumerate(model.sensors.readings.kinds)
+        for i, kind in enumerate(model.sensors.outputs.kinds)
         if kind in (*LOAD_KINDS, *TOUCH_KINDS, *CONTACT_PAIR_KINDS)
     ]
 
 
-def pair_weights(model: Model, reading: int) -> Array:
-    """Weight (+1, -1 or 0) of the contacts of each geom pair in a reading, (n_pairs,)."""
-    info, geoms, pairs = model.sensors.readings, model.geoms, model.pairs
+def pair_weights(model: Model, output: int) -> Array:
+    """Weight (+1, -1 or 0) with which contacts of each geom pair enter a contact-dependent sensor output, (n_pairs,).
+
+    For outputs of a link or subtree: +1 if only the second geom (in frame order) belongs to it, -1 if only the first
+    does. For MJCF contact sensors: the sign that orients the stored normal from the first to the second matched object.
+    """
+    info, geoms, pairs = model.sensors.outputs, model.geoms, model.pairs
     swapped = geoms.frame_idx[pairs.geom_a] > geoms.frame_idx[pairs.geom_b]
-    if info.kinds[reading] in CONTACT_PAIR_KINDS:
-        return _contact_pair_weights(model, reading) * np.where(swapped, -1.0, 1.0)
-    is_measured = _link_mask(model, int(info.target_idx[reading]), with_subtree=info.kinds[reading] in LOAD_KINDS)
+    if info.kinds[output] in CONTACT_PAIR_KINDS:
+        return _contact_pair_weights(model, output) * np.where(swapped, -1.0, 1.0)
+    is_measured = _link_mask(model, int(info.target_idx[output]), with_subtree=info.kinds[output] in LOAD_KINDS)
     first = geoms.link_idx[np.where(swapped, pairs.geom_b, pairs.geom_a)]
     second = geoms.link_idx[np.where(swapped, pairs.geom_a, pairs.geom_b)]
     return is_measured[second].astype(np.float64) - is_measured[first].astype(np.float64)
@@ -53,12 +57,12 @@ def _link_mask(model: Model, link: int, *, with_subtree: bool) -> np.ndarray:
     return mask
 
 
-def _contact_pair_weights(model: Model, reading: int) -> Array:
-    """+1 for pairs whose geoms match the first and second filter of a contact sensor, -1 if swapped, else 0."""
+def _contact_pair_weights(model: Model, output: int) -> Array:
+    """Per geom pair: +1 if its geoms match the first and second object of a contact sensor, -1 if swapped, else 0."""
     pairs = model.pairs
     first, second = (
         _geom_mask(model, *contact_filter.split(" ", 2))
-        for contact_filter in model.sensors.readings.contact_filters[reading]
+        for contact_filter in model.sensors.outputs.contact_filters[output]
     )
     matching = first[pairs.geom_a] & second[pairs.geom_b]
     swapped = first[pairs.geom_b] & second[pairs.geom_a]
@@ -66,7 +70,7 @@ def _contact_pair_weights(model: Model, reading: int) -> Array:
 
 
 def _geom_mask(model: Model, scope: str, link: str, name: str) -> np.ndarray:
-    """Mask of the geoms that match one filter of a contact sensor.
+    """Boolean mask of the geoms that belong to one of the two objects of a contact sensor, (n_geoms,).
 
     Args:
         model: the model.
@@ -96,11 +100,11 @@ def subtree_mask(model: Model, link: int) -> np.ndarray:
 
 
 def contact_weight_table(model: Model) -> Array:
-    """Weights of all pairs for each contact-dependent reading, concatenated: (n_readings * n_pairs,)."""
-    weights = [pair_weights(model, i) for i in contact_dependent_readings(model)]
+    """Weights of all pairs for each contact-dependent output, concatenated: (n_outputs * n_pairs,)."""
+    weights = [pair_weights(model, i) for i in contact_dependent_outputs(model)]
     return np.concatenate(weights) if weights else np.zeros(0)
 
 
-def weight_offset(model: Model, reading: int) -> int:
-    """Index of the first weight of a reading in `contact_weight_table`."""
-    return contact_dependent_readings(model).index(reading) * len(model.pairs.geom_a)
+def weight_offset(model: Model, output: int) -> int:
+    """Index of the first weight of an output in `contact_weight_table`."""
+    return contact_dependent_outputs(model).index(output) * len(model.pairs.geom_a)

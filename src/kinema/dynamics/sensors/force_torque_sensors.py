@@ -32,25 +32,31 @@ from ..tree.kinematic_tree import link_ref, root_link
 from ..vector_math import add, cross, rotate_inverse, scale, sub
 from .contact_sensors import allocate_zero_sums, contact_wrench, visit_contacts
 from .contact_weights import LOAD_KINDS as KINDS, subtree_mask
-from .readings import OBJECT_FRAME, REFERENCE_FRAME, Readings, ReadingVariant, attachment_pose, write_reading
+from .sensor_outputs import (
+    OBJECT_FRAME,
+    REFERENCE_FRAME,
+    SensorOutputs,
+    SensorOutputVariant,
+    attachment_pose,
+    write_sensor_output,
+)
 
 # ------------------------------------------------------------------------------------------------- equality constraints
 
 
 def add_equality_wrenches(
     data: StepData,
-    readings: Readings,
-    reading_indices: Sequence[int],
+    outputs: SensorOutputs,
+    output_indices: Sequence[int],
     sums: Mapping[int, ArenaOffset],
     origin: ArenaOffset,
 ) -> None:
-    """Add the wrenches of equality constraints between each reading's subtree and other links to the sums.
+    """Trace loops that add the wrenches of equality constraints on the subtree of each sensor output to `sums`.
 
-    Traces the constraint forces (connect, weld, loop joints) at the constrained acceleration and adds, for each
-    constraint that crosses the boundary of the subtree, torque about `origin` and force on the subtree, 6 values in
-    world axes.
+    For each constraint (connect, weld, loop joint) between the subtree of the output's link and another link, adds the
+    torque about the point `origin` and the force, in world axes (6 values), at the constrained acceleration.
     """
-    ctx, crossing = data.ctx, _equalities_across_subtree(data, readings, reading_indices)
+    ctx, crossing = data.ctx, _equalities_across_subtree(data, outputs, output_indices)
     if not crossing:
         return
     equality_indices = {equality for _, equality, _ in crossing}
@@ -74,17 +80,17 @@ def add_equality_wrenches(
 
 
 def _equalities_across_subtree(
-    data: StepData, readings: Readings, reading_indices: Sequence[int]
+    data: StepData, outputs: SensorOutputs, output_indices: Sequence[int]
 ) -> list[tuple[int, int, str]]:
-    """Triples (reading, equality constraint, side `a` or `b` in the subtree) for constraints that leave the subtree.
+    """Triples (output, equality constraint, side `a` or `b` in the subtree) for constraints that leave the subtree.
 
-    A constraint counts if exactly one of its two links is in the subtree of the reading's link.
+    A constraint counts if exactly one of its two links is in the subtree of the output's link.
     """
-    ctx, info, equalities = data.ctx, readings.info, data.ctx.model.equalities
+    ctx, info, equalities = data.ctx, outputs.info, data.ctx.model.equalities
     if not ctx.settings.constraints:
         return []
     result = []
-    for i in (i for i in reading_indices if info.target_idx[i] >= 0):
+    for i in (i for i in output_indices if info.target_idx[i] >= 0):
         in_subtree = subtree_mask(ctx.model, int(info.target_idx[i]))
         for equality, (a, b) in enumerate(zip(equalities.link_a.tolist(), equalities.link_b.tolist(), strict=True)):
             has_a, has_b = a >= 0 and bool(in_subtree[a]), b >= 0 and bool(in_subtree[b])
@@ -102,7 +108,10 @@ def compute_row_forces(code: RowContext) -> None:
 
 
 def _accumulate_row_wrenches(code: RowContext) -> None:
-    """Traced loop body: add the wrenches of all rows of an equality constraint, shifted to the origin, to `sum`."""
+    """Traced loop body: add the wrench of an equality constraint about the origin to the accumulator `sum`.
+
+    The wrench is the sum over its constraint rows of row force times unit wrench, shifted from the reference point.
+    """
     n_rows = int(code.variant)  # type: ignore[call-overload]
     total = code.read_array("sum", 6)
     arm = sub(code.read_array("about", 3), code.read_array("origin", 3))
@@ -121,16 +130,17 @@ PULLING_SEGMENT_KINDS = ("straight", "sphere", "cylinder")
 
 def add_tendon_wrenches(
     data: StepData,
-    readings: Readings,
-    reading_indices: Sequence[int],
+    outputs: SensorOutputs,
+    output_indices: Sequence[int],
     sums: Mapping[int, ArenaOffset],
     origin: ArenaOffset,
 ) -> None:
-    """Add the wrenches of spatial tendons on each reading's subtree to the sums: torque about `origin`, then force.
+    """Trace loops that add the wrenches of spatial tendons on the subtree of each sensor output to `sums`.
 
-    For each end of a path segment on the subtree, adds the end's wrench at unit tension times the force along the path.
+    Torque about the point `origin`, then force: for each end of a path segment on the subtree, the wrench at unit
+    tension times the force along the path.
     """
-    ctx, info, ends = data.ctx, data.ctx.model.path_segments, _segment_ends_on_subtree(data, readings, reading_indices)
+    ctx, info, ends = data.ctx, data.ctx.model.path_segments, _segment_ends_on_subtree(data, outputs, output_indices)
     if not ends:
         return
     compute(data, "path_lengths")
@@ -145,13 +155,13 @@ def add_tendon_wrenches(
 
 
 def _segment_ends_on_subtree(
-    data: StepData, readings: Readings, reading_indices: Sequence[int]
+    data: StepData, outputs: SensorOutputs, output_indices: Sequence[int]
 ) -> list[tuple[int, int, str]]:
-    """Triples (reading, path segment, end) for the segment ends that lie on the subtree of the reading's link."""
+    """Triples (sensor output, path segment, end) for the segment ends that lie on the subtree of the output's link."""
     model, info = data.ctx.model, data.ctx.model.path_segments
     result = []
-    for i in (i for i in reading_indices if readings.info.target_idx[i] >= 0):
-        frames = subtree_frames(data, int(readings.info.target_idx[i]))
+    for i in (i for i in output_indices if outputs.info.target_idx[i] >= 0):
+        frames = subtree_frames(data, int(outputs.info.target_idx[i]))
         for segment, kind in enumerate(info.kinds):
             if kind.startswith(PULLING_SEGMENT_KINDS):
                 for k in range(min(N_LOADED_ENDS, SEGMENT_KINDS[kind][0])):
@@ -170,7 +180,10 @@ def subtree_frames(data: StepData, link: int) -> set[int]:
 
 
 def _path_forces(data: StepData, paths: Sequence[int]) -> dict[int, ArenaOffset]:
-    """Force along each path [N], in scratch memory: springs, dampers, actuators, limits and friction of its tendons."""
+    """Trace the force along each tendon path [N]: springs, dampers, actuators, limits and friction of its tendons.
+
+    Returns path index -> offset in scratch memory.
+    """
     ctx, model = data.ctx, data.ctx.model
     sums = {path: ctx.allocate(1) for path in paths}
     ctx.table_loop(
@@ -193,7 +206,7 @@ def _path_forces(data: StepData, paths: Sequence[int]) -> dict[int, ArenaOffset]
 
 
 def _constraint_force_rows(data: StepData, sums: Mapping[int, ArenaOffset]) -> list[TableRow]:
-    """Table rows that add the limit and friction forces of the tendons along the given paths.
+    """Loop iteration data that add the limit and friction forces of tendons to the forces `sums` of their paths.
 
     Traces the constraint forces of tendon limits and tendon friction at the constrained acceleration; the sign of a
     limit force depends on its side.
@@ -244,35 +257,35 @@ __all__ = ["KINDS", "measure_force_torque"]
 SENSOR_LINK, ROOT_LINK = link_ref("link "), link_ref("root ")
 
 
-def measure_force_torque(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
-    """Force and torque sensors: force [N] or torque [N m] between a link and its parent at the sensor's mounting.
+def measure_force_torque(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
+    """Trace force and torque sensors: force [N] or torque [N m] between a link and its parent at the sensor's mounting.
 
     The Newton-Euler wrench of the subtree minus its contact, equality, tendon and user-applied wrenches, shifted to the
-    mounting point and expressed in the mounting axes, or in the reference frame if the reading has one; multiplied by
-    the sign in the reading's parameters. Readings of the world are not written.
+    mounting point and expressed in the mounting axes, or in the reference frame if there is one; multiplied by the sign
+    in the output's parameters. Outputs of the world are not written.
     """
     compute(data, *NEWTON_EULER_QUANTITIES)
-    ctx, info, poses, tree_coms = data.ctx, readings.info, data.world_poses, data.tree_coms
+    ctx, info, poses, tree_coms = data.ctx, outputs.info, data.world_poses, data.tree_coms
     subtree_wrenches = ctx.sum_over_subtrees("subtree wrenches", partial(newton_euler_wrench, data))
-    sums = allocate_zero_sums(data, reading_indices, 6)
+    sums = allocate_zero_sums(data, output_indices, 6)
 
     def add_contact(code: RowContext, contact: Contact, weight: Value) -> None:
         code.write("sum", add(code.read_array("sum", 6), scale(weight, contact_wrench(contact))))
 
-    visit_contacts(data, readings, reading_indices, sums, add_contact)
+    visit_contacts(data, outputs, output_indices, sums, add_contact)
     origin = ctx.allocate_fixed(3)
     ctx.tracer.write(SCRATCH, floating_origin(ctx), origin.row)
-    add_equality_wrenches(data, readings, reading_indices, sums, origin)
-    add_tendon_wrenches(data, readings, reading_indices, sums, origin)
+    add_equality_wrenches(data, outputs, output_indices, sums, origin)
+    add_tendon_wrenches(data, outputs, output_indices, sums, origin)
     rows = []
-    for i in (i for i in reading_indices if info.target_idx[i] >= 0):
+    for i in (i for i in output_indices if info.target_idx[i] >= 0):
         link = int(info.target_idx[i])
         bindings = {"link ": link_ref(link), "root ": link_ref(root_link(ctx.model, link))}
-        rows.append(readings.frame_row(i, {"sum": sums[i], "origin": origin}, bindings))
+        rows.append(outputs.frame_row(i, {"sum": sums[i], "origin": origin}, bindings))
 
     def body(code: RowContext) -> None:
         variant = code.variant
-        assert isinstance(variant, ReadingVariant)
+        assert isinstance(variant, SensorOutputVariant)
         mounting, total = attachment_pose(code, poses, OBJECT_FRAME), subtree_wrenches[SENSOR_LINK]
         transmitted = shift_wrench(sub(tree_coms[ROOT_LINK], mounting.position), total.torque, total.force)
         external_sum = code.read_array("sum", 6)
@@ -287,6 +300,6 @@ def measure_force_torque(data: StepData, readings: Readings, reading_indices: li
         axes = attachment_pose(code, poses, REFERENCE_FRAME).rotation if variant.has_reference else mounting.rotation
         sign = code.constants("params")
         local = rotate_inverse(axes, vector)
-        write_reading(code, scale(sign[0], local) if sign else local)
+        write_sensor_output(code, scale(sign[0], local) if sign else local)
 
     ctx.table_loop("force and torque sensors", rows, body)

@@ -18,14 +18,21 @@ from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
 from ..vector_math import Vector, dot, matrix_to_quaternion, quaternion_multiply, rotate_inverse, scale, sub
 from .ray_intersection import contains_point
-from .readings import OBJECT_FRAME, REFERENCE_FRAME, Readings, ReadingVariant, attachment_pose, write_reading
+from .sensor_outputs import (
+    OBJECT_FRAME,
+    REFERENCE_FRAME,
+    SensorOutputs,
+    SensorOutputVariant,
+    attachment_pose,
+    write_sensor_output,
+)
 
 AXIS_INDEX = {"framexaxis": 0, "frameyaxis": 1, "framezaxis": 2}
 POSITION_KINDS = ("framepos", *AXIS_INDEX, "magnetometer", "height", "camprojection")
 VELOCITY_KINDS = ("gyro", "velocimeter", "framelinvel", "frameangvel", "speed of height")
 ACCELERATION_KINDS = ("accelerometer", "framelinacc", "frameangacc")
 ORIENTATION_KINDS = ("framequat",)
-"""Kinds of readings of each family; names are MuJoCo's sensor types where MuJoCo has the sensor."""
+"""Kinds of outputs of each family; names are MuJoCo's sensor types where MuJoCo has the sensor."""
 
 
 def _rotation_column(pose: Pose, axis: int) -> Vector:
@@ -57,10 +64,10 @@ def frame_quaternions(ctx: TraceContext) -> NodeValues[Vector]:
     return ctx.forward_pass("frame quaternions", (1.0, 0.0, 0.0, 0.0), body)
 
 
-def measure_positions(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_positions(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Position-type sensors: `framepos`, frame axes, `magnetometer`, `height` (world z) and `camprojection`.
 
-    `framepos` [m] and axes are relative to the reference frame if the reading has one, else in world axes. The
+    `framepos` [m] and axes are relative to the reference frame if the output has one, else in world axes. The
     magnetometer is the magnetic field [T] in mounting axes. The camera projection is the pixel position of the object
     in the image of the reference camera.
     """
@@ -70,21 +77,21 @@ def measure_positions(data: StepData, readings: Readings, reading_indices: list[
 
     def body(code: RowContext) -> None:
         variant = code.variant
-        assert isinstance(variant, ReadingVariant)
+        assert isinstance(variant, SensorOutputVariant)
         mounting = attachment_pose(code, poses, OBJECT_FRAME)
         if variant.name == "magnetometer":
-            write_reading(code, rotate_inverse(mounting.rotation, code.constants("field")))
+            write_sensor_output(code, rotate_inverse(mounting.rotation, code.constants("field")))
         elif variant.name == "height":
-            write_reading(code, [mounting.position[2]])
+            write_sensor_output(code, [mounting.position[2]])
         elif variant.name == "camprojection":
-            write_reading(
+            write_sensor_output(
                 code,
                 _project_to_pixels(
                     code, to_local_point(attachment_pose(code, poses, REFERENCE_FRAME), mounting.position)
                 ),
             )
         elif variant.name == "framepos":
-            write_reading(
+            write_sensor_output(
                 code,
                 to_local_point(attachment_pose(code, poses, REFERENCE_FRAME), mounting.position)
                 if variant.has_reference
@@ -92,14 +99,14 @@ def measure_positions(data: StepData, readings: Readings, reading_indices: list[
             )
         else:
             axis = _rotation_column(mounting, AXIS_INDEX[variant.name])
-            write_reading(
+            write_sensor_output(
                 code,
                 rotate_inverse(attachment_pose(code, poses, REFERENCE_FRAME).rotation, axis)
                 if variant.has_reference
                 else axis,
             )
 
-    ctx.table_loop("position sensors", [readings.frame_row(i, constants=field) for i in reading_indices], body)
+    ctx.table_loop("position sensors", [outputs.frame_row(i, constants=field) for i in output_indices], body)
 
 
 def to_local_point(pose: Pose, point: Vector) -> Vector:
@@ -118,7 +125,7 @@ def _project_to_pixels(code: RowContext, camera_point: Vector) -> Vector:
     return [x, y]
 
 
-def measure_orientations(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_orientations(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Sensor `framequat`: unit quaternion (w, x, y, z) of the object, relative to the reference frame if any."""
     ctx, frame_quats = data.ctx, frame_quaternions(data.ctx)
 
@@ -130,20 +137,20 @@ def measure_orientations(data: StepData, readings: Readings, reading_indices: li
     def body(code: RowContext) -> None:
         quaternion = mounting_quaternion(code, "object")
         variant = code.variant
-        assert isinstance(variant, ReadingVariant)
+        assert isinstance(variant, SensorOutputVariant)
         if variant.has_reference:
             w, *xyz = mounting_quaternion(code, "reference")
             quaternion = quaternion_multiply([w, *scale(-1.0, xyz)], quaternion)
-        write_reading(code, scale(1.0 / _quaternion_norm(quaternion), quaternion))
+        write_sensor_output(code, scale(1.0 / _quaternion_norm(quaternion), quaternion))
 
-    ctx.table_loop("orientation sensors", [readings.frame_row(i) for i in reading_indices], body)
+    ctx.table_loop("orientation sensors", [outputs.frame_row(i) for i in output_indices], body)
 
 
 def _quaternion_norm(q: Vector) -> Value:
     return ir.sqrt(dot(q, q))
 
 
-def measure_velocities(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_velocities(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Velocity sensors: `gyro` and `velocimeter` in mounting axes, `framelinvel`, `frameangvel` and vertical velocity.
 
     Frame velocities [m/s, rad/s] are in world axes, or relative to the moving reference frame and in its axes.
@@ -153,7 +160,7 @@ def measure_velocities(data: StepData, readings: Readings, reading_indices: list
 
     def body(code: RowContext) -> None:
         variant = code.variant
-        assert isinstance(variant, ReadingVariant)
+        assert isinstance(variant, SensorOutputVariant)
         mounting = attachment_pose(code, poses, OBJECT_FRAME)
         twist = frame_twist(data, OBJECT_FRAME, mounting.position)
         if variant.has_reference:
@@ -162,9 +169,9 @@ def measure_velocities(data: StepData, readings: Readings, reading_indices: list
             twist = _twist_in_frame(
                 reference, Twist(*map(sub, _twist_components(twist), _twist_components(reference_twist)))
             )
-        write_reading(code, MOTION_READINGS[variant.name](mounting, twist))
+        write_sensor_output(code, MOTION_OUTPUTS[variant.name](mounting, twist))
 
-    ctx.table_loop("velocity sensors", [readings.frame_row(i) for i in reading_indices], body)
+    ctx.table_loop("velocity sensors", [outputs.frame_row(i) for i in output_indices], body)
 
 
 def _twist_components(twist: Twist) -> tuple[Vector, Vector]:
@@ -175,7 +182,7 @@ def _twist_in_frame(pose: Pose, twist: Twist) -> Twist:
     return Twist(rotate_inverse(pose.rotation, twist.angular), rotate_inverse(pose.rotation, twist.linear))
 
 
-MOTION_READINGS: dict[str, Callable[[Pose, Twist], Vector]] = {
+MOTION_OUTPUTS: dict[str, Callable[[Pose, Twist], Vector]] = {
     "gyro": lambda at, motion: rotate_inverse(at.rotation, motion.angular),
     "velocimeter": lambda at, motion: rotate_inverse(at.rotation, motion.linear),
     "framelinvel": lambda at, motion: motion.linear,
@@ -188,7 +195,7 @@ MOTION_READINGS: dict[str, Callable[[Pose, Twist], Vector]] = {
 """Kind -> values from the mounting pose and its twist or proper acceleration in world axes."""
 
 
-def measure_accelerations(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_accelerations(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Acceleration sensors: `accelerometer` (proper acceleration in mounting axes), `framelinacc`, `frameangacc`.
 
     Linear accelerations are proper accelerations [m/s2], -gravity at rest. Frame accelerations are in world axes.
@@ -198,29 +205,29 @@ def measure_accelerations(data: StepData, readings: Readings, reading_indices: l
 
     def body(code: RowContext) -> None:
         variant = code.variant
-        assert isinstance(variant, ReadingVariant)
+        assert isinstance(variant, SensorOutputVariant)
         mounting = attachment_pose(code, poses, OBJECT_FRAME)
-        write_reading(
+        write_sensor_output(
             code,
-            MOTION_READINGS[variant.name](
+            MOTION_OUTPUTS[variant.name](
                 mounting, acceleration_at_point(poses[OBJECT_FRAME], accelerations[OBJECT_FRAME], mounting.position)
             ),
         )
 
-    ctx.table_loop("acceleration sensors", [readings.frame_row(i) for i in reading_indices], body)
+    ctx.table_loop("acceleration sensors", [outputs.frame_row(i) for i in output_indices], body)
 
 
-def measure_inside_site(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
-    """Sensor `insidesite`: 1 if the object's position is inside the volume of the reference site, else 0."""
+def measure_inside_site(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
+    """Trace the sensor `insidesite`: 1 if the object's position is inside the volume of the reference site, else 0."""
     compute(data, "world_poses")
     poses = data.world_poses
 
     def body(code: RowContext) -> None:
         variant = code.variant
-        assert isinstance(variant, ReadingVariant)
+        assert isinstance(variant, SensorOutputVariant)
         point = to_local_point(
             attachment_pose(code, poses, REFERENCE_FRAME), attachment_pose(code, poses, OBJECT_FRAME).position
         )
-        write_reading(code, [contains_point(str(variant.options[0]), point, code.constants("params"))])
+        write_sensor_output(code, [contains_point(str(variant.options[0]), point, code.constants("params"))])
 
-    data.ctx.table_loop("inside-site sensors", [readings.frame_row(i) for i in reading_indices], body)
+    data.ctx.table_loop("inside-site sensors", [outputs.frame_row(i) for i in output_indices], body)

@@ -19,7 +19,7 @@ from ..tree.node_values import NodeValues
 from ..tree.transmissions import ForceTerm, Transmission
 from ..vector_math import dot, scale
 from .force_torque_sensors import compute_row_forces
-from .readings import Readings, ReadingVariant, write_reading
+from .sensor_outputs import SensorOutputs, SensorOutputVariant, write_sensor_output
 
 # --------------------------------------------------------------------------------------------------------------- joints
 
@@ -27,45 +27,45 @@ JOINT_POSITION_KINDS = ("jointpos", "ballquat")
 JOINT_VELOCITY_KINDS = ("jointvel", "ballangvel")
 
 
-def measure_joint_positions(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_joint_positions(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Joint position sensors `jointpos` [rad or m] and `ballquat` (normalised quaternion (w, x, y, z))."""
-    ctx, info = data.ctx, readings.info
+    ctx, info = data.ctx, outputs.info
     rows = [
-        readings.value_row(i, ctx.item_arrays(ArrayOwner.COORDINATE, int(info.target_idx[i]))) for i in reading_indices
+        outputs.value_row(i, ctx.item_arrays(ArrayOwner.COORDINATE, int(info.target_idx[i]))) for i in output_indices
     ]
 
     def body(code: RowContext) -> None:
         variant = code.variant
-        assert isinstance(variant, ReadingVariant)
+        assert isinstance(variant, SensorOutputVariant)
         q = code.read_array("qpos", 4 if variant.name == "ballquat" else 1)
-        write_reading(code, q if len(q) == 1 else scale(1.0 / ir.sqrt(dot(q, q)), q))
+        write_sensor_output(code, q if len(q) == 1 else scale(1.0 / ir.sqrt(dot(q, q)), q))
 
     ctx.table_loop("joint position sensors", rows, body)
 
 
-def measure_joint_velocities(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
-    """Joint velocity sensors `jointvel` [rad/s or m/s] and `ballangvel` (angular velocity in the moved frame)."""
-    ctx, info = data.ctx, readings.info
-    rows = [readings.value_row(i, ctx.item_arrays(ArrayOwner.DOF, int(info.target_idx[i]))) for i in reading_indices]
+def measure_joint_velocities(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
+    """Joint velocity sensors `jointvel` [rad/s or m/s] and `ballangvel` (angular velocity in child axes)."""
+    ctx, info = data.ctx, outputs.info
+    rows = [outputs.value_row(i, ctx.item_arrays(ArrayOwner.DOF, int(info.target_idx[i]))) for i in output_indices]
 
     def body(code: RowContext) -> None:
         variant = code.variant
-        assert isinstance(variant, ReadingVariant)
-        write_reading(code, code.read_array("vel", 3 if variant.name == "ballangvel" else 1))
+        assert isinstance(variant, SensorOutputVariant)
+        write_sensor_output(code, code.read_array("vel", 3 if variant.name == "ballangvel" else 1))
 
     ctx.table_loop("joint velocity sensors", rows, body)
 
 
-def measure_joint_actuator_forces(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_joint_actuator_forces(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Sensor `jointactuatorfrc`: actuation force on a dof [N or N m], thrusters included."""
-    ctx, info = data.ctx, readings.info
+    ctx, info = data.ctx, outputs.info
     force_offsets = ctx.dof_offsets(joint_actuation_forces(data))
-    rows = [readings.value_row(i, {"force": force_offsets[int(info.target_idx[i])]}) for i in reading_indices]
-    ctx.table_loop("joint force sensors", rows, lambda code: write_reading(code, [code.read("force")]))
+    rows = [outputs.value_row(i, {"force": force_offsets[int(info.target_idx[i])]}) for i in output_indices]
+    ctx.table_loop("joint force sensors", rows, lambda code: write_sensor_output(code, [code.read("force")]))
 
 
 def joint_actuation_forces(data: StepData) -> NodeValues[list[Value]]:
-    """Actuation force on each dof: control, actuators and thrusters on links, as generalised forces [N or N m]."""
+    """Trace the actuation force on each dof [N or N m]: user commands, actuators, and J^T of wrenches on sites."""
     compute(data, "joint_force_terms")
     ctx, force_terms, thruster_forces = data.ctx, data.joint_force_terms, thruster_joint_forces(data)
     result: NodeValues[list[Value]] = ctx.new_values("actuation forces")
@@ -97,15 +97,15 @@ TENDON_LENGTH_KINDS = ("tendonpos", "tendonvel")
 def _write_pair_component(code: RowContext) -> None:
     """Traced loop body: write the first value of `pair` (length or force), or the second for kinds ending in `vel`."""
     variant = code.variant
-    assert isinstance(variant, ReadingVariant)
-    write_reading(code, [code.read("pair", 1 if variant.name.endswith("vel") else 0)])
+    assert isinstance(variant, SensorOutputVariant)
+    write_sensor_output(code, [code.read("pair", 1 if variant.name.endswith("vel") else 0)])
 
 
-def measure_actuator_lengths(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_actuator_lengths(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Actuator sensors `actuatorpos` and `actuatorvel`: transmission length [m or rad] and its velocity."""
     compute(data, "path_lengths")
-    ctx, info = data.ctx, readings.info
-    actuators = sorted({int(info.target_idx[i]) for i in reading_indices})
+    ctx, info = data.ctx, outputs.info
+    actuators = sorted({int(info.target_idx[i]) for i in output_indices})
 
     def length_and_velocity(transmission: Transmission) -> ForceTerm:
         return ForceTerm(transmission.length, transmission.velocity)
@@ -114,33 +114,33 @@ def measure_actuator_lengths(data: StepData, readings: Readings, reading_indices
         "actuators", actuators, length_and_velocity, data.path_lengths, name="actuator lengths"
     )
     rows = [
-        readings.value_row(i, {"pair": transmissions.pair_offsets[int(info.target_idx[i])]})
-        for i in reading_indices
+        outputs.value_row(i, {"pair": transmissions.pair_offsets[int(info.target_idx[i])]})
+        for i in output_indices
         if info.target_idx[i] in transmissions.pair_offsets
     ]
     ctx.table_loop("actuator length sensors", rows, _write_pair_component)
 
 
-def measure_actuator_forces(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_actuator_forces(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Force sensors `actuatorfrc` of single actuators, and `tendonactuatorfrc`: sum over the actuators of a tendon [N].
 
-    The parameters of a `tendonactuatorfrc` reading are the indices of the tendon's actuators.
+    The parameters of a `tendonactuatorfrc` output are the indices of the tendon's actuators.
     """
     compute(data, "actuators")
-    ctx, info, pairs = data.ctx, readings.info, data.actuators.pair_offsets
-    actuator_readings = [i for i in reading_indices if info.kinds[i] == "actuatorfrc" and info.target_idx[i] in pairs]
-    rows = [readings.value_row(i, {"pair": pairs[int(info.target_idx[i])]}) for i in actuator_readings]
+    ctx, info, pairs = data.ctx, outputs.info, data.actuators.pair_offsets
+    actuator_outputs = [i for i in output_indices if info.kinds[i] == "actuatorfrc" and info.target_idx[i] in pairs]
+    rows = [outputs.value_row(i, {"pair": pairs[int(info.target_idx[i])]}) for i in actuator_outputs]
     ctx.table_loop("actuator force sensors", rows, _write_pair_component)
-    tendon_readings = [i for i in reading_indices if info.kinds[i] != "actuatorfrc"]
-    sums = {i: ctx.allocate(1) for i in tendon_readings}
+    tendon_outputs = [i for i in output_indices if info.kinds[i] != "actuatorfrc"]
+    sums = {i: ctx.allocate(1) for i in tendon_outputs}
     _clear_sums(data, list(sums.values()))
-    terms = [(i, int(a)) for i in tendon_readings for a in info.params[i] if int(a) in pairs]
+    terms = [(i, int(a)) for i in tendon_outputs for a in info.params[i] if int(a) in pairs]
     table = [TableRow("actuator", {"pair": pairs[a], "sum": sums[i]}) for i, a in terms]
     ctx.table_loop(
         "actuator forces of tendons", table, lambda code: code.write("sum", [code.read("sum") + code.read("pair")])
     )
-    tendon_rows = [readings.value_row(i, {"sum": sums[i]}) for i in tendon_readings]
-    ctx.table_loop("tendon force sensors", tendon_rows, lambda code: write_reading(code, [code.read("sum")]))
+    tendon_rows = [outputs.value_row(i, {"sum": sums[i]}) for i in tendon_outputs]
+    ctx.table_loop("tendon force sensors", tendon_rows, lambda code: write_sensor_output(code, [code.read("sum")]))
 
 
 def _clear_sums(data: StepData, offsets: list[ArenaOffset], width: int = 1) -> None:
@@ -149,27 +149,27 @@ def _clear_sums(data: StepData, offsets: list[ArenaOffset], width: int = 1) -> N
     data.ctx.table_loop("clear sensor sums", rows, lambda code: code.write("sum", [0.0] * width))
 
 
-def measure_tendon_lengths(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_tendon_lengths(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Tendon sensors `tendonpos` and `tendonvel`: length [m or rad] and velocity of tendons.
 
     A spatial tendon uses the length of its path and the sum of moment arm times joint velocity. A fixed tendon sums
-    coefficient times coordinate and velocity over its dofs; the coefficients are the reading's parameters.
+    coefficient times coordinate and velocity over its dofs; the coefficients are the output's parameters.
     """
     compute(data, "path_lengths")
-    ctx, info, lengths = data.ctx, readings.info, data.path_lengths
-    pairs = {i: ctx.allocate(2) for i in reading_indices}
+    ctx, info, lengths = data.ctx, outputs.info, data.path_lengths
+    pairs = {i: ctx.allocate(2) for i in output_indices}
     _clear_sums(data, list(pairs.values()), 2)
-    path_readings = [i for i in reading_indices if info.target_idx[i] in lengths.lengths]
+    path_outputs = [i for i in output_indices if info.target_idx[i] in lengths.lengths]
     table = [
-        TableRow("path", {"pair": pairs[i], "length": lengths.lengths[int(info.target_idx[i])]}) for i in path_readings
+        TableRow("path", {"pair": pairs[i], "length": lengths.lengths[int(info.target_idx[i])]}) for i in path_outputs
     ]
     ctx.table_loop("path lengths of sensors", table, lambda code: code.write("pair", [code.read("length"), 0.0]))
     terms = [
         TableRow("path", {"pair": pairs[i], "moment": offset, "vel": ctx.item_arrays(ArrayOwner.DOF, dof)["vel"]})
-        for i in path_readings
+        for i in path_outputs
         for dof, offset in lengths.moments[int(info.target_idx[i])].items()
     ]
-    for i in reading_indices:
+    for i in output_indices:
         for dof, coefficient in enumerate(info.params[i]):
             if coefficient:
                 arrays = ctx.dof_arrays(dof)
@@ -185,7 +185,7 @@ def measure_tendon_lengths(data: StepData, readings: Readings, reading_indices: 
             code.write("pair", [length + coefficient * code.read("qpos"), velocity + coefficient * code.read("vel")])
 
     ctx.table_loop("tendon lengths and velocities", terms, body)
-    rows = [readings.value_row(i, {"pair": pairs[i]}) for i in reading_indices]
+    rows = [outputs.value_row(i, {"pair": pairs[i]}) for i in output_indices]
     ctx.table_loop("tendon sensors", rows, _write_pair_component)
 
 
@@ -195,39 +195,39 @@ JOINT_LIMIT_KINDS = ("jointlimitpos", "jointlimitvel", "jointlimitfrc")
 TENDON_LIMIT_KINDS = ("tendonlimitpos", "tendonlimitvel", "tendonlimitfrc")
 
 
-def measure_joint_limits(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_joint_limits(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Joint limit sensors: `jointlimitpos`, `jointlimitvel` and `jointlimitfrc`; nothing if limits are disabled."""
     if data.ctx.settings.limits:
         blocks = joint_limit_blocks(data.ctx.model, data.ctx.nodes)
-        blocks_of_reading = {i: [b for b in blocks if readings.info.target_idx[i] in b.dofs] for i in reading_indices}
-        _measure_limits(data, readings, blocks_of_reading, joints=True)
+        blocks_of_output = {i: [b for b in blocks if outputs.info.target_idx[i] in b.dofs] for i in output_indices}
+        _measure_limits(data, outputs, blocks_of_output, joints=True)
 
 
-def measure_tendon_limits(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_tendon_limits(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Tendon limit sensors: `tendonlimitpos`, `tendonlimitvel` and `tendonlimitfrc`; nothing if limits are disabled."""
     if data.ctx.settings.limits:
         blocks = tendon_limit_blocks(data.ctx.model, data.ctx.nodes)
-        blocks_of_reading = {
-            i: [b for b in blocks if b.source["tendon limit"] == readings.info.target_idx[i]] for i in reading_indices
+        blocks_of_output = {
+            i: [b for b in blocks if b.source["tendon limit"] == outputs.info.target_idx[i]] for i in output_indices
         }
-        _measure_limits(data, readings, blocks_of_reading, joints=False)
+        _measure_limits(data, outputs, blocks_of_output, joints=False)
 
 
 def _measure_limits(
-    data: StepData, readings: Readings, blocks_of_reading: dict[int, list[ConstraintBlock]], *, joints: bool
+    data: StepData, outputs: SensorOutputs, blocks_of_output: dict[int, list[ConstraintBlock]], *, joints: bool
 ) -> None:
-    """Write position minus margin, velocity or force of the first active limit of each reading; 0 if none is active.
+    """Trace limit sensors: position minus margin, velocity or force of the first active limit, or 0 if none is active.
 
-    Traces the limit rows at the constrained acceleration.
+    Evaluates the constraint rows of the limits at the constrained acceleration.
 
     Args:
         data: the state.
-        readings: the readings table.
-        blocks_of_reading: reading -> its limit blocks (lower and upper side).
-        joints: whether the blocks are joint limits; otherwise tendon limits.
+        outputs: all sensor outputs of the model.
+        blocks_of_output: output index -> constraint blocks of its lower and upper limit.
+        joints: whether the limits are those of joints; otherwise of tendons.
     """
     ctx = data.ctx
-    blocks = list({id(b): b for reading_blocks in blocks_of_reading.values() for b in reading_blocks}.values())
+    blocks = list({id(b): b for output_blocks in blocks_of_output.values() for b in output_blocks}.values())
     if not blocks:
         return
     compute(data, "constrained_acceleration", *KINEMATIC_STATE_QUANTITIES)
@@ -239,13 +239,13 @@ def _measure_limits(
     rows.for_each_block("limit forces of sensors", compute_row_forces)
     block_index = {id(b): i for i, b in enumerate(blocks)}
     table = []
-    for i, reading_blocks in blocks_of_reading.items():
-        if not reading_blocks:
+    for i, output_blocks in blocks_of_output.items():
+        if not output_blocks:
             continue
-        side_arrays = [rows.block_arrays[block_index[id(b)]] for b in reading_blocks]
+        side_arrays = [rows.block_arrays[block_index[id(b)]] for b in output_blocks]
         offsets = {f"{name} {k}": arrays[name] for k, arrays in enumerate(side_arrays) for name in _LIMIT_QUANTITIES}
-        row = readings.value_row(i, offsets)
-        margins = {"margin": [reading_blocks[0].margin]}
+        row = outputs.value_row(i, offsets)
+        margins = {"margin": [output_blocks[0].margin]}
         table.append(TableRow((row.variant, len(side_arrays)), row.offsets, {**row.constants, **margins}))
     ctx.table_loop("limit sensors", table, _write_first_active_limit)
 
@@ -254,7 +254,7 @@ _LIMIT_QUANTITIES = ("position", "velocity", "force")
 
 
 def _write_first_active_limit(code: RowContext) -> None:
-    """Traced loop body: write the quantity of the first limit of the row whose position is below its margin, else 0."""
+    """Traced loop body: write the quantity of the first limit whose position is below its margin, else 0."""
     variant, n_sides = code.variant  # type: ignore[misc]
     margin = code.constant("margin")
     quantity = {"pos": "position", "vel": "velocity", "frc": "force"}[variant.name[-3:]]
@@ -263,4 +263,4 @@ def _write_first_active_limit(code: RowContext) -> None:
         position = code.read(f"position {k}")
         value = position - margin if quantity == "position" else code.read(f"{quantity} {k}")
         result = ir.select(position, margin, value, result)
-    write_reading(code, [result], variant)
+    write_sensor_output(code, [result], variant)

@@ -24,7 +24,14 @@ from .ray_intersection import (
     Ray,
     intersect_mesh,
 )
-from .readings import OBJECT_FRAME, Readings, ReadingVariant, apply_cutoff, attachment_pose
+from .sensor_outputs import (
+    OBJECT_FRAME,
+    SENSOR_OUTPUT_ARRAY,
+    SensorOutputs,
+    SensorOutputVariant,
+    apply_cutoff,
+    attachment_pose,
+)
 
 RANGEFINDER_KINDS = ("rays",)
 RAY_DATA = "ray_data"
@@ -38,30 +45,30 @@ class RayGeomVariant:
     geom_type: str
 
 
-def measure_ranges(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
-    """Rangefinder sensors: distance [m] along each ray to the nearest geom, for all rays of all readings.
+def measure_ranges(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
+    """Trace rangefinder sensors and lidars: distance [m] along each ray to the nearest geom that the sensor can see.
 
-    Geom poses, relative to the floating origin (position of the first free body), are computed once; each reading then
-    loops over its rays and the geoms that its rays can hit.
+    Geom poses, relative to the floating origin (position of the first free body), are computed once; then each sensor
+    loops over its rays and the visible geoms.
     """
     compute(data, "floating_origin_poses")
     ctx, poses = data.ctx, data.floating_origin_poses
     with ctx.keeping_loops():
         pose_offsets = _compute_geom_poses(data, poses)
         rows = []
-        for i in reading_indices:
-            geoms = _visible_geoms(data, readings, i)
+        for i in output_indices:
+            geoms = _visible_geoms(data, outputs, i)
             geom_rows = [_geom_table_row(data, geom, pose_offsets[geom]) for geom in geoms]
             ray_data = {RAY_DATA: ctx.array_offsets[RAY_DATA]}
-            row = readings.frame_row(i, ray_data, None, None, bool(geom_rows))
+            row = outputs.frame_row(i, ray_data, None, None, bool(geom_rows))
             rows.append(NodeRow(row.variant, row.offsets, row.constants, {"geoms": geom_rows}, row.bindings))
         ctx.table_loop("rangefinder sensors", rows, lambda code: _cast_sensor_rays(code, poses))
 
 
-def _visible_geoms(data: StepData, readings: Readings, reading: int) -> list[int]:
+def _visible_geoms(data: StepData, outputs: SensorOutputs, output: int) -> list[int]:
     """Indices of the geoms that a sensor's rays can hit: visual, collision or both; not those of its own link."""
-    geoms, info = data.ctx.model.sensors.ray_geoms, readings.info
-    link, options = int(info.target_idx[reading]), info.options[reading]
+    geoms, info = data.ctx.model.sensors.ray_geoms, outputs.info
+    link, options = int(info.target_idx[output]), info.options[output]
     visible = geoms.visual | geoms.collision
     if len(options) > 1:
         visible = geoms.visual if options[1] == "visual" else geoms.collision
@@ -91,7 +98,7 @@ def _compute_geom_poses(data: StepData, floating_origin_poses: NodeValues[Pose])
 
 
 def _geom_table_row(data: StepData, geom: int, pose_offset: ArenaOffset) -> TableRow:
-    """Table row of a geom: type, pose offset, size, bounding sphere, start and counts of its mesh or height data."""
+    """Loop iteration data of a geom hit by rays: type, pose, size, bounding sphere, range of its mesh or height data."""
     geoms = data.ctx.model.sensors.ray_geoms
     constants = {
         "size": np.minimum(geoms.size[geom], NO_HIT).tolist(),
@@ -107,13 +114,13 @@ def _geom_table_row(data: StepData, geom: int, pose_offset: ArenaOffset) -> Tabl
 
 
 def _cast_sensor_rays(code: RowContext, floating_origin_poses: NodeValues[Pose]) -> None:
-    """Traced loop body: cast the rays of one sensor one after the other and write the distance of each to its reading.
+    """Traced loop body: cast the rays of one sensor one after the other and write their distances to `sensordata`.
 
-    The reading's parameters are the index of the first direction in the ray data, the number of rays, and range bounds
+    The output's parameters are the index of the first direction in the ray data, the number of rays, and range bounds
     if any.
     """
     variant, tracer = code.variant, code.tracer
-    assert isinstance(variant, ReadingVariant)
+    assert isinstance(variant, SensorOutputVariant)
     mounting = attachment_pose(code, floating_origin_poses, OBJECT_FRAME)
     first, count, *bounds = code.constants("params")
     best_distance, ray = tracer.allocate_local(1), tracer.allocate_local(6)
@@ -126,12 +133,12 @@ def _cast_sensor_rays(code: RowContext, floating_origin_poses: NodeValues[Pose])
         tracer.new_basic_block()
         if has_geoms:
             code.nested_loop("geoms", lambda inner: _intersect_geom(inner, ray, best_distance))
-        tracer.write("reading", [_range_value(code, variant, tracer.read(best_distance), bounds)], 0, index)
+        tracer.write(SENSOR_OUTPUT_ARRAY, [_range_value(code, variant, tracer.read(best_distance), bounds)], 0, index)
 
     tracer.counted_loop("rays", count, cast, uniform=True)
 
 
-def _range_value(code: RowContext, variant: ReadingVariant, distance: Value, bounds: list[Value]) -> Value:
+def _range_value(code: RowContext, variant: SensorOutputVariant, distance: Value, bounds: list[Value]) -> Value:
     """Value of a ray: the distance, or the value for no hit, clamped to the cutoff.
 
     With the option `inf`, distances below the lower bound give -inf and distances above the upper bound +inf; otherwise

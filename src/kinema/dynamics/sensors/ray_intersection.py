@@ -101,7 +101,7 @@ def _infinite_cylinder_distances(ray: Ray, radius: Value) -> tuple[Value, Value]
 
 
 def intersect_capsule(ray: Ray, size: Vector) -> Value:
-    """Distance to a capsule about the z axis with radius size[0] and half length size[1]: side and both caps."""
+    """Distance to a capsule about the z axis with radius size[0] and half length size[1]; `NO_HIT` for a miss."""
     radius, half_length = size[0], size[1]
     distances = [
         _valid_distance(x, (ir.absolute(ray.point_at(x)[2]), half_length))
@@ -132,7 +132,10 @@ def _intersect_disc(ray: Ray, height: Value, radius: Value) -> Value:
 
 
 def intersect_cone(ray: Ray, size: Vector) -> Value:
-    """Distance to a cone with base radius size[0] at z = -size[1] and apex at z = size[1]: side and base disc."""
+    """Distance to a cone with base radius size[0] at z = -size[1] and apex at z = size[1]; `NO_HIT` for a miss.
+
+    The side and the base disc are tested.
+    """
     radius, half_height = size[0], size[1]
     slope = radius / (2.0 * half_height)
     (px, py, pz), (dx, dy, dz) = ray.origin, ray.direction
@@ -155,7 +158,7 @@ def intersect_ellipsoid(ray: Ray, size: Vector) -> Value:
 
 
 def intersect_box(ray: Ray, size: Vector) -> Value:
-    """Distance to a box with half extents `size`: the nearest hit of its six faces."""
+    """Distance along a ray to a box with half extents `size`, the smallest over its six faces; `NO_HIT` for a miss."""
     distances = []
     for axis in range(3):
         for sign in (1.0, -1.0):
@@ -219,7 +222,10 @@ EDGE_TOLERANCE = 1e-10
 
 
 def intersect_triangle(ray: Ray, a: Vector, b: Vector, c: Vector) -> Value:
-    """Distance to a triangle, hit from either side (Moeller-Trumbore); `NO_HIT` for degenerate triangles."""
+    """Distance along a ray to a triangle, hit from either side (Moeller-Trumbore).
+
+    `NO_HIT` for a miss, a hit behind the origin or a degenerate triangle.
+    """
     edge_ab, edge_ac = sub(b, a), sub(c, a)
     p = cross(ray.direction, edge_ac)
     determinant = dot(edge_ab, p)
@@ -319,7 +325,11 @@ class HeightFieldIntersection:
         return self.read(self.first_index + row * self.n_columns + column)
 
     def intersect(self) -> None:
-        """Trace all tests: walls, base, and traversal of the cells between entry and exit of the grid's xy extent."""
+        """Trace the intersection of the ray with the height field solid; lowers `best_distance` if the hit is nearer.
+
+        Tests the side walls, the base, and the surface triangles of the cells between entry and exit of the grid's xy
+        extent.
+        """
         self._intersect_walls()
         self._intersect_base()
         enter, leave = 0.0, self.tracer.read(self.best_distance)

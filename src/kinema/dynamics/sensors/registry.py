@@ -1,4 +1,4 @@
-"""Registry of sensor families by reading kind, and the evaluation of all readings of a model."""
+"""Registry of sensor families by output kind, and the evaluation of all outputs of a model."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from ..step import StepData
 from . import contact_sensors, force_torque_sensors, frame_sensors, joint_tendon_sensors, rangefinders, system_sensors
-from .readings import Readings
+from .sensor_outputs import SensorOutputs
 
-SensorFamily = Callable[[StepData, Readings, list[int]], None]
+SensorFamily = Callable[[StepData, SensorOutputs, list[int]], None]
 
 SENSOR_FAMILIES: list[tuple[tuple[str, ...], SensorFamily]] = [
     (frame_sensors.POSITION_KINDS, frame_sensors.measure_positions),
@@ -31,13 +31,13 @@ SENSOR_FAMILIES: list[tuple[tuple[str, ...], SensorFamily]] = [
     (rangefinders.RANGEFINDER_KINDS, rangefinders.measure_ranges),
     (system_sensors.SYSTEM_KINDS, system_sensors.measure_clock_and_energy),
 ]
-"""Kinds of readings -> function that traces all readings of these kinds. `nothing` and `user` are never written."""
+"""Kinds of outputs -> function that traces all outputs of these kinds. `nothing` and `user` are never written."""
 
 
 def evaluate_sensors(data: StepData) -> None:
-    """Trace the evaluation of all sensor readings of the model; each family writes the readings of its kinds."""
-    readings = Readings(data.ctx)
+    """Trace the evaluation of all sensor outputs of the model; each family writes the outputs of its kinds."""
+    outputs = SensorOutputs(data.ctx)
     for kinds, family in SENSOR_FAMILIES:
-        reading_indices = readings.indices_of(*kinds)
-        if reading_indices:
-            family(data, readings, reading_indices)
+        output_indices = outputs.indices_of(*kinds)
+        if output_indices:
+            family(data, outputs, output_indices)

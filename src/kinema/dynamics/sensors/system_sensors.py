@@ -14,13 +14,13 @@ from ..step import StepData
 from ..tree.kinematic_tree import LinkNode, NodeType, link_ref
 from ..tree.node_values import flatten
 from ..vector_math import ZERO, Vector, add, cross, rotate, scale, sub
-from .readings import Readings, ReadingVariant, write_reading
+from .sensor_outputs import SensorOutputs, SensorOutputVariant, write_sensor_output
 
 # ------------------------------------------------------------------------------------------------------------- subtrees
 
 SUBTREE_KINDS = ("subtreecom", "subtreelinvel", "subtreeangmom")
 ALL_LINKS = -1
-"""Target index of a reading of the whole system."""
+"""Target index of an output of the whole system."""
 SUBTREE_LINK = link_ref("subtree ")
 
 
@@ -34,15 +34,15 @@ class SubtreeMomentum:
     angular_momentum: Vector
 
 
-def measure_subtrees(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_subtrees(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Subtree sensors: `subtreecom` [m], `subtreelinvel` [m/s] and `subtreeangmom` about the subtree's centre of mass.
 
-    Sums mass and momenta over the subtree of the reading's link, or over all links. The centre of mass of a massless
+    Sums mass and momenta over the subtree of the output's link, or over all links. The centre of mass of a massless
     subtree is that of its root link, and its velocity zero.
     """
     compute(data, "link_bodies", "velocities")
-    ctx, info, bodies = data.ctx, readings.info, data.link_bodies
-    links = {int(info.target_idx[i]) for i in reading_indices} - {ALL_LINKS}
+    ctx, info, bodies = data.ctx, outputs.info, data.link_bodies
+    links = {int(info.target_idx[i]) for i in output_indices} - {ALL_LINKS}
 
     def link_momentum(link: LinkNode) -> SubtreeMomentum:
         body = bodies[link.ref]
@@ -53,7 +53,7 @@ def measure_subtrees(data: StepData, readings: Readings, reading_indices: list[i
 
     def body(code: RowContext) -> None:
         variant = code.variant
-        assert isinstance(variant, ReadingVariant)
+        assert isinstance(variant, SensorOutputVariant)
         subtree = subtrees[SUBTREE_LINK] if variant.options == () else _read_system_momentum(code)
         divisor = ir.select(0.0, subtree.mass, subtree.mass, 1.0)
         fallback = bodies[SUBTREE_LINK].com if variant.options == () else ZERO
@@ -62,29 +62,29 @@ def measure_subtrees(data: StepData, readings: Readings, reading_indices: list[i
         ]
         match variant.name:
             case "subtreecom":
-                write_reading(code, com)
+                write_sensor_output(code, com)
             case "subtreelinvel":
-                write_reading(code, scale(1.0 / divisor, subtree.linear_momentum))
+                write_sensor_output(code, scale(1.0 / divisor, subtree.linear_momentum))
             case _:
-                write_reading(code, sub(subtree.angular_momentum, cross(com, subtree.linear_momentum)))
+                write_sensor_output(code, sub(subtree.angular_momentum, cross(com, subtree.linear_momentum)))
 
     rows = []
     if links:
         subtrees = ctx.sum_over_subtrees("subtree momenta", link_momentum)
-    if len(links) < len({int(info.target_idx[i]) for i in reading_indices}):
+    if len(links) < len({int(info.target_idx[i]) for i in output_indices}):
         total = ctx.sum_over_nodes(
             "system momentum", NodeType.LINKS, SubtreeMomentum(0.0, ZERO, ZERO, ZERO), link_momentum
         )
         total_offset = ctx.allocate_fixed(len(flatten(total)))
         ctx.tracer.write(SCRATCH, flatten(total), total_offset.row)
         rows += [
-            readings.frame_row(i, {"total": total_offset}, {}, None, "all")
-            for i in reading_indices
+            outputs.frame_row(i, {"total": total_offset}, {}, None, "all")
+            for i in output_indices
             if info.target_idx[i] == ALL_LINKS
         ]
     rows += [
-        readings.frame_row(i, bindings={"subtree ": link_ref(int(info.target_idx[i]))})
-        for i in reading_indices
+        outputs.frame_row(i, bindings={"subtree ": link_ref(int(info.target_idx[i]))})
+        for i in output_indices
         if info.target_idx[i] != ALL_LINKS
     ]
     ctx.table_loop("subtree sensors", rows, body)
@@ -100,13 +100,13 @@ def _read_system_momentum(code: RowContext) -> SubtreeMomentum:
 SYSTEM_KINDS = ("clock", "e_potential", "e_kinetic")
 
 
-def measure_clock_and_energy(data: StepData, readings: Readings, reading_indices: list[int]) -> None:
+def measure_clock_and_energy(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Sensors `clock` (simulation time since the scene was built [s]), `e_potential` and `e_kinetic` [J].
 
     As in MuJoCo, the potential energy ignores gravity compensation: the full weight of all links counts.
     """
-    ctx, info = data.ctx, readings.info
-    kinds = {info.kinds[i] for i in reading_indices}
+    ctx, info = data.ctx, outputs.info
+    kinds = {info.kinds[i] for i in output_indices}
     values = {}
     if "clock" in kinds:
         values["clock"] = ctx.read("clock")
@@ -117,5 +117,5 @@ def measure_clock_and_energy(data: StepData, readings: Readings, reading_indices
     offsets = {kind: ctx.allocate_fixed(1) for kind in sorted(values)}
     for kind, offset in offsets.items():
         ctx.tracer.write(SCRATCH, [values[kind]], offset.row)
-    rows = [readings.value_row(i, {"value": offsets[info.kinds[i]]}) for i in reading_indices]
-    ctx.table_loop("clock and energy sensors", rows, lambda code: write_reading(code, [code.read("value")]))
+    rows = [outputs.value_row(i, {"value": offsets[info.kinds[i]]}) for i in output_indices]
+    ctx.table_loop("clock and energy sensors", rows, lambda code: write_sensor_output(code, [code.read("value")]))

@@ -1,4 +1,4 @@
-"""Readings of MJCF sensors: the quantity that each sensor type measures, and the frames and links that it refers to."""
+"""Outputs of MJCF sensors: the quantity that each sensor type measures, and the frames and links that it refers to."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .context import AttachmentFrame, BuildContext, LinkRecord, all_elements, fi
 from .paths import tendon_path_idx
 from .tendons import fixed_tendon_moment
 
-# ------------------------------------------------------------------------------------------ readings and sensor context
+# ------------------------------------------------------------------------------------------ outputs and sensor context
 
 WORLD_FRAME = AttachmentFrame(-1, Pose())
 
@@ -53,8 +53,8 @@ class NoiseModel:
 
 
 @dataclass(slots=True, eq=False)
-class ReadingRecord:
-    """One measured quantity of a sensor: the content of a row of `ReadingsInfo`."""
+class SensorOutputRecord:
+    """One measured quantity of a sensor: the content of a row of `SensorOutputsInfo`."""
 
     kind: str
     """Measured quantity: a name of `dynamics/sensors/registry.py`."""
@@ -71,11 +71,11 @@ class ReadingRecord:
     options: tuple[str, ...] = ()
     """String parameters of the kind, which select the generated code."""
     contact_filters: tuple[str, ...] = ()
-    """Which contacts are measured, per side (see `ReadingsInfo.contact_filters`)."""
+    """Which contacts are measured, per side (see `SensorOutputsInfo.contact_filters`)."""
     positive: bool = False
     """Whether values are never negative."""
     channel: str = ""
-    """Public name, for sensors with several readings."""
+    """Public name, for sensors with several outputs."""
     noise_models: Sequence[NoiseModel] = ()
     """Error model per value, or one for all values."""
 
@@ -107,7 +107,7 @@ class SensorContext:
     actuator_entities: list[int]
     """Entity index of each row of `actuators`."""
     ray_directions: list[Array] = field(default_factory=list)
-    """Ray directions of all ray readings so far, (n, 3) each; shared by all sensors of a build."""
+    """Ray directions of all ray outputs so far, (n, 3) each; shared by all sensors of a build."""
 
     @property
     def description(self) -> Robot | World:
@@ -260,9 +260,9 @@ class UnsupportedSensorError(Exception):
     """A sensor cannot be simulated; the message is the reason."""
 
 
-ReadingFactory = Callable[[SensorContext], list[ReadingRecord]]
-READING_DIMS = {"framequat": 4, "ballquat": 4, "camprojection": 2}
-"""Number of values of the frame readings that are not three-dimensional."""
+SensorOutputFactory = Callable[[SensorContext], list[SensorOutputRecord]]
+SENSOR_OUTPUT_DIMS = {"framequat": 4, "ballquat": 4, "camprojection": 2}
+"""Number of values of the frame outputs that are not three-dimensional."""
 RELATIVE_FRAME_SENSORS = (
     "framepos",
     "framequat",
@@ -286,24 +286,24 @@ def _target_label(sensor_ctx: SensorContext) -> str:
     return f'its target, the {sensor_ctx.sensor.target_kind or "object"} "{sensor_ctx.sensor.target}",'
 
 
-def _frame_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Reading of a quantity of the target frame (gyro, accelerometer, framepos, force, ...)."""
+def _frame_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of a quantity of the target frame (gyro, accelerometer, framepos, force, ...)."""
     kind, frame = sensor_ctx.sensor.kind, require_frame(sensor_ctx.target_frame(), _target_label(sensor_ctx))
-    return [ReadingRecord(kind, READING_DIMS.get(kind, 3), frame.attachment, target_idx=frame.link_idx)]
+    return [SensorOutputRecord(kind, SENSOR_OUTPUT_DIMS.get(kind, 3), frame.attachment, target_idx=frame.link_idx)]
 
 
-def _relative_frame_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Reading of a quantity of the target frame, relative to the reference frame if the sensor names one."""
-    (reading,) = _frame_reading(sensor_ctx)
+def _relative_frame_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of a quantity of the target frame, relative to the reference frame if the sensor names one."""
+    (output,) = _frame_output(sensor_ctx)
     if sensor_ctx.sensor.reference and sensor_ctx.sensor.kind in RELATIVE_FRAME_SENSORS:
-        reading.reference_frame = require_frame(
+        output.reference_frame = require_frame(
             sensor_ctx.reference_frame(), f'its reference "{sensor_ctx.sensor.reference}"'
         ).attachment
-    return [reading]
+    return [output]
 
 
-def _joint_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Reading of a joint: position, velocity, actuator force, quaternion or limit quantities.
+def _joint_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of a joint: position, velocity, actuator force, quaternion or limit quantities.
 
     Refers to the first coordinate (jointpos, ballquat) or the first dof. Raises UnsupportedSensorError if the joint has
     no coordinates or an unsuitable number of dofs.
@@ -318,15 +318,15 @@ def _joint_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
         )
     target_idx = joint.q_start if kind in ("jointpos", "ballquat") else joint.dof_start
     dim = 4 if kind == "ballquat" else 3 if is_ball_sensor else 1
-    return [ReadingRecord(kind, dim, target_idx=target_idx)]
+    return [SensorOutputRecord(kind, dim, target_idx=target_idx)]
 
 
-def _actuator_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Reading of the length, velocity or force of an actuator; UnsupportedSensorError if it is not simulated."""
+def _actuator_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of the length, velocity or force of an actuator; UnsupportedSensorError if it is not simulated."""
     actuator_idx = sensor_ctx.find_actuator_idx(sensor_ctx.sensor.target)
     if actuator_idx is None:
         raise UnsupportedSensorError(f'the actuator "{sensor_ctx.sensor.target}" is not simulated')
-    return [ReadingRecord(sensor_ctx.sensor.kind, 1, target_idx=actuator_idx)]
+    return [SensorOutputRecord(sensor_ctx.sensor.kind, 1, target_idx=actuator_idx)]
 
 
 def _require_tendon(sensor_ctx: SensorContext) -> Tendon:
@@ -336,39 +336,41 @@ def _require_tendon(sensor_ctx: SensorContext) -> Tendon:
     return tendon
 
 
-def _tendon_length_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Reading of the length or velocity of a tendon: moment arms of a fixed tendon, or path index of a spatial one."""
+def _tendon_length_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of the length or velocity of a tendon: moment arms of a fixed tendon, or path index of a spatial one."""
     tendon, ctx = _require_tendon(sensor_ctx), sensor_ctx.build
     if tendon.is_fixed:
         moment = fixed_tendon_moment(ctx, sensor_ctx.entity, tendon)
-        return [ReadingRecord(sensor_ctx.sensor.kind, 1, params=tuple(moment.tolist()))]
+        return [SensorOutputRecord(sensor_ctx.sensor.kind, 1, params=tuple(moment.tolist()))]
     path_idx = tendon_path_idx(ctx, sensor_ctx.entity, tendon)
     if path_idx is None:
         raise UnsupportedSensorError(f'the path of tendon "{tendon.name}" cannot be resolved')
-    return [ReadingRecord(sensor_ctx.sensor.kind, 1, target_idx=path_idx)]
+    return [SensorOutputRecord(sensor_ctx.sensor.kind, 1, target_idx=path_idx)]
 
 
-def _tendon_limit_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Reading of a tendon limit (distance, velocity or force); target -1 if the tendon has no row in the table."""
+def _tendon_limit_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of a tendon limit (distance, velocity or force); target -1 if the tendon has no row in the table."""
     tendon_idx = sensor_ctx.build.tendon_idx.get((sensor_ctx.entity, id(_require_tendon(sensor_ctx))), -1)
-    return [ReadingRecord(sensor_ctx.sensor.kind, 1, target_idx=tendon_idx)]
+    return [SensorOutputRecord(sensor_ctx.sensor.kind, 1, target_idx=tendon_idx)]
 
 
-def _tendon_actuator_force_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Reading of the total actuator force on a tendon; the parameters are the indices of its actuators."""
+def _tendon_actuator_force_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of the total actuator force on a tendon; the parameters are the indices of its actuators."""
     tendon = _require_tendon(sensor_ctx)
     actuator_idx = [
         sensor_ctx.find_actuator_idx(actuator.name)
         for actuator in all_elements(sensor_ctx.description, "actuators")
         if actuator.transmission is Transmission.TENDON and actuator.target == tendon.name
     ]
-    return [ReadingRecord(sensor_ctx.sensor.kind, 1, params=tuple(float(i) for i in actuator_idx if i is not None))]
+    return [
+        SensorOutputRecord(sensor_ctx.sensor.kind, 1, params=tuple(float(i) for i in actuator_idx if i is not None))
+    ]
 
 
-def _subtree_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Reading of the subtree of a link: centre of mass, linear velocity or angular momentum."""
+def _subtree_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of the subtree of a link: centre of mass, linear velocity or angular momentum."""
     frame = require_frame(sensor_ctx.target_frame(), _target_label(sensor_ctx))
-    return [ReadingRecord(sensor_ctx.sensor.kind, 3, target_idx=frame.link_idx)]
+    return [SensorOutputRecord(sensor_ctx.sensor.kind, 3, target_idx=frame.link_idx)]
 
 
 def site_volume(marker: Geometry | None) -> tuple[str, tuple[float, float, float]]:
@@ -399,24 +401,24 @@ def _site_volume_by_name(sensor_ctx: SensorContext, name: str) -> tuple[str, tup
     return site_volume(found[0].marker)
 
 
-def _touch_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Reading of a touch sensor: sum of the normal contact forces inside the volume of a site."""
-    (reading,) = _frame_reading(sensor_ctx)
+def _touch_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of a touch sensor: sum of the normal contact forces inside the volume of a site."""
+    (output,) = _frame_output(sensor_ctx)
     volume_type, size = _site_volume_by_name(sensor_ctx, sensor_ctx.sensor.target)
-    reading.dim, reading.options, reading.params, reading.positive = 1, (volume_type,), size, True
-    return [reading]
+    output.dim, output.options, output.params, output.positive = 1, (volume_type,), size, True
+    return [output]
 
 
-def _inside_site_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Reading of whether the target frame is inside the volume of the reference site."""
+def _inside_site_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of whether the target frame is inside the volume of the reference site."""
     frame = require_frame(sensor_ctx.target_frame(), _target_label(sensor_ctx))
     site = require_frame(sensor_ctx.reference_frame(), f'its frame "{sensor_ctx.sensor.reference}"')
     volume_type, size = _site_volume_by_name(sensor_ctx, sensor_ctx.sensor.reference)
-    return [ReadingRecord("insidesite", 1, frame.attachment, site.attachment, options=(volume_type,), params=size)]
+    return [SensorOutputRecord("insidesite", 1, frame.attachment, site.attachment, options=(volume_type,), params=size)]
 
 
-def _camera_projection_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Reading of the pixel coordinates of a site in a camera image (MJCF `camprojection`).
+def _camera_projection_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of the pixel coordinates of a site in a camera image (MJCF `camprojection`).
 
     The parameters are focal lengths [pixels], principal point offset, image width and height. Raises
     UnsupportedSensorError for cameras without perspective.
@@ -436,40 +438,40 @@ def _camera_projection_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]
     if sensor_size and intrinsic and np.any(sensor_size):
         intrinsics = (*(intrinsic[i] / sensor_size[i] * (width, height)[i] for i in (0, 1)), intrinsic[2], intrinsic[3])
     return [
-        ReadingRecord(
+        SensorOutputRecord(
             "camprojection", 2, frame.attachment, camera_frame.attachment, params=(*intrinsics, width, height)
         )
     ]
 
 
-def _rangefinder_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Reading of a rangefinder on a site: distance along one ray in +z; -1 without a hit.
+def _rangefinder_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of a rangefinder on a site: distance along one ray in +z; -1 without a hit.
 
     Other variants are unsupported.
     """
     sensor = sensor_ctx.sensor
     if sensor.target_kind != "frame" or int(sensor.settings.get(mjcf.DIM, 1)) != 1:
         raise UnsupportedSensorError("only distances along one ray of a frame are simulated")
-    (reading,) = _frame_reading(sensor_ctx)
-    return [make_ray_reading(sensor_ctx, reading, np.array([[0.0, 0.0, 1.0]]), ("-1",))]
+    (output,) = _frame_output(sensor_ctx)
+    return [make_ray_output(sensor_ctx, output, np.array([[0.0, 0.0, 1.0]]), ("-1",))]
 
 
-def make_ray_reading(
-    sensor_ctx: SensorContext, reading: ReadingRecord, directions: np.ndarray, ray_params: tuple[str, ...]
-) -> ReadingRecord:
-    """Turn a reading into distances along rays from its frame, registering the ray directions.
+def make_ray_output(
+    sensor_ctx: SensorContext, output: SensorOutputRecord, directions: np.ndarray, ray_params: tuple[str, ...]
+) -> SensorOutputRecord:
+    """Turn an output into distances along rays from its frame, registering the ray directions.
 
     Args:
         sensor_ctx: its `ray_directions` are extended.
-        reading: changed in place: kind `rays`, dim, and offset and number of directions before its parameters.
-        directions: unit directions in the frame of the reading, (n, 3).
+        output: changed in place: kind `rays`, dim, and offset and number of directions before its parameters.
+        directions: unit directions in the frame of the output, (n, 3).
         ray_params: string parameters: the value without a hit (`-1` or `inf`) and optionally which geoms are hit.
     """
     before = sum(len(d) for d in sensor_ctx.ray_directions)
     sensor_ctx.ray_directions.append(directions)
-    reading.kind, reading.dim, reading.positive = "rays", len(directions), True
-    reading.params, reading.options = (3.0 * before, float(len(directions)), *reading.params), ray_params
-    return reading
+    output.kind, output.dim, output.positive = "rays", len(directions), True
+    output.params, output.options = (3.0 * before, float(len(directions)), *output.params), ray_params
+    return output
 
 
 CONTACT_FIELDS = ("found", "force", "torque", "dist", "pos", "normal", "tangent")
@@ -480,8 +482,8 @@ CONTACT_REDUCTIONS = ("none", "mindist", "maxforce", "netforce")
 """Reductions over contacts, in MuJoCo's order."""
 
 
-def _contact_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    """Reading of an MJCF contact sensor: data fields of the contacts between two objects, or in a site volume.
+def _contact_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of an MJCF contact sensor: data fields of the contacts between two objects, or in a site volume.
 
     MuJoCo's `intprm` holds the bit mask of data fields, the reduction and the number of contacts. Raises
     UnsupportedSensorError for `mindist` and `maxforce` with more than one contact.
@@ -492,7 +494,7 @@ def _contact_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
     dim = sum(field_dim for i, field_dim in enumerate(CONTACT_FIELD_DIMS) if field_mask >> i & 1)
     if not 0 <= reduction < len(CONTACT_REDUCTIONS) or (0 < reduction < 3 and count > 1):
         raise UnsupportedSensorError("mindist and maxforce are only simulated for one contact")
-    reading = ReadingRecord("contact", max(count, 1) * dim)
+    output = SensorOutputRecord("contact", max(count, 1) * dim)
     volume, size, filters = "", (0.0, 0.0, 0.0), []
     for kind, name, frame, objtype in (
         (sensor.target_kind, sensor.target, sensor_ctx.target_frame(), sensor.settings.get(mjcf.OBJTYPE)),
@@ -500,7 +502,7 @@ def _contact_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
     ):
         if kind == "frame":
             volume, size = _site_volume_by_name(sensor_ctx, name)
-            reading.frame = require_frame(frame, f'its frame "{name}"').attachment
+            output.frame = require_frame(frame, f'its frame "{name}"').attachment
         if kind in ("", "frame"):
             filters.append("any -1 ")
         else:
@@ -508,40 +510,40 @@ def _contact_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
             filters.append(
                 f"{'shape' if kind == 'shape' else 'tree' if objtype == mjcf.XBODY else 'link'} {link} {name}"
             )
-    reading.options, reading.contact_filters = (" ".join(fields), CONTACT_REDUCTIONS[reduction], volume), tuple(filters)
-    reading.params = (float(max(count, 1)), *size)
-    return [reading]
+    output.options, output.contact_filters = (" ".join(fields), CONTACT_REDUCTIONS[reduction], volume), tuple(filters)
+    output.params = (float(max(count, 1)), *size)
+    return [output]
 
 
-def _scalar_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    return [ReadingRecord(sensor_ctx.sensor.kind, 1, positive=sensor_ctx.sensor.kind in ("clock", "e_kinetic"))]
+def _scalar_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    return [SensorOutputRecord(sensor_ctx.sensor.kind, 1, positive=sensor_ctx.sensor.kind in ("clock", "e_kinetic"))]
 
 
-def _user_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
-    return [ReadingRecord("user", int(sensor_ctx.sensor.settings.get(mjcf.DIM, 1)))]
+def _user_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    return [SensorOutputRecord("user", int(sensor_ctx.sensor.settings.get(mjcf.DIM, 1)))]
 
 
-def _unsupported_reading(sensor_ctx: SensorContext) -> list[ReadingRecord]:
+def _unsupported_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
     raise UnsupportedSensorError(f"a sensor of kind {sensor_ctx.sensor.kind!r} is not simulated")
 
 
-MJCF_READING_FACTORIES: dict[str, ReadingFactory] = {
-    **dict.fromkeys(("gyro", "accelerometer", "velocimeter", "magnetometer", "force", "torque"), _frame_reading),
-    **dict.fromkeys((*RELATIVE_FRAME_SENSORS, "framelinacc", "frameangacc"), _relative_frame_reading),
-    **dict.fromkeys(("jointpos", "jointvel", "jointactuatorfrc", "ballquat", "ballangvel"), _joint_reading),
-    **dict.fromkeys(("jointlimitpos", "jointlimitvel", "jointlimitfrc"), _joint_reading),
-    **dict.fromkeys(("actuatorpos", "actuatorvel", "actuatorfrc"), _actuator_reading),
-    **dict.fromkeys(("tendonpos", "tendonvel"), _tendon_length_reading),
-    **dict.fromkeys(("tendonlimitpos", "tendonlimitvel", "tendonlimitfrc"), _tendon_limit_reading),
-    "tendonactuatorfrc": _tendon_actuator_force_reading,
-    **dict.fromkeys(("subtreecom", "subtreelinvel", "subtreeangmom"), _subtree_reading),
-    "touch": _touch_reading,
-    "contact": _contact_reading,
-    "insidesite": _inside_site_reading,
-    "camprojection": _camera_projection_reading,
-    "rangefinder": _rangefinder_reading,
-    **dict.fromkeys(("clock", "e_potential", "e_kinetic"), _scalar_reading),
-    "user": _user_reading,
-    **dict.fromkeys(("distance", "normal", "fromto", "tactile", "plugin"), _unsupported_reading),
+MJCF_OUTPUT_FACTORIES: dict[str, SensorOutputFactory] = {
+    **dict.fromkeys(("gyro", "accelerometer", "velocimeter", "magnetometer", "force", "torque"), _frame_output),
+    **dict.fromkeys((*RELATIVE_FRAME_SENSORS, "framelinacc", "frameangacc"), _relative_frame_output),
+    **dict.fromkeys(("jointpos", "jointvel", "jointactuatorfrc", "ballquat", "ballangvel"), _joint_output),
+    **dict.fromkeys(("jointlimitpos", "jointlimitvel", "jointlimitfrc"), _joint_output),
+    **dict.fromkeys(("actuatorpos", "actuatorvel", "actuatorfrc"), _actuator_output),
+    **dict.fromkeys(("tendonpos", "tendonvel"), _tendon_length_output),
+    **dict.fromkeys(("tendonlimitpos", "tendonlimitvel", "tendonlimitfrc"), _tendon_limit_output),
+    "tendonactuatorfrc": _tendon_actuator_force_output,
+    **dict.fromkeys(("subtreecom", "subtreelinvel", "subtreeangmom"), _subtree_output),
+    "touch": _touch_output,
+    "contact": _contact_output,
+    "insidesite": _inside_site_output,
+    "camprojection": _camera_projection_output,
+    "rangefinder": _rangefinder_output,
+    **dict.fromkeys(("clock", "e_potential", "e_kinetic"), _scalar_output),
+    "user": _user_output,
+    **dict.fromkeys(("distance", "normal", "fromto", "tactile", "plugin"), _unsupported_output),
 }
-"""Function that makes the readings of a sensor, by MJCF sensor type."""
+"""Function that makes the outputs of a sensor, by MJCF sensor type."""
