@@ -96,7 +96,10 @@ class ArrayInfo:
         return bool(settings.per_env & set(self.per_env_names or (self.name,)))
 
     def arena(self, settings: Settings) -> str | None:
-        """Name of the arena that holds the array; None for disabled arrays and compiled-in constants."""
+        """Name of the memory arena that holds the array: `state`, `controls` or the arena shared by all environments.
+
+        None for disabled arrays and for constants that are compiled into the code.
+        """
         if not self.is_enabled(settings):
             return None
         match self.use:
@@ -110,7 +113,7 @@ class ArrayInfo:
                 return "state" if self.is_per_env(settings) else None
 
     def count(self, model: Model, settings: Settings) -> int:
-        """Number of items of the array for a model: of dofs, links, geoms, and so on, by its owner."""
+        """Number of items (dofs, links, geoms, ...) for which the array has values; 0 if the model does not need it."""
         if not self.is_needed(model):
             return 0
         return {

@@ -137,7 +137,11 @@ def record_step(step: StepData) -> None:
 
 
 def _run_required(step: StepData, required: set[str], *, with_effects: bool) -> None:
-    """Trace the stages that produce `required` quantities (and, for a step, those with effects), in pipeline order."""
+    """Trace the stages that produce the `required` quantities and, recursively, the quantities that these stages read.
+
+    In pipeline order; with `with_effects` (a step) also all stages that have an effect on the state. Stages whose
+    quantities are already produced are skipped.
+    """
     selected: list[Stage] = []
     for candidate in reversed(STAGES):
         has_effect = with_effects and not candidate.produces
@@ -272,7 +276,10 @@ def _reads_of_external_wrenches(step: StepData) -> list[str]:
 
 @stage("external_wrenches", reads=_reads_of_external_wrenches)
 def compute_external_wrenches(step: StepData) -> None:
-    """Wrenches of gravity compensation, user-applied forces and fluids on frames."""
+    """Produce the wrenches on frames by gravity compensation, user-applied forces and fluids; None without any.
+
+    Gravity compensation is left out if any joint counts it as an actuator force (`compute_gravity_compensation`).
+    """
     ctx, wrenches = step.ctx, None
     if has_external_wrenches(ctx.model, ctx.settings):
         wrenches = zero_wrenches(ctx, "wrenches")
@@ -289,7 +296,7 @@ def _reads_of_gravity_compensation(step: StepData) -> list[str]:
 
 @stage("qfrc_gravcomp", reads=_reads_of_gravity_compensation)
 def compute_gravity_compensation(step: StepData) -> None:
-    """Joint forces of gravity compensation by actuators."""
+    """Produce the joint forces J^T w of gravity compensation that counts as actuator force; None if unused."""
     ctx, qfrc_gravcomp = step.ctx, None
     if has_actuator_gravcomp(ctx.model):
         wrenches = zero_wrenches(ctx, "gravity compensation")
@@ -368,7 +375,7 @@ def nonbias_force(step: StepData, node: FrameNode) -> list[Value]:
 
 @stage("qfrc_smooth", reads=["qfrc_bias", "wrench_joint_forces", "joint_force_terms"])
 def sum_smooth_forces(step: StepData) -> None:
-    """Total joint force without constraints."""
+    """Produce `qfrc_smooth`, the joint forces without constraints: applied, passive, actuator minus bias forces."""
     bias, force = step.qfrc_bias, step.ctx.new_values("force")
 
     def body(node: FrameNode) -> None:
@@ -383,7 +390,11 @@ _READS_OF_ABA = ("local_poses", "bias_accelerations", "external_wrenches", "actu
 
 
 def _aba_accelerations(step: StepData, diagonal_terms: DofFunction, qfrc_constraint: JointVector | None) -> JointVector:
-    """Joint accelerations by the articulated-body algorithm, with `diagonal_terms` added to the joint inertias."""
+    """Joint accelerations by the articulated-body algorithm (ABA) for all forces of the step.
+
+    `diagonal_terms` are added to the joint inertias, for example dt times damping; `qfrc_constraint` to the joint
+    forces.
+    """
     ctx, motion, wrenches = step.ctx, step.bias_accelerations, step.external_wrenches
 
     def joint_inertia(node: FrameNode) -> list[Value]:
@@ -437,9 +448,11 @@ def _reads_of_constraint_forces(step: StepData) -> list[str]:
     reads=_reads_of_constraint_forces,
 )
 def solve_constraint_forces(step: StepData) -> None:
-    """Constraint assembly and solve: joint forces of equalities, friction, limits and contacts.
+    """Assemble and solve the constraints: produces the joint forces of equalities, friction, limits and contacts.
 
-    With one thread per environment, rows are assembled and solved only if a constraint is active at run time.
+    Also produces the solver, its inputs, islands and the factors of the energy limiter; None without constraints. With
+    one thread per environment, rows are assembled and solved only if a constraint is active at run time; else by one
+    GPU warp per environment.
     """
     ctx, blocks = step.ctx, step.constraint_blocks
     if not step.has_constraints:
@@ -487,9 +500,10 @@ def solve_constraint_forces(step: StepData) -> None:
 def _assemble_solver_inputs(
     step: StepData, kinematic_state: KinematicState, contact_poses: NodeValues[Pose] | None
 ) -> SolverInputs:
-    """Trace the constraint solver's inputs: constraint rows, mass matrix, its factors, qacc_smooth.
+    """Trace the inputs of the constraint solver.
 
-    `contact_poses` are the floating-origin poses of frames; None without contacts.
+    Constraint rows, mass matrix, its LDL factors, unconstrained acceleration qacc_smooth, and with contacts the motion
+    subspaces in the world. `contact_poses` are the floating-origin poses of frames; None without contacts.
     """
     ctx = step.ctx
     rows = build_constraint_rows(ctx, step.constraint_blocks, kinematic_state)
@@ -627,10 +641,11 @@ def limit_step_energy(step: StepData) -> None:
 
 @stage(reads=["qacc", "limiter_factors", "actuators", "path_lengths"])
 def integrate_state(step: StepData) -> None:
-    """Integrate coordinates, velocities, activations and spring rest; set the error flag if not finite.
+    """Integrate coordinates and velocities (semi-implicit Euler or one RK4 stage) and write the next state.
 
-    Also stores the controls of delayed actuators. With `freeze_on_error` the whole environment keeps its state if the
-    next state is invalid.
+    Also integrates activations and plastic spring rest positions, stores the controls of delayed actuators and sets the
+    error flag if the state is not finite. A frame with invalid velocities keeps its state; with `freeze_on_error` the
+    whole environment does.
     """
     ctx, qacc, limiter_factors = step.ctx, step.qacc, step.limiter_factors
     is_rk4 = ctx.settings.integrator is Integrator.RK4

@@ -50,7 +50,7 @@ class KinematicQuery:
 
 
 def link_pose_query(model: Model) -> KinematicQuery:
-    """Query for the world position and quaternion (w, x, y, z) of all links."""
+    """Query (program and its output arrays) for the world position and quaternion (w, x, y, z) of all links."""
 
     def trace(data: StepData) -> None:
         compute(data, "world_poses")
@@ -71,7 +71,10 @@ BIAS_ACCELERATION = "bias acceleration"
 
 
 def link_jacobian_query(link: int) -> KinematicQuery:
-    """Query for the Jacobian of a link at its origin and its bias acceleration dJ/dt v (without gravity)."""
+    """Query (program and its output arrays) for the Jacobian of a link at its origin, in world axes, and dJ/dt v.
+
+    The bias acceleration dJ/dt v excludes gravity.
+    """
 
     def trace(data: StepData) -> None:
         compute(data, "world_poses", "bias_accelerations")
@@ -212,7 +215,7 @@ class BatchedKinematics:
         return arena
 
     def evaluate(self, key: object, make_query: Callable[[], KinematicQuery], **inputs: Array) -> dict[str, Array]:
-        """Run a query on a batch of configurations and return its output arrays, (n, values) each.
+        """Run the program of a query on a batch of configurations and return its output arrays, (n, values) each.
 
         Args:
             key: key of the compiled program; the query is compiled on first use.

@@ -41,7 +41,10 @@ class MimicDof:
 
 
 def mimic_dofs(model: Model) -> dict[int, MimicDof]:
-    """Mimic dofs of a model by dof index: active couplings of two coordinates whose leader is not itself a follower."""
+    """Mimic dofs by dof index: active couplings of two coordinates, q_follower = polynomial of q_leader.
+
+    Followers whose leader is itself a follower are left out.
+    """
     couplings, mimics = model.couplings, dict[int, MimicDof]()
     for i in range(len(couplings.names)):
         ends = [np.flatnonzero(moment[i]) for moment in (couplings.moment_a, couplings.moment_b)]
@@ -58,7 +61,7 @@ def mimic_dofs(model: Model) -> dict[int, MimicDof]:
 
 
 def apply_mimic_dofs(model: Model, qpos: Array) -> Array:
-    """Coordinates (n, n_qs) with those of mimic dofs computed from their leaders."""
+    """Configurations (n, n_qs) in which the coordinates of mimic dofs are recomputed from their leaders."""
     mimics = mimic_dofs(model)
     if not mimics:
         return qpos
@@ -127,9 +130,9 @@ class KinematicChain:
 def build_chain(
     model: Model, links: Sequence[int], dofs: Sequence[int] | None = None, *, whole_model: bool = False
 ) -> KinematicChain:
-    """Kinematic chain of the frames that move the given links, or of the whole model.
+    """Kinematic chain for inverse kinematics: frames that move the given links (or all), and dofs that may move.
 
-    Leaders of mimic dofs in the chain are included.
+    The chain includes the leaders of mimic dofs in it.
 
     Args:
         model: the model.
@@ -216,9 +219,9 @@ class ChainState:
         return columns
 
     def add_jacobian_column(self, jacobian: dict[int, Twist], dof: int, column: Twist) -> None:
-        """Add the Jacobian column of a dof to the column of its free dof; ignored if the dof is not free.
+        """Add the Jacobian column of a dof to `jacobian`, in place; ignored if the dof is not free.
 
-        The column of a mimic dof is multiplied by its slope and added to the column of its leader.
+        The column of a mimic dof is multiplied by dq_follower / dq_leader and added to the column of its leader.
         """
         mimic = self.chain.mimics.get(dof)
         if mimic is not None:
@@ -235,7 +238,10 @@ class ChainState:
     def stepped_coordinates(
         self, step: dict[int, Value], lower: dict[int, Value], upper: dict[int, Value]
     ) -> list[Value]:
-        """Coordinates after a step of the free dofs, clamped to limits; ball joints are integrated as quaternions."""
+        """Coordinates of the chain after a displacement of the free dofs; quaternions of ball joints are integrated.
+
+        Other coordinates are clamped to `lower` and `upper`.
+        """
         result: dict[int, Value] = dict(self.q)
         for node in self.chain.nodes():
             if not any(d in step for d in node.dofs):

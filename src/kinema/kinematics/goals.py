@@ -130,7 +130,10 @@ class LookAtGoal(Goal):
     is_angular = True
 
     def evaluate(self, state: ChainState, target: Sequence[Value]) -> GoalResidual:
-        """Residual: unit direction to the target minus the axis; Jacobian with rotation and translation of the link."""
+        """Residual (unit vector from the link's point to the target minus the link's axis) and its Jacobian.
+
+        The Jacobian includes the rotation of the axis and the translation of the point.
+        """
         pose, origin = state.link_pose(self.link_idx), state.point_position(self.link_idx, self.point)
         to_target = sub(target, origin)
         inverse_distance = 1.0 / ir.sqrt(ir.maximum(dot(to_target, to_target), MIN_SQUARED_LENGTH))

@@ -146,8 +146,8 @@ class _LevenbergMarquardt:
     ) -> list[Value]:
         """Store the result of an attempt if it is the best so far, and return the loop state of the next attempt.
 
-        The next attempt restarts the same task from a random configuration, or starts the next task if the goals are
-        reached or no attempts are left.
+        The next attempt restarts the same task (target) from a random configuration, or starts the next task if the
+        goals are reached or no attempts are left.
         """
         tracer, layout = self.tracer, self.layout
         old_errors = [tracer.read(TASK_ARRAY, layout.error_offset + i, task_offset) for i in range(2)]
@@ -277,7 +277,7 @@ class _LevenbergMarquardt:
     def _add_posture_gradient(
         self, state: ChainState, gradient: dict[int, Value], gain: Value, task_offset: Value
     ) -> dict[int, Value]:
-        """Right-hand side plus gain times the difference of posture and coordinate, for each free scalar dof."""
+        """Right-hand side J^T W e plus gain times (posture - coordinate), for each free scalar dof."""
         result = dict(gradient)
         for i, dof in enumerate(self.chain.free_dofs):
             q_index = int(self.chain.model.dofs.q_idx[dof])
@@ -292,7 +292,10 @@ def _larger_or_first(a: Value, b: Value) -> Value:
 
 
 def restart_coordinates(chain: KinematicChain) -> set[int]:
-    """Coordinates that are resampled in a restart: all scalar free dofs except unlimited slides (base positions)."""
+    """Indices of the coordinates that are drawn at random in a restart: free scalar dofs except unlimited slides.
+
+    Unlimited slides are base positions.
+    """
     coordinates = set()
     lower, upper = chain.free_dof_limits()
     for dof, low, high in zip(chain.free_dofs, lower, upper, strict=True):
@@ -493,7 +496,10 @@ class CompiledIK:
         return result
 
     def _pack_tasks(self, targets: Sequence[Array], qpos: Array, posture: Array | None, n_tasks: int) -> Array:
-        """Task records of all targets, (n_tasks, task size), padded with copies of the last task."""
+        """Input array of the solver, (n_tasks, task size): targets, initial configurations, errors and postures.
+
+        Padded with copies of the last task.
+        """
         n, chain = len(qpos), self.chain
         parts = [*targets, qpos[:, chain.q_indices], np.tile([UNTRIED_ERROR, UNTRIED_ERROR, 0.0, 0.0], (n, 1))]
         if self.task_layout.has_posture:
@@ -514,7 +520,7 @@ class CompiledIK:
         return self._task_memory
 
     def _write_shared_inputs(self, options: IKOptions, targets_per_lane: int) -> None:
-        """Write options, joint limits and restart configurations to the memory shared by all lanes."""
+        """Write options, joint limits and restart configurations to the arrays shared by all SIMD lanes."""
         values = {
             "n_targets": targets_per_lane,
             "n_steps": options.max_solver_iters,

@@ -131,7 +131,7 @@ class IKSolver:
         return goal_targets
 
     def _compiled_for(self, goals: Sequence[Goal], dofs: Sequence[int] | None, has_posture: bool) -> CompiledIK:
-        """Compiled solver for a set of goals, free dofs and posture; compiled on first use."""
+        """Compiled solver for a set of goals, free dofs and use of a posture; compiled on first use, then reused."""
         key = (tuple(goals), None if dofs is None else tuple(dofs), has_posture)
         if key not in self._compiled:
             self._compiled[key] = CompiledIK(

@@ -348,7 +348,11 @@ class Kinematics:
 
     @staticmethod
     def _per_link(values: Any, count: int, several: bool, label: str) -> list[Any]:
-        """List with one entry per link from a user argument: None for each if not given, or the single value."""
+        """Normalise a user argument to a list with one entry per link; None for each link if it is not given.
+
+        With `several` links the argument must be a sequence of `count` values; otherwise it is the single value. Raises
+        `KinemaError` with `label`.
+        """
         if values is None:
             return [None] * count
         if not several:

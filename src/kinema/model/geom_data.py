@@ -41,10 +41,11 @@ def support_cells_per_edge(n_points: int) -> int:
 
 
 def build_support_table(points: Array) -> Array:
-    """Cube-map lookup table of the support map of a point set: headers of all cells, then their candidate lists.
+    """Lookup table for the support function of a point set: candidate points for each cell of directions on a cube map.
 
-    The sides of the cube are ordered +x, -x, +y, -y, +z, -z; cells of a side by the coordinate after its axis
-    (cyclically), then the next. A list entry has the position of the point and its index.
+    Returns the headers (start, count) of all cells, then their candidate lists. The sides of the cube are ordered +x,
+    -x, +y, -y, +z, -z; cells of a side by the coordinate after its axis (cyclically), then the next. A list entry has
+    the position of the point and its index.
     """
     cells_per_edge = support_cells_per_edge(len(points))
     lists = []
@@ -180,7 +181,7 @@ class PackedHulls(Table):
 
 
 def pack_hulls(hulls: Sequence[Polyhedron]) -> PackedHulls:
-    """Pack all convex hulls of a model into one array."""
+    """Pack all convex hulls of a model into one array, with start, vertex count, face count and radius of each hull."""
     packed = [_pack_hull(hull) for hull in hulls]
     starts = np.cumsum([0, *(len(p) for p in packed)])
     return PackedHulls(
@@ -193,7 +194,11 @@ def pack_hulls(hulls: Sequence[Polyhedron]) -> PackedHulls:
 
 
 def _pack_hull(hull: Polyhedron) -> Array:
-    """Pack one hull: vertices, face records, support table headers, vertex lists of the faces, support tables."""
+    """Pack one convex hull into a flat array for support queries and face clipping.
+
+    Vertices, face records (normal, vertex count, start of the vertex list), headers of two support tables, vertex lists
+    of the faces, and the support tables of vertices and of face normals. Faces with many vertices are decimated.
+    """
     faces = [_decimate_face(hull.vertices, list(face)) for face in hull.faces]
     counts = np.array([len(face) for face in faces])
     lists_offset = hull.vertices.size + HULL_FACE_SIZE * len(faces) + 2 * SUPPORT_TABLE_HEADER_SIZE

@@ -98,7 +98,7 @@ class PairsInfo(Table):
 
 
 def empty_geoms() -> GeomsInfo:
-    """Table without collision geoms."""
+    """Table of collision geoms without rows, for a model without contacts."""
     none = np.zeros(0, np.int32)
     return GeomsInfo(
         names=[],
@@ -121,7 +121,7 @@ def empty_geoms() -> GeomsInfo:
 
 
 def empty_pairs() -> PairsInfo:
-    """Table without collision pairs."""
+    """Table of colliding geom pairs without rows, for a model without contacts."""
     none = np.zeros(0, np.int32)
     return PairsInfo(
         geom_a=none,

@@ -84,7 +84,7 @@ class RayGeomsInfo(Table):
 
 
 def empty_ray_geoms() -> RayGeomsInfo:
-    """Table without ray geoms."""
+    """Table, without rows, of the geoms that rays of rangefinders and lidars can hit."""
     none = np.zeros(0, np.int32)
     return RayGeomsInfo(
         types=[],

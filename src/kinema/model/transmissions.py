@@ -167,7 +167,7 @@ class PathSegmentsInfo(Table):
 
 
 def empty_path_segments() -> PathSegmentsInfo:
-    """Table of a model without paths."""
+    """Table, without rows, of the segments of tendon and actuator paths."""
     return PathSegmentsInfo(
         path_idx=np.zeros(0, np.int32),
         kinds=[],

@@ -28,7 +28,7 @@ TABLES_WITHOUT_INERTIA = frozenset({"geoms", "pairs", "sensors", "keyframes", "e
 def derive_constants(
     models: Sequence[Model], settings: Settings, precision: str, digest: str
 ) -> tuple[list[Model], str]:
-    """Models with the constants derived from their tables (`DerivedConstants`), from the disk cache if possible.
+    """Models with constants derived at the initial configuration (`DerivedConstants`), from the disk cache if possible.
 
     Derived are rest lengths of tendons and couplings, constraint invweights (if constraints, limits or contacts are
     enabled) and peak forces of muscles.
@@ -116,10 +116,10 @@ class StepTarget:
 def choose_step_form(
     models: Sequence[Model], settings: Settings, target: StepTarget, digest: str
 ) -> tuple[Settings, bool, PerEnvParameterTable | None]:
-    """Choose the form of the step program (loops or unrolled code) and resolve all settings left open.
+    """Choose how the step program is compiled (loops or unrolled code) and resolve all settings left open.
 
-    Resolved are per-environment parameters, broad phase, use of warps and number of partitions. The decision is cached
-    on disk.
+    Resolved are the constants read from memory per environment, broad phase, use of warps for the solver and number of
+    partitions (threads per environment). The decision is cached on disk.
 
     Args:
         models: model variants of equal structure.
@@ -128,8 +128,8 @@ def choose_step_form(
         digest: content digest of the completed models.
 
     Returns:
-        The completed settings; whether the step uses loops over tables instead of unrolled code; the table of constants
-            that are read from memory.
+        The completed settings; whether the step uses loops over frames, links, ... instead of unrolled code; the table
+        of constants that are read from memory.
     """
     key = content_digest("form", source_digest(*SOURCE_PACKAGES), digest, settings, target)
     form = load_or_compute("derived", key, lambda: _compute_step_form(models, settings, target))
@@ -146,9 +146,10 @@ def choose_step_form(
 
 
 def _compute_step_form(models: Sequence[Model], settings: Settings, target: StepTarget) -> dict[str, Any]:
-    """Decide the form of the step program: warps, loops, partitions, per-environment parameters and broad phase.
+    """Decide how the step program is compiled, without the cache: the decisions of `choose_step_form`.
 
-    Returns a dict of plain values and arrays that can be stored in the cache.
+    Warps, loops or unrolled code, partitions, per-environment parameters and broad phase. Returns a dict of plain
+    values and arrays that can be stored in the cache.
     """
     from ..collision.broad_phase import resolve_broad_phase
     from ..tree.kinematic_tree import build_tree

@@ -60,9 +60,10 @@ class Component:
 
 
 def connected_components(model: Model) -> list[Component]:
-    """Connected components of a model, in the order of their first frames.
+    """Connected components of a model: kinematic trees that do not interact, in the order of their first frames.
 
-    Trees are connected by actuators, tendons, paths, couplings, equality constraints and collision pairs.
+    Trees are connected by actuators, tendons, paths, couplings, equality constraints and collision pairs. Each
+    component lists its frames, coordinates, dofs, links, actuators, tendons and control history samples.
     """
     labels = _component_labels(model)
     components: dict[int, Component] = {}
@@ -149,7 +150,7 @@ def _frames_of_actuator(model: Model, actuator: int) -> list[int]:
 
 
 def estimate_unrolled_operations(model: Model, frames: Sequence[int] | None = None) -> int:
-    """Estimated operation count of the unrolled step of a model, or of some frames (parents first).
+    """Estimated number of arithmetic operations of the unrolled step of a model, or of some frames (parents first).
 
     Each dof costs a constant plus linear and quadratic terms in its number of ancestor dofs; fluid forces are added.
     """
@@ -188,17 +189,17 @@ def trace_copies(
     copies: Sequence[Component],
     tree: KinematicTree,
 ) -> None:
-    """Trace a loop that steps several components of equal signature by the unrolled code of the first.
+    """Trace a loop over identical components (such as many equal robots) whose body is the unrolled step of the first.
 
-    The body traces and unrolls the step of the first component, with array accesses relative to the start of the
-    component and with differing frame constants (`PER_COPY_PARAMETERS`) as columns of the table.
+    Array accesses are relative to the start of the component; frame constants that differ between components
+    (`PER_COPY_PARAMETERS`) are read per iteration.
 
     Args:
         tracer: traces the program.
         model: the model.
         settings: settings of the step; partitions, islands and warps are disabled.
         array_offsets: offset of each array in its arena.
-        copies: the components.
+        copies: the components, of equal `copy_signature`.
         tree: kinematic tree of the whole model.
     """
     first, settings = copies[0], replace(settings, n_partitions=1, islands=False, use_warps=False)
@@ -237,9 +238,10 @@ def trace_copies(
 def _copy_parameters(
     frame_parameters: FrameConstants, settings: Settings, tree: KinematicTree, component: Component
 ) -> dict[tuple[int, str], Sequence[Value]]:
-    """Frame constants of a component that may differ between copies, by (index of the frame in the component, name).
+    """Frame constants of a component that may differ between identical components.
 
-    The inertia is left out if mass or centre of mass is a per-environment parameter.
+    Keys are (index of the frame in the component, name). The inertia is left out if mass or centre of mass is a
+    per-environment parameter.
     """
     fixed = {"inertia"} if settings.per_env & {"mass_shift", "com_shift"} else set()
     result: dict[tuple[int, str], Sequence[Value]] = {}
@@ -271,10 +273,10 @@ def _copy_offsets(array_offsets: Mapping[str, ArenaOffset], component: Component
 def copy_signature(
     model: Model, tree: KinematicTree, component: Component, settings: Settings, frame_parameters: FrameConstants
 ) -> tuple[object, ...]:
-    """Hashable key that is equal for components that the same unrolled code can step.
+    """Hashable key that is equal for components that can be stepped by the same unrolled code (`trace_copies`).
 
-    Compares tree structure, joint variants, constants that are folded into the code, limits, links (if link properties
-    are read), actuators, tendons and fluid rows, with indices relative to the component. Components with equality
+    Compares tree structure, joint types, constants that are folded into the code, limits, links (if link properties are
+    read), actuators, tendons and fluid forces, with indices relative to the component. Components with equality
     constraints, couplings or paths are never equal.
     """
     local_frame = {WORLD: WORLD, **{frame: i for i, frame in enumerate(component.frames)}}
@@ -336,7 +338,7 @@ def has_equality_or_path(model: Model, component: Component) -> bool:
 def _table_row_signature(
     table: Any, row: int, component: Component, local_frame: Mapping[int, int]
 ) -> tuple[object, ...]:
-    """All properties of an actuator or tendon except its name, with indices relative to the component."""
+    """Hashable key of all properties of an actuator or tendon except its name, with component-relative indices."""
     result: list[object] = []
     for f in fields(table):
         values = getattr(table, f.name)[row]

@@ -75,6 +75,10 @@ def with_constraint_invweights(models: Sequence[Model], precision: str = "double
 
 
 def _with_invweights(model: Model, inverse_inertias: InverseInertias, precision: str, column: int) -> Model:
+    """Model with the derived invweights of its constraints, from one column (model variant) of the inverse inertias.
+
+    Stiffness and damping of acceleration drives of tendons are multiplied by the effective inertia 1 / invweight.
+    """
     invweights, tendons = ConstraintInvweights.from_inverse_inertias(model, inverse_inertias, precision), model.tendons
     tendon_invweight = invweights.tendons[column]
     unit = np.where(tendons.acceleration_drive, 1.0 / tendon_invweight, 1.0)
@@ -92,15 +96,16 @@ def _with_invweights(model: Model, inverse_inertias: InverseInertias, precision:
 def compute_inverse_inertias(
     model: Model, settings: Settings, arrays: Mapping[str, Array], program_cache: dict[Settings, Program] | None = None
 ) -> InverseInertias:
-    """Compute M^-1 and the inverse inertias of dofs and constrained links by interpreting a traced program.
+    """Compute M^-1, its diagonal per dof, and mean translational and rotational inverse inertias of constrained links.
 
-    The program evaluates mass matrix, joint axes, link masses and centres of mass at the configuration in `arrays`; M
-    is inverted tree by tree. Links are those of equality constraints and collision pairs.
+    A traced program for mass matrix, joint axes, link masses and centres of mass is interpreted at the configurations
+    in `arrays`; M is inverted tree by tree. The values of a link are means over the diagonal of J M^-1 J^T at its
+    centre of mass. Links are those of equality constraints and collision pairs.
 
     Args:
         model: the model.
         settings: settings with the per-environment parameters that the program reads.
-        arrays: input arrays, (values, columns) each, `qpos` among them.
+        arrays: input arrays, (values, columns) each, `qpos` among them; one column per model variant or environment.
         program_cache: traced programs by settings, reused and extended.
     """
     program_cache = {} if program_cache is None else program_cache
@@ -205,9 +210,10 @@ class ConstraintInvweights:
     ) -> ConstraintInvweights:
         """Invweights of dofs, equality constraints, collision pairs, tendons and couplings from inverse inertias.
 
+        Tendons: J M^-1 J^T with the moment arms as J. Equality constraints and pairs: sum of the values of both links.
         A coupling adds the invweights of its two sides; a side that is a single coordinate counts as the dof does for
-        its limits. Translational weights of contacts are bounded below by `MIN_TRANSLATION_SHARE`; all but those of
-        dofs by `MIN_VALUE`.
+        its limits. Translational weights of contacts are bounded below by `MIN_TRANSLATION_SHARE` times the rotational
+        ones; all but those of dofs by `MIN_VALUE`.
         """
         equalities, tendons, couplings, geoms = model.equalities, model.tendons, model.couplings, model.geoms
         dof_values = inverse_inertias.dof.copy()
@@ -275,9 +281,8 @@ def compute_per_env_invweights(
         precision: `single` or `double`.
 
     Returns:
-        row indices in the per-environment parameter array, the values for these rows (n_rows, n_envs), and the
-        invweights of dofs
-        (n_dofs, n_envs).
+        Indices of the changed values in the per-environment parameter array, these values (n_indices, n_envs), and the
+        invweights of dofs (n_dofs, n_envs).
     """
     assert model.derived.per_env_parameters is not None
     invweight_settings = replace(
@@ -307,11 +312,11 @@ def compute_per_env_invweights(
 def _invweight_sources(
     model: Model, settings: Settings
 ) -> Iterator[tuple[tuple[str, int | str], dict[str, list[float]], ContactSetSpec | None]]:
-    """Yield the parameter row owner of each geom pair and constraint block with the invweights that it uses.
+    """Yield for each geom pair and constraint block which invweights its parameters are computed from.
 
-    Each item is (owner, parameter name -> indices into `ConstraintInvweights.flattened`, contact set of a pair or
-    None). Indices of blocks are found by building the blocks of a model whose invweights are replaced by their own
-    indices.
+    Each item is (key of the pair or block in the per-environment parameters, parameter name -> indices into
+    `ConstraintInvweights.flattened`, contact buffer plan of a pair or None). Indices of blocks are found by building
+    the blocks of a model whose invweights are replaced by their own indices.
     """
     names = [f"{item}_invweight" for item in ("dof", "equality", "pair", "tendon", "coupling")]
     tables = [getattr(model.derived, name) for name in names]

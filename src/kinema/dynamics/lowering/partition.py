@@ -32,10 +32,10 @@ class TreePartition:
     """Estimated operations of the busiest partition, those of the trunk included."""
 
     def slot_partition(self, model: Model) -> Callable[[Slot], int | None]:
-        """Return the function that maps an input or output slot of a program to its partition; None for shared slots.
+        """Return a function from an input or output scalar of a program to its partition, None for shared scalars.
 
-        A slot of a coordinate, dof or actuator belongs to the partition of its frame (of the moved dofs), a slot of the
-        error flags to the partition of its index.
+        A partition is the share of the step that one thread computes. A scalar of a coordinate, dof or actuator belongs
+        to the partition of its frame (of the moved dofs), a scalar of the error flags to the partition of its index.
         """
         dofs = {i: self.partition_of_frame[int(f)] for i, f in enumerate(model.dofs.frame_idx)}
         coordinates = {
@@ -75,10 +75,11 @@ def choose_partition_count(tree: KinematicTree) -> int:
 
 
 def partition_tree(tree: KinematicTree, n_partitions: int) -> TreePartition:
-    """Partition the moving frames to minimise the estimated operations of the busiest partition.
+    """Partition the kinematic tree among threads, minimising the estimated operations of the busiest thread.
 
-    Greedy search: starting with the subtrees of the root frames, the subtree with most operations is repeatedly split
-    at its first branching point, whose upper frames join the trunk; the division with the smallest maximum is kept.
+    Frames near the root (trunk) are computed by all threads. Greedy search: starting with the subtrees of the root
+    frames, the subtree with most operations is repeatedly split at its first branching point, whose upper frames join
+    the trunk; the division with the smallest maximum is kept.
     """
     children: dict[int, list[int]] = {WORLD: []}
     for node in tree.nodes:

@@ -40,7 +40,10 @@ def select_per_env_parameters(
 
 
 def parameter_rows(model: Model, settings: Settings) -> Iterator[tuple[RowOwner, str, Mapping[str, Sequence[Any]]]]:
-    """Yield all table rows whose constants may differ between model variants: owner, code variant, constants."""
+    """Yield the constants of every frame, link, geom, contact buffer, geom pair and constraint block of a model.
+
+    Each item is (kind and index, code specialisation, constants by name); constants may differ between model variants.
+    """
     nodes, frame_constants = build_tree(model).nodes, FrameConstants(model)
     for node in nodes:
         yield ("frame", node.index), str(FrameVariant.from_node(node)), frame_constants.of_frame(node)
@@ -60,11 +63,11 @@ def parameter_rows(model: Model, settings: Settings) -> Iterator[tuple[RowOwner,
 
 
 def find_per_env_parameters(models: Sequence[Model], settings: Settings) -> PerEnvParameterTable | None:
-    """Table of the constants that programs read from memory instead of folding them; None if there are none.
+    """Table of the model constants that programs read from memory, per environment, instead of folding them.
 
     These are constants in which the model variants differ; inertias of free bodies with collision geoms, so that all
-    free bodies share one program; and invweights of constraints, if masses are per-environment parameters. Raises
-    `KinemaError` if the models differ in structure.
+    free bodies share one program; and invweights of constraints, if masses are per-environment parameters. None if
+    there are none. Raises `KinemaError` if the models differ in structure.
     """
     first = models[0]
     free_frames = {("frame", ball.index) for _, ball in free_bodies(build_tree(first).nodes) if settings.contacts}
@@ -126,7 +129,7 @@ def _foldable_constants(parameters: Sequence[_ParameterValues]) -> tuple[float |
 
 
 def differing_inputs(models: Sequence[Model], settings: Settings) -> set[str]:
-    """Names of the per-environment parameters that are required because input arrays differ between model variants.
+    """Names of the parameters that must be per environment because their values differ between model variants.
 
     Raises `KinemaError` if the initial state differs.
     """

@@ -34,7 +34,7 @@ def trace_looped_program(
     array_offsets: Mapping[str, ArenaOffset],
     outputs: OutputSpecs | None = None,
 ) -> Program:
-    """Trace a function on a model as a program of loops over tables.
+    """Trace a function on a model as a program with loops over frames, links, transmissions and constraints.
 
     Args:
         model: the model.
@@ -55,9 +55,9 @@ def trace_looped_program(
 def trace_unrolled_program(
     model: Model, settings: Settings, trace_function: TraceFunction, outputs: OutputSpecs | None = None
 ) -> Program:
-    """Trace a function on a model as unrolled straight-line code that accesses arrays by name, without offsets.
+    """Trace a function on a model as unrolled straight-line code that accesses arrays by name, without memory offsets.
 
-    Loops that have to be kept (`keeping_loops`) stay loops; then the program has scratch memory.
+    Loops that the function marks by `keeping_loops` stay loops; then the program has scratch memory.
     """
     tracer = Tracer()
     program = trace_looped_program(model, settings, trace_function, named_array_offsets(settings, outputs), outputs)
@@ -80,7 +80,7 @@ def interpret_outputs(
     outputs: OutputSpecs,
     *states: Mapping[str, Sequence[float] | Array],
 ) -> list[dict[str, Array]]:
-    """Trace a function and interpret the program in Python for single states; returns the output arrays of each state.
+    """Trace a function and interpret the program in Python for each of some states; returns its output arrays by name.
 
     Outputs are truncated after the last value that was written.
     """
@@ -91,7 +91,10 @@ def interpret_outputs(
 def _interpret_state(
     model: Model, program: Program, outputs: OutputSpecs, arrays: Mapping[str, Sequence[float] | Array]
 ) -> dict[str, Array]:
-    """Interpret a program for one state: batched for models of many frames, otherwise unrolled with plain floats."""
+    """Interpret a program for one state; returns the output arrays by name.
+
+    Models of many frames use the batched (NumPy) interpreter, others unroll the program with plain floats.
+    """
     if (
         model.n_frames >= MIN_BATCHED_FRAMES
         and (batched := _interpret_batched(model, program, outputs, arrays)) is not None
@@ -133,7 +136,7 @@ def named_array_offsets(settings: Settings, outputs: OutputSpecs | None = None) 
 
 
 def trace_unrolled_step(model: Model, settings: Settings) -> Program:
-    """Trace the step as unrolled straight-line code: writes the next `qpos`, `vel` and other state, and `error`.
+    """Trace the step as unrolled straight-line code, which writes the next state (`qpos`, `vel`, ...) and `error`.
 
     `error` is set if the new state is not finite. With several partitions, frames are assigned to threads; with RK4,
     the program is one stage.

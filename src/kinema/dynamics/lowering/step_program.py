@@ -54,9 +54,9 @@ MIN_COPY_SAVING = 1_000
 def should_use_warps(model: Model, settings: Settings) -> bool:
     """Whether a warp of GPU threads should find contacts and solve constraints of each environment.
 
-    True for models with contacts (piles only if the block-sparse warp solver supports them) and for models with enough
-    equality constraints and dofs. A few constraint rows are solved faster by one thread in unrolled code. False with
-    no-slip iterations, islands or adhesion actuators.
+    True for models with contacts (for piles of free bodies only if the block-sparse warp solver supports them) and for
+    models with enough equality constraints and dofs. A few constraint rows are solved faster by one thread in unrolled
+    code. False with no-slip iterations, islands or adhesion actuators.
     """
     if settings.noslip_iterations or settings.islands or (model.actuators.link_idx >= 0).any():
         return False  # not supported by the warp solver
@@ -70,11 +70,11 @@ def should_use_warps(model: Model, settings: Settings) -> bool:
 
 
 def should_use_loops(model: Model, settings: Settings, codegen: str = "auto", *, allow_copies: bool = True) -> bool:
-    """Whether the step program uses loops over tables instead of unrolled code; decided before tracing.
+    """Whether the step program uses loops over frames, links, ... instead of unrolled code; decided before tracing.
 
     As requested by `codegen` (`loops`, `unrolled`); for `auto` if the unrolled code would exceed the operation limit,
     if a tree is so deep that loops need fewer operations, or, with `allow_copies`, if identical components could share
-    their code: a loop over copies is as fast and compiles in a fraction of the time. Islands always require loops.
+    their code. Islands always require loops.
     """
     if codegen not in CODEGEN_MODES:
         raise KinemaError(f"unknown codegen mode {codegen!r}; expected one of: {', '.join(CODEGEN_MODES)}")
@@ -108,9 +108,9 @@ def _operations_saved_by_copies(model: Model, settings: Settings) -> int:
 
 
 def _group_copies(model: Model, settings: Settings) -> tuple[list[list[Component]], list[Component]]:
-    """Group components by signature, and list components that cannot be copied.
+    """Group identical components by signature, and list components that cannot share code.
 
-    Not copied are components whose indices are not contiguous, that may collide or that have per-environment
+    The latter are components whose indices are not contiguous, that may collide or that have per-environment
     parameters.
     """
     groups: dict[object, list[Component]] = {}
@@ -145,10 +145,11 @@ def plan_lowering(
     operation_budget: int = MAX_UNROLLED_OPERATIONS,
     min_copies: int = 1,
 ) -> LoweringPlan:
-    """Choose the component groups stepped by loops over copies: smallest code first, within an operation budget.
+    """Choose which groups of identical components are stepped by shared unrolled code, within an operation budget.
 
-    Groups of fewer than `min_copies` components and deep trees are stepped by loops over frames. Free bodies are always
-    copied: their implicit gyroscopic forces need a matrix factorisation, which looped components avoid.
+    Groups of smaller code come first. Groups of fewer than `min_copies` components and deep trees are stepped by loops
+    over frames. Free bodies always use unrolled code: their implicit gyroscopic forces need a matrix factorisation,
+    which the loops avoid.
     """
     free_frames = {ball_frame.index for _, ball_frame in free_bodies(tree.nodes)}
     groups, looped = _group_copies(model, settings)
@@ -171,17 +172,17 @@ def trace_looped_step(
     operation_budget: int = MAX_UNROLLED_OPERATIONS,
     min_copies: int = 1,
 ) -> Program:
-    """Trace the step as loops over tables: loops over copied components, then loops over the frames of all others.
+    """Trace the step as loops: over identical components with unrolled bodies, then over frames of other components.
 
-    Looped components use the mass matrix if required (`needs_mass_matrix`) or if a warp solves their constraints,
-    otherwise ABA.
+    Components stepped by loops over frames use the mass matrix if required (`needs_mass_matrix`) or if a warp solves
+    their constraints, otherwise ABA.
 
     Args:
         model: the model.
         settings: settings of the step.
         array_offsets: offsets of the arrays of state and inputs.
-        operation_budget: limit of unrolled operations for copied components.
-        min_copies: smallest number of components of a copied group.
+        operation_budget: limit of unrolled operations.
+        min_copies: smallest number of identical components that share unrolled code.
     """
     tree = build_tree(model)
     plan = plan_lowering(model, settings, tree, operation_budget, min_copies)
@@ -248,7 +249,7 @@ def trace_field_program(
     loops: bool,
     output_prefix: str,
 ) -> Program:
-    """Trace a program that writes field arrays, with loops or unrolled like the step.
+    """Trace a program that writes arrays computed on demand (fields), with loops or unrolled like the step.
 
     Args:
         model: the model.

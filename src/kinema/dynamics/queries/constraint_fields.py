@@ -233,8 +233,8 @@ def _unit_force_acceleration(data: StepData, solver: NewtonSolver, block_index: 
 def _accumulate_delassus_entry(code: RowContext) -> None:
     """Traced loop body: add one product J_jk (M^-1 J_i^T)_k to entries (i, j) and (j, i) of the Delassus matrix.
 
-    The variant `first` overwrites the entries, `next` adds to them; `regularizer` adds 1 / efc_D to a diagonal entry of `efc_AR` if
-    efc_D > 0.
+    The variant `first` overwrites the entries, `next` adds to them; `regularizer` adds 1 / efc_D to a diagonal entry of
+    `efc_AR` if efc_D > 0.
     """
     if code.variant == "regularizer":
         stiffness = code.read("stiffness")

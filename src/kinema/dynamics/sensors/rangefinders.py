@@ -98,7 +98,7 @@ def _compute_geom_poses(data: StepData, floating_origin_poses: NodeValues[Pose])
 
 
 def _geom_table_row(data: StepData, geom: int, pose_offset: ArenaOffset) -> TableRow:
-    """Loop iteration data of a geom hit by rays: type, pose, size, bounding sphere, range of its mesh or height data."""
+    """Loop iteration data of a geom hit by rays: type, pose, size, bounding sphere, range of its mesh data."""
     geoms = data.ctx.model.sensors.ray_geoms
     constants = {
         "size": np.minimum(geoms.size[geom], NO_HIT).tolist(),
