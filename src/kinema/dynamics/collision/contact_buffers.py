@@ -53,6 +53,17 @@ class ContactSet:
         """Code variant of the set."""
         return self.spec.variant
 
+    @property
+    def offsets(self) -> dict[str, ArenaOffset]:
+        """Offsets of the arrays of the set, by name in table rows."""
+        arrays = {
+            "contacts": self.contacts,
+            "count": self.count,
+            "near": self.near_flag,
+            "set lost count": self.lost_count,
+        }
+        return arrays if self.noslip_data is None else {**arrays, "noslip data": self.noslip_data}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContactSetColumns:
@@ -81,14 +92,8 @@ def contact_set_columns(
         sets: the contact sets.
         tree_of_frame: kinematic tree index of every frame of the model.
     """
-    offsets_by_name = {
-        "contacts": [x.contacts for x in sets],
-        "count": [x.count for x in sets],
-        "near": [x.near_flag for x in sets],
-        "set lost count": [x.lost_count for x in sets],
-        "noslip data": [x.noslip_data for x in sets if x.noslip_data is not None],
-    }
-    offset_columns = {name: OffsetColumn.from_offsets(offsets) for name, offsets in offsets_by_name.items() if offsets}
+    set_offsets = [contact_set.offsets for contact_set in sets]
+    offset_columns = {name: OffsetColumn.from_offsets([x[name] for x in set_offsets]) for name in set_offsets[0]}
     frame_pairs = np.array([x.spec.frames for x in sets], np.int64)
     frames = [NodeRefs(NodeType.FRAMES, frame_pairs[:, i]) for i in range(2)]
     return ContactSetColumns(
@@ -107,14 +112,6 @@ def contact_set_columns(
 def _buffer_sizes(specs: Sequence[ContactSetSpec]) -> list[int]:
     """Number of scalars of each contact set's buffer."""
     return [spec.capacity * buffer_layout(spec.variant).record_size for spec in specs]
-
-
-def _allocate_interleaved(
-    ctx: TraceContext, first_sizes: Sequence[int], second_sizes: Sequence[int]
-) -> tuple[list[ArenaOffset], list[ArenaOffset]]:
-    """Allocate scratch memory of two lists of sizes alternately: first[0], second[0], first[1], ..."""
-    offsets = ctx.allocate_many([n for pair in zip(first_sizes, second_sizes, strict=True) for n in pair])
-    return offsets[::2], offsets[1::2]
 
 
 class ContactSetFilter(enum.Enum):
@@ -145,9 +142,10 @@ class ContactBuffers:
         counts, near_flags, lost_counts = (ctx.allocate_many([1] * len(specs)) for _ in range(3))
         noslip_data: Sequence[ArenaOffset | None] = [None] * len(specs)
         if ctx.settings.noslip_iterations:
-            noslip_data, buffers = _allocate_interleaved(
-                ctx, [spec.capacity * noslip_record_size(spec.variant.condim) for spec in specs], _buffer_sizes(specs)
-            )
+            noslip_sizes = [spec.capacity * noslip_record_size(spec.variant.condim) for spec in specs]
+            pairs = zip(noslip_sizes, _buffer_sizes(specs), strict=True)
+            offsets = ctx.allocate_many([size for pair in pairs for size in pair])  # each beside its buffer
+            noslip_data, buffers = offsets[::2], offsets[1::2]
         else:
             buffers = ctx.allocate_many(_buffer_sizes(specs))
         for fields in zip(specs, buffers, counts, near_flags, lost_counts, noslip_data, strict=True):
@@ -346,24 +344,15 @@ class ContactBuffers:
         )
 
     def loop_row(self, contact_set: ContactSet, extra_offsets: OffsetsPerTree | None = None) -> NodeRow:
-        """Table row of a contact set, whose frames are bound to the prefixes "a " and "b ".
-
-        The row has the arrays "contacts", "count", "near", "set lost count" and, if there are any, "noslip data".
+        """Table row of a contact set with its arrays, whose frames are bound to the prefixes "a " and "b ".
 
         Args:
             contact_set: the contact set.
             extra_offsets: additional arrays of the row, one offset or one per kinematic tree.
         """
-        set_offsets = {
-            "contacts": contact_set.contacts,
-            "count": contact_set.count,
-            "near": contact_set.near_flag,
-            "set lost count": contact_set.lost_count,
-        }
-        set_offsets |= {} if contact_set.noslip_data is None else {"noslip data": contact_set.noslip_data}
         second_frame = contact_set.spec.frames[1]
         offsets = {
-            **set_offsets,
+            **contact_set.offsets,
             **offsets_of_tree(self._tree_of_frame[second_frame], extra_offsets or {}),
             **self.ctx.idle_flag_of_frame(second_frame),
         }

@@ -8,8 +8,9 @@ complement block between two of its neighbours.
 
 This is not the matrix of the CPU (`tree/block_sparse_matrix.py`). There, one thread eliminates the blocks in the order
 of the trees and skips absent ones, with memory for all pairs of trees, because the lanes of a SIMD vector need equal
-blocks at equal offsets. Here, each environment stores its own blocks only, in its own minimum-degree order, so that the
-first ones fit in shared memory (of 78 pairs of 12 trees, 24 are staged), and the threads of a warp share their rows.
+blocks at equal offsets. Here, each environment stores its own blocks only, in its own minimum-degree order, and the
+threads of a warp share their rows: 50 free bodies take at most 65 kB per environment instead of 184 kB for all pairs,
+and the blocks used first lie in shared memory.
 """
 
 from __future__ import annotations
