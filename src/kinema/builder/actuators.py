@@ -205,6 +205,9 @@ def zero_padded(values: tuple[float, ...], count: int) -> Array:
 # --------------------------------------------------------------------------------------------------- table of actuators
 
 
+_JOINT_TRANSMISSIONS = (Transmission.JOINT, Transmission.JOINT_IN_PARENT)
+
+
 def pack_actuators(ctx: BuildContext) -> tuple[ActuatorsInfo, list[int]]:
     """Table of actuators, one row per control input of each simulated actuator, and the entity index of each row.
 
@@ -234,6 +237,7 @@ def pack_actuators(ctx: BuildContext) -> tuple[ActuatorsInfo, list[int]]:
         names=[r.actuator.name for r in rows],
         kinds=[force_law(r.actuator) for r in rows],
         moment=table("moment", ctx.n_dofs),
+        on_joint=np.array([r.actuator.transmission in _JOINT_TRANSMISSIONS for r in rows], dtype=np.bool_),
         frame_idx=np.array([r.frame_idx for r in rows], dtype=np.int32),
         link_idx=np.array([r.link_idx for r in rows], dtype=np.int32),
         frame_torque=table("torque", 3),

@@ -29,6 +29,8 @@ class ActuatorsInfo(Table):
     for the rows of an orientation servo."""
     moment: Array
     """Moment arms, derivatives of the length by the coordinates, (n, n_dofs)."""
+    on_joint: npt.NDArray[np.bool_]
+    """Whether the transmission is a single joint (MJCF `joint`, `jointinparent`)."""
     frame_idx: Ints
     """Moving frame on which a thruster acts; -1 for none."""
     link_idx: Ints

@@ -18,6 +18,7 @@ from ..tree.kinematic_tree import WORLD, KinematicTree, build_tree
 from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_constants import FrameConstants
 from ..tree.trace_context import TraceContext
+from ..tree.transmissions import matrix_derivative_actuators
 from .components import (
     MAX_UNROLLED_OPERATIONS,
     Component,
@@ -207,8 +208,8 @@ def needs_mass_matrix(model: Model, tree: KinematicTree, settings: Settings) -> 
     """Whether the step needs the mass matrix, because its implicit terms or armatures couple different joints.
 
     True for tendon armature, rigid couplings (unless RK4), and with the implicit integrator for fluid forces, for free
-    bodies (unless there are deep trees) and for tendons or actuators that act on a dof and one of its ancestors.
-    Otherwise ABA is sufficient.
+    bodies (unless there are deep trees), for tendons or actuators that act on a dof and one of its ancestors, and for
+    actuators in `matrix_derivative_actuators`. Otherwise ABA is sufficient.
     """
     has_rigid_couplings = (
         settings.constraints and settings.integrator is not Integrator.RK4 and model.couplings.is_rigid.any()
@@ -217,8 +218,13 @@ def needs_mass_matrix(model: Model, tree: KinematicTree, settings: Settings) -> 
         return True
     if settings.integrator is not Integrator.IMPLICIT:
         return False
-    if model.fluid.kinds or (
-        free_bodies(tree.nodes) and not any(is_deep_tree(model, component) for component in connected_components(model))
+    if (
+        model.fluid.kinds
+        or matrix_derivative_actuators(model)
+        or (
+            free_bodies(tree.nodes)
+            and not any(is_deep_tree(model, component) for component in connected_components(model))
+        )
     ):
         return True
     for moment in (*model.tendons.moment, *model.actuators.moment):

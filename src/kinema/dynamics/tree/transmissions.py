@@ -131,6 +131,7 @@ class Transmissions:
         self.path_of_transmission = {
             i: int(table.path_idx[i]) for i in self.moments if table.path_idx[i] >= 0 and self.moments[i]
         }
+        self.in_matrix_only = matrix_derivative_actuators(ctx.model) if table_name == "actuators" else frozenset()
         self.pair_offsets = {i: ctx.allocate(2) for i in self.moments}
         actuated_dofs = {d for moment in self.moments.values() for d in moment}
         self._joint_force_offsets: dict[int, ArenaOffset] = {}
@@ -197,27 +198,33 @@ class Transmissions:
         offsets = {"pair": self.pair_offsets[index], "vel": arrays["vel"], "joint": self._joint_force_offsets[dof]}
         if index in self.path_of_transmission:
             offsets["moment"] = self.path_lengths.moments[self.path_of_transmission[index]][dof]
-            return TableRow("path", offsets, {"moment arm": [moment_arm]})
-        if dofs.q_idx[dof] < 0:
-            return TableRow("angular", offsets, {"moment arm": [moment_arm]})
-        offsets["qpos"] = self.ctx.item_arrays(ArrayOwner.COORDINATE, int(dofs.q_idx[dof]))["qpos"]
-        return TableRow("linear", offsets, {"moment arm": [moment_arm]})
+            variant = "path"
+        elif dofs.q_idx[dof] < 0:
+            variant = "angular"
+        else:
+            offsets["qpos"] = self.ctx.item_arrays(ArrayOwner.COORDINATE, int(dofs.q_idx[dof]))["qpos"]
+            variant = "linear"
+        suffix = MATRIX_DERIVATIVE if index in self.in_matrix_only else ""
+        return TableRow(variant + suffix, offsets, {"moment arm": [moment_arm]})
 
     @staticmethod
     def _moment_arm(code: RowContext) -> Value:
-        return code.constant("moment arm") * (code.read("moment") if code.variant == "path" else 1.0)
+        return code.constant("moment arm") * (code.read("moment") if code.has_array("moment") else 1.0)
 
     @classmethod
     def _accumulate_length(cls, code: RowContext) -> None:
         moment_arm = cls._moment_arm(code)
         length, velocity = code.read_array("pair", 2)
-        if code.variant == "linear":
+        if code.has_array("qpos"):
             length = length + moment_arm * code.read("qpos")
         code.write("pair", [length, velocity + moment_arm * code.read("vel")])
 
     @classmethod
     def _accumulate_joint_force(cls, code: RowContext) -> None:
         moment_arm = cls._moment_arm(code)
+        if str(code.variant).endswith(MATRIX_DERIVATIVE):
+            code.write("joint", [code.read("joint") + moment_arm * code.read("pair")])
+            return
         (force, derivative), (joint_force, joint_derivative) = code.read_array("pair", 2), code.read_array("joint", 2)
         code.write(
             "joint", [joint_force + moment_arm * force, joint_derivative + (moment_arm * moment_arm) * derivative]
@@ -307,19 +314,35 @@ class Transmissions:
     def dof_pair_rows(self, entry: Callable[[int, int], ArenaOffset]) -> list[TableRow]:
         """Table rows of the pairs (dof, ancestor dof) that share a transmission; see `moment_arm_product`.
 
-        Rows have the arrays `entry` (the matrix entry at `entry(dof, ancestor)`) and `pair` (force, derivative).
+        Pairs of a dof with itself are included for transmissions in `matrix_derivative_actuators`. Rows have the arrays
+        `entry` (the matrix entry at `entry(dof, ancestor)`) and `pair` (force, derivative).
         """
         rows: list[TableRow] = []
         for i, moment in self.moments.items():
             moments = self.path_lengths.moments[self.path_of_transmission[i]] if i in self.path_of_transmission else {}
             for dof, arm in moment.items():
-                ancestors = set(self.ctx.tree.ancestor_dofs(dof))
+                ancestors = set(self.ctx.tree.ancestor_dofs(dof)) | ({dof} if i in self.in_matrix_only else set())
                 for ancestor in (other for other in moment if other in ancestors):
                     offsets = {"entry": entry(dof, ancestor), "pair": self.pair_offsets[i]}
                     offsets |= {"a": moments[dof], "b": moments[ancestor]} if moments else {}
                     variant = "path" if moments else "constant"
                     rows.append(self.ctx.node_row(variant, {}, offsets, {"moment arms": [arm * moment[ancestor]]}))
         return rows
+
+
+MATRIX_DERIVATIVE = ", derivative in the matrix"
+"""Suffix of the variant of moment arms of the actuators in `matrix_derivative_actuators`."""
+
+
+def matrix_derivative_actuators(model: Model) -> frozenset[int]:
+    """Actuators whose velocity derivative enters the implicit matrix even where the effort limit of a joint is reached.
+
+    As in MuJoCo, a reached limit (`actuatorfrcrange`) zeroes the derivatives of the actuators of that joint, but not of
+    actuators of tendons, sites and slider-cranks. Returns the indices of the latter that act on a dof with a limit.
+    """
+    limited = np.isfinite(model.dofs.effort_lower) | np.isfinite(model.dofs.effort_upper)
+    acts_on_limited = (model.actuators.moment[:, limited] != 0).any(axis=1)
+    return frozenset(np.flatnonzero(acts_on_limited & ~model.actuators.on_joint).tolist())
 
 
 def transmission_columns(model: Model, table_name: str) -> dict[str, Array]:
