@@ -306,7 +306,7 @@ def _affine_terms(values: tuple[float, ...], count: int) -> Array:
 
 
 def _actuator_rows(ctx: BuildContext, entity: int, actuator: Actuator) -> list[_ActuatorRow]:
-    """Table rows of an actuator, one per control input, with resolved transmissions.
+    """Rows of an actuator for the table of actuators, one per control input, with resolved transmissions.
 
     Empty, with a warning, if the actuator or its transmission cannot be simulated; also warns of ignored settings.
     """
@@ -361,9 +361,9 @@ def _orientation_servo_indices(rows: list[_ActuatorRow]) -> npt.NDArray[np.int32
 
 
 def _resolve_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: _ActuatorRow) -> str:
-    """Set the transmission (moment arms, path or frame wrench) of an actuator row, by transmission type.
+    """Set the transmission (moment arms, path or frame wrench) of an actuator's row in the table, by transmission type.
 
-    Returns the obstacle as text; empty if the transmission is resolved.
+    Returns why the transmission cannot be simulated, as text; empty if it is resolved.
     """
     match actuator.transmission:
         case Transmission.JOINT | Transmission.JOINT_IN_PARENT:
@@ -402,8 +402,8 @@ def _attach_to_path(ctx: BuildContext, row: _ActuatorRow, path_idx: int, scale: 
 def _joint_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: _ActuatorRow) -> str:
     """Resolve a joint transmission: constant moment arms (the gear) on the dofs of a joint.
 
-    A ball or free joint whose actuator depends on length, or acts in the parent frame, gets a path instead. Returns the
-    obstacle as text: no such joint in the tree, or a reversed ball joint; empty if none.
+    A ball or free joint whose actuator depends on length, or acts in the parent frame, gets a path instead. Returns why
+    it cannot be simulated, as text (no such joint in the tree, or a reversed ball joint); empty if it is resolved.
     """
     joint = find_joint(ctx, entity, actuator.target)
     if joint is None:
@@ -422,10 +422,10 @@ def _joint_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row:
 
 
 def _tendon_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: _ActuatorRow) -> str:
-    """Resolve a tendon transmission: gear times the moment of a fixed tendon, or the path of a spatial tendon.
+    """Resolve a tendon transmission: gear times the moment arms of a fixed tendon, or the path of a spatial tendon.
 
-    Also takes the force range of the tendon, which bounds the sum of its actuators. Returns the obstacle as text, empty
-    if none.
+    Also takes the force range of the tendon, which bounds the sum of its actuators. Returns why it cannot be simulated,
+    as text; empty if it is resolved.
     """
     tendons: list[Tendon] = all_elements(ctx.entities[entity].description, "tendons")
     tendon = next((t for t in tendons if t.name == actuator.target), None)
@@ -459,8 +459,8 @@ def _site_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: 
     """Resolve a site transmission: a wrench given by the gear (force, torque) in the axes of a site.
 
     With a reference site the row follows a `pose` path between both sites; if the force depends on length, a
-    `wrench_child_axes` path; else the row holds a constant wrench about the origin of the moving frame. Returns the
-    obstacle as text, empty if none.
+    `wrench_child_axes` path; else the row holds a constant wrench about the origin of the moving frame. Returns why it
+    cannot be simulated, as text; empty if it is resolved.
     """
     site, gear = find_attachment_frame(ctx, entity, actuator.target), _padded_gear(actuator)
     if site is None or (site.frame_idx < 0 and not actuator.reference):
@@ -483,7 +483,8 @@ def _site_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: 
 def _orientation_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: _ActuatorRow) -> str:
     """Resolve the transmission of one row of an orientation servo: rotation about one axis of a ball joint or site.
 
-    Rows without an axis (the w of a quaternion) need none. Returns the obstacle as text, empty if none.
+    Rows without an axis (the w of a quaternion) need none. Returns why it cannot be simulated, as text; empty if it is
+    resolved.
     """
     axis = row.actuator.gear
     if not any(axis):
@@ -505,7 +506,7 @@ def _orientation_transmission(ctx: BuildContext, entity: int, actuator: Actuator
 def _adhesion_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: _ActuatorRow) -> str:
     """Resolve an adhesion transmission (MJCF `body`): sets the link whose contacts the actuator acts on.
 
-    Returns the obstacle as text, empty if none.
+    Returns why it cannot be simulated, as text; empty if it is resolved.
     """
     candidates = (
         link for link in ctx.links if link.entity == entity and actuator.target in (link.description.name, link.name)
@@ -521,11 +522,11 @@ def _adhesion_transmission(ctx: BuildContext, entity: int, actuator: Actuator, r
 
 
 def with_gains_of_servos(dofs: DofsInfo, actuators: ActuatorsInfo) -> DofsInfo:
-    """Table of dofs with gains and force range of the affine servos that alone actuate a dof.
+    """Table of dofs with gains (kp, kv) and force range taken from the servos that alone actuate a dof.
 
-    Sets kp and kv of the dof to -bias[1] * moment^2 and -bias[2] * moment^2 and intersects its force range, so that
-    targets can be set on the joint. Skips dofs that already have a drive, and actuators with length- or
-    velocity-dependent gain.
+    kp and kv of the dof are -bias[1] * moment^2 and -bias[2] * moment^2 of the affine actuator, and the force ranges
+    are intersected, so that targets can be set on the joint. Skips dofs that already have a drive, and actuators with
+    length- or velocity-dependent gain.
     """
     n_actuators = np.count_nonzero(actuators.moment, axis=0)
     kp, kv, lower, upper = dofs.kp.copy(), dofs.kv.copy(), dofs.force_lower.copy(), dofs.force_upper.copy()

@@ -92,7 +92,7 @@ def contact_parameters_of_shape(shape: Shape) -> ContactParameters:
 
 
 def _contact_parameters_of_material(material: PhysicsMaterial) -> ContactParameters:
-    """Contact parameters of a physics material, with defaults for missing values.
+    """Contact parameters (condim, friction, solref, ...) of a physics material, with defaults for missing values.
 
     Dynamic friction takes precedence over static friction as the sliding coefficient; five explicit MJCF friction
     values take precedence over both. Friction is bounded below, restitution clipped to 0 ... 1.
@@ -222,7 +222,7 @@ class _GeomCollector:
         """Geoms of each pair, with the contact parameters of an explicit pair, else None."""
 
     def geoms_of_collider(self, entity: int, collider: Collider) -> list[GeomRecord]:
-        """Collision geoms of a collider of an entity (several for a decomposed mesh); cached per shape."""
+        """Collision geoms of a shape of an entity (several for a decomposed mesh); created once per shape."""
         key = entity, id(collider.shape)
         if key not in self.geoms_of_shape:
             link = self._link_of_collider(entity, collider)
@@ -250,7 +250,7 @@ class _GeomCollector:
         return f"{owner}_collision_{next(i for i, other in enumerate(colliding) if other is shape)}"
 
     def _collision_shapes(self, entity: int, shape: Shape, link: LinkRecord | None) -> list[CollisionShape]:
-        """Collision shapes of a description shape, cached in the build context.
+        """Collision shapes (primitive, hulls, SDF or height field) of a description shape, cached in the context.
 
         Non-convex meshes are approximated as the entity specifies.
         """

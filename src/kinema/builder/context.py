@@ -167,7 +167,7 @@ def find_attachment_frame(ctx: BuildContext, entity: int, name: str) -> Attachme
 
 
 def find_shape(ctx: BuildContext, entity: int, name: str) -> tuple[AttachmentFrame, Geometry] | None:
-    """Attachment frame and geometry of the named shape of an entity; None if it is not found.
+    """Attachment (moving frame and pose in it) and geometry of the named shape of an entity; None if it is not found.
 
     The shape is on a link of a robot, or static in the world.
     """
@@ -187,7 +187,7 @@ def find_shape(ctx: BuildContext, entity: int, name: str) -> tuple[AttachmentFra
 def _attach_to_link(
     ctx: BuildContext, entity: int, owner: Robot | World, link_name: str | None, pose: Pose
 ) -> AttachmentFrame | None:
-    """Attachment frame at `pose` relative to a named link, or to the base of `owner` for `link_name` None.
+    """Moving frame and constant pose in it for a `pose` relative to a named link, or to the base of `owner` for None.
 
     None if the entity has no link of that name.
     """

@@ -65,9 +65,9 @@ class _Equality:
 
 
 def pack_equalities(ctx: BuildContext) -> EqualitiesInfo:
-    """Table of equality constraints between links: connects, welds and loop-closing joints.
+    """Table of equality constraints between two links: connects, welds and loop-closing joints of all entities.
 
-    Also records the rows of breakable joints in `ctx.breakable_equality_idx`.
+    Also records the row indices of breakable joints in `ctx.breakable_equality_idx`.
     """
     by_entity = [
         (entity, equality) for entity in range(len(ctx.entities)) for equality in _entity_equalities(ctx, entity)
@@ -143,7 +143,7 @@ def active_constraints(ctx: BuildContext, entity: int) -> list[Constraint]:
 
 
 def _loop_joint_equalities(ctx: BuildContext, loop: LoopJoint) -> Iterator[_Equality]:
-    """Equality constraint of a loop-closing joint, with its break limits; none for a joint that constrains nothing.
+    """Rigid equality constraint of a loop-closing joint, with break force and torque; none if it constrains nothing.
 
     Warns if the free axes of the joint are not orthogonal, so that the joint cannot be represented.
     """
@@ -207,9 +207,10 @@ def _frame_and_ancestors(ctx: BuildContext, frame_idx: int) -> list[int]:
 
 
 def _add_hinge_moment(ctx: BuildContext, frame_idx: int, direction: Array, sign: float, moment: Array) -> bool:
-    """Add +-`sign` to the moment of the hinge of a moving frame; False if it is no hinge parallel to `direction`.
+    """Add +1 or -1, times `sign`, to the moment arm of a frame's hinge; False if it is no hinge about `direction`.
 
-    `direction` is in the coordinates of the frame; `moment` (n_dofs,) is changed in place.
+    `direction` is in the coordinates of the frame; the arm is +1 if the hinge axis points along it, -1 if opposite.
+    `moment` (n_dofs,) is changed in place.
     """
     _, placed, joint = ctx.frames[frame_idx]
     along = float(placed.primitive.axis @ direction)
@@ -253,7 +254,7 @@ class _Coupling:
 
 
 def pack_couplings(ctx: BuildContext) -> CouplingsInfo:
-    """Table of polynomial couplings of all entities.
+    """Table of polynomial couplings a = p(b) of two coordinates or lengths (MuJoCo's joint and tendon equalities).
 
     Rows come from joint, tendon, distance and gear constraints, mimic joints, and loop joints of fixed distance.
     """
@@ -278,9 +279,9 @@ def pack_couplings(ctx: BuildContext) -> CouplingsInfo:
 
 
 def _entity_couplings(ctx: BuildContext, entity: int) -> Iterator[_Coupling]:
-    """Couplings of an entity: constraints of its description, mimics of tree and loop joints, fixed loop distances.
+    """Polynomial couplings of an entity: constraints of its description, mimic joints, fixed distances.
 
-    Warns of constraints that cannot be simulated. Couplings of a breakable loop joint refer to its equality.
+    Warns of constraints that cannot be simulated. Couplings of a breakable loop joint refer to its equality constraint.
     """
     for constraint in active_constraints(ctx, entity):
         if constraint.kind in (ConstraintKind.CONNECT, ConstraintKind.WELD):
@@ -361,7 +362,7 @@ def _joint_coordinate(ctx: BuildContext, entity: int, name: str, axis_idx: int) 
 
 
 def _tree_joint_coordinate(ctx: BuildContext, joint: JointRecord, axis_idx: int) -> _CoupledLength | None:
-    """Coordinate of one axis of a tree joint relative to its reference value, as one side of a coupling.
+    """Coordinate of one axis of a tree joint, as one side of a coupling: unit moment arm and reference.
 
     None for a locked axis, an axis that does not exist, or a joint with quaternion coordinates.
     """

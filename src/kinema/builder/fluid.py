@@ -56,7 +56,7 @@ class _FluidRow:
 
 
 def pack_fluid(ctx: BuildContext, override: Medium = MEDIUM_FROM_FILES) -> FluidInfo:
-    """Fluid properties and one row per ellipsoid or inertia box that the fluid acts on.
+    """Density, viscosity and wind of the fluid, and a table with one row per ellipsoid or inertia box that it acts on.
 
     No rows if the files define no medium and `override` sets neither density nor viscosity.
     """

@@ -64,7 +64,7 @@ def joint_chain(edge: TreeEdge) -> JointChain:
 
 
 def primitive_joints(joint: Joint) -> list[PrimitiveJoint]:
-    """Primitive joints of a joint, in its frame.
+    """Primitive joints (hinge, slide, screw, ball) that a joint is composed of, in the joint frame.
 
     A free joint is three slides and a ball; other joints have one hinge, slide, screw or ball per unlocked axis. Raises
     KinemaError for a spherical joint with locked axes.
@@ -115,7 +115,7 @@ def reverse_chain(chain: JointChain) -> JointChain:
 
 
 def _reverse_primitive_joint(primitive: PrimitiveJoint) -> PrimitiveJoint:
-    """Primitive joint with the inverse transform for the same coordinate: the axis is negated, a ball inverted."""
+    """Primitive joint with the inverse transform for the same coordinate: negated axis, or an inverted ball."""
     return PrimitiveJoint(
         type=primitive.type,
         joint=primitive.joint,
@@ -172,7 +172,7 @@ def _axis_alignment(primitive: PrimitiveJoint) -> Array:
 
 
 def _with_exact_axis(primitive: PrimitiveJoint, axis: Array) -> PrimitiveJoint:
-    """Copy of a primitive joint whose axis is the nearest signed coordinate axis to `axis`."""
+    """Copy of a primitive joint whose axis is rounded to the signed coordinate axis nearest to `axis`."""
     exact = np.zeros(3)
     k = int(np.argmax(np.abs(axis)))
     exact[k] = math.copysign(1.0, axis[k])
@@ -221,7 +221,10 @@ def shares_links_with_stacked_joint(robot: Robot, joint: Joint) -> bool:
 
 
 def tree_without_breakable_joints(robot: Robot) -> KinematicTree:
-    """Spanning tree of a robot with all breakable joints as loop joints."""
+    """Spanning tree of a robot in which breakable joints are loop joints, so that they become equality constraints.
+
+    Breakable joints that share their links with another joint stay in the tree.
+    """
     breakable = [
         joint
         for joint in robot.joints
@@ -269,7 +272,7 @@ def axis_limits(joint: Joint, axis: Axis, diagnostics: Diagnostics) -> tuple[flo
 
 
 def limit_spring(joint: Joint, axis: Axis) -> tuple[float, float]:
-    """Stiffness and damping of the limits of a joint axis [N/m or N m/rad, and times s].
+    """Stiffness and damping of the limits of a joint axis [N/m, N s/m or N m/rad, N m s/rad].
 
     From USD limit attributes (Newton, PhysX; per degree) or SDFormat limits. Zeros if the file gives MuJoCo's solref or
     no finite positive stiffness.
@@ -324,7 +327,10 @@ def damping_ratio_from_restitution(restitution: float) -> float:
 
 
 def _usd_limit_attributes(joint: Joint, axis: Axis) -> list[tuple[str, str, str]]:
-    """Names of the USD attributes (Newton, PhysX) of stiffness, damping and restitution of an axis's limits."""
+    """Names of the USD attributes for stiffness, damping and restitution of the limits of a joint axis.
+
+    First those of Newton, then those of PhysX for the joint kind and axis.
+    """
     axis_idx = next((i for i, a in enumerate(joint.axes) if a is axis), 0)
     tokens = {
         JointKind.REVOLUTE: [usd_physics.ANGULAR],

@@ -73,7 +73,7 @@ def _keyframe_row(
     actuators: ActuatorsInfo,
     actuator_entities: list[int],
 ) -> _KeyframeRow:
-    """State of the scene at a keyframe of one entity: qpos, qvel, ctrl and act.
+    """State of the whole scene (qpos, qvel, ctrl, act) at a keyframe of one entity; other entities keep initial values.
 
     Values that cannot be applied (controls or activations of actuators that are not simulated, plastic springs, mocap
     poses) are listed in `unsupported` of the row.

@@ -32,7 +32,11 @@ def spring_yield_distance(node: Node) -> float:
 
 
 def joint_spring_damper_polynomials(ctx: BuildContext) -> tuple[Array, Array, Array]:
-    """Per dof: damping polynomial (n, 2), stiffness polynomial (n, 2) and yield deflection of the spring (n,)."""
+    """Nonlinear spring and damper coefficients per dof: damping (n, 2), stiffness (n, 2), and yield displacement (n,).
+
+    MJCF's coefficients of degree 1 and 2; zeros where a joint has none, an infinite yield displacement for elastic
+    springs.
+    """
     joint_of_dof = [joint for joint in ctx.joints for _ in joint.description.moving_axes]
     dampers = [polynomial_coefficients(joint.description, mjcf.DAMPINGPOLY) for joint in joint_of_dof]
     springs = {id(joint): _joint_stiffness_polynomial(ctx, joint) for joint in ctx.joints}
@@ -97,7 +101,7 @@ def reflected_inertia_of_tendons(ctx: BuildContext, entity: int) -> dict[str, Re
 
 
 def with_reflected_inertia(ctx: BuildContext, dofs: DofsInfo) -> DofsInfo:
-    """Table of dofs with the armature and damping of joint actuators added to the dofs of their joints."""
+    """Table of dofs with armature (reflected rotor inertia) and damping of joint actuators added to their dofs."""
     armature, damping, damping_poly = dofs.armature.copy(), dofs.damping.copy(), dofs.damping_poly.copy()
     for entity, spec in enumerate(ctx.entities):
         for actuator in all_elements(spec.description, "actuators"):
@@ -211,7 +215,10 @@ def pack_joints(ctx: BuildContext) -> JointsInfo:
 
 
 def pack_frames(ctx: BuildContext) -> FramesInfo:
-    """Table of moving frames, one per primitive joint: parent, pose, joint type, axis, first coordinate and dof."""
+    """Table of moving frames, one per primitive joint of the kinematic tree.
+
+    Parent, pose, joint type, axis, pitch, reference, spring rest orientation, cone limit, and first coordinate and dof.
+    """
     frames = ctx.frames
     return FramesInfo(
         parent_idx=_int_array(parent for parent, _, _ in frames),
@@ -381,7 +388,7 @@ def _dof_coordinates(joint: Joint, q_start: int) -> list[int]:
 
 
 def pack_entities(ctx: BuildContext, actuator_entities: list[int]) -> list[EntityInfo]:
-    """Ranges of links, joints, coordinates, dofs and actuators of each entity."""
+    """Names and index ranges of links, joints, coordinates, dofs and actuators of each entity in the model's tables."""
     result = []
     for entity, spec in enumerate(ctx.entities):
         before = [joint for joint in ctx.joints if joint.entity < entity]

@@ -76,9 +76,10 @@ class _RobotTreeBuilder:
         return self.spec.pose if isinstance(self.spec.description, Robot) else self.spec.pose @ self.robot.pose
 
     def build(self) -> None:
-        """Add root links, then tree edges in order, to the context; joints in the order of the description.
+        """Append the records of a robot's links and joints to the context, along its spanning tree.
 
-        Links that only a breakable joint attaches become floating roots at their initial pose.
+        Root links come first, then tree edges in order; joints are sorted as in the description. Links that only a
+        breakable joint attaches become floating roots at their initial pose.
         """
         tree = self.ctx.spanning_tree(self.robot)
         self._report_joints(tree)
@@ -99,7 +100,7 @@ class _RobotTreeBuilder:
         self.ctx.links += self.links.values()
 
     def _report_joints(self, tree: KinematicTree) -> None:
-        """Report joints that name missing or equal links (error), and restrictions of breakable joints (note)."""
+        """Report joints that name missing or equal links (error), and limitations of breakable joints (note)."""
         for joint in tree.dangling:
             self.ctx.diagnostics.error(
                 "sim.dangling-joint",
@@ -188,7 +189,7 @@ class _RobotTreeBuilder:
         return replace(joint, parent_pose=Pose(), initial=self.initial_q[joint.name])
 
     def _add_link(self, name: str, parent: str | None, chain: list[Pose | PrimitiveJoint], joints: list[Joint]) -> None:
-        """Create the record of a link with its joint chain, and the records of its joints that have dofs."""
+        """Create the record of a link with its chain of poses and primitive joints, and records of its moving joints."""
         records = [
             JointRecord(
                 joint.name, joint, self.robot, self.entity, self.initial_q[joint.name], self.file_frames.get(joint.name)
@@ -212,10 +213,9 @@ class _RobotTreeBuilder:
 
 
 def number_links_and_coordinates(ctx: BuildContext) -> None:
-    """Pass: number links, and coordinates and dofs by joint, in the order of the descriptions.
+    """Build pass: number links in the order of the descriptions, and coordinates and dofs in the order of the joints.
 
-    Sorts `ctx.links` and `ctx.joints`; sets `index` of links,
-    `q_start` and `dof_start` of joints, `n_qs`, `n_dofs` and `joint_idx`.
+    Sorts `ctx.links`; sets `index` of links, `q_start` and `dof_start` of joints, `n_qs`, `n_dofs` and `joint_idx`.
     """
     for entity, spec in enumerate(ctx.entities):
         order = {id(link): i for i, link in enumerate(spec.description.links)}
@@ -236,7 +236,7 @@ def number_links_and_coordinates(ctx: BuildContext) -> None:
 
 
 def fold_fixed_joints(ctx: BuildContext) -> None:
-    """Pass: create moving frames, one per primitive joint, and attach every link rigidly to its moving frame.
+    """Build pass: create one moving frame per primitive joint, and attach every link rigidly to its last moving frame.
 
     Links connected by fixed joints share a frame. Frames are numbered depth first, so that branches are contiguous.
     Appends to `ctx.frames`; sets `primitive_joints`, `frame_idx` and `pose_in_frame` of links.

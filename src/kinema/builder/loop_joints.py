@@ -78,7 +78,10 @@ def find_loop_joint(ctx: BuildContext, entity: int, name: str) -> LoopJoint | No
 
 
 def _make_loop_joint(ctx: BuildContext, entity: int, joint: Joint) -> LoopJoint:
-    """Resolve the links, aligned frames and constrained components of a loop-closing joint."""
+    """Resolve a loop-closing joint: its links, its frames on both links, and the components that it constrains.
+
+    The frames are rotated so that the free axes of the joint are coordinate axes.
+    """
     alignment = Pose(rotation=_aligned_axes(joint))
     parent, child = (find_link(ctx, entity, name) for name in (joint.parent, joint.child))
     poses = [
@@ -127,10 +130,10 @@ def _free_directions(joint: Joint, motion: AxisMotion) -> list[Array]:
 
 
 def _aligned_axes(joint: Joint) -> Array:
-    """Rotation matrix whose x axis is the main free axis of a loop joint and whose y axis is the next one.
+    """Rotation matrix whose x and y axes are the first two free axes of a loop-closing joint (y orthogonalised).
 
-    The main axis is the first rotation axis, else the first translation axis; the normal of the plane for a planar
-    joint without rotation. Identity for spherical and six-axis joints.
+    Rotation axes come before translation axes; x is the normal of the plane for a planar joint without rotation.
+    Identity for spherical and six-axis joints.
     """
     if joint.kind in (JointKind.SIX_AXIS, JointKind.SPHERICAL):
         return np.eye(3)
@@ -164,9 +167,10 @@ def _axis_letters(directions: list[Array], alignment: Array) -> str | None:
 
 
 def _constraint_components(joint: Joint, alignment: Array) -> tuple[str, ...] | None:
-    """Components that a loop joint constrains: of position (`point`, `line`, `plane`) and orientation, or `screw`.
+    """Components of position and orientation that a loop-closing joint constrains, as names with axis letters.
 
-    Letters name the free or locked aligned axes, such as `line x` or `axis x`. None if the joint cannot be represented.
+    Position: `point` (all), `line x` (all but x), `plane x` (only x); orientation: `rotation` (all), `axis x` (all but
+    x), `cross xy` (axes x and y stay orthogonal); `screw` couples both. None if the joint cannot be represented.
     """
     if joint.kind is JointKind.SPHERICAL:
         return ("point",) if joint.n_dofs == 3 else None
@@ -213,9 +217,10 @@ def _tendons_of_loop(ctx: BuildContext, loop: LoopJoint) -> Iterator[LoopTendon]
 
 
 def _axis_tendons(ctx: BuildContext, loop: LoopJoint, axis_idx: int, axis: Axis) -> Iterator[LoopTendon]:
-    """Tendons of one axis of a loop joint: passive forces and limits, and its drive; none if the axis has neither.
+    """Tendons that apply the passive forces, limits and drive along the coordinate of one axis of a loop-closing joint.
 
-    Warns of, and drops, rotation limits more than one turn apart, as the angle is only known modulo one turn.
+    None if the axis has neither. Warns of, and drops, rotation limits more than one turn apart, as the angle is only
+    known modulo one turn.
     """
     joint, drive = loop.joint, axis.drive
     name = joint.name if len(joint.moving_axes) == 1 else f"{joint.name}[{axis_idx}]"
@@ -271,7 +276,7 @@ def _axis_tendons(ctx: BuildContext, loop: LoopJoint, axis_idx: int, axis: Axis)
 
 
 def _axis_armature(ctx: BuildContext, loop: LoopJoint, axis_idx: int) -> float:
-    """Armature of an axis of a loop joint; 0, with a warning, if the joint-space inertia cannot represent it."""
+    """Armature of an axis of a loop joint; 0, with a warning, if it cannot be simulated (`_armature_obstacle`)."""
     armature, obstacle = loop.joint.axes[axis_idx].armature, _armature_obstacle(ctx, loop, axis_idx)
     if not armature or not obstacle:
         return armature
@@ -299,7 +304,10 @@ def _armature_obstacle(ctx: BuildContext, loop: LoopJoint, axis_idx: int) -> str
 
 
 def axis_path_idx(ctx: BuildContext, loop: LoopJoint, axis_idx: int) -> int | None:
-    """Path whose length is the coordinate of one axis of a loop joint, created on first use; None if there is none."""
+    """Index of the path whose length is the coordinate of one axis of a loop joint; the path is created on first use.
+
+    None for a locked axis or a coordinate that cannot be represented.
+    """
     axis = loop.joint.axes[axis_idx]
     kind = _segment_kind(loop, axis_idx)
     if axis.locked or kind is None:
@@ -364,7 +372,7 @@ def _segment_scale_and_params(loop: LoopJoint, axis: Axis) -> tuple[float, tuple
 
 
 def _cone_limit(ctx: BuildContext, loop: LoopJoint) -> Iterator[LoopTendon]:
-    """Tendon of the cone limit (swing or total rotation) of a spherical loop joint: a `cone` path of lower limit 0."""
+    """Tendon that limits swing or total rotation of a spherical loop joint, as length at least 0 of a `cone` path."""
     cone, joint = loop.joint.cone, loop.joint
     if cone is None or joint.kind is not JointKind.SPHERICAL or loop.components is None:
         return
@@ -377,7 +385,7 @@ def _cone_limit(ctx: BuildContext, loop: LoopJoint) -> Iterator[LoopTendon]:
 
 
 def _distance_limit(ctx: BuildContext, loop: LoopJoint) -> Iterator[LoopTendon]:
-    """Tendon of the minimum and maximum distance between the frames of a distance or six-axis loop joint."""
+    """Tendon that limits the distance between the frames of a distance or six-axis loop joint; none if unlimited."""
     joint, (min_distance, max_distance) = loop.joint, loop.joint.distance
     if (
         joint.kind not in (JointKind.DISTANCE, JointKind.SIX_AXIS)

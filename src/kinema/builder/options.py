@@ -52,9 +52,9 @@ class OptionFlags:
 
 
 def option_flags(description: Robot | World) -> OptionFlags:
-    """Flags of a description.
+    """MuJoCo's enable and disable flags (contact, limit, gravity, ...) of a description.
 
-    Flags that its file does not mention are enabled, all constraint flags need `constraint`.
+    Flags that its file does not mention are enabled; all constraint flags need `constraint`.
     """
     options = merged_options(description)
 

@@ -59,7 +59,7 @@ def _dofs_moving_frame(ctx: BuildContext, frame_idx: int) -> Iterator[int]:
 
 
 def pack_path_segments(ctx: BuildContext) -> PathSegmentsInfo:
-    """Pack the segments of all paths (routes of spatial tendons, actuators and loop-joint coordinates) into arrays.
+    """Table of the segments of all paths (routes of spatial tendons, actuators and loop-joint coordinates).
 
     One row per segment: the path it belongs to, kind, frame and pose of each end, scale, parameters, and the mask of
     degrees of freedom that change its length. Missing ends are the world frame, missing parameters zero.
@@ -135,10 +135,10 @@ def _tendon_segments(
 def _wrap_segment(
     ctx: BuildContext, entity: int, item: TendonPathItem
 ) -> tuple[str, list[AttachmentFrame], tuple[float, ...]]:
-    """Segment type, additional attachment frames (geom, side site) and parameters of wrapping around a geom.
+    """Path segment of a tendon around a wrapping geom: kind, attachment frames of geom and side site, and parameters.
 
     The side is `inside` or `beside` if the side site is fixed relative to the geom, else `either`, decided at run time.
-    An empty type means an unsupported or missing geom or side site.
+    An empty kind means an unsupported or missing geom or side site.
     """
     found, side_site = find_shape(ctx, entity, item.target), find_attachment_frame(ctx, entity, item.side)
     if found is None or (item.side and side_site is None) or not isinstance(found[1], Sphere | Cylinder):

@@ -101,9 +101,9 @@ class _GeomData:
 
 
 def pack_ray_geoms(ctx: BuildContext, directions: list[Array]) -> RayGeomsInfo:
-    """Table of all geoms that rays can hit, with one data array for meshes and height fields.
+    """Table of all geoms that rays of rangefinders and lidars can hit, with the data of meshes and height fields.
 
-    `directions` are the unit ray directions, (n, 3) each, of all ray outputs; they are stored at the start of the data
+    `directions` are the unit ray directions, (n, 3) each, of all ray sensors; they are stored at the start of the data
     array. An empty table if there are none.
     """
     if not directions:
@@ -129,7 +129,7 @@ def pack_ray_geoms(ctx: BuildContext, directions: list[Array]) -> RayGeomsInfo:
 
 
 def _entity_ray_geoms(ctx: BuildContext, entity: int, geom_data: _GeomData) -> list[_RayGeom]:
-    """Ray geoms of an entity: static shapes of a world and shapes of all its links that are visible to rays."""
+    """Geoms of an entity that rays can hit: static shapes of a world, and shapes of all its links."""
     spec = ctx.entities[entity]
     shapes: list[tuple[Shape, LinkRecord | None, Pose]] = []
     if isinstance(spec.description, World):
@@ -155,7 +155,7 @@ def is_visible_to_rays(shape: Shape) -> bool:
 def _make_ray_geom(
     ctx: BuildContext, shape: Shape, link: LinkRecord | None, pose: Pose, geom_data: _GeomData
 ) -> _RayGeom | None:
-    """Ray geom of a shape; adds the data of meshes and height fields to `geom_data`.
+    """Geom, hit by rays, of a shape of the description; appends the data of meshes and height fields to `geom_data`.
 
     A plane keeps its half sizes, infinite if it is unbounded. None for a mesh that cannot be used.
     """
@@ -182,7 +182,7 @@ def _make_ray_geom(
 def _make_mesh_ray_geom(
     ctx: BuildContext, shape: Shape, mesh: Mesh, link: LinkRecord | None, pose: Pose, geom_data: _GeomData
 ) -> _RayGeom | None:
-    """Ray geom of a mesh: bounding sphere, and BVH in `geom_data`.
+    """Geom, hit by rays, of a mesh, with bounding sphere; appends its BVH to `geom_data`.
 
     None, with a warning, if the mesh cannot be read or the data array would become too large; None for an empty mesh.
     """

@@ -84,7 +84,10 @@ def _mount_frame(sensor_ctx: SensorContext) -> tuple[AttachmentFrame, LinkRecord
 
 
 def _imu_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
-    """Outputs of an IMU: orientation (quaternion), angular velocity and linear acceleration, with error models."""
+    """Outputs (measured quantities) of an SDFormat IMU: orientation, angular velocity and linear acceleration.
+
+    With the error models of the file; the orientation is a quaternion.
+    """
     (frame, link), settings = _mount_frame(sensor_ctx), sensor_ctx.sensor.settings.get("imu")
     channels = (("orientation", "framequat", 4), ("angular_velocity", "gyro", 3))
     channels = (*channels, ("linear_acceleration", "accelerometer", 3))
@@ -114,7 +117,7 @@ def _magnetometer_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]
 
 
 def _altimeter_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
-    """Outputs of an altimeter: vertical position and vertical velocity, with their error models."""
+    """Outputs (measured quantities) of an SDFormat altimeter: vertical position and velocity, with error models."""
     (frame, link), settings = _mount_frame(sensor_ctx), sensor_ctx.sensor.settings.get("altimeter")
     models = [
         _noise_model(sensor_ctx, _nested_setting(settings, channel_name, "noise"))
@@ -131,10 +134,10 @@ def _altimeter_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
 
 
 def _force_torque_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
-    """Outputs of a force-torque sensor: force and torque transmitted by a joint, at the sensor frame.
+    """Outputs (measured quantities) of an SDFormat force-torque sensor: force and torque transmitted by a joint.
 
-    `measure_direction` selects the wrench of the child on the parent or the reverse, `frame` the axes (child, parent,
-    sensor). Raises UnsupportedSensorError for joints to the world, loop joints and missing joints.
+    At the sensor frame. `measure_direction` selects the wrench of the child on the parent or the reverse, `frame` the
+    axes (child, parent, sensor). Raises UnsupportedSensorError for joints to the world, loop joints and missing joints.
     """
     sensor, settings = sensor_ctx.sensor, sensor_ctx.sensor.settings.get("force_torque")
     found = sensor_ctx.find_element("joints", sensor.target)
@@ -175,7 +178,7 @@ def _force_torque_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]
 
 
 def _contact_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
-    """Outputs of a contact sensor: per collision, the number of its contacts and its net contact force in the world.
+    """Outputs of an SDFormat contact sensor: per collision, number of contacts and net contact force in world axes.
 
     Raises UnsupportedSensorError if the link lacks a named collision.
     """
@@ -219,7 +222,7 @@ def _scan_angles(sensor_ctx: SensorContext, scan: Any, direction: str) -> np.nda
 
 
 def _lidar_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
-    """Output of a lidar: distances along rays on a grid of azimuth and elevation angles about the x axis.
+    """Output of an SDFormat lidar: distances along rays on a grid of azimuth and elevation angles about the x axis.
 
     Rays are ordered by elevation, then azimuth, both increasing. `gpu` variants hit visual geoms, others collision
     geoms.

@@ -303,10 +303,10 @@ def _relative_frame_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord
 
 
 def _joint_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
-    """Output of a joint: position, velocity, actuator force, quaternion or limit quantities.
+    """Output of an MJCF joint sensor: position, velocity, actuator force, quaternion or limit quantities.
 
-    Refers to the first coordinate (jointpos, ballquat) or the first dof. Raises UnsupportedSensorError if the joint has
-    no coordinates or an unsuitable number of dofs.
+    Refers to the first coordinate (jointpos, ballquat) or the first dof of the joint. Raises UnsupportedSensorError if
+    the joint has no coordinates or an unsuitable number of dofs.
     """
     kind, joint = sensor_ctx.sensor.kind, find_joint(sensor_ctx.build, sensor_ctx.entity, sensor_ctx.sensor.target)
     if joint is None:
@@ -337,7 +337,10 @@ def _require_tendon(sensor_ctx: SensorContext) -> Tendon:
 
 
 def _tendon_length_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
-    """Output of the length or velocity of a tendon: moment arms of a fixed tendon, or path index of a spatial one."""
+    """Output of an MJCF sensor of tendon length or velocity.
+
+    Holds the coefficients of a fixed tendon as parameters, or the path index of a spatial tendon as target.
+    """
     tendon, ctx = _require_tendon(sensor_ctx), sensor_ctx.build
     if tendon.is_fixed:
         moment = fixed_tendon_moment(ctx, sensor_ctx.entity, tendon)
@@ -418,7 +421,7 @@ def _inside_site_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
 
 
 def _camera_projection_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
-    """Output of the pixel coordinates of a site in a camera image (MJCF `camprojection`).
+    """Output of the MJCF sensor `camprojection`: pixel coordinates of a site in a camera image.
 
     The parameters are focal lengths [pixels], principal point offset, image width and height. Raises
     UnsupportedSensorError for cameras without perspective.
@@ -459,7 +462,7 @@ def _rangefinder_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
 def make_ray_output(
     sensor_ctx: SensorContext, output: SensorOutputRecord, directions: np.ndarray, ray_params: tuple[str, ...]
 ) -> SensorOutputRecord:
-    """Turn an output into distances along rays from its frame, registering the ray directions.
+    """Turn a sensor output into distances along rays from its frame, and register the ray directions.
 
     Args:
         sensor_ctx: its `ray_directions` are extended.

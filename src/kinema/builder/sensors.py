@@ -47,7 +47,7 @@ class _SensorRow:
 
 
 def pack_sensors(ctx: BuildContext, actuators: ActuatorsInfo, actuator_entities: list[int]) -> SensorsInfo:
-    """Table of all sensors of all entities, with their outputs, error models, rates and delays.
+    """Table of all sensors of all entities: their outputs (measured quantities), error models, rates and delays.
 
     Values follow in the order of the files. Sensors that cannot be simulated, or are disabled by flag, return zeros and
     are reported. `actuators` and `actuator_entities` resolve actuator sensors.
@@ -137,7 +137,7 @@ def _int_array(values: object) -> npt.NDArray[np.int32]:
 
 
 def _make_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
-    """Outputs of a sensor; zeros of the same dimension, with a warning, if it cannot be simulated."""
+    """Outputs (measured quantities) of a sensor; zeros of the same size, with a warning, if it cannot be simulated."""
     sensor, factory = sensor_ctx.sensor, output_factory(sensor_ctx.sensor)
     try:
         if factory is None:
@@ -198,7 +198,7 @@ def _noise_models_of_values(sensor: Sensor, output: SensorOutputRecord) -> list[
 
 
 def _pack_outputs(rows: list[_SensorRow], outputs: list[SensorOutputRecord]) -> SensorOutputsInfo:
-    """Table of all outputs: frames, targets, parameters, cutoffs, and the start of their values."""
+    """Table of all sensor outputs: kinds, frames, targets, parameters, cutoffs, and index of their first value."""
     n = len(outputs)
     starts = np.cumsum([0, *(output.dim for output in outputs)])[:-1]
     frames: list[tuple[AttachmentFrame, AttachmentFrame]] = [

@@ -57,10 +57,10 @@ class _TendonRow:
 
 
 def pack_tendons(ctx: BuildContext, dofs: DofsInfo) -> TendonsInfo:
-    """Table of tendons with passive forces, limits or drives; tendons without any have no row.
+    """Table of tendons with passive forces, limits or drives, and of the coordinates of loop joints that have any.
 
-    Tendons of the files come first within an entity, then the coordinates of its loop joints. Also records the rows in
-    `ctx.tendon_idx`. `dofs` gives the spring references for default rest lengths.
+    Tendons of the files come first within an entity, then the coordinates of its loop joints. Also records the row
+    indices in `ctx.tendon_idx`. `dofs` gives the spring references for default rest lengths.
     """
     rows: list[_TendonRow] = []
     for entity, spec in enumerate(ctx.entities):
