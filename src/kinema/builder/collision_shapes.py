@@ -222,9 +222,9 @@ def approximate_mesh(mesh: Mesh, nonconvex: str | None) -> MeshApproximation:
 
 
 def _compute_approximation(mesh: Mesh, nonconvex: str | None) -> Mapping[str, Any]:
-    """Load, validate and approximate a mesh; returns the values of its cache entry.
+    """Load and validate a mesh and compute its collision approximation: hull, decomposition, SDF, sphere or box.
 
-    Raises UnusableMeshError if the approximation fails.
+    Returns the values of its cache entry. Raises UnusableMeshError if the approximation fails.
     """
     data = mesh_data(mesh)
     assert data is not None

@@ -143,9 +143,10 @@ def active_constraints(ctx: BuildContext, entity: int) -> list[Constraint]:
 
 
 def _loop_joint_equalities(ctx: BuildContext, loop: LoopJoint) -> Iterator[_Equality]:
-    """Rigid equality constraint of a loop-closing joint, with break force and torque; none if it constrains nothing.
+    """Rigid equality constraint of a loop-closing joint, with break force and torque.
 
-    Warns if the free axes of the joint are not orthogonal, so that the joint cannot be represented.
+    None for an unbreakable joint that constrains nothing. Warns if the free axes of the joint are not orthogonal, so
+    that the joint cannot be represented.
     """
     joint = loop.joint
     if loop.components is None:

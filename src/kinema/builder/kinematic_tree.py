@@ -189,7 +189,7 @@ class _RobotTreeBuilder:
         return replace(joint, parent_pose=Pose(), initial=self.initial_q[joint.name])
 
     def _add_link(self, name: str, parent: str | None, chain: list[Pose | PrimitiveJoint], joints: list[Joint]) -> None:
-        """Create the record of a link with its chain of poses and primitive joints, and records of its moving joints."""
+        """Create the record of a link, with its chain of primitive joints, and records of its joints with dofs."""
         records = [
             JointRecord(
                 joint.name, joint, self.robot, self.entity, self.initial_q[joint.name], self.file_frames.get(joint.name)

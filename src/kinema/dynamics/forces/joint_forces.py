@@ -49,8 +49,8 @@ def rotation_from_rest(rest: Sequence[Value], q: Sequence[Value]) -> Sequence[Va
 def update_spring_rest(ctx: TraceContext, node: FrameNode, q: Sequence[Value]) -> None:
     """Write the rest coordinates of a yielding (plastic) joint spring after the step, given the next coordinates q.
 
-    The rest position is moved so that the displacement does not exceed the yield displacement. With RK4 only the last
-    stage changes it; nothing is written for other joints.
+    The rest position moves so that the displacement stays within the yield displacement. With RK4 only the last stage
+    changes it; nothing is written for other joints.
     """
     if not _has_yielding_spring(ctx, node):
         return
@@ -69,10 +69,11 @@ def update_spring_rest(ctx: TraceContext, node: FrameNode, q: Sequence[Value]) -
 
 
 def update_tendon_spring_rest(step: HasPoses) -> None:
-    """Trace the update of the rest lengths of yielding tendon springs, at the end of a step.
+    """Trace the update of the rest lengths of yielding (plastic) tendon springs, at the end of a step.
 
-    The next length of a spatial path is extrapolated by its velocity, as in MuJoCo, instead of measured. The last stage
-    of a Runge-Kutta step uses the measured length.
+    Rest lengths move so that the stretch stays within the yield displacement. The next length of a spatial path is
+    extrapolated by its velocity, as in MuJoCo, instead of measured. The last stage of a Runge-Kutta step uses the
+    measured length.
     """
     ctx, indices = step.ctx, yielding_tendons(step.ctx.model)
     is_rk4 = ctx.settings.integrator is Integrator.RK4

@@ -104,7 +104,11 @@ AngleAndTorque = tuple[Value, Value, Vector]
 
 
 def _hinge_angle(parent: Matrix, child: Matrix, relative: Matrix, axes: Sequence[int]) -> AngleAndTorque:
-    """Rotation angle about the hinge axis (twist of a swing-twist decomposition) and its torque in world axes."""
+    """Rotation angle about the hinge axis (twist of a swing-twist decomposition), and its gradient (a torque).
+
+    The angle is returned as sine and cosine up to a common factor, the torque on the child in world axes at unit
+    generalised force. `axes` holds the index of the hinge axis.
+    """
     (k,) = axes
     i, j = (k + 1) % 3, (k + 2) % 3
     trace_ = relative[0][0] + relative[1][1] + relative[2][2]
@@ -140,7 +144,11 @@ def _universal_child_angle(parent: Matrix, child: Matrix, relative: Matrix, axes
 
 
 def _euler_angle(parent: Matrix, child: Matrix, relative: Matrix, axes: Sequence[int]) -> AngleAndTorque:
-    """One of the Euler angles (x, y, z) of child relative to parent, and the torque that changes only that angle."""
+    """One of the intrinsic Euler angles (x, y, z) of child relative to parent, and a torque that changes no other.
+
+    The angle is returned as sine and cosine up to a common factor, the torque in world axes at unit generalised force.
+    `axes` holds the index of the angle.
+    """
     x, z = _matrix_column(parent, 0), _matrix_column(child, 2)
     normal = cross(z, x)
     norm = ir.sqrt(dot(normal, normal))
@@ -231,7 +239,11 @@ def _wrapped_segment(ends: Sequence[Pose], parameters: Sequence[Value], kind: st
 def _slider_crank_segment(
     ends: Sequence[Pose], parameters: Sequence[Value], kind: str, tracer: Tracer
 ) -> MeasuredSegment:
-    """Position of a slider along its axis (z of the second end), connected to the crank pin (first end) by a rod."""
+    """Position of a slider along its axis (z of the second end), connected to the crank pin (first end) by a rod.
+
+    MuJoCo's slider-crank transmission; with the gradient of the position as unit-force loads on both ends. If the rod
+    is too short to reach the axis, the pin is projected onto the axis.
+    """
     crank, slider = ends[0].position, ends[1].position
     axis, offset, rod = [row[2] for row in ends[1].rotation], sub(crank, slider), parameters[0]
     along = dot(offset, axis)

@@ -384,9 +384,9 @@ def write_contact_fields(data: StepData) -> None:
 def write_contact_law_fields(data: StepData) -> None:
     """Write `frame`, `efc_D` and `efc_aref` of each contact: its axes and soft-constraint parameters.
 
-    `frame` has the normal and the two tangents as rows (negated if the geom order is opposite to the frame order of the
-    contact set), `efc_D` is the stiffness along the normal (of pyramid edges with a pyramidal cone), `efc_aref` the
-    reference acceleration in the condim contact directions, padded with zeros to 6. Unused contact slots are zero.
+    `frame` has the normal and the two tangents as rows (negated if the geoms of the pair are in the opposite order of
+    the stored contact), `efc_D` is the stiffness along the normal (of pyramid edges with a pyramidal cone), `efc_aref`
+    the reference acceleration in the condim contact directions, padded with zeros to 6. Unused contact slots are zero.
     """
     solve_unconditionally(data)
     compute(data, "contact_buffers")

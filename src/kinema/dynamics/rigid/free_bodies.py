@@ -32,6 +32,8 @@ def implicit_free_body_accelerations(
 ) -> NodeValues[list[Value]] | None:
     """Trace accelerations of free single bodies, implicit in their gyroscopic forces; None without such bodies.
 
+    Solves a dense 6x6 system per body: its block of `implicit_matrix` plus dt times the derivative of its bias forces.
+
     Args:
         ctx: tracing context.
         implicit_matrix: matrix of the implicit step, from which the 6x6 blocks are read.

@@ -176,7 +176,7 @@ class DeferredState:
         self.v.put(node.ref, list(v))
 
     def commit(self, error: Value) -> None:
-        """Trace a loop that writes the next state, or the state at the start of the step if `error` is set."""
+        """Trace a loop that writes the next coordinates and velocities, or those before the step if `error` is set."""
         ctx = self.ctx
         ctx.tracer.write(SCRATCH, [error], self.error_offset.row)
         prefix = "stage_" if ctx.settings.integrator is Integrator.RK4 else ""
