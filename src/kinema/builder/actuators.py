@@ -445,7 +445,7 @@ def _tendon_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row
 def _slider_crank_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: _ActuatorRow) -> str:
     """Resolve a slider-crank transmission: a path of one `crank` segment between crank site and slider site.
 
-    Returns the obstacle as text; empty if the transmission is resolved.
+    Returns why it cannot be simulated, as text; empty if the transmission is resolved.
     """
     ends = [find_attachment_frame(ctx, entity, name) for name in (actuator.target, actuator.reference)]
     if ends[0] is None or ends[1] is None:

@@ -276,19 +276,19 @@ def _axis_tendons(ctx: BuildContext, loop: LoopJoint, axis_idx: int, axis: Axis)
 
 
 def _axis_armature(ctx: BuildContext, loop: LoopJoint, axis_idx: int) -> float:
-    """Armature of an axis of a loop joint; 0, with a warning, if it cannot be simulated (`_armature_obstacle`)."""
-    armature, obstacle = loop.joint.axes[axis_idx].armature, _armature_obstacle(ctx, loop, axis_idx)
-    if not armature or not obstacle:
+    """Armature of an axis of a loop joint; 0, with a warning, if the joint-space inertia cannot represent it."""
+    armature, reason = loop.joint.axes[axis_idx].armature, _unsupported_armature_reason(ctx, loop, axis_idx)
+    if not armature or not reason:
         return armature
     ctx.diagnostics.warning(
         "sim.loop-axis",
-        f'the armature of joint "{loop.joint.name}" is ignored: it closes a loop, and {obstacle}',
+        f'the armature of joint "{loop.joint.name}" is ignored: it closes a loop, and {reason}',
         origin=loop.joint.origin,
     )
     return 0.0
 
 
-def _armature_obstacle(ctx: BuildContext, loop: LoopJoint, axis_idx: int) -> str:
+def _unsupported_armature_reason(ctx: BuildContext, loop: LoopJoint, axis_idx: int) -> str:
     """Reason why an axis of a loop joint cannot have armature; empty if it can.
 
     Armature needs a hinge or slide coordinate of an unbreakable joint whose links are on one branch of the tree.

@@ -26,7 +26,7 @@ from .settings import (
     Integrator as Integrator,
     Settings as Settings,
     Solver as Solver,
-    island_solver_obstacle as island_solver_obstacle,
+    unsupported_with_islands as unsupported_with_islands,
 )
 from .topology import tree_index_of_frames as tree_index_of_frames
 

@@ -149,11 +149,11 @@ class Settings:
             raise KinemaError(
                 f"{unknown[0]!r} cannot differ between environments; these can: {', '.join(PER_ENV_PARAMETERS)}"
             )
-        if self.islands and (obstacle := island_solver_obstacle(self.solver, self.noslip_iterations, self.integrator)):
-            raise KinemaError(f"islands are solved separately, and put to sleep, only without {obstacle}")
+        if self.islands and (feature := unsupported_with_islands(self.solver, self.noslip_iterations, self.integrator)):
+            raise KinemaError(f"islands are solved separately, and put to sleep, only without {feature}")
 
 
-def island_solver_obstacle(solver: Solver, noslip_iterations: int, integrator: Integrator) -> str:
+def unsupported_with_islands(solver: Solver, noslip_iterations: int, integrator: Integrator) -> str:
     """The setting that prevents a separate solution of islands, as text for a message; empty if none does."""
     if solver is not Solver.NEWTON:
         return f"the solver {solver.value}"

@@ -15,7 +15,7 @@ import numpy as np
 from kinema.builder import EntitySpec, merged_options
 from kinema.core import Diagnostics, KinemaError
 from kinema.description import FLAG_DEFAULTS, OPTION_DEFAULTS, is_flag_enabled
-from kinema.dynamics import BroadPhase, Integrator, Solver, island_solver_obstacle
+from kinema.dynamics import BroadPhase, Integrator, Solver, unsupported_with_islands
 from kinema.model import ModelOptions
 
 from .arguments import boolean, nonnegative_float, one_of, positive_int
@@ -107,7 +107,7 @@ class SolverOptions:
         settings["solver"] = Solver(settings.get("solver", Solver.NEWTON))
         if settings["solver"] is Solver.CG:
             settings.setdefault("iterations", DEFAULT_CG_ITERATIONS)
-        obstacle = island_solver_obstacle(settings["solver"], settings.get("noslip_iterations", 0), integrator)
+        obstacle = unsupported_with_islands(settings["solver"], settings.get("noslip_iterations", 0), integrator)
         settings["sleep_tolerance"] = self._sleep_tolerance(specs, diagnostics, obstacle)
         settings["broad_phase"] = BroadPhase(self.broad_phase or BroadPhase.AUTO)
         settings["islands"] = bool(self.islands or settings["sleep_tolerance"])

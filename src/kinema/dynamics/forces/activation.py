@@ -113,7 +113,10 @@ def clamped_control(ctx: TraceContext, transmission: Transmission) -> Value:
 
 
 def actuator_input(ctx: TraceContext, transmission: Transmission) -> Value:
-    """Input of an actuator's force law: control, activation, or with `act_early` the next step's activation."""
+    """Input of an actuator's force law: the (delayed, clamped) control, or the activation of a stateful actuator.
+
+    With `act_early` the activation is that at the end of the step.
+    """
     control = clamped_control(ctx, transmission)
     if transmission.dynamics == "none":
         return control

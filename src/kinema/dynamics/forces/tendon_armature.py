@@ -125,9 +125,10 @@ def tendon_armature_energy(step: HasPoses) -> Value:
 
 
 def _path_bias_accelerations(step: HasMotionState, paths: set[int]) -> dict[int, ArenaOffset]:
-    """Trace the second time derivative of path lengths at zero joint accelerations; returns their scratch offsets.
+    """Trace the second time derivative of the lengths of tendon paths at zero joint accelerations.
 
-    Covers straight segments and the hinge and slide coordinates of loop-closing joints.
+    Covers straight segments and the hinge and slide coordinates of loop-closing joints. Returns path index -> offset in
+    scratch memory.
     """
     ctx, info = step.ctx, step.ctx.model.path_segments
     motions = (step.world_poses, step.velocities, step.bias_accelerations)
@@ -201,7 +202,10 @@ def _hinge_bias_acceleration(axis: Vector, child: _EndMotion, parent: _EndMotion
 
 
 def _slide_bias_acceleration(axis: Vector, child: _EndMotion, parent: _EndMotion) -> Value:
-    """Second time derivative of the displacement of a child along an axis fixed to its rotating parent."""
+    """Second time derivative of the displacement of a child along an axis fixed to its rotating parent.
+
+    At zero joint accelerations, including the rotation of the axis.
+    """
     gap = sub(child.point, parent.point)
     velocity, acceleration = (
         sub(child.velocity.linear, parent.velocity.linear),

@@ -220,7 +220,7 @@ def _tangent_point(point: Point2D, radius: Value, sign: float) -> list[Value]:
 
 
 def _segments_cross(a: Point2D, b: Point2D, c: Point2D, d: Point2D) -> Value:
-    """1 if the segments ab and cd intersect, else 0."""
+    """1 if the segments ab and cd intersect, else 0; 0 also for parallel segments."""
     first, second, offset = sub(b, a), sub(d, c), sub(a, c)
     determinant = second[1] * first[0] - second[0] * first[1]
     parallel = less_than(ir.absolute(determinant), MIN_LENGTH)

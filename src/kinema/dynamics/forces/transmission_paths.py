@@ -383,7 +383,7 @@ def measure_path_lengths(step: HasPoses) -> PathLengths:
 
 
 def _segment_row(ctx: LoopContext, segment: int, row_offsets: dict[str, ArenaOffset]) -> TableRow:
-    """Table row of a path segment: poses of its ends in their frames, scale and parameters."""
+    """Loop iteration data of a path segment: poses of its ends in their frames, scale and parameters."""
     info, kind = ctx.model.path_segments, ctx.model.path_segments.kinds[segment]
     ends = range(SEGMENT_KINDS[kind][0])
     bindings = {END_PREFIXES[k]: frame_ref(int(info.frame_idx[segment, k])) for k in ends}
@@ -419,7 +419,7 @@ def _measure_segment(code: RowContext, world_poses: NodeValues[Pose]) -> None:
 def _moment_rows(
     ctx: TraceContext, segment: int, moment_offsets: dict[int, ArenaOffset], wrench_offsets: dict[str, ArenaOffset]
 ) -> Iterator[TableRow]:
-    """Loop iteration data for a segment's moment arms: one per loaded end and frame from there to the root."""
+    """Yield loop iteration data for a segment's moment arms: one item per loaded end and ancestor frame of it."""
     info = ctx.model.path_segments
     for k in range(min(N_LOADED_ENDS, SEGMENT_KINDS[info.kinds[segment]][0])):
         frame = int(info.frame_idx[segment, k])

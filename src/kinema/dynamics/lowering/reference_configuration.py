@@ -111,7 +111,7 @@ def with_rest_lengths(model: Model) -> Model:
 
 
 def _spring_rest_configuration(model: Model) -> Array:
-    """Configuration in which the joint springs are at rest; free joints stay at qpos0."""
+    """Configuration (n_qs,) in which the joint springs are at rest; free joints stay at qpos0."""
     q, frames, joints = model.qpos0.copy(), model.frames, model.joints
     single = model.dofs.q_idx >= 0
     q[model.dofs.q_idx[single]] = model.dofs.spring_ref[single]

@@ -237,7 +237,7 @@ def needs_mass_matrix(model: Model, tree: KinematicTree, settings: Settings) -> 
 def trace_step(
     model: Model, settings: Settings, array_offsets: Mapping[str, ArenaOffset], *, loops: bool, min_copies: int = 1
 ) -> Program:
-    """Trace the step program, with loops over tables or as unrolled code."""
+    """Trace the step program, with loops over frames, links, ... or as unrolled code."""
     return (
         trace_looped_step(model, settings, array_offsets, min_copies=min_copies)
         if loops
@@ -263,7 +263,7 @@ def trace_field_program(
         array_offsets: offsets of all arrays.
         trace_function: traces the fields; called with the context and whether accelerations are computed by ABA.
         outputs: arrays that the function writes, with their prefix.
-        loops: whether to use loops over tables.
+        loops: whether to use loops instead of unrolled code.
         output_prefix: prefix of the output array names.
     """
     settings = replace(settings, n_partitions=1, use_warps=False, islands=False)

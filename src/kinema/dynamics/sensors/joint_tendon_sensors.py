@@ -102,7 +102,7 @@ def _write_pair_component(code: RowContext) -> None:
 
 
 def measure_actuator_lengths(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
-    """Actuator sensors `actuatorpos` and `actuatorvel`: transmission length [m or rad] and its velocity."""
+    """Trace actuator sensors `actuatorpos` and `actuatorvel`: transmission length [m or rad] and its velocity."""
     compute(data, "path_lengths")
     ctx, info = data.ctx, outputs.info
     actuators = sorted({int(info.target_idx[i]) for i in output_indices})

@@ -160,7 +160,7 @@ def _intersect_geom(code: RowContext, ray: str, best_distance: str) -> None:
     tested.
 
     Args:
-        code: row context of the geom.
+        code: loop iteration of the geom.
         ray: local array with origin (3) and direction (3) of the ray.
         best_distance: local array with the smallest distance, updated.
     """

@@ -1,4 +1,4 @@
-"""Sensor outputs as table rows: object and reference frames, output offsets, cutoffs.
+"""Sensor outputs as data of traced loops: object and reference frames, output offsets, cutoffs.
 
 An output is one measured quantity with one or more values; a sensor has one or several outputs. The functions of a
 sensor family trace a table loop with one row per output, whose code writes the values to the array `sensordata`.
@@ -109,7 +109,7 @@ class SensorOutputs:
         )
 
     def value_row(self, output: int, offsets: Mapping[str, ArenaOffset]) -> NodeRow:
-        """Table row of an output without frames: output offset, cutoff and the given array offsets."""
+        """Loop iteration data of an output without frames: memory offset, cutoff and the given array offsets."""
         cutoff = {"cutoff": [float(self.info.cutoff[output])]}
         return self.ctx.node_row(
             self.variant_of(output), {}, {SENSOR_OUTPUT_ARRAY: self.output_offset(output), **offsets}, cutoff
@@ -130,7 +130,7 @@ def attachment_pose(code: RowContext, frame_poses: NodeValues[Pose], frame: Node
 
 
 def write_sensor_output(code: RowContext, values: Sequence[Value], variant: SensorOutputVariant | None = None) -> None:
-    """Write the values of an output, clamped to its cutoff; `variant` defaults to the variant of the row."""
+    """Write the values of an output, clamped to its cutoff; `variant` defaults to that of the loop iteration."""
     variant = variant or code.variant  # type: ignore[assignment]
     assert isinstance(variant, SensorOutputVariant)
     code.write(SENSOR_OUTPUT_ARRAY, apply_cutoff(code, variant, values))
