@@ -6,6 +6,8 @@ or `friction` with the dof index.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from kinema import ir
@@ -81,21 +83,32 @@ def fill_joint_limits(kinematic_state: KinematicState, rows: ConstraintRows) -> 
 def count_near_joint_limits(kinematic_state: KinematicState, blocks: list[ConstraintBlock]) -> Value:
     """Return the number of joint limits whose distance is below their margin, summed at run time."""
     ctx = kinematic_state.ctx
-    total = ctx.allocate_fixed(1)
-    ctx.tracer.write(SCRATCH, [0.0], total.row)
-    table = []
-    for block in blocks:
-        row = _limit_frame_row(ctx, block)
-        row.offsets["near"] = total
-        table.append(row)
+    table = [_limit_frame_row(ctx, block) for block in blocks]
 
-    def body(code: RowContext) -> None:
+    def distance_and_margin(code: RowContext) -> tuple[Value, Value]:
         node = ctx.frame_of_row(code)
         distance, _ = limit_distance_and_jacobian(ctx, node, str(dict(code.variant)["side"]))  # type: ignore[arg-type]
-        (margin, *_) = ctx.read_node("limit_margin", node)
-        code.write("near", [code.read("near") + ir.select(distance, margin, 1.0, 0.0)])
+        return distance, ctx.read_node("limit_margin", node)[0]
 
-    ctx.table_loop("joint limits within their margin", table, body)
+    return count_within_margin(ctx, "joint limits within their margin", table, distance_and_margin)
+
+
+def count_within_margin(
+    ctx: TraceContext,
+    name: str,
+    table: Sequence[TableRow],
+    distance_and_margin: Callable[[RowContext], tuple[Value, Value]],
+) -> Value:
+    """Return the number of table rows whose distance is below their margin, summed at run time."""
+    total = ctx.allocate_fixed(1)
+    ctx.tracer.write(SCRATCH, [0.0], total.row)
+    for row in table:
+        row.offsets["near"] = total
+
+    def body(code: RowContext) -> None:
+        code.write("near", [code.read("near") + ir.select(*distance_and_margin(code), 1.0, 0.0)])
+
+    ctx.table_loop(name, table, body)
     return ctx.tracer.read(SCRATCH, total.row)
 
 
@@ -129,15 +142,22 @@ def limit_distance_and_jacobian(ctx: TraceContext, node: FrameNode, side: str) -
         return ball_angle_limit(q, upper[0])
     if side.startswith("cone"):
         return ball_cone_limit(quaternion_to_matrix(q), ctx.read_node("cone", node), int(side.split()[1]))
-    lower_distance, upper_distance = (
-        q[0] - ir.maximum(lower[0], -UNLIMITED_DISTANCE),
-        ir.minimum(upper[0], UNLIMITED_DISTANCE) - q[0],
-    )
+    distance, sign = limit_distance_and_sign(q[0], lower[0], upper[0], side)
+    return distance, [sign]
+
+
+def limit_distance_and_sign(x: Value, lower: Value, upper: Value, side: str) -> tuple[Value, Value]:
+    """Return the signed distance of a coordinate to its "lower", "upper" or "nearer" limit, and the derivative (+-1).
+
+    Absent limits are replaced by large finite ones.
+    """
+    lower_distance = x - ir.maximum(lower, -UNLIMITED_DISTANCE)
+    upper_distance = ir.minimum(upper, UNLIMITED_DISTANCE) - x
     if side == "lower":
-        return lower_distance, [1.0]
+        return lower_distance, 1.0
     if side == "upper":
-        return upper_distance, [-1.0]
-    return ir.minimum(lower_distance, upper_distance), [ir.select(lower_distance, upper_distance, 1.0, -1.0)]
+        return upper_distance, -1.0
+    return ir.minimum(lower_distance, upper_distance), ir.select(lower_distance, upper_distance, 1.0, -1.0)
 
 
 # --------------------------------------------------------------------------------------------------------- dry friction

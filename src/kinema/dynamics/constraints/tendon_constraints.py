@@ -9,12 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import ArenaOffset, RowContext, TableRow, Value
 from kinema.model import Model
 
-from ..rigid.kinematics import UNLIMITED_DISTANCE
 from ..tree.kinematic_tree import FrameNode
+from .joint_constraints import count_within_margin, limit_distance_and_sign
 from .rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
 
 
@@ -112,21 +111,17 @@ def fill_tendon_friction(kinematic_state: KinematicState, rows: ConstraintRows) 
 
 def count_near_tendon_limits(kinematic_state: KinematicState, blocks: list[ConstraintBlock]) -> Value:
     """Return the number of tendon limits whose distance is below their margin, summed at run time."""
-    ctx = kinematic_state.ctx
-    total = ctx.allocate_fixed(1)
-    ctx.tracer.write(SCRATCH, [0.0], total.row)
-    lengths, table = _tendon_lengths(kinematic_state, blocks), []
-    for block in blocks:
-        row = _limit_distance_row(kinematic_state, block, lengths[int(block.source["tendon limit"])])  # type: ignore[call-overload]
-        row.offsets["near"] = total
-        table.append(row)
-
-    def body(code: RowContext) -> None:
-        is_near = ir.select(_limit_distance_and_sign(code)[0], code.constant("margin"), 1.0, 0.0)
-        code.write("near", [code.read("near") + is_near])
-
-    ctx.table_loop("tendon limits within their margin", table, body)
-    return ctx.tracer.read(SCRATCH, total.row)
+    lengths = _tendon_lengths(kinematic_state, blocks)
+    table = [
+        _limit_distance_row(kinematic_state, block, lengths[int(block.source["tendon limit"])])  # type: ignore[call-overload]
+        for block in blocks
+    ]
+    return count_within_margin(
+        kinematic_state.ctx,
+        "tendon limits within their margin",
+        table,
+        lambda code: (_limit_distance_and_sign(code)[0], code.constant("margin")),
+    )
 
 
 def _blocks_from_source(rows: ConstraintRows, key: str) -> list[tuple[int, int]]:
@@ -176,21 +171,8 @@ def _limit_distance_row(kinematic_state: KinematicState, block: ConstraintBlock,
 
 
 def _limit_distance_and_sign(code: RowContext) -> tuple[Value, Value]:
-    """Return the signed distance of a tendon's length to a limit and the derivative of the distance (+1 or -1).
-
-    The limit is the lower, the upper or the nearer one, by the variant of the row. Absent limits are replaced by large
-    ones.
-    """
-    length, lower, upper = code.read("length"), code.constant("lower"), code.constant("upper")
-    lower_distance, upper_distance = (
-        length - ir.maximum(lower, -UNLIMITED_DISTANCE),
-        ir.minimum(upper, UNLIMITED_DISTANCE) - length,
-    )
-    if code.variant == "lower":
-        return lower_distance, 1.0
-    if code.variant == "upper":
-        return upper_distance, -1.0
-    return ir.minimum(lower_distance, upper_distance), ir.select(lower_distance, upper_distance, 1.0, -1.0)
+    limits = code.constant("lower"), code.constant("upper")
+    return limit_distance_and_sign(code.read("length"), *limits, str(code.variant))
 
 
 def _fill_tendon_jacobian(
