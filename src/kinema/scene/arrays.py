@@ -6,7 +6,6 @@ have one column.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -201,7 +200,8 @@ class SceneArrays:
     def write_tensor(self, name: str, items: slice | IndexArray, values: Any, envs: Any) -> None:
         """Set the selected items from a PyTorch tensor on the engine's GPU, without a copy through the host.
 
-        Infinity is written as NaN, which no control range clamps, so that the next step flags the environment.
+        Nothing is checked: NaN, which no range clamps, makes the next step flag the environment; infinity acts as the
+        limit of a control or force range, and flags the environment where there is none.
 
         Args:
             name: name of the array.
@@ -212,7 +212,6 @@ class SceneArrays:
         self.engine.masses_changed |= name in INVWEIGHT_PARAMETERS
         target = self.tensor(name)
         values = values.detach().to(target.dtype)
-        values = torch_module().nan_to_num(values, nan=math.nan, posinf=math.nan, neginf=math.nan)
         values = (values[None] if values.ndim < 2 else values).movedim(0, 1)
         if envs is None:
             target[self.device_index(items)] = values
