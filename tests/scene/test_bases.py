@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kinema.core import KinemaError, Severity
+from kinema.read import read
 from kinema.scene import Scene
 from kit.assets import EXAMPLES
 
@@ -83,3 +84,27 @@ def test_only_the_base_is_placed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(entity.get_links_pos(), before)
     entity.set_qpos([5, 5, 5, 1, 0, 0, 0], qs_idx=entity.get_joint("f").qs_idx)
     np.testing.assert_array_equal(entity.get_links_pos()[0], [before[0, 0], [5, 5, 5]])
+
+
+def test_a_description_with_errors_is_not_added(tmp_path: Path) -> None:
+    """A joint to a link that does not exist is no silent loss: it is listed, or kept out on request."""
+    file, inertia = tmp_path / "gap.urdf", "<inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' iyz='0'/>"
+    links = "".join(f"<link name='{x}'><inertial><mass value='1'/>{inertia}</inertial></link>" for x in "ab")
+    joints = "".join(
+        f"<joint name='{a}{b}' type='continuous'><parent link='{a}'/><child link='{b}'/></joint>"
+        for a, b in ("ab", "bc")
+    )
+    file.write_text(f"<robot name='gap'>{links}{joints}</robot>")
+    for source in (file, read(file)):
+        scene = Scene(quiet=True)
+        with pytest.raises(KinemaError, match=r'(?s)errors="keep".*gap.urdf:1: error: joint "bc"') as raised:
+            scene.add(source)
+        assert [x.code for x in raised.value.diagnostics] == ["sim.dangling-joint"]
+        assert not scene.entities
+        assert not scene.diagnostics
+    entity = scene.add(file, errors="keep", fixed=True)
+    scene.build()
+    assert [joint.name for joint in entity.joints] == ["ab"]
+    assert scene.diagnostics.codes() == ["sim.dangling-joint"]
+    with pytest.raises(KinemaError, match="errors: 'ignore' is none of raise, keep"):
+        Scene().add(file, errors="ignore")

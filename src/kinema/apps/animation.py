@@ -83,7 +83,7 @@ def simulate_link_poses(
     """
     steps = max(1, round(frame_period / _MAX_TIME_STEP))
     scene = Scene(dt=frame_period / steps, quiet=True)
-    entity = scene.add(description)
+    entity = scene.add(description, errors="keep")
     scene.build(1)
     if keyframe:
         scene.reset(keyframe=int(keyframe) if keyframe.isdecimal() else keyframe)

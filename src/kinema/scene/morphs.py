@@ -9,7 +9,7 @@ import copy
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -413,6 +413,26 @@ def description_to_add(
             "scale: the scale of a robot must be uniform, one number; only bodies such as km.Box have one per axis"
         )
     return result if x == 1.0 else scale_description(result, float(x))
+
+
+ON_DESCRIPTION_ERROR = ("raise", "keep")
+"""Reactions of `Scene.add` to errors of a description: raise, or keep the rest."""
+MAX_LISTED_ERRORS = 5
+
+
+def raise_description_errors(diagnostics: Sequence[Diagnostics]) -> None:
+    """Raise `KinemaError` that lists the errors among the diagnostics of a description, if there are any."""
+    by_text = {str(error): error for group in diagnostics for error in group.errors()}
+    errors = list(by_text.values())
+    if errors:
+        listed = "\n".join(f"  {text}" for text in list(by_text)[:MAX_LISTED_ERRORS])
+        more = f"\n  and {len(errors) - MAX_LISTED_ERRORS} more" if len(errors) > MAX_LISTED_ERRORS else ""
+        count = "an error" if len(errors) == 1 else f"{len(errors)} errors"
+        raise KinemaError(
+            f'add: the description has {count}; correct the file, or use scene.add(..., errors="keep") to simulate the '
+            f"rest:\n{listed}{more}",
+            errors,
+        )
 
 
 def _read_file(path: Any, diagnostics: Diagnostics) -> Robot | World:

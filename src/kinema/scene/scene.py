@@ -39,7 +39,7 @@ from .contacts import ON_OVERFLOW, ContactMonitor, Contacts, collect_contacts
 from .entity import Entity
 from .entity_parameters import write_parameter
 from .equalities import Equalities
-from .morphs import Addable, MaterialOverrides, description_to_add
+from .morphs import ON_DESCRIPTION_ERROR, Addable, MaterialOverrides, description_to_add, raise_description_errors
 from .options import SolverOptions
 from .randomization import RANDOMIZABLE_PARAMETERS, Distribution, check_distributions, randomize_entity
 from .recording import Recording, Replay
@@ -229,6 +229,7 @@ class Scene:
         collision: bool | None = None,
         nonconvex: str | None = None,
         seed: int | None = None,
+        errors: str = "raise",
     ) -> Entity:
         """Add a robot, the contents of a file, or a body to the scene; only before build.
 
@@ -255,6 +256,8 @@ class Scene:
             nonconvex: collision geometry of clearly non-convex meshes: `hull`, `decompose` or `sdf`; None for the
                 setting of the scene.
             seed: random seed of the assignment of variants to environments; None for one after the other.
+            errors: with `raise` (default), a description with errors, such as a joint to a link that does not exist,
+                raises `KinemaError`; `keep` simulates the rest and reports the errors in `diagnostics`.
 
         Returns:
             The entity.
@@ -268,7 +271,9 @@ class Scene:
             raise KinemaError("add: the list of variants is empty")
         if seed is not None and (len(sources) == 1 or isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
             raise KinemaError(f"seed: expected a non-negative integer and a list of variants, not {seed!r}")
-        descriptions = [description_to_add(x, overrides, scale, is_fixed, self.diagnostics) for x in sources]
+        keep_errors = one_of(errors, "errors", ON_DESCRIPTION_ERROR) == "keep"
+        messages = Diagnostics()
+        descriptions = [description_to_add(x, overrides, scale, is_fixed, messages) for x in sources]
         entity_name = unique_name(name or descriptions[0].name or "entity", self._entity_names)
         approximation = one_of_or_none(nonconvex, "nonconvex", NONCONVEX_APPROXIMATIONS) or self.nonconvex
         specs = [
@@ -283,7 +288,12 @@ class Scene:
         ]
         variants = unify_variants(descriptions, specs, seed) if len(specs) > 1 else None
         spec = specs[0] if variants is None else variants.specs[0]
-        entity = Entity(self, spec, build_model([spec]), variants)
+        model_messages = Diagnostics()
+        model = build_model([spec], diagnostics=model_messages)
+        if not keep_errors:
+            raise_description_errors([*(d.diagnostics for d in descriptions), model_messages])
+        self.diagnostics.items += messages.items
+        entity = Entity(self, spec, model, variants)
         self._entity_specs.append(spec)
         self.entities.append(entity)
         return entity

@@ -302,7 +302,7 @@ def _report_simulation_error(error: KinemaError, as_json: bool) -> int:
 
 def _build_scene(scene: Scene, description: Robot | World, options: SimulateOptions) -> tuple[Entity, _JointController]:
     with timed_stage("add"):
-        entity = scene.add(description)
+        entity = scene.add(description, errors="keep")
     scene.build(options.envs)
     driver = _JointController(entity, options)
     driver.send_initial_commands()

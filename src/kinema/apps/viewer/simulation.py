@@ -292,6 +292,7 @@ class SimulationPlayer:
                 pos=e.world_pose.position,
                 quat=e.world_pose.quaternion,
                 name=e.title,
+                errors="keep",
             )
             for e in self.models
         ]
