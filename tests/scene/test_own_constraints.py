@@ -91,9 +91,9 @@ def test_environments_with_numbers_of_their_own(file: Path, emission: str) -> No
 def test_what_was_not_asked_for(file: Path) -> None:
     """Without `per_env` the same numbers can be read, and what can be set for all is not set for some."""
     scene, entity = built(file, ())
-    assert scene.equality_names == ["gear"]
-    np.testing.assert_array_equal(scene.get_equality(), [[True]] * 4)
-    assert scene.get_equality_sol_params().shape == (4, 1, 7)
+    assert scene.equality_names == ["gear", "pin"]
+    np.testing.assert_array_equal(scene.get_equality(), [[True, False]] * 4)
+    np.testing.assert_allclose(scene.get_equality_sol_params(), [[[0.02, 1, 0.9, 0.95, 0.001, 0.5, 2]] * 2] * 4)
     np.testing.assert_allclose(entity.get_dofs_sol_params("stops")[0], [0.02, 1, 0.9, 0.95, 0.001, 0.5, 2])
     assert entity.get_dofs_frictionloss().tolist() == [0.0, 0.5, 0.0, 0.0]
     entity.set_dofs_limit(-np.inf, 0.3, "stops")
@@ -118,3 +118,46 @@ def test_softness_that_cannot_be(file: Path, wrong: list[float]) -> None:
         entity.set_dofs_frictionloss(1.0, "leads")
     with pytest.raises(km.KinemaError, match="there is no 'nothing'"):
         scene.set_equality(True, "nothing")
+
+
+WELDED = """<mujoco><option gravity="0 0 0"/><worldbody>
+<body name="hand" pos="0 0 1"><freejoint/><geom size=".1"/></body>
+<body name="part" pos="1 0 1"><freejoint/><geom size=".1"/></body>
+<body name="bench" pos="0 0 3" quat=".6 0 .8 0"><joint axis="0 1 0"/><geom size=".1" pos="0 0 .5"/>
+<body pos="0 .3 0"><geom size=".1"/></body></body></worldbody><equality>
+<weld name="grip" body1="hand" body2="part" active="false"/>
+<weld name="clamp" body1="part" body2="bench" active="false"/>
+<connect name="pin" body1="hand" body2="part" anchor=".5 0 0" active="false"/></equality></mujoco>"""
+
+
+@pytest.mark.parametrize("emission", ["unrolled", "loops"])
+@pytest.mark.parametrize("name", ["grip", "clamp", "pin"])
+def test_welds_hold_the_present_pose(name: str, emission: str, tmp_path: Path) -> None:
+    """A constraint that is enabled moves nothing; with the pose of the file it pulls as MuJoCo's does."""
+    file = tmp_path / "welded.xml"
+    file.write_text(WELDED, encoding="utf-8")
+    scene, entity = built(file, ("equality",), codegen=emission)
+    qpos = entity.get_qpos()
+    qpos[:, 7:10], qpos[:, 10:14] = [0.5, 0.4, 1.3], [0.8, 0.6, 0.0, 0.0]
+    entity.set_qpos(qpos)
+    scene.set_equality(True, name, envs_idx=[1, 3])
+    scene.set_equality(True, name, envs_idx=[1])  # as it is already
+    scene.set_equality(True, name, envs_idx=[2], at="file")
+    state = scene.get_state()
+    scene.step(50)
+    np.testing.assert_allclose(entity.get_qpos()[[0, 1, 3]], qpos[[0, 1, 3]], atol=1e-9)
+    model = mujoco.MjModel.from_xml_path(str(file))
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    model.opt.tolerance, model.opt.iterations, model.opt.ls_tolerance = 0.0, 40, 1e-6
+    data = mujoco.MjData(model)
+    data.qpos[:], data.eq_active[scene.equality_names.index(name)] = qpos[2], 1
+    with quiet():
+        mujoco.mj_step(model, data, 50)
+    assert np.abs(data.qpos - qpos[2]).max() > 0.05
+    np.testing.assert_allclose(entity.get_qpos()[2], data.qpos, atol=1e-7)
+    scene.set_state(state)
+    scene.set_equality(True, name, envs_idx=[1], at="file")
+    scene.step(50)
+    np.testing.assert_allclose(entity.get_qpos()[1], data.qpos, atol=1e-7)
+    with pytest.raises(km.KinemaError, match="set_equality: at: 'later' is none of now, file"):
+        scene.set_equality(True, name, at="later")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kinema.core import Array, Pose
-from kinema.description import Constraint, ConstraintKind, Joint, JointKind, SolverParameters, Tendon
+from kinema.description import Constraint, ConstraintKind, Joint, JointKind, Robot, SolverParameters, Tendon, World
 from kinema.model import CouplingsInfo, EqualitiesInfo, PrimitiveJointType
 
 from .context import BuildContext, JointRecord, LinkRecord, all_elements, find_joint
@@ -140,6 +140,17 @@ def active_constraints(ctx: BuildContext, entity: int) -> list[Constraint]:
     if not option_flags(description).equality:
         return []
     return [c for c in all_elements(description, "constraints") if c.active or ctx.switchable_equalities]
+
+
+def disabled_equalities(description: Robot | World) -> list[tuple[str, Array]]:
+    """Name and parameters (solref and solimp, (7,)) of each constraint that its file disables, in file order."""
+    if not option_flags(description).equality:
+        return []
+    disabled = [c for c in all_elements(description, "constraints") if not c.active]
+    return [
+        (c.name, np.array([*(c.solver.solref or DEFAULT_SOLREF), *(c.solver.solimp or DEFAULT_SOLIMP)], np.float64))
+        for c in disabled
+    ]
 
 
 def _loop_joint_equalities(ctx: BuildContext, loop: LoopJoint) -> Iterator[_Equality]:

@@ -216,6 +216,12 @@ def _initial_from_constraints(owner: ArrayOwner, name: str) -> InitialValues:
     return lambda model, _: np.asarray(getattr(getattr(model, tables[owner]), name), np.float64)
 
 
+def _initial_equality_poses(model: Model, _: Settings) -> Array:
+    """Position and rotation matrix of the constraint frame on link b, (n_equalities, 12)."""
+    info = model.equalities
+    return np.concatenate([info.pos_b, info.rot_b.reshape(-1, 9)], axis=1)
+
+
 SOFT_CONSTRAINTS: list[tuple[str, ArrayOwner, Callable[[str], InitialValues]]] = [
     ("limit", ArrayOwner.DOF, lambda name: _initial_from_dofs(f"limit_{name}")),
     ("friction", ArrayOwner.DOF, lambda name: _initial_from_dofs(f"friction_{name}")),
@@ -380,6 +386,14 @@ ARRAYS = [
             per_env_names=("equality",),
         )
         for owner in (ArrayOwner.EQUALITY, ArrayOwner.COUPLING)
+    ),
+    ArrayInfo(
+        "equality_pose",
+        ArrayOwner.EQUALITY,
+        ArrayUse.CONSTANT,
+        12,
+        initial=_initial_equality_poses,
+        per_env_names=("equality",),
     ),
     *(
         ArrayInfo(f"{kind}_{name}", owner, ArrayUse.CONSTANT, width, initial=start(name), per_env_names=("sol_params",))

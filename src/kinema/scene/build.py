@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.builder import EntitySpec, Medium, build_model
+from kinema.builder import EntitySpec, Medium, build_model, disabled_equalities
 from kinema.core import Array, Diagnostics, content_digest
 from kinema.dynamics import Engine, ModelVariants, Settings
 from kinema.model import DofsInfo, Model
@@ -107,7 +107,9 @@ def build_scene(
         )
     for entity, info in zip(inputs.entities, model.entities, strict=True):
         entity._index.ranges = info
-    return BuiltScene(engine, arrays, controls, OutputConverter(arrays, inputs.out), key)
+    switchable = "equality" in settings.per_env
+    disabled = [] if switchable else [x for description in descriptions for x in disabled_equalities(description)]
+    return BuiltScene(engine, arrays, controls, OutputConverter(arrays, inputs.out), key, disabled)
 
 
 def _compile_models(

@@ -149,6 +149,8 @@ class BuiltScene:
     outputs: OutputConverter
     model_key: str
     """Digest of models, precision and settings; states are compatible if it is equal."""
+    disabled_equalities: list[tuple[str, np.ndarray]]
+    """Names and parameters (7,) of the equality constraints that their file disables and the program leaves out."""
     geom_overrides: dict[str, np.ndarray] = field(default_factory=dict)
     """Geom parameters set per environment by parameter name (friction, solref, solimp, size), (n_envs, n_geoms,
     components)."""

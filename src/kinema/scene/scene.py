@@ -645,19 +645,31 @@ class Scene:
 
     @property
     def equality_names(self) -> list[str]:
-        """Names of all equality constraints in the order of `get_equality`: link equalities, then couplings."""
+        """Names of all equality constraints in the order of `get_equality`: link equalities, then couplings.
+
+        Constraints that their file disables come last unless the scene is built with `per_env=("equality",)`.
+        """
         return Equalities(self.built).names
 
     def get_equality(self, names: Selection = None, envs_idx: Selection = None) -> np.ndarray:
         """Whether equality constraints are active, bool (n_envs, n): enabled and not broken."""
         return Equalities(self.built).are_active(names, envs_idx)
 
-    def set_equality(self, active: Any, names: Selection = None, envs_idx: Selection = None) -> None:
+    def set_equality(
+        self, active: Any, names: Selection = None, envs_idx: Selection = None, *, at: str = "now"
+    ) -> None:
         """Enable or disable equality constraints, bool (n_envs, n), (n,) or a scalar, also those their file disables.
 
         Needs `scene.build(per_env=("equality",))`.
+
+        Args:
+            active: which are enabled.
+            names: equality constraints; None for all.
+            envs_idx: environments by index, slice or mask; None for all.
+            at: a weld or connect that becomes active holds the links as they are `now` (default), or pulls them to the
+                relative pose of its `file`, as MuJoCo does.
         """
-        Equalities(self.built).set_enabled(active, names, envs_idx)
+        Equalities(self.built).set_enabled(active, names, envs_idx, at)
 
     def get_equality_sol_params(self, names: Selection = None, envs_idx: Selection = None) -> np.ndarray:
         """Soft-constraint parameters of equality constraints: MuJoCo's solref (2) and solimp (5), (n_envs, n, 7)."""

@@ -299,11 +299,11 @@ def fill_equalities(kinematic_state: KinematicState, rows: ConstraintRows) -> No
             for side in "ab"
         }
         constants |= {name: [float(getattr(info, name)[equality])] for name in ("torque_scale", "pitch")}
-        table.append(
-            ctx.node_row(
-                tuple(info.components[equality]), bindings, {**rows.block_arrays[i], **wrench_arrays[i]}, constants
-            )
-        )
+        offsets = {**rows.block_arrays[i], **wrench_arrays[i]}
+        pose = ctx.item_arrays(ArrayOwner.EQUALITY, equality).get("equality_pose")
+        if pose is not None:
+            offsets["pose b"] = pose
+        table.append(ctx.node_row(tuple(info.components[equality]), bindings, offsets, constants))
     ctx.table_loop("equality constraints", table, lambda code: _write_equality(code, kinematic_state))
     jacobian_rows = [
         row for i, equality in blocks_and_equalities for row in _jacobian_rows(ctx, rows, i, equality, wrench_arrays[i])
@@ -335,20 +335,28 @@ def _write_equality(code: RowContext, kinematic_state: KinematicState) -> None:
 
 
 def _frame_state(code: RowContext, side: str, kinematic_state: KinematicState) -> FrameState:
-    """Return world pose, velocity and bias acceleration of a constrained frame: link frame plus constant offset."""
-    rotation, position = code.constants(f"rot {side.strip()}"), code.constants(f"pos {side.strip()}")
+    """Return world pose, velocity and bias acceleration of a constrained frame: link frame plus offset.
+
+    The offset of frame b is read from `pose b` if it differs between environments.
+    """
+    name = side.strip()
+    if code.has_array(f"pose {name}"):
+        pose = code.read_array(f"pose {name}", 12)
+        position, rotation = pose[:3], pose[3:]
+    else:
+        position, rotation = code.constants(f"pos {name}"), code.constants(f"rot {name}")
     ref = frame_ref(side)
-    pose, velocity, bias_acceleration = (
+    frame, velocity, bias_acceleration = (
         kinematic_state.world_poses[ref],
         kinematic_state.velocities[ref],
         kinematic_state.bias_accelerations[ref],
     )
-    point = add(pose.position, rotate(pose.rotation, position))
-    world_rotation = matmul(pose.rotation, [rotation[3 * i : 3 * i + 3] for i in range(3)])
+    point = add(frame.position, rotate(frame.rotation, position))
+    world_rotation = matmul(frame.rotation, [rotation[3 * i : 3 * i + 3] for i in range(3)])
     return FrameState(
         Pose(world_rotation, point),
-        twist_at_point(pose, velocity, point),
-        acceleration_at_point(pose, bias_acceleration, point),
+        twist_at_point(frame, velocity, point),
+        acceleration_at_point(frame, bias_acceleration, point),
     )
 
 
