@@ -92,7 +92,6 @@ def test_errors_of_the_input_are_listed_and_the_rest_is_written(tmp_path: Path) 
     [
         ("nowhere.urdf", "out.usda", "no such file"),
         (str(ARM), "out.step", ".usda"),
-        (str(ARM), "nowhere/out.usda", "no folder"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(tmp_path: Path, source: str, target: str, words: str) -> None:
@@ -101,6 +100,18 @@ def test_what_cannot_be_done_is_one_line(tmp_path: Path, source: str, target: st
     assert code == 2
     assert words in " ".join(err.split())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_of_outputs_are_made(tmp_path: Path) -> None:
+    """Those of the file and of the report."""
+    out, report = tmp_path / "new" / "er" / "arm.usda", tmp_path / "reports" / "arm.json"
+    code, _, err = run("convert", ARM, out, "--report", report)
+    assert (code, err) == (0, "")
+    assert out.is_file()
+    assert json.loads(report.read_text())["path"] == str(out)
+    code, _, err = run("convert", ARM, out / "arm.usda")
+    assert code == 2
+    assert "cannot be made: it is a file" in " ".join(err.split())
 
 
 def test_openusds_validators_speak_beside_ours(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_free_base_is_put_somewhere() -> None:
     np.testing.assert_allclose(flying.get_quat(), [[0, 0.6, 0.8, 0]] * 2)
     flying.set_quat([0, 1, 0, 0], relative=True)
     np.testing.assert_allclose(flying.get_quat(0), [[0, 1, 0, 0]])
-    with pytest.raises(km.KinemaError, match='set_pos: the base of "reacher" is fixed'):
+    with pytest.raises(km.KinemaError, match='set_pos: the base of "reacher", link "base", is fixed'):
         arm.set_pos([0, 0, 0])
     with pytest.raises(km.KinemaError, match="coordinates 3 to 6 are a quaternion: set all four or none"):
         flying.set_qpos([0.5], qs_idx=[4])

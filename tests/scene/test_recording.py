@@ -83,12 +83,13 @@ def test_every_second_step_of_one_environment(moving: km.Scene, tmp_path: Path) 
 def test_times_go_on_after_a_reset(moving: km.Scene, tmp_path: Path) -> None:
     """The time of the scene starts again, that of the frames does not."""
     moving.reset()
-    with moving.record(tmp_path / "again.npz"):
+    file = tmp_path / "some" / "where" / "again.npz"  # in folders that it makes
+    with moving.record(file):
         moving.step(3)
         moving.reset()
         moving.step(2)
     assert moving.time == pytest.approx(0.02)
-    with np.load(tmp_path / "again.npz") as stored:
+    with np.load(file) as stored:
         np.testing.assert_allclose(stored["time"], 0.01 * np.arange(6))
 
 
@@ -126,7 +127,7 @@ def test_errors(moving: km.Scene, tmp_path: Path) -> None:
     other.build()
     for wrong, said in (
         (lambda: moving.record(tmp_path / "run.mp4"), "recordings are written as"),
-        (lambda: moving.record(tmp_path / "nowhere" / "run.npz"), "no folder"),
+        (lambda: moving.record(broken / "run.npz"), "cannot be made: it is a file"),
         (lambda: moving.record(tmp_path / "run.npz", every=0), "record"),
         (lambda: moving.replay(tmp_path / "none.npz"), "no such file"),
         (lambda: moving.replay(broken), "not a recording"),

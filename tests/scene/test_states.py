@@ -120,8 +120,10 @@ def test_what_is_no_state_is_refused(scene: tuple[km.Scene, km.Entity, km.Entity
         km.SceneState.load(tmp_path / "array.npy")
     with pytest.raises(km.KinemaError, match="cannot be read"):
         km.SceneState.load(tmp_path / "none.npz")
-    with pytest.raises(km.KinemaError, match="cannot be written"):
-        here.get_state().save(tmp_path / "no folder" / "state.npz")
+    with pytest.raises(km.KinemaError, match="cannot be made: it is a file"):
+        here.get_state().save(file / "state.npz")
+    here.get_state().save(tmp_path / "new" / "state.npz")
+    assert km.SceneState.load(tmp_path / "new" / "state.npz").n_envs == here.n_envs
     with pytest.raises(km.KinemaError, match="expected a SceneState of get_state, not dict"):
         here.set_state({})  # type: ignore[arg-type]
 

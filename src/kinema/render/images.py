@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kinema.core import Array, KinemaError, WriteError, import_optional
+from kinema.core import Array, KinemaError, WriteError, import_optional, make_parent_folder, write_file
 from kinema.geometry import encode_png
 
 # Tone mapping ---------------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 def write_png(path: Path, pixels: np.ndarray) -> None:
     """Write 8-bit pixels (rows, columns, 1, 3 or 4 channels) as a PNG file; `WriteError` on failure."""
-    _write_bytes(path, encode_png(pixels))
+    write_file(path, encode_png(pixels))
 
 
 def write_video(path: Path, frames: Iterable[np.ndarray], frame_rate: float) -> int:
@@ -78,7 +78,7 @@ def write_video(path: Path, frames: Iterable[np.ndarray], frame_rate: float) -> 
         raise WriteError(f"{path}: the suffix of a video must be one of {', '.join(VIDEO_SUFFIXES)}")
     if suffix != ".mp4":
         images = list(frames)
-        _write_bytes(path, _encode_apng(images, frame_rate))
+        write_file(path, _encode_apng(images, frame_rate))
         return len(images)
     return _write_mp4(path, frames, frame_rate)
 
@@ -99,6 +99,7 @@ def _write_mp4(path: Path, frames: Iterable[np.ndarray], frame_rate: float) -> i
     first = next(stream, None)
     if first is None:
         raise WriteError(f"{path}: the video has no frames")
+    make_parent_folder(path)
     rows, columns = first.shape[0] // 2 * 2, first.shape[1] // 2 * 2  # the codec requires even sizes
     writer = library.write_frames(
         str(path),
@@ -182,11 +183,3 @@ def _compress_scanlines(pixels: np.ndarray) -> bytes:
     lines[:, 0] = 2  # filter type: up
     lines[:, 1:] = (pixels - above).reshape(rows, -1)
     return zlib.compress(lines.tobytes(), 6)
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise WriteError(f"{path} cannot be written: {error.strerror or error}") from None

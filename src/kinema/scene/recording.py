@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import KinemaError, ReadError, WriteError
+from kinema.core import KinemaError, ReadError, make_parent_folder
 
 from .arguments import resolve_envs
 from .built_scene import HasBuiltScene
@@ -137,12 +137,14 @@ class Recording:
 
 
 def _recording_format(path: Path) -> str:
-    """Format of a recording by file suffix; raises an error if it is unknown, the folder or the package is missing."""
+    """Format of a recording by file suffix; raises an error if it is unknown, or the package is missing.
+
+    Creates the folder of the recording.
+    """
     file_format = FORMAT_OF_SUFFIX.get(path.suffix.lower())
     if file_format is None:
         raise KinemaError(f"{path}: recordings are written as {', '.join(FORMAT_OF_SUFFIX)}, not {path.suffix!r}")
-    if not path.parent.is_dir():
-        raise WriteError(f"{path}: there is no folder {path.parent}; make it first")
+    make_parent_folder(path)
     if file_format == "parquet":
         import_parquet()  # fail early if the package is missing
     if file_format == "mcap":

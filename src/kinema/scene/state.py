@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, KinemaError
+from kinema.core import Array, KinemaError, make_parent_folder
 from kinema.dynamics import ARRAYS, ArrayUse, initial_values
 from kinema.model import KeyframesInfo, Model
 from kinema.runtime import Arena, torch_module
@@ -55,7 +55,7 @@ class SceneState:
     """Arrays by name, (items, n_envs); (items, 1) if shared by all environments."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the snapshot to an `.npz` file atomically (temporary file and rename).
+        """Write the snapshot to an `.npz` file atomically (temporary file and rename); its folder is created.
 
         Args:
             path: path of the file.
@@ -65,6 +65,7 @@ class SceneState:
         stream = io.BytesIO()
         np.savez(stream, allow_pickle=False, **{"about": header, **self.arrays})  # type: ignore[arg-type]
         target = Path(path)
+        make_parent_folder(target)
         try:
             handle, name = tempfile.mkstemp(dir=target.parent)
         except OSError as error:

@@ -58,7 +58,7 @@ def write(
 
     Args:
         description: the robot or world.
-        path: the output file; its folder must exist.
+        path: the output file; its folder is created if necessary.
         format: `usd`, `mjcf`, `urdf` or `sdf`; by default selected by the suffix.
         options: options of the writer.
         **changes: fields of `WriteOptions` that replace those of `options`.
@@ -67,7 +67,7 @@ def write(
         Loss report: everything that the format cannot represent, element by element; empty if nothing was lost.
 
     Raises:
-        WriteError: nothing was written because the folder does not exist, the format is unknown, an option has no
+        WriteError: nothing was written because the folder is not writable, the format is unknown, an option has no
             allowed value, or the argument is not a description.
         TypeError: there is no option of that name.
     """

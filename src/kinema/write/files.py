@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from kinema.core import WriteError
+from kinema.core import WriteError, make_parent_folder
 from kinema.description import HeightField, Mesh, Node, Robot, Shape, World
 from kinema.tokens import usd
 
@@ -34,23 +34,22 @@ def protect_files(files: frozenset[Path]) -> Iterator[None]:
 def stage_files(target: Path) -> Iterator[Path]:
     """Context manager for atomic writing: yields a staging folder and moves its files into place at the end.
 
-    The files move to the folder of the target, the target last. The staging folder is removed in any case.
+    The files move to the folder of the target, which is created if necessary, the target last. The staging folder is
+    removed in any case.
 
     Args:
         target: the main file. Other files may be created beside it, also in subfolders.
 
     Raises:
-        WriteError: the target's folder does not exist or is not writable, or the target is a folder or protected.
+        WriteError: the target's folder cannot be made or is not writable, or the target is a folder or protected.
     """
-    folder = target.parent
-    if not folder.is_dir():
-        raise WriteError(f"{target}: there is no folder {folder}; make it first")
     if target.is_dir():
         raise WriteError(f"{target}: this is a folder, not a file")
     if _is_protected(target):
         raise WriteError(f"{target}: {_PROTECTED_TEXT}")
+    make_parent_folder(target)
     try:
-        draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=folder))
+        draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as error:
         raise WriteError(f"{target}: {error.strerror or error}") from None
     try:

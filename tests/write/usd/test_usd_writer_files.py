@@ -53,11 +53,12 @@ def files(folder: Path) -> set[str]:
 # -- whole or not at all ----------------------------------------------------------------------------------------------
 
 
-def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
-    """Folders are not made up."""
-    with pytest.raises(WriteError, match="there is no folder"):
-        write(arm(), tmp_path / "nowhere" / "arm.usda")
-    assert not (tmp_path / "nowhere").exists()
+def test_missing_folders_are_made(tmp_path: Path) -> None:
+    """Also several; a file in the place of one is an error."""
+    write(arm(), tmp_path / "some" / "where" / "arm.usda")
+    assert files(tmp_path) >= {"some/where/arm.usda"}
+    with pytest.raises(WriteError, match=r"the folder .*arm.usda cannot be made: it is a file"):
+        write(arm(), tmp_path / "some" / "where" / "arm.usda" / "again.usda")
 
 
 def test_a_folder_is_not_overwritten(tmp_path: Path) -> None:

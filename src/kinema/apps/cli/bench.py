@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from kinema.core import KinemaError
+from kinema.core import KinemaError, write_file
 from kinema.runtime import find_device, synchronise
 
 from ..bench import (
@@ -82,7 +82,7 @@ def run_bench(  # noqa: PLR0913
     synchronise(found)
     if plot is not None:
         title = f"Environment-steps a second{' with contact' if scene else ''} on {found.name}"
-        plot.write_text(bar_chart_svg(results, title), encoding="utf-8")
+        write_file(plot, bar_chart_svg(results, title))
     if json:
         told = {"device": found.name, **({"place": scene} if scene else {}), "results": [asdict(r) for r in results]}
         print(json_module.dumps({**told, "first_step": starts, "one_environment": singles}))  # noqa: T201

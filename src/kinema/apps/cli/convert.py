@@ -17,7 +17,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from kinema.core import KinemaError, ReadError, Severity, WriteError, to_identifier, unique_name
+from kinema.core import KinemaError, ReadError, Severity, WriteError, to_identifier, unique_name, write_file
 from kinema.description import Robot, World
 from kinema.tokens import WriteOptions
 from kinema.write import FORMATS, Action, Loss, LossCategory, LossReport, remove_staging_folders, resolve_format, write
@@ -156,7 +156,7 @@ def convert_file(
             described = read_file(name, reading)
             progress.update("writing")
             if file.parent == target:
-                target.mkdir(exist_ok=True)
+                target.mkdir(parents=True, exist_ok=True)
             if target == STANDARD_STREAM:
                 losses = _write_to_stdout(described, file, chosen, write_options)
             else:
@@ -218,10 +218,7 @@ def _write_to_stdout(
 
 def save_report(report: object, file: Path) -> None:
     """Write a report as JSON."""
-    try:
-        file.write_text(mask_stdin_copy(json.dumps(report, indent=1, ensure_ascii=False)) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise WriteError(f"{file}: {error.strerror or error}") from None
+    write_file(file, mask_stdin_copy(json.dumps(report, indent=1, ensure_ascii=False)) + "\n")
 
 
 def _print_conversion_json(source: Path, target: Path, description: Robot | World, losses: LossReport) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import KinemaError, WriteError, import_optional
+from kinema.core import KinemaError, WriteError, import_optional, write_file
 from kinema.scene import Distribution
 
 from .env_spec import EnvSpec, FunctionOrName, Policy, resolve_function
@@ -176,10 +176,7 @@ class SweepTable:
             writer.writerow(
                 [row.number, *parameters, row.budget, *(row.values.get(n, "") for n in measured), row.failure]
             )
-        try:
-            Path(path).write_text(stream.getvalue(), encoding="utf-8")
-        except OSError as error:
-            raise WriteError(f"{path}: {error.strerror or error}") from None
+        write_file(path, stream.getvalue())
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Write an `.svg` scatter plot of the objective against each numeric parameter."""
@@ -192,10 +189,7 @@ class SweepTable:
         drawn = "\n".join(_svg_panel(k, *panel) for k, panel in enumerate(panels))
         width, height = _PANEL_WIDTH * len(panels), _PANEL_HEIGHT
         head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">'
-        try:
-            Path(path).write_text(f"{head}\n{drawn}\n</svg>\n", encoding="utf-8")
-        except OSError as error:
-            raise WriteError(f"{path}: {error.strerror or error}") from None
+        write_file(path, f"{head}\n{drawn}\n</svg>\n")
 
     def _plot_points(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         pairs = [

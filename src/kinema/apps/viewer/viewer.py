@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kinema.core import Array, KinemaError, Severity
+from kinema.core import Array, KinemaError, Severity, write_file
 from kinema.scene import Scene
 
 from .displayed_model import CHANGED_COLOR, MISSING_COLOR, DisplayedModel, ElementRef, find_differences
@@ -389,7 +389,7 @@ class Viewer:
         clients = list(self.viser.get_clients().values())
         if not clients:
             raise KinemaError(f"nobody looks at {self.address}: open it in a browser first")
-        Path(path).write_bytes(encode_png(clients[0].get_render(*size, transport_format="png", timeout=60.0)))
+        write_file(path, encode_png(clients[0].get_render(*size, transport_format="png", timeout=60.0)))
 
     # --------------------------------------------------------------------------------------------------- closing
 
