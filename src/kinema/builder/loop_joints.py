@@ -219,8 +219,8 @@ def _tendons_of_loop(ctx: BuildContext, loop: LoopJoint) -> Iterator[LoopTendon]
 def _axis_tendons(ctx: BuildContext, loop: LoopJoint, axis_idx: int, axis: Axis) -> Iterator[LoopTendon]:
     """Tendons that apply the passive forces, limits and drive along the coordinate of one axis of a loop-closing joint.
 
-    None if the axis has neither. Warns of, and drops, rotation limits more than one turn apart, as the angle is only
-    known modulo one turn.
+    Yields nothing if the axis has none. Warns of, and drops, rotation limits more than one turn apart, as the angle is
+    only known modulo one turn.
     """
     joint, drive = loop.joint, axis.drive
     name = joint.name if len(joint.moving_axes) == 1 else f"{joint.name}[{axis_idx}]"

@@ -324,7 +324,7 @@ def _reads_of_actuator_forces(step: StepData) -> list[str]:
 
 @stage("actuators", reads=_reads_of_actuator_forces)
 def compute_actuator_forces(step: StepData) -> None:
-    """Actuator forces; thrusters and adhesion add their wrenches to `external_wrenches`."""
+    """Actuator forces; actuators on sites and adhesion add their wrenches to `external_wrenches`."""
     actuators = transmission_forces.actuator_forces(step, step.external_wrenches)
     if _has_adhesion(step) and step.contact_buffers is not None:
         add_adhesion_wrenches(

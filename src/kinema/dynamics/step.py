@@ -138,7 +138,7 @@ class StepData:
     """Bias force c(q, v): Coriolis, centrifugal and gravitational joint forces."""
     external_wrenches = Quantity[NodeValues[Wrench] | None]("compute_external_wrenches")
     """Wrenches on frames: gravity compensation, user-applied forces, fluid forces; the stage `compute_actuator_forces`
-    adds those of thrusters and adhesion."""
+    adds those of actuators on sites and adhesion."""
     qfrc_gravcomp = Quantity[NodeValues[list[Value]] | None]("compute_gravity_compensation")
     """Joint forces of gravity compensation where actuators provide it; None where it acts as wrenches on frames."""
     tendons = Quantity[Transmissions]("compute_tendon_forces")

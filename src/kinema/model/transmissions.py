@@ -20,7 +20,7 @@ class ActuatorsInfo(Table):
 
     u is the control, or the activation if the actuator has activation dynamics; activations are state variables. The
     transmission acts on dofs with constant moment arms (joints, fixed tendons: l = moment . q), along a path, or on one
-    moving frame with a wrench that is constant in the frame (thruster: l = 0).
+    moving frame with a wrench that is constant in the frame (site transmission: l = 0).
     """
 
     names: Sequence[str]
@@ -32,7 +32,7 @@ class ActuatorsInfo(Table):
     on_joint: npt.NDArray[np.bool_]
     """Whether the transmission is a single joint (MJCF `joint`, `jointinparent`)."""
     frame_idx: Ints
-    """Moving frame on which a thruster acts; -1 for none."""
+    """Moving frame on which an actuator with site transmission acts; -1 for none."""
     link_idx: Ints
     """Link of an adhesion actuator; -1 for none."""
     frame_torque: Array

@@ -207,7 +207,8 @@ def _straight_segment(ends: Sequence[Pose], parameters: Sequence[Value], kind: s
 def _wrapped_segment(ends: Sequence[Pose], parameters: Sequence[Value], kind: str, tracer: Tracer) -> MeasuredSegment:
     """Tendon segment that wraps around a sphere or cylinder, or runs straight where it does not touch the geom.
 
-    Ends are the two points, the geom and optionally the side site.
+    Ends are the two points, the geom and optionally the side site. Returns the length and the forces on ends and geom
+    at unit tension.
     """
     a, b, geom, radius = ends[0].position, ends[1].position, ends[2], parameters[0]
     local_points = [rotate_inverse(geom.rotation, sub(p.position, geom.position)) for p in (*ends[:2], *ends[3:])]

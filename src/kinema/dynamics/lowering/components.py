@@ -252,7 +252,7 @@ def _copy_parameters(
 
 
 def _array_offset(array: str, component: Component) -> int:
-    """Index of the first value of a component in an array of the state or the inputs."""
+    """Index of the first value of a component in an array of the state or the inputs; 0 for shared arrays."""
     info = ARRAYS_BY_NAME[array]
     firsts = {ArrayOwner.COORDINATE: component.qs, ArrayOwner.DOF: component.dofs, ArrayOwner.LINK: component.links}
     firsts |= {

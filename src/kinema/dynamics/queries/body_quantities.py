@@ -72,7 +72,10 @@ class SystemTotals:
 
 
 def system_totals(data: StepData) -> SystemTotals:
-    """Sum mass, first moment, kinetic energy, joint spring energy and momenta over all moving frames."""
+    """Sum mass, first moment, kinetic energy, joint spring energy and momenta over all moving frames.
+
+    Moments and angular momentum are about the world origin, in world axes.
+    """
     compute(data, "world_poses", "velocities")
     ctx, poses, velocities = data.ctx, data.world_poses, data.velocities
 

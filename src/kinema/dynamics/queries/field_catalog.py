@@ -127,9 +127,9 @@ DOF_FIELDS = [
         ("force", (), "N m or N", "sum of all generalised forces: mass_mat times acc"),
         ("qf_bias", (), "N m or N", "bias force: Coriolis, centrifugal and gravity forces (qfrc_bias)"),
         ("qf_passive", (), "N m or N", "passive forces: springs, dampers, tendons, fluid, gravity compensation"),
-        ("qf_actuator", (), "N m or N", "actuation: control, actuators and thrusters"),
+        ("qf_actuator", (), "N m or N", "actuation: user commands and all actuators"),
         ("qf_applied", (), "N m or N", "user-applied forces and torques on links and joints, as generalised forces"),
-        ("qf_control", (), "N m or N", "control and actuators without thrusters on links"),
+        ("qf_control", (), "N m or N", "user commands and actuators, except actuators on sites"),
         (
             "qf_constraint",
             (),

@@ -221,23 +221,23 @@ def write_force_fields(data: StepData) -> None:
     """Write the joint acceleration `acc` and the generalised forces `force` and `qf_*` of each dof.
 
     `force` is the sum of smooth and constraint forces (M `acc`). `qf_passive` contains springs, dampers, tendons, fluid
-    forces and gravity compensation, `qf_actuator` control, actuators and thrusters, `qf_control` the same without
-    thrusters on links, `qf_applied` the user's wrenches and joint forces. Wrenches on links are mapped to joint forces
+    forces and gravity compensation, `qf_actuator` user commands and all actuators, `qf_control` the same without
+    actuators on sites, `qf_applied` the user's wrenches and joint forces. Wrenches on links are mapped to joint forces
     by J^T.
     """
     kinematics = "world_poses", "velocities", "path_lengths"
     compute(data, *kinematics, "qfrc_smooth", "qfrc_constraint", "constrained_acceleration")
     ctx = data.ctx
     wrenches = {
-        name: zero_wrenches(ctx, name) for name in ("passive wrenches", "thruster wrenches", "applied wrenches")
+        name: zero_wrenches(ctx, name) for name in ("passive wrenches", "site actuator wrenches", "applied wrenches")
     }
-    passive_wrenches, thruster_wrenches, applied_wrenches = wrenches.values()
+    passive_wrenches, site_actuator_wrenches, applied_wrenches = wrenches.values()
     if data.qfrc_gravcomp is None:  # else joint_force_terms contain it
         add_gravcomp_wrenches(ctx, data.world_poses, passive_wrenches)
     add_fluid_wrenches(data, passive_wrenches)
     add_applied_wrenches(ctx, data.world_poses, applied_wrenches)
-    transmission_forces.actuator_forces(data, thruster_wrenches)
-    passive_forces, thruster_forces, applied_forces = (
+    transmission_forces.actuator_forces(data, site_actuator_wrenches)
+    passive_forces, site_actuator_forces, applied_forces = (
         generalized_forces(ctx, name, data.local_poses, lambda node, of=of: of[node.ref])
         for name, of in wrenches.items()
     )
@@ -257,7 +257,7 @@ def write_force_fields(data: StepData) -> None:
         ctx.write("qf_constraint", node, constraint)
         ctx.write("qf_bias", node, qfrc_bias[node.ref])
         ctx.write("qf_passive", node, _sum_forces(passive, tendons, passive_forces[node.ref]))
-        ctx.write("qf_actuator", node, _sum_forces(control, actuators, thruster_forces[node.ref]))
+        ctx.write("qf_actuator", node, _sum_forces(control, actuators, site_actuator_forces[node.ref]))
         applied = [sum_values([term[k].force for term in applied_terms]) for k in range(len(node.dofs))]
         ctx.write("qf_applied", node, [a + b for a, b in zip(applied_forces[node.ref], applied, strict=True)])
         ctx.write("qf_control", node, _sum_forces(control, actuators, [0.0] * len(node.dofs)))
@@ -330,7 +330,10 @@ def write_mass_matrix_fields(data: StepData) -> None:
 
 
 def write_system_fields(data: StepData) -> None:
-    """Write the energies, total mass, centre of mass and momenta of the whole system."""
+    """Write the energies [J], total mass, centre of mass and momenta of all moving frames.
+
+    The angular momentum is about the world origin.
+    """
     ctx, totals = data.ctx, system_totals(data)
     potential = potential_energy(data, totals)
     divisor = ir.select(0.0, totals.mass, totals.mass, 1.0)

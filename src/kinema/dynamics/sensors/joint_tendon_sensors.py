@@ -57,7 +57,7 @@ def measure_joint_velocities(data: StepData, outputs: SensorOutputs, output_indi
 
 
 def measure_joint_actuator_forces(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
-    """Sensor `jointactuatorfrc`: actuation force on a dof [N or N m], thrusters included."""
+    """Sensor `jointactuatorfrc`: actuation force on a dof [N or N m], actuators on sites included."""
     ctx, info = data.ctx, outputs.info
     force_offsets = ctx.dof_offsets(joint_actuation_forces(data))
     rows = [outputs.value_row(i, {"force": force_offsets[int(info.target_idx[i])]}) for i in output_indices]
@@ -67,24 +67,24 @@ def measure_joint_actuator_forces(data: StepData, outputs: SensorOutputs, output
 def joint_actuation_forces(data: StepData) -> NodeValues[list[Value]]:
     """Trace the actuation force on each dof [N or N m]: user commands, actuators, and J^T of wrenches on sites."""
     compute(data, "joint_force_terms")
-    ctx, force_terms, thruster_forces = data.ctx, data.joint_force_terms, thruster_joint_forces(data)
+    ctx, force_terms, site_actuator_forces = data.ctx, data.joint_force_terms, site_actuator_joint_forces(data)
     result: NodeValues[list[Value]] = ctx.new_values("actuation forces")
 
     def body(node: FrameNode) -> None:
         _, _, control, actuators, *_ = force_terms[node.ref]
-        thrust = thruster_forces[node.ref]
-        result.put(node.ref, [a.force + b.force + c for a, b, c in zip(control, actuators, thrust, strict=True)])
+        wrench_forces = site_actuator_forces[node.ref]
+        result.put(node.ref, [a.force + b.force + c for a, b, c in zip(control, actuators, wrench_forces, strict=True)])
 
     ctx.for_each_frame("actuation forces", body)
     return result
 
 
-def thruster_joint_forces(data: StepData) -> NodeValues[list[Value]]:
-    """Generalised forces J^T w on each dof of the actuators that act on links (thrusters)."""
+def site_actuator_joint_forces(data: StepData) -> NodeValues[list[Value]]:
+    """Generalised forces J^T w on each dof of the actuators with site transmission."""
     compute(data, "local_poses", "path_lengths")
-    wrenches = zero_wrenches(data.ctx, "thruster wrenches")
+    wrenches = zero_wrenches(data.ctx, "site actuator wrenches")
     transmission_forces.actuator_forces(data, wrenches)
-    return generalized_forces(data.ctx, "thruster wrenches", data.local_poses, lambda node: wrenches[node.ref])
+    return generalized_forces(data.ctx, "site actuator wrenches", data.local_poses, lambda node: wrenches[node.ref])
 
 
 # ------------------------------------------------------------------------------------------------ actuators and tendons
