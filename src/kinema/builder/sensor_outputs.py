@@ -144,7 +144,7 @@ class SensorContext:
         return self.resolve_frame(sensor.reference_kind, sensor.reference, str(sensor.settings.get(mjcf.REFTYPE, "")))
 
     def resolve_frame(self, kind: str, name: str, objtype: str = "") -> ResolvedFrame | None:
-        """Frame of a named link, frame (site), camera or shape; None if not found.
+        """Moving frame, constant pose in it and link of a named link, frame (site), camera or shape; None if not found.
 
         `objtype` `body` selects the inertial frame of a link instead of its link frame.
         """
@@ -184,7 +184,7 @@ class SensorContext:
         return spec.pose if isinstance(spec.description, Robot) else spec.pose @ file_pose
 
     def _resolve_shape(self, name: str) -> ResolvedFrame | None:
-        """Frame of a named shape; None if not found.
+        """Moving frame, constant pose in it and link of a named shape; None if not found.
 
         For a mesh, a note says that MuJoCo's geom frame (the inertial frame of the mesh) differs from the frame of the
         file.
@@ -198,7 +198,7 @@ class SensorContext:
         return None
 
     def all_shapes(self) -> list[tuple[Robot | World, Link | None, Shape]]:
-        """All shapes of the description with their owner and link (None for static shapes of a world)."""
+        """All shapes of the description, with their robot or world and link (None for static shapes of a world)."""
         description = self.description
         static_shapes: list[tuple[Robot | World, Link | None, Shape]] = []
         if isinstance(description, World):
@@ -231,7 +231,7 @@ class SensorContext:
 
 
 def _frame_of_link(link: LinkRecord, *, at_inertial_frame: bool) -> ResolvedFrame:
-    """Link frame, or inertial frame (centre of mass, principal axes of inertia) of a link."""
+    """Moving frame and pose in it of a link's frame, or its inertial frame (centre of mass, principal axes)."""
     if not at_inertial_frame:
         return ResolvedFrame(AttachmentFrame(link.frame_idx, link.pose_in_frame), link)
     inertial = link.description.inertial

@@ -169,7 +169,7 @@ def output_factory(sensor: Sensor) -> SensorOutputFactory | None:
 
 
 def _unique_sensor_names(ctx: BuildContext, rows: list[_SensorRow]) -> list[str]:
-    """Names of the sensors, prefixed by the entity if several entities use the same name, and made unique."""
+    """Unique names of the sensors, prefixed by the name of their entity if several entities use the same name."""
     names = [row.sensor.name or row.sensor.kind for row in rows]
     entities_of_name: dict[str, set[int]] = {}
     for name, row in zip(names, rows, strict=True):

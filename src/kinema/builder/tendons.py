@@ -116,9 +116,10 @@ def pack_tendons(ctx: BuildContext, dofs: DofsInfo) -> TendonsInfo:
 def _tendon_row(
     ctx: BuildContext, entity: int, tendon: Tendon, flags: OptionFlags, dofs: DofsInfo, reflected: ReflectedInertia
 ) -> _TendonRow | None:
-    """Row of a tendon of a file under the flags of its entity, including reflected armature and damping of actuators.
+    """Row of the tendon table for a tendon of a file, without the forces and limits that flags of its entity disable.
 
-    None if the tendon has no passive force and no limit, or, with a warning, if its path cannot be resolved.
+    Armature and damping reflected by actuators are added. None if the tendon has no passive force and no limit, or,
+    with a warning, if its path cannot be resolved.
     """
     stiffness, stiffness_poly = (
         tendon.stiffness * flags.spring,
@@ -147,7 +148,7 @@ def _tendon_row(
 
 
 def _loop_tendon_rows(ctx: BuildContext, entity: int, flags: OptionFlags) -> Iterator[_TendonRow]:
-    """Rows of the limits, springs, friction and drives along the coordinates of the loop joints of an entity."""
+    """Rows of the tendon table for limits, springs, friction and drives of an entity's loop joint coordinates."""
     for loop_tendon in loop_tendons(ctx, entity):
         tendon, moment = loop_tendon.tendon, path_dof_mask(ctx, loop_tendon.path_idx)
         if moment.any():

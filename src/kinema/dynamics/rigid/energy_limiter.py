@@ -136,10 +136,10 @@ def _limit_kinetic_energy(
 ) -> None:
     """Trace the velocity factor sqrt(E_max / E_end) (at most 1), with E_max from an energy balance over the step.
 
-    E_max is the kinetic energy before the step plus dt times the power of joint forces and constraints and |gravity|
-    times the momentum. Only the positive part of each power counts; the power of constraints counts only without
-    overshoot. Without overshoot the factor applies only if the inertia changes much over the step (kinetic energy at
-    old and new poses differs), else it is 1. It is 0 if the kinetic energy is not finite.
+    E_max is the kinetic energy before the step plus dt times the power of joint forces and constraints (as far as
+    positive) and |gravity| times the sum of momenta. With overshoot the power of constraints does not count; without,
+    the factor applies only if the inertia changes much over the step (kinetic energies at old and new poses differ),
+    else it is 1. It is 0 if the kinetic energy at the end is excessive or not finite.
     """
 
     def next_velocity(node: FrameNode) -> list[Value]:
