@@ -34,8 +34,8 @@ def spring_yield_distance(node: Node) -> float:
 def joint_spring_damper_polynomials(ctx: BuildContext) -> tuple[Array, Array, Array]:
     """Nonlinear spring and damper coefficients per dof: damping (n, 2), stiffness (n, 2), and yield displacement (n,).
 
-    MJCF's coefficients of degree 1 and 2; zeros where a joint has none, an infinite yield displacement for elastic
-    springs.
+    MJCF's polynomial coefficients beyond the linear term; zeros where a joint has none. The yield displacement is
+    infinite for elastic springs.
     """
     joint_of_dof = [joint for joint in ctx.joints for _ in joint.description.moving_axes]
     dampers = [polynomial_coefficients(joint.description, mjcf.DAMPINGPOLY) for joint in joint_of_dof]

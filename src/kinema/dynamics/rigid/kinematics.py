@@ -221,7 +221,7 @@ def poses_in_parents(ctx: TraceContext) -> NodeValues[Pose]:
 
 
 def poses_in_world(ctx: TraceContext, local_poses: NodeValues[Pose], world_origin: Vector = ZERO) -> NodeValues[Pose]:
-    """Trace the pose of each frame in the world, for trees that are asleep too; `world_origin` is added to all positions."""
+    """Trace the pose of each frame in the world, sleeping trees included; `world_origin` is added to all positions."""
 
     def body(node: FrameNode, parent: Pose) -> Pose:
         local = local_poses[node.ref]
