@@ -74,7 +74,7 @@ def test_the_gpu_steps_like_the_interpreter(file: str, integrator: Integrator, p
     expected = interpreted(engine(model, "cuda:0", integrator, precision), 20)
     ways: list[dict[str, Any]] = [{"n_partitions": 1}, {"codegen": "loops"}]
     if file == QUADRUPED:  # which has limbs to share out
-        ways += [{"roles": 2}, {"roles": 4}]
+        ways += [{"n_partitions": 2}, {"n_partitions": 4}]
     for how in ways:
         found = after(engine(model, "cuda:0", integrator, precision, **how), 20)
         assert found == pytest.approx(expected, rel=near, abs=near), how

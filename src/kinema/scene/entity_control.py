@@ -13,7 +13,7 @@ from kinema.core import KinemaError
 from kinema.dynamics import ControlMode
 
 from .arguments import IndexArray, Selection, link_vectors
-from .arrays import component_rows
+from .arrays import component_rows, contiguous_slice
 from .built_scene import BuiltScene
 from .entity_index import EntityIndex
 
@@ -23,7 +23,7 @@ class EntityControl:
 
     def __init__(self, index: EntityIndex) -> None:
         self._index = index
-        self._dofs_of_all_actuators: IndexArray | None = None
+        self._all_actuators: tuple[int, slice | IndexArray, IndexArray] | None = None
 
     def command_dofs(
         self, mode: ControlMode, values: Any, dofs_idx: Selection, envs_idx: Selection, label: str
@@ -53,26 +53,31 @@ class EntityControl:
             raise KinemaError(
                 f'"{index.name}" has no simulated actuators: use control_dofs_position, _velocity or _force'
             )
-        actuators = index.actuators(actuators_idx, "control")
-        dofs = index.info.dof_start + self._actuated_dofs(actuators_idx, actuators)
-        rows = index.info.actuator_start + actuators
+        count, rows, dofs = self._actuator_rows(actuators_idx)
         if built.outputs.is_gpu_tensor(ctrl):
             envs = built.outputs.resolve_envs(envs_idx)
             built.controls.return_to_actuators(dofs, envs)
             built.arrays.write_tensor("ctrl", rows, ctrl, envs)
         else:
-            values, envs = built.arrays.to_finite_batch(ctrl, (len(actuators),), envs_idx, "control")
+            values, envs = built.arrays.to_finite_batch(ctrl, (count,), envs_idx, "control")
             built.controls.return_to_actuators(dofs, envs)
             built.arrays.write("ctrl", rows, values, envs)
 
-    def _actuated_dofs(self, actuators_idx: Selection, actuators: IndexArray) -> IndexArray:
-        """Dofs of the entity on which any of the actuators has a moment arm; cached for all actuators (None)."""
-        if actuators_idx is None and self._dofs_of_all_actuators is not None:
-            return self._dofs_of_all_actuators
-        dofs = np.flatnonzero(self._index.model.actuators.moment[actuators].any(axis=0))
+    def _actuator_rows(self, actuators_idx: Selection) -> tuple[int, slice | IndexArray, IndexArray]:
+        """Number of the selected actuators, their rows in the scene, and the dofs on which they have a moment arm.
+
+        The rows of all actuators (None) are a slice; they are resolved once, as commands may precede every step.
+        """
+        if actuators_idx is None and self._all_actuators is not None:
+            return self._all_actuators
+        index = self._index
+        actuators = index.actuators(actuators_idx, "control")
+        rows = contiguous_slice(index.info.actuator_start + actuators)
+        dofs = np.flatnonzero(index.model.actuators.moment[actuators].any(axis=0))
+        result = len(actuators), rows, index.info.dof_start + dofs
         if actuators_idx is None:
-            self._dofs_of_all_actuators = dofs
-        return dofs
+            self._all_actuators = result
+        return result
 
     def apply_to_links(
         self, array_name: str, vectors: Any, links_idx: Selection, envs_idx: Selection, label: str
