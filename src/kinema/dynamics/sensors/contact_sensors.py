@@ -120,7 +120,7 @@ def contact_wrench(contact: Contact) -> list[Value]:
 
 
 def measure_touch(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
-    """Touch sensor: sum of the normal forces [N] of a link's contacts whose normal ray intersects the sensor volume.
+    """Trace touch sensors: sum of the normal forces [N] of a link's contacts whose normal ray meets the sensor volume.
 
     As in MuJoCo: a ray from the contact point along the outward normal is tested against the primitive shape of the
     sensor.
@@ -161,7 +161,7 @@ UNBOUNDED = 1e15
 
 
 def measure_contacts(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
-    """Contact sensors: accumulate the matching contacts by the sensor's reduction, and write the requested fields.
+    """Trace contact sensors: accumulate the matching contacts by the sensor's reduction, and write requested fields.
 
     If the sensor has a volume (site), only contacts whose point is inside the volume count.
     """

@@ -65,7 +65,7 @@ def frame_quaternions(ctx: TraceContext) -> NodeValues[Vector]:
 
 
 def measure_positions(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
-    """Position-type sensors: `framepos`, frame axes, `magnetometer`, `height` (world z) and `camprojection`.
+    """Trace position-type sensors: `framepos`, frame axes, `magnetometer`, `height` (world z) and `camprojection`.
 
     `framepos` [m] and axes are relative to the reference frame if the output has one, else in world axes. The
     magnetometer is the magnetic field [T] in mounting axes. The camera projection is the pixel position of the object
@@ -126,7 +126,7 @@ def _project_to_pixels(code: RowContext, camera_point: Vector) -> Vector:
 
 
 def measure_orientations(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
-    """Sensor `framequat`: unit quaternion (w, x, y, z) of the object, relative to the reference frame if any."""
+    """Trace the sensor `framequat`: unit quaternion (w, x, y, z) of the object, in the reference frame if any."""
     ctx, frame_quats = data.ctx, frame_quaternions(data.ctx)
 
     def mounting_quaternion(code: RowContext, prefix: str) -> Vector:
@@ -151,7 +151,7 @@ def _quaternion_norm(q: Vector) -> Value:
 
 
 def measure_velocities(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
-    """Velocity sensors: `gyro` and `velocimeter` in mounting axes, `framelinvel`, `frameangvel` and vertical velocity.
+    """Trace velocity sensors: `gyro`, `velocimeter` (mounting axes), `framelinvel`, `frameangvel`, vertical velocity.
 
     Frame velocities [m/s, rad/s] are in world axes, or relative to the moving reference frame and in its axes.
     """
@@ -196,7 +196,7 @@ MOTION_OUTPUTS: dict[str, Callable[[Pose, Twist], Vector]] = {
 
 
 def measure_accelerations(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
-    """Acceleration sensors: `accelerometer` (proper acceleration in mounting axes), `framelinacc`, `frameangacc`.
+    """Trace acceleration sensors: `accelerometer` (proper acceleration, mounting axes), `framelinacc`, `frameangacc`.
 
     Linear accelerations are proper accelerations [m/s2], -gravity at rest. Frame accelerations are in world axes.
     """

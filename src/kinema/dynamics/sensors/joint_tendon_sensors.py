@@ -28,7 +28,7 @@ JOINT_VELOCITY_KINDS = ("jointvel", "ballangvel")
 
 
 def measure_joint_positions(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
-    """Joint position sensors `jointpos` [rad or m] and `ballquat` (normalised quaternion (w, x, y, z))."""
+    """Trace joint position sensors `jointpos` [rad or m] and `ballquat` (normalised quaternion (w, x, y, z))."""
     ctx, info = data.ctx, outputs.info
     rows = [
         outputs.value_row(i, ctx.item_arrays(ArrayOwner.COORDINATE, int(info.target_idx[i]))) for i in output_indices
@@ -44,7 +44,7 @@ def measure_joint_positions(data: StepData, outputs: SensorOutputs, output_indic
 
 
 def measure_joint_velocities(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
-    """Joint velocity sensors `jointvel` [rad/s or m/s] and `ballangvel` (angular velocity in child axes)."""
+    """Trace joint velocity sensors `jointvel` [rad/s or m/s] and `ballangvel` (angular velocity in child axes)."""
     ctx, info = data.ctx, outputs.info
     rows = [outputs.value_row(i, ctx.item_arrays(ArrayOwner.DOF, int(info.target_idx[i]))) for i in output_indices]
 
@@ -122,7 +122,7 @@ def measure_actuator_lengths(data: StepData, outputs: SensorOutputs, output_indi
 
 
 def measure_actuator_forces(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
-    """Force sensors `actuatorfrc` of single actuators, and `tendonactuatorfrc`: sum over the actuators of a tendon [N].
+    """Trace force sensors `actuatorfrc` of actuators, and `tendonactuatorfrc`: sum over the actuators of a tendon [N].
 
     The parameters of a `tendonactuatorfrc` output are the indices of the tendon's actuators.
     """
@@ -150,7 +150,7 @@ def _clear_sums(data: StepData, offsets: list[ArenaOffset], width: int = 1) -> N
 
 
 def measure_tendon_lengths(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
-    """Tendon sensors `tendonpos` and `tendonvel`: length [m or rad] and velocity of tendons.
+    """Trace tendon sensors `tendonpos` and `tendonvel`: length [m or rad] and velocity of tendons.
 
     A spatial tendon uses the length of its path and the sum of moment arm times joint velocity. A fixed tendon sums
     coefficient times coordinate and velocity over its dofs; the coefficients are the output's parameters.

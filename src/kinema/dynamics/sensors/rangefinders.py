@@ -77,7 +77,10 @@ def _visible_geoms(data: StepData, outputs: SensorOutputs, output: int) -> list[
 
 
 def _compute_geom_poses(data: StepData, floating_origin_poses: NodeValues[Pose]) -> list[ArenaOffset]:
-    """Trace the poses of all ray geoms into scratch memory; returns the offset of each: position (3), rotation (9)."""
+    """Trace the poses of all geoms that rays can hit into scratch memory: position (3), then rotation matrix (9).
+
+    Returns the memory offset of each pose.
+    """
     ctx, geoms = data.ctx, data.ctx.model.sensors.ray_geoms
     pose_offsets = [ctx.allocate(12) for _ in geoms.types]
     rows = []
@@ -139,7 +142,7 @@ def _cast_sensor_rays(code: RowContext, floating_origin_poses: NodeValues[Pose])
 
 
 def _range_value(code: RowContext, variant: SensorOutputVariant, distance: Value, bounds: list[Value]) -> Value:
-    """Value of a ray: the distance, or the value for no hit, clamped to the cutoff.
+    """Value of a ray for its hit distance, clamped to the cutoff of the sensor.
 
     With the option `inf`, distances below the lower bound give -inf and distances above the upper bound +inf; otherwise
     a miss gives -1.

@@ -360,9 +360,10 @@ class HeightFieldIntersection:
         self.tracer.new_basic_block()
 
     def _intersect_walls(self) -> None:
-        """Intersect the four vertical side walls between z = 0 and the surface.
+        """Trace the intersection with the four vertical side walls below the surface; lowers `best_distance`.
 
-        The top of a wall is interpolated linearly between the two grid nodes of the cell that contains the hit point.
+        Walls begin at z = 0; their top is interpolated linearly between the two grid nodes of the cell that contains
+        the hit point.
         """
         size, nearest = self.size, NO_HIT
         for axis, side in ((0, -1.0), (0, 1.0), (1, -1.0), (1, 1.0)):

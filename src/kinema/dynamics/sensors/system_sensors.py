@@ -35,7 +35,7 @@ class SubtreeMomentum:
 
 
 def measure_subtrees(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
-    """Subtree sensors: `subtreecom` [m], `subtreelinvel` [m/s] and `subtreeangmom` about the subtree's centre of mass.
+    """Trace subtree sensors: `subtreecom` [m], `subtreelinvel` [m/s] and `subtreeangmom` about the centre of mass.
 
     Sums mass and momenta over the subtree of the output's link, or over all links. The centre of mass of a massless
     subtree is that of its root link, and its velocity zero.
@@ -101,7 +101,7 @@ SYSTEM_KINDS = ("clock", "e_potential", "e_kinetic")
 
 
 def measure_clock_and_energy(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
-    """Sensors `clock` (simulation time since the scene was built [s]), `e_potential` and `e_kinetic` [J].
+    """Trace sensors `clock` (simulation time since the scene was built [s]), `e_potential` and `e_kinetic` [J].
 
     As in MuJoCo, the potential energy ignores gravity compensation: the full weight of all links counts.
     """
