@@ -1,31 +1,39 @@
-"""How to add a stage, a constraint, a joint kind, an actuator kind and a field: a toy of each, by that way alone.
+"""Toy extensions of the simulator, each by the way that `CONTRIBUTING.md` describes, and nothing else.
 
-`CONTRIBUTING.md` describes them. Each toy works unrolled and as loops over tables, without mentioning either.
+Stage, constraint, joint type, actuator, tendon, path segment, shape pair, sensor and field on demand. Each toy works
+unrolled and as loops over tables, without mentioning either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
 
 from kinema import ir, read
 from kinema.builder import EntitySpec, build_model
+from kinema.builder.sensor_outputs import MJCF_OUTPUT_FACTORIES, SensorContext, SensorOutputRecord
+from kinema.core import Array, InternalError
+from kinema.description import Frame, Robot, Sensor, Tendon, TendonPathItem, TendonPathKind
 from kinema.dynamics import ARRAYS, ControlMode, Engine, Integrator, Settings
 from kinema.dynamics.arrays import ARRAYS_BY_NAME, ArrayInfo, ArrayOwner, ArrayUse
 from kinema.dynamics.constraints.constraint_kinds import CONSTRAINT_KINDS, ConstraintKind
 from kinema.dynamics.constraints.rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
-from kinema.dynamics.forces.transmission_forces import ACTUATOR_FORCE_LAWS
+from kinema.dynamics.extensions import REGISTRIES, has_external_extensions
+from kinema.dynamics.forces.transmission_forces import ACTUATOR_FORCE_LAWS, TENDON_FORCE_LAWS
+from kinema.dynamics.forces.transmission_paths import SEGMENT_KINDS, EndLoad, MeasuredSegment
 from kinema.dynamics.pipeline import STAGES, compute, stage
 from kinema.dynamics.queries.field_catalog import NAMESPACES, FieldInfo
 from kinema.dynamics.queries.field_groups import FIELD_GROUPS
 from kinema.dynamics.rigid.kinematics import JOINT_MODELS, JointModel, Pose, Twist
+from kinema.dynamics.sensors.registry import SENSOR_FAMILIES
+from kinema.dynamics.sensors.sensor_outputs import SensorOutputs, write_sensor_output
 from kinema.dynamics.step import StepData
-from kinema.dynamics.tree.kinematic_tree import FrameNode
+from kinema.dynamics.tree.kinematic_tree import FrameNode, link_ref
 from kinema.dynamics.tree.transmissions import ForceTerm, Transmission
-from kinema.dynamics.vector_math import ZERO, axis_angle_to_matrix, matmul, scale
-from kinema.ir import RowContext, TableRow, Value
+from kinema.dynamics.vector_math import ZERO, axis_angle_to_matrix, dot, matmul, scale, sub
+from kinema.ir import RowContext, TableRow, Tracer, Value
 from kinema.model import PRIMITIVE_JOINT_SIZES, Model, PrimitiveJointType
 from kinema.runtime import find_device
 from kit.assets import EXAMPLES
@@ -202,6 +210,140 @@ def test_an_actuator_kind(cubic: str, emission: str) -> None:
     found = running.fields.dofs_state.qf_actuator.numpy()
     np.testing.assert_allclose(found, np.clip(expected, *bounds), rtol=1e-12, atol=1e-12)
     assert np.abs(found).max() > 0.1
+
+
+def test_extensions_are_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two laws of one name, for one model and equal settings: the second is not mistaken for the first."""
+    model = build_model([EntitySpec(name="robot", description=read(EXAMPLES / "quadruped" / "quadruped.xml"))])
+    model = model.with_columns("actuators", kinds=["constant"] * model.n_actuators)
+    found = []
+    for constant in (0.25, 0.5):
+        monkeypatch.setitem(ACTUATOR_FORCE_LAWS, "constant", lambda cord, control, f=constant: ForceTerm(f, 0.0))
+        assert has_external_extensions()
+        running = engine(model, "loops", ControlMode.ACTUATOR)
+        found.append(running.fields.dofs_state.qf_actuator.numpy().copy())
+    np.testing.assert_allclose(found[1], 2.0 * found[0], rtol=1e-12)
+    assert np.abs(found[0]).max() > 0.1
+    monkeypatch.undo()
+    assert not has_external_extensions(), f"other functions are all of Kinema, in {REGISTRIES}"
+
+
+def half_square(ends: Sequence[Pose], parameters: Sequence[Value], kind: str, tracer: Tracer) -> MeasuredSegment:
+    """A path segment: half the squared distance of two points."""
+    a, b = ends[0].position, ends[1].position
+    offset = sub(b, a)
+    return MeasuredSegment(0.5 * dot(offset, offset), [EndLoad([(scale(-1.0, offset), a)]), EndLoad([(offset, b)])])
+
+
+def constant_pull(tendon: Transmission, dt: Value) -> ForceTerm:
+    """A law of tendons: they pull with a constant force, whatever their length."""
+    (stiffness,) = tendon.read("stiffness")
+    return ForceTerm(-stiffness, 0.0)
+
+
+STIFFNESS, DAMPING, REST = 300.0, 4.0, 0.2
+LENGTHS: dict[str, Callable[[Array], Array]] = {"straight": lambda x: x, "half square": lambda x: 0.5 * x * x}
+PULLS: dict[str, Callable[[Array, Array], Array]] = {
+    "spatial": lambda length, velocity: -STIFFNESS * (length - REST) - DAMPING * velocity,
+    "constant": lambda length, velocity: np.full_like(length, -STIFFNESS),
+}
+SPRUNG_LINKS = "shoulder_link", "wrist_3_link"
+
+
+def sprung_arm() -> Model:
+    """The example arm with a spring and a damper between the origins of two links."""
+    robot = read(EXAMPLES / "arm" / "arm.urdf")
+    assert isinstance(robot, Robot)
+    robot.frames += [Frame(name=f"end on {link}", link=link) for link in SPRUNG_LINKS]
+    path = [TendonPathItem(kind=TendonPathKind.SITE, target=f"end on {link}") for link in SPRUNG_LINKS]
+    spring = Tendon(name="spring", path=path, stiffness=STIFFNESS, damping=DAMPING, spring_length=(REST, REST))
+    robot.tendons.append(spring)
+    return build_model([EntitySpec(name="arm", description=robot, fixed=True)])
+
+
+@pytest.mark.parametrize("emission", EMISSIONS)
+@pytest.mark.parametrize(
+    ("segment", "law"), [("straight", "spatial"), ("half square", "spatial"), ("straight", "constant")]
+)
+def test_a_force_between_points(segment: str, law: str, emission: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spring and damper needs no new code; a path segment and a law of tendons of one's own do what they say."""
+    monkeypatch.setitem(SEGMENT_KINDS, "half square", (2, half_square))
+    monkeypatch.setitem(TENDON_FORCE_LAWS, "constant", constant_pull)
+    plain, model = arm(), sprung_arm()
+    model = model.with_columns("path_segments", kinds=[segment]).with_columns("tendons", kinds=[law])
+    without, sprung = (engine(each, emission) for each in (plain, model))
+    q, v = (sprung.array_view(name).numpy().copy() for name in ("qpos", "vel"))
+
+    def length_at(q: Array) -> Array:
+        without.array_view("qpos").assign(q)
+        positions = without.fields.links_state.pos.numpy()
+        first, second = (positions[plain.links.names.index(link)] for link in SPRUNG_LINKS)
+        return LENGTHS[segment](np.linalg.norm(second - first, axis=1))
+
+    force = without.fields.dofs_state.force.numpy().copy()
+    h = 1e-6
+    shifts = h * np.eye(model.n_dofs)[:, :, None]
+    moment = np.array([length_at(q + shift) - length_at(q - shift) for shift in shifts]) / (2.0 * h)
+    expected = moment * PULLS[law](length_at(q), (moment * v).sum(axis=0))
+    np.testing.assert_allclose(sprung.fields.dofs_state.force.numpy() - force, expected, rtol=0, atol=1e-5)
+    assert np.abs(expected).max() > 1.0
+
+
+def measure_height(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
+    """A sensor: the height of a link."""
+    compute(data, "link_bodies")
+    ctx, bodies = data.ctx, data.link_bodies
+    rows = [
+        outputs.frame_row(i, bindings={"measured ": link_ref(int(outputs.info.target_idx[i]))}) for i in output_indices
+    ]
+    ctx.table_loop(
+        "heights", rows, lambda code: write_sensor_output(code, [bodies[link_ref("measured ")].pose.position[2]])
+    )
+
+
+@pytest.fixture
+def height(monkeypatch: pytest.MonkeyPatch) -> Model:
+    """A sensor kind, and the arm with a sensor of this kind on its last link."""
+
+    def factory(context: SensorContext) -> list[SensorOutputRecord]:
+        link = context.find_link(context.sensor.target)
+        assert link is not None
+        return [SensorOutputRecord("link height", 1, target_idx=link.index)]
+
+    monkeypatch.setitem(MJCF_OUTPUT_FACTORIES, "link height", factory)
+    monkeypatch.setattr(
+        "kinema.dynamics.sensors.registry.SENSOR_FAMILIES", [*SENSOR_FAMILIES, (("link height",), measure_height)]
+    )
+    robot = read(EXAMPLES / "arm" / "arm.urdf")
+    robot.sensors.append(Sensor(name="height", kind="link height", target_kind="link", target=SPRUNG_LINKS[1]))
+    return build_model([EntitySpec(name="arm", description=robot, fixed=True)], with_sensors=True)
+
+
+@pytest.mark.parametrize("emission", EMISSIONS)
+def test_a_sensor(height: Model, emission: str) -> None:
+    running = engine(height, emission)
+    expected = running.fields.links_state.pos.numpy()[height.links.names.index(SPRUNG_LINKS[1]), :, 2]
+    np.testing.assert_allclose(running.fields.sensors.sensordata.numpy(), expected[None], rtol=0, atol=1e-12)
+
+
+def test_a_sensor_that_nothing_measures(height: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not read zero in silence."""
+    monkeypatch.setattr("kinema.dynamics.sensors.registry.SENSOR_FAMILIES", SENSOR_FAMILIES)
+    with pytest.raises(InternalError, match="no function in `SENSOR_FAMILIES` measures outputs of kind 'link height'"):
+        _ = engine(height, "loops").fields.sensors.sensordata
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "message"),
+    [
+        ("path_segments", "kinds", "no path segment .* for 'unheard of'; there are 'straight'"),
+        ("tendons", "kinds", "no tendon force law .* for 'unheard of'; there are 'fixed'"),
+    ],
+)
+def test_a_kind_that_there_is_not(table: str, column: str, message: str) -> None:
+    """The message names the registry, and what it has."""
+    with pytest.raises(InternalError, match=message):
+        engine(sprung_arm().with_columns(table, **{column: ["unheard of"]}), "loops").step()
 
 
 @pytest.fixture

@@ -43,6 +43,7 @@ from ..arrays import (
     arena_arrays,
     initial_values,
 )
+from ..extensions import program_key
 from ..lowering.cached_analysis import StepTarget, choose_step_form, derive_constants
 from ..model_variants import INVWEIGHT_PARAMETERS, ModelVariants, check_same_structure
 from ..queries.fields import Fields
@@ -399,7 +400,7 @@ class Engine:
 
             tier = first_tier(wait=self.wait_for_optimised) if self.device.is_cpu else "optimised"
             with progress(f"compiling the step for {self.device.name}, {tier} code"):
-                key = content_digest("step", self.digest, settings, self.uses_loops, min_copies)
+                key = program_key("step", self.digest, settings, self.uses_loops, min_copies)
                 self._kernels[settings] = Kernel(
                     ProgramSource(trace, key, f"{self.name}_step"),
                     self.array_offsets,

@@ -9,6 +9,7 @@ from kinema import ir
 from kinema.ir import ArenaOffset, RowContext, TableRow, Value
 
 from ..arrays import ArrayOwner
+from ..extensions import look_up
 from ..rigid.rnea import Wrench
 from ..settings import InputMode
 from ..tree.node_values import NodeValues
@@ -211,35 +212,47 @@ def tendon_forces(step: HasPoses, force_law: Callable[[Transmission], ForceTerm]
 
 
 def _tendon_force(transmission: Transmission, dt: Value) -> ForceTerm:
-    """Spring and damper force of a tendon, with derivative by velocity.
+    """Force of a tendon by the law of its kind, with derivative by velocity."""
+    law = look_up(TENDON_FORCE_LAWS, transmission.kind, "tendon force law (`TENDON_FORCE_LAWS`)")
+    return law(transmission, dt)
 
-    A "drive" also has a target velocity and is clamped to a maximum force; a "brake" is a damper of a loop-closing
-    joint, limited so that it does not reverse the velocity within the step `dt`.
-    """
+
+def _spring_damper_force(transmission: Transmission, dt: Value) -> ForceTerm:
+    """Spring and damper force of a tendon, with derivative by velocity."""
     (stiffness,), (damping,) = transmission.read("stiffness"), transmission.read("damping")
-    if transmission.kind == "brake":
-        return _loop_damper_force(damping, transmission, dt)
     stretch = _tendon_stretch(transmission)
     spring = -polynomial_coefficient(stiffness, transmission.read("stiffness_poly"), stretch) * stretch
     damper = damper_force(damping, transmission.read("damping_poly"), transmission.velocity)
-    total = ForceTerm(spring + damper.force, damper.dforce_dvel)
-    if transmission.kind != "drive":
-        return total
+    return ForceTerm(spring + damper.force, damper.dforce_dvel)
+
+
+def _drive_force(transmission: Transmission, dt: Value) -> ForceTerm:
+    """Spring and damper force of a drive with a target velocity and a force limit."""
+    total, (damping,) = _spring_damper_force(transmission, dt), transmission.read("damping")
     (target_velocity,), (max_force,) = transmission.read("target_vel"), transmission.read("max_force")
     return clamp_force_term(
         ForceTerm(total.force + damping * target_velocity, total.dforce_dvel), -max_force, max_force
     )
 
 
-def _loop_damper_force(damping: Value, transmission: Transmission, dt: Value) -> ForceTerm:
+def _loop_damper_force(transmission: Transmission, dt: Value) -> ForceTerm:
     """Force of a damper at a loop-closing joint, limited so that it stops the motion within one step.
 
     Constraints see the damper force at the start of the step. A stronger damper would make them respond with forces
     that are not balanced at the end of the step, and energy would grow.
     """
-    (invweight,) = transmission.read("invweight")
+    (invweight,), (damping,) = transmission.read("invweight"), transmission.read("damping")
     coefficient = ir.minimum(damping, 1.0 / (dt * invweight))
     return ForceTerm(-coefficient * transmission.velocity, -coefficient)
+
+
+TENDON_FORCE_LAWS: dict[str, Callable[[Transmission, Value], ForceTerm]] = {
+    **dict.fromkeys(("fixed", "spatial", "fixed yielding", "spatial yielding"), _spring_damper_force),
+    "drive": _drive_force,
+    "brake": _loop_damper_force,
+}
+"""Force law per kind of tendon (`TendonsInfo.kinds`), from the transmission and the time step. Applied to the tendons
+with a nonzero stiffness or damping."""
 
 
 def tendon_spring_energy(transmission: Transmission) -> ForceTerm:
@@ -336,7 +349,8 @@ def actuator_forces(step: HasPoses, wrenches: NodeValues[Wrench] | None) -> Tran
         if actuator.kind == ORIENTATION_SERVO:
             return ForceTerm(control_input, actuator.velocity)  # turned into torques by `apply_orientation_servos`
         unwrapped = _unwrap_servo_length(actuator, control_input) if actuator.is_angle_servo else actuator
-        term = ACTUATOR_FORCE_LAWS[actuator.kind](unwrapped, control_input)
+        law = look_up(ACTUATOR_FORCE_LAWS, actuator.kind, "actuator force law (`ACTUATOR_FORCE_LAWS`)")
+        term = law(unwrapped, control_input)
         (lower,), (upper,) = actuator.read("force_lower"), actuator.read("force_upper")
         term = clamp_force_term(term, lower, upper)
         if ctx.settings.input_mode is not InputMode.ACTUATORS:

@@ -16,6 +16,7 @@ from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Tracer, Value
 from kinema.model import Model
 
+from ..extensions import look_up
 from ..rigid.kinematics import Pose, ball_angle_limit, ball_cone_limit, motion_subspace, twist_at_point
 from ..rigid.rnea import Wrench, power
 from ..tree.kinematic_tree import WORLD, frame_ref
@@ -386,7 +387,8 @@ def measure_path_lengths(step: HasPoses) -> PathLengths:
 def _segment_row(ctx: LoopContext, segment: int, row_offsets: dict[str, ArenaOffset]) -> TableRow:
     """Loop iteration data of a path segment: poses of its ends in their frames, scale and parameters."""
     info, kind = ctx.model.path_segments, ctx.model.path_segments.kinds[segment]
-    ends = range(SEGMENT_KINDS[kind][0])
+    n_ends, _ = look_up(SEGMENT_KINDS, kind, "path segment (`SEGMENT_KINDS`)")
+    ends = range(n_ends)
     bindings = {END_PREFIXES[k]: frame_ref(int(info.frame_idx[segment, k])) for k in ends}
     constants = {f"pos {k}": info.pos[segment, k].tolist() for k in ends}
     constants |= {f"rot {k}": info.rot[segment, k].ravel().tolist() for k in ends}

@@ -14,6 +14,7 @@ import numpy as np
 from kinema.core import content_digest, load_entry, load_or_compute, source_digest, store_entry, timed_stage
 from kinema.model import Model, PerEnvParameterEntry, PerEnvParameterTable
 
+from ..extensions import has_external_extensions
 from ..settings import BroadPhase, Settings
 from .inertia_check import JointInertias
 
@@ -45,14 +46,16 @@ def derive_constants(
     has_constraints = settings.limits or settings.constraints or settings.contacts
     key = content_digest("derived", source_digest(*SOURCE_PACKAGES), precision, has_constraints, digest)
     with timed_stage("derived"):
-        values = load_entry("derived", key)
+        is_cacheable = not has_external_extensions()
+        values = load_entry("derived", key) if is_cacheable else None
         if values is None:
             models = _compute_constants(models, precision, has_constraints=has_constraints)
-            store_entry(
-                "derived",
-                key,
-                {f"{i} {name}": array for i, model in enumerate(models) for name, array in _derived_arrays(model)},
-            )
+            if is_cacheable:
+                store_entry(
+                    "derived",
+                    key,
+                    {f"{i} {name}": array for i, model in enumerate(models) for name, array in _derived_arrays(model)},
+                )
             return list(models), key
     return [
         model.with_derived(**{name: values[f"{i} {name}"] for name, _ in _derived_arrays(model)})
@@ -91,7 +94,7 @@ def joint_inertias(model: Model) -> list[JointInertias]:
         return {field: np.array([getattr(inertia, field) for inertia in inertias]) for field in ("diagonal", "pivots")}
 
     with timed_stage("derived"):
-        values = load_or_compute("derived", key, compute)
+        values = compute() if has_external_extensions() else load_or_compute("derived", key, compute)
     return [JointInertias(*pair) for pair in zip(values["diagonal"].tolist(), values["pivots"].tolist(), strict=True)]
 
 
@@ -132,7 +135,10 @@ def choose_step_form(
         of constants that are read from memory.
     """
     key = content_digest("form", source_digest(*SOURCE_PACKAGES), digest, settings, target)
-    form = load_or_compute("derived", key, lambda: _compute_step_form(models, settings, target))
+    if has_external_extensions():
+        form = _compute_step_form(models, settings, target)
+    else:
+        form = load_or_compute("derived", key, lambda: _compute_step_form(models, settings, target))
     table = _load_per_env_parameters(form)
     settings = replace(
         settings,

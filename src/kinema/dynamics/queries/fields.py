@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from kinema.core import KinemaError, content_digest, matrix_to_quaternion, to_identifier
+from kinema.core import KinemaError, matrix_to_quaternion, to_identifier
 from kinema.ir import ArenaOffset
 from kinema.model import Model
 from kinema.runtime import (
@@ -30,6 +30,7 @@ from kinema.runtime import (
 )
 
 from ..arrays import ArrayOwner
+from ..extensions import program_key
 from ..settings import InputMode, Settings
 from .field_catalog import (
     JACOBIAN_ARRAYS,
@@ -277,7 +278,7 @@ class _FieldGroup:
             if self._name in DRIVE_DEPENDENT_GROUPS
             else replace(engine.settings, input_mode=InputMode.COMMANDS)
         )
-        key = content_digest("fields", engine.digest, settings, engine.uses_loops, self._name, self._outputs)
+        key = program_key("fields", engine.digest, settings, engine.uses_loops, self._name, self._outputs)
         source = ProgramSource(trace, key, f"{engine.name}_{to_identifier(self._name)}")
         kernel = Kernel(
             source, array_offsets, engine.device, engine.precision, lanes=engine.lanes, wait=engine.wait_for_optimised

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kinema.core import InternalError
+
 from ..step import StepData
 from . import contact_sensors, force_torque_sensors, frame_sensors, joint_tendon_sensors, rangefinders, system_sensors
 from .sensor_outputs import SensorOutputs
 
 SensorFamily = Callable[[StepData, SensorOutputs, list[int]], None]
+
+UNMEASURED_KINDS = ("nothing", "user")
+"""Kinds of outputs that are never written."""
 
 SENSOR_FAMILIES: list[tuple[tuple[str, ...], SensorFamily]] = [
     (frame_sensors.POSITION_KINDS, frame_sensors.measure_positions),
@@ -31,12 +36,18 @@ SENSOR_FAMILIES: list[tuple[tuple[str, ...], SensorFamily]] = [
     (rangefinders.RANGEFINDER_KINDS, rangefinders.measure_ranges),
     (system_sensors.SYSTEM_KINDS, system_sensors.measure_clock_and_energy),
 ]
-"""Kinds of outputs -> function that traces all outputs of these kinds. `nothing` and `user` are never written."""
+"""Kinds of outputs -> function that traces all outputs of these kinds."""
 
 
 def evaluate_sensors(data: StepData) -> None:
     """Trace the evaluation of all sensor outputs of the model; each family writes the outputs of its kinds."""
     outputs = SensorOutputs(data.ctx)
+    known = {kind for kinds, _ in SENSOR_FAMILIES for kind in kinds} | set(UNMEASURED_KINDS)
+    unknown = sorted(set(outputs.info.kinds) - known)
+    if unknown:
+        raise InternalError(
+            f"no function in `SENSOR_FAMILIES` measures outputs of kind {', '.join(map(repr, unknown))}"
+        )
     for kinds, family in SENSOR_FAMILIES:
         output_indices = outputs.indices_of(*kinds)
         if output_indices:
