@@ -140,6 +140,53 @@ def test_a_constraint(urge: None, emission: str) -> None:
     assert (gained < 1.0 + 1e-2).any(axis=0).all(), "and no more than that: 50 N m are a lot for this arm"
 
 
+def sum_of_accelerations(dofs: Sequence[int]) -> ConstraintKind:
+    """A constraint: the accelerations of two joints sum to one at least."""
+
+    def blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
+        own = {"solref": (-1.0, 0.0), "solimp": (HARD, HARD, 0.0, 0.5, 1.0)}
+        known = {dof for node in nodes for dof in node.dofs}
+        return [ConstraintBlock(RowType.LIMIT, dofs, 1, [1.0], **own, source={"sum": 0})] * known.issuperset(dofs)
+
+    def fill(step: KinematicState, rows: ConstraintRows) -> None:
+        table = [TableRow("sum", rows.block_arrays[i]) for i, block in enumerate(rows.blocks) if "sum" in block.source]
+
+        def body(code: RowContext) -> None:
+            code.write("position", [-HARD])
+            code.write("jacobian 0", [1.0, 1.0])
+
+        step.ctx.table_loop("sums of accelerations", table, body)
+
+    return ConstraintKind("sums", lambda settings: True, blocks, fill)
+
+
+@pytest.mark.parametrize("emission", EMISSIONS)
+@pytest.mark.parametrize("arms", [(0, 1), (0, 0), (1, 1)], ids=lambda arms: f"arms {arms[0]} and {arms[1]}")
+def test_a_constraint_of_some_trees(arms: tuple[int, int], emission: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two equal arms it binds those joints that its blocks name, also of both, and no others."""
+    description = read(EXAMPLES / "arm" / "arm.urdf")
+    parts = [EntitySpec(name=name, description=description, fixed=True) for name in ("first", "second")]
+    model = build_model(parts)
+    n = model.n_dofs // 2
+    dofs = [arms[0] * n, arms[1] * n + 1]
+    gained = []
+    for kinds in ([], [sum_of_accelerations(dofs)]):
+        monkeypatch.setattr("kinema.dynamics.constraints.constraint_kinds.CONSTRAINT_KINDS", kinds)
+        monkeypatch.setattr("kinema.dynamics.lowering.components.CONSTRAINT_KINDS", kinds)
+        running = engine(model, emission, dt=1e-6, integrator=Integrator.EULER)
+        running.array_view("command").assign(np.full((model.n_dofs, N_ENVS), -50.0))
+        before = running.array_view("vel").numpy().copy()
+        running.step()
+        gained.append((running.array_view("vel").numpy() - before) / 1e-6)
+    free, bound = gained
+    sums = free[dofs].sum(axis=0)
+    np.testing.assert_allclose(bound[dofs].sum(axis=0), np.maximum(sums, 1.0), rtol=0, atol=0.1)
+    assert (sums < 0.0).any()
+    others = [arm for arm in (0, 1) if arm not in arms]
+    for arm in others:
+        np.testing.assert_allclose(bound[arm * n : (arm + 1) * n], free[arm * n : (arm + 1) * n], rtol=1e-6)
+
+
 @pytest.fixture
 def geared() -> Iterator[int]:
     """A joint kind: a hinge that turns twice as far as its coordinate says."""
@@ -344,6 +391,28 @@ def test_a_kind_that_there_is_not(table: str, column: str, message: str) -> None
     """The message names the registry, and what it has."""
     with pytest.raises(InternalError, match=message):
         engine(sprung_arm().with_columns(table, **{column: ["unheard of"]}), "loops").step()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"invweights": [1.0, 1.0]}, "invweights has 2 values instead of 1"),
+        ({"solimp": (0.9, 0.95)}, "solimp has 2 values instead of 5"),
+        ({"dofs": [1, 1]}, r"dofs are \[1, 1\], and must be distinct"),
+        ({"parameter_group": "limits"}, "no parameter group 'limits'"),
+    ],
+)
+def test_a_block_that_is_wrong(wrong: dict[str, object], message: str) -> None:
+    """The message names the block by its source."""
+    right = {
+        "dofs": [0],
+        "n_rows": 1,
+        "invweights": [1.0],
+        "solref": (0.02, 1.0),
+        "solimp": (0.9, 0.95, 0.001, 0.5, 2.0),
+    }
+    with pytest.raises(InternalError, match=rf"constraint block limit \[\('urge', 3\)\]: .*{message}"):
+        ConstraintBlock(RowType.LIMIT, **{**right, **wrong}, source={"urge": 3})  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -56,15 +56,36 @@ class ConstraintKind:
     count_near: Callable[[KinematicState, list[ConstraintBlock]], Value] | None = None
     """Traces code that returns the number of blocks within their margin; None for constraints that are always
     active."""
+    follows_from_tables: bool = False
+    """Whether equal rows of dofs, tendons, couplings and equalities imply equal blocks. If not, `make_blocks` also
+    tells which trees are connected, and trees with such blocks do not share code (`lowering/components.py`)."""
 
 
 CONSTRAINT_KINDS: list[ConstraintKind] = [
-    ConstraintKind("limits", _limits_enabled, joint_limit_blocks, fill_joint_limits, count_near_joint_limits),
-    ConstraintKind("tendon limits", _limits_enabled, tendon_limit_blocks, fill_tendon_limits, count_near_tendon_limits),
-    ConstraintKind("friction", _constraints_enabled, joint_friction_blocks, fill_joint_friction),
-    ConstraintKind("couplings", _constraints_enabled, coupling_blocks, fill_couplings),
-    ConstraintKind("equalities", _constraints_enabled, equality_blocks, fill_equalities),
-    ConstraintKind("tendon friction", _constraints_enabled, tendon_friction_blocks, fill_tendon_friction),
+    ConstraintKind(
+        "limits",
+        _limits_enabled,
+        joint_limit_blocks,
+        fill_joint_limits,
+        count_near_joint_limits,
+        follows_from_tables=True,
+    ),
+    ConstraintKind(
+        "tendon limits",
+        _limits_enabled,
+        tendon_limit_blocks,
+        fill_tendon_limits,
+        count_near_tendon_limits,
+        follows_from_tables=True,
+    ),
+    ConstraintKind(
+        "friction", _constraints_enabled, joint_friction_blocks, fill_joint_friction, follows_from_tables=True
+    ),
+    ConstraintKind("couplings", _constraints_enabled, coupling_blocks, fill_couplings, follows_from_tables=True),
+    ConstraintKind("equalities", _constraints_enabled, equality_blocks, fill_equalities, follows_from_tables=True),
+    ConstraintKind(
+        "tendon friction", _constraints_enabled, tendon_friction_blocks, fill_tendon_friction, follows_from_tables=True
+    ),
 ]
 """All constraint kinds, in the order of their rows."""
 
@@ -74,3 +95,9 @@ def blocks_by_kind(
 ) -> list[tuple[ConstraintKind, list[ConstraintBlock]]]:
     """Return the constraint blocks that act on the given frames, grouped by enabled constraint kind."""
     return [(kind, kind.make_blocks(model, nodes)) for kind in CONSTRAINT_KINDS if kind.is_enabled(settings)]
+
+
+def blocks_beyond_tables(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
+    """Return the blocks of all kinds, enabled or not, that do not follow from the tables of the model."""
+    kinds = [kind for kind in CONSTRAINT_KINDS if not kind.follows_from_tables]
+    return [block for kind in kinds for block in kind.make_blocks(model, nodes)]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinema import ir
+from kinema.core import InternalError
 from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
 
 from ..arrays import ArrayOwner
@@ -82,6 +83,19 @@ class ConstraintBlock:
     """Index of the breakable equality constraint that this block is removed with; -1 for none."""
     source: Mapping[str, object] = field(default_factory=dict)
     """Data by which the constraint kind recognises its blocks, such as the index of the joint or tendon."""
+
+    def __post_init__(self) -> None:
+        sizes = {"invweights": (len(self.invweights), self.n_rows), "solref": (len(self.solref), 2)}
+        sizes |= {"solimp": (len(self.solimp), 5), "spring_damper": (len(self.spring_damper), 2)}
+        wrong = [
+            f"{name} has {n} values instead of {expected}" for name, (n, expected) in sizes.items() if n != expected
+        ]
+        if self.parameter_group and self.parameter_group not in PER_ENV_ARRAYS:
+            wrong.append(f"there is no parameter group {self.parameter_group!r} in `PER_ENV_ARRAYS`")
+        if not self.dofs or len(set(self.dofs)) != len(self.dofs):
+            wrong.append(f"dofs are {list(self.dofs)}, and must be distinct and at least one")
+        if wrong:
+            raise InternalError(f"constraint block {block_key(self)}: {'; '.join(wrong)}")
 
 
 def block_key(block: ConstraintBlock) -> str:

@@ -1,7 +1,7 @@
 """Connected components of a model, operation-count estimates, and loops over identical components.
 
-A component is a set of kinematic trees that are connected by actuators, tendons, couplings, equality constraints or
-possible contacts. Components of equal signature (a hundred arms of one kind, a hundred free bodies) are stepped by a
+A component is a set of kinematic trees that are connected by actuators, tendons, couplings, constraints or possible
+contacts. Components of equal signature (a hundred arms of one kind, a hundred free bodies) are stepped by a
 loop over the unrolled step of the first: its state arrays are addressed relative to the component, constants in which
 the components differ (such as masses) are read from a table, and all others stay folded.
 """
@@ -18,11 +18,12 @@ from kinema.ir import ArenaOffset, RowContext, TableRow, Tracer, Value, trace_ta
 from kinema.model import FluidInfo, Model
 
 from ..arrays import ARRAYS, ARRAYS_BY_NAME, ArrayOwner, ArrayUse
+from ..constraints.constraint_kinds import CONSTRAINT_KINDS, blocks_beyond_tables
 from ..constraints.joint_constraints import joint_limit_blocks
 from ..pipeline import record_step
 from ..settings import Settings
 from ..step import StepData
-from ..tree.kinematic_tree import WORLD, KinematicTree
+from ..tree.kinematic_tree import WORLD, KinematicTree, build_tree
 from ..tree.node_constants import FrameConstants, FrameVariant, link_constants
 from ..tree.trace_context import TraceContext
 from .program_tracing import named_array_offsets
@@ -62,8 +63,8 @@ class Component:
 def connected_components(model: Model) -> list[Component]:
     """Connected components of a model: kinematic trees that do not interact, in the order of their first frames.
 
-    Trees are connected by actuators, tendons, paths, couplings, equality constraints and collision pairs. Each
-    component lists its frames, coordinates, dofs, links, actuators, tendons and control history samples.
+    Trees are connected by actuators, tendons, paths, couplings, constraints and collision pairs. Each component lists
+    its frames, coordinates, dofs, links, actuators, tendons and control history samples.
     """
     labels = _component_labels(model)
     components: dict[int, Component] = {}
@@ -127,7 +128,16 @@ def _component_labels(model: Model) -> list[int]:
         *collision_frame_pairs(model),
     ):
         join([f for f in pair if f != WORLD])
+    for dofs in dofs_beyond_tables(model):
+        join([int(model.dofs.frame_idx[dof]) for dof in dofs])
     return [find(f) for f in range(model.n_frames)]
+
+
+def dofs_beyond_tables(model: Model) -> list[Sequence[int]]:
+    """Dofs of each constraint block that does not follow from the tables of the model."""
+    if all(kind.follows_from_tables for kind in CONSTRAINT_KINDS):
+        return []
+    return [block.dofs for block in blocks_beyond_tables(model, build_tree(model).nodes)]
 
 
 def collision_frame_pairs(model: Model) -> list[tuple[int, int]]:
@@ -277,7 +287,7 @@ def copy_signature(
 
     Compares tree structure, joint types, constants that are folded into the code, limits, links (if link properties are
     read), actuators, tendons and fluid forces, with indices relative to the component. Components with equality
-    constraints, couplings or paths are never equal.
+    constraints, couplings, paths or constraints beyond the tables of the model are never equal.
     """
     local_frame = {WORLD: WORLD, **{frame: i for i, frame in enumerate(component.frames)}}
     links = model.links
@@ -311,6 +321,8 @@ def copy_signature(
         if f in component.frames
     ]
     if has_equality_or_path(model, component):  # equality constraints, couplings and paths are not compared
+        key.append(component.frames[0])
+    if not set(component.dofs).isdisjoint(dof for dofs in dofs_beyond_tables(model) for dof in dofs):
         key.append(component.frames[0])
     return tuple(key)
 
