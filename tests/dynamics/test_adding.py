@@ -7,6 +7,7 @@ unrolled and as loops over tables, without mentioning either.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,9 @@ from kinema.core import Array, InternalError
 from kinema.description import Frame, Robot, Sensor, Tendon, TendonPathItem, TendonPathKind
 from kinema.dynamics import ARRAYS, ControlMode, Engine, Integrator, Settings
 from kinema.dynamics.arrays import ARRAYS_BY_NAME, ArrayInfo, ArrayOwner, ArrayUse
+from kinema.dynamics.collision.collision_table import ANALYTIC_COLLISION_TABLE, get_collision_table
+from kinema.dynamics.collision.collision_types import CollisionGeom, CollisionTableEntry, ContactQuery
+from kinema.dynamics.collision.contact_sets import ANALYTIC_MAX_CONTACTS
 from kinema.dynamics.constraints.constraint_kinds import CONSTRAINT_KINDS, ConstraintKind
 from kinema.dynamics.constraints.rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
 from kinema.dynamics.extensions import REGISTRIES, has_external_extensions
@@ -334,6 +338,56 @@ def test_a_force_between_points(segment: str, law: str, emission: str, monkeypat
     expected = moment * PULLS[law](length_at(q), (moment * v).sum(axis=0))
     np.testing.assert_allclose(sprung.fields.dofs_state.force.numpy() - force, expected, rtol=0, atol=1e-5)
     assert np.abs(expected).max() > 1.0
+
+
+BALLS = """<mujoco><option gravity="0 0 0"/><worldbody>
+<body name="a"><freejoint/><geom type="ellipsoid" size="0.1 0.1 0.1"/></body>
+<body name="b" pos="0.19 0 0"><freejoint/><geom type="ellipsoid" size="0.1 0.1 0.1"/></body></worldbody></mujoco>"""
+
+
+def collide_along_y(query: ContactQuery, a: CollisionGeom, b: CollisionGeom) -> None:
+    """A pair of shapes that always touches between the centres, by a hundredth, and pushes along y."""
+    query.emit_contact(-0.01, scale(0.5, sub(b.position, scale(-1.0, a.position))), (0.0, 1.0, 0.0))
+
+
+@pytest.mark.parametrize("emission", EMISSIONS)
+def test_a_collision_pair(emission: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It replaces the general algorithm, in the plan of the memory too."""
+    kinds = ("ellipsoid", "ellipsoid")
+    monkeypatch.setitem(ANALYTIC_COLLISION_TABLE, kinds, CollisionTableEntry(collide_along_y, 1))
+    monkeypatch.setitem(ANALYTIC_MAX_CONTACTS, kinds, 1)
+    (tmp_path / "balls.xml").write_text(BALLS, encoding="utf-8")
+    parts = [EntitySpec(name="balls", description=read(tmp_path / "balls.xml"))]
+    running = engine(build_model(parts, with_contacts=True), emission, dt=0.001, contacts=True)
+    running.array_view("qpos").assign(np.repeat(running.model.qpos0[:, None], N_ENVS, axis=1))
+    running.array_view("vel").assign(np.zeros((running.model.n_dofs, N_ENVS)))
+    running.step()
+    velocities = running.array_view("vel").numpy()
+    a, b = velocities[:3], velocities[6:9]
+    assert (a[1] < -1e-3).all()
+    np.testing.assert_allclose(b, -a, atol=1e-12)
+    np.testing.assert_allclose(a[[0, 2]], 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "in_table", "planned", "message"),
+    [
+        (("ellipsoid", "sphere"), 1, 1, "not two geom types in the order"),
+        (("sphere", "ball"), 1, 1, "not two geom types in the order"),
+        (("capsule", "ellipsoid"), 2, None, "2 in `ANALYTIC_COLLISION_TABLE` .*, None in `ANALYTIC_MAX_CONTACTS`"),
+        (("capsule", "ellipsoid"), None, 2, "None in `ANALYTIC_COLLISION_TABLE` .*, 2 in `ANALYTIC_MAX_CONTACTS`"),
+    ],
+)
+def test_a_collision_pair_that_would_be_ignored(
+    kinds: tuple[str, str], in_table: int | None, planned: int | None, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Geom types in the wrong order, and entries in one table only, are errors."""
+    if in_table is not None:
+        monkeypatch.setitem(ANALYTIC_COLLISION_TABLE, kinds, CollisionTableEntry(collide_along_y, in_table))
+    if planned is not None:
+        monkeypatch.setitem(ANALYTIC_MAX_CONTACTS, kinds, planned)
+    with pytest.raises(InternalError, match=message):
+        get_collision_table(multiccd=True)
 
 
 def measure_height(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:

@@ -13,7 +13,14 @@ from kinema.dynamics.collision.collision_table import ANALYTIC_COLLISION_TABLE
 from .driver import Poses, Theirs, ours
 from .poses import nearly_on_a_grid, on_a_grid, somewhere
 
-ANALYTIC = [kinds for kinds in ANALYTIC_COLLISION_TABLE if "cone" not in kinds and kinds != ("sphere", "ellipsoid")]
+MUJOCO_TYPES = ("plane", "sphere", "capsule", "ellipsoid", "cylinder", "box")
+ANALYTIC = [
+    kinds
+    for kinds in ANALYTIC_COLLISION_TABLE
+    if set(kinds) <= set(MUJOCO_TYPES)
+    and (kinds[0] in ("plane", "sphere") or set(kinds) <= {"capsule", "box"})
+    and kinds != ("sphere", "ellipsoid")
+]
 """What MuJoCo finds by formulas, too; it has no cones."""
 COUNT = 1500
 TILT = 4e-7

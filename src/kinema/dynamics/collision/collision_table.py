@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from kinema import ir
+from kinema.core import InternalError
 from kinema.ir import Value
 from kinema.model import GEOM_TYPES
 
@@ -14,7 +15,12 @@ from . import contact_manifold, height_field, plane_pairs
 from .box_box import collide_box_box
 from .capsule_box import collide_capsule_box
 from .collision_types import CollisionGeom, CollisionTableEntry, ContactQuery
-from .contact_sets import MAX_HEIGHT_FIELD_CONTACTS, MAX_MANIFOLD_CONTACTS, MAX_PLANE_MESH_CONTACTS
+from .contact_sets import (
+    ANALYTIC_MAX_CONTACTS,
+    MAX_HEIGHT_FIELD_CONTACTS,
+    MAX_MANIFOLD_CONTACTS,
+    MAX_PLANE_MESH_CONTACTS,
+)
 from .convex_distance import convex_pair_distance, emit_closest_point
 from .plane_pairs import (
     collide_plane_box,
@@ -132,9 +138,8 @@ ANALYTIC_COLLISION_TABLE: dict[tuple[str, str], CollisionTableEntry] = {
 }
 """Closed-form contact functions, keyed by two geom types ordered as in `GEOM_TYPES`."""
 
-_COLLISION_TABLES = {
-    multiccd: {**convex_collision_table(multiccd=multiccd), **SDF_COLLISION_TABLE, **ANALYTIC_COLLISION_TABLE}
-    for multiccd in (True, False)
+_OTHER_COLLISION_TABLES = {
+    multiccd: {**convex_collision_table(multiccd=multiccd), **SDF_COLLISION_TABLE} for multiccd in (True, False)
 }
 
 
@@ -144,4 +149,19 @@ def get_collision_table(*, multiccd: bool) -> dict[tuple[str, str], CollisionTab
     Args:
         multiccd: whether general convex pairs emit a contact manifold instead of the deepest point only.
     """
-    return _COLLISION_TABLES[multiccd]
+    check_analytic_collision_table()
+    return {**_OTHER_COLLISION_TABLES[multiccd], **ANALYTIC_COLLISION_TABLE}
+
+
+def check_analytic_collision_table() -> None:
+    """Raise `InternalError` for an entry whose key is not ordered, or that differs from `ANALYTIC_MAX_CONTACTS`."""
+    for pair in ANALYTIC_COLLISION_TABLE.keys() | ANALYTIC_MAX_CONTACTS.keys():
+        if not set(pair) <= set(GEOM_TYPES) or [*pair] != sorted(pair, key=GEOM_TYPES.index):
+            raise InternalError(f"collision pair {pair}: not two geom types in the order {', '.join(GEOM_TYPES)}")
+        entry, planned = ANALYTIC_COLLISION_TABLE.get(pair), ANALYTIC_MAX_CONTACTS.get(pair)
+        if entry is None or entry.max_contacts != planned:
+            raise InternalError(
+                f"collision pair {pair}: maximum number of contacts {None if entry is None else entry.max_contacts} in "
+                f"`ANALYTIC_COLLISION_TABLE` (collision_table.py), {planned} in `ANALYTIC_MAX_CONTACTS` "
+                "(contact_sets.py, by which memory is planned)"
+            )

@@ -52,7 +52,6 @@ ANALYTIC_MAX_CONTACTS = {
 """Maximum number of contacts of pairs with analytic contact functions."""
 
 
-@cache
 def max_contacts_by_types(*, multiccd: bool) -> dict[tuple[str, str], int]:
     """Maximum number of contacts of a geom pair, by its two geom types ordered as in `GEOM_TYPES`.
 
@@ -61,6 +60,12 @@ def max_contacts_by_types(*, multiccd: bool) -> dict[tuple[str, str], int]:
     Args:
         multiccd: whether general convex pairs have a contact manifold instead of the deepest point only.
     """
+    return {**_max_contacts_without_formula(multiccd=multiccd), **ANALYTIC_MAX_CONTACTS}
+
+
+@cache
+def _max_contacts_without_formula(*, multiccd: bool) -> dict[tuple[str, str], int]:
+    """Maximum number of contacts of pairs with a plane and a mesh, a height field, an SDF or two convex geoms."""
     table = {
         ("plane", "mesh"): MAX_PLANE_MESH_CONTACTS,
         **{("height field", geom_type): MAX_HEIGHT_FIELD_CONTACTS for geom_type in CONVEX_TYPES},
@@ -74,7 +79,7 @@ def max_contacts_by_types(*, multiccd: bool) -> dict[tuple[str, str], int]:
     table |= {
         (geom_type, SDF_TYPE): MAX_SDF_CONTACTS for geom_type in ("plane", "height field", *CONVEX_TYPES, SDF_TYPE)
     }
-    return {**table, **ANALYTIC_MAX_CONTACTS}
+    return table
 
 
 # ------------------------------------------------------------------------------------------ contact sets and capacities
