@@ -6,7 +6,9 @@ unrolled and as loops over tables, without mentioning either.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +42,7 @@ from kinema.dynamics.vector_math import ZERO, axis_angle_to_matrix, dot, matmul,
 from kinema.ir import RowContext, TableRow, Tracer, Value
 from kinema.model import PRIMITIVE_JOINT_SIZES, Model, PrimitiveJointType
 from kinema.runtime import find_device
-from kit.assets import EXAMPLES
+from kit.assets import EXAMPLES, ROOT
 
 EMISSIONS = ("unrolled", "loops")
 N_ENVS = 5
@@ -467,6 +469,22 @@ def test_a_block_that_is_wrong(wrong: dict[str, object], message: str) -> None:
     }
     with pytest.raises(InternalError, match=rf"constraint block limit \[\('urge', 3\)\]: .*{message}"):
         ConstraintBlock(RowType.LIMIT, **{**right, **wrong}, source={"urge": 3})  # type: ignore[arg-type]
+
+
+def test_names_in_the_guide() -> None:
+    """The files that `CONTRIBUTING.md` names exist, and the registries are in the files that are named with them."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text[text.index("## Extending the simulator") : text.index("## Commits")]
+    source = ROOT / "src" / "kinema"
+    files = {str(file.relative_to(source)): file.read_text(encoding="utf-8") for file in source.rglob("*.py")}
+    for path in re.findall(r"`([\w/]+\.py)`", section):
+        assert any(file.endswith(path) for file in files) or (ROOT / path).exists(), path
+    for name, path in re.findall(r"`([A-Z][A-Z_]+)`\s+\(`([\w/]+\.py)`", section):
+        found = [file for file, code in files.items() if re.search(rf"^{name}\b.* = ", code, re.MULTILINE)]
+        assert any(file.endswith(path) for file in found), f"{name} is in {found}, not in {path}"
+    for field in ("is_enabled", "make_blocks", "fill_rows", "count_near", "follows_from_tables"):
+        assert f"`{field}`" in section
+        assert field in {x.name for x in fields(ConstraintKind)}
 
 
 @pytest.fixture
