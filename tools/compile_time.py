@@ -228,7 +228,7 @@ KINEMA_PERF=1 perf record -g kinema simulate go2.xml --steps 100000
 perf report  # go2_step [optimised], go2_step_narrowphase [optimised], ...
 ```
 
-On a GPU `nsys` and `ncu` show kernels by similar names: `go2_step_line`, `go2_step_narrowphase`, `go2_step_team`.
+On a GPU `nsys` and `ncu` show kernels by similar names: `go2_step_thread`, `go2_step_narrowphase`, `go2_step_warp`.
 """
 
 STARTS = """

@@ -142,11 +142,11 @@ def _enable_flush_to_zero(emitter: StatementEmitter) -> None:
 def emit_thread_kernel(
     partitions: Sequence[Program], array_offsets: Mapping[str, ArenaOffset], target: Target, runs_per_step: int = 1
 ) -> str:
-    """Emit a GPU kernel with one thread per environment, or with one warp per partition of a basic block.
+    """Emit the LLVM module of a GPU kernel with one thread per environment, or with several specialised warps.
 
-    A single program runs with one thread per environment. Several partitions run in blocks of 32 environments with one
-    warp per partition; in the last block, surplus threads work on padding environments, as all threads must reach the
-    barriers.
+    A single program runs with one thread per environment. Several partitions of a basic block run in thread blocks of
+    32 environments with one warp per partition; in the last block, surplus threads work on padding environments, as all
+    threads must reach the barriers.
     """
     emitter = ThreadKernelEmitter(array_offsets, target)
     emitter.n_handoff_rows = target.n_handoff_rows
@@ -172,11 +172,11 @@ def emit_warp_kernel(
     *,
     binned: bool = False,
 ) -> str:
-    """Emit the GPU kernel of a warp region: one run, with a group of threads per environment.
+    """Emit the LLVM module of a GPU kernel in which a group of threads works on each environment.
 
-    Each group repeatedly takes the next environment, copies exchanged data in, runs the level-scheduled statements and
-    copies results out. `%steps` is the number of groups. With `binned`, environments are taken in the order of the
-    binning kernel.
+    Each group repeatedly takes the next environment, copies the data of other kernels to its memory, runs the
+    level-scheduled statements and copies results back. `%steps` is the number of groups. With `binned`, environments
+    are taken in order of decreasing workload, as sorted by the binning kernel.
     """
     emitter = WarpRegionEmitter(array_offsets, target)
     program = scale_offsets_to_bytes(part.program, emitter.scalar_bytes)
@@ -234,10 +234,10 @@ def emit_filter_kernel(
     *,
     run_inline: bool,
 ) -> str:
-    """Emit the GPU kernel of the filter stages of a work-queue loop.
+    """Emit the LLVM module of the GPU kernel that tests the rows of a work-queue loop.
 
-    Each warp filters the rows of one of `row_shares`. Rows that pass are processed in the same kernel (`run_inline`) or
-    appended to the queue of their variant.
+    Each warp tests the table rows of one of `row_shares`. Rows that pass all filters are processed in the same kernel
+    (`run_inline`) or appended to the queue of their code variant, which another kernel processes.
     """
     emitter, queue_loop = _work_queue_emitter(part, array_offsets, target)
     global_arrays = emitter.emit_filters(queue_loop, row_shares, run_inline=run_inline)
@@ -256,7 +256,7 @@ def emit_queue_kernel(
 def _work_queue_emitter(
     part: KernelPart, array_offsets: Mapping[str, ArenaOffset], target: Target
 ) -> tuple[WorkQueueEmitter, WorkQueueLoop]:
-    """Emitter of a work-queue kernel, with local arrays and special registers set up, and the loop."""
+    """Prepare the emission of a work-queue kernel: an emitter with local arrays and special registers, and the loop."""
     emitter, queue_loop = WorkQueueEmitter(array_offsets, target), part.work_queue_loop
     assert queue_loop is not None
     emitter.begin_program(part.program, emitter.allocate_locals(part.program))
@@ -281,9 +281,10 @@ def _kernel_signature(emitter: StatementEmitter) -> str:
 def warp_region_tables(
     part: KernelPart, target: Target, group_size: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
-    """Packed tables of a warp kernel: integers and floats of its loops, with offsets in bytes.
+    """Constant tables of a warp kernel, an int32 and a float64 array, with array offsets in bytes.
 
-    Behind the integers follow the vector targets of the hand-off and the padded copy pairs of `copy_in` and `copy_out`.
+    Behind the integers of its loops follow the table of vector loads at the start of the kernel and the (source,
+    target) tables of `copy_in` and `copy_out`, padded to whole batches.
     """
     ints, floats = scale_offsets_to_bytes(part.program, target.scalar_bytes).pack_tables()
     copy_table = (
@@ -347,10 +348,10 @@ def _format_module(emitter: StatementEmitter, prologue: Sequence[str]) -> str:
 def _emit_step_loop(
     emitter: StatementEmitter, arenas: Sequence[str], runs_per_step: int, body: Callable[[], None]
 ) -> None:
-    """Emit the loop over all runs of all steps, for the environment `%e` (or the vector that starts there).
+    """Emit the loop over all steps, and all runs of the program in each, for one environment or SIMD vector.
 
-    Sets the pointers `%<arena>_e` of `arenas`, and `%controls_e` to the inputs of the current step; `body` emits
-    one run.
+    `%e` is the (first) environment. Sets the pointers `%<arena>_e` to its data in the device buffers `arenas`, and
+    `%controls_e` to the control inputs of the current step; `body` emits one run.
     """
     emitter.emit(f"%pitch = mul {emitter.index_type} %stride, {emitter.scalar_bytes}")
     for arena in arenas:
@@ -374,10 +375,10 @@ def _emit_step_loop(
 def _emit_partitions(
     emitter: StatementEmitter, partitions: Sequence[Program], local_arrays: Sequence[dict[str, str]]
 ) -> None:
-    """Emit one run of a single program, or of several partitions with one warp each.
+    """Emit one run of a program, or of several partitions with one warp each (warp specialisation).
 
-    Partitions are selected by `%role`. A block barrier follows each of their two basic blocks: one for the exchange,
-    one so that no warp reads state that another has not written yet.
+    `%role` is the partition of the warp. A block barrier follows each of the two basic blocks of a partition: one for
+    the exchange of values, one so that no warp reads state that another has not written yet.
     """
     if len(partitions) == 1:
         emitter.begin_program(partitions[0], local_arrays[0])

@@ -52,10 +52,10 @@ class LocalArrayLayout:
 
 
 def classify_local_arrays(program: Program) -> LocalArrayLayout:
-    """Classify the local arrays of a program by their use inside and outside of scalarized branches.
+    """Choose the storage of local arrays in a program with scalarized branches (executed one SIMD lane at a time).
 
-    Arrays used inside a single scalarized branch are scalar. Arrays used in several branches without dynamic index are
-    split into single elements.
+    Arrays used in one scalarized branch only hold a scalar per element. Arrays used in several branches without dynamic
+    index are split into single elements, so that these can become registers.
     """
     owners: dict[str, set[BranchId]] = {}
     items: dict[tuple[str, int], set[BranchId]] = {}
@@ -157,10 +157,10 @@ class MemoryEmitter(IRBuilder):
         """Storage of the local arrays of the program, once computed."""
 
     def allocate_locals(self, program: Program, names: Collection[str] | None = None) -> dict[str, str]:
-        """Emit stack allocations of the local arrays of a program, at the start of a function.
+        """Emit stack allocations (alloca) of the local arrays of a program, at the start of a function.
 
-        `names` restricts them to some arrays. In programs with scalarized branches, scalar and split arrays are
-        allocated accordingly. Returns array -> pointer of all arrays that are not split.
+        `names` restricts them to some arrays. In programs with scalarized branches, the storage follows
+        `classify_local_arrays`. Returns array -> pointer, without arrays that are split into single elements.
         """
         sizes = {name: count for name, count in program.locals.items() if names is None or name in names}
         if self.target.lanes == 1 or not has_scalarized_branches(program.body):
@@ -234,7 +234,7 @@ class MemoryEmitter(IRBuilder):
         return self._integer_expression(value) or self.to_int(name, 0, uniform=True)
 
     def _integer_expression(self, value: Operand) -> str | None:
-        """Integer arithmetic for a value made of loop indices and integer constants by +, - and *; None for others."""
+        """Emit an index as integer arithmetic if it consists of loop indices, integers, +, - and *; None otherwise."""
         if isinstance(value, float):
             return str(int(value)) if value.is_integer() else None
         definition = self.definitions[value]
@@ -290,7 +290,7 @@ class MemoryEmitter(IRBuilder):
         return self._value_multiple(index) or 1
 
     def _value_multiple(self, value: Operand) -> int | None:
-        """Integer that a value is known to be a multiple of; None if the value may not be an integer.
+        """Alignment analysis: an integer that a value is a multiple of; None if the value may not be an integer.
 
         Derived from the defining instructions by greatest common divisors.
         """
@@ -324,10 +324,10 @@ class MemoryEmitter(IRBuilder):
         )
 
     def _pointer(self, slot: Slot, index: str | None) -> str:
-        """Emit the address of an array item, for the first lane of the vector; returns pointer type and name.
+        """Emit the address of a slot, for the first lane of the vector; returns pointer type and name.
 
-        Row constants, local arrays, the exchange array, uniform values, scratch memory (with hand-off rows) and arenas
-        each have an addressing scheme of their own. `index` is the dynamic index as an integer, or None.
+        Table constants, local arrays, the exchange array, uniform values, scratch memory (with hand-off rows) and
+        device buffers each have an addressing scheme of their own. `index` is the dynamic index as an integer, or None.
         """
         address = self.address_resolver.resolve(slot)
         if not address.arena:  # a row constant
@@ -335,7 +335,7 @@ class MemoryEmitter(IRBuilder):
             return self._element_pointer(
                 self.arena_pointer_type,
                 self.scalar_type,
-                f"%number{address.column[0]}{self.name_suffix}",
+                f"%constants{address.column[0]}{self.name_suffix}",
                 str(address.column[1]),
             )
         row = self.row_expression(address, index)
@@ -386,7 +386,7 @@ class MemoryEmitter(IRBuilder):
         return self._element_pointer(self.arena_pointer_type, f"[{WARP_SIZE} x {self.scalar_type}]", "%scratch_e", row)
 
     def _local_pointer(self, address: Address, row: str) -> str:
-        """Address of an element of a local array, stored as a vector or as a single scalar."""
+        """Emit the address of an element of a local array, which holds a vector or a scalar; returns type and name."""
         item = address.arena, address.row
         if item in self.split_elements:
             base, row, is_scalar = self.split_elements[item], "0", item in self.scalar_storage

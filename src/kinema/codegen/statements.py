@@ -73,15 +73,15 @@ class StatementEmitter(MemoryEmitter):
     # ------------------------------------------------------------------------------------------------------- statements
 
     def emit_statements(self, statements: Statements) -> None:
-        """Emit statements one after the other; outlined ones become function calls.
+        """Emit statements one after the other, nested ones included; outlined ones become function calls.
 
-        Warp regions are emitted inline. Intrinsic calls, staging and work-queue loops raise TypeError, as they need
-        several threads.
+        Warp regions are emitted inline. Intrinsic calls, shared-memory staging and work-queue loops raise TypeError, as
+        they need several threads.
         """
         for block in statements:
             match block:
                 case BasicBlock() if id(block) in self.program.outlined:
-                    self._call_outlined(block, "line", partial(StatementEmitter._emit_basic_block, block=block))
+                    self._call_outlined(block, "block", partial(StatementEmitter._emit_basic_block, block=block))
                 case BasicBlock():
                     self._emit_basic_block(block)
                 case TableLoop() if id(block) in self.program.outlined:
@@ -102,10 +102,10 @@ class StatementEmitter(MemoryEmitter):
                     raise TypeError("cooperative statements can be emitted in warp regions and work-queue kernels only")
 
     def _emit_table_loop(self, loop: TableLoop) -> None:
-        """Emit a loop over table rows with a switch over the loop variants.
+        """Emit a loop over table rows, with a switch over the code variants of the rows.
 
-        Runs over all rows, over the row range of the enclosing row (nested loop), or, on a CPU, over the list of active
-        rows.
+        Runs over all rows, over the range given by the enclosing row (nested loop), or, on a CPU, over the list of
+        active rows.
         """
         loop_number, header = self.address_resolver.loop_number(loop), self.address_resolver.header_offset(loop)
         count, start, first = (self._load_int("ints", f"{header + i}") for i in range(3))
@@ -149,10 +149,16 @@ class StatementEmitter(MemoryEmitter):
         emit_body: Callable[[StatementEmitter], None],
         loop_number: int | None = None,
     ) -> None:
-        """Emit the call of an outlined statement and queue the emission of its function.
+        """Emit the call of an outlined function and queue the emission of the function itself.
 
-        Arena pointers, row pointers of the loop `loop_number`, the frame and lane masks are passed as parameters.
-        `name` becomes part of the symbol, `emit_body` emits the statement into the new function.
+        Parameters are the pointers to device buffers, row pointers of the loop `loop_number`, the shared stack frame
+        and the lane masks.
+
+        Args:
+            statement: statement that the function executes.
+            name: part of the symbol of the function.
+            emit_body: emits the statement into the new function.
+            loop_number: loop that encloses an outlined loop variant; None for other statements.
         """
         callee, arrays = type(self)(self.array_offsets, self.target), self.program.outlined[id(statement)]
         callee.frame = {name: start for name, start in self.frame.items() if name in arrays}
@@ -162,7 +168,7 @@ class StatementEmitter(MemoryEmitter):
         parameters = [("ptr noalias", f"%{name}", f"%{name}") for name in OUTLINED_POINTERS]
         parameters += [
             ("ptr noalias", f"%{name}{loop_number}", f"%{name}{loop_number}")
-            for name in ("row", "number")
+            for name in ("row", "constants")
             if loop_number is not None
         ]
         parameters += [("ptr noalias", "%frame", "%frame")] if callee.frame else []
@@ -185,14 +191,15 @@ class StatementEmitter(MemoryEmitter):
         self.emit(f"call void @{symbol}({arguments})")
 
     def set_row_pointers(self, loop: TableLoop, row: str, ints_start: str, floats_start: str) -> None:
-        """Emit pointers to the integers and constants of table row `row`: `%row<n>` and `%number<n>` for loop n.
+        """Emit pointers to the integers and constants of a table row: `%row<n>` and `%constants<n>` for loop n.
 
-        `ints_start` and `floats_start` are the offsets of the first row in the packed tables.
+        `row` is the row index; `ints_start` and `floats_start` are the offsets of the loop's first row in the packed
+        tables.
         """
         loop_number = self.address_resolver.loop_number(loop)
         for name, start, width in (
             ("row", ints_start, loop.ints.shape[1]),
-            ("number", floats_start, loop.floats.shape[1]),
+            ("constants", floats_start, loop.floats.shape[1]),
         ):
             offset = self.assign(f"mul {self.index_type} {row}, {width}")
             index = self.assign(f"add {self.index_type} {start}, {offset}")
@@ -431,9 +438,10 @@ def sincos_pairs(block: BasicBlock) -> dict[Operand, tuple[int, int]]:
 
 
 def find_eager_stores(block: BasicBlock, arrays: Collection[str]) -> dict[int, list[Store]]:
-    """Stores to `arrays` that may be performed as soon as their value is computed, by value number.
+    """Stores to `arrays` that may be moved up to where their value is computed, by value number.
 
-    The block must not load the slot afterwards, nor access any of the arrays at a dynamic index.
+    A store is eligible if the block does not load its slot afterwards. None are if the block accesses any of the arrays
+    at a dynamic index.
     """
     indexed = {slot.array for slot in block.slots() if slot.index is not None}
     if not indexed.isdisjoint(arrays):

@@ -86,9 +86,9 @@ class AddressResolver:
         return TABLE_HEADER_SIZE * self.loop_number(loop)
 
     def resolve(self, slot: Slot) -> Address:
-        """Address of a slot, without its dynamic index.
+        """Address of a slot in a device buffer, local array or table, without its dynamic index.
 
-        Looks up row constants and array offsets of the enclosing table rows, innermost first, then local arrays,
+        Looks up the constants and array offsets of the enclosing table rows, innermost first, then local arrays,
         scratch memory and the array offsets of the program.
         """
         for loop_number, variant in reversed(self.row_stack):
@@ -109,9 +109,9 @@ class AddressResolver:
 
 
 def find_uniform_values(instructions: Sequence[Instruction], address_resolver: AddressResolver) -> set[int]:
-    """Uniformity analysis: values of a basic block that are the same in all environments.
+    """Uniformity analysis: values of a basic block that are the same in all environments, by value number.
 
-    Loop indices, row constants, loads from the uniform arena, and operations on uniform values only.
+    Loop indices, table constants, loads from the uniform arena, and operations on uniform values only.
     """
     uniform: set[int] = set()
     for i in instructions:

@@ -17,11 +17,11 @@ ADJOINT_PREFIX = "d_"
 
 
 def gradient(program: Program, with_respect_to: Sequence[str]) -> Program:
-    """Vector-Jacobian product of a program by reverse-mode differentiation, as a new program.
+    """Vector-Jacobian product (VJP) of a program by reverse-mode automatic differentiation, as a new program.
 
-    Its inputs are the inputs of the program and an array `d_y` for each output array y, the derivative of some cost
-    with respect to y. Its outputs are the arrays `d_x` for each x in `with_respect_to`, with as many items as the
-    program reads. Raises KinemaError for programs with loops, branches or dynamic indices.
+    The inputs of the new program are those of `program` and an array `d_y` for each output array y: the derivative of a
+    scalar cost with respect to y. Its outputs are the arrays `d_x` for each x in `with_respect_to`, with as many items
+    as `program` reads of x. Raises KinemaError for programs with loops, branches or dynamic indices.
     """
     if not program.is_straight_line or any(slot.index is not None for slot in program.basic_block.slots()):
         raise KinemaError("gradients need a straight-line program, without loops, branches and dynamic indices")

@@ -22,19 +22,20 @@ CUT_WINDOW = 0.25
 def split_basic_block(
     block: BasicBlock, max_instructions: int, first_row: int, store_group: Callable[[Slot], object] = lambda slot: slot
 ) -> tuple[list[BasicBlock], int]:
-    """Split a basic block into pieces of about equal length that compute the same values when run one after the other.
+    """Split a long basic block into consecutive shorter blocks that together compute the same values.
 
-    Loads with static addresses are repeated in each piece that uses them. A store is done by the first piece in which
-    its value is available and after which no piece loads its slot.
+    The blocks have about equal length and run one after the other; values needed by a later block are passed through
+    scratch memory. Loads with static addresses are repeated in each block that uses them. A store is done by the first
+    block in which its value is available and after which no block loads its slot.
 
     Args:
         block: basic block with at most one store per slot.
-        max_instructions: maximum number of instructions of a piece, without loads.
-        first_row: first free row of the scratch memory, through which the pieces exchange values.
-        store_group: key of a store's slot; stores with equal keys stay in one piece.
+        max_instructions: maximum number of instructions of a new block, without loads.
+        first_row: first free row of the scratch memory.
+        store_group: key of a store's slot; stores with equal keys stay in one block.
 
     Returns:
-        The pieces (the block itself if it is short or has dynamic addresses), and the end of the scratch rows in use.
+        The new blocks (`block` itself if it is short or has dynamic addresses), and the end of the scratch rows in use.
     """
     computed = [i for i in block.instructions if i.op != "input"]
     has_dynamic_slots = any(slot.index is not None for slot in block.slots())
@@ -80,10 +81,11 @@ def split_long_kernels(
     piece_instructions: int,
     block_pass: Callable[[BasicBlock], BasicBlock],
 ) -> list[KernelPart]:
-    """Split straight-line thread kernels of more than `max_instructions` into kernels that exchange values in memory.
+    """Split long straight-line kernels into several kernels that exchange values in scratch memory.
 
-    `block_pass` schedules the instructions first, so that few values are live at the cuts. Pieces have at most
-    `piece_instructions`.
+    Applies to kernels with one thread per environment and more than `max_instructions` instructions; all others are
+    returned unchanged. `block_pass` schedules the instructions first, so that few values are live at the cuts. New
+    kernels have at most `piece_instructions` instructions without loads.
     """
     n_scratch = max((part.program.n_scratch for part in parts if not part.is_warp_region), default=0)
     n_handoff_rows = max(part.handoff.end_row for part in parts)
@@ -114,9 +116,20 @@ def _place_stores(
     loads: Mapping[int, Instruction],
     used_in: defaultdict[int, set[int]],
 ) -> dict[object, int]:
-    """Assign groups of stores to pieces, and add the pieces of stored values to `used_in`.
+    """Assign each group of stores to one of the new blocks, and add that block to `used_in` of the stored values.
 
-    Repeated until nothing changes, as a stored value may itself be loaded from a slot that another store overwrites.
+    A store is placed after the computation of its value and after the last load of its slot. Repeated until nothing
+    changes, as a stored value may itself be loaded from a slot that another store overwrites.
+
+    Args:
+        stores: stores of the block to be split.
+        store_group: key of the group of a slot.
+        piece_of: value -> index of the new block that computes it.
+        loads: value -> load instruction that defines it.
+        used_in: value -> indices of the new blocks that use it; extended in place.
+
+    Returns:
+        Group -> index of the new block.
     """
     piece_of_group: dict[object, int] = {}
     changed = True
@@ -136,7 +149,11 @@ def _place_stores(
 
 
 def _cut_positions(computed: list[Instruction], n_pieces: int) -> list[int]:
-    """Positions of n_pieces - 1 cuts near equal spacing, each where the fewest computed values are used later on."""
+    """Positions at which to cut a list of instructions into `n_pieces` consecutive parts of similar length.
+
+    Each of the `n_pieces` - 1 cuts lies within a quarter of a part length of equal spacing, where the fewest values are
+    live.
+    """
     last_use = {value: position for position, x in enumerate(computed) for value in x.uses}
     ends = [0] * (len(computed) + 1)
     n_live, live = 0, [0] * (len(computed) + 1)  # live[p]: values crossing a cut before position p

@@ -80,9 +80,10 @@ def find_effects(program: Program, statements: Statements) -> Effects:
 
 
 def find_effect_cells(program: Program, statements: Statements) -> tuple[CellSet, CellSet, set[str]]:
-    """Read set, write set (as `CellSet`) and local arrays of statements.
+    """Read set, write set and local arrays of statements, with the sets as `CellSet` (boolean masks of scratch rows).
 
-    The result agrees with `find_effects`; ranges accessed at dynamic indices are filled into the masks of scratch rows.
+    The same result as `find_effects` in another representation; an access at a dynamic index marks all rows from the
+    named item to the end of its allocation.
     """
     analysis = _EffectAnalysis(program, {})
     analysis.visit(statements, [])
@@ -108,9 +109,10 @@ def effects_per_row(program: Program, loop: TableLoop) -> list[Effects]:
 
 
 def dependency_levels(row_cells: Iterable[tuple[Collection[Hashable], Collection[Hashable]]]) -> list[int]:
-    """Dependency level of each row from its (read, written) cells.
+    """Dependency level of each loop iteration from its (read set, written set) of memory cells, in program order.
 
-    A row is one level above the earlier rows that write cells it reads or that read or write cells it writes.
+    An iteration is one level above the highest earlier iteration that it has a flow, anti or output dependence on;
+    iterations of one level are independent.
     """
     written: dict[Hashable, int] = {}
     read: dict[Hashable, int] = {}
@@ -176,10 +178,10 @@ class _EffectAnalysis:
         return self.effects
 
     def visit(self, statements: Statements, row_levels: list[_RowLevel]) -> None:
-        """Add the effects of statements that run in the rows of the enclosing loops `row_levels`, outermost first.
+        """Add the reads and writes of statements that run for the table rows of the enclosing loops.
 
-        Nested table loops are expanded: for each execution of the enclosing row, all rows of the loop or the row's
-        range.
+        Nested loops are expanded: each execution of the enclosing row runs all rows of the nested table, or the range
+        of rows given by the enclosing row. `row_levels` are the rows of the enclosing loops, outermost first.
         """
         if id(statements) not in self.uses_cache:
             self.uses_cache[id(statements)] = _find_array_uses(statements)
@@ -204,7 +206,7 @@ class _EffectAnalysis:
             self.visit_rows(nested, rows, [level.select(outer_indices) for level in row_levels])
 
     def visit_rows(self, loop: TableLoop, rows: Sequence[int], row_levels: list[_RowLevel]) -> None:
-        """Add the effects of some rows of a table loop, grouped by variant."""
+        """Add the reads and writes of some rows (iterations) of a table loop, analysed together by variant."""
         variant_indices = loop.variant_indices()[list(rows)].tolist()
         for variant_index in sorted(set(variant_indices)):
             variant, selected = (
@@ -215,10 +217,15 @@ class _EffectAnalysis:
             self.visit(variant.body, [*(outer.select(selected) for outer in row_levels), level])
 
     def _add_uses(self, array: str, uses: Collection[tuple[int, bool, bool]], row_levels: list[_RowLevel]) -> None:
-        """Add the accesses of one array to the read and write sets, at the offsets of all rows.
+        """Add the accesses of one array to the read and write sets, at the array's offset in every table row.
 
-        The array is looked up in the innermost row level that defines it. Row constants are ignored, and local arrays
-        are only recorded by name.
+        The offsets are those of the innermost enclosing loop that defines the array. Constants are ignored, local
+        arrays are recorded by name only, and a list in global or thread scratch memory counts as its first cell.
+
+        Args:
+            array: name of the array in the code.
+            uses: accesses: (item, whether at a dynamic index, whether a write).
+            row_levels: rows of the enclosing loops, outermost first.
         """
         if array.startswith(CONSTANT_PREFIX):
             return
@@ -237,10 +244,10 @@ class _EffectAnalysis:
                 cells.update((arena, row + item) for row in starts)
 
     def _add_scratch_uses(self, starts: Iterable[int], indexed: bool, written: bool) -> None:
-        """Add accesses to scratch memory.
+        """Add accesses at the scratch rows `starts` to the read or write set.
 
-        An oversized list counts as a single cell, its start; an access at a dynamic index extends to the end of the
-        allocation.
+        In an oversized list (capacity far above the usual length) the first row stands for the whole list. An access at
+        a dynamic index (`indexed`) may touch all rows up to the end of the allocation.
         """
         program, ranges = self.program, self.indexed_ranges[written]
         cells = self.effects.writes if written else self.effects.reads

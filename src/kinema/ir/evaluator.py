@@ -44,7 +44,7 @@ class RowBindings:
         return self.tables[id(loop)][0]
 
     def row(self, loop: TableLoop, row_index: int) -> RowBinding:
-        """Array offsets and constants of one row of a loop."""
+        """Array offsets (name -> arena and row) and constants (slot -> value) of one table row of a loop, cached."""
         key = id(loop), row_index
         if key not in self.rows:
             variant = loop.variants[self.variant_indices(loop)[row_index]]
@@ -81,7 +81,7 @@ class Evaluator(ABC):
             self.run_statement(statement)
 
     def run_statement(self, statement: Statement) -> None:
-        """Execute a statement of any type."""
+        """Execute one statement by calling the method for its type; shared-memory staging does nothing."""
         match statement:
             case BasicBlock():
                 self.run_basic_block(statement)
@@ -101,7 +101,10 @@ class Evaluator(ABC):
                 self.run_cooperative(statement)
 
     def run_basic_block(self, block: BasicBlock) -> dict[int, Any]:
-        """Evaluate the instructions of a basic block, then perform its stores; returns the value of each result."""
+        """Execute a basic block: evaluate its instructions in order, then perform its stores.
+
+        Returns value number -> value.
+        """
         values: dict[int, Any] = {}
         load, functions = self.load, self.functions
         for target, op, arguments, slot in block.instructions:
@@ -128,7 +131,7 @@ class Evaluator(ABC):
         self.row_stack.pop()
 
     def rows_of(self, loop: TableLoop) -> Sequence[int]:
-        """Rows of a table loop to execute: the range of the enclosing row, those of the level schedule, or all."""
+        """Table rows to iterate over: the range given by the enclosing row, those of the level schedule, or all."""
         if loop.row_range_name:
             offsets, _ = self.row_stack[-1]
             first, count = (

@@ -22,7 +22,10 @@ from .program import BasicBlock, CountedLoop, If, LoopVariant, Program, TableLoo
 
 
 def interpret(program: Program, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Outputs of a program, each (n_items, n_envs), from inputs (n_items, n_envs), which are not modified."""
+    """Run a program on NumPy arrays (n_items, n_envs) by name and return its output arrays in the same shape.
+
+    Input arrays are not modified; an output without input starts at zero.
+    """
     sample = next(iter(arrays.values())) if arrays else np.zeros((1, 1))
     outputs = program.outputs
     memory = dict(arrays)
@@ -95,7 +98,10 @@ class ArrayEvaluator(Evaluator):
             self.store(total, self.load(total) + self.load(accumulator), {})
 
     def run_cooperative(self, statement: WorkQueueLoop | IntrinsicCall | AtomicIncrement) -> None:
-        """Execute a work-queue loop, an intrinsic or an atomic increment."""
+        """Execute a work-queue loop row by row, an intrinsic once per active environment, or a counter increment.
+
+        The increment stores the counter's previous value to its result slot.
+        """
         match statement:
             case WorkQueueLoop():
                 self._run_work_queue_loop(statement)
@@ -162,7 +168,10 @@ class ArrayEvaluator(Evaluator):
         return (self.arrays[name], row) if offset is None else (self.arrays[offset.arena], offset.row + row)
 
     def load(self, slot: Slot, values: Mapping[int, Any] | None = None) -> Any:
-        """Copy of a slot for all environments, (n_envs,), or a scalar for uniform arrays and row constants."""
+        """Value of a slot in all environments, a copy of shape (n_envs,); a scalar for uniform arrays and constants.
+
+        A dynamic index (from `values`, by value number) selects an item in each environment.
+        """
         for _, constants in reversed(self.row_stack):
             if slot in constants:
                 return self.dtype.type(constants[slot])
@@ -197,10 +206,10 @@ _PYTHON_TRIG = {
 
 
 def supports_batching(program: Program) -> bool:
-    """Whether a program can be interpreted in batched mode.
+    """Whether the interpreter can evaluate all independent iterations of each table loop as one array operation.
 
     The program must consist of basic blocks and table loops over basic blocks, without dynamic indices, active-row
-    lists, reductions, and local arrays shared between rows.
+    lists, reductions, and local arrays shared between iterations.
     """
     blocks: list[BasicBlock] = []
     for statement in program.body:
@@ -233,7 +242,7 @@ class _BatchedEvaluator(ArrayEvaluator):
         self.written = {name: np.zeros(len(x), np.bool_) for name, x in self.arrays.items()}
 
     def run_table_loop(self, loop: TableLoop) -> None:
-        """Execute a table loop by dependency level, with all rows of a variant in one array operation."""
+        """Execute a table loop by dependency level: rows of a level with equal code are one array operation."""
         variant_indices, levels = loop.variant_indices(), self._levels(loop)
         for level in range(int(levels.max(initial=-1)) + 1):
             for variant_index, variant in enumerate(loop.variants):
@@ -265,7 +274,7 @@ class _BatchedEvaluator(ArrayEvaluator):
         self.written[array][row] = True
 
     def _levels(self, loop: TableLoop) -> npt.NDArray[np.int64]:
-        """Dependency level of each row of a table loop, shape (n_rows,)."""
+        """Dependency level of each table row of a loop, shape (n_rows,); rows of one level can run in any order."""
         bases, total = {}, 0
         for name, array in self.arrays.items():
             bases[name], total = total, total + len(array)
@@ -291,7 +300,15 @@ class _BatchedEvaluator(ArrayEvaluator):
         bases: Mapping[str, int],
         slots: list[Slot],
     ) -> list[list[int]]:
-        """Flat indices of the cells of some slots for each row; `bases` are the offsets of the arrays."""
+        """Memory cells that table rows access through given slots, as flat indices, one list per row.
+
+        Args:
+            loop: the loop.
+            variant: code variant of the rows.
+            rows: indices of the rows.
+            bases: flat index of the first item of each array.
+            slots: slots of the code of the variant.
+        """
         indices = np.zeros((len(rows), len(slots)), np.int64)
         for i, slot in enumerate(slots):
             if slot.array in variant.array_columns:
@@ -303,7 +320,10 @@ class _BatchedEvaluator(ArrayEvaluator):
 
 
 def _external_slots(variant: LoopVariant) -> tuple[list[Slot], list[Slot]]:
-    """Slots that rows of a variant read and write, without reads of values that the row stored before."""
+    """Slots through which one execution of a loop variant reads and writes memory: (reads, writes).
+
+    Constants and loads of values that the same execution stored before are not reads.
+    """
     reads: dict[Slot, None] = {}
     writes: dict[Slot, None] = {}
     for block in variant.body:

@@ -82,12 +82,13 @@ class KernelPart:
 
 
 def fission_kernels(program: Program, group_size: int, max_instructions: int | None = None) -> list[KernelPart]:
-    """Kernel fission: split a program into its kernel launches, in order, and lay out the scratch memory of each.
+    """Kernel fission: split a program into its GPU kernels, in launch order, with the memory layout of each.
 
-    Warp regions run with `group_size` threads per environment and get level-scheduled table loops. Thread kernels share
-    one scratch layout; each warp region gets shared and global memory, a hand-off layout for data of straight-line
-    thread code, and row copies for all other exchanged data. Thread kernels are also split between statements that have
-    more than `max_instructions` together.
+    A warp region becomes a kernel with `group_size` threads per environment and level-scheduled loops; a work-queue
+    loop becomes a kernel; the statements in between become kernels with one thread per environment, which are also
+    split between statements if they exceed `max_instructions` together. Thread kernels share one scratch layout. A warp
+    kernel gets shared and global memory of its own; data exchanged with thread kernels is copied at its start and end,
+    by vector loads from an AoSoA layout (`HandoffLayout`) where possible.
     """
     segments = _split_segments(program, max_instructions)
     effects = [find_effects(program, segment.statements) for segment in segments]
@@ -166,10 +167,17 @@ def _plan_warp_region(
     segment_index: int,
     group_size: int,
 ) -> _WarpRegionMemory:
-    """Plan the memory of a warp region: level schedule, shared memory, global memory and copied rows.
+    """Plan the kernel of a warp region: level-scheduled program, placement of its data, rows to copy in and out.
 
-    Long dynamically indexed lists are in global memory, or stay in the thread scratch memory if other kernels use them.
-    All other rows are packed into shared memory by live range.
+    Long lists accessed at dynamic indices are placed in global memory, or stay in the scratch memory of the thread
+    kernels if other kernels use them. All other rows are packed into shared memory by live range.
+
+    Args:
+        program: the whole program.
+        segments: statements of each kernel.
+        segment_effects: read and write sets of each kernel.
+        segment_index: index of the warp region among the kernels.
+        group_size: threads per environment.
     """
     statements, effects = segments[segment_index].statements, segment_effects[segment_index]
     local_arrays = {name: program.locals[name] for name in sorted(effects.locals)}
@@ -193,9 +201,13 @@ def _plan_warp_region(
 def _warp_region_kernel(
     region: _WarpRegionMemory, segment: _Segment, thread_packing: ScratchPacking, handoff: HandoffLayout
 ) -> KernelPart:
-    """Build the kernel of a warp region: relocated statements, row copies, hand-off layout and memory sizes.
+    """Build the kernel of a planned warp region: addresses rewritten to their new memory, rows to copy in and out.
 
-    `thread_packing` is the layout of the thread scratch memory, `handoff` the allocations loaded by vector accesses.
+    Args:
+        region: level-scheduled program and memory plan.
+        segment: the warp region.
+        thread_packing: layout of the scratch memory of the thread kernels.
+        handoff: data loaded by vector accesses at the start of the kernel.
     """
     shared_packing, allocation_starts = region.shared_packing, region.program.allocation_starts
     other_arenas = (
@@ -232,7 +244,11 @@ class _Segment(NamedTuple):
 
 
 def _split_segments(program: Program, max_instructions: int | None) -> list[_Segment]:
-    """Split the top-level statements into segments: warp regions, work-queue loops, and the statements in between."""
+    """Group the top-level statements of a program by the kernel that they will run in, in order.
+
+    Each warp region and each work-queue loop is a group; the statements in between form groups of at most
+    `max_instructions` instructions together (unless None; a longer statement is a group by itself).
+    """
     segments, statements = list[_Segment](), list[Statement]()
     for block in program.body:
         if max_instructions is not None and count_instructions((*statements, block)) > max_instructions:
@@ -277,9 +293,10 @@ def _exchanged_rows(own: Effects, segment_effects: Sequence[Effects]) -> set[int
 
 
 def promote_shared_locals(program: Program, max_instructions: int | None = None) -> Program:
-    """Turn local arrays into scratch memory if several kernels, or several rows of a warp's loops, share them.
+    """Pass: turn local arrays into scratch memory if they cannot be private to one thread.
 
-    Each promoted array becomes an allocation behind the existing scratch memory.
+    These are local arrays used by several kernels, or by several rows of a table loop of a warp region, which run on
+    different threads. Each becomes an allocation at the end of the scratch memory.
     """
     segments = _split_segments(program, max_instructions)
     n_users = Counter(name for segment in segments for name in find_effects(program, segment.statements).locals)
@@ -303,9 +320,9 @@ def promote_shared_locals(program: Program, max_instructions: int | None = None)
 
 
 def _locals_shared_by_rows(program: Program, statements: Statements) -> list[str]:
-    """Local arrays that the rows of a table loop share with each other or with code outside the loop.
+    """Local arrays that carry data between iterations of a table loop, or between the loop and the code around it.
 
-    In a warp region these cannot be private to a thread.
+    In a warp region the iterations run on different threads, so that these arrays cannot be private to a thread.
     """
     outside = {slot.array for block in blocks_outside_table_loops(statements) for slot in block.slots()}
     n_users = Counter(
@@ -329,13 +346,13 @@ def _relocate(
     promoted: Mapping[str, int] | None = None,
     other_arenas: OtherArenas = (),
 ) -> Statements:
-    """Return statements with all references to scratch memory moved to new rows.
+    """Return statements (nested ones included) with all addresses in scratch memory moved to new places.
 
     Args:
-        statements: statements to relocate, nested ones included.
-        map_row: new row of each row of scratch memory.
+        statements: statements to relocate.
+        map_row: old scratch row -> new scratch row.
         promoted: local array -> first scratch row, for local arrays that become scratch memory.
-        other_arenas: allocations that move to other arenas.
+        other_arenas: (memory, packing) of allocations that move to other memories.
     """
     promoted = promoted or {}
 
@@ -380,7 +397,10 @@ def _relocate(
 def _relocate_loop(
     loop: TableLoop, map_row: Callable[[int], int], promoted: Mapping[str, int], other_arenas: OtherArenas
 ) -> TableLoop:
-    """Return a table loop with relocated scratch memory in the offset columns of its table and in its reductions."""
+    """Return a table loop with moved scratch memory: array offsets in its integer table, and totals of its reductions.
+
+    Only the loop's own table is rewritten, not its body. Args as for `_relocate`.
+    """
     ints, variant_indices = loop.ints.copy(), loop.variant_indices()
     variants = []
     for variant_index, variant in enumerate(loop.variants):
@@ -413,11 +433,12 @@ def _relocate_loop(
 
 
 def global_list_rows(program: Program, statements: Statements, restrict_to: set[int] | None = None) -> set[int]:
-    """Scratch rows of a warp region to keep in global memory: long lists accessed at dynamic indices.
+    """Scratch rows of a warp region that are placed in global instead of shared memory: lists of large capacity.
 
-    Allocations that the same table column refers to stay together. Allocations accessed directly, outside table loops,
-    are excluded unless they are oversized lists. With `restrict_to`, only groups of allocations that contain one of
-    these rows.
+    These are oversized lists, and allocations of more than `LONG_LIST_SIZE` scalars that table loops access at dynamic
+    indices. Allocations that one table column refers to are placed together. Groups with an allocation that is also
+    accessed outside table loops are excluded (oversized lists excepted). With `restrict_to`, only groups that contain
+    one of these rows are returned.
     """
     starts = list(program.allocation_starts) or [0]
     groups = _DisjointSets(len(starts))

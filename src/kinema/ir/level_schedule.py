@@ -39,10 +39,11 @@ MAX_SERIAL_ADDS = 2
 
 
 def schedule_levels(program: Program, group_size: int) -> Program:
-    """Level-schedule the table loops of a warp program for groups of `group_size` threads.
+    """Pass: level scheduling of the table loops of a warp program, so that `group_size` threads run independent rows.
 
-    Applies to all table loops that are not nested in another one, after merging of equal variants and privatisation of
-    reductions. Adds a dummy allocation, for padding rows, behind the scratch memory.
+    Applies to loops that are not nested in another table loop or a parallel loop. Before, variants with equal code are
+    merged, and cells that many rows add to become per-thread accumulators. Adds an allocation at the end of the scratch
+    memory, on which padding rows work.
     """
     local_arrays = dict(program.locals)
     program = replace(program, locals=local_arrays)
@@ -70,9 +71,9 @@ def schedule_levels(program: Program, group_size: int) -> Program:
 
 
 def _merge_equal_variants(loop: TableLoop) -> TableLoop:
-    """Merge loop variants with equal code, whatever their column assignment.
+    """Merge code variants of a loop that are equal except for the table columns of their arrays and constants.
 
-    Table columns of merged rows are permuted to those of the remaining variant.
+    The table entries of the merged rows are moved to the columns of the remaining variant.
     """
     index_by_text: dict[str, int] = {}
     kept: list[LoopVariant] = []
@@ -104,7 +105,7 @@ def _variant_text(variant: LoopVariant) -> str:
 
 
 def _renumber_values(block: BasicBlock) -> BasicBlock:
-    """Renumber the values of a basic block in order of computation."""
+    """Renumber the SSA values of a basic block in order of computation: a canonical form for comparison."""
     new = {i.result: n for n, i in enumerate(block.instructions)}
 
     def operand(old: Operand) -> Operand:
@@ -124,10 +125,11 @@ def _renumber_values(block: BasicBlock) -> BasicBlock:
 
 
 def _privatise_reductions(program: Program, loop: TableLoop, local_arrays: dict[str, int]) -> TableLoop:
-    """Turn cells that many rows only add to into per-thread accumulators with a final reduction.
+    """Reduction privatisation: replace cells that many loop iterations only add to by per-thread accumulators.
 
-    The accumulators are a local array, which is added to `local_arrays`. The loop is returned unchanged if no cell has
-    more than `MAX_SERIAL_ADDS` writers, or if rows also access a cell in another way.
+    After the loop, the accumulators are summed over the threads and added to the cells. They are a local array, whose
+    size is added to `local_arrays`. The loop is returned unchanged if no cell has more than `MAX_SERIAL_ADDS` writers,
+    or if iterations also access a cell in another way.
     """
     variant_indices = loop.variant_indices()
     slots: dict[Cell, list[tuple[int, Slot]]] = {}
@@ -154,7 +156,7 @@ def _privatise_reductions(program: Program, loop: TableLoop, local_arrays: dict[
 
 
 def _accumulated_slots(variant: LoopVariant) -> Iterator[Slot]:
-    """Slots of arrays of a row that the code of a variant uses only to add something to them."""
+    """Slots of the row's arrays that a loop variant accesses only to add or subtract something (read-modify-write)."""
     accumulated: set[Slot] = set()
     other: set[Slot] = set()
     for block in basic_blocks(variant.body):
@@ -168,7 +170,7 @@ def _accumulated_slots(variant: LoopVariant) -> Iterator[Slot]:
 
 
 def _accumulating_slots(block: BasicBlock) -> Iterator[Slot]:
-    """Slots that a basic block loads only to store them again with something added or subtracted."""
+    """Slots that a basic block only updates: loaded once, then stored plus or minus something, or unchanged."""
     uses = Counter(a for i in block.instructions for a in i.uses)
     uses.update(block.roots)
     definitions = {i.result: i for i in block.instructions}
@@ -190,7 +192,10 @@ def _accumulating_slots(block: BasicBlock) -> Iterator[Slot]:
 
 
 def _replace_slots(loop: TableLoop, replacements: dict[tuple[int, Slot], Slot]) -> TableLoop:
-    """Return a table loop with slots of its variants replaced, by (variant index, slot)."""
+    """Return a table loop with memory references in the code of its variants replaced.
+
+    `replacements` maps (variant index, old slot) to the new slot.
+    """
     variants = []
     for variant_index, variant in enumerate(loop.variants):
 
@@ -211,10 +216,11 @@ def _replace_slots(loop: TableLoop, replacements: dict[tuple[int, Slot], Slot]) 
 
 
 def _schedule_loop(program: Program, loop: TableLoop, group_size: int) -> TableLoop:
-    """Reorder the rows of a table loop by dependency level and variant, in batches of `group_size` rows.
+    """Level schedule of a table loop: its rows sorted by dependency level and code variant, in batches of `group_size`.
 
-    Incomplete batches are padded with copies of their last row, which are disabled by a flag column (predicated) or
-    redirected to a dummy allocation.
+    Incomplete batches are padded with copies of their last row, which must have no effect: they are disabled by a flag
+    in an additional table column, or, where safe, work on a dummy allocation. Returns the loop with the reordered
+    table.
     """
     variant_indices = loop.variant_indices().tolist()
     groups: dict[tuple[int, int], list[int]] = {}
@@ -240,7 +246,10 @@ def _schedule_loop(program: Program, loop: TableLoop, group_size: int) -> TableL
 
 
 def _is_safe_on_dummy_memory(loop: TableLoop) -> bool:
-    """Whether padding rows may run on a dummy allocation: static addresses, stores to scratch memory only, no loops."""
+    """Whether padding rows of a loop may execute its code on a dummy allocation, instead of being disabled by a flag.
+
+    The code must be basic blocks with static addresses that store to scratch memory only, without reductions.
+    """
     if loop.reductions:
         return False
     for variant in loop.variants:
@@ -264,7 +273,7 @@ def _redirect_padding_rows(
 
 
 def _max_slot_offset(statements: Statements) -> int:
-    """Size of the dummy allocation: 1 + the largest item offset of a slot in a table loop."""
+    """Number of scalars that one table row can address in an array: 1 + the largest item offset in any table loop."""
     slots = (
         slot
         for loop in outermost_table_loops(statements)

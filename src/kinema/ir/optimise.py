@@ -12,7 +12,7 @@ from .program import BasicBlock, Instruction
 
 
 def fuse_multiply_add(block: BasicBlock, extra_roots: Sequence[int] = ()) -> BasicBlock:
-    """Fuse products that are used once, in a sum or difference, into multiply-add instructions.
+    """Pass (FP contraction): fuse products that are used once, in a sum or difference, into multiply-add instructions.
 
     The instructions are `fma` (a b + c), `fms` (a b - c) and `fnma` (c - a b). Values in `extra_roots` count as used in
     addition to those that are stored.
@@ -48,10 +48,10 @@ def fuse_multiply_add(block: BasicBlock, extra_roots: Sequence[int] = ()) -> Bas
 
 
 def schedule_instructions(block: BasicBlock) -> BasicBlock:
-    """Reorder instructions for short live ranges: each value is computed shortly before its first use.
+    """Pass: reorder the instructions of a block to lower the register pressure (maximum number of live values).
 
     Values are visited depth first from the stored ones, the operand with the higher Sethi-Ullman number first. The
-    original order is kept if its maximum number of live values is not higher.
+    block is returned unchanged unless this lowers the maximum number of live values.
     """
     dependencies = _dependencies(block.instructions)
     roots = block.roots

@@ -41,10 +41,10 @@ def outline_functions(program: Program) -> Program:
 
 
 def find_outlined(program: Program) -> dict[int, frozenset[str]]:
-    """Select the table loops, loop variants and basic blocks to outline as functions.
+    """Select the long table loops, loop variants and basic blocks to outline as functions.
 
-    Returns identity (`id`) -> local arrays: for loops and variants those allocated in the function, for basic blocks
-    those that they use, which are placed in the frame.
+    Returns identity (`id`) of the statement -> names of local arrays: for loops and variants those allocated in the
+    function, for basic blocks those that they use, which are placed in a stack frame shared with the caller.
     """
     loops = {id(loop): loop for loop in _candidate_loops(program.body)}
     uses = {key: _local_arrays_used(program, (loop,)) for key, loop in loops.items()}
@@ -60,7 +60,10 @@ def find_outlined(program: Program) -> dict[int, frozenset[str]]:
 
 
 def _outlined_variants(program: Program, loop: TableLoop) -> dict[int, frozenset[str]]:
-    """Long variants of a loop with several that share no local array with other variants: `id` -> local arrays."""
+    """Long code variants of a table loop to outline as functions: `id` of the variant -> its local arrays.
+
+    A variant must share no local array with other variants; loops with a single variant have none.
+    """
     uses = [(variant, _local_arrays_used(program, variant.body)) for variant in loop.variants]
     users = Counter(name for _, names in uses for name in names)
     return {

@@ -28,11 +28,12 @@ PartitionOf = Callable[[Slot], "int | None"]
 
 
 def partition_basic_block(block: BasicBlock, partition_of: PartitionOf, n_partitions: int) -> tuple[Program, ...]:
-    """Split a basic block into programs for `n_partitions` specialised warps that exchange values once.
+    """Split a basic block into programs for `n_partitions` specialised warps, which exchange values once.
 
-    Outputs of the trunk are stored by partition 0; stores to scratch memory are assigned by load balance. The block
-    must not contain fused multiply-adds yet, as these couple partitions. Each program has two basic blocks, before and
-    after the barrier.
+    Each program has two basic blocks, with the exchange through shared memory and a barrier in between. Values that
+    depend on inputs of a single partition are computed by that partition, all others by each partition that needs them.
+    Outputs that belong to no partition (`partition_of` gives None) are stored by partition 0; stores to scratch memory
+    are assigned by load balance. The block must not contain fused multiply-adds yet, as these couple partitions.
     """
     block = reassociate_sums(block, partition_of)
     dependencies = {i.result: i.uses for i in block.instructions}
@@ -78,10 +79,19 @@ def _build_partition(
     dependencies: Mapping[int, list[int]],
     owners: Mapping[int, frozenset[int]],
 ) -> _PartitionCode:
-    """Collect the code of one partition: its instructions with fused multiply-adds, stores, exports and imports.
+    """Collect the code of one partition: its instructions (multiply-adds fused), stores, exported and imported values.
 
-    Before the barrier come the instructions needed for exported values, and loads of slots that another partition
-    stores. `required` is (values to compute, values to import) of the partition.
+    The instructions needed for exported values come before the barrier, as do loads of slots that another partition
+    stores.
+
+    Args:
+        block: the basic block to be partitioned.
+        partition: index of the partition.
+        stores: stores of each partition.
+        required: values that the partition computes, and values that it imports.
+        exchanged: all values that any partition imports.
+        dependencies: value -> its operands.
+        owners: value -> partitions whose inputs it depends on.
     """
     required_values, imports = required
     exports = [v for v in exchanged if owners[v] == frozenset({partition})]
@@ -109,10 +119,11 @@ def _build_partition(
 
 
 def _fill_before_barrier(code: _PartitionCode, max_instructions: int) -> _PartitionCode:
-    """Move instructions of movable stores before the barrier, up to `max_instructions` there.
+    """Move stores and the instructions that they need before the barrier, up to `max_instructions` before it.
 
-    Only stores that need no imported value are moved. This balances the waiting time of partitions at the barrier and
-    shortens live ranges: on a G1 humanoid, a sixth of the values that were live across the barrier still spill.
+    Only movable stores that need no imported value are moved. This balances the waiting time of partitions at the
+    barrier and shortens live ranges: on a G1 humanoid, a sixth of the values that were live across the barrier still
+    spill.
     """
     dependencies = {i.result: i.uses for i in code.block.instructions}
     done, early = {i.result for i in code.before_barrier}, list[Store]()
@@ -134,9 +145,9 @@ def _fill_before_barrier(code: _PartitionCode, max_instructions: int) -> _Partit
 def _partition_program(code: _PartitionCode, exchange_slots: Mapping[int, Slot]) -> Program:
     """Program of a partition: a basic block before the barrier and one after it.
 
-    The first block stores exported values to the exchange array and values needed later to a local array; the second
-    loads imported and kept values. Of two instruction orders, the one with lower register pressure is used for each
-    block.
+    The first block stores exported values to the exchange array (`exchange_slots`), and values needed by the second
+    block to a local array; the second block loads these and the imported values. Of two instruction orders, the one
+    with lower register pressure is used for each block.
     """
     block, done = code.block, {i.result for i in code.before_barrier}
     after = tuple(i for i in block.instructions if i.result not in done)
@@ -194,9 +205,16 @@ def _assign_stores(
 ) -> list[list[Store]]:
     """Assign each store of a basic block to a partition; returns the stores by partition.
 
-    Stores to state arrays go to the partition of their slot (partition 0 for the trunk), stores to scratch memory to
-    the partition that their value depends on. The others go to the partition with the lowest load: required values plus
-    twice the values to be computed in addition.
+    Stores to state arrays go to the partition of their slot (partition 0 if it has none), stores to scratch memory to
+    the only partition that their value depends on. The others go one by one to the partition with the lowest load:
+    number of values to compute so far plus twice the number added by the store.
+
+    Args:
+        block: the basic block.
+        partition_of: slot -> partition or None.
+        dependencies: value -> its operands.
+        owners: value -> partitions whose inputs it depends on.
+        n_partitions: number of partitions.
     """
     stores: list[list[Store]] = [[] for _ in range(n_partitions)]
     unassigned: list[Store] = []
@@ -221,9 +239,9 @@ def _assign_stores(
 
 
 def reassociate_sums(block: BasicBlock, partition_of: PartitionOf) -> BasicBlock:
-    """Reorder long sums: partial sums within each partition first, then the sum over partitions.
+    """Reassociate sums of terms that depend on several partitions: one partial sum per partition, then their total.
 
-    The contribution of a limb to the trunk then depends on this limb only, and is a single value to exchange.
+    Each partial sum then depends on one partition only, and is a single value to exchange. Changes the rounding.
     """
     uses = Counter(a for i in block.instructions for a in i.uses)
     uses.update(block.roots)
@@ -254,7 +272,11 @@ SignedTerm = tuple[Operand, bool]
 def _flatten_sum(
     instruction: Instruction, definitions: Mapping[int, Instruction], inner_sums: set[int]
 ) -> list[SignedTerm]:
-    """Signed terms of a sum whose operands in `inner_sums` are sums themselves, in order."""
+    """Terms of a sum of sums, left to right, with the sign of each.
+
+    An operand in `inner_sums` is replaced by its own terms, recursively; `definitions` maps values to their
+    instructions.
+    """
     terms: list[SignedTerm] = []
     pending: list[SignedTerm] = [(instruction.result, False)]
     while pending:
@@ -270,9 +292,15 @@ def _flatten_sum(
 def _regroup_sum(
     result_value: int, terms: list[SignedTerm], owners: dict[int, frozenset[int]], new_values: Iterator[int]
 ) -> list[Instruction]:
-    """Instructions of a sum with terms grouped by the partitions they depend on; the last defines `result_value`.
+    """Instructions of a sum, with its terms grouped into partial sums by the partitions they depend on.
 
-    Partial sums that depend on several partitions are added last. `owners` is extended by the new values.
+    The partial sums that depend on several partitions are added last. The last instruction defines `result_value`.
+
+    Args:
+        result_value: value number of the sum.
+        terms: operands and their signs.
+        owners: value -> partitions it depends on; extended by the new values.
+        new_values: unused value numbers.
     """
     groups: dict[frozenset[int], list[SignedTerm]] = {}
     for value, negative in terms:
@@ -307,7 +335,7 @@ def exchange_size(partitions: tuple[Program, ...]) -> int:
 
 
 def _owning_partitions(block: BasicBlock, partition_of: PartitionOf) -> dict[int, frozenset[int]]:
-    """Set of partitions whose state each value of a basic block depends on."""
+    """Value -> set of partitions with an input that the value of a basic block depends on; empty for none."""
     owners: dict[int, frozenset[int]] = {}
     none: frozenset[int] = frozenset()
     for target, _, arguments, slot in block.instructions:
@@ -331,9 +359,10 @@ def _required_values(
     roots: list,
     known: Collection[int] = (),
 ) -> tuple[set[int], set[int]]:
-    """Values that a partition has to compute for some roots, and values that it imports from other partitions.
+    """Values that a partition computes for the values `roots`, and values that it imports from other partitions.
 
-    Values that depend on exactly one other partition are imported. Values in `known` are already computed.
+    The operands are followed back to the inputs. Values that depend on exactly one other partition are imported; values
+    in `known` are already computed.
     """
     needed: set[int] = set()
     imports: set[int] = set()

@@ -48,15 +48,16 @@ CPU_PASSES: Sequence[Pass] = (Pass("outline", outline_functions),)
 def gpu_passes(
     group_size: int, max_instructions: int | None = None, piece_instructions: int | None = None
 ) -> Sequence[Pass]:
-    """Passes from a program to the kernels of a GPU.
+    """Ordered list of the passes that turn a program into the kernels of a GPU.
 
-    `kernel-fission` includes the level schedule of the table loops of warp regions and the layout of scratch memory, as
-    both depend on the data that the kernels exchange.
+    Promotion of shared local arrays, kernel fission and, if requested, splitting of long basic blocks. Kernel fission
+    includes level scheduling of the table loops of warp regions and the layout of scratch memory, as both depend on the
+    data that the kernels exchange.
 
     Args:
         group_size: threads per environment of a warp region.
         max_instructions: number of instructions above which thread kernels are split; None if they are not.
-        piece_instructions: maximum number of instructions of the pieces of long blocks; None to leave blocks whole.
+        piece_instructions: maximum number of instructions of the parts of long blocks; None to leave blocks whole.
     """
     passes = [
         Pass("promote-locals", partial(promote_shared_locals, max_instructions=max_instructions)),

@@ -273,7 +273,7 @@ Statements = tuple[Statement, ...]
 
 
 def nested_bodies(statement: Statement) -> list[Statements]:
-    """Statement sequences directly inside a statement: loop and branch bodies, loop variants, queue stages."""
+    """Statement sequences directly inside a statement: bodies of loops, branches, loop variants, work-queue stages."""
     match statement:
         case BasicBlock() | IntrinsicCall() | AtomicIncrement() | SharedMemoryStaging():
             return []
@@ -299,10 +299,10 @@ def basic_blocks(statements: Statements) -> Iterator[BasicBlock]:
 
 
 def slot_accesses(statement: Statement) -> Iterator[tuple[Slot, bool]]:
-    """Iterate over (slot, whether written) of the memory accesses of a statement itself, without nested statements.
+    """Iterate over the memory accesses of a statement, without nested statements, as (slot, whether written).
 
-    Operands of intrinsics have a dynamic index, as they refer to whole arrays. Table loops access memory only in their
-    variants.
+    Operands of intrinsics get a dynamic index, as they refer to whole arrays. Table loops themselves access no memory;
+    the code of their variants does.
     """
     match statement:
         case BasicBlock():
@@ -444,10 +444,10 @@ class Program:
         return dict(Counter(i.op for block in basic_blocks(self.body) for i in block.instructions))
 
     def pack_tables(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
-        """Concatenate the tables of all loops into one int32 array and one float64 array.
+        """Concatenate the tables of all loops, constant data of the kernel, into an int32 and a float64 array.
 
-        The integer array starts with a header of `TABLE_HEADER_SIZE` integers per loop (number of rows, offset of its
-        integers, offset of its floats). Tables of level-scheduled loops are stored column by column, all others row by
+        The integer array starts with a header of `TABLE_HEADER_SIZE` integers per loop: number of rows, offset of its
+        integers, offset of its floats. Tables of level-scheduled loops are stored column by column, all others row by
         row.
         """
         loops = self.table_loops
@@ -481,10 +481,11 @@ def fits_half_words(loop: TableLoop) -> bool:
 
 
 def pack_int_table(loop: TableLoop) -> npt.NDArray[np.int32]:
-    """Memory layout of the integer table of a loop.
+    """Integer table of a loop as laid out in memory.
 
-    Without a level schedule, rows as they are. With one, the transposed table, so that neighbouring threads load
-    neighbouring words (coalesced access), with two 16-bit columns packed into a word if all integers fit.
+    Without a level schedule, the rows as they are. With a level schedule, the transposed table, so that neighbouring
+    threads load neighbouring words (coalesced access), with two 16-bit columns packed into a 32-bit word if all
+    integers fit.
     """
     if not loop.schedule:
         return loop.ints
@@ -511,10 +512,10 @@ def blocks_outside_table_loops(statements: Statements) -> Iterator[BasicBlock]:
 
 
 def _count_operations(statements: Statements) -> int:
-    """Approximate floating-point operations of one run of some statements.
+    """Approximate number of floating-point operations of one execution of statements.
 
-    Variants of table loops are weighted by their number of rows. Other loops and branches count once, a
-    work-queue loop as its first filter.
+    The code of a table loop counts once per row of its variant. Bodies of other loops and branches count once, a
+    work-queue loop as its first filter, an intrinsic by its own estimate.
     """
     total = 0
     for block in statements:
@@ -538,7 +539,7 @@ def _count_operations(statements: Statements) -> int:
 
 
 def _format_statements(statements: Statements, indent: str) -> Iterator[str]:
-    """Yield the lines of a readable listing of statements, with indented bodies."""
+    """Lines of a listing of statements for human readers, with indented bodies."""
     for block in statements:
         match block:
             case BasicBlock():

@@ -58,10 +58,10 @@ class _LoopBody:
 
 
 def live_ranges(program: Program, live_in: set[int], live_out: set[int]) -> dict[int, LiveRange]:
-    """Live range of each scratch allocation, by index of the allocation, in program points.
+    """Live-range analysis of scratch memory: first and last program point (statement) of each allocation, by its index.
 
     Rows in `live_in` are live from the start of the program, rows in `live_out` to its end. Allocations that carry data
-    between iterations are live throughout the loop.
+    between iterations of a loop are live throughout the loop.
     """
     points: list[_ProgramPoint] = []
     loop_bodies: list[_LoopBody] = []
@@ -88,9 +88,10 @@ def _collect_points(
     loop_bodies: list[_LoopBody],
     n_conditions: int,
 ) -> None:
-    """Append the program points and loop bodies of statements, in program order (inner loops before outer ones).
+    """Append the program points of statements, with read and write sets, to `points`; loop bodies to `loop_bodies`.
 
-    The condition or trip count of a loop or branch is a point before and after its body.
+    In program order, inner loops before outer ones. The condition or trip count of a loop or branch is a point before
+    and after its body. `n_conditions` is the number of enclosing branches and counted loops.
     """
     for block in statements:
         if isinstance(block, BasicBlock | TableLoop | IntrinsicCall | SharedMemoryStaging):
@@ -113,7 +114,7 @@ def _condition_only(statement: WhileLoop | CountedLoop | If) -> WhileLoop | Coun
 
 
 def _definite_writes(statements: Statements) -> Iterator[int]:
-    """Rows of scratch memory that statements write on every execution.
+    """Scratch rows that statements certainly write whenever they are executed.
 
     Writes inside branches and nested loops and at dynamic indices are not included.
     """
@@ -141,9 +142,10 @@ def _definite_writes(statements: Statements) -> Iterator[int]:
 def _extend_over_loop(
     body: _LoopBody, points: Sequence[_ProgramPoint], allocation_starts: list[int], ranges: dict[int, LiveRange]
 ) -> None:
-    """Extend the live ranges of allocations that carry data between iterations to the whole loop.
+    """Extend the live ranges of loop-carried allocations, in place, to the whole loop.
 
-    Rows that are read before they are definitely written, or written in some iterations only, are loop-carried.
+    Loop-carried are rows that an iteration reads before it has definitely written them, or writes in some iterations
+    only. Allocations used inside and outside the loop are extended to the whole loop too.
     """
     definitely_written: set[int] = set()
     live_through: set[int] = set()
@@ -168,10 +170,10 @@ def _extend_over_loop(
 
 
 def pack_by_live_range(sizes: dict[int, int], ranges: dict[int, LiveRange]) -> tuple[dict[int, int], int]:
-    """First-fit packing: allocations with disjoint live ranges may share memory.
+    """Memory packing by first fit: allocations with disjoint live ranges may share memory.
 
-    Allocations are placed by decreasing length of the live range, each in the first gap between those that are live at
-    the same time; large ones are aligned to 4 scalars. Returns the start of each allocation and the total size.
+    Allocations are placed by decreasing length of the live range, each in the first gap between allocations that are
+    live at the same time; large ones are aligned to 4 scalars. Returns the start of each allocation and the total size.
     """
     starts: dict[int, int] = {}
     end = 0
@@ -256,9 +258,10 @@ class ScratchPacking:
 
 
 def assign_staging_offsets(statements: Statements, first_free: int) -> tuple[Statements, int]:
-    """Assign shared-memory offsets, from `first_free` on, to the staged lists of statements (nested ones included).
+    """Assign a shared-memory offset to each list that is staged (kept in shared memory if short enough).
 
-    Returns the statements with offsets set and the end of the used shared memory, in scalars.
+    Offsets follow one another from `first_free` on, aligned to 4 scalars; nested statements are included. Returns the
+    statements with offsets and the end of the used shared memory, in scalars.
     """
     result: list[Statement] = []
     for block in statements:
@@ -276,9 +279,10 @@ def assign_staging_offsets(statements: Statements, first_free: int) -> tuple[Sta
 
 
 def reduce_staged_records(program: Program, n_fewer: int) -> Program:
-    """Reduce the shared memory of a warp program by staging `n_fewer` fewer records of each list.
+    """Shrink the shared memory of a warp kernel: each staged list keeps `n_fewer` fewer records in shared memory.
 
-    Lists without `min_staged` are unchanged, and no list falls below it. Offsets and `n_scratch` are recomputed.
+    A longer list is then used in global memory. Lists without `min_staged` are unchanged, and no list falls below it.
+    Shared-memory offsets and the total size are recomputed.
     """
     stagings = list(_staging_statements(program.body))
     if not stagings:
@@ -299,7 +303,10 @@ def _staging_statements(statements: Statements) -> Iterator[SharedMemoryStaging]
 
 
 def _reduce_staging(statements: Statements, n_fewer: int) -> Statements:
-    """Return statements with `max_staged` of each reducible list lowered by `n_fewer`, but not below `min_staged`."""
+    """Return statements with the staged records (`max_staged`) of each list lowered by `n_fewer`.
+
+    Not below `min_staged`; lists without `min_staged` are unchanged.
+    """
     result: list[Statement] = []
     for block in statements:
         new = block
@@ -342,17 +349,17 @@ NO_HANDOFF = HandoffLayout()
 def layout_handoff(
     program: Program, handed_over: set[int], excluded: set[int], shared_packing: ScratchPacking, first_row: int
 ) -> HandoffLayout:
-    """Lay out the allocations that thread kernels hand over to a warp kernel.
+    """AoSoA layout of the data that kernels with one thread per environment pass to a warp kernel.
 
-    Only allocations without excluded rows are included. Vectors of `VECTOR_WIDTH` rows are in the order of the warp's
-    memory.
+    Allocations with an excluded row are left out. The data is divided into vectors of `VECTOR_WIDTH` scalars in the
+    order of the warp's own memory, so that the warp kernel loads and stores whole vectors.
 
     Args:
         program: program that owns the allocations.
-        handed_over: rows that other kernels write and the warp region reads.
-        excluded: rows accessed by other kernels than straight-line thread code and this warp region.
+        handed_over: scratch rows that other kernels write and the warp region reads.
+        excluded: rows that must not be in this layout, as code with other addressing accesses them.
         shared_packing: placement of the allocations in the memory of the warp.
-        first_row: first row of the hand-off area.
+        first_row: first scratch row of the layout.
     """
     starts = list(program.allocation_starts) or [0]
     allocations = {bisect_right(starts, row) - 1 for row in handed_over} - {

@@ -46,7 +46,7 @@ class Tape:
     """Value numbering of operations on two values, the most frequent case."""
 
     def input(self, array: str, item: int, index: Value | None = None) -> Scalar:
-        """Load an array item, plus an optional dynamic index; repeated loads share one value."""
+        """Record the load of array item `item` + `index`, or return the existing value of an equal load."""
         if index is not None and type(index) is not Scalar:
             item, index = item + int(index), None  # type: ignore[arg-type]
         index_value = None if index is None else self.operand(index)
@@ -71,7 +71,7 @@ class Tape:
         return value.value_number
 
     def record(self, op: str, *args: Operand) -> Scalar:
-        """Append an operation, or return the existing value of an equal operation (value numbering).
+        """Append an operation to the tape, or return the existing value of an equal operation (value numbering).
 
         Operands of commutative operations are sorted first.
         """
@@ -89,7 +89,10 @@ class Tape:
         return Scalar(self, value)
 
     def record_binary(self, op: str, a: int, b: int) -> Scalar:
-        """Append an operation on two values given by number, or return the existing value of an equal operation."""
+        """Append an operation on two values (given by number), or return the existing value of an equal operation.
+
+        The same as `record` for the most frequent case.
+        """
         if b < a and op in COMMUTATIVE:
             a, b = b, a
         key = (op, a, b)
@@ -166,7 +169,7 @@ Value = Scalar | float
 def record_op(op: str, *values: Value) -> Scalar:
     """Record an operation on the current tape; at least one operand must be symbolic.
 
-    Operands of earlier tapes of the same owner are imported. Raises TypeError if all operands are plain numbers.
+    Operands of earlier tapes of the same owner are imported. Raises TypeError if all operands are Python floats.
     """
     for value in values:
         if type(value) is Scalar:
@@ -235,7 +238,7 @@ def add(a: Value, b: Value) -> Value:
 
 
 def subtract(a: Value, b: Value) -> Value:
-    """Difference a - b; a constant b becomes a sum, equal operands give 0, negations are simplified."""
+    """Difference a - b, simplified: -0 is dropped, a - a is 0, a constant b is added negated, negations are merged."""
     if (
         type(a) is Scalar
         and type(b) is Scalar
@@ -308,7 +311,7 @@ def _scale(a: Scalar, factor: float) -> Value:
 
 
 def divide(a: Value, b: Value) -> Value:
-    """Quotient a / b; division by a constant becomes a product, by a symbolic scalar a product with its reciprocal."""
+    """Quotient a / b as a product with the reciprocal of b; 0 / b is 0, a / a is 1, and 1 / b is a reciprocal."""
     if not isinstance(b, Scalar):
         if not isinstance(a, Scalar):
             return a / b

@@ -192,10 +192,10 @@ class RowwiseGroup(VariantGroup):
                 row.offsets[PER_ENV_PREFIX + name] = row.constants[name].offset  # type: ignore[union-attr]  # ty: ignore[missing-union-attribute]
 
     def nested_table(self, name: str) -> Sequence[TableRow] | Table:
-        """Rows of the nested loop `name` of all rows of the group, concatenated.
+        """Rows of the nested loop `name` of all rows of the group, concatenated into one table.
 
-        Sets the offsets `FIRST_ROW_PREFIX` + name and `ROW_COUNT_PREFIX` + name of each row to its range of nested
-        rows.
+        Side effect: the range of nested rows of each row is stored in its offsets `FIRST_ROW_PREFIX` + name (first row)
+        and `ROW_COUNT_PREFIX` + name (number of rows).
         """
         nested: list[TableRow] = []
         for row in self.rows:
@@ -331,7 +331,10 @@ def _variant_key(variant: Hashable, per_env: Iterable[tuple[str, tuple[float | N
 
 
 def _variant_keys(rows: Sequence[TableRow]) -> Iterator[str]:
-    """Variant key of each row; the key of rows without per-environment parameters is cached by variant."""
+    """Text key of the code variant of each table row; rows with equal keys share code.
+
+    Keys of rows without per-environment parameters are cached by variant record.
+    """
     key_cache: dict[Hashable, str] = {}
     for row in rows:
         if any(isinstance(x, PerEnvParameters) for x in row.constants.values()):
@@ -433,10 +436,15 @@ def trace_table_loop(
     keep_rolled: bool = False,
     active_rows: ArenaOffset | None = None,
 ) -> None:
-    """Trace the body of a table loop once per variant, pack the rows and append the `TableLoop` to the program.
+    """Append a loop over table rows: the body is traced once per code variant, and the rows are packed into a table.
 
-    `keep_rolled` keeps the loop when the program is unrolled; `active_rows` is the offset of a list of rows that have
-    an effect. Without rows, nothing is appended.
+    Args:
+        tracer: receives the `TableLoop`; nothing is appended if there are no rows.
+        name: name of the loop.
+        rows: one row per iteration: code variant, array offsets and constants.
+        body: code of a row.
+        keep_rolled: whether the loop is kept when the program is unrolled.
+        active_rows: offset of a list of the rows that have an effect; CPU code skips all others.
     """
     _add_loop(tracer, name, rows, body, keep_rolled=keep_rolled, active_rows=active_rows)
 
@@ -444,10 +452,10 @@ def trace_table_loop(
 def trace_work_queue_loop(
     tracer: Tracer, name: str, rows: TableRows, filters: Sequence[RowFilter], work: RowBody
 ) -> None:
-    """Trace a work-queue loop: `work` runs for the rows and environments that pass all filters.
+    """Append a work-queue loop to the program: `work` runs only for (row, environment) pairs that pass all filters.
 
     A filter returns (a, b), and a row passes if a < b; later filters run only for rows that passed the earlier ones.
-    Appends a `WorkQueueLoop` to the program.
+    The code of filters and work is traced once per code variant of the rows.
     """
     flag = f"{tracer.prefix}filter flag {len(tracer.locals)}"
 
@@ -480,11 +488,11 @@ def _pack_loop(
     prefix: str = "",
     **options: Any,
 ) -> tuple[TableLoop, dict[str, int]]:
-    """Trace the body of a loop for each variant and pack the rows into an integer and a float table.
+    """Trace the body of a table loop for each code variant and pack its rows into an integer and a float table.
 
     Integers are the variant index (if there are several variants) and the array offsets; floats are the constants that
-    are not folded. Returns the loop and the sizes of the local arrays of its code. `options` are further fields of
-    `TableLoop`.
+    are not folded into the code. Returns the loop and the sizes of the local arrays of its code. `outer` is the context
+    of the enclosing row, `options` are further fields of `TableLoop`.
     """
     table = rows if isinstance(rows, Table) else Table.from_rows(rows)
     n_key_columns = int(len(table.groups) > 1)
@@ -515,7 +523,7 @@ def _pack_loop(
 def _trace_variant(
     group: VariantGroup, body: RowBody, first_column: int, prefix: str, outer: RowContext | None
 ) -> tuple[LoopVariant, dict[str, int]]:
-    """Trace the body for one variant, and assign table columns to the arrays and constants that it uses.
+    """Trace the loop body for the rows of one code variant, and assign table columns to its arrays and constants.
 
     Returns the `LoopVariant` and the sizes of its local arrays, whose names start with `prefix`. Array columns start at
     `first_column`; `outer` is the context of the enclosing row of a nested loop.

@@ -95,7 +95,7 @@ class Tracer:
         return name
 
     def import_value(self, value: Scalar) -> Scalar:
-        """Load a value of an earlier basic block into the current one, through the local live-out array.
+        """Load a value of an earlier basic block in the current block; the earlier block stores it to a local array.
 
         The value must belong to this tracer and to the same warp region (or to none).
         """
@@ -142,9 +142,10 @@ class Tracer:
             self._region = 0
 
     def while_loop(self, name: str, step: LoopStep, initial: LoopState, max_iterations: int) -> list[Value]:
-        """Record a do-while loop: repeat `step` while it returns a < b, at most `max_iterations` times.
+        """Record a do-while loop: `step` maps the state to (next state, a, b) and is repeated while a < b.
 
-        The state is kept in a local array. Returns the final state, which is `initial` if `max_iterations` is below 1.
+        At most `max_iterations` iterations; below 1, the initial state is returned. The state is kept in a local array.
+        Returns the final state.
         """
         if max_iterations < 1:
             return list(initial)
@@ -167,7 +168,7 @@ class Tracer:
         scalarize: bool = False,
         uniform: bool = False,
     ) -> list[Value]:
-        """Record a branch: the values of `then()` where a < b, else `otherwise`; `then` runs only where needed.
+        """Record a branch: returns the values of `then()` where a < b, else `otherwise`; `then` runs only if needed.
 
         `scalarize` makes a CPU execute the branch one SIMD lane (environment) at a time. `uniform` states that all
         environments take the same branch.
@@ -189,7 +190,7 @@ class Tracer:
         uniform: bool = False,
         max_iterations: int | None = None,
     ) -> None:
-        """Record a loop that calls `body(index)` for index 0 to `count` - 1; the body communicates through arrays.
+        """Record a loop that calls `body(index)` for index 0 to `count` - 1; iterations pass data through arrays only.
 
         `uniform` states that the trip count is the same in all environments, `max_iterations` is a known upper bound
         (implied by a constant count).
@@ -207,10 +208,10 @@ class Tracer:
     def parallel_loop(
         self, name: str, count: Value, body: Callable[[Value], LoopState], n_sums: int = 0
     ) -> list[Value]:
-        """Record a loop of independent iterations with a sum reduction; returns the `n_sums` sums.
+        """Record a loop of `count` independent iterations with a sum reduction; returns the `n_sums` sums.
 
-        `body(index)` returns the summands of one iteration. In a warp region, the threads of the warp share the
-        iterations.
+        `body(index)` returns the summands of one iteration. In a warp region, the iterations are distributed over the
+        threads of the warp.
         """
         count_array, sums = self.allocate_local(1), self.allocate_local(max(n_sums, 1))
         self.write(count_array, [count])
@@ -284,10 +285,11 @@ class Tracer:
         items: Sequence[_OpenBlock | _OpenBody | Statement],
         live: set[int],
     ) -> Statements:
-        """Assemble a list of recorded items into statements, from last to first, with dead-code elimination.
+        """Assemble recorded items into statements, from last to first, with dead-code elimination by live-out sets.
 
-        `live` is the set of positions of the live-out array that later code reads. Basic blocks store only these, and
-        blocks without stores are dropped. The set is extended by the positions that the assembled code reads.
+        `live` is the set of positions of the live-out array (values passed between basic blocks) that later code reads;
+        it is extended by the positions that the assembled code reads. Basic blocks store only live values, and blocks
+        without stores are dropped.
         """
         statements: list[Statement] = []
         for item in reversed(items):
@@ -312,9 +314,10 @@ class Tracer:
 def while_loop(
     tracer: Tracer | None, name: str, step: LoopStep, initial: LoopState, max_iterations: int
 ) -> list[Value]:
-    """Do-while loop, recorded with a tracer, or executed on plain numbers if `tracer` is None.
+    """Do-while loop, recorded with a tracer, or executed at once on Python floats if `tracer` is None.
 
-    Repeats `step` while it returns a < b, at most `max_iterations` times, and returns the final state.
+    `step` maps the state to (next state, a, b) and is repeated while a < b, at most `max_iterations` times. Returns the
+    final state.
     """
     if tracer is not None:
         return tracer.while_loop(name, step, initial, max_iterations)

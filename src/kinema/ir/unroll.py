@@ -60,7 +60,10 @@ class _LoopCarried:
 
 
 def _dry_run_function(function: Callable[..., Value]) -> Callable[..., Value]:
-    """Operation in the dry run: a placeholder if any operand is symbolic, else the plain number."""
+    """Cheap version of an operation for the dry run: returns its first symbolic operand as a placeholder, if any.
+
+    If all operands are Python floats, the operation is evaluated.
+    """
 
     def evaluate(*args: Value) -> Value:
         for argument in args:
@@ -79,10 +82,16 @@ class _DryRunNeededError(Exception):
 
 
 def unroll(program: Program, read_input: ReadInput, tracer: Tracer | None = None) -> dict[Cell, Value]:
-    """Symbolically execute a program; returns the final value of each cell that it writes outside local memory.
+    """Unroll the table loops and counted loops of a program by symbolic execution.
 
-    `read_input` gives initial values. The tracer records kept loops and branches; without a tracer the program runs on
-    plain numbers.
+    Returns the final value of each memory cell (array, item) that the program writes, except in scratch memory and
+    local arrays. Control flow that depends on symbolic values, and loops marked `keep_rolled`, are recorded with the
+    tracer instead. Without a tracer the program is executed on Python floats.
+
+    Args:
+        program: the program.
+        read_input: initial value of an array item.
+        tracer: records the statements that are not unrolled.
     """
     kept_effects = (
         {} if tracer is None else {id(x): find_effect_cells(program, (x,)) for x in kept_statements(program.body)}
@@ -169,7 +178,7 @@ class _Unroller(Evaluator):
         self.path.pop()
 
     def run_counted_loop(self, loop: CountedLoop) -> None:
-        """Execute the body of a counted loop as often as its trip count says; keep the loop if that is unknown."""
+        """Unroll a counted loop: execute its body for each iteration; record the loop if its trip count is symbolic."""
         if isinstance(self.load(loop.count), Scalar):
             self.keep_control_flow(loop)
             return
@@ -192,10 +201,10 @@ class _Unroller(Evaluator):
     # ------------------------------------------------------------------------------------------------------ memory
 
     def load(self, slot: Slot, values: Mapping[int, Value] | None = None) -> Value:
-        """Value of a slot: a row constant, the content of a known cell, or a recorded load at a dynamic index.
+        """Value of a slot: a constant of the table row, a memory cell, or a recorded load if the index is symbolic.
 
-        Array names are resolved by the offsets of the enclosing rows. `values` holds the values of the basic block, for
-        the dynamic index.
+        Array names are resolved by the offsets of the enclosing rows. `values` maps value numbers of the basic block to
+        values, for the dynamic index.
         """
         array, row, index_value = slot
         for offsets, constants in reversed(self.row_stack):
@@ -215,9 +224,10 @@ class _Unroller(Evaluator):
         return self.load_cell(cell) if stored is None or type(stored) is _ClobberedCell else stored  # type: ignore[return-value]  # ty: ignore[invalid-explicit-return]
 
     def store(self, slot: Slot, value: Value, values: Mapping[int, Value]) -> None:
-        """Store a value to a slot: update the cell, or record a store if the address is dynamic.
+        """Store a value to a slot: update the memory cell, or record a store if the index is symbolic.
 
-        Tracks written cells (dry run) and dirty cells that kept statements may access.
+        Cells that recorded statements may access become dirty, that is, they are stored before such a statement. In the
+        dry run all written cells are noted.
         """
         array, row = self.resolve(slot)
         index: Value = 0.0 if slot.index is None else values[slot.index]
@@ -237,9 +247,10 @@ class _Unroller(Evaluator):
             self.cached.add(cell)
 
     def load_cell(self, cell: Cell) -> Value:
-        """Value of a cell: stored value, recorded load after a kept statement, 0 for local memory, or program input.
+        """Value of a memory cell: stored value, recorded load if a recorded statement writes it, or program input.
 
-        Reading a clobbered cell marks it as loop-carried.
+        Without a stored value it is 0 in scratch memory and local arrays. In the dry run, reading a cell that the loop
+        body overwrites marks it as loop-carried.
         """
         stored = self.memory.get(cell)
         if stored is None and self._is_kept_write(cell):
@@ -259,9 +270,9 @@ class _Unroller(Evaluator):
         return self.kept_write_rows[cell[1]] if cell[0] == SCRATCH else cell in self.kept_write_cells
 
     def _kept_array(self, array: str) -> str:
-        """Name in the new program of a local array that is accessed at a dynamic index.
+        """Name in the new program of a local array that is accessed at a symbolic index and therefore remains an array.
 
-        Requests a dry run if none has been made, and marks the array as an array that is kept.
+        Allocated at the first call; aborts for a dry run (`_DryRunNeededError`) if none has been made.
         """
         if self.loop_carried is None:
             raise _DryRunNeededError
@@ -277,9 +288,9 @@ class _Unroller(Evaluator):
     # -------------------------------------------------------------------------------------------------- kept statements
 
     def keep_statement(self, statement: TableLoop | WarpRegion | WorkQueueLoop) -> None:
-        """Keep a rolled table loop, warp region or work-queue loop: store the cells it reads, then record it.
+        """Record a table loop, warp region or work-queue loop as it is, after stores of the memory cells that it reads.
 
-        A work-queue loop is a separate kernel, so that cells read by any kept statement are stored before it.
+        A work-queue loop is a separate kernel, so that cells that any such statement reads are stored before it.
         """
         assert self.tracer is not None
         reads, (_, _, local_arrays) = self.kept_reads[id(statement)], self.kept_effects[id(statement)]
@@ -291,7 +302,10 @@ class _Unroller(Evaluator):
             self.tracer.add_statement(statement, {name: self.program.locals[name] for name in sorted(local_arrays)})
 
     def flush(self, extra: Mapping[Cell, Value] | None = None) -> None:
-        """Record stores of dirty cells (and `extra` cells), and forget cached cells that kept statements may write."""
+        """Write back: record stores of all dirty cells and of `extra` cells, and drop cached cells.
+
+        The dropped cells are those that recorded statements may write; they are loaded again when needed.
+        """
         cells = {cell: self.load_cell(cell) for cell in sorted(self.dirty)} | dict(extra or {})
         if cells and not self.dry_run:
             assert self.tracer is not None
@@ -312,9 +326,9 @@ class _Unroller(Evaluator):
         self.stored = stored
 
     def keep_control_flow(self, statement: WhileLoop | If | CountedLoop) -> None:
-        """Keep a while loop, branch or counted loop with unknown trip count, with its loop-carried cells as state.
+        """Record a while loop, branch or counted loop, with the memory cells that it carries (loop-carried) as state.
 
-        In the dry run only finds the loop-carried cells; requests a dry run if none has been made.
+        In the dry run, only finds these cells; aborts for a dry run (`_DryRunNeededError`) if none has been made.
         """
         if self.loop_carried is None and self.tracer is not None:
             raise _DryRunNeededError
@@ -332,7 +346,7 @@ class _Unroller(Evaluator):
                 self._keep_counted_loop(statement, cells)
 
     def _keep_while_loop(self, loop: WhileLoop, cells: list[Cell]) -> None:
-        """Record a while loop whose state is the loop-carried `cells`."""
+        """Record a while loop with the loop-carried memory `cells` as state; its body is unrolled."""
 
         def step(state: object) -> tuple[list[Value], Value, Value]:
             self.memory.update(zip(cells, state, strict=True))  # type: ignore[call-overload]
@@ -343,7 +357,7 @@ class _Unroller(Evaluator):
         self.memory.update(zip(cells, final, strict=True))
 
     def _keep_if(self, branch: If, cells: list[Cell]) -> None:
-        """Record a branch that updates the loop-carried `cells`; a branch on a plain number is decided at once."""
+        """Record a branch whose results are the memory `cells`; a constant condition is decided at once instead."""
         flag, initial = self.load(branch.condition), [self.load_cell(c) for c in cells]
 
         def then() -> list[Value]:
@@ -358,7 +372,7 @@ class _Unroller(Evaluator):
             self.run(branch.body)
 
     def _keep_counted_loop(self, loop: CountedLoop, cells: list[Cell]) -> None:
-        """Record a counted loop with the loop-carried `cells` in a local array."""
+        """Record a counted loop with the loop-carried memory `cells` in a local array; its body is unrolled."""
         tracer = self.tracer
         assert tracer is not None
         state = tracer.allocate_local(len(cells))
@@ -375,10 +389,10 @@ class _Unroller(Evaluator):
         self.memory.update({c: tracer.read(state, i) for i, c in enumerate(cells)})
 
     def _dry_run_body(self, statement: WhileLoop | If | CountedLoop) -> None:
-        """Dry run of a kept body: find the cells that it writes and that it or later code reads.
+        """Dry run of the body of a recorded loop or branch: fixed-point search for its loop-carried memory cells.
 
-        The body is executed until the set of written cells no longer grows. All written cells are then marked as
-        clobbered, so that reading them makes them loop-carried.
+        The body is executed, without recording, until the set of written cells no longer grows. Written cells are
+        marked as clobbered; a clobbered cell that the next iteration or later code reads is loop-carried.
         """
         assert self.loop_carried is not None
         assert self.tracer is not None

@@ -72,7 +72,11 @@ class _Verifier:
         *,
         in_counted_loop: bool,
     ) -> Iterator[str]:
-        """Check statements; `rows` are the enclosing loops with their variant and its rows, outermost first."""
+        """Yield the violated rules of statements, nested ones included, each with its place in the program.
+
+        `place` is the path of names to the statements; `rows` are the enclosing table loops with their variant and its
+        row indices, outermost first.
+        """
         for i, statement in enumerate(statements):
             here = f"{place}, {getattr(statement, 'name', '') or f'block {i}'}"
             if isinstance(statement, BasicBlock):
@@ -95,7 +99,7 @@ class _Verifier:
                 yield from self.check(body, here, rows, in_counted_loop=counted)
 
     def _block_faults(self, block: BasicBlock, *, in_counted_loop: bool) -> Iterator[str]:
-        """Check values of a basic block: known operations, arity, definitions before uses, types of indices."""
+        """Yield the violated rules of a basic block: known operations, operand counts, definition before use, types."""
         types: dict[int, ValueType] = {}
 
         def type_of(operand: Operand) -> ValueType:
@@ -129,7 +133,7 @@ class _Verifier:
                 yield f"{format_slot(store.slot)} must be of type {expected.name.lower()}"
 
     def _table_faults(self, loop: TableLoop, rows: list[tuple[TableLoop, LoopVariant, np.ndarray]]) -> Iterator[str]:
-        """Check the table of a loop: variant indices, columns and schedule, and the row ranges of a nested loop."""
+        """Yield the violated rules of a loop's table: lengths, variant indices, columns, row ranges of nested loops."""
         if len(loop.ints) != len(loop.floats):
             yield "the integer and float tables differ in length"
         if len(loop.ints) and not 0 <= loop.variant_indices().max() < len(loop.variants):
@@ -150,7 +154,7 @@ class _Verifier:
                 yield "a row range exceeds the table"
 
     def _slot_faults(self, slot: Slot, rows: list[tuple[TableLoop, LoopVariant, np.ndarray]]) -> Iterator[str]:
-        """Check that a slot is inside its array, for all rows of the enclosing loops."""
+        """Yield a fault if a slot with static address is outside its array for any row of the enclosing loops."""
         arena, first, last = slot.array, slot.item, slot.item
         for loop, variant, indices in reversed(rows):
             if slot in variant.constant_columns:

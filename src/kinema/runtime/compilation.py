@@ -93,16 +93,16 @@ def work_queue_kernels(
     device: Device,
     n_envs: int,
 ) -> list[tuple[str, WorkQueues, int, Callable[[], str]]]:
-    """Kernels of a work-queue loop: filter kernels that test table rows, then one queue kernel per queued variant.
+    """Kernels of a work-queue loop: filter kernels that test table rows, and one queue kernel per expensive variant.
 
-    The first filter kernel appends rows of expensive variants to work queues, the second one processes rows of cheap
-    variants inline.
+    The first filter kernel appends the rows of expensive code variants that pass to work queues, which the queue
+    kernels process; the second filter kernel processes the rows of cheap variants itself.
 
     Args:
         part_index: index of the part of the program; identifies its queues.
         emit_arguments: first arguments of the emit functions: part, array offsets, target.
         device: GPU, for its number of multiprocessors.
-        n_envs: approximate number of environments, for the number of row shares.
+        n_envs: approximate number of environments, for the number of shares of rows.
 
     Returns:
         Per kernel its label, its queues, the number of floating-point operations per run, and a function that emits its
@@ -190,10 +190,11 @@ class WarpRegionOccupancy:
 
 
 def plan_occupancy(part: KernelPart, scalar_bytes: int) -> WarpRegionOccupancy:
-    """Choose shared-memory use, staged records and launch bound of a warp kernel for scalars of `scalar_bytes` bytes.
+    """Choose shared-memory use, records staged in it, and launch bound (blocks per multiprocessor) of a warp kernel.
 
-    Working memory beyond `MAX_SHARED_BYTES` stays in global memory. At low occupancy, fewer records are staged if that
-    reaches the same occupancy with the next smaller shared-memory carve-out.
+    Scratch memory beyond `MAX_SHARED_BYTES` is placed in global memory, without a launch bound. At low occupancy, fewer
+    records are staged if that reaches the same occupancy with the next smaller shared-memory carve-out. `scalar_bytes`
+    is the size of a scalar.
     """
     if _shared_bytes(part, scalar_bytes) > MAX_SHARED_BYTES:
         return WarpRegionOccupancy(part, _region_config(part, uses_shared_memory=False), None)
@@ -387,10 +388,10 @@ class GpuCompiler:
         block_dim = BLOCK_DIM if n_partitions == 1 else WARP_SIZE * n_partitions
         options = self._options
         min_blocks = choose_min_blocks(programs, self._n_envs, options.device.n_multiprocessors, options.precision)
-        ptx = self._start_ptx(llvm_ir, block_dim, min_blocks, "line")
+        ptx = self._start_ptx(llvm_ir, block_dim, min_blocks, "thread")
         table_index = self._add_table(part.program.pack_tables())
         sizes = table_index, sum(program.n_operations for program in programs), block_dim // n_partitions, n_partitions
-        return lambda: GpuModule(ptx.result(), block_dim, *sizes, can_overlap=part.can_overlap, label="line")
+        return lambda: GpuModule(ptx.result(), block_dim, *sizes, can_overlap=part.can_overlap, label="thread")
 
     def _compile_warp_kernel(self, part: KernelPart) -> Callable[[], GpuModule]:
         """Start compilation of a warp kernel (one warp per environment) and of its environment-binning kernel, if any.
@@ -401,11 +402,11 @@ class GpuCompiler:
         occupancy = plan_occupancy(replace(part, program=optimise(part.program)), target.scalar_bytes)
         planned, config = occupancy.part, occupancy.config
         llvm_ir = emit_warp_kernel(planned, self._array_offsets, target, config, binned=bool(planned.workload_rows))
-        ptx = self._start_ptx(llvm_ir, WARP_SIZE * config.groups_per_block, occupancy.min_blocks_per_sm, "team")
+        ptx = self._start_ptx(llvm_ir, WARP_SIZE * config.groups_per_block, occupancy.min_blocks_per_sm, "warp")
         binning = None
         if planned.workload_rows:
             binning = self._start_ptx(
-                emit_binning_kernel(planned, target, self._n_reset_queues), BLOCK_DIM, None, "team_order"
+                emit_binning_kernel(planned, target, self._n_reset_queues), BLOCK_DIM, None, "warp_order"
             )
         table_index = self._add_table(warp_region_tables(planned, target, WARP_SIZE))
         sizes = table_index, planned.program.n_operations, config.groups_per_block, 1, max(config.n_device_memory, 1)
@@ -413,15 +414,16 @@ class GpuCompiler:
         def get_module() -> GpuModule:
             binning_ptx = None if binning is None else binning.result()
             return GpuModule(
-                ptx.result(), WARP_SIZE * config.groups_per_block, *sizes, binning_ptx=binning_ptx, label="team"
+                ptx.result(), WARP_SIZE * config.groups_per_block, *sizes, binning_ptx=binning_ptx, label="warp"
             )
 
         return get_module
 
     def _partition(self, program: Program) -> tuple[Program, ...]:
-        """Partitions of straight-line code, one program per partition, or the optimised program alone.
+        """Programs of a thread kernel: one per partition (warp specialisation), or the optimised program alone.
 
-        Not partitioned if the values exchanged between partitions exceed shared memory, or the program has loops.
+        Not partitioned if partitioning is off, the program has loops or branches, or the values exchanged between
+        partitions exceed shared memory.
         """
         partitioning = self._part_partitioning
         if partitioning is not None and partitioning.count > 1 and program.is_straight_line:
@@ -447,9 +449,9 @@ def choose_min_blocks(programs: tuple[Program, ...], n_envs: int, n_multiprocess
 
 
 def _extend_to_scratch(partitioning: Partitioning, parts: list[KernelPart]) -> Partitioning:
-    """Extend a partitioning to scratch rows, through which kernel parts exchange values.
+    """Extend a partitioning of state arrays to the scratch rows through which kernels exchange values.
 
-    The partition of a scratch row is the only partition that its stored value depends on; None if there are several.
+    A scratch row belongs to the partition that its stored value depends on; to none (None) if there are several.
     """
     partition_of_row: dict[int, int | None] = {}
 

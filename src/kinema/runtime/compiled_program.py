@@ -202,7 +202,7 @@ class GpuImage:
     n_instructions: int
 
     def to_cache_entry(self) -> dict[str, Any]:
-        """Values of a disk cache entry that holds the image; inverse of `from_cache_entry`."""
+        """Convert the image to the dictionary stored in the disk cache; inverse of `from_cache_entry`."""
         values: dict[str, Any] = {
             name: getattr(self, name) for name in ("n_scratch", "n_reset_queues", "n_instructions")
         }
@@ -230,7 +230,7 @@ class GpuImage:
 
     @classmethod
     def from_cache_entry(cls, entry: Mapping[str, Any]) -> GpuImage:
-        """Image from the values of a disk cache entry; inverse of `to_cache_entry`."""
+        """Build an image from a dictionary of the disk cache; inverse of `to_cache_entry`."""
         modules = []
         for i, record in enumerate(entry["modules"]):
             queues = None if record["queues"] is None else WorkQueues(**record.pop("queues"))

@@ -184,11 +184,11 @@ def _load_module(code: bytes, name: str) -> tuple[ctypes.c_void_p, ctypes.c_void
 
 
 def _choose_carveout(function: ctypes.c_void_p, block_dim: int) -> int:
-    """Shared-memory carve-out [%] for nearly as many blocks as the registers of the kernel allow.
+    """Shared-memory carve-out [%] for nearly as many resident blocks as the registers of the kernel allow.
 
     The driver's own choice can be larger than needed, which leaves too little L1 cache for spilled registers (20 %
-    slower for a humanoid). At least `_MIN_CARVEOUT_PERCENT` for blocks of several warps; -1 (the driver's choice) for a
-    warp kernel without shared memory.
+    slower for a humanoid). At least `_MIN_CARVEOUT_PERCENT` for blocks of several warps; -1 (the driver's choice) for
+    single-warp blocks without shared memory.
     """
     shared_bytes = _attribute(function, _ATTR_SHARED_SIZE)
     if block_dim > WARP_SIZE:

@@ -73,9 +73,9 @@ def dump_program(name: str, digest: str, ir_text: str) -> None:
 
 
 def dump_modules(name: str, digest: str, modules: Sequence[str], ptx: bytes | None = None) -> None:
-    """Write LLVM modules and their optimised assembly (or `ptx`), if dumping is on.
+    """Write the LLVM IR of modules and their optimised assembly (or `ptx`) to the dump folder, if dumping is on.
 
-    Modules of outlined functions (loops) get the name of the function in their file name.
+    Files are called `name`; modules of outlined functions also have the name of the function in their file name.
     """
     for module in modules:
         match = _DEFINE_PATTERN.search(module)

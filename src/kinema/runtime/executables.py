@@ -44,7 +44,7 @@ GENERATOR_PACKAGES = ("core", "ir", "codegen", "model", "runtime", "dynamics")
 def program_key(source: ProgramSource, options: CompileOptions, extra: object) -> str | None:
     """Cache key of a compiled program: digest of its source, options, target machine and Kinema's source code.
 
-    None if the source has no key, or the program is timed or dumped, so that it must be compiled.
+    None if the source has no key, or if the program is timed or dumped: then it must be compiled.
     """
     if source.key is None or options.timed or dump_folder() is not None:
         return None
@@ -67,7 +67,7 @@ _executables_lock = threading.Lock()
 def host_executable(
     source: ProgramSource, array_offsets: Mapping[str, ArenaOffset], options: CompileOptions, *, wait: bool
 ) -> HostExecutable:
-    """Executable of a program for the CPU: already loaded, from the disk cache, or compiled now.
+    """Executable of a program for the CPU: from this process, from the disk cache, or compiled now and stored there.
 
     With `wait`, returns once the optimised tier is active.
     """
@@ -180,7 +180,7 @@ def gpu_executable(
     *,
     wait: bool,
 ) -> GpuExecutable:
-    """Executable of a program for a GPU: already loaded, from the disk cache, or compiled now.
+    """Executable of a program for a GPU: from this process, from the disk cache, or compiled now and stored there.
 
     With `wait`, all kernels are assembled at the optimised level at once.
     """
@@ -262,9 +262,14 @@ def _optimise_gpu(
 def _load_kernels(
     image: GpuImage, cubins: list[bytes], tables: list[Any], name: str, device: Device
 ) -> list[CompiledKernel]:
-    """Load the kernels of a program on a GPU, concurrently, and equalise the carve-outs of concurrent kernels.
+    """Load the kernels of a program on a GPU; kernels that run concurrently get equal shared-memory carve-outs.
 
-    `cubins` holds the machine code of all modules, then of their environment-binning kernels.
+    Args:
+        image: the compiled program.
+        cubins: machine code of all modules, then of their environment-binning kernels.
+        tables: integer and float tables on the GPU.
+        name: prefix of the names of the kernels in profilers.
+        device: GPU.
     """
     binning_cubins = iter(cubins[len(image.modules) :])
 

@@ -146,14 +146,13 @@ class Kernel:
     def prepare_rollout(
         self, arguments_per_step: Sequence[LaunchArguments], on_step: Callable[[int, slice], None]
     ) -> Callable[[], None]:
-        """Function that runs several CPU launches in sequence as one (fused rollout).
+        """Prepare a fused rollout on a CPU: returns a function that runs several launches (steps) in sequence.
 
-        Threads are not synchronised between launches: each runs all launches of its environments.
+        Threads are not synchronised between launches: each runs all launches of its share of environments.
 
         Args:
             arguments_per_step: launch arguments of each step, for the same environments.
-            on_step: called after each step of a shard with the step index and its environments, by the thread of the
-                shard.
+            on_step: called by each thread after each step, with the step index and the thread's environments.
         """
         shards_per_thread = list(
             zip(
@@ -170,9 +169,9 @@ class Kernel:
         return lambda: _run_in_threads([partial(run, shards) for shards in shards_per_thread])
 
     def _host_shards(self, arguments: LaunchArguments, n_launches: int = 1) -> list[HostShard]:
-        """Divide a CPU launch into shards of whole SIMD vectors, one per thread.
+        """Divide the environments of a CPU launch among threads, in whole SIMD vectors: one callable per thread.
 
-        The number of threads follows from the floating-point operations of all `n_launches` launches. Each shard has
+        The number of threads follows from the floating-point operations of all `n_launches` launches. Each thread has
         its own scratch memory.
         """
         n_envs = arguments.state.n_envs
@@ -192,9 +191,9 @@ class Kernel:
         return shards
 
     def _prepare_gpu_launch(self, arguments: LaunchArguments) -> Callable[[], None]:
-        """Function that repeats a GPU launch, switching to the optimised tier when that becomes available.
+        """Prepare a GPU launch; the returned function repeats it, with the optimised tier as soon as that is available.
 
-        It does not switch while a CUDA graph is being captured.
+        It does not switch tiers while a CUDA graph is being captured.
         """
         is_final = self._gpu.level is OptLevel.OPTIMISED
         kernels = self._kernels = self._gpu.kernels
@@ -213,9 +212,10 @@ class Kernel:
         return run
 
     def _record_launches(self, arguments: LaunchArguments) -> Callable[[], None]:
-        """Function that launches all kernels of a program for all steps on a GPU.
+        """Function that launches all kernels of a program on a GPU, for all steps.
 
-        A single thread kernel loops over steps itself; otherwise the launches are repeated as CUDA graphs.
+        A single thread kernel loops over steps itself; otherwise the launches are captured as a CUDA graph, which is
+        repeated.
         """
         if len(self._kernels) == 1 and not self._kernels[0].n_warp_memory:
             return self._kernel_launch(self._kernels[0], arguments, arguments.inputs, arguments.steps)
@@ -248,7 +248,7 @@ class Kernel:
         )
 
     def _queue_resets(self, stride: int) -> list[Callable[[], None]]:
-        """Functions that clear the counters of the work queues; none if the binning kernel clears them."""
+        """Functions that set the lengths of the work queues to zero; none if the binning kernel does so."""
         if self._n_reset_queues:
             return []
         queues_of_part = {
@@ -281,10 +281,11 @@ class Kernel:
     def _kernel_launch(
         self, kernel: CompiledKernel, arguments: LaunchArguments, inputs: Any, steps: int
     ) -> Callable[[], None]:
-        """Prepared launch of one GPU kernel with its arrays and grid size.
+        """Prepare the launch of one GPU kernel: arrays, integer arguments and grid size.
 
-        The grid covers all environments for a thread kernel, the resident warps for a warp kernel, and the blocks or
-        row shares of its queues for a work-queue kernel.
+        The grid covers all environments for a thread kernel, and only the resident warps for a warp kernel; for the
+        kernels of a work queue it has a given number of blocks, or one block per share of rows and block of
+        environments.
         """
         state = arguments.state
         arrays = [state.data, inputs, arguments.out.data, arguments.uniform.data]
@@ -305,9 +306,10 @@ class Kernel:
         )
 
     def _queue_memory(self, queues: WorkQueues, stride: int) -> Any:
-        """Work queues of a program part: counters of all variants, then entries for all rows of all environments.
+        """Device memory of the work queues of a program part: one length per code variant, then the entries.
 
-        Allocated on first use and replaced by a larger array on demand.
+        Room for all queued table rows of all environments (`stride`). Allocated on first use and replaced by a larger
+        array on demand.
         """
         key, n_integers = (
             ("queues", queues.part_index),

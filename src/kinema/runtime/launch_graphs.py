@@ -90,9 +90,9 @@ def launch_concurrently(device: Device, launches: Sequence[Launch]) -> Launch:
 
 
 def group_by_queues(kernels: Sequence[CompiledKernel]) -> list[list[CompiledKernel]]:
-    """Group kernels in order: kernels of the same work queues, with kernels that may overlap with them.
+    """Group kernels for concurrent launch: kernels of the same work queues, and kernels that may overlap with them.
 
-    Every other kernel is a group by itself.
+    Consecutive kernels only, in order; every other kernel is a group by itself.
     """
     groups: list[list[CompiledKernel]] = []
     for kernel in kernels:
@@ -120,10 +120,10 @@ def equalise_carveouts(kernels: Sequence[CompiledKernel]) -> None:
 def order_queue_launches(
     device: Device, kernels: Sequence[CompiledKernel], launches: Sequence[Launch], following: Sequence[Launch]
 ) -> Launch:
-    """One launch of the kernels of one group of work queues, with dependencies.
+    """One launch of the kernels of a group of work queues, ordered by their dependencies.
 
-    The filter kernel that fills the queues runs first, then the queue kernels concurrently with the inline filter
-    kernel, then `following`; kernels without queues run concurrently with all of these.
+    First the filter kernel that fills the queues, then concurrently the kernels that process the queues and the other
+    filter kernel, then `following`. Kernels without queues run concurrently with all of these.
 
     Args:
         device: GPU.

@@ -184,7 +184,7 @@ _worker_slots = threading.BoundedSemaphore(n_threads())
 
 
 def compile_ahead(llvm_ir: str, level: OptLevel) -> None:
-    """Start compilation of a module in another thread; `compile_module` returns the result."""
+    """Start compilation of a module in a background thread; `compile_module` later returns the result."""
     digest, future = module_digest(llvm_ir), Future[bytes]()
 
     def run() -> None:
@@ -207,9 +207,10 @@ _saved_switch_intervals: list[float] = []
 
 @contextlib.contextmanager
 def compiling_ahead() -> Iterator[None]:
-    """Context in which modules are emitted and compiled ahead: shortens the thread switch interval.
+    """Context manager for emitting modules while earlier ones are compiled in background threads.
 
-    An interrupt kills the compiler processes and cancels pending compilations.
+    Shortens Python's thread switch interval, so that modules are passed on without delay. An interrupt kills the
+    compiler processes and cancels pending compilations.
     """
     with _switch_interval_lock:
         _saved_switch_intervals.append(

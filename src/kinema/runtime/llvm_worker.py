@@ -25,7 +25,10 @@ ANSWER = struct.Struct("<?I")
 
 
 def main() -> None:
-    """Serve compilation requests from standard input until it ends."""
+    """Main loop of the worker process: compile modules requested on standard input, write results to standard output.
+
+    Ends with the input. Interrupts are ignored, as the parent process handles them.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles interrupts
     import llvmlite.binding as llvm
 

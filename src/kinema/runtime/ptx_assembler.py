@@ -115,7 +115,7 @@ _worker_slots = threading.BoundedSemaphore(min(_MAX_WORKERS, n_threads()))
 
 
 def assemble_ahead(ptx: bytes, device: Device, level: JitLevel) -> Future[bytes]:
-    """Start assembly of a PTX module in another thread; `assemble` returns the result."""
+    """Start assembly of a PTX module in a background thread; returns the future, whose result `assemble` will use."""
     key, future = _cubin_key(ptx, device, level), Future[bytes]()
 
     def run() -> None:

@@ -23,7 +23,10 @@ LOG_CAPACITY = 8192
 
 
 def main() -> None:
-    """Create a CUDA context on the GPU given by the first argument, then serve requests until the input ends."""
+    """Main loop of the worker process: create a CUDA context on the GPU given by the first argument, serve requests.
+
+    PTX modules are read from standard input and cubins written to standard output; ends with the input.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles interrupts
     cuda = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     device, context = ctypes.c_int(), ctypes.c_void_p()

@@ -30,10 +30,10 @@ class EnvBinningEmitter(StatementEmitter):
     """Emits the binning kernel, with one thread per environment."""
 
     def emit_binning(self, workload_rows: Sequence[int], n_queues: int) -> None:
-        """Emit code that appends each environment to the bin of its workload, the sum of some scratch rows.
+        """Emit code that appends each environment to one of the bins in global memory, by its workload.
 
-        Also resets the counters of `n_queues` work queues (which `%controls_start` points to in this kernel), as their
-        work is done.
+        The workload is the sum of some scratch rows; `BIN_THRESHOLDS` separate the bins. Also sets the lengths of
+        `n_queues` work queues to zero, as they have been processed (`%controls_start` points to them in this kernel).
         """
         self._reset_queues(n_queues)
         env, last = self.assign("add i32 %first, %tid"), self.assign("sub i32 %n_envs, 1")
@@ -74,10 +74,10 @@ class EnvBinningEmitter(StatementEmitter):
         self.start_block("sort")
 
     def _reserve_place(self, bin_index: str, is_valid: str) -> str:
-        """Emit the reservation of a position in a bin, with one atomic add per warp and bin.
+        """Emit the reservation of a position in a bin for each thread, with one atomic add per warp and bin.
 
-        Threads of a warp with the same bin are found by ballots over the bits of the bin index; the lowest one adds
-        their number to the counter and broadcasts the previous value.
+        Threads of a warp with the same bin are found by ballots over the bits of the bin index; the lowest of them adds
+        their number to the counter of the bin and broadcasts the previous value. Returns the name of the position.
         """
         peers = self.assign(f"call i32 @{BALLOT}(i32 {FULL_MASK}, i1 {is_valid})")
         for bit in range((N_BINS - 1).bit_length()):
@@ -105,7 +105,7 @@ class EnvBinningEmitter(StatementEmitter):
 
 
 def load_binned_env(emitter: StatementEmitter, rank: str) -> str:
-    """Emit the environment at position `rank` in the order of the bins, most expensive first."""
+    """Emit the load of the environment at position `rank` in the order of decreasing workload (bin by bin)."""
     position, remaining = "0", rank
     for bin_index in reversed(range(N_BINS)):
         count = emitter.assign(f"load i32, {_counter_pointer(emitter, bin_index)}")

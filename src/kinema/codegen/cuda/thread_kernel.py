@@ -60,10 +60,11 @@ class ThreadKernelEmitter(StatementEmitter):
         )
 
     def _delay_stores(self, block: BasicBlock, eager_stores: Mapping[int, Sequence[Store]]) -> dict[int, list[Store]]:
-        """Delay eager hand-off stores until all values of their vector of four rows are computed.
+        """Delay stores such that four scalars that are adjacent in the hand-off memory are stored by one vector store.
 
-        A store is not delayed by more than `MAX_STORE_DELAY` instructions. Returns the stores by the value after which
-        they are emitted.
+        The hand-off memory holds data for a warp kernel. A store is delayed until all values of its vector are
+        computed, but by at most `MAX_STORE_DELAY` instructions. Input and result map the value after which stores are
+        emitted to the stores.
         """
         positions, last_values = definition_positions(block), dict[int, int]()
         delayed: dict[int, list[Store]] = {}

@@ -47,7 +47,7 @@ from .warp import SHARED_POINTER, SHUFFLE_INDEX, WarpEmitter, WarpRegionConfig
 
 
 def pad_copy_pairs(pairs: Sequence[tuple[int, int]], group_size: int) -> list[int]:
-    """Table of (source, target) row pairs for batches of `group_size` threads.
+    """Table of (source row, target row) pairs to copy, in batches of one pair per thread of the group.
 
     Each batch holds all sources, then all targets. The last batch is padded with copies of the last pair.
     """
@@ -67,9 +67,10 @@ def pad_vector_targets(handoff: HandoffLayout, group_size: int) -> list[int]:
 
 
 def scale_offsets_to_bytes(program: Program, scalar_bytes: int) -> Program:
-    """Return a program with table offsets of arrays in scratch and global memory of the group in bytes.
+    """Return a program with array offsets in its loop tables in bytes instead of scalars.
 
-    A thread then adds an offset to an address without a multiplication.
+    Only for scratch and global memory of the thread group. A thread then adds an offset to an address without a
+    multiplication.
     """
 
     def scale(statements: Statements) -> Statements:
@@ -107,10 +108,11 @@ class LevelLoopEmitter(WarpEmitter):
     """Pointers to the arrays of the current rows, by (loop number, column)."""
 
     def _emit_table_loop(self, loop: TableLoop) -> None:
-        """Emit a table loop; with a level schedule, batch by batch with one row per thread.
+        """Emit a loop over table rows; with a level schedule, batch by batch with one row per thread.
 
-        Few runs of batches of one variant get code of their own; otherwise a loop over all batches switches over the
-        variants. Thread-private accumulators are cleared before the loop and reduced after it.
+        Consecutive batches of one code variant form a run. Up to `MAX_VARIANT_RUNS` runs get code of their own;
+        otherwise a loop over all batches switches over the variants. Per-thread accumulators are cleared before the
+        loop and reduced after it.
         """
         if not loop.schedule:
             super()._emit_table_loop(loop)
@@ -132,7 +134,7 @@ class LevelLoopEmitter(WarpEmitter):
         self._emit_reductions(loop.reductions)
 
     def _load_row_words(self, loop: TableLoop, ints_start: str, row: str) -> list[str]:
-        """Emit loads of the packed integers of a row, from a table stored column by column."""
+        """Emit loads of the packed integers of a table row, from a table stored column by column; one per word."""
         index = self.assign(f"add i32 {ints_start}, {row}")
         pointer = self.assign(f"getelementptr i32, {self.arena_pointer_type} %ints, i32 {index}")
         count, stride = len(pack_int_table(loop)), len(loop.ints)
@@ -146,7 +148,7 @@ class LevelLoopEmitter(WarpEmitter):
         ]
 
     def _unpack_columns(self, loop: TableLoop, words: Sequence[str]) -> list[str]:
-        """Integer columns of a row from its packed words (two 16-bit columns per word, if packed)."""
+        """Emit the integer columns of a table row from its packed words (two 16-bit columns per word, if packed)."""
         if not fits_half_words(loop):
             return list(words)
         halves = []
@@ -160,10 +162,10 @@ class LevelLoopEmitter(WarpEmitter):
     def _emit_variant_run(
         self, loop: TableLoop, table_starts: Sequence[str], batches: Sequence[LevelBatch], variant: LoopVariant
     ) -> None:
-        """Emit consecutive batches of one variant.
+        """Emit consecutive batches of table rows with the same code variant, one row per thread.
 
-        Short rows of one dependency level are emitted several batches at once, to hide memory latency; otherwise in a
-        loop with a barrier after each batch.
+        Batches of short code and one dependency level are interleaved, up to `BATCHES_IN_FLIGHT`, to hide memory
+        latency; other batches run in a loop with a barrier after each.
         """
         first, count = batches[0].first_row, len(batches)
         (block, *others) = variant.body
@@ -196,7 +198,7 @@ class LevelLoopEmitter(WarpEmitter):
     def _emit_batches_at_once(
         self, loop: TableLoop, table_starts: Sequence[str], first_row: str, n_batches: int, variant: LoopVariant
     ) -> None:
-        """Emit several independent batches: all of their loads and instructions first, then all stores."""
+        """Emit several independent batches of table rows together: all loads and instructions, then all stores."""
         loop_number, (block,) = self.address_resolver.loop_number(loop), variant.body
         assert isinstance(block, BasicBlock)
         rows = [
@@ -245,9 +247,9 @@ class LevelLoopEmitter(WarpEmitter):
     def _emit_batch_loop(
         self, loop: TableLoop, table_starts: Sequence[str], first_row: int, n_batches: int, variant: LoopVariant | None
     ) -> None:
-        """Emit a loop over batches of one variant, or of any if `variant` is None.
+        """Emit a loop over consecutive batches of table rows, of one code variant, or of any if `variant` is None.
 
-        The table words of the next batch are prefetched during the current one and carried by phis.
+        Software-pipelined: the table words of the next batch are loaded during the current one and carried by phis.
         """
         first = self.assign(f"add i32 {first_row}, %lane")
         words = self._load_row_words(loop, table_starts[0], first)
@@ -277,9 +279,10 @@ class LevelLoopEmitter(WarpEmitter):
     def _emit_batch(
         self, loop: TableLoop, floats_start: str, row: str, words: Sequence[str], variant: LoopVariant | None
     ) -> None:
-        """Emit one batch of rows, one per thread, followed by a barrier.
+        """Emit the execution of one batch of table rows, one row per thread, followed by a barrier.
 
-        Padding rows are skipped by their flag if the loop is predicated. Without a given variant, a switch selects it.
+        Padding rows are skipped by their flag if the loop is predicated. If `variant` is None, a switch selects the
+        code. `words` are the packed integers of the thread's row.
         """
         loop_number = self.address_resolver.loop_number(loop)
         columns = self._unpack_columns(loop, words)
@@ -332,9 +335,9 @@ class WarpRegionEmitter(LevelLoopEmitter):
     """Emits the kernel of a warp region; `%lane` is the index of a thread in its group."""
 
     def begin_region(self, config: WarpRegionConfig, *, binned: bool = False) -> None:
-        """Emit the kernel prologue: lane, member mask, memory pointers of the group, and the loop over environments.
+        """Emit the prologue of a warp kernel: thread index in the group, member mask, memory pointers, loop head.
 
-        With `binned`, environments are taken in the order of the bins, most expensive first.
+        The loop is over environments; with `binned`, these are taken in the order of the bins, most expensive first.
         """
         self.config, size = config, config.group_size
         self.in_basic_block = False
@@ -371,17 +374,17 @@ class WarpRegionEmitter(LevelLoopEmitter):
         self._emit_next_env(binned=binned)
 
     def _emit_next_env(self, *, binned: bool) -> None:
-        """Emit the loop head in which a group takes the next environment from an atomic counter.
+        """Emit the loop head in which a thread group takes the next environment from an atomic counter.
 
-        There are only as many groups as run concurrently, which limits their memory. The counter wraps to 0 when every
-        group has found that no environment is left, so that the next launch starts at 0; bins are reset then too.
+        The grid has only as many groups as run concurrently, which limits their memory. The counter wraps to 0 when
+        every group has found that no environment is left, so that the next launch starts at 0; bins are reset then too.
         """
         self.emit("%asked = add i32 %n_envs, %steps")
         self.emit("%last = sub i32 %asked, 1")
-        self.emit("%first_of_team = icmp eq i32 %lane, 0")
+        self.emit("%is_leader = icmp eq i32 %lane, 0")
         self.emit("br label %next")
         self.start_block("next")
-        self.emit("br i1 %first_of_team, label %ask, label %received")
+        self.emit("br i1 %is_leader, label %ask, label %received")
         self.start_block("ask")
         self.emit(f"%taken = atomicrmw uinc_wrap {self.arena_pointer_type} %memory, i32 %last monotonic")
         if binned:
@@ -395,13 +398,12 @@ class WarpRegionEmitter(LevelLoopEmitter):
         self.start_block("received")
         self.emit(f"%answer = phi i32 [ 0, %next ], [ %taken, %{asked_label} ]")
         self.emit(
-            f"%number = call i32 @{SHUFFLE_INDEX}"
-            f"(i32 {self.member_mask}, i32 %answer, i32 0, i32 {self.shuffle_segment})"
+            f"%rank = call i32 @{SHUFFLE_INDEX}(i32 {self.member_mask}, i32 %answer, i32 0, i32 {self.shuffle_segment})"
         )
-        self.emit("%there = icmp slt i32 %number, %n_envs")
+        self.emit("%there = icmp slt i32 %rank, %n_envs")
         self.emit("br i1 %there, label %begin, label %leave")
         self.start_block("begin")
-        self.emit(f"%e = add i32 {load_binned_env(self, '%number') if binned else '%number'}, 0")
+        self.emit(f"%e = add i32 {load_binned_env(self, '%rank') if binned else '%rank'}, 0")
 
     def end_region(self) -> None:
         """Emit the branch to the next environment; code emitted afterwards runs when none is left."""
@@ -409,10 +411,10 @@ class WarpRegionEmitter(LevelLoopEmitter):
         self.start_block("leave")
 
     def emit_copies(self, start: int, pairs: Sequence[tuple[int, int]], *, copy_in: bool) -> None:
-        """Emit row copies between the scratch memory of thread kernels and the memory of the group.
+        """Emit copies of rows between the scratch memory of thread kernels and the memory of the thread group.
 
-        The (source, target) pairs are read from the integer table at `start`, padded to whole batches. Several batches
-        are in flight, to hide memory latency.
+        `copy_in` copies to the group, otherwise from it. The (source, target) pairs are read from the integer table at
+        `start`, padded to whole batches of one pair per thread. Several batches are in flight, to hide memory latency.
         """
         n_batches, size = -(-len(pairs) // self.config.group_size), self.config.group_size
         for first in range(0, n_batches, BATCHES_IN_FLIGHT):
@@ -430,10 +432,10 @@ class WarpRegionEmitter(LevelLoopEmitter):
         self.emit_barrier()
 
     def emit_handoff_load(self, start: int, handoff: HandoffLayout) -> None:
-        """Emit vector loads of the hand-off data, four scalars at a time, into the memory of the group.
+        """Emit vector loads, four scalars at a time, of data that thread kernels stored for this warp kernel.
 
-        Targets are read from the integer table at `start`, padded to whole batches; surplus threads repeat the last
-        vector.
+        The data goes to the memory of the thread group, at offsets read from the integer table at `start`, padded to
+        whole batches; surplus threads repeat the last vector.
         """
         vector_type, align = (
             f"<{VECTOR_WIDTH} x {self.scalar_type}>",
@@ -466,9 +468,10 @@ class WarpRegionEmitter(LevelLoopEmitter):
         return self._element_pointer(self.shared_pointer_type, self.scalar_type, "%shared_e", row)
 
     def _pointer(self, slot: Slot, index: str | None) -> str:
-        """Address of a slot in the memory of the group; other arenas as in thread kernels.
+        """Emit the address of a slot: in the memory of the thread group, else as in thread kernels.
 
-        Handles constants of column-wise tables, the scratch memory of thread kernels, arrays of rows, and staged lists.
+        Handles constants of column-wise tables, the scratch memory of thread kernels, arrays of table rows, and staged
+        lists. `index` is the dynamic index as an integer, or None. Returns pointer type and name.
         """
         address = self.address_resolver.resolve(slot)
         if not address.arena and address.column is not None and address.column[0] in self.table_strides:
@@ -523,9 +526,9 @@ class WarpRegionEmitter(LevelLoopEmitter):
                 super().emit_statements((block,))
 
     def _emit_staging(self, staging: SharedMemoryStaging) -> None:
-        """Emit the pointer to a list that is in shared memory if its used records fit there, else in global memory.
+        """Emit the choice of the memory of a list: shared memory if its used records fit there, else global memory.
 
-        Later accesses to the list use this generic pointer.
+        The selected generic pointer is used by later accesses to the list; nothing is copied.
         """
         used = self.load(staging.used_count, {})
         alignment = gcd(staging.shared_offset, staging.records.item, VECTOR_WIDTH)
@@ -560,7 +563,7 @@ class WarpRegionEmitter(LevelLoopEmitter):
             self.store(accumulator, total, {})
 
     def _emit_one_iteration_per_lane(self, loop: CountedLoop) -> None:
-        """Emit a parallel loop with at most one iteration per thread."""
+        """Emit a parallel loop with at most one iteration per thread: thread `%lane` executes iteration `%lane`."""
         body, done = self.fresh_name("turn"), self.fresh_name("done")
         self.emit(f"br i1 {self.assign(f'icmp slt i32 %lane, {loop.max_iterations}')}, label %{body}, label %{done}")
         self.start_block(body)
@@ -597,7 +600,7 @@ class WarpRegionEmitter(LevelLoopEmitter):
         self.start_block(done)
 
     def _emit_basic_block(self, block: BasicBlock) -> None:
-        """Emit a basic block that all threads execute redundantly, with barriers around stores to shared data.
+        """Emit a basic block that all threads of the group execute redundantly, with barriers around its stores.
 
         Inside table rows and parallel loops, where each thread has data of its own, no barriers are emitted.
         """

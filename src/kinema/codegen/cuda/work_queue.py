@@ -53,9 +53,10 @@ def inline_variants(queue_loop: WorkQueueLoop) -> list[int]:
 
 
 def split_rows_among_warps(queue_loop: WorkQueueLoop, variant_indices: Sequence[int], n_warps: int) -> list[list[int]]:
-    """Split the rows of some variants into shares of one variant and similar expected work, one per warp.
+    """Load balancing of a filter kernel: distribute table rows among about `n_warps` warps by expected work.
 
-    There are about `n_warps` shares, at least one for each variant. Returns the row indices of each share.
+    Each share has rows of one code variant; every variant gets at least one share. Returns the row indices of each
+    share.
     """
     row_variants = queue_loop.work.variant_indices().tolist()
     rows = {
@@ -105,9 +106,9 @@ class QueueConsumerEmitter(StatementEmitter):
     """Emits the kernel that processes queued rows; `%memory` holds the queue lengths, then the queues."""
 
     def _entry_pointer(self, queue_loop: WorkQueueLoop, variant_index: int, position: str) -> str:
-        """Emit the address of entry `position` in the queue of a variant.
+        """Emit the address of entry `position` in the global work queue of a code variant.
 
-        Queues follow the counters in `%memory`, each with a capacity of (rows of the variant) * `%stride` entries.
+        The queues follow the counters in `%memory`, each with a capacity of (rows of the variant) * `%stride` entries.
         """
         variant_indices, queued = queue_loop.work.variant_indices(), queued_variants(queue_loop)
         rows_before = int(sum((variant_indices == variant).sum() for variant in queued if variant < variant_index))
@@ -118,9 +119,9 @@ class QueueConsumerEmitter(StatementEmitter):
         return self.assign(f"getelementptr i32, {self.arena_pointer_type} %memory, i64 {index}")
 
     def emit_queue_work(self, queue_loop: WorkQueueLoop, variant_index: int) -> None:
-        """Emit the loop of a thread over its (environment, row) entries in the queue of a variant, with the row's work.
+        """Emit a loop over the work-queue entries of a thread; each entry (environment, table row) is processed.
 
-        `%steps` is the number of thread blocks.
+        The queue is that of one code variant. `%steps` is the number of thread blocks.
         """
         loop = queue_loop.work
         ints_start, floats_start = (
@@ -153,7 +154,7 @@ class QueueConsumerEmitter(StatementEmitter):
         self.start_block(done)
 
     def _assign_entries(self, n_entries: str) -> tuple[str, str]:
-        """First queue entry of a thread and the distance to its next one.
+        """Emit the index of a thread's first work-queue entry and the distance to its next entries.
 
         Entries are spread over all warps with as few active threads per warp as possible (at least `MIN_ACTIVE_LANES`),
         as divergent threads of a warp run one after the other and there are often fewer entries than warps. Idle
@@ -218,11 +219,12 @@ class WorkQueueEmitter(QueueConsumerEmitter):
     def emit_filters(
         self, queue_loop: WorkQueueLoop, row_shares: Sequence[Sequence[int]], *, run_inline: bool
     ) -> list[str]:
-        """Emit the filter kernel: a warp runs the stages of the loop for its share of rows and 32 environments.
+        """Emit the filter kernel of a work-queue loop: each warp tests its share of table rows in 32 environments.
 
-        In each iteration of the main loop, the warp selects a stage, takes an entry per thread and executes the stage.
-        Rows that pass all filters are processed (`run_inline`) or appended to the queue of their variant. Returns the
-        definitions of the global arrays `@queues` and `@rows` that the kernel refers to.
+        In each iteration of the main loop, the warp selects a stage (filter or work), takes an entry (row, environment)
+        per thread and executes the stage. Rows that pass all filters are processed (`run_inline`) or appended to the
+        global queue of their code variant. Returns the definitions of the arrays that the kernel uses: `@queues` in
+        shared memory and the constant `@rows`.
         """
         work_stage = len(queue_loop.filters)  # the work stage
         for name in ("tested", *(f"queued{i}" for i in range(1, work_stage + 1))):
@@ -275,9 +277,10 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         self.set_row_pointers(loop, row, *self.table_starts[id(loop)])
 
     def _assign_rows(self, share_stride: int, work_stage: int) -> None:
-        """Emit the environment of each thread (`%own_env`), the row share of its warp (`%own_rows`) and its queues.
+        """Emit the work assignment of a thread: its environment `%own_env`, and the table rows `%own_rows` of its warp.
 
-        Blocks are numbered by (row share, group of environments).
+        Also emits the pointer to the queues of the warp in shared memory. Blocks are numbered by (share of rows, group
+        of environments).
         """
         block_minus_one = self.assign("sub i32 %ntid, 1")
         blocks = self.assign(f"udiv i32 {self.assign(f'add i32 %n_envs, {block_minus_one}')}, %ntid")
@@ -318,10 +321,10 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         self.start_block("go_on")
 
     def _take_entry(self, work_stage: int) -> None:
-        """Emit the row `%row` and environment `%e` of a thread, popped from the queue of the current stage.
+        """Emit the table row `%row` and environment `%e` of each thread, popped from the queue of the current stage.
 
-        In stage 0 a thread works on its own environment. `%takes` is the number of entries taken from the queue, and
-        `%has_entry` whether the thread got one.
+        In stage 0, which has no queue, a thread works on its own environment. `%takes` is the number of popped entries,
+        and `%has_entry` whether the thread got one.
         """
         entry_label, starts, counts = self.current_label, ["0"], ["0"]
         for stage in range(1, work_stage + 1):
@@ -346,7 +349,7 @@ class WorkQueueEmitter(QueueConsumerEmitter):
             self.emit(f"%{name} = phi i32 [ {first}, %{entry_label} ], [ {queued}, %from_queue ]")
 
     def _emit_first_filter(self, queue_loop: WorkQueueLoop, variant_indices: Sequence[int]) -> None:
-        """Emit the first filter for `ROWS_PER_PASS` rows per thread; rows that pass go to the queue of stage 1."""
+        """Emit the first filter for `ROWS_PER_PASS` table rows per thread; rows that pass are queued for stage 1."""
         loop, tested = queue_loop.filters[0], self._load_variable("tested")
         loop_number, rows, valid = self.address_resolver.loop_number(loop), list[str](), list[str]()
         for i in range(ROWS_PER_PASS):
@@ -384,7 +387,7 @@ class WorkQueueEmitter(QueueConsumerEmitter):
     def _emit_next_filter(
         self, stage: int, loop: TableLoop, queue_loop: WorkQueueLoop, variant_indices: Sequence[int]
     ) -> None:
-        """Emit filter number `stage` for the current entry; entries that pass go to the queue of the next stage."""
+        """Emit filter number `stage` for the current entry of each thread; passing entries go to the next queue."""
 
         def emit_body(variant: LoopVariant) -> list[str]:
             self.emit_variant(self.address_resolver.loop_number(loop), variant)
@@ -394,7 +397,10 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         self._enqueue(stage + 1, [(self.assign(f"and i1 {flag}, %has_entry"), "%taken")])
 
     def _emit_work(self, queue_loop: WorkQueueLoop, variant_indices: Sequence[int], *, run_inline: bool) -> None:
-        """Emit the last stage: process the current entry, or append it to the queue of its variant in global memory."""
+        """Emit the last stage: process the current entry of each thread, or append it to a queue in global memory.
+
+        The queue is that of the code variant of the entry's table row.
+        """
         if not run_inline:
             self._reserve_places(queue_loop)
         self.emit("br i1 %has_entry, label %take, label %turned")
@@ -413,9 +419,9 @@ class WorkQueueEmitter(QueueConsumerEmitter):
     def _dispatch_variants(
         self, loop: TableLoop, variant_indices: Sequence[int], emit_body: Callable[[LoopVariant], list[str]]
     ) -> list[str]:
-        """Emit a switch over the variant of the current row, with `emit_body` for each; returns the merged results.
+        """Emit a switch over the code variant of the current table row, with `emit_body` for each case.
 
-        `emit_body` returns conditions (i1), which are merged by phis behind the switch.
+        `emit_body` returns conditions (i1); the result are phis that merge them behind the switch.
         """
         labels, after = [self.fresh_name("case") for _ in variant_indices], self.fresh_name("after")
         if len(variant_indices) > 1:
@@ -462,16 +468,17 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         self.emit("br label %turned")
 
     def _reserve_places(self, queue_loop: WorkQueueLoop) -> None:
-        """Emit one atomic add per warp that reserves `%takes` entries of a global queue.
+        """Emit one atomic add per warp that reserves `%takes` entries of a global queue, one for each active thread.
 
-        `%place` is the reserved entry of a thread. `%kind` is the variant of the rows, whose counter is incremented.
+        `%variant` is the code variant of the warp's rows, whose queue counter is incremented; `%place` is the entry
+        reserved for a thread.
         """
         entry_label = self.current_label
         loop_number = self.address_resolver.loop_number(queue_loop.work)
-        self.emit(f"%kind = load i32, {self.arena_pointer_type} %row{loop_number}{self.invariant_load}")
+        self.emit(f"%variant = load i32, {self.arena_pointer_type} %row{loop_number}{self.invariant_load}")
         self.emit(f"br i1 {self.assign('icmp eq i32 %lane, 0')}, label %ask, label %answered")
         self.start_block("ask")
-        counter = self.assign(f"getelementptr i32, {self.arena_pointer_type} %memory, i32 %kind")
+        counter = self.assign(f"getelementptr i32, {self.arena_pointer_type} %memory, i32 %variant")
         position = self.assign(f"atomicrmw add {self.arena_pointer_type} {counter}, i32 %takes monotonic")
         self.emit("br label %answered")
         self.start_block("answered")
@@ -484,7 +491,9 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         done = self.fresh_name("listed")
         for variant in queued_variants(queue_loop):
             own_label, other_label = self.fresh_name("own"), self.fresh_name("other")
-            self.emit(f"br i1 {self.assign(f'icmp eq i32 %kind, {variant}')}, label %{own_label}, label %{other_label}")
+            self.emit(
+                f"br i1 {self.assign(f'icmp eq i32 %variant, {variant}')}, label %{own_label}, label %{other_label}"
+            )
             self.start_block(own_label)
             entry = self._entry_pointer(queue_loop, variant, "%place")
             for i, value in enumerate(("%e", "%row")):

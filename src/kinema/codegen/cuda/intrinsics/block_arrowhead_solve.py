@@ -47,7 +47,11 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
         self.border_workspace = Slot(solve.workspace.array, start + self.n_border * self.border_row_stride)
 
     def emit(self) -> None:
-        """Emit the whole solve: load rows, add Hessian terms, eliminate blocks, solve the border, back-substitute."""
+        """Emit the solve of a block-arrowhead system A x = b (diagonal blocks coupled by a common border) by a warp.
+
+        Load the rows, add the Hessian terms J^T W J, eliminate the diagonal blocks, solve the Schur complement of the
+        border, back-substitute and store x.
+        """
         self._assign_lanes()
         rows = [self._load_row(row_index) for row_index in range(len(self.own_rows))]
         for term in self.solve.terms:
@@ -132,7 +136,10 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
     # --------------------------------------------------------------------------------------------------------- assembly
 
     def _block_columns(self) -> list[str]:
-        """Emit the matrix columns of the thread's block; columns beyond a smaller block are arbitrary valid ones."""
+        """Emit the matrix columns of the thread's diagonal block, as integers.
+
+        Blocks smaller than the largest are padded with arbitrary valid columns.
+        """
         last = self.solve.size - 1
         columns = []
         for k in range(self.max_block_size):
@@ -160,9 +167,10 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
         return self._load_element(self.solve.matrix, offset)
 
     def _gather_columns(self, slot: Slot, start: str) -> list[RowRegisters]:
-        """Load a row of J, restricted to the columns stored for each row of the thread.
+        """Emit loads of a row of J at offset `start` of `slot`, restricted to the columns that each matrix row needs.
 
-        These are the columns of the thread's block and of the border for row 0, and of the border for row 1.
+        These are the columns of the thread's block and of the border for the first row of the thread, and of the border
+        for its second row.
         """
         emitter = self.emitter
         block_part = [
@@ -200,10 +208,11 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
     # -------------------------------------------------------------------------------------------------- diagonal blocks
 
     def _eliminate_blocks(self, row: RowRegisters, rhs: list[str]) -> str:
-        """Emit concurrent elimination of all diagonal blocks, last unknown first; returns the thread's inverse pivot.
+        """Emit concurrent Gaussian elimination of all diagonal blocks, last unknown first; returns the inverse pivot.
 
-        A row that is final is stored in the workspace for the other threads: border entries, right-hand side, inverse
-        pivot and remaining block entries. `row` and `rhs` are updated in place.
+        The pivot is that of the thread's unknown. A finished row is stored in the workspace for the other threads:
+        border entries, right-hand side, inverse pivot and remaining block entries. `row` and `rhs` are updated in
+        place.
         """
         emitter, solve, n = self.emitter, self.solve, self.n_border
         max_inverse, diagonal = (

@@ -48,7 +48,7 @@ class RegisterLoop:
         emitter.start_block(body)
 
     def end(self, rows: list[RowRegisters]) -> None:
-        """Close the loop; `rows` are the entries after an iteration."""
+        """Emit the back edge and exit of the loop and complete the phis; `rows` are the entries after an iteration."""
         emitter, head = self.emitter, self._head_label
         next_index = emitter.assign(f"add i32 {self.index}, 1")
         phis = [f"{self.index} = phi i32 [ 0, %{self._entry_label} ], [ {next_index}, %{emitter.current_label} ]"]
@@ -74,7 +74,10 @@ class RegisterBranch:
         emitter.start_block(body)
 
     def end(self, rows: list[RowRegisters]) -> list[RowRegisters]:
-        """Close the branch; `rows` are the updated entries. Returns the merged entries."""
+        """Emit the end of the branch and phis that merge the entries updated in it (`rows`) with the unchanged ones.
+
+        Returns the merged entries.
+        """
         emitter, body_label = self.emitter, self.emitter.current_label
         emitter.emit(f"br label %{self._exit_label}")
         emitter.start_block(self._exit_label)
@@ -110,7 +113,11 @@ class DenseSolveEmitter:
     """Matrix rows that a thread owns."""
 
     def emit(self) -> None:
-        """Emit the whole solve: load rows, add Hessian terms, eliminate, back-substitute and store the solution."""
+        """Emit the solve of a dense symmetric system A x = b by a warp, with rows of A distributed over the threads.
+
+        Load the rows, add the Hessian terms J^T W J, eliminate from the last unknown to the first, back-substitute and
+        store x.
+        """
         emitter, solve = self.emitter, self.solve
         n_rows = -(-solve.size // emitter.group_size)
         for q in range(n_rows):
@@ -180,10 +187,10 @@ class DenseSolveEmitter:
         return row
 
     def _add_hessian_term(self, rows: list[RowRegisters], term: HessianTerm) -> list[RowRegisters]:
-        """Emit a loop over the records of a term that adds J^T W J to the thread's rows; returns the updated rows.
+        """Emit a loop over the constraint records of a term that adds J^T W J to the matrix rows of each thread.
 
-        Friction cones use their packed W. Records without active rows are skipped; long J are processed in a loop over
-        rows.
+        Friction cones use their packed W. Records without active rows are skipped; J with many rows are processed in a
+        loop over rows. Returns the updated rows.
         """
         emitter, records = self.emitter, RegisterLoop(self.emitter, self.emitter.load(term.count, {}), rows)
         start = emitter.assign(f"mul i32 {records.index}, {term.record_stride}")

@@ -45,7 +45,10 @@ class LdlSolve(LinearSystem, Intrinsic):
         return self.size**3 // 3
 
     def evaluate(self, memory: Callable[[Slot], np.ndarray]) -> None:
-        """Assemble the matrix, masked by the block-arrowhead sparsity while blocks are decoupled, and solve."""
+        """Reference evaluation: assemble the matrix from memory, solve the system and write the solution to memory.
+
+        While the diagonal blocks are decoupled, entries outside of the block-arrowhead sparsity pattern are ignored.
+        """
         n, stored = self.size, memory(self.matrix)
         matrix = np.array([stored[i * self.row_stride : i * self.row_stride + n] for i in range(n)])
         matrix = np.tril(matrix) + np.tril(matrix, -1).T if self.lower_only else matrix
@@ -60,7 +63,10 @@ class LdlSolve(LinearSystem, Intrinsic):
         memory(self.result)[:n] = solution
 
     def emit(self, emitter: WarpEmitter) -> None:
-        """Emit the solve; if diagonal blocks may be coupled at times, both solves are emitted, selected by a flag."""
+        """Emit the solve by a warp: block-arrowhead if the matrix has diagonal blocks that fit the warp, else dense.
+
+        If the blocks may be coupled at times, both solves are emitted, and a flag in memory selects one at run time.
+        """
         arrowhead = self.arrowhead
         if arrowhead is None or not arrowhead.fits(emitter.group_size):
             DenseSolveEmitter(emitter, self).emit()
@@ -103,7 +109,7 @@ def _cone_weight(packed: np.ndarray) -> np.ndarray:
 
 
 def _solve_symmetric(a: np.ndarray, rhs: np.ndarray, max_inverse_pivot: np.ndarray) -> np.ndarray:
-    """Solve a symmetric linear system by elimination from the last unknown to the first.
+    """Solve a symmetric linear system by elimination from the last unknown to the first, with limited pivots.
 
     The inverse of pivot k is limited to `max_inverse_pivot[k]`.
     """

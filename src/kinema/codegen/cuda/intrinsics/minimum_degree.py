@@ -79,7 +79,7 @@ class MinimumDegreeOrdering(Intrinsic):
         return [self.block_info, self.tiles, self.tile_of_pair, self.status]
 
     def evaluate(self, memory: Callable[[Slot], np.ndarray]) -> None:
-        """Compute the ordering and write it to memory."""
+        """Reference evaluation: read the edges from memory, compute the ordering and write it to memory."""
         pairs: list[BlockPair] = []
         for edges in self.edges:
             records = memory(edges.records)
@@ -100,10 +100,14 @@ class MinimumDegreeOrdering(Intrinsic):
 def minimum_degree_order(
     n_blocks: int, max_tiles: int, edges: Iterable[BlockPair]
 ) -> tuple[np.ndarray, list[BlockPair], dict[BlockPair, int], bool]:
-    """Minimum-degree elimination order of a graph of blocks, as specified by `MinimumDegreeOrdering`.
+    """Minimum-degree elimination order of a graph of blocks, and the nonzero blocks ("tiles") of the factor.
 
-    Returns the (n_blocks, 4) block information, the tiles (later block, eliminated block), the tile index of each such
-    pair, and whether more than `max_tiles` tiles were needed (the tiles of the affected blocks are then missing).
+    At most `max_tiles` tiles are available: blocks whose tiles do not fit get none.
+
+    Returns:
+        Block information (n_blocks, 4): row i holds the block eliminated in step i, then for block i its step, first tile
+            and number of tiles; the tiles (later block, eliminated block); the tile index of each such pair; and whether
+            there were too few tiles.
     """
     neighbours = {i: set[int]() for i in range(n_blocks)}
     for a, b in edges:
@@ -139,7 +143,7 @@ class MinimumDegreeEmitter:
     """Indices of the blocks that a thread owns."""
 
     def emit(self) -> None:
-        """Emit the whole ordering: neighbour masks from the edge records, elimination loop, and status."""
+        """Emit the ordering by a warp: neighbour masks from the edge records, elimination loop, and status."""
         emitter, ordering = self.emitter, self.ordering
         assert ordering.n_blocks <= MAX_BLOCKS, "too many blocks for the bit masks"
         emitter.emit_barrier()  # other threads may still read the old values
@@ -204,7 +208,7 @@ class MinimumDegreeEmitter:
         return words
 
     def _broadcast_mask(self, mask: str, lane: str) -> str:
-        """Mask of the thread `lane`, which is known at run time only, by shuffles of its words."""
+        """Emit shuffles that broadcast the bit mask of the thread `lane`, an index known at run time only."""
         emitter, result = self.emitter, "0"
         for i, word in enumerate(self._split_words(mask)):
             received = self._shuffle(SHUFFLE_INDEX, word, lane)
@@ -278,7 +282,10 @@ class MinimumDegreeEmitter:
     # ------------------------------------------------------------------------------------------------------ elimination
 
     def _add_edges(self, edges: EdgeRecords, masks: list[str]) -> list[str]:
-        """Emit a loop over edge records that adds both endpoints to each other's neighbour masks; returns the masks."""
+        """Emit a loop over edge records that adds the end points of each edge to each other's neighbour masks.
+
+        `masks` and the result are the neighbour masks of the blocks that the thread owns.
+        """
         emitter, mask_type = self.emitter, self.mask_type
 
         def add_record(index: str, masks: list[str]) -> list[str]:
@@ -301,10 +308,11 @@ class MinimumDegreeEmitter:
         return self._emit_loop(count, [(mask_type, mask) for mask in masks], add_record)
 
     def _eliminate_next(self, step: str, states: list[str]) -> list[str]:
-        """Emit one elimination step: choose the block of minimum degree, record it and its tiles, merge its neighbours.
+        """Emit an elimination step: choose the block of minimum degree, record its tiles, connect its neighbours.
 
-        `states` and the result are (number of tiles, overflow flag, mask of remaining blocks, neighbour masks of own
-        blocks). If its tiles do not fit, the block gets none and the overflow flag is set.
+        `states` and the result are (number of tiles, overflow flag, mask of remaining blocks, neighbour masks of the
+        blocks that the thread owns). If the tiles (nonzero blocks of the factor) do not fit, the block gets none and
+        the overflow flag is set.
         """
         emitter, ordering, mask_type = self.emitter, self.ordering, self.mask_type
         count, overflow, remaining, *masks = states
@@ -329,7 +337,7 @@ class MinimumDegreeEmitter:
         return [total, overflow, remaining, *new_masks]
 
     def _minimum_degree_block(self, remaining: str, masks: Sequence[str]) -> str:
-        """Remaining block with the fewest remaining neighbours, lowest index first, by a warp reduction.
+        """Emit a warp reduction to the remaining block with the fewest remaining neighbours, lowest index first.
 
         The reduction key is degree << BLOCK_INDEX_BITS | index.
         """
@@ -362,10 +370,10 @@ class MinimumDegreeEmitter:
     def _merge_neighbours(
         self, own_block: str, neighbours: str, eliminated_neighbours: str, eliminated: str, first_tile: str
     ) -> str:
-        """Neighbour mask of a block owned by the thread after the elimination of a block.
+        """Emit the update of the neighbour mask of one block (`own_block`) after the elimination of another block.
 
-        If it was a neighbour, it becomes adjacent to the other neighbours of the eliminated block, and the tile of the
-        two blocks is recorded in `tiles` and `tile_of_pair`.
+        If both were neighbours, `own_block` becomes adjacent to the other neighbours of the eliminated block, and the
+        tile of the two blocks is recorded in `tiles` and `tile_of_pair`. Returns the new mask.
         """
         emitter, ordering, mask_type = self.emitter, self.ordering, self.mask_type
         is_neighbour, tile_label, done = (
