@@ -46,10 +46,10 @@ class LruCache(Generic[T]):
         self._lock = threading.Lock()
 
     def get_or_compute(self, key: str, compute: Callable[[], T], size_of: Callable[[T], int]) -> T:
-        """Cached value of a key, or the result of `compute`, which is then cached.
+        """Cached value of a key, else the result of `compute`, which is then cached.
 
-        `size_of` gives the size of a value in bytes; values larger than the limit are not cached. Least recently used
-        entries are evicted. `compute` runs without the lock, so that threads may compute a value twice.
+        Least recently used entries are evicted. `size_of` gives the size of a value in bytes; values larger than the
+        limit are not cached. `compute` runs without the lock, so that two threads may compute the same value.
         """
         with self._lock:
             if key in self._entries:

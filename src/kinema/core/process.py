@@ -24,7 +24,7 @@ def requested_thread_count() -> int | None:
 
 @contextmanager
 def pause_garbage_collection() -> Iterator[None]:
-    """Context (or decorator) that disables Python's cyclic garbage collector, which saves 10 % or more of build time.
+    """Context manager or decorator: disable Python's cyclic garbage collector, which saves 10 % or more of build time.
 
     Reading and compiling create many objects and drop few. On exit, surviving objects are moved to the oldest
     generation, and collection is enabled again; if several threads overlap, by the first to leave.

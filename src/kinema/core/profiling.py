@@ -59,7 +59,7 @@ def record_stages() -> Iterator[StageTimes]:
 
 @contextmanager
 def timed_stage(name: str) -> Iterator[None]:
-    """Context of a named stage, timed if this thread records stages (`record_stages`), else almost free."""
+    """Context manager of a named stage: its time is added to the recording of this thread (`record_stages`), if any."""
     times = _recording.active
     if times is None:
         yield

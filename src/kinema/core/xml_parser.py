@@ -128,6 +128,7 @@ class _TreeBuilder:
         return self.root
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        """Expat handler of a start tag: append an element with its line and byte position; check the limits."""
         self.n_elements += 1
         self.n_items += 1 + len(attributes)
         if len(self.stack) >= MAX_XML_DEPTH:
@@ -165,7 +166,10 @@ class _TreeBuilder:
 
 
 def _as_utf8(data: bytes, file: str) -> bytes:
-    """Re-encode a document to UTF-8 from its declared encoding, so that parser offsets index the returned bytes."""
+    """Re-encode a document from its declared encoding to UTF-8.
+
+    Expat reports byte offsets in UTF-8, which then index the returned bytes.
+    """
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         encoding = "utf-16"
     else:

@@ -343,7 +343,7 @@ def _points_along_edges(vertices: FloatArray, edges: IntArray, spacing: float) -
 
 
 def _thin_by_grid(points: FloatArray, size: float, max_points: int) -> FloatArray:
-    """Keep the first point of each cell of a regular grid, shape (n, 3), n <= `max_points`.
+    """Thin a point set: keep the first point of each cell of a regular grid, shape (n, 3), n <= `max_points`.
 
     The cell size starts at `size` / 64 [m] and grows until few enough points remain.
     """

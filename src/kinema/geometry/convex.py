@@ -187,7 +187,7 @@ def convex_polytope(mesh: MeshData, max_vertices: int | None = None) -> Polytope
 
 
 def _face_loops(hull: MeshData, tolerance: float) -> list[list[int]] | None:
-    """Vertex loops of the planar faces of a convex hull, or None if they do not form a valid polytope.
+    """Vertex loops of the polygonal faces of a convex hull, or None if they do not form a valid polytope.
 
     Coplanar triangles within `tolerance` are merged; vertices that belong to fewer than three faces are removed.
     """

@@ -157,7 +157,10 @@ def matches_any(pattern: str, names: Sequence[str]) -> bool:
 
 
 def _matching_indices(pattern: str, names: Sequence[str]) -> list[int]:
-    """Indices of the names equal to a pattern, else matching it as a regular expression or shell pattern."""
+    """Indices of the names that a pattern matches: by equality, else as regular expression, else as shell pattern.
+
+    If several names equal the pattern, the first one only; an invalid regular expression matches nothing.
+    """
     exact = [i for i, name in enumerate(names) if name == pattern]
     if exact:
         return exact[:1]
@@ -254,10 +257,10 @@ def finite_vector(value: Any, label: str, length_word: str) -> Array:
 
 
 def check_parameter_values(name: str, values: np.ndarray, label: str) -> np.ndarray:
-    """Validate values of a physical parameter and return them unchanged.
+    """Validate values of a physical parameter and return them unchanged; `KinemaError` with the first invalid value.
 
-    Raise `KinemaError` with the first invalid value. Force and position bounds must not be NaN nor infinite on the
-    wrong side (`INVALID_BOUNDS`), parameters in `NONNEGATIVE_PARAMETERS` must be finite and >= 0, all others finite.
+    Force and position bounds must not be NaN nor infinite on the wrong side (`INVALID_BOUNDS`), parameters in
+    `NONNEGATIVE_PARAMETERS` must be finite and >= 0, all others finite. `label` is the prefix of the message.
     """
     if name in INVALID_BOUNDS:
         invalid, expected = np.isnan(values) | (values == INVALID_BOUNDS[name]), "bounds that contain a finite value"
@@ -317,9 +320,9 @@ def environment_offsets(n_envs: int, spacing: Array) -> Array:
 def base_pose(
     description: Robot | World, pos: ArrayLike, quat: ArrayLike | None, euler: ArrayLike | None
 ) -> Pose | None:
-    """World pose of the base frame of a description from user arguments.
+    """World pose of the base frame of a description from the user's position and orientation.
 
-    None if the user leaves the description where it is.
+    None if these are zero and the identity: the description then stays where it is.
 
     Args:
         description: robot or world; the authored pose of a robot is kept and transformed by the user's pose.

@@ -58,10 +58,11 @@ class BuildInputs:
 def build_scene(
     inputs: BuildInputs, settings: Settings, n_envs: int, diagnostics: Diagnostics, progress: ProgressBar
 ) -> BuiltScene:
-    """Build and check the models; allocate engine, arrays, controls and output conversion for `n_envs` environments.
+    """Build the models of all entities, check them, and allocate the engine for `n_envs` environments.
 
-    Each entity gets its index ranges in the flat arrays (`Entity.info`). If variants need different default gains, kp
-    and kv become per-environment parameters.
+    Also creates the access to its arrays, the control modes and the output conversion. Each entity gets its index
+    ranges in the flat arrays (`Entity.info`). If variants need different default gains, kp and kv become
+    per-environment parameters.
 
     Args:
         inputs: entities, medium, solver options and execution options.
@@ -115,7 +116,9 @@ def build_scene(
 def _compile_models(
     inputs: BuildInputs, settings: Settings, n_envs: int, diagnostics: Diagnostics
 ) -> tuple[list[Model], VariantIndices, np.ndarray]:
-    """Build the model of each variant combination that occurs, with solver options and user dof parameters applied.
+    """Build a model for each combination of entity variants that occurs in an environment.
+
+    Solver options and the dof parameters that the user set before build are applied.
 
     Returns:
         The models; the index of the model of each environment, (n_envs,); whether the user set kp and kv before build,
@@ -159,7 +162,10 @@ def _dofs_with_variants(inputs: BuildInputs, model: Model) -> np.ndarray:
 
 
 def _with_dof_parameters(model: Model, entities: Sequence[Entity]) -> tuple[DofsInfo, np.ndarray]:
-    """Table of dofs with the parameters that users set before build, and whether they set kp and kv, (2, n_dofs)."""
+    """Dof table of a model with the parameters that users set before build, and whether they set kp and kv.
+
+    The flags have shape (2, n_dofs).
+    """
     columns: dict[str, np.ndarray] = {}
     user_set = np.zeros((2, model.n_dofs), dtype=np.bool_)
     for entity, info in zip(entities, model.entities, strict=True):

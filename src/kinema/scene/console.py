@@ -30,7 +30,7 @@ class ProgressBar:
 
     @contextmanager
     def display(self, n_stages: int) -> Iterator[None]:
-        """Context manager that shows a transient bar for `n_stages` stages; nested calls reuse the outer bar."""
+        """Context manager that shows a transient progress bar for `n_stages` stages; nested calls use the same bar."""
         if self._depth:
             yield
             return

@@ -112,7 +112,7 @@ def collect_contacts(
 
 
 def _contact_slots(built: BuiltScene, envs_idx: Selection) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Mask of the active contact slots, (slots, environments), and the values of all slots by field.
+    """Contents of the contact buffers: mask of active slots, (slots, environments), and values of all slots by field.
 
     Links and geoms are numbered in the scene; link -1 is the world.
     """
@@ -251,9 +251,10 @@ class ContactMonitor:
         self.set_capacity(max(self.capacity, demand))
 
     def calibrate(self, n_steps: int, seed: int) -> int:
-        """Set the contact capacity to 1.5 times the demand of a trial simulation that exceeds it; return the capacity.
+        """Determine the contact capacity by a trial simulation of `n_steps` steps, and return the capacity.
 
-        All environments but the first get random velocities added; the state is restored after the trial.
+        If the trial needs more than the present capacity, the capacity is set to 1.5 times the demand. All environments
+        but the first get random velocities added (`seed`); the state is restored after the trial.
         """
         built = self._scene.built
         _require_contacts(built)
@@ -274,9 +275,9 @@ class ContactMonitor:
         return self.capacity
 
     def check_after_step(self) -> None:
-        """Report contact overflow after a call of `step`.
+        """Report contact overflow after a call of `step`: at once on a CPU, some calls later on a GPU.
 
-        On a GPU by asynchronous copies of the counters: the host does not wait for the GPU.
+        On a GPU the counters are copied asynchronously, so that the host does not wait for the GPU.
         """
         built, engine = self._scene.built, self._scene.built.engine
         if not built.contacts_may_overflow:
@@ -296,10 +297,10 @@ class ContactMonitor:
             self.report_overflow(counters[0])
 
     def report_overflow(self, demand: np.ndarray | None = None) -> None:
-        """Warn of a contact overflow with the required capacity, once.
+        """Warn, once, that contacts exceeded the capacity of the contact buffers, with the required capacity.
 
-        With `on_overflow="grow"` raise the capacity each time. `demand` is the required capacity of each environment,
-        by default read from the device.
+        With `on_overflow="grow"` the capacity is raised, each time. `demand` is the required capacity of each
+        environment, by default read from the device.
         """
         built, diagnostics, capacity = self._scene.built, self._scene.diagnostics, self.capacity
         if not built.contacts_may_overflow:

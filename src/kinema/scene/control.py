@@ -66,7 +66,7 @@ class DefaultGains:
 
     @property
     def dof_inertia(self) -> Array:
-        """Diagonal of the mass matrix in the initial configuration [kg, kg m2], (n_variants, n_dofs)."""
+        """Diagonal of the mass matrix in the initial configuration [kg, kg m2], (n_variants, n_dofs); cached."""
         if self._inertia_table is None:
             models = self.arrays.engine.variants.models
             self._inertia_table = (
@@ -297,9 +297,9 @@ class DofControl:
         return bool((modes == value).all())
 
     def _switch_mode(self, mode: ControlMode, dofs: IndexArray, envs: IndexArray | None) -> None:
-        """Change the control mode of dofs, set missing gains, report disabled actuators and update the engine.
+        """Change the control mode of dofs: set missing gains, report actuators that no longer act, update the engine.
 
-        `envs` None changes all environments. If the modes become equal in all environments, they are stored once again.
+        `envs` None changes all environments. Modes are stored per environment only while they differ.
         """
         if mode is ControlMode.POSITION:
             self._reject_quaternion_dofs(dofs)

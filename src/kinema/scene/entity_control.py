@@ -36,7 +36,10 @@ class EntityControl:
             built.controls.command(mode, dofs, *built.arrays.to_finite_batch(values, (len(dofs),), envs_idx, label))
 
     def track_dofs(self, position: Any, velocity: Any, dofs_idx: Selection, envs_idx: Selection, label: str) -> None:
-        """PD tracking of position and velocity: position control with the target position + kv / kp velocity."""
+        """PD tracking of position and velocity targets: position control with target position + kv / kp * velocity.
+
+        Raises `KinemaError` if kp is zero.
+        """
         dofs, arrays = self._index.dof_rows(dofs_idx, label), self._index.built.arrays
         targets, envs = arrays.to_finite_batch(position, (len(dofs),), envs_idx, label, np.float64)
         velocities, _ = arrays.to_finite_batch(velocity, (len(dofs),), envs_idx, label, np.float64)

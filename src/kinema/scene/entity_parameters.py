@@ -161,7 +161,10 @@ class EntityParameters:
         return built.arrays.read(name, rows, resolve_envs(envs_idx, built.n_envs))
 
     def set_dofs(self, name: str, values: Any, dofs_idx: Selection, envs_idx: Selection) -> None:
-        """Set a dof parameter, (n_envs, n), (n,) or a scalar: stored before build, written to the arrays after it."""
+        """Set a dof parameter, (n_envs, n), (n,) or a scalar.
+
+        Before build the values are stored and applied by `build`; afterwards they are written to the engine's arrays.
+        """
         label = f"set_dofs_{DOF_PARAMETERS[name].accessor}"
         dofs = self._index.dofs(dofs_idx, label)
         if self._index.ranges is not None:
@@ -236,7 +239,7 @@ class EntityParameters:
         return built.arrays.read_sol_params(kind, rows, resolve_envs(envs_idx, built.n_envs))
 
     def set_sol_params(self, params: Any, kind: str, dofs_idx: Selection, envs_idx: Selection) -> None:
-        """Set solref and solimp of joint limits or dry friction (`kind`): seven numbers, (n, 7) or (n_envs, n, 7)."""
+        """Set solref and solimp of joint limits or dry friction (`kind`), (7,), (n, 7) or (n_envs, n, 7)."""
         label = "set_dofs_sol_params"
         kind = one_of(kind, f"{label}: kind", SOL_PARAMS_KINDS)
         rows, built = self._index.dof_rows(dofs_idx, label), self._index.built

@@ -159,7 +159,7 @@ class EntityQueries:
         return self._world_poses(links, poses, index.variant_of_env, envs_idx)
 
     def _link_of_frame(self, description: Robot | World, owner: Robot | World, frame: Frame) -> int:
-        """Scene index of the link that a named frame is fixed to; `WORLD_LINK` if it has no link.
+        """Scene index of the link that a named frame is attached to; `WORLD_LINK` if it is attached to no link.
 
         Args:
             description: description of the entity.

@@ -93,7 +93,10 @@ class GeomParameters:
         return np.concatenate([self._current(name, envs_idx)[:, geoms] for name, _ in SOL_PARAMS], axis=-1)
 
     def set_sol_params(self, params: Any, geoms_idx: Selection, envs_idx: Selection) -> None:
-        """Set solref and solimp of geoms, seven numbers, (n, 7) or (n_envs, n, 7), and those of all geom pairs."""
+        """Set the contact parameters solref and solimp of geoms, (7,), (n, 7) or (n_envs, n, 7).
+
+        The contact parameters of all geom pairs are recomputed.
+        """
         label, built = "set_geoms_sol_params", self._index.built
         geoms, envs = self._geoms_and_envs_to_set("geom_sol_params", geoms_idx, envs_idx, label)
         values = np.broadcast_to(parse_sol_params(params, len(envs), len(geoms), label), (len(envs), len(geoms), 7))
@@ -108,8 +111,9 @@ class GeomParameters:
     def _pair_sol_params(self, name: str, geom_values: np.ndarray) -> np.ndarray:
         """Contact parameter solref or solimp of all geom pairs, (environments, n_pairs * components), from geoms.
 
-        Mean weighted by solmix, that of the geom with higher priority, or the value of an explicit pair. If a solref
-        has the direct (non-positive) format, the componentwise minimum is used instead of the mean, as in MuJoCo.
+        By the rule of each pair: mean of both geoms weighted by solmix, the value of the geom with higher priority, or
+        the value of an explicit pair. If a solref has the direct (non-positive) format, the componentwise minimum is
+        used instead of the mean, as in MuJoCo.
 
         Args:
             name: `solref` or `solimp`.
@@ -130,7 +134,7 @@ class GeomParameters:
         return self._current("size", envs_idx)[:, self._index.geom_rows(geoms_idx, "get_geoms_size")]
 
     def set_size(self, size: Any, geoms_idx: Selection, envs_idx: Selection) -> None:
-        """Set the sizes of geoms, (n_envs, n, 3) or broadcastable, and their bounding sphere radii."""
+        """Set the sizes of geoms, (n_envs, n, 3) or broadcastable, and update their bounding sphere radii."""
         label, built = "set_geoms_size", self._index.built
         geoms, envs = self._geoms_and_envs_to_set("geom_size", geoms_idx, envs_idx, label)
         types = [built.model.geoms.types[i] for i in geoms]

@@ -31,7 +31,9 @@ def robots_with_unspecified_base(spec: EntitySpec) -> list[Robot]:
 
 
 def report_unspecified_bases(spec: EntitySpec, diagnostics: Diagnostics) -> None:
-    """Report robots whose base is fixed by default: a note, or a warning if the robot looks mobile.
+    """Report robots whose file does not say whether the base is fixed or floating, and which are therefore fixed.
+
+    A note, or a warning if names or kinematics suggest a mobile robot.
 
     Args:
         spec: the added entity.
@@ -71,7 +73,7 @@ def mobility_evidence(robot: Robot) -> str:
 
 
 def _leaf_edges(robot: Robot, moving_edges: Sequence[TreeEdge]) -> Iterator[TreeEdge]:
-    """Moving edges of the kinematic tree that have no other moving edge below them."""
+    """Moving edges (joints with dofs between two links) of the kinematic tree without other moving edges below."""
     parent_of = {e.child: e.parent for e in robot.tree().edges}
     ancestors: set[str | None] = set()
     for edge in moving_edges:
@@ -115,11 +117,10 @@ Descriptions = Sequence[Robot | World]
 def check_dof_inertia(
     model: Model, descriptions: Descriptions, diagnostics: Diagnostics, *, precision: str, adjustable: bool
 ) -> JointInertias:
-    """Check that the mass matrix is positive definite, and return the joint inertias in the initial configuration.
+    """Check that the mass matrix is positive definite; returns its pivots and diagonal in the initial configuration.
 
-    Reports every dof without inertia of its own (singular pivot of the mass matrix) in the initial configuration or
-    near it. Raises `KinemaError` for them unless `adjustable`. In single precision, ill-conditioned dofs give a
-    warning.
+    Reports every dof with a singular pivot of the mass matrix in the initial configuration or in a perturbed one.
+    Raises `KinemaError` for them unless `adjustable`. In single precision, ill-conditioned dofs give a warning.
 
     Args:
         model: the model to simulate.
@@ -149,7 +150,9 @@ def check_dof_inertia(
 
 
 def _inertia_diagnostic(model: Model, descriptions: Descriptions, dof: int, where: str, adjustable: bool) -> Diagnostic:
-    """Diagnostic of a dof without inertia: code `sim.massless` if it moves no mass, else `sim.singular`.
+    """Diagnostic of a dof whose pivot of the mass matrix is singular: `sim.massless` or `sim.singular`.
+
+    The code is `sim.massless` if the dof moves no mass.
 
     Args:
         model: the model.
@@ -188,7 +191,10 @@ def _moves_no_mass(model: Model, dof: int) -> bool:
 def _warn_ill_conditioned(
     model: Model, descriptions: Descriptions, inertias: JointInertias, diagnostics: Diagnostics
 ) -> None:
-    """Warn of the worst conditioned dof if its share of inertia is below `MIN_INERTIA_SHARE_SINGLE`."""
+    """Warn of the worst conditioned dof: the smallest ratio of pivot to diagonal of the mass matrix.
+
+    No warning if the ratio is at least `MIN_INERTIA_SHARE_SINGLE`.
+    """
     dof, share = inertias.worst_conditioned_dof()
     if share < MIN_INERTIA_SHARE_SINGLE:
         joint, link, origin = _joint_of_dof(model, descriptions, dof)

@@ -85,7 +85,7 @@ class SolverOptions:
         )
 
     def resolve(self, specs: Sequence[EntitySpec], diagnostics: Diagnostics, integrator: Integrator) -> dict[str, Any]:
-        """Solver fields of `Settings`, from the scene's options, else the files, else the defaults.
+        """Solver fields of `Settings`: values given to the scene take precedence over the files', then defaults.
 
         Reports in the diagnostics options of files that disagree or are not available.
 

@@ -90,10 +90,10 @@ class Recording:
             self._append_frame()
 
     def _append_frame(self) -> None:
-        """Append the current state as a frame; arrays have shape (environments, ...).
+        """Append the current state as a frame: copies of arrays of shape (environments, ...), and the time [s].
 
-        qpos, qvel, ctrl, act and sensor data (not for USD), link poses (not for Parquet), and the simulated time [s],
-        which goes on if the scene is reset.
+        The arrays are qpos, qvel, ctrl, act and sensor data (not for USD), and link poses (not for Parquet). The time
+        goes on if the scene is reset.
         """
         built, arrays = self._recorded.built, {}
         if self.format != "usd":

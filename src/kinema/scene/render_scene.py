@@ -84,7 +84,7 @@ def lights_of_description(
 
 
 def _light_source(light: Light, link_rows: Mapping[str, int], base: Pose, diagnostics: Diagnostics) -> LightSource:
-    """Render light of one light of a description: link, pose, color, radius, attenuation and spot cone.
+    """Convert a light of a description to a light of the renderer: link, pose, color, radius, attenuation, spot cone.
 
     The radius is a length [m] for point and spot lights, and an angle [rad] for directional lights. Lights that follow
     a target body are reported as unsupported.
@@ -142,7 +142,7 @@ def cameras_of_description(description: Robot | World, link_rows: Mapping[str, i
 
 
 def _render_camera(camera: Camera, link_rows: Mapping[str, int], base: Pose) -> RenderCamera:
-    """Render camera of one camera of a description: link, pose, projection, vertical field of view and clip range."""
+    """Convert a camera of a description to a camera of the renderer: link, pose, field of view, clip range."""
     link = -1 if camera.link is None else link_rows.get(camera.link, -1)
     is_orthographic = camera.settings.get(mjcf.PROJECTION) == mjcf.ORTHOGRAPHIC
     return RenderCamera(
@@ -264,7 +264,7 @@ class _InstanceFactory:
     def make_instances(
         self, shape: Shape, link_row: int, pose: Pose, entity_idx: int, linear_color: bool
     ) -> list[Instance]:
-        """Render instance of a shape as a list of one; empty if its mesh is missing or invalid.
+        """Instance of a shape in the render scene, as a list of one; empty if its mesh is missing or invalid.
 
         Args:
             shape: the shape.

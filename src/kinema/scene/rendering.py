@@ -132,7 +132,10 @@ class SceneCameras:
         return PathTracer(self.device_scene, self._cameras, self._resolution).trace(samples, **options)
 
     def _update_poses(self, *, motion_blur: bool) -> None:
-        """Copy the current link poses of the scene to the render scene, including rows of entity variants."""
+        """Copy the current link poses of the simulation to the render scene.
+
+        Links of entity variants have additional rows, which are appended.
+        """
         links = self.scene.links
         if not self.render_scene.n_links:
             self.device_scene.update_poses(motion_blur=motion_blur)
@@ -143,9 +146,10 @@ class SceneCameras:
         self.device_scene.update_poses(pos, quat, motion_blur=motion_blur)
 
     def _append_variant_rows(self, rows: Any) -> Any:
-        """Append rows for the links of variants to an array of link positions or quaternions.
+        """Append rows for the links of entity variants to an array of link positions or quaternions.
 
-        Positions of links of variants that an environment does not have are set to `HIDDEN_HEIGHT`.
+        Each variant has copies of the rows of its entity. In environments with another variant the positions are set to
+        `HIDDEN_HEIGHT`, which hides the links.
 
         Args:
             rows: Warp array (components * n_links, n_envs), three components for positions, four for quaternions.
@@ -163,9 +167,9 @@ class SceneCameras:
 
 
 def visual_entities(scene: Scene) -> list[VisualEntity]:
-    """Render entities of a scene.
+    """Descriptions to render with their base poses and the rows of their links in the pose arrays.
 
-    Each variant of an entity is one render entity; the link rows of variants follow those of all links of the scene.
+    One per entity, or one per variant of an entity; the link rows of variants follow those of all links of the scene.
     """
     model, visuals, next_row = scene.built.model, [], scene.built.model.n_links
     for entity, spec, info in zip(scene.entities, scene._entity_specs, model.entities, strict=True):
@@ -220,7 +224,11 @@ def _camera_of_files(name: str, known: dict[str, Camera]) -> Camera:
 
 
 def _link_row(scene: Scene, camera: Camera) -> int:
-    """Row of the link of a camera in the scene's arrays, -1 for the world; raises `KinemaError` for another value."""
+    """Row of the link that a camera is attached to in the scene's arrays; -1 for the world.
+
+    The link is given by handle, (entity, name or index), name or index; raises `KinemaError` if it is unknown or
+    ambiguous.
+    """
     link, label = camera.link, f"camera {camera.name!r}: link"
     if isinstance(link, EntityLink):
         entity, selection = link.entity, link.idx

@@ -337,7 +337,10 @@ class Scene:
         print_if_terminal(self.summary(), self.progress)
 
     def _make_settings(self, per_env: frozenset[str], external_forces: bool) -> Settings:
-        """Engine settings from the scene's options and files; messages are reported only at the first build."""
+        """Engine settings from the scene's options, the options of the files and the defaults.
+
+        Messages are reported only at the first build.
+        """
         diagnostics = self.diagnostics if self._built_scene is None else Diagnostics()
         return Settings(
             dt=self.dt / self.substeps,

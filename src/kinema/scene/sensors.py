@@ -67,7 +67,7 @@ class SensorErrorModel:
         self.sample(restart=True)
 
     def set(self, sensor: int, columns: slice, values: Mapping[str, Any], name: str) -> None:
-        """Set error parameters of a sensor, and restart the history of measurements.
+        """Set error parameters (noise, bias, ...) of a sensor, and restart the history of its measurements.
 
         Args:
             sensor: index of the sensor.
@@ -99,8 +99,8 @@ class SensorErrorModel:
 
     # -------------------------------------------------------------------------------------------- measurements
 
-    def readings(self) -> np.ndarray:
-        """Current readings of all sensors with errors, rate and delay applied, (n_envs, values).
+    def measurements(self) -> np.ndarray:
+        """Current data of all sensors with errors, rate and delay applied, (n_envs, values).
 
         A sensor with rate or delay returns its latest measurement that is at least as old as the delay.
         """
@@ -158,7 +158,7 @@ class SensorErrorModel:
         return self._cached_measurement[1]
 
     def _with_errors(self, ideal: np.ndarray) -> np.ndarray:
-        """Add constant bias and Gaussian noise to ideal readings (n_envs, values), and round to the resolution."""
+        """Add constant bias and Gaussian noise to ideal sensor data (n_envs, values), and round to the resolution."""
         if not (self.noise.any() or self.bias.any() or self.bias_std.any() or self.resolution.any()):
             return ideal
         readings = ideal + self._constant_bias()
@@ -340,11 +340,11 @@ class Sensors(Mapping[str, Sensor]):
 
     def _readings(self, envs_idx: Any) -> np.ndarray:
         envs = resolve_envs(envs_idx, self._scene.built.n_envs)
-        readings = self._error_model.readings()
+        readings = self._error_model.measurements()
         return readings if envs is None else readings[envs]
 
     def _set_user_values(self, columns: slice, values: Any, envs_idx: Any) -> None:
-        """Store values of user sensors, (dim,) or (environments, dim), for the given columns of the sensor data."""
+        """Store the data of a sensor of type `user`, (dim,) or (environments, dim), which has the given columns."""
         n_envs = self._scene.built.n_envs
         if self._user_values is None:
             self._user_values = np.full((n_envs, self._info.n_values), np.nan)

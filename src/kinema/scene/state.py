@@ -34,7 +34,6 @@ SHARED_PREFIX = "shared "
 """Prefix of the names of arrays that all environments share."""
 CONTROL_PREFIX = "control "
 """Prefix of the names of arrays of control modes and gains."""
-"""Dof parameters that setters also change in the models, which later operations read; (n_variants, n_dofs)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,7 +157,7 @@ def restore_state(built: BuiltScene, state: SceneState, envs_idx: Any = None) ->
 
 
 def transfer_state(built: BuiltScene, state: SceneState) -> None:
-    """Restore a snapshot in a scene that was built again with other per-environment parameters.
+    """Restore a snapshot in a rebuilt scene, with other parameters per environment than the scene of the snapshot.
 
     Arrays that both have are copied; parameters that became per-environment are copied to all environments.
     """
@@ -333,7 +332,7 @@ def reset_on_gpu(built: BuiltScene, envs_idx: Any, state: KeyframeState | None =
 
 
 def _reset_blocks(built: BuiltScene, initial: Mapping[str, np.ndarray]) -> Iterator[tuple[Any, Any]]:
-    """Pairs of target tensor and initial values (rows, 1 or n_envs).
+    """Pairs of a target tensor in device memory and the initial values (rows, 1 or n_envs) to copy to it.
 
     Arrays adjacent in memory are merged into one pair.
 

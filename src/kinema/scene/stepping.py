@@ -95,9 +95,10 @@ class Stepper:
         built.controls.needs_prepare = False
 
     def step(self, n: int) -> None:
-        """Advance the simulation by n steps: one launch, or one launch per step followed by the step observers.
+        """Advance the simulation by n steps: one launch, or one per step if sensors or recordings observe every step.
 
         Compiles the step if the control modes changed; with `on_error="reset"` failed environments are reset first.
+        Contact overflow is reported afterwards.
         """
         n = positive_int(n, "step", "step")
         if self._scene.built.controls.needs_prepare:
@@ -144,8 +145,8 @@ class Stepper:
     def reset(self, envs_idx: Selection, keyframe: str | int | None = None, *, grow: bool = False) -> None:
         """Reset environments to the initial state or to a keyframe: state, commands, external forces, error flags.
 
-        With a CUDA tensor `envs_idx` nothing is transferred to the host, unless timed sensors or `grow`, which raises
-        the contact capacity to the largest demand, need it.
+        `grow` also raises the contact capacity to the largest demand so far. With a CUDA tensor `envs_idx` nothing is
+        transferred to the host, unless sensors with a rate or delay, or `grow`, need it.
         """
         if isinstance(envs_idx, SceneState):
             raise KinemaError("reset: this is a state: use scene.set_state(state)")
@@ -213,7 +214,10 @@ class Stepper:
         return replay
 
     def _check_capturable(self) -> None:
-        """Raise `KinemaError` if steps need the host: NumPy output, step callbacks, automatic resets, clock sensors."""
+        """Raise `KinemaError` if steps cannot be captured as a CUDA graph because the host has work in every step.
+
+        NumPy output, step observers, automatic resets and clock sensors do.
+        """
         built = self._scene.built
         if not built.outputs.on_gpu:
             raise KinemaError('capture: tensors are required on a GPU: use Scene(out="torch")')
@@ -227,14 +231,9 @@ class Stepper:
             raise KinemaError("capture: clock sensors need the host at every step")
 
     def _capture_graph(self, built: BuiltScene, function: Callable[[], Any], warm_up: int) -> tuple[Any, int]:
-        """Warm up and capture a function on a separate CUDA stream.
+        """Call a function `warm_up` times, then capture its GPU work as a CUDA graph, on a separate stream.
 
-        Return the graph and the number of substeps it takes.
-
-        Args:
-            built: the built scene.
-            function: function to capture.
-            warm_up: number of calls before the capture.
+        Returns the graph and the number of substeps that it takes.
         """
         torch, engine = torch_module(), built.engine
         current_stream = torch.cuda.current_stream(engine.device.name)
@@ -251,9 +250,9 @@ class Stepper:
         return graph, steps
 
     def _capture_launches(self, capture_context: Any, function: Callable[[], Any], engine: Engine) -> int:
-        """Call a function inside the capture context.
+        """Call a function while a CUDA graph is being captured (context manager `capture_context`).
 
-        Return the number of substeps recorded, which are not counted as taken.
+        Returns the number of captured substeps; the engine's step count and time are not changed.
         """
         before, self._is_capturing = engine.step_count, True
         try:
@@ -299,7 +298,9 @@ class RolloutRunner:
         self._fused_rollout: FusedRollout | None = None
 
     def run(self, entity: Entity, commands: dict[str, Any], idx: Selection, hold: int) -> Rollout:
-        """Apply commands of one kind, (n_commands, n_envs, n) or (n_commands, n), each for `hold` steps.
+        """Open-loop rollout: apply commands (n_commands, n_envs, n) or (n_commands, n), each for `hold` steps.
+
+        On a CPU as one fused program, unless the host has work after every step.
 
         Args:
             entity: the entity.
@@ -347,7 +348,7 @@ class RolloutRunner:
     def _run_step_by_step(
         self, entity: Entity, command: Callable[..., None], commands: Any, idx: Selection, hold: int
     ) -> Rollout:
-        """Apply the commands one after the other with separate launches, and stack the states.
+        """Open-loop rollout with separate launches: apply each command, take `hold` steps, record the entity's state.
 
         Args:
             entity: the entity.

@@ -67,7 +67,7 @@ class EntityVariants:
 def variant_combinations(
     variants_by_entity: Mapping[int, EntityVariants], n_envs: int
 ) -> tuple[list[dict[int, int]], VariantIndices]:
-    """Combinations of entity variants that occur in environments, each once.
+    """Distinct combinations of entity variants over all environments.
 
     Args:
         variants_by_entity: variants of each entity that has any, by entity index.
@@ -88,7 +88,7 @@ def variant_combinations(
 
 
 def with_shared_geometry_data(models: Sequence[Model]) -> list[Model]:
-    """Models whose mesh and height field data are one array without duplicates, with start offsets into it."""
+    """Deduplicate the mesh and height field data of several models: all get one array, with start offsets into it."""
     offsets: dict[bytes, int] = {}
     blocks: list[np.ndarray] = []
     starts_of_models: list[list[int]] = []
@@ -114,10 +114,10 @@ def with_shared_geometry_data(models: Sequence[Model]) -> list[Model]:
 def unify_variants(
     descriptions: Sequence[Robot | World], specs: Sequence[EntitySpec], seed: int | None
 ) -> EntityVariants:
-    """Unify variants of an entity to the same links and collision shapes; record the shapes that each does not have.
+    """Give all variants of an entity the same structure: equal links, and the union of their collision shapes.
 
-    Variants with equal structure are used as they are. Raises `KinemaError` if they differ in the number of links or
-    joints, or if worlds differ in structure.
+    Shapes that a variant lacks are recorded in `absent_shapes`, to be disabled. Variants with equal structure are used
+    as they are. Raises `KinemaError` if they differ in the number of links or joints, or if worlds differ in structure.
 
     Args:
         descriptions: description of each variant.
@@ -207,12 +207,10 @@ def _numbered_shapes(link: Link) -> list[tuple[tuple[ShapeKind, int], Shape]]:
 
 
 def _fill_slots(link: Link, slots: Mapping[tuple[ShapeKind, int], Shape]) -> tuple[list[Shape], set[str]]:
-    """Collision shapes of a link for all slots, named by slot.
+    """Collision shapes of a link, one for each slot (shape kind and number), and the names of the substitutes.
 
-    Examples of other variants fill the slots it has no shape for.
-
-    Returns:
-        The shapes, and the names of those that the link does not have.
+    A slot for which the link has no shape gets the example in `slots`, a shape of another variant, as a substitute.
+    Shapes are named by slot.
     """
     own_shapes = dict(_numbered_shapes(link))
     shapes, absent = [], set()

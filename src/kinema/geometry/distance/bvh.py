@@ -518,7 +518,7 @@ class _NodeDipoles:
         )
 
     def far_nodes(self, blocks: PointBlocks) -> tuple[IntArray, IntArray]:
-        """Largest nodes far enough from each block for the dipole approximation.
+        """BVH nodes that replace their triangles by a dipole for each block of points: the largest that are far enough.
 
         Returns the start of the nodes of each block, shape (n_blocks + 1,), and the concatenated node indices, numbered
         through all levels from the root.

@@ -146,29 +146,29 @@ class GltfMaterials:
 
     def build_material(self, material: PbrMaterial) -> dict[str, Any]:
         """Metallic-roughness material of glTF, with textures and extensions; reports unsupported properties."""
-        # where nothing is said of it a surface is no metal, which is not what glTF takes it for
-        metal: dict[str, Any] = {"metallicFactor": 0.0 if material.metallic is None else _clamp_unit(material.metallic)}
+        # an unspecified metalness is 0 here, but 1 in glTF
+        pbr: dict[str, Any] = {"metallicFactor": 0.0 if material.metallic is None else _clamp_unit(material.metallic)}
         if material.roughness is not None:
-            metal["roughnessFactor"] = _clamp_unit(material.roughness)
+            pbr["roughnessFactor"] = _clamp_unit(material.roughness)
         if material.color is not None:
-            metal["baseColorFactor"] = [_clamp_unit(value) for value in material.color]
-        made: dict[str, Any] = {"name": material.name, "pbrMetallicRoughness": metal}
+            pbr["baseColorFactor"] = [_clamp_unit(value) for value in material.color]
+        gltf_material: dict[str, Any] = {"name": material.name, "pbrMetallicRoughness": pbr}
         if material.texture and (
             image := self._texture_info(material, material.texture, material.texture_mapping, "its texture")
         ):
-            metal["baseColorTexture"] = image
-        self._set_opacity(material, made)
+            pbr["baseColorTexture"] = image
+        self._set_opacity(material, gltf_material)
         if material.double_sided:
-            made["doubleSided"] = True
-        self._set_maps(material, made, metal)
-        self._set_emission(material, made)
-        self._set_extensions(material, made)
+            gltf_material["doubleSided"] = True
+        self._set_maps(material, gltf_material, pbr)
+        self._set_emission(material, gltf_material)
+        self._set_extensions(material, gltf_material)
         if material.reflectance is not None:
             self._report_loss(material, "its reflectance")
-        return made
+        return gltf_material
 
-    def _report_loss(self, material: PbrMaterial, what: str, why: str = _NOT_SUPPORTED_TEXT) -> None:
-        self._losses.append((material.name, what, why))
+    def _report_loss(self, material: PbrMaterial, lost_property: str, reason: str = _NOT_SUPPORTED_TEXT) -> None:
+        self._losses.append((material.name, lost_property, reason))
 
     def _set_opacity(self, material: PbrMaterial, gltf_material: dict[str, Any]) -> None:
         """Set `alphaMode` from opacity threshold, base-colour alpha or an opacity map in the base-colour image."""
@@ -216,64 +216,71 @@ class GltfMaterials:
             and metallic.file == rough.file
             and (rough.channel, metallic.channel) == ("g", "b")
         )
-        # an image whose blue channel is not meant does no harm where nothing is metallic
+        # an image that is not meant as metalness has no effect if the metallic factor is 0
         is_rough = metallic is None and rough is not None and rough.channel in ("", "g") and not material.metallic
         if not is_both and not is_rough:
             packed = self._packed_texture(material, rough, metallic)
             if packed is not None:
                 return packed
-            said = " and ".join(
+            lost_maps = " and ".join(
                 f"its {role} map" for role in (MapRole.METALLIC, MapRole.ROUGHNESS) if role in material.maps
             )
-            self._report_loss(material, said, "glTF takes both from one image, the green and the blue of it")
+            self._report_loss(material, lost_maps, "glTF takes both from one image, its green and blue channels")
             return None
         assert rough is not None
         if is_rough and not rough.channel:
-            self._report_loss(material, "which channel its roughness map is", "glTF takes the green one")
+            self._report_loss(material, "the channel of its roughness map", "glTF takes the green one")
         return self._texture_info(material, rough.file, rough.mapping, "its roughness map")
 
     def _packed_texture(
         self, material: PbrMaterial, roughness: Texture | None, metallic: Texture | None
     ) -> dict[str, Any] | None:
         """Texture packed from separate roughness and metalness images; None if mappings differ or reading fails."""
-        given = [image for image in (roughness, metallic) if image is not None]
-        if len({image.mapping for image in given}) > 1:
+        present = [image for image in (roughness, metallic) if image is not None]
+        if len({image.mapping for image in present}) > 1:
             return None
         packed = packed_image_reference("", _single_channel_image(roughness), _single_channel_image(metallic))
         try:
             read_image(packed)
         except MeshError:
             return None
-        return self._texture_info(material, packed, given[0].mapping, "its roughness map")
+        return self._texture_info(material, packed, present[0].mapping, "its roughness map")
 
     def _texture_info(
-        self, material: PbrMaterial, file: str, mapping: TextureMapping, what: str
+        self, material: PbrMaterial, file: str, mapping: TextureMapping, lost_property: str
     ) -> dict[str, Any] | None:
-        """The glTF `textureInfo` of an image and its mapping; None, with a reported loss, if unavailable."""
-        number = self._image_index(material, file, what)
-        if number is None:
+        """The glTF `textureInfo` of an image and its mapping; None if the image is unreadable.
+
+        `lost_property` is the property of the material that is then reported as lost.
+        """
+        image_index = self._image_index(material, file, lost_property)
+        if image_index is None:
             return None
-        texture = {"source": number, "sampler": self._sampler_index(material, mapping.wrap)}
+        texture = {"source": image_index, "sampler": self._sampler_index(material, mapping.wrap)}
         textures = self._file.document.setdefault("textures", [])
         index = textures.index(texture) if texture in textures else self._file.add("textures", texture)
-        found: dict[str, Any] = {"index": index}
-        chosen = min(mapping.texcoord_set, max(self._n_texcoord_sets - 1, 0))
-        if chosen:
-            found["texCoord"] = chosen
+        info: dict[str, Any] = {"index": index}
+        texcoord_set = min(mapping.texcoord_set, max(self._n_texcoord_sets - 1, 0))
+        if texcoord_set:
+            info["texCoord"] = texcoord_set
         if transform := _texture_transform(mapping):
             self._file.declare_extension(_TEXTURE_TRANSFORM)
-            found["extensions"] = {_TEXTURE_TRANSFORM: transform}
-        return found
+            info["extensions"] = {_TEXTURE_TRANSFORM: transform}
+        return info
 
-    def _image_index(self, material: PbrMaterial, file: str, what: str) -> int | None:
-        """Index of an image embedded as PNG or JPEG; None, with a reported loss, if the image is unreadable."""
+    def _image_index(self, material: PbrMaterial, file: str, lost_property: str) -> int | None:
+        """Index of an image, embedded as PNG or JPEG at its first use; None if it is unreadable.
+
+        `lost_property` is the property of the material that is then reported as lost.
+        """
         if file not in self._images:
             try:
                 data, suffix = read_image(file)
                 if suffix not in self._image_types:
                     data, suffix = convert_to_png(data), ".png"
             except MeshError as error:
-                self._report_loss(material, what, f"{file!r}: {error.reason[:1].lower()}{error.reason[1:].rstrip('.')}")
+                reason = f"{file!r}: {error.reason[:1].lower()}{error.reason[1:].rstrip('.')}"
+                self._report_loss(material, lost_property, reason)
                 self._images[file] = None
             else:
                 image = {
@@ -288,7 +295,7 @@ class GltfMaterials:
         """Index of the sampler with the given wrap modes; black borders become clamping, with a reported loss."""
         if wrap not in self._samplers:
             if WrapMode.BLACK in wrap:
-                self._report_loss(material, "that there is nothing beyond the edges of its texture")
+                self._report_loss(material, "the black border of its texture")
             self._samplers[wrap] = self._file.add(
                 "samplers", {"wrapS": _WRAP_MODES[wrap[0]], "wrapT": _WRAP_MODES[wrap[1]]}
             )
@@ -350,13 +357,13 @@ def _texture_transform(mapping: TextureMapping) -> dict[str, Any]:
     cosine, sine = math.cos(mapping.rotation), math.sin(mapping.rotation)
     u_scale, v_scale = mapping.scale
     offset = [mapping.offset[0] - sine * v_scale, 1.0 - mapping.offset[1] - cosine * v_scale]
-    said = {
+    values = {
         "offset": [0.0 if abs(value) < 1e-15 else value for value in offset],
         "scale": [u_scale, v_scale],
         "rotation": mapping.rotation,
     }
     plain = {"offset": [0.0, 0.0], "scale": [1.0, 1.0], "rotation": 0.0}
-    return {name: value for name, value in said.items() if value != plain[name]}
+    return {name: value for name, value in values.items() if value != plain[name]}
 
 
 # --------------------------------------------------------------------------------------------------------------- meshes

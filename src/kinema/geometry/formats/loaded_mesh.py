@@ -96,7 +96,7 @@ class SceneFlattener:
         names: Iterable[str | None] = (),
         appearance: Appearance | None = None,
     ) -> None:
-        """Add an instance of `mesh`.
+        """Add a mesh at a pose in the scene to the merged mesh; raises `MeshError` if the limits are exceeded.
 
         Args:
             mesh: the mesh.

@@ -105,9 +105,9 @@ def minimum_degree_order(
     At most `max_tiles` tiles are available: blocks whose tiles do not fit get none.
 
     Returns:
-        Block information (n_blocks, 4): row i holds the block eliminated in step i, then for block i its step, first tile
-            and number of tiles; the tiles (later block, eliminated block); the tile index of each such pair; and whether
-            there were too few tiles.
+        Block information (n_blocks, 4): row i holds the block eliminated in step i, then for block i its step, first
+            tile and number of tiles; the tiles (later block, eliminated block); the tile index of each such pair; and
+            whether there were too few tiles.
     """
     neighbours = {i: set[int]() for i in range(n_blocks)}
     for a, b in edges:
