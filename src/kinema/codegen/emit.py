@@ -213,7 +213,10 @@ def emit_warp_kernel(
 
 
 def emit_binning_kernel(part: KernelPart, target: Target, n_queues: int = 0) -> str:
-    """Emit the GPU kernel that sorts environments into bins by workload and empties `n_queues` work queues."""
+    """Emit the LLVM module of the GPU kernel that sorts environments into bins by workload.
+
+    It also empties `n_queues` work queues.
+    """
     emitter = EnvBinningEmitter({}, target)
     for register in _SPECIAL_REGISTERS:
         emitter.emit(f"%{register} = call i32 @{_SREG_INTRINSIC}.{register}.x()")
@@ -317,7 +320,10 @@ def _emit_partition_env(emitter: StatementEmitter) -> None:
 
 
 def _thread_kernel_prologue(emitter: StatementEmitter, partitions: Sequence[Program]) -> list[str]:
-    """Declarations and head of a thread kernel; several partitions get an exchange array in shared memory."""
+    """LLVM text before the body of a thread kernel: target, declarations and signature; one string per line.
+
+    With several partitions also the exchange array in shared memory; the state may then alias.
+    """
     # partitions read state that others write: it must not be noalias
     shared = {"state"} if len(partitions) > 1 else set()
     arguments = [

@@ -355,7 +355,7 @@ class StatementEmitter(MemoryEmitter):
         self.mask = outer_mask
 
     def _emit_uniform_loop(self, counted_loop: CountedLoop) -> None:
-        """Emit a counted loop whose trip count is the same in all lanes, as a plain integer loop."""
+        """Emit a counted loop with the same trip count in all environments, as an integer loop without lane masks."""
         limit = self.to_int(self.load(counted_loop.count, {}), 0, uniform=True)
         loop_handle, counter = self.begin_loop("0", limit)
         self._emit_iteration(

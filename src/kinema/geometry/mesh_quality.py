@@ -104,7 +104,11 @@ def _unmeasured_quality(*, has_nan: bool) -> MeshQuality:
 
 
 def _count_edges(faces: IntArray, n_vertices: int) -> _EdgeCounts:
-    """Count boundary, misoriented, non-manifold and unbalanced undirected edges of `faces` (m, 3)."""
+    """Count the defective undirected edges of `faces` (m, 3), by kind.
+
+    Boundary edges have one face, non-manifold edges more than two. Misoriented edges have two faces that traverse them
+    in the same direction; unbalanced edges are traversed unequally often in both directions.
+    """
     start = faces.reshape(-1)
     end = np.roll(faces, -1, axis=1).reshape(-1)
     forward = start < end

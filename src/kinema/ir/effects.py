@@ -206,7 +206,7 @@ class _EffectAnalysis:
             self.visit_rows(nested, rows, [level.select(outer_indices) for level in row_levels])
 
     def visit_rows(self, loop: TableLoop, rows: Sequence[int], row_levels: list[_RowLevel]) -> None:
-        """Add the reads and writes of some rows (iterations) of a table loop, analysed together by variant."""
+        """Add the reads and writes of some rows of a table loop; rows of one code variant are analysed together."""
         variant_indices = loop.variant_indices()[list(rows)].tolist()
         for variant_index in sorted(set(variant_indices)):
             variant, selected = (

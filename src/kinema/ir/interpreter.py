@@ -242,7 +242,7 @@ class _BatchedEvaluator(ArrayEvaluator):
         self.written = {name: np.zeros(len(x), np.bool_) for name, x in self.arrays.items()}
 
     def run_table_loop(self, loop: TableLoop) -> None:
-        """Execute a table loop by dependency level: rows of a level with equal code are one array operation."""
+        """Execute a loop over table rows: one array operation for all rows of a dependency level and variant."""
         variant_indices, levels = loop.variant_indices(), self._levels(loop)
         for level in range(int(levels.max(initial=-1)) + 1):
             for variant_index, variant in enumerate(loop.variants):

@@ -324,7 +324,11 @@ def slot_accesses(statement: Statement) -> Iterator[tuple[Slot, bool]]:
 
 
 def map_bodies(statement: Statement, transform: Callable[[Statements], Statements]) -> Any:
-    """Copy of a statement with each nested statement sequence replaced by `transform(sequence)`."""
+    """Copy of a statement with `transform` applied to each statement sequence directly inside it.
+
+    Bodies of loops and branches, code variants of table loops, and stages of work-queue loops; a basic block is
+    returned unchanged.
+    """
     match statement:
         case BasicBlock() | IntrinsicCall() | AtomicIncrement() | SharedMemoryStaging():
             return statement

@@ -213,7 +213,10 @@ def _is_same_value(a: Value, b: Value) -> bool:
 
 
 def add(a: Value, b: Value) -> Value:
-    """Sum a + b, with zero operands dropped and negated operands turned into differences."""
+    """Sum a + b of scalars: recorded if symbolic, after algebraic simplification.
+
+    Zero operands are dropped and negated operands turned into differences.
+    """
     if (
         type(a) is Scalar
         and type(b) is Scalar
@@ -238,7 +241,10 @@ def add(a: Value, b: Value) -> Value:
 
 
 def subtract(a: Value, b: Value) -> Value:
-    """Difference a - b, simplified: -0 is dropped, a - a is 0, a constant b is added negated, negations are merged."""
+    """Difference a - b of scalars: recorded if symbolic, after algebraic simplification.
+
+    a - 0 is a, a - a is 0, a constant b is added with the opposite sign, and negated operands are merged.
+    """
     if (
         type(a) is Scalar
         and type(b) is Scalar
@@ -265,7 +271,10 @@ def subtract(a: Value, b: Value) -> Value:
 
 
 def multiply(a: Value, b: Value) -> Value:
-    """Product a * b; negations and constant factors are moved outwards, and a constant factor is the second operand."""
+    """Product a * b of scalars: recorded if symbolic, after algebraic simplification.
+
+    Negations and constant factors are moved outwards, and a constant factor is the second operand.
+    """
     if type(a) is Scalar and type(b) is Scalar and _has_no_sign_or_scale(a) and _has_no_sign_or_scale(b):
         return _record_binary("mul", a, b)
     if not isinstance(a, Scalar):
@@ -311,7 +320,10 @@ def _scale(a: Scalar, factor: float) -> Value:
 
 
 def divide(a: Value, b: Value) -> Value:
-    """Quotient a / b as a product with the reciprocal of b; 0 / b is 0, a / a is 1, and 1 / b is a reciprocal."""
+    """Quotient a / b of scalars: recorded, if symbolic, as a product with the reciprocal of b.
+
+    0 / b is 0, a / a is 1, and 1 / b is a reciprocal.
+    """
     if not isinstance(b, Scalar):
         if not isinstance(a, Scalar):
             return a / b
@@ -326,7 +338,10 @@ def divide(a: Value, b: Value) -> Value:
 
 
 def negate(a: Value) -> Value:
-    """Negation -a; a double negation cancels, a difference is swapped, and a constant factor changes sign."""
+    """Negation -a of a scalar: recorded if symbolic, after algebraic simplification.
+
+    A double negation cancels, the operands of a difference are swapped, and a constant factor changes sign.
+    """
     if not isinstance(a, Scalar):
         return -a
     for op, rebuild in _NEGATION_RULES.items():

@@ -330,7 +330,7 @@ def while_loop(
 
 
 def eliminate_dead_code(tape: Tape, stores: Sequence[Store]) -> BasicBlock:
-    """Build a basic block with the stores and those instructions of a tape that the stores depend on."""
+    """Dead-code elimination: a basic block with `stores` and those instructions of a tape that they depend on."""
     ops, arguments, slots = tape.ops, tape.args, tape.slots
     needed = bytearray(len(ops))
     for store in stores:

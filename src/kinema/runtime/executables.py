@@ -308,7 +308,10 @@ def _compile_gpu_image(
     *,
     wait: bool,
 ) -> GpuImage:
-    """Compile a program to an image of GPU kernels (PTX); imports the compiler on demand."""
+    """Compile a program to an image of GPU kernels (PTX).
+
+    The compiler is imported here, as cached programs do not need it.
+    """
     from .compilation import GpuCompiler
 
     return GpuCompiler(array_offsets, options, partitioning, wait=wait).compile(source)

@@ -148,7 +148,10 @@ class HostCode:
             _submit(job, index)
 
     def _install(self, objects: Sequence[bytes], level: OptLevel) -> None:
-        """Link the object files of a tier and make their entry function the active one."""
+        """Link the object files of an optimisation tier, and make their entry function the one that later calls run.
+
+        Code of the other tier stays loaded, as a thread may be running it.
+        """
         with timed_stage("load"):
             engine = _link(objects)
         self._engines.append(engine)  # code of the other tier stays: a thread may be running it

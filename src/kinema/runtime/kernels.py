@@ -261,7 +261,7 @@ class Kernel:
         ]
 
     def _binning_launches(self, arguments: LaunchArguments) -> list[Callable[[], None]]:
-        """Launches of the kernels that bin environments by workload for warp kernels, once all contacts are known."""
+        """Prepared launches of the kernels that sort environments by workload, one per warp kernel with binning."""
         state, binned = arguments.state, [kernel for kernel in self._kernels if kernel.binning is not None]
         integers = (state.stride, 1, 0, state.n_envs)
         queues = next((kernel.queues for kernel in self._kernels if kernel.queues is not None), None)

@@ -42,7 +42,11 @@ class Equalities:
         return np.array((active if envs is None else active[:, envs]).T)
 
     def set_enabled(self, active: Any, names: Selection, envs_idx: Selection, at: str) -> None:
-        """Enable or disable equality constraints, (n_envs, n), (n,) or a scalar; `at`: see `Scene.set_equality`."""
+        """Enable or disable equality constraints, (n_envs, n), (n,) or a scalar.
+
+        `at` is the relative pose that enabled connects and welds hold: `now` for the present one, `file` for that of
+        the file.
+        """
         at = one_of(at, "set_equality: at", ("now", "file"))
         arrays, label = self._built.arrays, "set_equality"
         self._require_per_env("equality", label)
@@ -98,7 +102,7 @@ class Equalities:
         return pos - rotation @ model.links.pos[link], rotation
 
     def sol_params(self, names: Selection, envs_idx: Selection) -> np.ndarray:
-        """MuJoCo's solref (2) and solimp (5) of equality constraints, (n_envs, n, 7)."""
+        """Constraint parameters solref (2) and solimp (5) of equality constraints, as in MuJoCo, (n_envs, n, 7)."""
         built, indices = self._built, self._indices(names, "get_equality_sol_params")
         envs = resolve_envs(envs_idx, built.n_envs)
         params = np.zeros((built.n_envs if envs is None else len(envs), len(indices), 7))

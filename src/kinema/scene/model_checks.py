@@ -94,7 +94,7 @@ def _is_wheel(robot: Robot, edge: TreeEdge) -> bool:
 
 
 def _find_feet(robot: Robot, leaf_edges: Sequence[TreeEdge]) -> list[str]:
-    """Names of the lowest leaf links, of about equal height and well below the base; empty if there are none."""
+    """Names of probable feet: the lowest leaf links, at about equal height and well below the base; may be empty."""
     poses = robot.link_poses()
     heights = {e.child: float(poses[e.child].position[2]) for e in leaf_edges}
     base = float(np.mean([poses[root].position[2] for root in robot.tree().roots]))
@@ -257,7 +257,10 @@ def report_unsupported(model: Model, descriptions: Descriptions, diagnostics: Di
 
 
 def _report_unsupported_joints(description: Robot | World, diagnostics: Diagnostics) -> None:
-    """Report drives with two targets, kinematic links and initial link velocities of one description."""
+    """Report what the simulation ignores in one description: velocity targets, kinematic links, initial velocities.
+
+    Velocity targets are ignored in drives that also have a position target; kinematic links are simulated as fixed.
+    """
     for joint in description.joints:
         for axis in joint.axes:
             drive = axis.drive

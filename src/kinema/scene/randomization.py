@@ -211,7 +211,7 @@ def _ensure_nominal_gains(target: RandomizationTarget, name: str, dofs_idx: Inde
 def _warn_zero_nominal_values(
     target: RandomizationTarget, name: str, dofs_idx: IndexArray, distribution: Distribution
 ) -> None:
-    """Warn if all selected dofs have the nominal value 0, so that scaling by samples has no effect."""
+    """Warn if a parameter is scaled by random samples, but its nominal value is 0 in all selected dofs (no effect)."""
     if (distribution.operation or "scale") != "scale":
         return
     zero = [

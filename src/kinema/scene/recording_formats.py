@@ -71,7 +71,7 @@ def import_parquet() -> Any:
 
 
 def element_names(model: Model) -> dict[str, list[str]]:
-    """Names of the elements of the recorded arrays qpos, qvel, ctrl, act and sensordata, by array name."""
+    """Names of the elements along the last axis of recorded arrays, by array: qpos, qvel, ctrl, act, sensordata."""
     joints, sensor_info = model.joints, model.sensors
     qpos = [""] * model.n_qs
     for name, start, end in zip(joints.names, joints.q_start, joints.q_end, strict=True):

@@ -284,7 +284,10 @@ class _InstanceFactory:
         ]
 
     def _shape_geometry(self, shape: Shape, linear_color: bool) -> Geometry | None:
-        """Render geometry of a shape: primitive, tessellated height field or cached mesh; None for a missing mesh."""
+        """Convert a shape to a geometry of the renderer: primitive, tessellated height field or cached mesh.
+
+        None if the mesh is missing.
+        """
         primitive = primitive_geometry(shape)
         if primitive is not None:
             return primitive
@@ -383,7 +386,7 @@ def _apply_texture_repeat(surface: Surface, material: VisualMaterial, shape: Sha
 
 
 def primitive_geometry(shape: Shape) -> Geometry | None:
-    """Render geometry of a primitive shape with half sizes [m]; None for meshes and height fields."""
+    """Convert a primitive shape to a geometry of the renderer (half sizes [m]); None for meshes, height fields."""
     match shape.geometry:
         case Box(size):
             return Geometry(GeometryKind.BOX, _float3(*(0.5 * np.asarray(size))))

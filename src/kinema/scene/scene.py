@@ -361,7 +361,7 @@ class Scene:
         return self._build(self.n_envs, self._make_settings(per_env, external), Diagnostics())
 
     def _build(self, n_envs: int, settings: Settings, diagnostics: Diagnostics) -> BuiltScene:
-        """Build engine, arrays and controls with the given settings, replacing the previous built scene if any."""
+        """Build models, engine, arrays and controls with the given settings; replaces the previous build, if any."""
         inputs = BuildInputs(
             specs=self._entity_specs,
             entities=self.entities,

@@ -150,7 +150,7 @@ def unify_variants(
 
 
 def _collision_structure(description: Robot | World) -> object:
-    """Hashable key of link names, joints and collision shapes of a description; equal keys need no unification."""
+    """Hashable key of a description: link names, joints and collision shapes; variants with equal keys can be mixed."""
     links = description.links
     world_shapes = description.shapes if isinstance(description, World) else []
     shapes = [[(s.name, _shape_kind(s)) for s in _collision_shapes(link.shapes)] for link in links]

@@ -60,7 +60,7 @@ class EnvBinningEmitter(StatementEmitter):
         self.start_block("leave")
 
     def _reset_queues(self, n_queues: int) -> None:
-        """Emit code by which the first thread sets the lengths of all work queues to zero."""
+        """Emit code by which the first thread of the grid sets the lengths of all work queues in memory to zero."""
         if not n_queues:
             return
         is_first = self.assign(f"icmp eq i32 {self.assign('add i32 %first, %tid')}, 0")

@@ -314,7 +314,10 @@ class LevelLoopEmitter(WarpEmitter):
         self.address_resolver.row_stack.pop()
 
     def _emit_reductions(self, reductions: Sequence[tuple[Slot, Slot]]) -> None:
-        """Emit the final reduction of a loop: add each accumulator, summed over the threads, to its total in memory."""
+        """Emit the sum reductions at the end of a loop: per-thread accumulators are summed and added to totals.
+
+        `reductions` are (accumulator, total in memory) pairs.
+        """
         if not reductions:
             return
         sums = self.reduce_sum([self.load(accumulator, {}) for accumulator, _ in reductions])
@@ -545,10 +548,10 @@ class WarpRegionEmitter(LevelLoopEmitter):
         self.staged_lists.append((staging.records.item, staging.records.item + staging.total_size, selected))
 
     def _emit_counted_loop(self, loop: CountedLoop) -> None:
-        """Emit a counted loop; the threads of the group share the iterations of a parallel loop.
+        """Emit a counted loop; a parallel loop is distributed over the threads of the group, with a sum reduction.
 
-        Sums of its reductions are distributed to all threads afterwards. Loops inside table rows or other parallel
-        loops are sequential.
+        All threads get the sums. Parallel loops inside table rows or other parallel loops run sequentially in each
+        thread.
         """
         if not loop.parallel or self.address_resolver.row_stack or self.in_parallel_loop:
             super()._emit_counted_loop(loop)
@@ -574,7 +577,7 @@ class WarpRegionEmitter(LevelLoopEmitter):
         self.start_block(done)
 
     def _emit_strided_loop(self, loop: CountedLoop) -> None:
-        """Emit a parallel loop in which thread `%lane` executes every `group_size`-th iteration."""
+        """Emit a parallel loop with a stride: thread t of the group executes iterations t, t + `group_size`, ..."""
         limit = self.to_int(self.load(loop.count, {}), 0, uniform=True)
         entry_label, head, body, done = (
             self.current_label,

@@ -300,10 +300,10 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         self.emit(f"%queues_of_warp = getelementptr i32, {SHARED_POINTER} @queues, i32 {queue_offset}")
 
     def _select_stage(self, work_stage: int) -> None:
-        """Emit the choice of the stage `%stage` that a warp executes next; the warp leaves when none is left.
+        """Emit the choice of the stage (filter or work) that a warp executes next; it returns when no work is left.
 
-        The latest stage with an entry for every thread, else the first filter if rows are left, else the earliest
-        nonempty queue.
+        Sets `%stage`: the latest stage with a queued entry for every thread, else stage 0 (the first filter) if
+        untested table rows are left, else the earliest stage with a nonempty queue.
         """
         self.emit("br label %turn")
         self.start_block("turn")
@@ -487,7 +487,7 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         self.emit(f"%place = add i32 {first}, %lane")
 
     def _append_to_queue(self, queue_loop: WorkQueueLoop) -> None:
-        """Emit stores of (environment, row) to the reserved entry in the global queue of the row's variant."""
+        """Emit stores of (environment, table row) to the reserved entry of the global queue of the row's variant."""
         done = self.fresh_name("listed")
         for variant in queued_variants(queue_loop):
             own_label, other_label = self.fresh_name("own"), self.fresh_name("other")

@@ -182,7 +182,10 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
         return [[*block_part, *border_part], border_part][: len(self.own_rows)]
 
     def _load_range(self, slot: Slot, start: str, lane_range: LaneRange) -> RowRegisters:
-        """Load the scalars of a range of unknowns: single loads up to an aligned address, then vector loads."""
+        """Emit loads of consecutive scalars, one per unknown of `lane_range`, by vector loads where aligned.
+
+        The first scalar is at offset `start` of `slot`. Returns their LLVM names.
+        """
         width = VECTOR_BYTES // self.emitter.scalar_bytes
         n_unaligned = min(-lane_range.first_unknown % width, lane_range.size)
         offsets = [self.emitter.assign(f"add i32 {start}, {lane_range.first_unknown + i}") for i in range(n_unaligned)]
@@ -256,7 +259,11 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
     def _back_substitute_blocks(
         self, row: RowRegisters, rhs: str, inverse: str, border_solution: Sequence[str]
     ) -> None:
-        """Emit back substitution of all diagonal blocks from the border solution, and store the thread's unknown."""
+        """Emit back substitution in all diagonal blocks, given the solution of the border unknowns.
+
+        Stores the unknown of the thread. `row` and `rhs` are the thread's eliminated row and right-hand side, `inverse`
+        the inverse of its pivot.
+        """
         emitter, remaining, solution = self.emitter, rhs, self.emitter.constant(0.0)
         for entry, x in zip(self._border_part(row), border_solution, strict=True):
             remaining = emitter.emit_op("fnma", [x, entry, remaining])
@@ -319,7 +326,7 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
         emitter.emit_barrier()
 
     def _solve_border(self) -> list[str]:
-        """Emit the dense solve of the Schur complement, store the border unknowns and return all of them."""
+        """Emit the dense solve of the Schur complement; stores the border unknowns and returns all of them."""
         emitter, n = self.emitter, self.n_border
         lane = self._minimum("%lane", n - 1)
         row = self._load_vector(self.border_rows, emitter.assign(f"mul i32 {lane}, {self.border_row_stride}"), n + 1)
@@ -343,7 +350,10 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
         emitter.start_block(done)
 
     def _store_vector(self, index: str, values: Sequence[str], slot: Slot | None = None) -> None:
-        """Emit stores of consecutive scalars, by vector stores where possible; by default to the workspace."""
+        """Emit stores of consecutive scalars to a slot, as vectors if possible.
+
+        The first one goes to offset `index`; the default slot is the workspace.
+        """
         emitter, slot = self.emitter, self.solve.workspace if slot is None else slot
         width = VECTOR_BYTES // emitter.scalar_bytes
         for i in range(0, len(values), width):

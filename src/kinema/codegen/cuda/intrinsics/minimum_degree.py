@@ -143,7 +143,7 @@ class MinimumDegreeEmitter:
     """Indices of the blocks that a thread owns."""
 
     def emit(self) -> None:
-        """Emit the ordering by a warp: neighbour masks from the edge records, elimination loop, and status."""
+        """Emit the ordering by a warp: neighbour masks from the edge records, elimination steps, and status output."""
         emitter, ordering = self.emitter, self.ordering
         assert ordering.n_blocks <= MAX_BLOCKS, "too many blocks for the bit masks"
         emitter.emit_barrier()  # other threads may still read the old values
