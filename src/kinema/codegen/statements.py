@@ -266,9 +266,9 @@ class StatementEmitter(MemoryEmitter):
         self.mask = outer_mask
 
     def _emit_scalarized(self, body: Statements, mask: str) -> None:
-        """Emit a body that is executed for one lane at a time, in a loop over the set bits of a nonempty mask.
+        """Emit a body that is executed for one SIMD lane (environment) at a time, in a loop over the lanes of a mask.
 
-        Values and masks are scalar inside, and `self.lane` is the current lane.
+        The mask must not be empty. Values and masks are scalar inside, and `self.lane` is the current lane.
         """
         vector_target, outer_indices, bits = self.target, self.iteration_values, f"i{self.target.lanes}"
         pending = self.assign(f"zext {bits} {self.assign(f'bitcast {self.mask_type} {mask} to {bits}')} to i64")

@@ -200,7 +200,7 @@ def _from_central_moments(weight: float, x: float, y: float, z: float, *, mass: 
 
 
 def _volume_mass_properties(mesh: MeshData, density: float, *, unsigned: bool) -> MassProperties:
-    """Mass properties of a mesh from tetrahedra that connect the faces to a reference point.
+    """Mass, centre of mass and inertia of a solid mesh, as a sum over tetrahedra of the faces and a reference point.
 
     The centre of mass is found with the surface centroid as reference; volume and second moment are then recomputed
     with the centre of mass as reference. With `unsigned`, all tetrahedron volumes are positive. Raises `MeshError` for

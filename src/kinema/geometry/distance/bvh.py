@@ -363,10 +363,9 @@ def _plane_projections(points: FloatArray, corners: FloatArray) -> tuple[np.ndar
 
 
 def _mesh_distances(bvh: TriangleBvh, points: FloatArray) -> FloatArray:
-    """Unsigned distances from points (n, 3) to the mesh [m], shape (n,).
+    """Unsigned distances from points (n, 3) to the mesh [m], shape (n,), by an exact branch-and-bound query.
 
-    Exact branch-and-bound query without grouping: the distance to a leaf found by greedy descent bounds the leaves that
-    are evaluated.
+    The distance to a leaf found by greedy descent bounds the leaves that are evaluated.
     """
     upper_bound = _greedy_squared_distances(bvh, points)
     start, leaves = _leaves_within(bvh, points, upper_bound * _BOUND_FACTOR)

@@ -48,7 +48,11 @@ class GlbBuilder:
         return self.add("bufferViews", found if target is None else {**found, "target": target})
 
     def add_accessor(self, values: np.ndarray, *, with_bounds: bool = False) -> int:
-        """Add an accessor of vertex indices (integer array) or vertex attributes (float array); returns its index."""
+        """Store an array in the binary chunk and add an accessor to it; returns the index of the accessor.
+
+        Integer arrays are vertex indices, float arrays vertex attributes. `with_bounds` adds the minimum and maximum of
+        each column.
+        """
         is_whole = values.dtype.kind in "iu"
         plain = np.ascontiguousarray(values, dtype=np.uint32 if is_whole else np.float32)
         accessor: dict[str, Any] = {

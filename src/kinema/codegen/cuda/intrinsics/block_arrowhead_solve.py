@@ -136,7 +136,7 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
     # --------------------------------------------------------------------------------------------------------- assembly
 
     def _block_columns(self) -> list[str]:
-        """Emit the matrix columns of the thread's diagonal block, as integers.
+        """Emit the column indices of the thread's diagonal block in the matrix, as integers.
 
         Blocks smaller than the largest are padded with arbitrary valid columns.
         """
