@@ -92,7 +92,7 @@ def gains_of(model: Model, modes: Modes) -> dict[str, Array]:
     }
 
 
-def mjcf_settings(pair: Pair, integrator: Integrator = Integrator.IMPLICIT, **more: Any) -> Settings:
+def mjcf_settings(pair: Pair, integrator: Integrator = Integrator.IMPLICITFAST, **more: Any) -> Settings:
     """Those of a file, moved by its actuators alone."""
     return Settings(dt=pair.theirs.opt.timestep, integrator=integrator, input_mode=InputMode.ACTUATORS, **more)
 

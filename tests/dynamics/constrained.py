@@ -51,7 +51,7 @@ def beside_mujoco(
     pair: Pair,
     states: list[Any],
     codegen: str = "loops",
-    integrator: Integrator = Integrator.IMPLICIT,
+    integrator: Integrator = Integrator.IMPLICITFAST,
     **more: Any,
 ) -> Engine:
     """Ours in the states of MuJoCo, an environment each, moved by the file's actuators."""

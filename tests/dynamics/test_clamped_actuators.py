@@ -59,7 +59,7 @@ def test_steps_equal_mujocos(tmp_path: Path, case: str, codegen: str) -> None:
         data = mujoco.MjData(model)
         data.qpos, data.qvel, data.ctrl = rng.normal(size=3), rng.normal(size=3), 4 * scale * rng.normal(size=model.nu)
         states.append(data)
-    settings = Settings(dt=model.opt.timestep, integrator=Integrator.IMPLICIT)
+    settings = Settings(dt=model.opt.timestep, integrator=Integrator.IMPLICITFAST)
     arm = build_model([EntitySpec(name="arm", description=read(file))])
     engine = Engine(arm, settings, n, find_device("cpu"), precision="double", codegen=codegen)
     for name, values in (("qpos", "qpos"), ("vel", "qvel"), ("ctrl", "ctrl")):

@@ -49,7 +49,7 @@ def test_trajectory(tmp_path: Path, way: tuple[Integrator, str]) -> None:
 def test_single_precision(tmp_path: Path) -> None:
     """Within what single precision keeps over 200 steps."""
     pair = loaded_text(tmp_path, text_of())
-    assert worst_difference(pair, (Integrator.IMPLICIT, "loops"), precision="single") < 1e-3
+    assert worst_difference(pair, (Integrator.IMPLICITFAST, "loops"), precision="single") < 1e-3
 
 
 def test_nothing_without_passive_forces(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_nothing_without_passive_forces(tmp_path: Path) -> None:
 def test_copies_feel_it_alike() -> None:
     """Two of everything, by lines that they share and by one line for all, each environment in its own wind."""
     per_env = frozenset({"wind", "density", "com_shift"})
-    settings = Settings(integrator=Integrator.IMPLICIT, per_env=per_env)
+    settings = Settings(integrator=Integrator.IMPLICITFAST, per_env=per_env)
     made = Both(model_of_text(text_of(), copies=2), settings)
     assert made.difference(100_000) < 1e-12
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def robots_and_drives() -> list[Any]:
         pytest.param(
             "zoo", i, d, id=f"zoo-{i.value}-{d.value}", marks=() if d is InputMode.MIXED else pytest.mark.exhaustive
         )
-        for i, d in zip(Integrator, InputMode, strict=True)
+        for i, d in zip(Integrator, cycle(InputMode), strict=False)
     ]
     return found + combinations([name for name in MODELS if name != "zoo"], Integrator, InputMode)
 
@@ -130,7 +131,7 @@ def test_slopes_between_joints_that_move_each_other(drive: InputMode, integrator
     moment[moment[:, number].nonzero()[0][0], number + 2] = 0.4
     own = own.with_columns("actuators", moment=moment)
     settings = Settings(integrator=integrator, input_mode=drive, dt=0.01)
-    assert needs_mass_matrix(own, build_tree(own), settings) == (integrator is Integrator.IMPLICIT)
+    assert needs_mass_matrix(own, build_tree(own), settings) == integrator.is_implicit_in_velocity
     modes = [ControlMode.ACTUATOR] * (own.n_dofs - 3) + [ControlMode.POSITION] * 3
     assert Both(own, settings, modes=modes).difference(*WAYS) < CLOSE
 
@@ -140,7 +141,7 @@ def test_slopes_between_joints_matter() -> None:
     with_both = model_of_text(quadruped(ALONG_A_LEG))
     settings = Settings(dt=0.01, input_mode=InputMode.ACTUATORS)
     ends = []
-    for integrator in (Integrator.IMPLICIT, Integrator.EULER):
+    for integrator in (Integrator.IMPLICITFAST, Integrator.EULER):
         both = Both(with_both, replace(settings, integrator=integrator))
         both.difference(BY_JOINT)
         ends.append(both.arrays()["vel"].copy())

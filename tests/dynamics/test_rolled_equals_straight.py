@@ -37,7 +37,7 @@ N_COMMANDS, STEPS_EACH = 5, 20
 DT = 0.002
 SHORTER = {
     ("agility_cassie", Integrator.EULER): 2,
-    ("agility_cassie", Integrator.IMPLICIT): 2,
+    ("agility_cassie", Integrator.IMPLICITFAST): 2,
     ("agility_cassie", Integrator.RK4): 4,
     ("franka_emika_panda", Integrator.EULER): 2,
     ("franka_emika_panda", Integrator.RK4): 2,
@@ -109,7 +109,7 @@ def cases() -> list[Any]:
     """
     found = []
     for file, integrator, drive in itertools.product(FILES, Integrator, DRIVES):
-        is_large, is_usual = file.parent.name in LARGE, integrator is Integrator.IMPLICIT
+        is_large, is_usual = file.parent.name in LARGE, integrator is Integrator.IMPLICITFAST
         is_other = drive is not DRIVES[integrator is Integrator.RK4]
         is_left_out = is_other if is_large and is_usual else not is_usual and (is_large or is_other)
         name = f"{asset_id(file)}-{integrator.value}-{drive.value}"
@@ -147,7 +147,7 @@ def test_bodies_tumble_alone_as_in_mujoco(emission: str, tmp_path: Path) -> None
     data = mujoco.MjData(peer)
     data.qvel[:] = 5.0 * np.random.default_rng(0).normal(size=peer.nv)
     model = build_model([EntitySpec(name="it", description=read(path))], with_contacts=True)
-    settings = Settings(dt=DT, integrator=Integrator.IMPLICIT, contacts=True)
+    settings = Settings(dt=DT, integrator=Integrator.IMPLICITFAST, contacts=True)
     engine = Engine(model, settings, 1, find_device("cpu"), precision="double", codegen=emission)
     engine.array_view("vel").assign(data.qvel[:, None])
     for _ in range(100):

@@ -82,13 +82,13 @@ def test_the_gpu_steps_like_the_interpreter(file: str, integrator: Integrator, p
 
 def test_two_runs_give_the_same_bits() -> None:
     model = model_of(QUADRUPED)
-    one, two = (after(engine(model, "cuda:0", Integrator.IMPLICIT, "single"), 50) for _ in range(2))
+    one, two = (after(engine(model, "cuda:0", Integrator.IMPLICITFAST, "single"), 50) for _ in range(2))
     assert np.array_equal(one, two)
 
 
 def test_a_captured_graph_does_what_single_launches_do() -> None:
     model = model_of(ARM)
-    single, graph = (engine(model, "cuda:0", Integrator.IMPLICIT, "single") for _ in range(2))
+    single, graph = (engine(model, "cuda:0", Integrator.IMPLICITFAST, "single") for _ in range(2))
     commands = np.random.default_rng(1).uniform(-1, 1, (5, model.n_dofs, N_ENVS))
     sequence = graph.allocate_control_sequence(5)
     for t in range(5):
@@ -103,7 +103,7 @@ def test_a_captured_graph_does_what_single_launches_do() -> None:
 
 def test_torch_sees_the_memory_itself() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    made = engine(model_of(ARM), "cuda:0", Integrator.IMPLICIT, "single")
+    made = engine(model_of(ARM), "cuda:0", Integrator.IMPLICITFAST, "single")
     seen = made.array_view("vel").to_torch()
     assert seen.is_cuda
     assert seen.shape == (made.model.n_dofs, N_ENVS)

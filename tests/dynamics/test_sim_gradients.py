@@ -78,7 +78,7 @@ def check(model: Model, program: Program, more: dict[str, Array] | None = None) 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_implicit_step(case: Case) -> None:
     """By position, velocity, commands, masses, centres, gains, damping, rotor inertia, gravity, forces and the step."""
-    model, program = program_of(case, Integrator.IMPLICIT)
+    model, program = program_of(case, Integrator.IMPLICITFAST)
     wanted = {"qpos", "vel", "command", "mass_shift", "com_shift", "armature", "damping", "gravity", "dt"}
     wanted |= {"gain_command", "gain_position", "gain_velocity", "cfrc_applied_ang", "cfrc_applied_vel"}
     assert wanted <= check(model, program)
@@ -88,7 +88,7 @@ def test_implicit_step(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_modes_that_are_numbers(case: Case) -> None:
     """The same where environments differ in what commands mean: by kp and kv."""
-    model, program = program_of(case, Integrator.IMPLICIT, InputMode.MIXED)
+    model, program = program_of(case, Integrator.IMPLICITFAST, InputMode.MIXED)
     assert {"qpos", "vel", "command", "kp", "kv"} <= check(model, program)
 
 

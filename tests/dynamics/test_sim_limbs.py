@@ -67,8 +67,8 @@ def robots_and_drives() -> list[Any]:
         for case in itertools.product(Integrator, DRIVES)
     ]
     for file in ROBOTS:
-        found += [(file, Integrator.IMPLICIT, DRIVES[0], ())]
-        found += [(file, Integrator.IMPLICIT, DRIVES[1], pytest.mark.benchmark)]
+        found += [(file, Integrator.IMPLICITFAST, DRIVES[0], ())]
+        found += [(file, Integrator.IMPLICITFAST, DRIVES[1], pytest.mark.benchmark)]
     return [
         pytest.param(file, integrator, drive, id=f"{drive.value}-{file}-{integrator.value}", marks=marks)
         for file, integrator, drive, marks in found
@@ -81,7 +81,7 @@ def test_several_threads_take_the_same_step(file: str, integrator: Integrator, d
     same_step(model_of(file), Settings(integrator=integrator, input_mode=drive))
 
 
-@pytest.mark.parametrize("integrator", [Integrator.IMPLICIT, Integrator.RK4], ids=lambda i: i.value)
+@pytest.mark.parametrize("integrator", [Integrator.IMPLICITFAST, Integrator.RK4], ids=lambda i: i.value)
 def test_several_threads_advance_activations(integrator: Integrator) -> None:
     """Those of an actuator by the thread whose limb it pulls on."""
     model = model_of(QUADRUPED)

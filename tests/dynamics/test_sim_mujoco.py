@@ -136,7 +136,7 @@ def trajectories() -> list[Any]:
     found = []
     for file in ROBOTS:
         for integrator in Integrator:
-            marks = [pytest.mark.benchmark] if file.name in LARGE and integrator is not Integrator.IMPLICIT else []
+            marks = [pytest.mark.benchmark] if file.name in LARGE and integrator is not Integrator.IMPLICITFAST else []
             found.append(pytest.param(file, integrator, id=f"{asset_id(file)}-{integrator.value}", marks=marks))
     return found
 
@@ -173,10 +173,10 @@ def test_single_precision(file: Path) -> None:
     pair = pair_of(file)
     if pair.ours.n_dofs == 0:
         pytest.skip("nothing moves")
-    pair.theirs.opt.integrator = INTEGRATORS[Integrator.IMPLICIT]
+    pair.theirs.opt.integrator = INTEGRATORS[Integrator.IMPLICITFAST]
     data = started(pair, seed=3, speed=0.1)
     theirs = trajectory(pair, data, 100)
-    ours = ours_after(pair, data, Integrator.IMPLICIT, 100, "single")
+    ours = ours_after(pair, data, Integrator.IMPLICITFAST, 100, "single")
     scale = np.maximum(1.0, np.abs(theirs).max(axis=1, keepdims=True))
     error = float(np.abs((ours - theirs) / scale).max())
     print(f"error {error:.1e}")

@@ -58,7 +58,7 @@ def driven() -> Model:
     return model.with_columns("dofs", **gains, force_lower=lower, force_upper=upper)
 
 
-@pytest.mark.parametrize("integrator", [Integrator.EULER, Integrator.IMPLICIT], ids=lambda i: i.value)
+@pytest.mark.parametrize("integrator", [Integrator.EULER, Integrator.IMPLICITFAST], ids=lambda i: i.value)
 def test_modes_as_gains_or_numbers(integrator: Integrator) -> None:
     """Mixed modes, one after the other over the degrees of freedom."""
     model = driven()

@@ -58,7 +58,7 @@ def trajectories() -> list[Any]:
     """Each model with the usual integrator, one with each of them; the rest only as a benchmark."""
     found = []
     for name, integrator in itertools.product(MODELS, Integrator):
-        is_usual = integrator is Integrator.IMPLICIT or name == "transmissions"
+        is_usual = integrator is Integrator.IMPLICITFAST or name == "transmissions"
         marks = () if is_usual else pytest.mark.benchmark
         found.append(pytest.param(name, integrator, id=f"{integrator.value}-{name}", marks=marks))
     return found
@@ -76,7 +76,7 @@ def test_trajectory(name: str, integrator: Integrator) -> None:
 @by_name
 def test_rolled_trajectory(name: str) -> None:
     """The same by loops over tables."""
-    error, _ = error_of_trajectory(pair_of(name), Integrator.IMPLICIT, "loops", N_STEPS)
+    error, _ = error_of_trajectory(pair_of(name), Integrator.IMPLICITFAST, "loops", N_STEPS)
     print(f"error {error:.1e}")
     assert error < TRAJECTORIES.get(name, 1e-8)
 
@@ -103,7 +103,7 @@ def test_fields(name: str) -> None:
 @by_name
 def test_single_precision(name: str) -> None:
     """100 steps in float32 to 1e-4."""
-    error, _ = error_of_trajectory(pair_of(name), Integrator.IMPLICIT, "unrolled", 100, "single")
+    error, _ = error_of_trajectory(pair_of(name), Integrator.IMPLICITFAST, "unrolled", 100, "single")
     print(f"error {error:.1e}")
     assert error < 1e-4
 

@@ -121,16 +121,17 @@ class Launches:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy computes what others leave out
 @pytest.mark.parametrize(
-    ("text", "n_steps"),
+    ("text", "n_steps", "integrator"),
     [
-        pytest.param(CONES, N_STEPS, id="cones"),
-        pytest.param(PYRAMIDS, N_STEPS, id="pyramids"),
+        pytest.param(CONES, N_STEPS, "implicitfast", id="cones"),
+        pytest.param(PYRAMIDS, N_STEPS, "implicitfast", id="pyramids"),
+        pytest.param(PYRAMIDS, 1, "implicit", id="implicit"),
         # points between cylinders tell apart what rounds otherwise
-        pytest.param(GRIPPER, 1, id="gripper", marks=pytest.mark.exhaustive),
+        pytest.param(GRIPPER, 1, "implicitfast", id="gripper", marks=pytest.mark.exhaustive),
     ],
 )
-def test_a_step_in_launches_is_a_step(text: str, n_steps: int, tmp_path: Path) -> None:
-    made = Launches.of(text, tmp_path)
+def test_a_step_in_launches_is_a_step(text: str, n_steps: int, integrator: str, tmp_path: Path) -> None:
+    made = Launches.of(text, tmp_path, integrator=integrator)
     engine, parts = made.engine, made.parts
     alone: Program = trace_step(engine.model, engine.settings, engine.array_offsets, loops=False)
     assert any(part.is_warp_region for part in parts)

@@ -18,8 +18,8 @@ from .arrays_for_tests import mjcf_settings
 
 WAYS = [
     (Integrator.EULER, "unrolled"),
-    (Integrator.IMPLICIT, "unrolled"),
-    (Integrator.IMPLICIT, "loops"),
+    (Integrator.IMPLICITFAST, "unrolled"),
+    (Integrator.IMPLICITFAST, "loops"),
     (Integrator.RK4, "loops"),
 ]
 """Every integrator, and both forms of programs."""

@@ -37,7 +37,7 @@ def load_constrained(file: Path, diagnostics: Diagnostics | None = None) -> Pair
     options = pair.theirs.opt
     options.disableflags &= ~int(Disable.mjDSBL_CONSTRAINT)
     options.disableflags |= int(Disable.mjDSBL_CONTACT)
-    options.solver, options.integrator = mujoco.mjtSolver.mjSOL_NEWTON, INTEGRATORS[Integrator.IMPLICIT]
+    options.solver, options.integrator = mujoco.mjtSolver.mjSOL_NEWTON, INTEGRATORS[Integrator.IMPLICITFAST]
     options.tolerance, options.iterations = 0.0, 40
     options.ls_tolerance, options.ls_iterations = 1e-6, 100
     return pair

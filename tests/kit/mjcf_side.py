@@ -21,7 +21,8 @@ from . import mujoco_models
 
 INTEGRATORS = {
     Integrator.EULER: mujoco.mjtIntegrator.mjINT_EULER,
-    Integrator.IMPLICIT: mujoco.mjtIntegrator.mjINT_IMPLICITFAST,
+    Integrator.IMPLICITFAST: mujoco.mjtIntegrator.mjINT_IMPLICITFAST,
+    Integrator.IMPLICIT: mujoco.mjtIntegrator.mjINT_IMPLICIT,
     Integrator.RK4: mujoco.mjtIntegrator.mjINT_RK4,
 }
 Ints = npt.NDArray[np.intp]

@@ -32,7 +32,13 @@ from .forces.external_wrenches import (
     has_external_wrenches,
     zero_wrenches,
 )
-from .forces.fluid import add_fluid_wrenches, free_body_drag_derivatives, has_fluid, subtract_drag_derivatives
+from .forces.fluid import (
+    add_fluid_wrenches,
+    drag_derivatives,
+    free_body_drag_derivatives,
+    has_fluid,
+    subtract_drag_derivatives,
+)
 from .forces.joint_forces import (
     add_joint_vectors,
     collect_joint_force_terms,
@@ -48,6 +54,7 @@ from .forces.transmission_forces import record_quaternion_controls
 from .forces.transmission_paths import measure_path_lengths, paths_in_context
 from .rigid import link_dynamics
 from .rigid.aba import aba_accelerations
+from .rigid.bias_derivatives import add_bias_derivatives
 from .rigid.energy_limiter import (
     init_limiter_factors,
     limit_constraint_motion,
@@ -82,8 +89,9 @@ from .solver.newton import NewtonSolver
 from .solver.objective import SolverInputs
 from .step import KINEMATIC_STATE_QUANTITIES, StepData, UnproducedQuantityError
 from .tree.kinematic_tree import FrameNode
+from .tree.lu_factors import LUFactors
 from .tree.node_values import NodeValues
-from .tree.sparse_matrix import ldl_factorize, with_fill_in
+from .tree.sparse_matrix import JointSpaceMatrix, LDLFactors, ldl_factorize, with_fill_in
 from .vector_math import scale, sub, sum_values
 
 JointVector = NodeValues[list[Value]]
@@ -563,6 +571,7 @@ def _reads_of_step_accelerations(step: StepData) -> list[str]:
         return ["constrained_acceleration"]
     reads = ["local_poses", "joint_force_terms", "qfrc_constraint", "solver_inputs"]
     reads += _READS_OF_ABA if step.use_aba else ("qfrc_smooth", "mass_matrix", "tendons", "actuators")
+    reads += ["velocities"] if step.ctx.settings.integrator is Integrator.IMPLICIT else []
     return reads + (["world_poses", "velocities"] if has_fluid(step.ctx.model) else [])
 
 
@@ -576,23 +585,25 @@ def compute_step_accelerations(step: StepData) -> None:
 def _implicit_acceleration(step: StepData) -> JointVector:
     """Joint accelerations a of a step implicit in velocity: (M - dt dF/dv) a = qfrc_smooth + qfrc_constraint.
 
-    EULER is implicit in joint damping only (if `eulerdamp` is set), IMPLICIT in all velocity derivatives of joints,
-    tendons, actuators and fluid forces. Rigid constraints are included as implicit springs, followed by a correction
-    for their remaining error; free single bodies are also implicit in gyroscopic forces.
+    EULER is implicit in joint damping only (if `eulerdamp` is set), IMPLICITFAST in all velocity derivatives of joints,
+    tendons, actuators and, symmetrised, fluid forces, and for free single bodies in gyroscopic forces; IMPLICIT in the
+    full derivatives of fluid and bias forces as well. Rigid constraints are included as implicit springs, followed by a
+    correction for their remaining error.
     """
     ctx = step.ctx
-    is_implicit_fast = ctx.settings.integrator is Integrator.IMPLICIT
+    integrator = ctx.settings.integrator
+    is_implicit, is_fast = integrator.is_implicit_in_velocity, integrator is Integrator.IMPLICITFAST
 
     def damping_terms(node: FrameNode) -> list[Value]:
-        terms = step.joint_force_terms[node.ref][: None if is_implicit_fast else int(ctx.model.options.eulerdamp)]
+        terms = step.joint_force_terms[node.ref][: None if is_implicit else int(ctx.model.options.eulerdamp)]
         return [-(ctx.dt * sum_values([term[k].dforce_dvel for term in terms])) for k in range(len(node.dofs))]
 
     if step.use_aba:
         return _aba_accelerations(step, damping_terms, step.qfrc_constraint)
     force = _with_constraint_forces(step)
-    transmissions = [step.tendons, step.actuators] if is_implicit_fast else []
+    transmissions = [step.tendons, step.actuators] if is_implicit else []
     implicit = step.mass_matrix.plus_diagonal("implicit", damping_terms, transmissions, lambda: -ctx.dt)
-    if is_implicit_fast and has_fluid(ctx.model):
+    if is_fast and has_fluid(ctx.model):
         subtract_drag_derivatives(step, implicit)
     inputs, min_pivots = step.solver_inputs, None
     rigid = None if inputs is None else inputs.rows.rigid_rows()
@@ -606,13 +617,14 @@ def _implicit_acceleration(step: StepData) -> JointVector:
             ctx, "forces with rigid constraints", force, rigid.implicit_spring_forces("rigid constraint springs")
         )
     coupled_dofs = set() if rigid is None else {dof for block in rigid.blocks for dof in block.dofs}
-    drag = free_body_drag_derivatives(step) if is_implicit_fast else None
-    free_bodies = (
-        implicit_free_body_accelerations(ctx, implicit, step.local_poses, force, coupled_dofs, drag)
-        if is_implicit_fast
-        else None
-    )
-    factors = ldl_factorize(implicit, min_pivots)
+    free_bodies = None
+    if is_fast:
+        drag = free_body_drag_derivatives(step)
+        free_bodies = implicit_free_body_accelerations(ctx, implicit, step.local_poses, force, coupled_dofs, drag)
+    if integrator is Integrator.IMPLICIT:
+        factors: LDLFactors | LUFactors = _factorize_with_bias_derivatives(step, implicit)
+    else:
+        factors = ldl_factorize(implicit, min_pivots)
     acceleration = factors.solve("accelerations", force)
     if rigid is not None:
         corrected_force = add_joint_vectors(
@@ -622,6 +634,13 @@ def _implicit_acceleration(step: StepData) -> JointVector:
     if free_bodies is not None:
         replace_free_body_accelerations(ctx, free_bodies, acceleration, coupled_dofs)
     return acceleration
+
+
+def _factorize_with_bias_derivatives(step: StepData, implicit: JointSpaceMatrix) -> LUFactors:
+    """LU factors of a symmetric matrix plus dt times the velocity derivatives of bias minus fluid forces."""
+    upper = implicit.copy("upper implicit")
+    add_bias_derivatives(step.ctx, implicit, upper, step.local_poses, step.velocities, drag_derivatives(step))
+    return LUFactors(implicit, upper)
 
 
 # --------------------------------------------------------------------------------------------- integration and sleeping

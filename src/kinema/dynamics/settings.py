@@ -13,11 +13,17 @@ class Integrator(enum.StrEnum):
 
     EULER = "euler"
     """Semi-implicit Euler, implicit in joint damping."""
-    IMPLICIT = "implicitfast"
-    """Implicit in velocity for damping and velocity feedback of actuators, with one factorisation (MuJoCo's
-    implicitfast)."""
+    IMPLICITFAST = "implicitfast"
+    """Implicit in velocity for damping and velocity feedback of actuators, with one symmetric factorisation."""
+    IMPLICIT = "implicit"
+    """Implicit in velocity for all smooth forces, Coriolis and centrifugal ones included, with an LU factorisation."""
     RK4 = "rk4"
     """Fourth-order Runge-Kutta."""
+
+    @property
+    def is_implicit_in_velocity(self) -> bool:
+        """Whether a step contains the velocity derivatives of all damping, actuator and fluid forces."""
+        return self in (Integrator.IMPLICITFAST, Integrator.IMPLICIT)
 
 
 class Solver(enum.StrEnum):
@@ -91,7 +97,7 @@ class Settings:
 
     dt: float = 0.002
     """Initial time step [s]; the program reads it as an input."""
-    integrator: Integrator = Integrator.IMPLICIT
+    integrator: Integrator = Integrator.IMPLICITFAST
     input_mode: InputMode = InputMode.COMMANDS
     per_env: frozenset[str] = frozenset()
     """The `PER_ENV_PARAMETERS` that differ between environments."""

@@ -221,7 +221,7 @@ def report_unused_options(spec: EntitySpec, diagnostics: Diagnostics, *, dt: flo
     file_integrator = str(options.get("integrator", integrator)).lower()
     if file_integrator != integrator:
         message = f'the file of "{spec.name}" uses the integrator {file_integrator}, the scene {integrator}'
-        available = file_integrator in ("euler", "implicitfast", "rk4")
+        available = file_integrator in [x.value for x in Integrator]
         hint = f'use Scene(integrator="{file_integrator}")' if available else "this integrator is not available"
         diagnostics.note("scene.integrator", message, hint=hint, origin=origin)
     unused = [n for n in UNUSED_SOLVER_OPTIONS if n in options and not _is_default(n, options[n])]

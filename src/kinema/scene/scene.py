@@ -96,7 +96,8 @@ class Scene:
             many as needed.
         on_error: handling of environments with non-finite values: `flag` them (default), `freeze` them in the last
             valid state, or `reset` them before the next step.
-        integrator: `implicitfast` (default; implicit in velocity), `euler` (semi-implicit) or `rk4`.
+        integrator: `implicitfast` (default; implicit in velocity), `implicit` (in Coriolis forces too), `euler`
+            (semi-implicit) or `rk4`.
         gravity: gravitational acceleration [m/s2], (3,); None for that of the first file that sets it, else (0, 0,
             -9.81).
         density: density of the medium [kg/m3]; None for that of the files.

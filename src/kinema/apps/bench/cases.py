@@ -196,7 +196,7 @@ def _build_free_kinema_model(
         table.solref[table.is_rigid], table.solimp[table.is_rigid] = MUJOCO_SOLREF, MUJOCO_SOLIMP
         table.is_rigid[:] = False
     held = not unconstrained
-    return file.stem, model, Settings(dt=DT, integrator=Integrator.IMPLICIT, limits=held, constraints=held)
+    return file.stem, model, Settings(dt=DT, integrator=Integrator.IMPLICITFAST, limits=held, constraints=held)
 
 
 def _build_free_mujoco_model(description: Robot | World, unconstrained: bool) -> Any:
@@ -251,7 +251,7 @@ def _build_contact_kinema_model(
     name = scene.value if robot is None else robot.stem if robot.stem not in GENERIC_FILE_STEMS else robot.parent.name
     if scene in (ContactScene.TERRAIN, ContactScene.CUBE):
         name += f", {scene.value}"
-    settings = Settings(dt=dt, integrator=Integrator.IMPLICIT, limits=True, constraints=True, contacts=True)
+    settings = Settings(dt=dt, integrator=Integrator.IMPLICITFAST, limits=True, constraints=True, contacts=True)
     return name, model, settings
 
 

@@ -111,9 +111,10 @@ def simulate(  # noqa: PLR0913  one for each option of the command
         typer.Option(
             "--integrator",
             metavar="NAME",
-            help="implicitfast: implicit in velocity. euler: semi-implicit. rk4: Runge and Kutta's, of fourth order.",
+            help="implicitfast: implicit in velocity. implicit: in Coriolis forces too. euler: semi-implicit. rk4: "
+            "Runge and Kutta's, of fourth order.",
         ),
-    ] = IntegratorName.IMPLICIT,
+    ] = IntegratorName.IMPLICITFAST,
     precision: Annotated[
         Precision, typer.Option("--precision", metavar="NAME", help="Numbers of 32 (single) or 64 (double) bits.")
     ] = Precision.SINGLE,

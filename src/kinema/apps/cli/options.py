@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class IntegratorName(enum.StrEnum):
     """Integrator."""
 
-    IMPLICIT = "implicitfast"
+    IMPLICITFAST = "implicitfast"
+    IMPLICIT = "implicit"
     EULER = "euler"
     RK4 = "rk4"
 

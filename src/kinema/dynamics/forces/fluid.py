@@ -12,11 +12,20 @@ from kinema.ir import RowContext, TableRow, Value
 from kinema.model import Model
 
 from ..arrays import ArrayOwner
-from ..rigid.aba import ArticulatedInertia, apply_inertia, pack_symmetric, transform_inertia_to_parent
+from ..rigid.aba import ArticulatedInertia, apply_inertia, transform_inertia_to_parent
 from ..rigid.crba import joint_space_matrix
 from ..rigid.free_bodies import free_bodies
 from ..rigid.kinematics import Pose, Twist
 from ..rigid.rnea import Wrench, power
+from ..rigid.wrench_derivatives import (
+    ZERO_DERIVATIVE,
+    ZERO_MATRIX,
+    WrenchDerivative,
+    antisymmetric_part,
+    apply_derivative,
+    symmetric_part,
+    transform_derivative,
+)
 from ..settings import Integrator
 from ..tree.kinematic_tree import FrameNode, frame_ref
 from ..tree.node_tables import NodeRow
@@ -41,86 +50,8 @@ from ..vector_math import (
     scale,
     skew,
     sub,
-    transpose,
 )
 from .tendon_armature import HasMotionState
-
-# ------------------------------------------------------------------------------------ derivatives of wrenches by twists
-
-
-@dataclass(frozen=True, slots=True)
-class WrenchDerivative:
-    """Derivative of a wrench by a twist: a 6x6 matrix in four 3x3 blocks."""
-
-    torque_by_angular: Matrix
-    torque_by_linear: Matrix
-    force_by_angular: Matrix
-    force_by_linear: Matrix
-
-
-ZERO_MATRIX: Matrix = ((0.0,) * 3,) * 3
-ZERO_DERIVATIVE = WrenchDerivative(ZERO_MATRIX, ZERO_MATRIX, ZERO_MATRIX, ZERO_MATRIX)
-
-
-def transform_derivative(derivative: WrenchDerivative, rotation: Matrix, position: Vector) -> WrenchDerivative:
-    """Transform a wrench derivative from a body's axes and origin to a frame, given the body's pose in the frame."""
-    arm, inverse = skew(position), transpose(rotation)
-    torque_angular, torque_linear, force_angular, force_linear = (
-        matmul(matmul(rotation, x), inverse)
-        for x in (
-            derivative.torque_by_angular,
-            derivative.torque_by_linear,
-            derivative.force_by_angular,
-            derivative.force_by_linear,
-        )
-    )
-    force_by_angular = _matrix_subtract(
-        force_angular, matmul(force_linear, arm)
-    )  # a rotation of the frame moves the point by omega x position
-    return WrenchDerivative(
-        matrix_add(_matrix_subtract(torque_angular, matmul(torque_linear, arm)), matmul(arm, force_by_angular)),
-        matrix_add(torque_linear, matmul(arm, force_linear)),
-        force_by_angular,
-        force_linear,
-    )
-
-
-def symmetric_part(derivative: WrenchDerivative) -> ArticulatedInertia:
-    """Symmetric part of a wrench derivative, in the form of an articulated inertia."""
-    coupling = matrix_scale(0.5, matrix_add(derivative.torque_by_linear, transpose(derivative.force_by_angular)))
-    return ArticulatedInertia(
-        pack_symmetric(_symmetrize(derivative.torque_by_angular)),
-        coupling,
-        pack_symmetric(_symmetrize(derivative.force_by_linear)),
-    )
-
-
-def antisymmetric_part(derivative: WrenchDerivative) -> WrenchDerivative:
-    """Antisymmetric part of a wrench derivative."""
-    coupling = matrix_scale(0.5, _matrix_subtract(derivative.torque_by_linear, transpose(derivative.force_by_angular)))
-    return WrenchDerivative(
-        matrix_scale(0.5, _matrix_subtract(derivative.torque_by_angular, transpose(derivative.torque_by_angular))),
-        coupling,
-        matrix_scale(-1.0, transpose(coupling)),
-        matrix_scale(0.5, _matrix_subtract(derivative.force_by_linear, transpose(derivative.force_by_linear))),
-    )
-
-
-def apply_derivative(derivative: WrenchDerivative, twist: Twist) -> Wrench:
-    """Change of the wrench for a change of the twist: the matrix-vector product."""
-    return Wrench(
-        add(rotate(derivative.torque_by_angular, twist.angular), rotate(derivative.torque_by_linear, twist.linear)),
-        add(rotate(derivative.force_by_angular, twist.angular), rotate(derivative.force_by_linear, twist.linear)),
-    )
-
-
-def _symmetrize(a: Matrix) -> Matrix:
-    return matrix_scale(0.5, matrix_add(a, transpose(a)))
-
-
-def _matrix_subtract(a: Matrix, b: Matrix) -> Matrix:
-    return matrix_add(a, matrix_scale(-1.0, b))
-
 
 # ---------------------------------------------------------------------------------------------------- inertia-box model
 
@@ -504,6 +435,15 @@ def subtract_drag_derivatives(step: HasMotionState, implicit_matrix: JointSpaceM
     ctx.table_loop("subtract fluid derivatives", rows, subtract)
 
 
+def drag_derivatives(step: HasMotionState) -> NodeValues[WrenchDerivative] | None:
+    """Trace the derivatives of the fluid wrenches on frames by their twists; None for a model without fluid."""
+    if not has_fluid(step.ctx.model):
+        return None
+    return _sum_drag_derivatives(
+        step, "fluid derivatives", ZERO_DERIVATIVE, lambda derivative: derivative, lambda: _fluid_rows(step.ctx)
+    )
+
+
 def free_body_drag_derivatives(
     step: HasMotionState,
 ) -> Callable[[FrameNode, Sequence[Vector]], list[list[Value]]] | None:
@@ -513,7 +453,7 @@ def free_body_drag_derivatives(
     has an ellipsoid model (box derivatives are symmetric) or the integrator is not implicit.
     """
     ctx, info = step.ctx, step.ctx.model.fluid
-    if ctx.settings.integrator is not Integrator.IMPLICIT or "ellipsoid" not in info.kinds:
+    if ctx.settings.integrator is not Integrator.IMPLICITFAST or "ellipsoid" not in info.kinds:
         return None
     free_frames = {ball.index for _, ball in free_bodies(ctx.nodes)}
     if not any(k == "ellipsoid" and int(f) in free_frames for k, f in zip(info.kinds, info.frame_idx, strict=True)):

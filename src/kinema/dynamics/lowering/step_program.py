@@ -207,16 +207,18 @@ def trace_looped_step(
 def needs_mass_matrix(model: Model, tree: KinematicTree, settings: Settings) -> bool:
     """Whether the step needs the mass matrix, because its implicit terms or armatures couple different joints.
 
-    True for tendon armature, rigid couplings (unless RK4), and with the implicit integrator for fluid forces, for free
-    bodies (unless there are deep trees), for tendons or actuators that act on a dof and one of its ancestors, and for
-    actuators in `matrix_derivative_actuators`. Otherwise ABA is sufficient.
+    True for tendon armature, rigid couplings (unless RK4) and the integrator `implicit`; with `implicitfast` for fluid
+    forces, for free bodies (unless there are deep trees), for tendons or actuators that act on a dof and one of its
+    ancestors, and for actuators in `matrix_derivative_actuators`. Otherwise ABA is sufficient.
     """
     has_rigid_couplings = (
         settings.constraints and settings.integrator is not Integrator.RK4 and model.couplings.is_rigid.any()
     )
     if model.tendons.armature.any() or has_rigid_couplings:
         return True
-    if settings.integrator is not Integrator.IMPLICIT:
+    if settings.integrator is Integrator.IMPLICIT:
+        return True
+    if settings.integrator is not Integrator.IMPLICITFAST:
         return False
     if (
         model.fluid.kinds

@@ -1,0 +1,120 @@
+"""LU factorisation of nonsymmetric joint-space matrices along the tree, without fill-in beyond the sparsity pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kinema import ir
+from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+
+from .node_values import NodeValues
+from .sparse_matrix import JointSpaceMatrix
+
+
+class LUFactors:
+    """Factors of A = U D^-1 L: L (with D on its diagonal) overwrites `lower`, the strict upper part U^T `upper`.
+
+    `lower` holds the entries (dof, ancestor) and the diagonal, `upper` the entries (ancestor, dof) at (dof, ancestor);
+    both have the same sparsity pattern, which is closed under elimination from the last dof to the first. The
+    factorisation is traced on construction, without pivoting; a pivot is at least `MIN_PIVOT_RATIO` of its diagonal
+    entry.
+    """
+
+    MIN_PIVOT_RATIO = 1e-14
+
+    def __init__(self, lower: JointSpaceMatrix, upper: JointSpaceMatrix) -> None:
+        self.lower, self.upper, self.ctx = lower, upper, lower.ctx
+        first = self.ctx.allocate(len(lower.sparsity)).row
+        self.inverse_pivots = {dof: ArenaOffset(SCRATCH, first + i) for i, dof in enumerate(lower.sparsity)}
+        self.idle_flags = self.ctx.idle_flags_of_dofs()
+        rows = [self._pivot_row("smallest pivot", dof) for dof in lower.sparsity]
+        for dof in reversed(list(lower.sparsity)):
+            rows.append(self._pivot_row("invert", dof))
+            for ancestor in reversed(lower.sparsity[dof][:-1]):
+                rows += self._elimination_rows(dof, ancestor)
+        self.ctx.table_loop(f"{lower.name}, LU factorize", rows, self._eliminate)
+
+    def _pivot_row(self, variant: str, dof: int) -> TableRow:
+        offsets = {"diagonal": self.lower.entry(dof, dof), "inverse": self.inverse_pivots[dof]}
+        return TableRow(variant, {**offsets, **self.idle_flags[dof]})
+
+    def _elimination_rows(self, dof: int, ancestor: int) -> list[TableRow]:
+        """Table rows that subtract multiples of the rows of a dof from those of an ancestor, in both matrices.
+
+        One row with an inner loop per matrix if the ancestor's row is a prefix of the row of `dof`, else, and in warp
+        regions, one per entry.
+        """
+        rows = []
+        for target, factor in ((self.lower, self.upper), (self.upper, self.lower)):
+            offsets = {"inverse": self.inverse_pivots[dof], "factor": factor.entry(dof, ancestor)}
+            offsets |= self.idle_flags[dof]
+            columns = [x for x in target.sparsity[ancestor] if target is self.lower or x != ancestor]
+            if target.shares_row_prefix(ancestor, dof) and not self.ctx.tracer.in_warp_region:
+                starts = {"to": target.row_starts[ancestor], "from": target.row_starts[dof]}
+                offsets |= {name: ArenaOffset(SCRATCH, start) for name, start in starts.items()}
+                rows += [TableRow("row", offsets, {"count": [float(len(columns))]})] if columns else []
+                continue
+            rows += [
+                TableRow("entry", {**offsets, "to": target.entry(ancestor, x), "from": target.entry(dof, x)})
+                for x in columns
+                if x in target.column_of[dof]
+            ]
+        return rows
+
+    def _eliminate(self, code: RowContext) -> None:
+        if code.variant == "smallest pivot":
+            code.write("inverse", [self.MIN_PIVOT_RATIO * ir.absolute(code.read("diagonal"))])
+            return
+        if code.variant == "invert":
+            code.write("inverse", [1.0 / ir.maximum(code.read("diagonal"), code.read("inverse"))])
+            return
+        tracer, factor = code.tracer, code.read("factor") * code.read("inverse")
+
+        def subtract(index: Value) -> None:
+            to, dof_entry = tracer.read("to", 0, index), tracer.read("from", 0, index)
+            tracer.write("to", [to - factor * dof_entry], index=index)
+
+        if code.variant == "row":
+            tracer.counted_loop("row entries", code.constant("count"), subtract, uniform=True)
+        else:
+            code.write("to", [code.read("to") - factor * code.read("from")])
+
+    def solve(self, name: str, rhs: NodeValues[list[Value]]) -> NodeValues[list[Value]]:
+        """Trace the solution x of A x = rhs by substitution from the last dof to the first and back.
+
+        Returns a joint vector.
+        """
+        ctx, dofs = self.ctx, list(self.lower.sparsity)
+        x = ctx.joint_vector(name)
+        ctx.for_each_joint(f"{name}, right-hand side", lambda node: x.put(node.ref, rhs[node.ref]))
+        x_offsets = ctx.dof_offsets(x)
+
+        def rows(matrix: JointSpaceMatrix, pairs: Sequence[tuple[int, int]], *, to_ancestor: bool) -> list[TableRow]:
+            return [
+                TableRow(
+                    "pair",
+                    {
+                        "to": x_offsets[ancestor if to_ancestor else dof],
+                        "from": x_offsets[dof if to_ancestor else ancestor],
+                        "entry": matrix.entry(dof, ancestor),
+                        "inverse": self.inverse_pivots[dof],
+                        **self.idle_flags[dof],
+                    },
+                )
+                for dof, ancestor in pairs
+            ]
+
+        def subtract(code: RowContext) -> None:
+            code.write("to", [code.read("to") - code.read("entry") * code.read("inverse") * code.read("from")])
+
+        pairs = [(dof, ancestor) for dof in reversed(dofs) for ancestor in reversed(self.lower.sparsity[dof][:-1])]
+        ctx.table_loop(f"{name}, backward substitution", rows(self.upper, pairs, to_ancestor=True), subtract)
+        scale_rows = [
+            TableRow("dof", {"x": x_offsets[d], "inverse": self.inverse_pivots[d], **self.idle_flags[d]}) for d in dofs
+        ]
+        ctx.table_loop(
+            f"{name}, scale", scale_rows, lambda code: code.write("x", [code.read("x") * code.read("inverse")])
+        )
+        forward = sorted(pairs, key=lambda pair: self.lower.order[pair[1]])
+        ctx.table_loop(f"{name}, forward substitution", rows(self.lower, forward, to_ancestor=False), subtract)
+        return x
