@@ -144,7 +144,7 @@ _digest_by_id: dict[int, bytes] = {}
 
 
 def _large_array_digest(array: np.ndarray) -> bytes:
-    """Digest of the content of a large array, computed once for a read-only array that owns its memory."""
+    """SHA-256 digest of the content of a large array; cached for a read-only array that owns its memory."""
     is_constant = not array.flags.writeable and array.base is None
     if is_constant and _array_digests.get(id(array)) is array:
         return _digest_by_id[id(array)]
@@ -156,7 +156,7 @@ def _large_array_digest(array: np.ndarray) -> bytes:
 
 
 def _hash_value(hasher: Any, value: object) -> None:
-    """Add one value to a hash, recursively, with its type and size, so that the encoding is unambiguous."""
+    """Update a hash with one value, recursively; type and size are included, so that the encoding is unambiguous."""
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             raise TypeError("an array of Python objects has no digest")
@@ -198,7 +198,7 @@ def _hash_value(hasher: Any, value: object) -> None:
 
 @cache
 def source_digest(*packages: str) -> str:
-    """Digest of the Python source files of packages of Kinema, as part of the keys of computed results."""
+    """Digest of the Python source files of some packages of Kinema; part of cache keys of computed results."""
     root = Path(__file__).parents[1]
     hasher = hashlib.sha256()
     for package in packages:
@@ -233,7 +233,7 @@ def load_entry(kind: str, key: str, suffix: str = ENTRY_SUFFIX) -> dict[str, Any
 
 
 def store_entry(kind: str, key: str, values: EntryValues, suffix: str = ENTRY_SUFFIX) -> None:
-    """Write an entry to the disk cache, if possible; from time to time evicts least recently used entries."""
+    """Write an entry to the disk cache; errors are ignored. From time to time evicts least recently used entries."""
     content = _encode_entry(kind, key, values)
     _record_entry(kind, key, suffix, content)
     if write_atomically(cache_dir() / kind / f"{key}{suffix}", content):

@@ -10,10 +10,10 @@ import sys
 
 
 def main() -> None:
-    """Decompose `mesh.npz` in the folder given as first argument and write `parts.npz` to the same folder.
+    """Worker process of convex decomposition: decompose `mesh.npz` by CoACD and write `parts.npz`.
 
-    The second argument is a JSON object of `run_coacd` options. The output has the vertices of all parts, `points` (n,
-    3), and the start of each part, `start` (n_parts + 1,).
+    Both are in the folder given as first argument; the second argument is a JSON object of `run_coacd` options. The
+    output has the vertices of all parts, `points` (n, 3), and the start of each part, `start` (n_parts + 1,).
     """
     folder, options = sys.argv[1], json.loads(sys.argv[2])
     import coacd  # pyright: ignore[reportMissingImports]

@@ -49,7 +49,7 @@ def ellipsoid(radii: ArrayLike, segments: int = DEFAULT_SEGMENTS) -> MeshData:
 
 
 def capsule(radius: float, length: float, segments: int = DEFAULT_SEGMENTS) -> MeshData:
-    """Capsule mesh along z: cylinder of `length` [m] without the hemispherical caps of `radius` [m]."""
+    """Capsule mesh along z; `length` [m] is the length of the cylindrical part between the caps of `radius` [m]."""
     require_positive(radius, "capsule radius")
     require_non_negative(length, "capsule length")
     bands = max(2, segments // 4)

@@ -37,16 +37,16 @@ def partition_basic_block(block: BasicBlock, partition_of: PartitionOf, n_partit
     """
     block = reassociate_sums(block, partition_of)
     dependencies = {i.result: i.uses for i in block.instructions}
-    owners = _owning_partitions(block, partition_of)
-    stores = _assign_stores(block, partition_of, dependencies, owners, n_partitions)
+    source_partitions = _source_partitions(block, partition_of)
+    stores = _assign_stores(block, partition_of, dependencies, source_partitions, n_partitions)
     required = [
-        _required_values(dependencies, owners, partition, [s.value for s in partition_stores])
+        _required_values(dependencies, source_partitions, partition, [s.value for s in partition_stores])
         for partition, partition_stores in enumerate(stores)
     ]
     exchanged = sorted(set().union(*(imports for _, imports in required)))
     exchange_slots = {value: Slot(EXCHANGE, i) for i, value in enumerate(exchanged)}
     partitions = [
-        _build_partition(block, partition, stores, required[partition], exchanged, dependencies, owners)
+        _build_partition(block, partition, stores, required[partition], exchanged, dependencies, source_partitions)
         for partition in range(len(required))
     ]
     max_before = max(len(code.before_barrier) for code in partitions)
@@ -77,7 +77,7 @@ def _build_partition(
     required: tuple[set[int], set[int]],
     exchanged: Sequence[int],
     dependencies: Mapping[int, list[int]],
-    owners: Mapping[int, frozenset[int]],
+    source_partitions: Mapping[int, frozenset[int]],
 ) -> _PartitionCode:
     """Collect the code of one partition: its instructions (multiply-adds fused), stores, exported and imported values.
 
@@ -91,11 +91,11 @@ def _build_partition(
         required: values that the partition computes, and values that it imports.
         exchanged: all values that any partition imports.
         dependencies: value -> its operands.
-        owners: value -> partitions whose inputs it depends on.
+        source_partitions: value -> partitions whose inputs it depends on.
     """
     required_values, imports = required
-    exports = [v for v in exchanged if owners[v] == frozenset({partition})]
-    for_exports, _ = _required_values(dependencies, owners, partition, exports)
+    exports = [v for v in exchanged if source_partitions[v] == frozenset({partition})]
+    for_exports, _ = _required_values(dependencies, source_partitions, partition, exports)
     computed = required_values | for_exports
     partition_block = BasicBlock(tuple(i for i in block.instructions if i.result in computed), tuple(stores[partition]))
     partition_block = fuse_multiply_add(partition_block, extra_roots=exports)
@@ -188,11 +188,11 @@ def partitions_of_scratch(block: BasicBlock, partition_of: PartitionOf) -> dict[
 
     None if the value depends on no partition or on several.
     """
-    owners, partitions = _owning_partitions(block, partition_of), {}
+    source_partitions, partitions = _source_partitions(block, partition_of), {}
     for store in block.stores:
         if store.slot.array == SCRATCH and store.slot.index is None:
-            value_owners = owners[store.value] if isinstance(store.value, int) else frozenset[int]()
-            partitions[store.slot.item] = next(iter(value_owners)) if len(value_owners) == 1 else None
+            sources = source_partitions[store.value] if isinstance(store.value, int) else frozenset[int]()
+            partitions[store.slot.item] = next(iter(sources)) if len(sources) == 1 else None
     return partitions
 
 
@@ -200,7 +200,7 @@ def _assign_stores(
     block: BasicBlock,
     partition_of: PartitionOf,
     dependencies: Mapping[int, list[int]],
-    owners: Mapping[int, frozenset[int]],
+    source_partitions: Mapping[int, frozenset[int]],
     n_partitions: int,
 ) -> list[list[Store]]:
     """Assign each store of a basic block to a partition; returns the stores by partition.
@@ -213,25 +213,28 @@ def _assign_stores(
         block: the basic block.
         partition_of: slot -> partition or None.
         dependencies: value -> its operands.
-        owners: value -> partitions whose inputs it depends on.
+        source_partitions: value -> partitions whose inputs it depends on.
         n_partitions: number of partitions.
     """
     stores: list[list[Store]] = [[] for _ in range(n_partitions)]
     unassigned: list[Store] = []
     for store in block.stores:
-        value_owners = owners[store.value] if isinstance(store.value, int) else frozenset[int]()
+        sources = source_partitions[store.value] if isinstance(store.value, int) else frozenset[int]()
         if store.slot.array != SCRATCH:
             stores[partition_of(store.slot) or 0].append(store)
-        elif len(value_owners) == 1:
-            stores[next(iter(value_owners))].append(store)
+        elif len(sources) == 1:
+            stores[next(iter(sources))].append(store)
         else:
             unassigned.append(store)
     needed = [
-        _required_values(dependencies, owners, partition, [s.value for s in value_owners])[0]
-        for partition, value_owners in enumerate(stores)
+        _required_values(dependencies, source_partitions, partition, [s.value for s in partition_stores])[0]
+        for partition, partition_stores in enumerate(stores)
     ]
     for store in unassigned:
-        added = [_required_values(dependencies, owners, p, [store.value], needed[p])[0] for p in range(n_partitions)]
+        added = [
+            _required_values(dependencies, source_partitions, p, [store.value], needed[p])[0]
+            for p in range(n_partitions)
+        ]
         chosen = min(range(n_partitions), key=lambda p: len(needed[p]) + 2 * len(added[p]))
         needed[chosen] |= added[chosen]
         stores[chosen].append(store)
@@ -246,19 +249,19 @@ def reassociate_sums(block: BasicBlock, partition_of: PartitionOf) -> BasicBlock
     uses = Counter(a for i in block.instructions for a in i.uses)
     uses.update(block.roots)
     definitions = {i.result: i for i in block.instructions}
-    owners = _owning_partitions(block, partition_of)
+    source_partitions = _source_partitions(block, partition_of)
     inner_sums = {
         a
         for i in block.instructions
         if i.op in SUM_OPS
         for a in i.uses
-        if uses[a] == 1 and definitions[a].op in SUM_OPS and len(owners[a] | owners[i.result]) > 1
+        if uses[a] == 1 and definitions[a].op in SUM_OPS and len(source_partitions[a] | source_partitions[i.result]) > 1
     }
     new_values = count(max(definitions, default=0) + 1)
     result: list[Instruction] = []
     for i in block.instructions:
-        if i.op in SUM_OPS and i.result not in inner_sums and len(owners[i.result]) > 1:
-            result += _regroup_sum(i.result, _flatten_sum(i, definitions, inner_sums), owners, new_values)
+        if i.op in SUM_OPS and i.result not in inner_sums and len(source_partitions[i.result]) > 1:
+            result += _regroup_sum(i.result, _flatten_sum(i, definitions, inner_sums), source_partitions, new_values)
         elif i.result not in inner_sums:
             result.append(i)
     return BasicBlock(tuple(result), block.stores)
@@ -290,7 +293,7 @@ def _flatten_sum(
 
 
 def _regroup_sum(
-    result_value: int, terms: list[SignedTerm], owners: dict[int, frozenset[int]], new_values: Iterator[int]
+    result_value: int, terms: list[SignedTerm], source_partitions: dict[int, frozenset[int]], new_values: Iterator[int]
 ) -> list[Instruction]:
     """Instructions of a sum, with its terms grouped into partial sums by the partitions they depend on.
 
@@ -299,17 +302,19 @@ def _regroup_sum(
     Args:
         result_value: value number of the sum.
         terms: operands and their signs.
-        owners: value -> partitions it depends on; extended by the new values.
+        source_partitions: value -> partitions it depends on; extended by the new values.
         new_values: unused value numbers.
     """
     groups: dict[frozenset[int], list[SignedTerm]] = {}
     for value, negative in terms:
-        groups.setdefault(owners[value] if isinstance(value, int) else frozenset(), []).append((value, negative))
+        groups.setdefault(source_partitions[value] if isinstance(value, int) else frozenset(), []).append(
+            (value, negative)
+        )
     instructions: list[Instruction] = []
     sums = []
-    for owner in sorted(groups, key=lambda group: (len(group), sorted(group))):
-        sums.append(_emit_sum(groups[owner], new_values, instructions))
-        owners.update({i.result: owner for i in instructions if i.result not in owners})
+    for sources in sorted(groups, key=lambda group: (len(group), sorted(group))):
+        sums.append(_emit_sum(groups[sources], new_values, instructions))
+        source_partitions.update({i.result: sources for i in instructions if i.result not in source_partitions})
     value, negative = _emit_sum(sums, new_values, instructions)
     return (
         [*instructions, Instruction(result_value, "neg", (value,))]
@@ -334,27 +339,27 @@ def exchange_size(partitions: tuple[Program, ...]) -> int:
     return max(partition.outputs.get(EXCHANGE, 0) for partition in partitions)
 
 
-def _owning_partitions(block: BasicBlock, partition_of: PartitionOf) -> dict[int, frozenset[int]]:
+def _source_partitions(block: BasicBlock, partition_of: PartitionOf) -> dict[int, frozenset[int]]:
     """Value -> set of partitions with an input that the value of a basic block depends on; empty for none."""
-    owners: dict[int, frozenset[int]] = {}
+    source_partitions: dict[int, frozenset[int]] = {}
     none: frozenset[int] = frozenset()
     for target, _, arguments, slot in block.instructions:
-        value_owners = none
+        sources = none
         if slot is not None:
             partition = partition_of(slot)
-            value_owners = none if partition is None else frozenset({partition})
+            sources = none if partition is None else frozenset({partition})
         else:
             for argument in arguments:
-                operand_owners = owners[argument] if type(argument) is int else none
-                if operand_owners and operand_owners is not value_owners:
-                    value_owners = value_owners | operand_owners if value_owners else operand_owners
-        owners[target] = value_owners
-    return owners
+                operand_sources = source_partitions[argument] if type(argument) is int else none
+                if operand_sources and operand_sources is not sources:
+                    sources = sources | operand_sources if sources else operand_sources
+        source_partitions[target] = sources
+    return source_partitions
 
 
 def _required_values(
     dependencies: Mapping[int, list[int]],
-    owners: Mapping[int, frozenset[int]],
+    source_partitions: Mapping[int, frozenset[int]],
     partition: int,
     roots: list,
     known: Collection[int] = (),
@@ -371,8 +376,8 @@ def _required_values(
         value = pending.pop()
         if value in needed or value in imports or value in known:
             continue
-        value_owners = owners[value]
-        if len(value_owners) == 1 and partition not in value_owners:
+        sources = source_partitions[value]
+        if len(sources) == 1 and partition not in sources:
             imports.add(value)
             continue
         needed.add(value)

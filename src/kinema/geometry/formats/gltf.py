@@ -140,7 +140,7 @@ class AccessorReader:
         return np.ndarray((count, width), dtype, view, start, (stride, dtype.itemsize))
 
     def _buffer_view(self, index: int, item_bytes: int) -> tuple[memoryview, int]:
-        """Bytes of a buffer view, and the stride between items of `item_bytes` bytes."""
+        """Bytes of a glTF buffer view and its stride [bytes]: `byteStride`, or by default `item_bytes` (packed)."""
         view = document_item(self._document, "bufferViews", index)
         stride = _require_natural_number(view.get("byteStride", item_bytes))
         if stride < item_bytes:
@@ -368,7 +368,7 @@ class GltfAppearanceReader:
     # Images ----------------------------------------------------------------------------------------------------------
 
     def _read_texture(self, reference: object) -> Texture | None:
-        """Texture of a textureInfo object: image reference and mapping; None (with a note) if not found."""
+        """Texture of a glTF textureInfo object: image and mapping; None, with a message, if it is not found."""
         if not isinstance(reference, dict):
             return None
         texture = document_item(self._document, "textures", reference.get("index"))

@@ -318,7 +318,7 @@ class GltfMaterials:
             self._file.add_extension(gltf_material, "KHR_materials_emissive_strength", {"emissiveStrength": strength})
 
     def _set_extensions(self, material: PbrMaterial, gltf_material: dict[str, Any]) -> None:
-        """Set the clearcoat and specular extensions."""
+        """Set the extensions `KHR_materials_clearcoat` and `KHR_materials_specular` of a glTF material, if needed."""
         coat = {
             "clearcoatFactor": material.clearcoat,
             "clearcoatRoughnessFactor": material.clearcoat_roughness,

@@ -376,7 +376,7 @@ _MAX_GROUPS = 1 << 16
 
 
 def read_obj(source: MeshSource) -> LoadedMesh:
-    """Read positions, faces and groups of an OBJ, and the appearance if requested; polygons are triangulated."""
+    """Read an OBJ file: positions, triangulated faces, objects and groups as named parts, appearance on demand."""
     text = _normalize_lines(source.data)
     vertices = _read_vertices(text)
     obj = ObjDocument(text, _VERTEX_LINE, _FACE_LINE) if source.with_appearance else None
