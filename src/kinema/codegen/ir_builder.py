@@ -147,7 +147,7 @@ class IRBuilder:
     # ---------------------------------------------------------------------------------------------------- arithmetic
 
     def emit_op(self, op: str, args: list[str]) -> str:
-        """Emit an arithmetic operation of the program as LLVM instructions and return the name of its result."""
+        """Emit the LLVM instructions of an operation (`add`, `fma`, `select`, ...); returns the name of its result."""
         match op:
             case "fma" if self.target.has_fma:
                 a, b, c = args

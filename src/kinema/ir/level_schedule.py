@@ -273,7 +273,7 @@ def _redirect_padding_rows(
 
 
 def _max_slot_offset(statements: Statements) -> int:
-    """Number of scalars that one table row can address in an array: 1 + the largest item offset in any table loop."""
+    """Size of the dummy allocation for padding rows: 1 + the largest item offset in the code of any table loop."""
     slots = (
         slot
         for loop in outermost_table_loops(statements)

@@ -75,7 +75,7 @@ def dump_program(name: str, digest: str, ir_text: str) -> None:
 def dump_modules(name: str, digest: str, modules: Sequence[str], ptx: bytes | None = None) -> None:
     """Write the LLVM IR of modules and their optimised assembly (or `ptx`) to the dump folder, if dumping is on.
 
-    Files are called `name`; modules of outlined functions also have the name of the function in their file name.
+    Files are named by `name` and the start of `digest`; files of outlined functions also by the function.
     """
     for module in modules:
         match = _DEFINE_PATTERN.search(module)

@@ -228,9 +228,10 @@ class Kernel:
         return repeat_launches(self.device, launches, 1 if arguments.input_rows_per_step else arguments.steps)
 
     def _ordered_launches(self, arguments: LaunchArguments, inputs: Any) -> list[Callable[[], None]]:
-        """Launches of one run of the program, in order, with independent kernels on concurrent streams.
+        """Prepare the launches of one run of the program, in order; independent kernels run on concurrent streams.
 
-        Clearing of the work queues overlaps with the first kernel, unless that is a work-queue kernel.
+        Each returned function launches a kernel or a group of kernels. Clearing of the work queues overlaps with the
+        first kernel, unless that is a work-queue kernel. `inputs` are the control inputs of the run.
         """
         ordered: list[Callable[[], None]] = []
         for group in group_by_queues(self._kernels):

@@ -185,7 +185,7 @@ class EntityQueries:
         return pose @ frame.pose
 
     def geom_poses(self, geoms_idx: Selection, envs_idx: Selection, label: str) -> tuple[np.ndarray, np.ndarray]:
-        """World positions (environments, n, 3) and quaternions (environments, n, 4) of the selected collision geoms."""
+        """World positions [m], (environments, n, 3), and quaternions, (environments, n, 4), of collision geoms."""
         rows, variants = self._index.geom_rows(geoms_idx, label), self._index.built.engine.variants
         links = variants.models[0].geoms.link_idx[rows].tolist()
         poses = []

@@ -52,7 +52,10 @@ class GeomParameters:
         return self._current("friction", envs_idx)[:, geoms][:, :, [*FRICTION_COMPONENTS]]
 
     def set_friction(self, friction: Any, geoms_idx: Selection, envs_idx: Selection, label: str) -> None:
-        """Set the friction of geoms, (n_envs, n) or (n_envs, n, 3), and recompute that of all geom pairs."""
+        """Set the friction of geoms: sliding (n_envs, n), or sliding, torsional and rolling (n_envs, n, 3).
+
+        At least `MIN_FRICTION`. The friction of all geom pairs is recomputed.
+        """
         geoms, envs = self._geoms_and_envs_to_set("geom_friction", geoms_idx, envs_idx, label)
         array = as_array(friction, np.float64, label)
         if not np.isfinite(array).all() or (array < 0.0).any():
@@ -66,7 +69,7 @@ class GeomParameters:
         self._index.built.arrays.write("pair_friction", slice(None), self._pair_friction(values[envs]), envs)
 
     def set_friction_ratio(self, ratio: Any, links_idx: Selection, envs_idx: Selection) -> None:
-        """Set the sliding friction of the geoms of links to a multiple of its value at build time."""
+        """Set the sliding friction of the geoms of links to a multiple of their sliding friction at build time."""
         index, label = self._index, "set_friction_ratio"
         links, geoms = index.links(links_idx, label), index.all_geoms
         ratios, envs = index.built.arrays.to_batch(ratio, (len(links),), envs_idx, label, np.float64)

@@ -347,7 +347,7 @@ def randomize_entity(
     dofs_idx: Selection,
     envs_idx: Selection,
 ) -> None:
-    """Set parameters of an entity from samples of distributions, combined with the values at build time.
+    """Set parameters of an entity from random samples, which scale, shift or replace the values at build time.
 
     Args:
         entity: the entity.

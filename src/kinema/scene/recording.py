@@ -90,10 +90,10 @@ class Recording:
             self._append_frame()
 
     def _append_frame(self) -> None:
-        """Append the current state as a frame: copies of arrays of shape (environments, ...), and the time [s].
+        """Append the current state as a frame: copies of arrays (environments, ...), and the simulated time [s].
 
-        The arrays are qpos, qvel, ctrl, act and sensor data (not for USD), and link poses (not for Parquet). The time
-        goes on if the scene is reset.
+        The arrays are qpos, qvel, ctrl, act and sensor data (not for USD), and link poses (not for Parquet). The
+        recorded time does not go back if the scene is reset.
         """
         built, arrays = self._recorded.built, {}
         if self.format != "usd":

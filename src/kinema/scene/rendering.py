@@ -364,9 +364,10 @@ class DescriptionRenderer:
         return cameras[name]
 
     def _camera_pose(self, angle: float) -> Pose:
-        """Pose of the framing camera, rotated by an angle about the vertical axis [rad].
+        """Pose of the camera that frames the description, rotated by an angle about the vertical axis [rad].
 
-        On a turntable the distance is the largest that any direction needs, so that it stays constant.
+        If the camera moves around the description (turntable), the distance is the largest that any direction needs, so
+        that it stays constant.
         """
         options = self.options
         aspect = options.resolution[0] / options.resolution[1]

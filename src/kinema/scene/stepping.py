@@ -190,9 +190,10 @@ class Stepper:
     # ---------------------------------------------------------------------------------------- CUDA graph capture
 
     def capture(self, function: Callable[[], Any], warm_up: int) -> Callable[[], None]:
-        """Capture the GPU work of a function as a CUDA graph, and return a function that replays the graph.
+        """Capture the GPU work of a function as a CUDA graph after `warm_up` calls; returns a function that replays it.
 
-        On a CPU the returned function calls `function`; see `Scene.capture`.
+        On a CPU the returned function just calls `function`. The replay raises `KinemaError` if the scene's program has
+        changed since.
         """
         built, warm_up = self._scene.built, positive_int(warm_up, "capture: warm_up", "call")
         if built.engine.device.is_cpu:

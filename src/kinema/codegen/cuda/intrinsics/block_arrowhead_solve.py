@@ -280,10 +280,11 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
     # ----------------------------------------------------------------------------------------------------------- border
 
     def _form_schur_complement(self, row: RowRegisters, rhs: str) -> None:
-        """Emit the Schur complement of the border: S = C - B^T D^-1 B, with its right-hand side as last column.
+        """Emit the Schur complement of the border, S = C - B^T D^-1 B, with its right-hand side as last column.
 
-        Each thread updates a tile of columns of one border row by a loop over all block unknowns. The result is stored
-        in the workspace (`border_rows`).
+        D are the eliminated diagonal blocks, C is the border block and B the coupling. Each thread updates a tile of
+        columns of one border row by a loop over all block unknowns. The result is stored in the workspace
+        (`border_rows`).
         """
         emitter, solve = self.emitter, self.solve
         row_start = emitter.assign(f"mul i32 {self.border_lane}, {self.border_row_stride}")
