@@ -27,18 +27,21 @@ from kinema.dynamics.collision.contact_sets import ANALYTIC_MAX_CONTACTS
 from kinema.dynamics.constraints.constraint_kinds import CONSTRAINT_KINDS, ConstraintKind
 from kinema.dynamics.constraints.rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
 from kinema.dynamics.extensions import REGISTRIES, has_external_extensions
+from kinema.dynamics.forces.fluid import FLUID_LAWS, FluidLaw
 from kinema.dynamics.forces.transmission_forces import ACTUATOR_FORCE_LAWS, TENDON_FORCE_LAWS
 from kinema.dynamics.forces.transmission_paths import SEGMENT_KINDS, EndLoad, MeasuredSegment
 from kinema.dynamics.pipeline import STAGES, compute, stage
 from kinema.dynamics.queries.field_catalog import NAMESPACES, FieldInfo
 from kinema.dynamics.queries.field_groups import FIELD_GROUPS
 from kinema.dynamics.rigid.kinematics import JOINT_MODELS, JointModel, Pose, Twist
+from kinema.dynamics.rigid.rnea import Wrench
+from kinema.dynamics.rigid.wrench_derivatives import ZERO_MATRIX, WrenchDerivative
 from kinema.dynamics.sensors.registry import SENSOR_FAMILIES
 from kinema.dynamics.sensors.sensor_outputs import SensorOutputs, write_sensor_output
 from kinema.dynamics.step import StepData
 from kinema.dynamics.tree.kinematic_tree import FrameNode, link_ref
 from kinema.dynamics.tree.transmissions import ForceTerm, Transmission
-from kinema.dynamics.vector_math import ZERO, axis_angle_to_matrix, dot, matmul, scale, sub
+from kinema.dynamics.vector_math import ZERO, axis_angle_to_matrix, diagonal_matrix, dot, matmul, scale, sub
 from kinema.ir import RowContext, TableRow, Tracer, Value
 from kinema.model import PRIMITIVE_JOINT_SIZES, Model, PrimitiveJointType
 from kinema.runtime import find_device
@@ -198,8 +201,8 @@ def geared() -> Iterator[int]:
     """A joint kind: a hinge that turns twice as far as its coordinate says."""
     number = 100
 
-    def pose(node: FrameNode, q: object) -> Pose:
-        angle = 2.0 * (q[0] - node.reference)  # type: ignore[index]
+    def pose(node: FrameNode, q: Sequence[Value]) -> Pose:
+        angle = 2.0 * (q[0] - node.reference)
         return Pose(matmul(node.rotation, axis_angle_to_matrix(node.axis, angle)), node.position)
 
     PRIMITIVE_JOINT_SIZES[number] = (1, 1)
@@ -340,6 +343,38 @@ def test_a_force_between_points(segment: str, law: str, emission: str, monkeypat
     expected = moment * PULLS[law](length_at(q), (moment * v).sum(axis=0))
     np.testing.assert_allclose(sprung.fields.dofs_state.force.numpy() - force, expected, rtol=0, atol=1e-5)
     assert np.abs(expected).max() > 1.0
+
+
+FLOATING = """<mujoco><option gravity="0 0 0" density="1" viscosity="1"/><worldbody><body><freejoint/>
+<geom type="sphere" size="0.1" mass="2"/></body></worldbody></mujoco>"""
+DRAG = 30.0
+
+
+def linear_drag(code: RowContext, density: Value, viscosity: Value, velocity: Twist) -> Wrench:
+    """A fluid force: proportional to the velocity of the body's centre."""
+    return Wrench(ZERO, scale(-code.constant("drag"), velocity.linear))
+
+
+def linear_drag_derivative(code: RowContext, density: Value, viscosity: Value, velocity: Twist) -> WrenchDerivative:
+    return WrenchDerivative(ZERO_MATRIX, ZERO_MATRIX, ZERO_MATRIX, diagonal_matrix([-code.constant("drag")] * 3))
+
+
+@pytest.mark.parametrize("integrator", [Integrator.EULER, Integrator.IMPLICITFAST, Integrator.IMPLICIT])
+@pytest.mark.parametrize("emission", EMISSIONS)
+def test_a_fluid_force(emission: str, integrator: Integrator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the closed form of one step, explicit or implicit."""
+    law = FluidLaw(linear_drag, linear_drag_derivative, lambda info, row: {"drag": [DRAG]})
+    monkeypatch.setitem(FLUID_LAWS, "linear", law)
+    (tmp_path / "floating.xml").write_text(FLOATING, encoding="utf-8")
+    model = build_model([EntitySpec(name="floating", description=read(tmp_path / "floating.xml"))])
+    model = model.with_columns("fluid", kinds=["linear"])
+    running = engine(model, emission, dt=0.01, integrator=integrator)
+    running.array_view("qpos").assign(np.repeat(model.qpos0[:, None], N_ENVS, axis=1))
+    before = running.array_view("vel").numpy().copy()[:3]
+    running.step()
+    ratio = 0.01 * DRAG / 2.0
+    factor = 1.0 - ratio if integrator is Integrator.EULER else 1.0 / (1.0 + ratio)
+    np.testing.assert_allclose(running.array_view("vel").numpy()[:3], factor * before, rtol=1e-9)
 
 
 BALLS = """<mujoco><option gravity="0 0 0"/><worldbody>

@@ -28,7 +28,7 @@ class FluidInfo(Table):
     wind: Array
     """Velocity of the fluid [m/s], (3,)."""
     kinds: Sequence[str]
-    """`box` or `ellipsoid`."""
+    """`box` or `ellipsoid`: see `dynamics/forces/fluid.py`."""
     link_idx: Ints
     frame_idx: Ints
     """Moving frame of the link or geom."""

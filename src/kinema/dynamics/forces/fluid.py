@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from kinema import ir
 from kinema.ir import RowContext, TableRow, Value
-from kinema.model import Model
+from kinema.model import FluidInfo, Model
 
 from ..arrays import ArrayOwner
+from ..extensions import look_up
 from ..rigid.aba import ArticulatedInertia, apply_inertia, transform_inertia_to_parent
 from ..rigid.crba import joint_space_matrix
 from ..rigid.free_bodies import free_bodies
@@ -321,11 +322,49 @@ def _kutta_lift_derivative(flow: _RelativeFlow, density: Value) -> Matrix:
 R = TypeVar("R")
 FluidForceLaw = Callable[[RowContext, Value, Value, Twist], Wrench]
 FluidDerivativeLaw = Callable[[RowContext, Value, Value, Twist], WrenchDerivative]
-FLUID_LAWS: dict[str, tuple[FluidForceLaw, FluidDerivativeLaw]] = {
-    "box": (box_force, box_force_derivative),
-    "ellipsoid": (ellipsoid_force, ellipsoid_force_derivative),
+
+
+@dataclass(frozen=True, slots=True)
+class FluidLaw:
+    """Fluid forces of one kind of rows of `FluidInfo`: wrench, its velocity derivative and the constants of a row."""
+
+    force: FluidForceLaw
+    """Wrench from the constants of the row, density, viscosity and velocity relative to the fluid, in body axes."""
+    derivative: FluidDerivativeLaw
+    """Derivative of the wrench by the velocity, from the same arguments."""
+    constants: Callable[[FluidInfo, int], dict[str, list[float]]]
+    """Constants that the two functions read, from a row of the table."""
+    n_operations: int = 1_200
+    """Approximate number of operations, for the choice between unrolled code and loops."""
+    is_derivative_symmetric: bool = False
+    """Whether the derivative is a symmetric matrix for all velocities."""
+    is_at_com: bool = False
+    """Whether the wrench acts at the centre of mass of the link, also where that differs between environments."""
+
+
+def _box_row_constants(info: FluidInfo, row: int) -> dict[str, list[float]]:
+    return box_constants(info.size[row].tolist())
+
+
+def _ellipsoid_row_constants(info: FluidInfo, row: int) -> dict[str, list[float]]:
+    added = {name: getattr(info, name)[row].tolist() for name in ("added_mass", "added_inertia")}
+    return ellipsoid_constants(info.size[row].tolist(), info.coefficients[row].tolist()) | added
+
+
+FLUID_LAWS: dict[str, FluidLaw] = {
+    "box": FluidLaw(
+        box_force, box_force_derivative, _box_row_constants, 400, is_derivative_symmetric=True, is_at_com=True
+    ),
+    "ellipsoid": FluidLaw(ellipsoid_force, ellipsoid_force_derivative, _ellipsoid_row_constants),
 }
-"""Fluid wrench and its velocity derivative per model, from row constants, density, viscosity and relative velocity."""
+"""Fluid forces per kind of rows (`FluidInfo.kinds`)."""
+
+
+def fluid_law(kind: str) -> FluidLaw:
+    """Fluid forces of a kind of rows."""
+    return look_up(FLUID_LAWS, kind, "fluid force law (`FLUID_LAWS`)")
+
+
 FRAME_REF = frame_ref("frame ")
 
 
@@ -346,7 +385,7 @@ def add_fluid_wrenches(step: HasMotionState, wrenches: NodeValues[Wrench]) -> No
 
     def body(code: RowContext) -> None:
         rotation, center, relative_velocity = _velocity_in_fluid(ctx, code, poses, velocities)
-        wrench = FLUID_LAWS[code.variant[0]][0](code, *_density_and_viscosity(ctx), relative_velocity)  # type: ignore[index]
+        wrench = fluid_law(code.variant[0]).force(code, *_density_and_viscosity(ctx), relative_velocity)  # type: ignore[index]
         force = rotate(rotation, wrench.force)
         wrenches.add(FRAME_REF, Wrench(add(rotate(rotation, wrench.torque), cross(center, force)), force))
 
@@ -384,17 +423,11 @@ def _fluid_rows(ctx: TraceContext, only: set[int] | None = None) -> list[NodeRow
         frame, link = int(info.frame_idx[i]), int(info.link_idx[i])
         if frame not in frames:
             continue
-        constants = {"pos": info.pos[i].tolist(), "rot": info.rot[i].ravel().tolist()}
-        offsets = {}
-        size = info.size[i].tolist()
-        if kind == "box":
-            constants |= box_constants(size)
-            if "com_shift" in ctx.settings.per_env:
-                offsets["com_shift"] = ctx.item_arrays(ArrayOwner.LINK, link)["com_shift"]
-                constants["link rot"] = links.rot[link].ravel().tolist()
-        else:
-            constants |= ellipsoid_constants(size, info.coefficients[i].tolist())
-            constants |= {name: getattr(info, name)[i].tolist() for name in ("added_mass", "added_inertia")}
+        law, offsets = fluid_law(kind), {}
+        constants = {"pos": info.pos[i].tolist(), "rot": info.rot[i].ravel().tolist(), **law.constants(info, i)}
+        if law.is_at_com and "com_shift" in ctx.settings.per_env:
+            offsets["com_shift"] = ctx.item_arrays(ArrayOwner.LINK, link)["com_shift"]
+            constants["link rot"] = links.rot[link].ravel().tolist()
         rows.append(ctx.node_row((kind, tuple(offsets)), {"frame ": frame_ref(frame)}, offsets, constants))
     return rows
 
@@ -450,13 +483,15 @@ def free_body_drag_derivatives(
     """Antisymmetric part of the fluid force derivatives of free single bodies, which are solved separately.
 
     Returns a function from the ball frame of a body and the axes of its slides to a 6x6 matrix; None if no such body
-    has an ellipsoid model (box derivatives are symmetric) or the integrator is not implicit.
+    has a fluid force with such a part (box derivatives are symmetric) or the integrator is not implicit.
     """
     ctx, info = step.ctx, step.ctx.model.fluid
-    if ctx.settings.integrator is not Integrator.IMPLICITFAST or "ellipsoid" not in info.kinds:
+    rows = zip(info.kinds, info.frame_idx.tolist(), strict=True)
+    frames = {frame for kind, frame in rows if not fluid_law(kind).is_derivative_symmetric}
+    if ctx.settings.integrator is not Integrator.IMPLICITFAST or not frames:
         return None
     free_frames = {ball.index for _, ball in free_bodies(ctx.nodes)}
-    if not any(k == "ellipsoid" and int(f) in free_frames for k, f in zip(info.kinds, info.frame_idx, strict=True)):
+    if free_frames.isdisjoint(frames):
         return None
     derivatives = _sum_drag_derivatives(
         step,
@@ -491,7 +526,7 @@ def _sum_drag_derivatives(
 
     def body(code: RowContext) -> None:
         rotation, center, relative_velocity = _velocity_in_fluid(ctx, code, poses, velocities)
-        derivative = FLUID_LAWS[code.variant[0]][1](code, *_density_and_viscosity(ctx), relative_velocity)  # type: ignore[index]
+        derivative = fluid_law(code.variant[0]).derivative(code, *_density_and_viscosity(ctx), relative_velocity)  # type: ignore[index]
         total.add(FRAME_REF, project(transform_derivative(derivative, rotation, center)))
 
     ctx.table_loop(name, make_rows(), body)

@@ -20,6 +20,7 @@ from kinema.model import FluidInfo, Model
 from ..arrays import ARRAYS, ARRAYS_BY_NAME, ArrayOwner, ArrayUse
 from ..constraints.constraint_kinds import CONSTRAINT_KINDS, blocks_beyond_tables
 from ..constraints.joint_constraints import joint_limit_blocks
+from ..forces.fluid import fluid_law
 from ..pipeline import record_step
 from ..settings import Settings
 from ..step import StepData
@@ -34,9 +35,6 @@ MAX_UNROLLED_OPERATIONS = 20_000
 """Operation count above which unrolled code takes too long to compile: about one second per thousand operations."""
 LOOP_OPERATIONS_PER_DOF = 520
 """Approximate operations per dof of a step by loops over joints (O(n) algorithms), independent of the tree depth."""
-
-FLUID_OPERATIONS = {"box": 400, "ellipsoid": 1_200}
-"""Approximate additional operations of a row of the fluid table, by kind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,7 +166,9 @@ def estimate_unrolled_operations(model: Model, frames: Sequence[int] | None = No
     total = 0
     chosen = range(model.n_frames) if frames is None else frames
     total += sum(
-        FLUID_OPERATIONS[kind] for kind, f in zip(model.fluid.kinds, model.fluid.frame_idx, strict=True) if f in chosen
+        fluid_law(kind).n_operations
+        for kind, f in zip(model.fluid.kinds, model.fluid.frame_idx, strict=True)
+        if f in chosen
     )
     for frame in chosen:
         n_dofs = len(model.frame_dof_range(frame))
