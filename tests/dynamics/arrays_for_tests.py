@@ -11,7 +11,7 @@ import numpy as np
 
 from kinema.core import Array
 from kinema.dynamics import ARRAYS, ControlMode, InputMode, Integrator, Settings
-from kinema.dynamics.arrays import ArrayOwner, initial_values
+from kinema.dynamics.arrays import ItemKind, initial_values
 from kinema.dynamics.lowering.program_tracing import (
     interpret_outputs,
     named_array_offsets,
@@ -157,10 +157,10 @@ def computed_in_all(
     ]
 
 
-def _room(model: Model, given: Mapping[str, Any] | None) -> dict[str, tuple[ArrayOwner, int]]:
+def _room(model: Model, given: Mapping[str, Any] | None) -> dict[str, tuple[ItemKind, int]]:
     """Arrays for what is found, and what is given."""
-    return {f"found {i}": (ArrayOwner.DOF, model.n_dofs) for i in range(10)} | dict.fromkeys(
-        given or {}, (ArrayOwner.DOF, 1)
+    return {f"found {i}": (ItemKind.DOF, model.n_dofs) for i in range(10)} | dict.fromkeys(
+        given or {}, (ItemKind.DOF, 1)
     )
 
 
@@ -234,7 +234,7 @@ def fields_program(model: Model, settings: Settings, *groups: str, jacobian_of: 
     outputs = {
         f"{group}.{name}": size for group in groups for name, size in group_outputs(group, model, settings).items()
     }
-    outputs |= dict.fromkeys(JACOBIAN_ARRAYS, (ArrayOwner.DOF, 1))
+    outputs |= dict.fromkeys(JACOBIAN_ARRAYS, (ItemKind.DOF, 1))
 
     def run(sweeps: TraceContext) -> None:
         for group in groups:
@@ -248,9 +248,9 @@ def fields_program(model: Model, settings: Settings, *groups: str, jacobian_of: 
     zeros = [Store(Slot("jacobian", i), 0.0) for i in range(6 * n if jacobian_of is not None else 0)]
     zeros += [
         Store(Slot(name, i), 0.0)
-        for name, (owner, width) in outputs.items()
+        for name, (item_kind, width) in outputs.items()
         if name not in JACOBIAN_ARRAYS
-        for i in range(n_items(model, owner, settings) * width)
+        for i in range(n_items(model, item_kind, settings) * width)
     ]
     start = {name: k * n for k, name in enumerate(JACOBIAN_ARRAYS)}
     stores = [

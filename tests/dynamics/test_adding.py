@@ -20,7 +20,7 @@ from kinema.builder.sensor_outputs import MJCF_OUTPUT_FACTORIES, SensorContext, 
 from kinema.core import Array, InternalError
 from kinema.description import Frame, Robot, Sensor, Tendon, TendonPathItem, TendonPathKind
 from kinema.dynamics import ARRAYS, ControlMode, Engine, Integrator, Settings
-from kinema.dynamics.arrays import ARRAYS_BY_NAME, ArrayInfo, ArrayOwner, ArrayUse
+from kinema.dynamics.arrays import ARRAYS_BY_NAME, ArrayInfo, ArrayUse, ItemKind
 from kinema.dynamics.collision.collision_table import ANALYTIC_COLLISION_TABLE, get_collision_table
 from kinema.dynamics.collision.collision_types import CollisionGeom, CollisionTableEntry, ContactQuery
 from kinema.dynamics.collision.contact_sets import ANALYTIC_MAX_CONTACTS
@@ -89,7 +89,7 @@ def odometer() -> Iterator[None]:
 
         s.for_each_frame("odometer", body)
 
-    info = ArrayInfo("odometer", ArrayOwner.DOF, ArrayUse.STATE)
+    info = ArrayInfo("odometer", ItemKind.DOF, ArrayUse.STATE)
     ARRAYS.append(info)
     ARRAYS_BY_NAME["odometer"] = info
     STAGES.insert(0, count)

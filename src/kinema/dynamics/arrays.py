@@ -1,4 +1,4 @@
-"""Declaration of all arrays that a step reads or writes: owner, width, arena, initial values and enabling settings."""
+"""All arrays that a step reads or writes: kind of items, width, arena, initial values and enabling settings."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .settings import BroadPhase, ControlMode, Integrator, Settings
 from .sleep.policy import initially_asleep, n_trees
 
 
-class ArrayOwner(enum.Enum):
-    """What the items of an array belong to."""
+class ItemKind(enum.Enum):
+    """Kind of model object for which an array has values: one item of the array per link, dof, geom, ..."""
 
     ENVIRONMENT = "environment"
     COORDINATE = "coordinate"
@@ -78,7 +78,7 @@ class ArrayInfo:
     """Declaration of one array."""
 
     name: str
-    owner: ArrayOwner
+    item_kind: ItemKind
     use: ArrayUse
     width: int = 1
     """Scalars per item."""
@@ -117,30 +117,28 @@ class ArrayInfo:
         if not self.is_needed(model):
             return 0
         return {
-            ArrayOwner.ENVIRONMENT: 1,
-            ArrayOwner.COORDINATE: model.n_qs,
-            ArrayOwner.DOF: model.n_dofs,
-            ArrayOwner.LINK: model.n_links,
-            ArrayOwner.ACTUATOR: model.n_actuators,
-            ArrayOwner.TENDON: len(model.tendons.names),
-            ArrayOwner.DELAY_SAMPLE: int(model.actuators.n_delay_samples.sum()),
-            ArrayOwner.EQUALITY: len(model.equalities.names),
-            ArrayOwner.COUPLING: len(model.couplings.names),
-            ArrayOwner.GEOM: len(model.geoms.names),
-            ArrayOwner.PAIR: len(model.pairs.geom_a),
-            ArrayOwner.GEOM_DATA: len(model.geoms.data),
-            ArrayOwner.GRID_PAIR: len(select_hashed_geoms(model)) ** 2
-            if settings.broad_phase is BroadPhase.CELLS
-            else 0,
-            ArrayOwner.SENSOR_VALUE: model.sensors.n_values,
-            ArrayOwner.SENSOR_PAIR: len(contact_dependent_outputs(model)) * len(model.pairs.geom_a),
-            ArrayOwner.RAY_DATA: len(model.sensors.ray_geoms.data),
-            ArrayOwner.TREE: n_trees(model),
-            ArrayOwner.PARTITION: settings.n_partitions,
-            ArrayOwner.PER_ENV_PARAMETER: 0
+            ItemKind.ENVIRONMENT: 1,
+            ItemKind.COORDINATE: model.n_qs,
+            ItemKind.DOF: model.n_dofs,
+            ItemKind.LINK: model.n_links,
+            ItemKind.ACTUATOR: model.n_actuators,
+            ItemKind.TENDON: len(model.tendons.names),
+            ItemKind.DELAY_SAMPLE: int(model.actuators.n_delay_samples.sum()),
+            ItemKind.EQUALITY: len(model.equalities.names),
+            ItemKind.COUPLING: len(model.couplings.names),
+            ItemKind.GEOM: len(model.geoms.names),
+            ItemKind.PAIR: len(model.pairs.geom_a),
+            ItemKind.GEOM_DATA: len(model.geoms.data),
+            ItemKind.GRID_PAIR: len(select_hashed_geoms(model)) ** 2 if settings.broad_phase is BroadPhase.CELLS else 0,
+            ItemKind.SENSOR_VALUE: model.sensors.n_values,
+            ItemKind.SENSOR_PAIR: len(contact_dependent_outputs(model)) * len(model.pairs.geom_a),
+            ItemKind.RAY_DATA: len(model.sensors.ray_geoms.data),
+            ItemKind.TREE: n_trees(model),
+            ItemKind.PARTITION: settings.n_partitions,
+            ItemKind.PER_ENV_PARAMETER: 0
             if model.derived.per_env_parameters is None
             else len(model.derived.per_env_parameters.values),
-        }[self.owner]
+        }[self.item_kind]
 
 
 def _initial_from_dofs(name: str) -> InitialValues:
@@ -211,9 +209,9 @@ def _has_external_forces(settings: Settings) -> bool:
     return settings.external_forces
 
 
-def _initial_from_constraints(owner: ArrayOwner, name: str) -> InitialValues:
-    tables = {ArrayOwner.EQUALITY: "equalities", ArrayOwner.COUPLING: "couplings"}
-    return lambda model, _: np.asarray(getattr(getattr(model, tables[owner]), name), np.float64)
+def _initial_from_constraints(item_kind: ItemKind, name: str) -> InitialValues:
+    tables = {ItemKind.EQUALITY: "equalities", ItemKind.COUPLING: "couplings"}
+    return lambda model, _: np.asarray(getattr(getattr(model, tables[item_kind]), name), np.float64)
 
 
 def _initial_equality_poses(model: Model, _: Settings) -> Array:
@@ -222,25 +220,25 @@ def _initial_equality_poses(model: Model, _: Settings) -> Array:
     return np.concatenate([info.pos_b, info.rot_b.reshape(-1, 9)], axis=1)
 
 
-SOFT_CONSTRAINTS: list[tuple[str, ArrayOwner, Callable[[str], InitialValues]]] = [
-    ("limit", ArrayOwner.DOF, lambda name: _initial_from_dofs(f"limit_{name}")),
-    ("friction", ArrayOwner.DOF, lambda name: _initial_from_dofs(f"friction_{name}")),
-    ("equality", ArrayOwner.EQUALITY, lambda name: _initial_from_constraints(ArrayOwner.EQUALITY, name)),
-    ("coupling", ArrayOwner.COUPLING, lambda name: _initial_from_constraints(ArrayOwner.COUPLING, name)),
+SOFT_CONSTRAINTS: list[tuple[str, ItemKind, Callable[[str], InitialValues]]] = [
+    ("limit", ItemKind.DOF, lambda name: _initial_from_dofs(f"limit_{name}")),
+    ("friction", ItemKind.DOF, lambda name: _initial_from_dofs(f"friction_{name}")),
+    ("equality", ItemKind.EQUALITY, lambda name: _initial_from_constraints(ItemKind.EQUALITY, name)),
+    ("coupling", ItemKind.COUPLING, lambda name: _initial_from_constraints(ItemKind.COUPLING, name)),
 ]
-"""Array prefixes of soft constraints with solref and solimp, their owners, and their initial values by parameter
+"""Array prefixes of soft constraints with solref and solimp, their item kinds, and their initial values by parameter
 name."""
 CONTROL_GAINS = ("gain_command", "gain_position", "gain_velocity")
 """Gains of user commands: force = gain_command command - gain_position position - gain_velocity velocity."""
 
-CONTACT_PARAMETERS: list[tuple[ArrayOwner, str, str, int, tuple[str, ...]]] = [
-    (ArrayOwner.PAIR, "pairs", "friction", 5, ("geom_friction",)),
-    (ArrayOwner.PAIR, "pairs", "solref", 2, ("geom_sol_params",)),
-    (ArrayOwner.PAIR, "pairs", "solimp", 5, ("geom_sol_params",)),
-    (ArrayOwner.GEOM, "geoms", "size", 3, ("geom_size",)),
-    (ArrayOwner.GEOM, "geoms", "radius", 1, ("geom_size",)),
+CONTACT_PARAMETERS: list[tuple[ItemKind, str, str, int, tuple[str, ...]]] = [
+    (ItemKind.PAIR, "pairs", "friction", 5, ("geom_friction",)),
+    (ItemKind.PAIR, "pairs", "solref", 2, ("geom_sol_params",)),
+    (ItemKind.PAIR, "pairs", "solimp", 5, ("geom_sol_params",)),
+    (ItemKind.GEOM, "geoms", "size", 3, ("geom_size",)),
+    (ItemKind.GEOM, "geoms", "radius", 1, ("geom_size",)),
 ]
-"""Contact parameters that may differ between environments: owner, model table, field, width, enabling parameter
+"""Contact parameters that may differ between environments: kind of items, model table, field, width, enabling parameter
 names."""
 
 STEP_COUNTERS = ("n_contacts", "n_lost_contacts", "n_iterations", "most_contacts", "most_wanted")
@@ -251,20 +249,20 @@ lost)."""
 SLEEP_ARRAYS = [
     ArrayInfo(
         "asleep",
-        ArrayOwner.TREE,
+        ItemKind.TREE,
         ArrayUse.STATE,
         initial=lambda model, _: initially_asleep(model),
         is_enabled=_has_sleep,
     ),
-    ArrayInfo("still", ArrayOwner.TREE, ArrayUse.STATE, is_enabled=_has_sleep),
+    ArrayInfo("still", ItemKind.TREE, ArrayUse.STATE, is_enabled=_has_sleep),
     ArrayInfo(
-        "slept_qpos", ArrayOwner.COORDINATE, ArrayUse.STATE, initial=lambda model, _: model.qpos0, is_enabled=_has_sleep
+        "slept_qpos", ItemKind.COORDINATE, ArrayUse.STATE, initial=lambda model, _: model.qpos0, is_enabled=_has_sleep
     ),
-    ArrayInfo("slept_command", ArrayOwner.DOF, ArrayUse.STATE, is_enabled=_has_sleep),
-    ArrayInfo("slept_ctrl", ArrayOwner.ACTUATOR, ArrayUse.STATE, is_enabled=_has_sleep),
+    ArrayInfo("slept_command", ItemKind.DOF, ArrayUse.STATE, is_enabled=_has_sleep),
+    ArrayInfo("slept_ctrl", ItemKind.ACTUATOR, ArrayUse.STATE, is_enabled=_has_sleep),
     ArrayInfo(
         "slept_gravity",
-        ArrayOwner.ENVIRONMENT,
+        ItemKind.ENVIRONMENT,
         ArrayUse.STATE,
         3,
         initial=lambda model, _: model.gravity,
@@ -276,34 +274,34 @@ asleep together; `still` counts steps below the sleep tolerance. The others are 
 change wakes the tree."""
 
 ARRAYS = [
-    ArrayInfo("error", ArrayOwner.PARTITION, ArrayUse.STATE),
-    ArrayInfo("phase", ArrayOwner.ENVIRONMENT, ArrayUse.STATE, is_enabled=_uses_rk4),
-    ArrayInfo("qpos", ArrayOwner.COORDINATE, ArrayUse.STATE, initial=lambda model, _: model.qpos0),
-    ArrayInfo("vel", ArrayOwner.DOF, ArrayUse.STATE),
-    ArrayInfo("stage_qpos", ArrayOwner.COORDINATE, ArrayUse.STATE, is_enabled=_uses_rk4),
+    ArrayInfo("error", ItemKind.PARTITION, ArrayUse.STATE),
+    ArrayInfo("phase", ItemKind.ENVIRONMENT, ArrayUse.STATE, is_enabled=_uses_rk4),
+    ArrayInfo("qpos", ItemKind.COORDINATE, ArrayUse.STATE, initial=lambda model, _: model.qpos0),
+    ArrayInfo("vel", ItemKind.DOF, ArrayUse.STATE),
+    ArrayInfo("stage_qpos", ItemKind.COORDINATE, ArrayUse.STATE, is_enabled=_uses_rk4),
     *(
-        ArrayInfo(f"stage_{x}", ArrayOwner.DOF, ArrayUse.STATE, is_enabled=_uses_rk4)
+        ArrayInfo(f"stage_{x}", ItemKind.DOF, ArrayUse.STATE, is_enabled=_uses_rk4)
         for x in ("vel", "shift", "sum_vel", "sum_acc")
     ),
     ArrayInfo(
         "broken",
-        ArrayOwner.EQUALITY,
+        ItemKind.EQUALITY,
         ArrayUse.STATE,
         is_enabled=_has_constraints,
         is_needed=lambda model: bool(model.equalities.breakable.any()),
     ),
-    ArrayInfo("act", ArrayOwner.ACTUATOR, ArrayUse.STATE, is_needed=_has_activation),
+    ArrayInfo("act", ItemKind.ACTUATOR, ArrayUse.STATE, is_needed=_has_activation),
     *(
-        ArrayInfo(f"stage_{x}", ArrayOwner.ACTUATOR, ArrayUse.STATE, is_enabled=_uses_rk4, is_needed=_has_activation)
+        ArrayInfo(f"stage_{x}", ItemKind.ACTUATOR, ArrayUse.STATE, is_enabled=_uses_rk4, is_needed=_has_activation)
         for x in ("act", "sum_act")
     ),
-    ArrayInfo("warm_start", ArrayOwner.DOF, ArrayUse.STATE, is_enabled=_has_contacts),
-    *(ArrayInfo(name, ArrayOwner.ENVIRONMENT, ArrayUse.STATE, is_enabled=_has_contacts) for name in STEP_COUNTERS),
+    ArrayInfo("warm_start", ItemKind.DOF, ArrayUse.STATE, is_enabled=_has_contacts),
+    *(ArrayInfo(name, ItemKind.ENVIRONMENT, ArrayUse.STATE, is_enabled=_has_contacts) for name in STEP_COUNTERS),
     *SLEEP_ARRAYS,
-    ArrayInfo("history", ArrayOwner.DELAY_SAMPLE, ArrayUse.STATE, initial=_initial_control_history),
+    ArrayInfo("history", ItemKind.DELAY_SAMPLE, ArrayUse.STATE, initial=_initial_control_history),
     ArrayInfo(
         "spring_rest",
-        ArrayOwner.COORDINATE,
+        ItemKind.COORDINATE,
         ArrayUse.STATE,
         initial=_spring_rest_coordinates,
         is_needed=_has_yielding_springs("dofs"),
@@ -311,37 +309,37 @@ ARRAYS = [
     *(
         ArrayInfo(
             name,
-            ArrayOwner.TENDON,
+            ItemKind.TENDON,
             ArrayUse.STATE,
             initial=_initial_from_tendons(name),
             is_needed=_has_yielding_springs("tendons"),
         )
         for name in ("rest_lower", "rest_upper")
     ),
-    ArrayInfo("command", ArrayOwner.DOF, ArrayUse.CONTROL),
-    ArrayInfo("ctrl", ArrayOwner.ACTUATOR, ArrayUse.CONTROL),
-    ArrayInfo("ctrl_mode", ArrayOwner.DOF, ArrayUse.CONTROL, initial=lambda model, _: float(ControlMode.FORCE)),
-    ArrayInfo("actuator_on", ArrayOwner.ACTUATOR, ArrayUse.CONTROL, initial=lambda *_: 1.0),
+    ArrayInfo("command", ItemKind.DOF, ArrayUse.CONTROL),
+    ArrayInfo("ctrl", ItemKind.ACTUATOR, ArrayUse.CONTROL),
+    ArrayInfo("ctrl_mode", ItemKind.DOF, ArrayUse.CONTROL, initial=lambda model, _: float(ControlMode.FORCE)),
+    ArrayInfo("actuator_on", ItemKind.ACTUATOR, ArrayUse.CONTROL, initial=lambda *_: 1.0),
     ArrayInfo(
         "geom_data",
-        ArrayOwner.GEOM_DATA,
+        ItemKind.GEOM_DATA,
         ArrayUse.PARAMETER,
         initial=lambda model, _: model.geoms.data,
         is_enabled=_has_contacts,
     ),
     ArrayInfo(
         "pair_table",
-        ArrayOwner.GRID_PAIR,
+        ItemKind.GRID_PAIR,
         ArrayUse.PARAMETER,
         initial=lambda model, _: build_pair_table(model),
         is_enabled=lambda settings: settings.contacts and settings.broad_phase is BroadPhase.CELLS,
     ),
-    ArrayInfo("dt", ArrayOwner.ENVIRONMENT, ArrayUse.PARAMETER, initial=lambda _, settings: settings.dt),
-    ArrayInfo("gravity", ArrayOwner.ENVIRONMENT, ArrayUse.PARAMETER, 3, initial=lambda model, _: model.gravity),
+    ArrayInfo("dt", ItemKind.ENVIRONMENT, ArrayUse.PARAMETER, initial=lambda _, settings: settings.dt),
+    ArrayInfo("gravity", ItemKind.ENVIRONMENT, ArrayUse.PARAMETER, 3, initial=lambda model, _: model.gravity),
     *(
         ArrayInfo(
             name,
-            ArrayOwner.ENVIRONMENT,
+            ItemKind.ENVIRONMENT,
             ArrayUse.PARAMETER,
             width,
             initial=_initial_from_fluid(name),
@@ -349,16 +347,16 @@ ARRAYS = [
         )
         for name, width in (("wind", 3), ("density", 1), ("viscosity", 1))
     ),
-    *(ArrayInfo(name, ArrayOwner.DOF, ArrayUse.PARAMETER, initial=_initial_from_dofs(name)) for name in ("kp", "kv")),
-    *(ArrayInfo(name, ArrayOwner.DOF, ArrayUse.PARAMETER, per_env_names=("kp", "kv")) for name in CONTROL_GAINS),
+    *(ArrayInfo(name, ItemKind.DOF, ArrayUse.PARAMETER, initial=_initial_from_dofs(name)) for name in ("kp", "kv")),
+    *(ArrayInfo(name, ItemKind.DOF, ArrayUse.PARAMETER, per_env_names=("kp", "kv")) for name in CONTROL_GAINS),
     *(
-        ArrayInfo(name, ArrayOwner.DOF, ArrayUse.PARAMETER, initial=_initial_from_dofs(name))
+        ArrayInfo(name, ItemKind.DOF, ArrayUse.PARAMETER, initial=_initial_from_dofs(name))
         for name in ("force_lower", "force_upper")
     ),
     *(
         ArrayInfo(
             name,
-            ArrayOwner.DOF,
+            ItemKind.DOF,
             ArrayUse.PARAMETER,
             initial=_initial_from_dofs(name),
             is_enabled=_has_limits,
@@ -367,54 +365,56 @@ ARRAYS = [
         for name in ("lower", "upper")
     ),
     *(
-        ArrayInfo(name, ArrayOwner.DOF, ArrayUse.CONSTANT, initial=_initial_from_dofs(name))
+        ArrayInfo(name, ItemKind.DOF, ArrayUse.CONSTANT, initial=_initial_from_dofs(name))
         for name in ("armature", "damping")
     ),
     ArrayInfo(
         "frictionloss",
-        ArrayOwner.DOF,
+        ItemKind.DOF,
         ArrayUse.CONSTANT,
         initial=_initial_from_dofs("frictionloss"),
         is_enabled=_has_constraints,
     ),
     *(
         ArrayInfo(
-            f"{owner.value}_on",
-            owner,
+            f"{item_kind.value}_on",
+            item_kind,
             ArrayUse.CONSTANT,
-            initial=_initial_from_constraints(owner, "active"),
+            initial=_initial_from_constraints(item_kind, "active"),
             per_env_names=("equality",),
         )
-        for owner in (ArrayOwner.EQUALITY, ArrayOwner.COUPLING)
+        for item_kind in (ItemKind.EQUALITY, ItemKind.COUPLING)
     ),
     ArrayInfo(
         "equality_pose",
-        ArrayOwner.EQUALITY,
+        ItemKind.EQUALITY,
         ArrayUse.CONSTANT,
         12,
         initial=_initial_equality_poses,
         per_env_names=("equality",),
     ),
     *(
-        ArrayInfo(f"{kind}_{name}", owner, ArrayUse.CONSTANT, width, initial=start(name), per_env_names=("sol_params",))
-        for kind, owner, start in SOFT_CONSTRAINTS
+        ArrayInfo(
+            f"{kind}_{name}", item_kind, ArrayUse.CONSTANT, width, initial=start(name), per_env_names=("sol_params",)
+        )
+        for kind, item_kind, start in SOFT_CONSTRAINTS
         for name, width in (("solref", 2), ("solimp", 5))
     ),
     *(
         ArrayInfo(
             f"{table[:-1]}_{name}",
-            owner,
+            item_kind,
             ArrayUse.CONSTANT,
             width,
             _initial_from_contact_table(table, name),
             _has_contacts,
             per_env_names=asked,
         )
-        for owner, table, name, width, asked in CONTACT_PARAMETERS
+        for item_kind, table, name, width, asked in CONTACT_PARAMETERS
     ),
     ArrayInfo(
         PER_ENV_PARAMETER_ARRAY,
-        ArrayOwner.PER_ENV_PARAMETER,
+        ItemKind.PER_ENV_PARAMETER,
         ArrayUse.PARAMETER,
         initial=lambda model, _: (
             np.zeros(0) if model.derived.per_env_parameters is None else model.derived.per_env_parameters.values[:, 0]
@@ -422,26 +422,24 @@ ARRAYS = [
         is_enabled=lambda settings: settings.per_env_parameters,
         per_env_names=("variants", "mass_shift", "com_shift", "armature"),
     ),
-    ArrayInfo("mass_shift", ArrayOwner.LINK, ArrayUse.CONSTANT),
-    ArrayInfo("com_shift", ArrayOwner.LINK, ArrayUse.CONSTANT, 3),
+    ArrayInfo("mass_shift", ItemKind.LINK, ArrayUse.CONSTANT),
+    ArrayInfo("com_shift", ItemKind.LINK, ArrayUse.CONSTANT, 3),
     *(
-        ArrayInfo(f"cfrc_applied_{x}", ArrayOwner.LINK, ArrayUse.STATE, 3, is_enabled=_has_external_forces)
+        ArrayInfo(f"cfrc_applied_{x}", ItemKind.LINK, ArrayUse.STATE, 3, is_enabled=_has_external_forces)
         for x in ("ang", "vel")
     ),
-    ArrayInfo("dof_force_applied", ArrayOwner.DOF, ArrayUse.STATE, is_enabled=_has_external_forces),
+    ArrayInfo("dof_force_applied", ItemKind.DOF, ArrayUse.STATE, is_enabled=_has_external_forces),
     ArrayInfo(
         "contact_weights",
-        ArrayOwner.SENSOR_PAIR,
+        ItemKind.SENSOR_PAIR,
         ArrayUse.PARAMETER,
         initial=lambda model, _: contact_weight_table(model),
         is_enabled=_has_contacts,
     ),
-    ArrayInfo(
-        "ray_data", ArrayOwner.RAY_DATA, ArrayUse.PARAMETER, initial=lambda model, _: model.sensors.ray_geoms.data
-    ),
+    ArrayInfo("ray_data", ItemKind.RAY_DATA, ArrayUse.PARAMETER, initial=lambda model, _: model.sensors.ray_geoms.data),
     ArrayInfo(
         "clock",
-        ArrayOwner.ENVIRONMENT,
+        ItemKind.ENVIRONMENT,
         ArrayUse.PARAMETER,
         is_needed=lambda model: "clock" in model.sensors.outputs.kinds,
     ),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinema.core import Array, KinemaError
-from kinema.dynamics.arrays import ARRAYS, ArrayOwner, ArrayUse, arena_arrays, initial_values
+from kinema.dynamics.arrays import ARRAYS, ArrayUse, ItemKind, arena_arrays, initial_values
 from kinema.dynamics.forces.external_wrenches import add_gravcomp_wrenches, zero_wrenches
 from kinema.dynamics.forces.fluid import add_fluid_wrenches
 from kinema.dynamics.lowering.program_tracing import OutputSpecs
@@ -44,7 +44,7 @@ class KinematicQuery:
     """A traced query: its output arrays and the function that writes them."""
 
     outputs: OutputSpecs
-    """Output arrays (and the input `QACC_INPUT`) with owner and values per item."""
+    """Output arrays (and the input `QACC_INPUT`) with kind of items and values per item."""
     trace: Callable[[StepData], None]
     """Traces the code that writes the outputs."""
 
@@ -63,7 +63,7 @@ def link_pose_query(model: Model) -> KinematicQuery:
 
         ctx.for_each_link("link poses", body)
 
-    return KinematicQuery({"link position": (ArrayOwner.LINK, 3), "link quaternion": (ArrayOwner.LINK, 4)}, trace)
+    return KinematicQuery({"link position": (ItemKind.LINK, 3), "link quaternion": (ItemKind.LINK, 4)}, trace)
 
 
 BIAS_ACCELERATION = "bias acceleration"
@@ -99,7 +99,7 @@ def link_jacobian_query(link: int) -> KinematicQuery:
         ctx.for_each_link("bias acceleration", write_bias, [link])
 
     return KinematicQuery(
-        {**dict.fromkeys(JACOBIAN_ARRAYS, (ArrayOwner.DOF, 1)), BIAS_ACCELERATION: (ArrayOwner.LINK, 6)}, trace
+        {**dict.fromkeys(JACOBIAN_ARRAYS, (ItemKind.DOF, 1)), BIAS_ACCELERATION: (ItemKind.LINK, 6)}, trace
     )
 
 
@@ -110,7 +110,7 @@ def mass_matrix_query(model: Model) -> KinematicQuery:
         compute(data, "mass_matrix")
         data.mass_matrix.store("mass matrix")
 
-    return KinematicQuery({"mass matrix": (ArrayOwner.DOF, model.n_dofs)}, trace)
+    return KinematicQuery({"mass matrix": (ItemKind.DOF, model.n_dofs)}, trace)
 
 
 def link_com_query(model: Model) -> KinematicQuery:
@@ -121,7 +121,7 @@ def link_com_query(model: Model) -> KinematicQuery:
         ctx, bodies = data.ctx, data.link_bodies
         ctx.for_each_link("link centres of mass", lambda link: ctx.write("link com", link, bodies[link.ref].com))
 
-    return KinematicQuery({"link com": (ArrayOwner.LINK, 3)}, trace)
+    return KinematicQuery({"link com": (ItemKind.LINK, 3)}, trace)
 
 
 def inverse_dynamics_query(model: Model) -> KinematicQuery:
@@ -174,9 +174,9 @@ def inverse_dynamics_query(model: Model) -> KinematicQuery:
 
     return KinematicQuery(
         {
-            "actuator force": (ArrayOwner.DOF, 1),
-            "bias force": (ArrayOwner.DOF, 1),
-            QACC_INPUT: (ArrayOwner.DOF, 1),
+            "actuator force": (ItemKind.DOF, 1),
+            "bias force": (ItemKind.DOF, 1),
+            QACC_INPUT: (ItemKind.DOF, 1),
         },
         trace,
     )
@@ -244,7 +244,8 @@ class BatchedKinematics:
     def _compile_query(self, query: KinematicQuery) -> tuple[Kernel, ArenaLayout]:
         """Trace and compile the program of a query; returns the kernel and the layout of its outputs."""
         sizes = [
-            (name, n_items(self.model, owner, QUERY_SETTINGS) * width) for name, (owner, width) in query.outputs.items()
+            (name, n_items(self.model, item_kind, QUERY_SETTINGS) * width)
+            for name, (item_kind, width) in query.outputs.items()
         ]
         layout = ArenaLayout.from_sizes("out", sizes)
         array_offsets = {a: p for x in self._layouts.values() for a, p in x.offsets().items()} | layout.offsets()

@@ -25,7 +25,7 @@ from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, ColumnarGroup, OffsetColumn, RowContext, Table, TableRow, Value
 from kinema.model import Model
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from ..rigid.kinematics import Pose
 from ..settings import BroadPhase, Settings
 from ..tree.kinematic_tree import WORLD, frame_ref
@@ -538,7 +538,7 @@ def _sleep_flag_offsets(ctx: TraceContext, contact_set: ContactSet) -> dict[str,
     if not ctx.skips_sleeping_trees:
         return {}
     trees = tree_index_of_frames(ctx.model)
-    flags = [ctx.item_arrays(ArrayOwner.TREE, trees[f])["asleep"] for f in contact_set.spec.frames if f != WORLD]
+    flags = [ctx.item_arrays(ItemKind.TREE, trees[f])["asleep"] for f in contact_set.spec.frames if f != WORLD]
     return {"asleep a": flags[0], "asleep b": flags[-1]}
 
 

@@ -16,7 +16,7 @@ from kinema.core import Array
 from kinema.ir import ArenaOffset, OffsetColumn, Table, TableRows
 from kinema.model import ABSENT_RADIUS, Model
 
-from ..arrays import MAX_RADIUS, ArrayOwner
+from ..arrays import MAX_RADIUS, ItemKind
 from ..constraints.impedance import integer_power, valid_solref
 from ..settings import Settings
 from ..tree.node_constants import with_per_env_parameters
@@ -427,13 +427,13 @@ def _per_env_offsets(ctx: TraceContext, pair: int) -> dict[str, ArenaOffset]:
     """
     if not ctx.settings.per_env & {"geom_friction", "geom_sol_params", "geom_size"}:
         return {}
-    arrays = ctx.item_arrays(ArrayOwner.PAIR, pair)
+    arrays = ctx.item_arrays(ItemKind.PAIR, pair)
     offsets = {
         parameter: arrays[f"pair_{parameter}"]
         for parameter in ("friction", "solref", "solimp")
         if f"pair_{parameter}" in arrays
     }
     for side, geoms in (("a", ctx.model.pairs.geom_a), ("b", ctx.model.pairs.geom_b)):
-        for name, offset in ctx.item_arrays(ArrayOwner.GEOM, int(geoms[pair])).items():
+        for name, offset in ctx.item_arrays(ItemKind.GEOM, int(geoms[pair])).items():
             offsets[f"{side} {name.removeprefix('geom_')}"] = offset
     return offsets

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kinema.ir import ArenaOffset, RowContext, TableRow, Value
 from kinema.model import Model
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from ..tree.kinematic_tree import FrameNode
 from ..tree.trace_context import TraceContext
 from .rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
@@ -26,7 +26,7 @@ def coupling_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
         if dofs and frame_dofs.issuperset(dofs):
             solref_and_solimp, is_rigid = (info.solref[i].tolist(), info.solimp[i].tolist()), bool(info.is_rigid[i])
             options = {
-                "owner": (ArrayOwner.COUPLING, i),
+                "item": (ItemKind.COUPLING, i),
                 "parameter_group": "coupling",
                 "equality_idx": int(info.equality_idx[i]),
             }

@@ -16,7 +16,7 @@ from kinema import ir
 from kinema.ir import ArenaOffset, RowContext, TableRow, Value
 from kinema.model import Model
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from ..forces.tendon_wrapping import angle_from_cos_sin
 from ..rigid.kinematics import Pose, Twist, motion_subspace, twist_at_point
 from ..rigid.link_dynamics import acceleration_at_point
@@ -242,7 +242,7 @@ def equality_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
             )
             solref_and_solimp = info.solref[i].tolist(), info.solimp[i].tolist()
             options = {
-                "owner": (ArrayOwner.EQUALITY, i),
+                "item": (ItemKind.EQUALITY, i),
                 "parameter_group": "equality",
                 "equality_idx": i if info.breakable[i] else -1,
             }
@@ -300,7 +300,7 @@ def fill_equalities(kinematic_state: KinematicState, rows: ConstraintRows) -> No
         }
         constants |= {name: [float(getattr(info, name)[equality])] for name in ("torque_scale", "pitch")}
         offsets = {**rows.block_arrays[i], **wrench_arrays[i]}
-        pose = ctx.item_arrays(ArrayOwner.EQUALITY, equality).get("equality_pose")
+        pose = ctx.item_arrays(ItemKind.EQUALITY, equality).get("equality_pose")
         if pose is not None:
             offsets["pose b"] = pose
         table.append(ctx.node_row(tuple(info.components[equality]), bindings, offsets, constants))
@@ -445,7 +445,7 @@ def update_broken_joints(ctx: TraceContext, rows: ConstraintRows) -> None:
             continue
         if "wrenches" not in offsets and info.components[block.equality_idx]:
             continue  # limits and drives along the free axes do not load the joint
-        broken_flag = ctx.item_arrays(ArrayOwner.EQUALITY, block.equality_idx)["broken"]
+        broken_flag = ctx.item_arrays(ItemKind.EQUALITY, block.equality_idx)["broken"]
         strength = [min(float(x[block.equality_idx]), UNBREAKABLE_FORCE) for x in (info.break_force, info.break_torque)]
         variant = ("wrenches" if "wrenches" in offsets else "length", block.n_rows)
         table.append(TableRow(variant, {**offsets, "broken": broken_flag}, {"strength": strength}))

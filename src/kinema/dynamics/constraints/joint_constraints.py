@@ -14,7 +14,7 @@ from kinema import ir
 from kinema.ir import SCRATCH, RowContext, TableRow, Value
 from kinema.model import Model, PrimitiveJointType
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from ..rigid.kinematics import UNLIMITED_DISTANCE, ball_angle_limit, ball_cone_limit
 from ..tree.kinematic_tree import FrameNode
 from ..tree.node_tables import NodeRow
@@ -39,10 +39,10 @@ def joint_limit_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintB
         margin = float(model.dofs.limit_margin[first])
         for side in _limited_sides(model, node, margin):
             source = {"limit": node.index, "side": side}
-            owner = (ArrayOwner.DOF, first)
+            item = (ItemKind.DOF, first)
             options = {
                 "spring_damper": model.dofs.limit_spring[first].tolist(),
-                "owner": owner,
+                "item": item,
                 "parameter_group": "limit",
             }
             blocks += [
@@ -175,7 +175,7 @@ def joint_friction_blocks(model: Model, nodes: list[FrameNode]) -> list[Constrai
             dofs.friction_solref[dof].tolist(),
             dofs.friction_solimp[dof].tolist(),
             friction_bound=float(dofs.frictionloss[dof]),
-            owner=(ArrayOwner.DOF, dof),
+            item=(ItemKind.DOF, dof),
             parameter_group="friction",
             source={"friction": dof},
         )

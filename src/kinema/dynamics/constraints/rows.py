@@ -17,7 +17,7 @@ from kinema import ir
 from kinema.core import InternalError
 from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from ..rigid.kinematics import FrameAcceleration, Pose, Twist
 from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_constants import with_per_env_parameters
@@ -75,8 +75,8 @@ class ConstraintBlock:
     """Whether position errors are corrected at `MAX_CORRECTION_SPEED` at most, as rigid constraints are."""
     has_bias_acceleration: bool = False
     """Whether the rows have a bias acceleration (dJ/dt v), written by the constraint kind."""
-    owner: tuple[ArrayOwner, int] | None = None
-    """Array owner and index of the per-environment parameters; None if there are none."""
+    item: tuple[ItemKind, int] | None = None
+    """Kind and index of the model item (dof, coupling, ...) with per-environment parameters; None if there are none."""
     parameter_group: str = ""
     """Key of `PER_ENV_ARRAYS`."""
     equality_idx: int = -1
@@ -247,14 +247,14 @@ class ConstraintRows:
 
     def per_env_arrays(self, block: ConstraintBlock) -> dict[str, ArenaOffset]:
         """Return offsets of the arrays with the block's per-environment parameters, and of its `broken` flag."""
-        arrays = {} if block.owner is None else self.ctx.item_arrays(*block.owner)
+        arrays = {} if block.item is None else self.ctx.item_arrays(*block.item)
         offsets = {
             name: arrays[array]
             for name, array in PER_ENV_ARRAYS.get(block.parameter_group, {}).items()
             if array in arrays
         }
         if block.equality_idx >= 0 and "broken" in self.ctx.array_offsets:
-            offsets["broken"] = self.ctx.item_arrays(ArrayOwner.EQUALITY, block.equality_idx)["broken"]
+            offsets["broken"] = self.ctx.item_arrays(ItemKind.EQUALITY, block.equality_idx)["broken"]
         return offsets
 
     def sum_over_blocks(

@@ -11,7 +11,7 @@ from kinema import ir
 from kinema.ir import RowContext, TableRow, Value
 from kinema.model import FluidInfo, Model
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from ..extensions import look_up
 from ..rigid.aba import ArticulatedInertia, apply_inertia, transform_inertia_to_parent
 from ..rigid.crba import joint_space_matrix
@@ -426,7 +426,7 @@ def _fluid_rows(ctx: TraceContext, only: set[int] | None = None) -> list[NodeRow
         law, offsets = fluid_law(kind), {}
         constants = {"pos": info.pos[i].tolist(), "rot": info.rot[i].ravel().tolist(), **law.constants(info, i)}
         if law.is_at_com and "com_shift" in ctx.settings.per_env:
-            offsets["com_shift"] = ctx.item_arrays(ArrayOwner.LINK, link)["com_shift"]
+            offsets["com_shift"] = ctx.item_arrays(ItemKind.LINK, link)["com_shift"]
             constants["link rot"] = links.rot[link].ravel().tolist()
         rows.append(ctx.node_row((kind, tuple(offsets)), {"frame ": frame_ref(frame)}, offsets, constants))
     return rows

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kinema import ir
 from kinema.ir import ArenaOffset, RowContext, TableRow, Value
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from ..extensions import look_up
 from ..rigid.rnea import Wrench
 from ..settings import InputMode
@@ -117,9 +117,9 @@ def _orientation_servo_actuators(ctx: TraceContext, actuators: Transmissions) ->
 
 def _scalar_part_offsets(ctx: TraceContext, actuator: int) -> dict[str, ArenaOffset]:
     """Row arrays of the scalar part of a quaternion control: the control `w` and its history buffer if delayed."""
-    offsets, info = {"w": ctx.item_arrays(ArrayOwner.ACTUATOR, actuator)["ctrl"]}, ctx.model.actuators
+    offsets, info = {"w": ctx.item_arrays(ItemKind.ACTUATOR, actuator)["ctrl"]}, ctx.model.actuators
     if info.n_delay_samples[actuator]:
-        offsets["history"] = ctx.item_arrays(ArrayOwner.DELAY_SAMPLE, int(info.n_delay_samples[:actuator].sum()))[
+        offsets["history"] = ctx.item_arrays(ItemKind.DELAY_SAMPLE, int(info.n_delay_samples[:actuator].sum()))[
             "history"
         ]
     return offsets
@@ -141,7 +141,7 @@ def _orientation_servo_row(ctx: TraceContext, actuators: Transmissions, servo_ac
         offsets |= _scalar_part_offsets(ctx, first)
     can_disable = ctx.settings.input_mode is not InputMode.ACTUATORS
     if can_disable:
-        offsets["on"] = ctx.item_arrays(ArrayOwner.ACTUATOR, axes[0])["actuator_on"]
+        offsets["on"] = ctx.item_arrays(ItemKind.ACTUATOR, axes[0])["actuator_on"]
     constants = {
         "kp": [float(info.gain[axes[0], 0])],
         "kv": [-float(info.bias[axes[0], 2])],

@@ -17,7 +17,7 @@ import numpy as np
 from kinema.ir import ArenaOffset, RowContext, TableRow, Tracer, Value, trace_table_loop, unroll
 from kinema.model import FluidInfo, Model
 
-from ..arrays import ARRAYS, ARRAYS_BY_NAME, ArrayOwner, ArrayUse
+from ..arrays import ARRAYS, ARRAYS_BY_NAME, ArrayUse, ItemKind
 from ..constraints.constraint_kinds import CONSTRAINT_KINDS, blocks_beyond_tables
 from ..constraints.joint_constraints import joint_limit_blocks
 from ..forces.fluid import fluid_law
@@ -264,13 +264,13 @@ def _copy_parameters(
 def _array_offset(array: str, component: Component) -> int:
     """Index of the first value of a component in an array of the state or the inputs; 0 for shared arrays."""
     info = ARRAYS_BY_NAME[array]
-    firsts = {ArrayOwner.COORDINATE: component.qs, ArrayOwner.DOF: component.dofs, ArrayOwner.LINK: component.links}
+    firsts = {ItemKind.COORDINATE: component.qs, ItemKind.DOF: component.dofs, ItemKind.LINK: component.links}
     firsts |= {
-        ArrayOwner.ACTUATOR: component.actuators,
-        ArrayOwner.TENDON: component.tendons,
-        ArrayOwner.DELAY_SAMPLE: component.control_samples,
+        ItemKind.ACTUATOR: component.actuators,
+        ItemKind.TENDON: component.tendons,
+        ItemKind.DELAY_SAMPLE: component.control_samples,
     }
-    items = firsts.get(info.owner)
+    items = firsts.get(info.item_kind)
     return info.width * items[0] if items else 0
 
 

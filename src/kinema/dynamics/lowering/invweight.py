@@ -15,7 +15,7 @@ from kinema.core import Array
 from kinema.ir import Program, interpret_batched, interpret_in_place, supports_batching
 from kinema.model import Model
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from ..collision.contact_sets import ContactSetSpec, plan_contact_sets
 from ..collision.pair_parameters import INVWEIGHT_COLUMNS, stiffness_limit
 from ..constraints.constraint_kinds import blocks_by_kind
@@ -138,15 +138,15 @@ def compute_inverse_inertias(
         ctx.for_each_frame("joint axes", axes)
         ctx.for_each_link("link masses", mass_properties)
 
-    outputs = {"inertia": (ArrayOwner.DOF, n), "mass": (ArrayOwner.LINK, 1), "center": (ArrayOwner.LINK, 3)}
-    outputs |= dict.fromkeys(("angular", "linear", "origin"), (ArrayOwner.DOF, 3))
+    outputs = {"inertia": (ItemKind.DOF, n), "mass": (ItemKind.LINK, 1), "center": (ItemKind.LINK, 3)}
+    outputs |= dict.fromkeys(("angular", "linear", "origin"), (ItemKind.DOF, 3))
     if settings not in program_cache:
         program_cache[settings] = trace_looped_program(
             model, settings, trace, named_array_offsets(settings, outputs), outputs
         )
     memory = {name: np.array(x, np.float64) for name, x in arrays.items()} | {"vel": np.zeros((n, columns))}
-    for name, (owner, width) in outputs.items():
-        memory[name] = np.zeros(((model.n_links if owner is ArrayOwner.LINK else n) * width, columns))
+    for name, (item_kind, width) in outputs.items():
+        memory[name] = np.zeros(((model.n_links if item_kind is ItemKind.LINK else n) * width, columns))
     if model.n_frames >= MIN_BATCHED_FRAMES and supports_batching(program_cache[settings]):
         interpret_batched(program_cache[settings], memory)
     else:
@@ -294,9 +294,9 @@ def compute_per_env_invweights(
         model, compute_inverse_inertias(model, invweight_settings, {**arrays, "qpos": qpos}, program_cache), precision
     )
     flat, rows, values = invweights.flattened().T, [], []
-    for owner, parameters, contact_set in _invweight_sources(model, settings):
+    for source, parameters, contact_set in _invweight_sources(model, settings):
         for name, sources in parameters.items():
-            entry = model.derived.per_env_parameters.entries.get((*owner, name))
+            entry = model.derived.per_env_parameters.entries.get((*source, name))
             if entry is not None:
                 new_values = flat[[int(i) for i in sources]]
                 new_values = (

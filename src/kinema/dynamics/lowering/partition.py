@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kinema.ir import Slot
 from kinema.model import Model
 
-from ..arrays import ARRAYS_BY_NAME, ArrayOwner
+from ..arrays import ARRAYS_BY_NAME, ItemKind
 from ..tree.kinematic_tree import WORLD, KinematicTree
 
 MIN_PARTITION_OPERATIONS = 2_000
@@ -42,15 +42,15 @@ class TreePartition:
             q: partition for frame, partition in self.partition_of_frame.items() for q in model.frame_q_range(frame)
         }
         actuators = {a: self._actuator_partition(dofs, model, a) for a in range(model.n_actuators)}
-        by_owner = {ArrayOwner.COORDINATE: coordinates, ArrayOwner.DOF: dofs, ArrayOwner.ACTUATOR: actuators}
+        by_kind = {ItemKind.COORDINATE: coordinates, ItemKind.DOF: dofs, ItemKind.ACTUATOR: actuators}
 
         def partition_of_slot(slot: Slot) -> int | None:
             info = ARRAYS_BY_NAME.get(slot.array)
             if info is None:  # a local array
                 return None
-            if info.owner is ArrayOwner.PARTITION:
+            if info.item_kind is ItemKind.PARTITION:
                 return slot.item
-            partitions = by_owner.get(info.owner)
+            partitions = by_kind.get(info.item_kind)
             return None if partitions is None else partitions[slot.item // info.width]
 
         return partition_of_slot

@@ -24,7 +24,7 @@ from ..tree.node_constants import FrameConstants, FrameVariant, link_constants
 
 FOLDABLE_CONSTANTS = (0.0, 1.0, -1.0)
 """Values that stay folded into the code if all variants have them: folding is exact for these values."""
-RowOwner = tuple[str, int | str]
+ParameterSource = tuple[str, int | str]
 """Table and item of a row: frame, link, geom or pair with its index; contact set or constraint block with its name."""
 
 
@@ -39,7 +39,9 @@ def select_per_env_parameters(
     return replace(settings, per_env_parameters=table is not None), table
 
 
-def parameter_rows(model: Model, settings: Settings) -> Iterator[tuple[RowOwner, str, Mapping[str, Sequence[Any]]]]:
+def parameter_rows(
+    model: Model, settings: Settings
+) -> Iterator[tuple[ParameterSource, str, Mapping[str, Sequence[Any]]]]:
     """Yield the constants of every frame, link, geom, contact buffer, geom pair and constraint block of a model.
 
     Each item is (kind and index, code specialisation, constants by name); constants may differ between model variants.
@@ -76,21 +78,21 @@ def find_per_env_parameters(models: Sequence[Model], settings: Settings) -> PerE
     groups: dict[tuple[str, str], list[_ParameterValues]] = {}
     is_uniform = len(models) == 1 and not needs_invweights
     for variants in zip(*(parameter_rows(model, settings) for model in models), strict=True):
-        owner, variant, constants = variants[0]
-        if is_uniform and owner[0] != "frame":  # frames come first; of a single model nothing else is read from memory
+        source, variant, constants = variants[0]
+        if is_uniform and source[0] != "frame":  # frames come first; of a single model nothing else is read from memory
             break
-        if any(other[:2] != (owner, variant) for other in variants):
-            raise KinemaError(structure_mismatch_message(f"{owner[0]} {owner[1]}"))
+        if any(other[:2] != (source, variant) for other in variants):
+            raise KinemaError(structure_mismatch_message(f"{source[0]} {source[1]}"))
         for name in constants:
             model_values = np.array([np.asarray(other[2][name], np.float64) for other in variants]).T
-            is_free_inertia = owner in free_frames and owner[1] in collision_frames and name == "inertia"
+            is_free_inertia = source in free_frames and source[1] in collision_frames and name == "inertia"
             is_invweight = needs_invweights and (
-                (owner[0] == "pair" and name in INVWEIGHT_COLUMNS) or (owner[0], name) == ("block", "weights")
+                (source[0] == "pair" and name in INVWEIGHT_COLUMNS) or (source[0], name) == ("block", "weights")
             )
             is_per_env = is_free_inertia or is_invweight or bool((model_values != model_values[:, :1]).any())
-            code = f"pair {variant}" if owner[0] == "pair" else f"{owner}"
+            code = f"pair {variant}" if source[0] == "pair" else f"{source}"
             groups.setdefault((code, name), []).append(
-                _ParameterValues((*owner, name), model_values, is_per_env, is_free_inertia)
+                _ParameterValues((*source, name), model_values, is_per_env, is_free_inertia)
             )
     entries, values = dict[tuple[str, int | str, str], PerEnvParameterEntry](), list[Array]()
     for group in groups.values():  # rows that share code read the same parameters, so that no further code is needed

@@ -10,7 +10,7 @@ from kinema.core import Array, pause_garbage_collection
 from kinema.ir import ArenaOffset, Program, Tracer, Value, interpret_batched, supports_batching, unroll
 from kinema.model import Model
 
-from ..arrays import ARRAYS, ArrayOwner
+from ..arrays import ARRAYS, ItemKind
 from ..pipeline import advance_rk4_phase, record_step
 from ..settings import Integrator, Settings
 from ..step import StepData
@@ -20,8 +20,8 @@ from .partition import partition_tree
 
 TraceFunction = Callable[[TraceContext], None]
 """Traces an algorithm on the frames and links of a context."""
-OutputSpecs = Mapping[str, tuple[ArrayOwner, int]]
-"""Output array -> owner of its items and values per item."""
+OutputSpecs = Mapping[str, tuple[ItemKind, int]]
+"""Output array -> kind of its items and values per item."""
 MIN_BATCHED_FRAMES = 64
 """Number of frames from which on one-off evaluations use the batched interpreter (all rows of a table at once)."""
 
@@ -119,10 +119,10 @@ def _interpret_batched(
     if not supports_batching(program):
         return None
     inputs = {name: np.array(x, np.float64)[:, None] for name, x in arrays.items()}
-    n_items = {ArrayOwner.DOF: model.n_dofs, ArrayOwner.LINK: model.n_links, ArrayOwner.ENVIRONMENT: 1}
-    if any(owner not in n_items for owner, _ in outputs.values()):
+    n_items = {ItemKind.DOF: model.n_dofs, ItemKind.LINK: model.n_links, ItemKind.ENVIRONMENT: 1}
+    if any(item_kind not in n_items for item_kind, _ in outputs.values()):
         return None
-    inputs |= {name: np.zeros((n_items[owner] * width, 1)) for name, (owner, width) in outputs.items()}
+    inputs |= {name: np.zeros((n_items[item_kind] * width, 1)) for name, (item_kind, width) in outputs.items()}
     written = interpret_batched(program, inputs, use_python_trig=True)
     ends = {name: int(np.flatnonzero(written[name]).max(initial=-1)) + 1 for name in outputs}
     results = {name: inputs[name][: ends[name], 0] for name in outputs}

@@ -11,7 +11,7 @@ from kinema.core import Array
 from kinema.ir import ArenaOffset, TableRow
 from kinema.model import Model, PrimitiveJointType
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from ..pipeline import compute
 from ..rigid.aba import write_joint_inertias
 from ..rigid.integrators import integrate_coordinates
@@ -30,7 +30,7 @@ def compute_joint_inertias(model: Model, *configurations: Sequence[float] | Arra
     def trace(ctx: TraceContext) -> None:
         write_joint_inertias(ctx, poses_in_parents(ctx), MIN_INERTIA_SHARE)
 
-    outputs = {"locked_inertia": (ArrayOwner.DOF, 1), "free_inertia": (ArrayOwner.DOF, 1)}
+    outputs = {"locked_inertia": (ItemKind.DOF, 1), "free_inertia": (ItemKind.DOF, 1)}
     results = interpret_outputs(model, Settings(), trace, outputs, *({"qpos": q} for q in configurations))
     return [JointInertias(arrays["locked_inertia"].tolist(), arrays["free_inertia"].tolist()) for arrays in results]
 
@@ -51,7 +51,7 @@ def with_muscle_peak_forces(model: Model) -> Model:
         step.mass_matrix.store("inertia")
 
     arrays = {"qpos": model.qpos0, "vel": np.zeros(n)}
-    flat_inertia = interpret_outputs(model, Settings(), trace, {"inertia": (ArrayOwner.DOF, n)}, arrays)[0]["inertia"]
+    flat_inertia = interpret_outputs(model, Settings(), trace, {"inertia": (ItemKind.DOF, n)}, arrays)[0]["inertia"]
     _, path_moments = path_lengths_and_moments(model, model.qpos0)
     inertia = np.concatenate([flat_inertia, np.zeros(n * n)])[: n * n].reshape(n, n)
     peak_force = actuators.peak_force.copy()
@@ -72,7 +72,7 @@ def path_lengths_and_moments(model: Model, qpos: Sequence[float] | Array) -> tup
     n_paths, n = 1 + max(model.path_segments.path_idx.tolist(), default=-1), model.n_dofs
     if not n_paths:
         return np.zeros(0), np.zeros((0, n))
-    outputs = {"lengths": (ArrayOwner.ENVIRONMENT, n_paths), "moments": (ArrayOwner.DOF, n_paths)}
+    outputs = {"lengths": (ItemKind.ENVIRONMENT, n_paths), "moments": (ItemKind.DOF, n_paths)}
 
     def trace(ctx: TraceContext) -> None:
         step = StepData(ctx)

@@ -14,7 +14,7 @@ from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
 from kinema.model import Model
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from ..collision.contact_buffers import ContactBuffers
 from ..collision.contact_records import Contact, for_each_contact
 from ..collision.contact_sets import ContactSetVariant
@@ -128,7 +128,7 @@ def write_constraint_row_fields(data: StepData) -> None:
         return
     ctx, rows = data.ctx, solver.objective.rows
     for block_index, first_row in _block_row_offsets(rows):
-        rows.block_arrays[block_index] |= ctx.item_arrays(ArrayOwner.CONSTRAINT_ROW, first_row)
+        rows.block_arrays[block_index] |= ctx.item_arrays(ItemKind.CONSTRAINT_ROW, first_row)
     rows.multiply_jacobian(solver.objective.inputs.qacc_smooth, "residual derivative")
 
     def body(code: RowContext) -> None:
@@ -432,9 +432,7 @@ def _store_per_contact(
     """
     rows, first_slot = [], 0
     for contact_set in contact_buffers.sets:
-        row = contact_buffers.loop_row(
-            contact_set, {**ctx.item_arrays(ArrayOwner.CONTACT, first_slot), **extra_offsets}
-        )
+        row = contact_buffers.loop_row(contact_set, {**ctx.item_arrays(ItemKind.CONTACT, first_slot), **extra_offsets})
         rows.append(
             NodeRow(
                 contact_set.variant,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kinema.model import Model
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from ..collision.contact_sets import plan_contact_sets
 from ..settings import Settings
 
@@ -28,8 +28,8 @@ class FieldInfo:
     """Shape of one item; `PER_DOF_SHAPE` and `PER_ROW_SHAPE` stand for sizes that depend on the model."""
     unit: str
     meaning: str
-    owner: ArrayOwner | None = None
-    """Kind of object that has one item each; None for that of the namespace (`NAMESPACE_OWNERS`)."""
+    item_kind: ItemKind | None = None
+    """Kind of object that has one item each; None for that of the namespace (`NAMESPACE_ITEM_KINDS`)."""
 
 
 JACOBIAN_ARRAYS = [f"jacobian {k}" for k in range(6)]
@@ -39,9 +39,9 @@ PER_DOF_SHAPE, PER_ROW_SHAPE = (-1,), (-2,)
 
 
 def _field_infos(
-    group: str, *specs: tuple[str, tuple[int, ...], str, str], owner: ArrayOwner | None = None
+    group: str, *specs: tuple[str, tuple[int, ...], str, str], item_kind: ItemKind | None = None
 ) -> list[FieldInfo]:
-    return [FieldInfo(name, group, item, unit, meaning, owner) for name, item, unit, meaning in specs]
+    return [FieldInfo(name, group, item, unit, meaning, item_kind) for name, item, unit, meaning in specs]
 
 
 LINK_FIELDS = [
@@ -192,7 +192,7 @@ CONSTRAINT_FIELDS = [
         ("gradient", (), "N m or N", "norm of the gradient of the cost at the solution"),
         ("n_iterations", (), "1", "iterations of the solver"),
         ("n_rows", (), "1", "active constraint rows, those of contacts as counted by MuJoCo included"),
-        owner=ArrayOwner.ENVIRONMENT,
+        item_kind=ItemKind.ENVIRONMENT,
     ),
     *_field_infos(
         "rows",
@@ -214,7 +214,7 @@ CONSTRAINT_FIELDS = [
         ("efc_b", (), "rad/s2 or m/s2", "J qacc_smooth - efc_aref"),
         ("efc_force", (), "N m or N", "constraint force along the row"),
         ("quad", (), "N2/kg", "cost of the row at the solution"),
-        owner=ArrayOwner.CONSTRAINT_ROW,
+        item_kind=ItemKind.CONSTRAINT_ROW,
     ),
     *_field_infos(
         "rows against rows",
@@ -224,7 +224,7 @@ CONSTRAINT_FIELDS = [
             "1/(kg m2) or 1/kg",
             "regularised Delassus matrix J M^-1 J^T + diag(1 / efc_D); (n_rows, n_rows, n_envs)",
         ),
-        owner=ArrayOwner.CONSTRAINT_ROW,
+        item_kind=ItemKind.CONSTRAINT_ROW,
     ),
 ]
 
@@ -287,55 +287,55 @@ NAMESPACES = {
 """Namespace -> its fields. `system` has one item per environment, the others one per object (link, dof, ...)."""
 
 
-NAMESPACE_OWNERS = {
-    "links_state": ArrayOwner.LINK,
-    "dofs_state": ArrayOwner.DOF,
-    "constraints": ArrayOwner.DOF,
-    "equalities": ArrayOwner.EQUALITY,
-    "couplings": ArrayOwner.COUPLING,
-    "contacts": ArrayOwner.CONTACT,
-    "sensors": ArrayOwner.SENSOR_VALUE,
-    "system": ArrayOwner.ENVIRONMENT,
+NAMESPACE_ITEM_KINDS = {
+    "links_state": ItemKind.LINK,
+    "dofs_state": ItemKind.DOF,
+    "constraints": ItemKind.DOF,
+    "equalities": ItemKind.EQUALITY,
+    "couplings": ItemKind.COUPLING,
+    "contacts": ItemKind.CONTACT,
+    "sensors": ItemKind.SENSOR_VALUE,
+    "system": ItemKind.ENVIRONMENT,
 }
 """Namespace -> kind of object that has one item each."""
 
 
-def n_items(model: Model, owner: ArrayOwner, settings: Settings) -> int:
+def n_items(model: Model, item_kind: ItemKind, settings: Settings) -> int:
     """Number of model objects of one kind: links, dofs, equality constraints, couplings, contact slots, ...
 
     Constraint rows are those of the constraint kinds enabled in `settings`. Fields of the whole environment have 1.
     """
     sizes = {
-        ArrayOwner.LINK: model.n_links,
-        ArrayOwner.DOF: model.n_dofs,
-        ArrayOwner.EQUALITY: len(model.equalities.names),
+        ItemKind.LINK: model.n_links,
+        ItemKind.DOF: model.n_dofs,
+        ItemKind.EQUALITY: len(model.equalities.names),
     }
-    if owner is ArrayOwner.CONTACT:
+    if item_kind is ItemKind.CONTACT:
         return sum(spec.capacity for spec in plan_contact_sets(model))
-    if owner is ArrayOwner.SENSOR_VALUE:
+    if item_kind is ItemKind.SENSOR_VALUE:
         return model.sensors.n_values
-    if owner is ArrayOwner.CONSTRAINT_ROW:
+    if item_kind is ItemKind.CONSTRAINT_ROW:
         from .constraint_fields import constraint_rows_info
 
         return len(constraint_rows_info(model, settings).kinds)
-    return {**sizes, ArrayOwner.COUPLING: len(model.couplings.names)}.get(owner, 1)
+    return {**sizes, ItemKind.COUPLING: len(model.couplings.names)}.get(item_kind, 1)
 
 
 def resolve_item_shape(item_shape: tuple[int, ...], model: Model, settings: Settings) -> tuple[int, ...]:
     """Item shape of a field with `PER_DOF_SHAPE` and `PER_ROW_SHAPE` replaced by (n_dofs,) and (n_rows,)."""
     if item_shape == PER_DOF_SHAPE:
         return (model.n_dofs,)
-    return (n_items(model, ArrayOwner.CONSTRAINT_ROW, settings),) if item_shape == PER_ROW_SHAPE else item_shape
+    return (n_items(model, ItemKind.CONSTRAINT_ROW, settings),) if item_shape == PER_ROW_SHAPE else item_shape
 
 
-def group_outputs(group: str, model: Model, settings: Settings) -> dict[str, tuple[ArrayOwner, int]]:
-    """Owner (kind of model object) and number of values per object of each field of a group, by field name.
+def group_outputs(group: str, model: Model, settings: Settings) -> dict[str, tuple[ItemKind, int]]:
+    """Kind of model object and number of values per object of each field of a group, by field name.
 
     Fields of a group are computed by the same program.
     """
     return {
         info.name: (
-            info.owner or NAMESPACE_OWNERS[namespace],
+            info.item_kind or NAMESPACE_ITEM_KINDS[namespace],
             math.prod(resolve_item_shape(info.item_shape, model, settings)),
         )
         for namespace, infos in NAMESPACES.items()

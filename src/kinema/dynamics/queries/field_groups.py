@@ -13,7 +13,7 @@ from kinema import ir
 from kinema.ir import RowContext, Value
 from kinema.model import PrimitiveJointType
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from ..forces import transmission_forces
 from ..forces.external_wrenches import add_applied_wrenches, add_gravcomp_wrenches, zero_wrenches
 from ..forces.fluid import add_fluid_wrenches
@@ -69,7 +69,7 @@ def write_sleep_fields(data: StepData) -> None:
     for link in ctx.links:
         frame = int(ctx.model.links.frame_idx[link])
         table.append(ctx.link_row(link))
-        table[-1].offsets.update({} if frame == WORLD else ctx.item_arrays(ArrayOwner.TREE, trees[frame]))
+        table[-1].offsets.update({} if frame == WORLD else ctx.item_arrays(ItemKind.TREE, trees[frame]))
 
     def body(code: RowContext) -> None:
         link = ctx.link_of_row(code)
@@ -85,7 +85,7 @@ def write_awake_dof_mask(data: StepData) -> None:
     ctx, table, trees = data.ctx, [], tree_index_of_frames(data.ctx.model)
     for node in ctx.nodes:
         table.append(ctx.frame_row(node))
-        table[-1].offsets.update(ctx.item_arrays(ArrayOwner.TREE, trees[node.index]))
+        table[-1].offsets.update(ctx.item_arrays(ItemKind.TREE, trees[node.index]))
 
     def body(code: RowContext) -> None:
         node = ctx.frame_of_row(code)

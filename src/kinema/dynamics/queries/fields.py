@@ -29,12 +29,12 @@ from kinema.runtime import (
     synchronise_unless_shared,
 )
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from ..extensions import program_key
 from ..settings import InputMode, Settings
 from .field_catalog import (
     JACOBIAN_ARRAYS,
-    NAMESPACE_OWNERS,
+    NAMESPACE_ITEM_KINDS,
     NAMESPACES,
     PER_DOF_SHAPE,
     PER_ROW_SHAPE,
@@ -223,18 +223,18 @@ class _FieldGroup:
             engine: the engine.
             name: name of the group.
             trace_function: returns the function that traces the fields.
-            outputs: output array -> owner and values per item.
+            outputs: output array -> kind of items and values per item.
         """
         self._engine = engine
         self._name = name
         self._trace_function = trace_function
         """Returns the trace function; its module is imported only if the program is not in the cache."""
         self._outputs = outputs
-        """Output array -> owner and values per item."""
+        """Output array -> kind of items and values per item."""
         self._version: object = None
         self._launches: dict[object, Callable[[], None]] = {}
         model, settings = engine.model, engine.settings
-        sizes = {array: n_items(model, owner, settings) * width for array, (owner, width) in outputs.items()}
+        sizes = {array: n_items(model, item_kind, settings) * width for array, (item_kind, width) in outputs.items()}
         layout = ArenaLayout.from_sizes("out", [(f"{OUTPUT_PREFIX}{array}", size) for array, size in sizes.items()])
         self.arena = Arena(layout, engine.n_envs, engine.device, engine.precision)
         self._current_launch()
@@ -255,7 +255,7 @@ class _FieldGroup:
         `DRIVE_DEPENDENT_GROUPS`.
         """
         engine = self._engine
-        owners = {f"{OUTPUT_PREFIX}{array}": spec for array, spec in self._outputs.items()}
+        outputs = {f"{OUTPUT_PREFIX}{array}": spec for array, spec in self._outputs.items()}
         array_offsets = {**engine.array_offsets, **self.arena.layout.offsets()}
 
         def trace() -> Program:
@@ -268,7 +268,7 @@ class _FieldGroup:
                 engine.settings,
                 array_offsets,
                 lambda ctx, use_aba: trace_fields(StepData(ctx, use_aba)),
-                owners,
+                outputs,
                 loops=engine.uses_loops,
                 output_prefix=OUTPUT_PREFIX,
             )
@@ -355,7 +355,7 @@ class Fields:
             raise KinemaError("the model has no degrees of freedom, so there is no Jacobian")
         key = ("jacobian", link)
         if key not in self._groups:
-            outputs = dict.fromkeys(JACOBIAN_ARRAYS, (ArrayOwner.DOF, 1))
+            outputs = dict.fromkeys(JACOBIAN_ARRAYS, (ItemKind.DOF, 1))
             name = f"jacobian of link {link}"
             self._groups[key] = _FieldGroup(engine, name, lambda: _jacobian_trace_function(link), outputs)
         group = self._groups[key]
@@ -369,20 +369,20 @@ class Fields:
         Raises `KinemaError` if the model has none of the objects of the field.
         """
         engine = self._engine
-        owner = info.owner or NAMESPACE_OWNERS[namespace]
-        n_objects = self._n_items(owner)
+        item_kind = info.item_kind or NAMESPACE_ITEM_KINDS[namespace]
+        n_objects = self._n_items(item_kind)
         if n_objects == 0 or (namespace == "constraints" and engine.model.n_dofs == 0):
             lacking = {
-                ArrayOwner.EQUALITY: "equality constraints",
-                ArrayOwner.COUPLING: "couplings",
-                ArrayOwner.CONTACT: "contacts",
-                ArrayOwner.CONSTRAINT_ROW: "constraint rows",
+                ItemKind.EQUALITY: "equality constraints",
+                ItemKind.COUPLING: "couplings",
+                ItemKind.CONTACT: "contacts",
+                ItemKind.CONSTRAINT_ROW: "constraint rows",
             }
-            lacking |= {ArrayOwner.SENSOR_VALUE: "sensors"}
-            missing = lacking.get(owner, "degrees of freedom")
+            lacking |= {ItemKind.SENSOR_VALUE: "sensors"}
+            missing = lacking.get(item_kind, "degrees of freedom")
             raise KinemaError(f"the model has no {missing}, so there is no {namespace}.{info.name}")
         rows, refresh = self._storage(namespace, info)
-        if owner is ArrayOwner.ENVIRONMENT:
+        if item_kind is ItemKind.ENVIRONMENT:
             return FieldArray(rows, (*info.item_shape, engine.n_envs), 0 if not info.item_shape else 1, refresh)
         inner = resolve_item_shape(info.item_shape, engine.model, engine.settings)
         return FieldArray(
@@ -392,8 +392,8 @@ class Fields:
             refresh,
         )
 
-    def _n_items(self, owner: ArrayOwner) -> int:
-        return n_items(self._engine.model, owner, self._engine.settings)
+    def _n_items(self, item_kind: ItemKind) -> int:
+        return n_items(self._engine.model, item_kind, self._engine.settings)
 
     def _storage(self, namespace: str, info: FieldInfo) -> tuple[ArrayView, Callable[[], None]]:
         """Memory of a field and the function that brings it up to date.
@@ -426,7 +426,7 @@ class Fields:
             arrays = [
                 (
                     f"{name} {field_info.name}",
-                    self._n_items(NAMESPACE_OWNERS[name]) * int(np.prod(field_info.item_shape)),
+                    self._n_items(NAMESPACE_ITEM_KINDS[name]) * int(np.prod(field_info.item_shape)),
                 )
                 for name in ("links_state", "dofs_state", "equalities")
                 for field_info in NAMESPACES[name]
@@ -439,7 +439,7 @@ class Fields:
         """The program that copies `vel` to `vel_prev`, created and run once on first access."""
         if self._previous_velocity is None:
             self._previous_velocity = _FieldGroup(
-                self._engine, "previous", lambda: _write_previous_velocity, {"vel_prev": (ArrayOwner.DOF, 1)}
+                self._engine, "previous", lambda: _write_previous_velocity, {"vel_prev": (ItemKind.DOF, 1)}
             )
             self._previous_velocity.compute()
         return self._previous_velocity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kinema import ir
 from kinema.ir import ArenaOffset, RowContext, TableRow, Value
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from ..constraints.joint_constraints import fill_joint_limits, joint_limit_blocks
 from ..constraints.rows import ConstraintBlock, ConstraintRows
 from ..constraints.tendon_constraints import fill_tendon_limits, tendon_limit_blocks
@@ -30,9 +30,7 @@ JOINT_VELOCITY_KINDS = ("jointvel", "ballangvel")
 def measure_joint_positions(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Trace joint position sensors `jointpos` [rad or m] and `ballquat` (normalised quaternion (w, x, y, z))."""
     ctx, info = data.ctx, outputs.info
-    rows = [
-        outputs.value_row(i, ctx.item_arrays(ArrayOwner.COORDINATE, int(info.target_idx[i]))) for i in output_indices
-    ]
+    rows = [outputs.value_row(i, ctx.item_arrays(ItemKind.COORDINATE, int(info.target_idx[i]))) for i in output_indices]
 
     def body(code: RowContext) -> None:
         variant = code.variant
@@ -46,7 +44,7 @@ def measure_joint_positions(data: StepData, outputs: SensorOutputs, output_indic
 def measure_joint_velocities(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Trace joint velocity sensors `jointvel` [rad/s or m/s] and `ballangvel` (angular velocity in child axes)."""
     ctx, info = data.ctx, outputs.info
-    rows = [outputs.value_row(i, ctx.item_arrays(ArrayOwner.DOF, int(info.target_idx[i]))) for i in output_indices]
+    rows = [outputs.value_row(i, ctx.item_arrays(ItemKind.DOF, int(info.target_idx[i]))) for i in output_indices]
 
     def body(code: RowContext) -> None:
         variant = code.variant
@@ -165,7 +163,7 @@ def measure_tendon_lengths(data: StepData, outputs: SensorOutputs, output_indice
     ]
     ctx.table_loop("path lengths of sensors", table, lambda code: code.write("pair", [code.read("length"), 0.0]))
     terms = [
-        TableRow("path", {"pair": pairs[i], "moment": offset, "vel": ctx.item_arrays(ArrayOwner.DOF, dof)["vel"]})
+        TableRow("path", {"pair": pairs[i], "moment": offset, "vel": ctx.item_arrays(ItemKind.DOF, dof)["vel"]})
         for i in path_outputs
         for dof, offset in lengths.moments[int(info.target_idx[i])].items()
     ]

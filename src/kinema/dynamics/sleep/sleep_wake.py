@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from ..collision.contact_buffers import ContactBuffers, ContactSetFilter
 from ..collision.contact_sets import ContactSetVariant
 from ..collision.narrow_phase import detect_contacts
@@ -69,7 +69,7 @@ def put_still_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None
             "ready": n_ready,
             IDLE_FLAG: idle.of_tree(tree),
         }
-        return {**arrays, **ctx.item_arrays(ArrayOwner.TREE, tree)}
+        return {**arrays, **ctx.item_arrays(ItemKind.TREE, tree)}
 
     rows = [
         TableRow("never" if policy[t] == NEVER else "allowed", tree_offsets(t), {"tree": [float(t)]}) for t in ctx.trees
@@ -106,7 +106,7 @@ def _mark_islands_asleep(ctx: TraceContext, islands: PerTreeArray) -> None:
 
     def tree_offsets(tree: int) -> dict[str, ArenaOffset]:
         arrays = {"island": islands.offset_of(tree), "moving": moving.start, IDLE_FLAG: idle.of_tree(tree)}
-        return {**arrays, **ctx.item_arrays(ArrayOwner.TREE, tree)}
+        return {**arrays, **ctx.item_arrays(ItemKind.TREE, tree)}
 
     def flag_moving(code: RowContext) -> None:
         def set_flag() -> list[Value]:
@@ -135,23 +135,23 @@ def _store_state_at_sleep(ctx: TraceContext) -> None:
     trees, idle = tree_index_of_frames(ctx.model), ctx.idle_flags
 
     def row(variant: str, tree: int, **offsets: ArenaOffset) -> TableRow:
-        arrays = {"asleep": ctx.item_arrays(ArrayOwner.TREE, tree)["asleep"], IDLE_FLAG: idle.of_tree(tree)}
+        arrays = {"asleep": ctx.item_arrays(ItemKind.TREE, tree)["asleep"], IDLE_FLAG: idle.of_tree(tree)}
         return TableRow((variant, *(offset.arena for offset in offsets.values())), {**arrays, **offsets})
 
     rows: list[TableRow] = []
     for node in ctx.nodes:
         for q in node.qs:
-            arrays = ctx.item_arrays(ArrayOwner.COORDINATE, q)
+            arrays = ctx.item_arrays(ItemKind.COORDINATE, q)
             rows.append(row("store", trees[node.index], now=arrays["qpos"], before=arrays["slept_qpos"]))
         for dof in node.dofs:
-            arrays = ctx.item_arrays(ArrayOwner.DOF, dof)
+            arrays = ctx.item_arrays(ItemKind.DOF, dof)
             rows.append(row("stop", trees[node.index], before=arrays["vel"]))
             rows.append(row("store", trees[node.index], now=arrays["command"], before=arrays["slept_command"]))
     for actuator, moment in enumerate(ctx.model.actuators.moment):
-        arrays = ctx.item_arrays(ArrayOwner.ACTUATOR, actuator)
+        arrays = ctx.item_arrays(ItemKind.ACTUATOR, actuator)
         actuated_trees = {trees[int(ctx.model.dofs.frame_idx[d])] for d in moment.nonzero()[0]}
         rows += [row("store", tree, now=arrays["ctrl"], before=arrays["slept_ctrl"]) for tree in actuated_trees]
-    arrays = ctx.item_arrays(ArrayOwner.ENVIRONMENT, 0)
+    arrays = ctx.item_arrays(ItemKind.ENVIRONMENT, 0)
     for tree in ctx.trees:
         for i in range(3):
             now, before = (
@@ -185,7 +185,7 @@ class SleepState:
 
     def asleep_place(self, tree: int) -> ArenaOffset:
         """Return the offset of a tree's `asleep` value: 0, or 1 + the index of the island it fell asleep with."""
-        return self.ctx.item_arrays(ArrayOwner.TREE, tree)["asleep"]
+        return self.ctx.item_arrays(ItemKind.TREE, tree)["asleep"]
 
     def begin_step(self) -> None:
         """Mark sleeping trees idle, count them, and wake islands whose state or inputs were changed from outside."""
@@ -241,25 +241,25 @@ class SleepState:
         for node in ctx.nodes:
             tree = trees[node.index]
             for q in node.qs:
-                arrays = ctx.item_arrays(ArrayOwner.COORDINATE, q)
+                arrays = ctx.item_arrays(ItemKind.COORDINATE, q)
                 yield row(tree, arrays["qpos"], arrays["slept_qpos"])
             for dof in node.dofs:
-                arrays = ctx.item_arrays(ArrayOwner.DOF, dof)
+                arrays = ctx.item_arrays(ItemKind.DOF, dof)
                 yield row(tree, arrays["vel"])
                 yield row(tree, arrays["command"], arrays["slept_command"])
                 if ctx.settings.external_forces:
                     yield row(tree, arrays["dof_force_applied"])
         for actuator, moment in enumerate(ctx.model.actuators.moment):
-            arrays = ctx.item_arrays(ArrayOwner.ACTUATOR, actuator)
+            arrays = ctx.item_arrays(ItemKind.ACTUATOR, actuator)
             for tree in {trees[int(ctx.model.dofs.frame_idx[d])] for d in moment.nonzero()[0]}:
                 yield row(tree, arrays["ctrl"], arrays["slept_ctrl"])
         for tree in ctx.trees:
-            arrays = ctx.item_arrays(ArrayOwner.ENVIRONMENT, 0)
+            arrays = ctx.item_arrays(ItemKind.ENVIRONMENT, 0)
             for i in range(3):
                 yield row(tree, _offset_by(arrays["gravity"], i), _offset_by(arrays["slept_gravity"], i))
         for link in ctx.links if ctx.settings.external_forces else ():
             frame = int(ctx.model.links.frame_idx[link])
-            arrays = ctx.item_arrays(ArrayOwner.LINK, link)
+            arrays = ctx.item_arrays(ItemKind.LINK, link)
             for name in ("cfrc_applied_ang", "cfrc_applied_vel"):
                 for i in range(3 if frame != WORLD else 0):
                     yield row(trees[frame], _offset_by(arrays[name], i))
@@ -315,7 +315,7 @@ class SleepState:
         def tree_offsets(tree: int) -> dict[str, ArenaOffset]:
             arrays = {
                 "asleep": self.asleep_place(tree),
-                "still": ctx.item_arrays(ArrayOwner.TREE, tree)["still"],
+                "still": ctx.item_arrays(ItemKind.TREE, tree)["still"],
                 "idle flag": idle.of_tree(tree),
             }
             return {**arrays, "wake flags": self.wake_flags, "count": self.n_asleep, "total": n_woken or self.n_asleep}

@@ -28,7 +28,7 @@ from kinema.ir import (
 )
 from kinema.model import Model
 
-from ..arrays import ARRAYS_BY_NAME, ArrayOwner
+from ..arrays import ARRAYS_BY_NAME, ItemKind
 from ..settings import Settings
 from ..topology import WORLD, tree_index_of_frames
 from ..vector_math import add
@@ -179,7 +179,7 @@ class LoopContext(ScratchAllocator):
         tree: KinematicTree,
         frames: Sequence[int] | None = None,
         *,
-        outputs: Mapping[str, tuple[ArrayOwner, int]] | None = None,
+        outputs: Mapping[str, tuple[ItemKind, int]] | None = None,
         frame_overrides: Mapping[int, Mapping[str, Sequence[Value]]] | None = None,
     ) -> None:
         """Args beyond the model: `outputs` declares arrays to write, `frame_overrides` replaces constants of frames."""
@@ -194,10 +194,10 @@ class LoopContext(ScratchAllocator):
         self.nodes = [tree.nodes[f] for f in frames]
         link_frames = {WORLD, *frames} if len(frames) == model.n_frames else set(frames)
         self.links = [i for i, f in enumerate(model.links.frame_idx.tolist()) if f in link_frames]
-        self.array_owners = {name: (info.owner, info.width) for name, info in ARRAYS_BY_NAME.items()} | dict(
+        self.array_item_kinds = {name: (info.item_kind, info.width) for name, info in ARRAYS_BY_NAME.items()} | dict(
             outputs or {}
         )
-        """For each array the owner of its items and the number of scalars per item."""
+        """For each array the kind of its items and the number of scalars per item."""
         self._frame_overrides = frame_overrides or {}
         self.output_prefix = ""
         """Prefix of the names of output arrays."""
@@ -205,8 +205,8 @@ class LoopContext(ScratchAllocator):
         self._keeps_loops = False
         self.node_values: list[NodeValues[Any]] = []
         self.registry = OffsetRegistry()
-        self._arrays_of_owner: dict[ArrayOwner, list[tuple[str, ArenaOffset, int]]] = {}
-        self._arrays_of_item: dict[tuple[ArrayOwner, int], dict[str, ArenaOffset]] = {}
+        self._arrays_of_kind: dict[ItemKind, list[tuple[str, ArenaOffset, int]]] = {}
+        self._arrays_of_item: dict[tuple[ItemKind, int], dict[str, ArenaOffset]] = {}
         self._constants_of_frame: dict[tuple[int, str], dict[str, Any]] = {}
         self._frame_constants = FrameConstants(model)
         self._frame_rows: dict[Any, list[NodeColumns]] = {}
@@ -304,7 +304,7 @@ class LoopContext(ScratchAllocator):
 
         `row_offsets` and `constants` are its own arrays and constants; arrays of the environment are included.
         """
-        offsets = RowOffsets(row_offsets, bindings, self.registry, self._cached_item_arrays(ArrayOwner.ENVIRONMENT, 0))
+        offsets = RowOffsets(row_offsets, bindings, self.registry, self._cached_item_arrays(ItemKind.ENVIRONMENT, 0))
         return NodeRow(variant, offsets, constants, bindings=bindings)
 
     def frame_row(self, node: FrameNode, target_link: int | None = None) -> NodeRow:
@@ -316,9 +316,7 @@ class LoopContext(ScratchAllocator):
         bindings = {"": node.ref, "parent ": node.parent_ref, "root ": node.root_ref}
         if target_link is not None:
             bindings["target "] = link_ref(target_link)
-        offsets = self.item_arrays(ArrayOwner.COORDINATE, node.qs.start) | self.item_arrays(
-            ArrayOwner.DOF, node.dofs.start
-        )
+        offsets = self.item_arrays(ItemKind.COORDINATE, node.qs.start) | self.item_arrays(ItemKind.DOF, node.dofs.start)
         for extension in self.frame_extensions:
             offsets |= extension.frame_offsets(node)
         offsets |= self.idle_flag_of_frame(node.index)
@@ -357,13 +355,13 @@ class LoopContext(ScratchAllocator):
             constants,
             bindings,
             self.registry,
-            self._cached_item_arrays(ArrayOwner.ENVIRONMENT, 0),
+            self._cached_item_arrays(ItemKind.ENVIRONMENT, 0),
             **options,
         )
 
     def rows_to_columns(self, rows: Sequence[NodeRow]) -> list[NodeColumns]:
         """Convert node rows to columnar groups that can be reused in several loops."""
-        return rows_to_columns(rows, self.registry, self._cached_item_arrays(ArrayOwner.ENVIRONMENT, 0))
+        return rows_to_columns(rows, self.registry, self._cached_item_arrays(ItemKind.ENVIRONMENT, 0))
 
     def idle_flag_of_frame(self, frame: int) -> dict[str, ArenaOffset]:
         """Row array of the idle flag for rows of a frame; empty without idle flags."""
@@ -403,36 +401,38 @@ class LoopContext(ScratchAllocator):
             has_joint=frames["frame "] != frames["parent frame "],
         )
         constants = with_per_env_parameters(self, "link", link, link_constants(self.model, link))
-        return self.node_row(variant, bindings, self.item_arrays(ArrayOwner.LINK, link), constants)
+        return self.node_row(variant, bindings, self.item_arrays(ItemKind.LINK, link), constants)
 
     def dof_arrays(self, dof: int) -> dict[str, ArenaOffset]:
         """Row arrays of a degree of freedom and, for joints with one coordinate, of its coordinate."""
         q = int(self.model.dofs.q_idx[dof])
-        arrays = {} if q < 0 else self.item_arrays(ArrayOwner.COORDINATE, q)
-        return arrays | self.item_arrays(ArrayOwner.DOF, dof)
+        arrays = {} if q < 0 else self.item_arrays(ItemKind.COORDINATE, q)
+        return arrays | self.item_arrays(ItemKind.DOF, dof)
 
-    def item_arrays(self, owner: ArrayOwner, item: int) -> dict[str, ArenaOffset]:
-        """Arena offsets of all arrays of an owner for one item, by array name."""
-        return dict(self._cached_item_arrays(owner, item))
+    def item_arrays(self, item_kind: ItemKind, item: int) -> dict[str, ArenaOffset]:
+        """Arena offsets of all arrays with values for one item of a kind, by array name."""
+        return dict(self._cached_item_arrays(item_kind, item))
 
-    def _cached_item_arrays(self, owner: ArrayOwner, item: int) -> Mapping[str, ArenaOffset]:
+    def _cached_item_arrays(self, item_kind: ItemKind, item: int) -> Mapping[str, ArenaOffset]:
         """Arena offsets, by array name, of one element (dof, link, tendon, ...) in all arrays of its element type.
 
         The mapping is cached and must not be modified.
         """
-        if owner not in self._arrays_of_owner:
+        if item_kind not in self._arrays_of_kind:
             arrays = (
-                (name, offset, *self.array_owners[name])
+                (name, offset, *self.array_item_kinds[name])
                 for name, offset in self.array_offsets.items()
-                if name in self.array_owners
+                if name in self.array_item_kinds
             )
-            self._arrays_of_owner[owner] = [(name, offset, width) for name, offset, x, width in arrays if x is owner]  # ty: ignore[invalid-assignment]
-        if (owner, item) not in self._arrays_of_item:
-            self._arrays_of_item[owner, item] = {
+            self._arrays_of_kind[item_kind] = [
+                (name, offset, width) for name, offset, x, width in arrays if x is item_kind
+            ]  # ty: ignore[invalid-assignment]
+        if (item_kind, item) not in self._arrays_of_item:
+            self._arrays_of_item[item_kind, item] = {
                 name: ArenaOffset(offset.arena, offset.row + item * width)
-                for name, offset, width in self._arrays_of_owner[owner]
+                for name, offset, width in self._arrays_of_kind[item_kind]
             }
-        return self._arrays_of_item[owner, item]
+        return self._arrays_of_item[item_kind, item]
 
     def frame_of_row(self, code: RowContext, prefix: str = "") -> FrameNode:
         """Symbolic frame node of the table row being traced; `prefix` selects another frame that the row is bound to.
@@ -518,7 +518,7 @@ class LoopContext(ScratchAllocator):
             return self.code.constants(array)
         if isinstance(node, LinkNode):
             return self.code.read_array(array, info.width)
-        items = node.qs if info.owner is ArrayOwner.COORDINATE else node.dofs
+        items = node.qs if info.item_kind is ItemKind.COORDINATE else node.dofs
         return self.code.read_array(array, info.width * len(items))
 
     def has_output(self, array: str) -> bool:

@@ -16,7 +16,7 @@ from kinema.core import Array
 from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
 from kinema.model import Model
 
-from ..arrays import ArrayOwner
+from ..arrays import ItemKind
 from .kinematic_tree import WORLD, FrameNode, NodeRef, frame_ref
 from .loop_context import LoopContext
 
@@ -194,7 +194,7 @@ class Transmissions:
         Variants: "linear" adds moment arm times coordinate to the length; "angular" (a dof without coordinate of its
         own) and "path" (the length is measured) contribute to the velocity only.
         """
-        dofs, arrays = self.ctx.model.dofs, self.ctx.item_arrays(ArrayOwner.DOF, dof)
+        dofs, arrays = self.ctx.model.dofs, self.ctx.item_arrays(ItemKind.DOF, dof)
         offsets = {"pair": self.pair_offsets[index], "vel": arrays["vel"], "joint": self._joint_force_offsets[dof]}
         if index in self.path_of_transmission:
             offsets["moment"] = self.path_lengths.moments[self.path_of_transmission[index]][dof]
@@ -202,7 +202,7 @@ class Transmissions:
         elif dofs.q_idx[dof] < 0:
             variant = "angular"
         else:
-            offsets["qpos"] = self.ctx.item_arrays(ArrayOwner.COORDINATE, int(dofs.q_idx[dof]))["qpos"]
+            offsets["qpos"] = self.ctx.item_arrays(ItemKind.COORDINATE, int(dofs.q_idx[dof]))["qpos"]
             variant = "linear"
         suffix = MATRIX_DERIVATIVE if index in self.in_matrix_only else ""
         return TableRow(variant + suffix, offsets, {"moment arm": [moment_arm]})
@@ -239,15 +239,15 @@ class Transmissions:
         if self.name == "actuators":
             delay = {"n_delay_samples": int(table.n_delay_samples[index]), "interpolation": table.interpolation[index]}
             variant = replace(variant, dynamics=table.dynamics[index], act_early=bool(table.act_early[index]), **delay)
-            offsets |= self.ctx.item_arrays(ArrayOwner.ACTUATOR, index)
+            offsets |= self.ctx.item_arrays(ItemKind.ACTUATOR, index)
             if table.n_delay_samples[index]:
-                offsets |= self.ctx.item_arrays(ArrayOwner.DELAY_SAMPLE, int(table.n_delay_samples[:index].sum()))
+                offsets |= self.ctx.item_arrays(ItemKind.DELAY_SAMPLE, int(table.n_delay_samples[:index].sum()))
         elif hasattr(table, "spring_yield") and np.isfinite(table.spring_yield[index]):
-            offsets |= self.ctx.item_arrays(ArrayOwner.TENDON, index)
+            offsets |= self.ctx.item_arrays(ItemKind.TENDON, index)
         equality = int(table.equality_idx[index]) if hasattr(table, "equality_idx") else -1
         if equality >= 0 and "broken" in self.ctx.array_offsets:
             variant = replace(variant, is_breakable=True)
-            offsets["broken"] = self.ctx.item_arrays(ArrayOwner.EQUALITY, equality)["broken"]
+            offsets["broken"] = self.ctx.item_arrays(ItemKind.EQUALITY, equality)["broken"]
         constants = {name: values[index].reshape(-1).tolist() for name, values in self._columns.items()}
         bindings = {"frame ": frame_ref(frame)} if frame != WORLD else {}
         return self.ctx.node_row(variant, bindings, offsets, constants)
