@@ -12,10 +12,11 @@ import trimesh
 from hypothesis import given, settings, strategies as st
 from PIL import Image
 
-from kinema.apps.viewer.displayed_model import DisplayedModel
+from kinema.apps.viewer.displayed_model import DisplayedModel, bounding_box
 from kinema.apps.viewer.gltf_meshes import GltfPrimitive, encode_glb, merge_primitives, shape_primitives
 from kinema.apps.viewer.layers import inertia_box
 from kinema.apps.viewer.panels.display_panels import encode_png, encode_video
+from kinema.apps.viewer.scene_view import add_floor, frame_beside_panel
 from kinema.core import Pose, rpy_to_matrix
 from kinema.description import Box, Cylinder, Link, Mesh, Robot, Shape, Sphere, VisualMaterial, tessellate
 from kinema.geometry import Appearance, CornerAttribute, box_mass_properties
@@ -92,6 +93,77 @@ def test_a_texture_and_its_material_arrive(tmp_path: Path) -> None:
     assert visual.material.roughnessFactor == 0.75
     order = np.argsort(found.vertices @ [1.0, 2.0, 0.0])
     np.testing.assert_allclose(visual.uv[order], [[0, 0], [1, 0], [0, 1]], atol=1e-6)
+
+
+_CHECKER = """<mujoco><asset>
+<texture name="checker" type="2d" builtin="checker" rgb1="1 0 0" rgb2="0 0 1" width="64" height="64"/>
+<material name="floor" texture="checker" texrepeat="4 3" texuniform="UNIFORM"/></asset><worldbody>
+<geom type="plane" size="SIZE 0.1" material="floor"/><geom type="box" size="40 40 0.1" pos="0 0 -0.1"/>
+<geom type="box" size="0.2 0.2 0.1" pos="0.5 0 0.1"/>
+<body pos="0 0 0.2"><freejoint/><geom size="0.2"/></body></worldbody></mujoco>"""
+
+
+def _floor(folder: Path, size: str, uniform: str) -> DisplayedModel:
+    file = folder / "floor.xml"
+    file.write_text(_CHECKER.replace("SIZE", size).replace("UNIFORM", uniform))
+    return DisplayedModel(0, "floor", read(file))
+
+
+@pytest.mark.parametrize(("size", "uniform", "period"), [("3 3", "false", (1.5, 2.0)), ("3 3", "true", (0.5, 2 / 3))])
+def test_the_texture_of_a_plane_is_repeated_as_in_mujoco(
+    tmp_path: Path, size: str, uniform: str, period: tuple[float, float]
+) -> None:
+    """Over its size, or per 2 m if it is uniform; the middle of an image lies at the origin."""
+    (part,) = shape_primitives(_floor(tmp_path, size, uniform).static_shapes[0])
+    assert part.texture_coordinates is not None
+    np.testing.assert_allclose(part.texture_coordinates, part.positions[:, :2] / period + 0.5, atol=1e-6)
+
+
+def test_an_infinite_floor_has_the_texture_of_its_file(tmp_path: Path) -> None:
+    """A disc under the robot that fades out, with and without light; without a texture, there is a grid."""
+    plane = _floor(tmp_path, "0 0", "true").static_shapes[0]
+    files = []
+
+    class Page:
+        def add_glb(self, name: str, data: bytes, **_: Any) -> None:
+            files.append(data)
+
+        def add_grid(self, name: str, **_: Any) -> None:
+            files.append(b"")
+
+    for simple in (False, True):
+        add_floor(Page(), Pose(), 0.5, np.array([7.0, 0.0, 1.0]), simple_shading=simple, plane=plane)
+    assert [b"KHR_materials_unlit" in file for file in files] == [False, True]
+    assert all(b'"BLEND"' in file for file in files)
+    disc = trimesh.load(io.BytesIO(files[0]), file_type="glb").to_geometry()
+    np.testing.assert_allclose(disc.bounds, [[1.0, -6.0, 0.0], [13.0, 6.0, 0.0]], atol=0.02)
+    np.testing.assert_allclose(disc.visual.uv, disc.vertices[:, :2] * (2.0, 1.5) + 0.5, atol=1e-4)
+    assert disc.visual.material.baseColorTexture is not None
+    plane.material = None
+    add_floor(Page(), Pose(), 0.5, np.zeros(3), simple_shading=False, plane=plane)
+    assert files[2] == b""
+
+
+@pytest.mark.parametrize("size", ["0 0", "3 3"])
+def test_ground_does_not_count_for_the_view(tmp_path: Path, size: str) -> None:
+    """Planes and what is much wider than the robot are ground; a table beside it is looked at too."""
+    box = bounding_box(_floor(tmp_path, size, "true"))
+    assert box is not None
+    np.testing.assert_allclose(box, [[-0.2, -0.2, 0.0], [0.7, 0.2, 0.4]], atol=1e-6)
+
+
+@pytest.mark.parametrize(("width", "height"), [(1920, 1080), (900, 560), (720, 1280), (400, 800)])
+def test_a_robot_fits_beside_the_panel(width: int, height: int) -> None:
+    """The edges of its sphere lie within the page, left of the panel, which pages of phones do not have."""
+    distance, shift = frame_beside_panel(0.3, width, height)
+    slope = np.tan(np.radians(20.0))
+    left, right = (
+        width / 2 + height / 2 / slope * np.tan(np.arctan(-shift / distance) + turn * np.arcsin(0.3 / distance))
+        for turn in (-1, 1)
+    )
+    assert left >= -0.02 * width
+    assert right <= (width - 400 if width > 700 else width) * 1.02
+    assert np.arcsin(0.3 / distance) < np.radians(20.0)
 
 
 def test_pictures_and_videos_are_files_that_others_read() -> None:

@@ -142,6 +142,7 @@ def test_a_scene_is_shown_where_it_put_things(tmp_path: Path) -> None:
         np.testing.assert_allclose(viewer.scene_view.nodes[0, "stand"].position, [1.0, 2.0, 0.0], atol=1e-6)
         entity.set_qpos([[0.3]])
         viewer.update()
+        assert "Stepped by a program" in viewer.simulation_panel._text.content
         np.testing.assert_allclose(
             viewer.scene_view.nodes[0, "arm"].wxyz, entity.get_links_quat(["arm"])[0, 0], atol=1e-6
         )
@@ -182,6 +183,25 @@ def test_sites_sensors_tendons_and_contacts_are_marked(tmp_path: Path) -> None:
 BALL = """<robot name="ball"><link name="ball"><inertial><mass value="1"/>
   <inertia ixx="0.001" iyy="0.001" izz="0.001" ixy="0" ixz="0" iyz="0"/></inertial>
   <collision><geometry><sphere radius="0.05"/></geometry></collision></link></robot>"""
+
+
+def test_contacts_are_marked_where_their_environment_is_drawn() -> None:
+    needs_viser()
+    scene = km.Scene(quiet=True)
+    scene.add(km.Plane())
+    scene.add(km.Sphere(0.05), pos=(0.2, 0.0, 0.049))
+    scene.build(n_envs=4)
+    viewer = scene.show(port=0)
+    try:
+        viewer.set_layer("Contacts", True)
+        viewer.choose_environment(3, side_by_side=True)
+        assert viewer._env_grid is not None
+        scene.step(20)
+        viewer.update()
+        (point,) = viewer.layers._handles["Contacts"][0].points
+        np.testing.assert_allclose(point, viewer._env_grid.env_offsets[3] + [0.2, 0.0, 0.0], atol=2e-3)
+    finally:
+        viewer.close()
 
 
 def test_a_base_is_let_free_and_falls_on_the_floor_that_is_drawn(tmp_path: Path) -> None:

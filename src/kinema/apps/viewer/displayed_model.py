@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kinema.core import Array, Diagnostic, Origin, Pose
-from kinema.description import AxisMotion, Joint, Link, Mesh, Robot, Shape, World
+from kinema.description import AxisMotion, Joint, Link, Mesh, Plane, Robot, Shape, World
 from kinema.scene import Entity
 
 from .gltf_meshes import is_infinite_plane, shape_triangles
@@ -209,10 +209,18 @@ def _is_missing_mesh(shape: Shape) -> bool:
     return isinstance(mesh, Mesh) and mesh.vertices is None and not mesh.path
 
 
+_GROUND_RATIO = 5.0
+"""Static shapes that are wider than all links together by this factor are ground."""
+
+
 def bounding_box(model: DisplayedModel) -> tuple[Array, Array] | None:
-    """World bounding box of all bounded shapes [m]; None if there are none."""
+    """World bounding box of all bounded shapes [m]; None if there are none.
+
+    Ground counts only if there is nothing else: static planes, and static shapes much wider than the links.
+    """
     poses = model.link_poses()
-    corners: list[Array] = []
+    moving: list[Array] = [pose.position[None] for name, pose in poses.items() if name != WORLD and pose.is_finite]
+    static: list[tuple[Shape, Array]] = []
     for link, shapes in model.drawn_shapes().items():
         for _, shape in shapes:
             mesh = shape_triangles(shape)
@@ -220,8 +228,14 @@ def bounding_box(model: DisplayedModel) -> tuple[Array, Array] | None:
                 continue
             low, high = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
             box = np.array(np.meshgrid(*np.stack([low, high], axis=1), indexing="ij")).reshape(3, -1).T
-            corners.append((poses[link] @ shape.pose).apply(box))
-    corners += [pose.position[None] for name, pose in poses.items() if name != WORLD and pose.is_finite]
+            corners = (poses[link] @ shape.pose).apply(box)
+            if link == WORLD:
+                static.append((shape, corners))
+            else:
+                moving.append(corners)
+    widest = _GROUND_RATIO * float(np.ptp(np.concatenate(moving), axis=0).max()) if moving else np.inf
+    other = [c for s, c in static if not isinstance(s.geometry, Plane) and np.ptp(c[:, :2], axis=0).max() <= widest]
+    corners = [*moving, *other] or [c for _, c in static]
     if not corners:
         return None
     every = np.concatenate(corners)

@@ -27,6 +27,7 @@ from kinema.geometry import (
     apply_affine,
     simplify_mesh,
 )
+from kinema.tokens import mjcf
 
 # -------------------------------------------------------------------------------------------------------- glTF encoding
 
@@ -180,6 +181,18 @@ def shape_triangles(shape: Shape) -> MeshData | None:
     return mesh if mesh is not None and mesh.n_faces and np.isfinite(mesh.vertices).all() else None
 
 
+def plane_texture_coordinates(shape: Shape, points: Array) -> Array:
+    """Texture coordinates (n, 2), v upwards, of points (n, 3) of a plane in its frame, as MuJoCo defines them.
+
+    An image is repeated `texrepeat` times over the plane, or per 2 m if it is infinite or its material `texuniform`.
+    """
+    assert isinstance(shape.geometry, Plane)
+    attributes = shape.material.attributes if shape.material is not None else {}
+    repeat = np.array(attributes.get(mjcf.attribute_key(mjcf.TEXREPEAT)) or (1.0, 1.0))
+    per_metre = shape.geometry.size is None or attributes.get(mjcf.attribute_key(mjcf.TEXUNIFORM))
+    return points[:, :2] * repeat / (2.0 if per_metre else np.array(shape.geometry.size)) + 0.5
+
+
 def is_infinite_plane(shape: Shape) -> bool:
     """Whether a shape is an infinite plane, which is drawn as the floor."""
     return isinstance(shape.geometry, Plane) and shape.geometry.size is None
@@ -196,6 +209,9 @@ def _tessellate_with_materials(shape: Shape, segments: int) -> list[GltfPrimitiv
     else:
         mesh = tessellate(shape.geometry, segments)
         appearance = Appearance(materials=() if shape.material is None else (shape.material,))
+        if mesh is not None and isinstance(shape.geometry, Plane):
+            laid = CornerAttribute(plane_texture_coordinates(shape, mesh.vertices), mesh.faces)
+            appearance = replace(appearance, texture_coordinates=(laid,))
     if mesh is None or not mesh.n_faces or not np.isfinite(mesh.vertices).all():
         return []
     smooth = not isinstance(shape.geometry, HeightField) or mesh.n_faces < _MAX_SMOOTH_CORNERS

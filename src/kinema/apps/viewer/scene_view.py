@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .gltf_meshes import (
     encode_glb,
     is_infinite_plane,
     merge_primitives,
+    plane_texture_coordinates,
     shape_primitives,
     shape_triangles,
     simplify_primitive,
@@ -29,21 +31,33 @@ _PLANE_COLOR, _CELL_COLOR, _SECTION_COLOR = (238, 240, 243), (205, 208, 214), (1
 _GRID_FADE_DISTANCE, _LINES_RADIUS = 16.0, 7.0
 """How far the grid is seen, and the lines, in sizes of what stands on it."""
 _SEGMENTS_PER_LINE = 12
+_TEXTURE_RADIUS = 12.0
+"""Radius of the floor with a texture, in sizes of what stands on it."""
 _WHITE_RADIANCE = 6.0
 """The light that comes out white on the page, where one is light grey."""
 
 
-def add_floor(scene: Any, pose: Pose, size: float, *, simple_shading: bool) -> Any:
+def add_floor(
+    scene: Any, pose: Pose, size: float, center: Array, *, simple_shading: bool, plane: Shape | None = None
+) -> Any:
     """Add the floor slightly below its pose, to avoid z-fighting; returns its node.
 
     Args:
         scene: scene of the page.
         pose: frame of the floor, z upwards.
         size: size of the displayed models [m].
-        simple_shading: grid lines only, because filling the floor takes half of the frame time in software rendering.
+        center: point [m] below which the part of the floor with a texture is centred.
+        simple_shading: no shading, and grid lines only unless the plane has a texture, because filling the floor takes
+            half of the frame time in software rendering.
+        plane: infinite plane of a file, whose texture is drawn.
     """
     cell = 10.0 ** math.floor(math.log10(size))
     place = pose.position - 1e-3 * size * pose.rotation[:, 2]
+    if plane is not None and plane.material is not None and plane.material.texture:
+        disc = replace(
+            _textured_disc(plane, pose.inverse().apply(center), _TEXTURE_RADIUS * size), is_lit=not simple_shading
+        )
+        return scene.add_glb("/floor/0", encode_glb([disc]), position=place, wxyz=pose.quaternion, cast_shadow=False)
     if simple_shading:
         apart = cell * (0.5 if size < 2.5 * cell else 1.0 if size < 5.0 * cell else 2.0)
         lines = _grid_lines(_LINES_RADIUS * size, apart, 1e-3 * size)
@@ -62,6 +76,29 @@ def add_floor(scene: Any, pose: Pose, size: float, *, simple_shading: bool) -> A
         plane_color=_PLANE_COLOR,
         plane_opacity=1.0,
         shadow_opacity=0.25,
+    )
+
+
+def _textured_disc(plane: Shape, center: Array, radius: float) -> GltfPrimitive:
+    """Disc of an infinite plane with its texture, which becomes transparent towards its rim."""
+    fractions = np.linspace(0.0, 1.0, 13) ** 1.5
+    angles = np.linspace(0.0, 2.0 * math.pi, 49)
+    rings = radius * fractions[:, None]
+    x, y = center[0] + rings * np.cos(angles), center[1] + rings * np.sin(angles)
+    points = np.stack([x, y, np.zeros_like(x)], axis=-1).reshape(-1, 3)
+    i = np.arange(len(points)).reshape(x.shape)
+    a, b, c, d = (corner.ravel() for corner in (i[:-1, :-1], i[1:, :-1], i[1:, 1:], i[:-1, 1:]))
+    colors = np.ones((len(points), 4))
+    colors[:, 3] = np.repeat(np.clip((1.0 - fractions) / 0.8, 0.0, 1.0), len(angles))
+    assert plane.material is not None
+    red, green, blue, _ = plane.material.color or (1.0, 1.0, 1.0, 1.0)
+    return GltfPrimitive(
+        points,
+        np.tile([0.0, 0.0, 1.0], (len(points), 1)),
+        np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)]),
+        replace(plane.material, color=(red, green, blue, 0.999)),  # transparent, so that its rim is blended
+        texture_coordinates=plane_texture_coordinates(plane, points),
+        colors=colors,
     )
 
 
@@ -104,6 +141,25 @@ VIEW_DIRECTIONS = {
 }
 """Directions from which one looks."""
 _FIELD_OF_VIEW = math.radians(40.0)
+DEFAULT_PAGE_SIZE = (1280, 760)
+"""Width and height of the page [pixels] until a browser has reported its own."""
+_PANEL_WIDTH, _NARROW_PAGE = 400, 700
+"""Width of the panel [pixels], and width of pages below which the panel is folded."""
+
+
+def frame_beside_panel(radius: float, width: float, height: float) -> tuple[float, float]:
+    """Distance of the camera [m] at which a sphere fits beside the panel, and shift of the camera to the right [m].
+
+    Args:
+        radius: radius of the sphere [m].
+        width: width of the page [pixels].
+        height: height of the page [pixels].
+    """
+    panel = _PANEL_WIDTH if width > _NARROW_PAGE else 0
+    slope = math.tan(_FIELD_OF_VIEW / 2)
+    beside = math.atan(slope * (width - panel) / max(height, 1))
+    distance = 1.12 * radius / math.sin(min(_FIELD_OF_VIEW / 2, beside))
+    return distance, distance * slope * panel / max(height, 1)
 
 
 class SceneView:
@@ -159,7 +215,14 @@ class SceneView:
         """Add lights and floor."""
         self._environment_nodes = [
             *self._add_lights(),
-            add_floor(self.scene, self.floor_pose, self.size, simple_shading=self.simple_shading),
+            add_floor(
+                self.scene,
+                self.floor_pose,
+                self.size,
+                (self.bounds_min + self.bounds_max) / 2,
+                simple_shading=self.simple_shading,
+                plane=next((shape for _, shape in self._floor_planes()), None),
+            ),
         ]
 
     def _add_lights(self) -> list[Any]:
@@ -176,14 +239,17 @@ class SceneView:
     @property
     def floor_pose(self) -> Pose:
         """Pose of the first infinite plane of the files, or of a floor below all models."""
-        planes = [
-            exhibit.world_pose @ shape.pose
+        low = min(0.0, float(self.bounds_min[2])) if self.bounds_min[2] < -1e-3 * self.size else 0.0
+        return next((pose for pose, _ in self._floor_planes()), Pose.translation((0.0, 0.0, low)))
+
+    def _floor_planes(self) -> list[tuple[Pose, Shape]]:
+        """Infinite planes of the files that are drawn as the floor, with their world poses."""
+        return [
+            (exhibit.world_pose @ shape.pose, shape)
             for exhibit in self.models
             for shape in exhibit.static_shapes
             if is_infinite_plane(shape) and shape.visual
         ]
-        low = min(0.0, float(self.bounds_min[2])) if self.bounds_min[2] < -1e-3 * self.size else 0.0
-        return planes[0] if planes else Pose.translation((0.0, 0.0, low))
 
     def _add_model(self, model: DisplayedModel) -> None:
         poses = model.link_poses()
@@ -228,9 +294,11 @@ class SceneView:
         low, high = (self.bounds_min, self.bounds_max) if client is None else self._current_bounds()
         middle, radius = (low + high) / 2, max(float(np.linalg.norm(high - low)) / 2, 1e-3)
         direction = np.array(VIEW_DIRECTIONS[view])
-        place = middle + direction / np.linalg.norm(direction) * radius * 1.12 / math.sin(_FIELD_OF_VIEW / 2)
+        width, height = DEFAULT_PAGE_SIZE if client is None else (client.camera.image_width, client.camera.image_height)
+        distance, shift = frame_beside_panel(radius, width, height)
+        place = middle + direction / np.linalg.norm(direction) * distance
         right = np.cross(direction, (0.0, 0.0, -1.0)) / np.linalg.norm(direction[:2])
-        place, middle = place + 0.3 * radius * right, middle + 0.3 * radius * right  # where the panel is
+        place, middle = place + shift * right, middle + shift * right
         camera = self.viser.initial_camera if client is None else client.camera
         if client is None:
             camera.near, camera.far, camera.fov = radius / 200, radius * 500, _FIELD_OF_VIEW

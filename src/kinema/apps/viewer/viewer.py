@@ -28,7 +28,7 @@ from .panels import (
 )
 from .panels.display_panels import IMAGE_SIZE, encode_png
 from .render_quality import AUTOMATIC, FAST, FULL, RenderQuality
-from .scene_view import SELECTION_COLOR, EnvironmentGrid, SceneView
+from .scene_view import DEFAULT_VIEW, SELECTION_COLOR, EnvironmentGrid, SceneView
 from .server import PageServer, inject_script
 from .simulation import DragSpring, SimulationPlayer
 
@@ -129,6 +129,7 @@ class Viewer:
         self._last_panel_update = self._last_slider_update = 0.0
         self._difference_nodes: list[Any] = []
         self._show_models(models, scene)
+        self.viser.on_client_connect(lambda client: self.frame_camera(client, DEFAULT_VIEW))
         page.authenticator.handlers[PACE_PATH] = self._handle_pace_report
         page.authenticator.transform_response = lambda response: inject_script(
             response, antialias=self.quality.choice == FULL
@@ -257,8 +258,11 @@ class Viewer:
                 self._last_panel_update = now
                 self._refresh_panels()
 
-    update = refresh
-    """Draw what a scene that was shown has come to; call it after your own steps."""
+    def update(self) -> None:
+        """Draw the current state of a scene that a program steps; call it after your own steps."""
+        self.refresh()
+        if not self.player.playing:
+            self.simulation_panel.show_state("stepped")
 
     def _refresh_dynamic_layers(self) -> None:
         if "Tendons" in self.layers.enabled:
@@ -266,7 +270,8 @@ class Viewer:
         if "Contacts" in self.layers.enabled and self.player.scene is not None and self.player.scene.contacts:
             found = self.player.scene.get_contacts([self.env])
             valid = found["valid_mask"][0]
-            self.layers.draw_contacts(found["position"][0][valid], found["force_b"][0][valid])
+            offset = np.zeros(3) if self._env_grid is None else self._env_grid.env_offsets[self.env]
+            self.layers.draw_contacts(found["position"][0][valid] + offset, found["force_b"][0][valid])
         self._drag_interaction.draw_spring()
 
     def _refresh_panels(self) -> None:

@@ -107,6 +107,7 @@ _STATE_TEXTS = {
     "still": "Not simulated yet: sliders under Joints move the robot, Play simulates it.",
     "compiling": "Compiling the robot; this happens once for each robot and way of control ...",
     "paused": "Paused: sliders under Joints move the robot.",
+    "stepped": "Stepped by a program.",
 }
 _PLAYING_TEXTS = {
     SLIDERS: "Playing: held by the sliders under Commands. Choose Commands: random, and it moves.",
