@@ -13,16 +13,14 @@ import argparse
 import math
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from gallery import softbox
+from gallery import smooth, softbox
 from PIL import Image
 
 import kinema as km
 from kinema.core import Pose, axis_angle_to_matrix, quaternion_to_matrix
-from kinema.geometry import MeshData
 from kinema.render import (
     Camera,
     DeviceScene,
@@ -35,15 +33,13 @@ from kinema.render import (
     Surface,
     look_at,
 )
-from kinema.render.geometry import TriangleMesh, crease_normals
+from kinema.render.geometry import TriangleMesh
 from kinema.render.surfaces import TextureMap
 from kinema.runtime import find_device
 from kinema.scene import VisualEntity, build_render_scene, link_pose_arrays
 
 ROOT = Path(__file__).resolve().parents[1]
 MJCF = ROOT.parent / "shared" / "assets" / "mjcf"
-SMOOTHING_ANGLE = math.radians(60.0)
-"""Dihedral angle up to which edges are shaded smooth [rad]: the shared meshes are coarse."""
 TABLE, STEP_HEIGHT, STEP_DEPTH = 0.62, 0.08, 0.40
 PANDA = [-0.25, 0.45, -0.1, -1.95, 0.1, 2.45, 0.75, 0.04, 0.04]
 SECONDS = 2.0
@@ -99,27 +95,6 @@ def simulated_entities() -> list:
     hand.control([GRASP.get(name, 0.0) for name in hand.actuator_names])
     scene.step(int(SECONDS / scene.dt))
     return [*drawn, panda, anymal, hand, *objects, ball]
-
-
-def smooth(geometry: Geometry) -> Geometry:
-    """A mesh with normals that are smooth across all but sharp edges, its vertices merged by position."""
-    triangles = geometry.triangles
-    if triangles is None:
-        return geometry
-    vertices, index = np.unique(np.round(triangles.vertices, 7), axis=0, return_inverse=True)
-    normals = crease_normals(MeshData(vertices, index.reshape(-1)[triangles.faces]), SMOOTHING_ANGLE)
-    corners = triangles.faces.reshape(-1)
-    return replace(
-        geometry,
-        triangles=replace(
-            triangles,
-            vertices=triangles.vertices[corners],
-            faces=np.arange(len(corners)).reshape(-1, 3),
-            normals=normals.values[normals.indices.reshape(-1)],
-            uvs=triangles.uvs[corners],
-            colors=triangles.colors[corners],
-        ),
-    )
 
 
 def wood(folder: Path) -> Path:

@@ -1,6 +1,6 @@
 """Pictures of robots for docs/gallery.md: path-traced in a dark studio with two soft lamps.
 
-    python tools/gallery.py [NAME ...] [--samples 192] [--size 560x420] [--folder docs/pictures/gallery]
+    python tools/gallery.py [NAME ...] [--samples 192] [--seconds 30] [--size 800x600] [--device cuda:0]
 
 The robots are those of ../shared/assets (their licences are named in docs/gallery.md) and the examples. Noise is taken
 away by Open Image Denoise where it is installed (pip install 'kinema[denoise]').
@@ -12,7 +12,7 @@ import argparse
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from PIL import Image
 
 import kinema as km
 from kinema.core import Pose, rpy_to_matrix
+from kinema.geometry import MeshData
 from kinema.render import (
     Camera,
     DeviceScene,
@@ -33,6 +34,7 @@ from kinema.render import (
     frame_box_pose,
     look_at,
 )
+from kinema.render.geometry import crease_normals
 from kinema.runtime import find_device
 from kinema.scene import VisualEntity, build_render_scene, link_pose_arrays
 
@@ -41,7 +43,9 @@ MJCF, URDF = ROOT.parent / "shared" / "assets" / "mjcf", ROOT.parent / "shared" 
 EXAMPLES = ROOT / "examples" / "robots"
 FOV = math.radians(30.0)
 SLATE, SAND, SAGE, DUSK = (0.40, 0.43, 0.48), (0.62, 0.52, 0.42), (0.42, 0.50, 0.45), (0.36, 0.36, 0.47)
-WHITEST, EXPOSURE = 0.88, 0.95
+WHITEST, EXPOSURE = 0.88, 1.1
+SMOOTHING_ANGLE = math.radians(60.0)
+"""Dihedral angle up to which edges are shaded smooth [rad]: the shared meshes are coarse."""
 UP = Pose(rotation=rpy_to_matrix((0.0, -math.pi / 2, 0.0)))
 
 
@@ -125,6 +129,27 @@ SITTINGS = {
 }
 
 
+def smooth(geometry: Geometry) -> Geometry:
+    """A mesh with normals that are smooth across all but sharp edges, its vertices merged by position."""
+    triangles = geometry.triangles
+    if triangles is None:
+        return geometry
+    vertices, index = np.unique(np.round(triangles.vertices, 7), axis=0, return_inverse=True)
+    normals = crease_normals(MeshData(vertices, index.reshape(-1)[triangles.faces]), SMOOTHING_ANGLE)
+    corners = triangles.faces.reshape(-1)
+    return replace(
+        geometry,
+        triangles=replace(
+            triangles,
+            vertices=triangles.vertices[corners],
+            faces=np.arange(len(corners)).reshape(-1, 3),
+            normals=normals.values[normals.indices.reshape(-1)],
+            uvs=triangles.uvs[corners],
+            colors=triangles.colors[corners],
+        ),
+    )
+
+
 def softbox(place: np.ndarray, target: np.ndarray, size: float, light: tuple[float, float, float]) -> Instance:
     """A square lamp that shines at something."""
     pose = look_at(place, target)
@@ -152,6 +177,9 @@ def studio(sitting: Sitting) -> tuple[RenderScene, list[Pose], Camera]:
     poses = {n: sitting.placed @ p for n, p in robot.link_poses({**angles, **sitting.posture}).items()}
     stage = build_render_scene([VisualEntity(description=robot, link_rows={name: i for i, name in enumerate(poses)})])
     stage.instances = [i for i in stage.instances if not i.geometry.is_infinite]
+    shared: dict[int, Geometry] = {}
+    for instance in stage.instances:
+        instance.geometry = shared.setdefault(id(instance.geometry), smooth(instance.geometry))
     if sitting.color is not None:
         for instance in stage.instances:
             instance.surface = Surface(color=sitting.color, roughness=0.35)
@@ -186,18 +214,21 @@ def studio(sitting: Sitting) -> tuple[RenderScene, list[Pose], Camera]:
     )
 
 
-def picture(sitting: Sitting, size: tuple[int, int], samples: int) -> np.ndarray:
+def picture(sitting: Sitting, size: tuple[int, int], options: argparse.Namespace) -> np.ndarray:
     stage, poses, camera = studio(sitting)
-    placed = DeviceScene(stage, 1, find_device("cpu"))
-    placed.update_poses(*link_pose_arrays([poses], "cpu"))
-    return PathTracer(placed, [camera], size, max_bounces=6).trace(samples).tone_mapped(EXPOSURE)[0, 0]
+    placed = DeviceScene(stage, 1, find_device(options.device))
+    placed.update_poses(*link_pose_arrays([poses], options.device))
+    tracer = PathTracer(placed, [camera], size, max_bounces=6)
+    return tracer.trace(options.samples, time_limit=options.seconds).tone_mapped(EXPOSURE)[0, 0]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(SITTINGS)}; all when none is given")
     parser.add_argument("--samples", type=int, default=192)
-    parser.add_argument("--size", default="560x420")
+    parser.add_argument("--size", default="800x600")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seconds", type=float, help="of tracing for each picture, at most")
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "pictures" / "gallery")
     options = parser.parse_args()
     width, _, height = options.size.partition("x")
@@ -208,7 +239,7 @@ def main() -> None:
             continue
         began = time.perf_counter()
         file = options.folder / f"{name}.webp"
-        Image.fromarray(picture(SITTINGS[name], (int(width), int(height)), options.samples)).save(file, quality=88)
+        Image.fromarray(picture(SITTINGS[name], (int(width), int(height)), options)).save(file, quality=88)
         print(f"{file}: {file.stat().st_size // 1000} kB, {time.perf_counter() - began:.0f} s", flush=True)
 
 
