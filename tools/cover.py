@@ -154,7 +154,8 @@ def dress(stage: RenderScene, names: list[str], texture: Path) -> None:
             if kind == "anymal" and "color" in surface.maps:  # images of the original meshes do not fit the coarse ones
                 pixels = np.asarray(Image.open(surface.maps["color"].file).convert("RGB"), dtype=float) / 255.0
                 surface.color, surface.maps = (*pixels.reshape(-1, 3).mean(axis=0), 1.0), {}
-            surface.color = (*(min(x, 0.86) for x in surface.color[:3]), surface.color[3])
+            red, green, blue, opacity = surface.color
+            surface.color = (min(red, 0.86), min(green, 0.86), min(blue, 0.86), opacity)
     floor = Surface(name="floor", color=(0.47, 0.49, 0.52, 1.0), roughness=0.32, specular=0.35)
     stage.instances.append(Instance(geometry=Geometry(GeometryKind.PLANE), surface=floor, entity=-1))
     target = np.array([0.0, 0.0, 0.5])

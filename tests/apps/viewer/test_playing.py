@@ -174,6 +174,9 @@ def test_sites_sensors_tendons_and_contacts_are_marked(tmp_path: Path) -> None:
         arrows = viewer.layers._handles["Contacts"][1]
         lengths = np.linalg.norm(arrows.points[:, 1] - arrows.points[:, 0], axis=1)
         np.testing.assert_allclose(lengths[1] / lengths[0], 0.75, rtol=1e-6)
+        viewer.layers.draw_contacts(np.ones((1, 3)), np.array([[0.0, 0.0, 1.0]]))
+        assert viewer.layers._handles["Contacts"][1] is arrows
+        np.testing.assert_allclose(arrows.points[0, 0], 1.0)
         viewer.layers.draw_contacts(np.zeros((0, 3)), np.zeros((0, 3)))
         assert "Contacts" not in viewer.layers._handles
     finally:
@@ -193,6 +196,7 @@ def test_contacts_are_marked_where_their_environment_is_drawn() -> None:
     scene.build(n_envs=4)
     viewer = scene.show(port=0)
     try:
+        assert viewer.differences == []  # entities of a scene are not versions of one file
         viewer.set_layer("Contacts", True)
         viewer.choose_environment(3, side_by_side=True)
         assert viewer._env_grid is not None

@@ -357,28 +357,31 @@ class Layers:
             self._handles[name] = [handle]
 
     def draw_contacts(self, positions: Array, forces: Array) -> None:
-        """Draw contact points with force arrows, the longest a quarter of the scene size."""
-        for handle in self._handles.pop("Contacts", []):
-            handle.remove()
+        """Draw contact points with force arrows, the longest a quarter of the scene size.
+
+        Nodes are kept from one state to the next: new ones make browsers compile their shaders again.
+        """
         if "Contacts" not in self.enabled or not len(positions):
+            for handle in self._handles.pop("Contacts", []):
+                handle.remove()
             return
         size = self.scene_view.size
+        strongest = float(np.linalg.norm(forces, axis=1).max(initial=0.0))
+        ends = np.stack([positions, positions + forces * (0.25 * size / max(strongest, 1e-300))], axis=1)
+        if handles := self._handles.get("Contacts"):
+            handles[0].points, handles[1].points = positions, ends
+            return
         handles = [
             self.scene_view.scene.add_point_cloud(
                 "/Contacts/points", positions, _CONTACT_COLOR, point_size=0.012 * size, point_shape="circle"
-            )
+            ),
+            self.scene_view.scene.add_arrows(
+                "/Contacts/forces",
+                ends,
+                _CONTACT_COLOR,
+                shaft_radius=0.003 * size,
+                head_radius=0.008 * size,
+                head_length=0.02 * size,
+            ),
         ]
-        strongest = float(np.linalg.norm(forces, axis=1).max(initial=0.0))
-        if strongest > 0.0:
-            ends = np.stack([positions, positions + forces * (0.25 * size / strongest)], axis=1)
-            handles.append(
-                self.scene_view.scene.add_arrows(
-                    "/Contacts/forces",
-                    ends,
-                    _CONTACT_COLOR,
-                    shaft_radius=0.003 * size,
-                    head_radius=0.008 * size,
-                    head_length=0.02 * size,
-                )
-            )
         self._handles["Contacts"] = handles

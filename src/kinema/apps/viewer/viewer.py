@@ -81,12 +81,16 @@ class DragInteraction:
 
     def draw_spring(self) -> None:
         """Draw the spring as a line while dragging."""
-        if self._line is not None:
-            self._line.remove()
-            self._line = None
         pull = self._host.player.drag_spring
-        if pull is not None:
-            ends = np.stack([pull.attachment_point, pull.target])[None]
+        if pull is None:
+            if self._line is not None:
+                self._line.remove()
+                self._line = None
+            return
+        ends = np.stack([pull.attachment_point, pull.target])[None]
+        if self._line is not None:
+            self._line.points = ends
+        else:
             paint = np.array([255, 60, 60], dtype=np.uint8)
             self._line = self._host.scene_view.scene.add_line_segments(
                 "/pull", ends, paint, thickness=3.0, thickness_units="screen"
@@ -125,6 +129,8 @@ class Viewer:
         self.n_envs = n_envs
         self.close_callbacks: list[Callable[[], None]] = []
         """What is to be ended with the viewer."""
+        self._compares_files = scene is None
+        """Whether two models are two files that are compared, not two entities of a scene."""
         self._env_grid: EnvironmentGrid | None = None
         self._last_panel_update = self._last_slider_update = 0.0
         self._difference_nodes: list[Any] = []
@@ -201,8 +207,9 @@ class Viewer:
                 add_capture_panel(gui, self.notify)
 
     def _add_differences(self, gui: Any) -> None:
-        self.differences = find_differences(*self.models) if len(self.models) == 2 else []
-        if len(self.models) == 2:
+        compares = len(self.models) == 2 and self._compares_files
+        self.differences = find_differences(*self.models) if compares else []
+        if compares:
             told = dict.fromkeys(d.text for d in self.differences)
             lines = "".join(f"<li>{escape(text)}</li>" for text in told) or "<li>none: both say the same</li>"
             gui.add_html(f"<div style='padding:.3em .8em;font-size:.82em'><b>Differences</b><ul>{lines}</ul></div>")
