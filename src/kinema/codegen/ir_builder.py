@@ -44,7 +44,10 @@ class IRBuilder:
         self.type_suffix = f"v{target.lanes}f{bits}" if is_vector else f"f{bits}"
 
     def declarations(self) -> list[str]:
-        """LLVM declarations of the intrinsics for arithmetic (sqrt, fma, ...), for scalars and, if used, vectors."""
+        """LLVM declarations of arithmetic intrinsics: fma, sqrt, fabs, floor; on a GPU the approximate reciprocal.
+
+        For scalars and SIMD vectors. SIMD code also gets the count of trailing zeros, for loops over lane masks.
+        """
         intrinsics = [("llvm.fma", 3), ("llvm.sqrt", 1), ("llvm.fabs", 1), ("llvm.floor", 1)]
         types = {self.type_suffix: self.value_type, f"f{8 * self.scalar_bytes}": self.scalar_type}
         lines = [

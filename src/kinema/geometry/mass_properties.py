@@ -53,7 +53,7 @@ def ellipsoid_mass_properties(radii: ArrayLike, density: float) -> MassPropertie
 
 
 def capsule_mass_properties(radius: float, length: float, density: float) -> MassProperties:
-    """Mass properties of a solid capsule along z at `density` [kg/m^3].
+    """Mass, centre of mass and inertia of a solid capsule along z at `density` [kg/m^3].
 
     `length` [m] is the length of the cylindrical part without the hemispherical caps of `radius` [m].
     """

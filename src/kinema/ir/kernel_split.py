@@ -399,7 +399,13 @@ def _relocate_loop(
 ) -> TableLoop:
     """Return a table loop with moved scratch memory: array offsets in its integer table, and totals of its reductions.
 
-    Only the loop's own table is rewritten, not its body. Args as for `_relocate`.
+    Only the loop's own table is rewritten, not its body.
+
+    Args:
+        loop: the loop.
+        map_row: old scratch row -> new scratch row.
+        promoted: local array -> first scratch row, for local arrays that become scratch memory.
+        other_arenas: (memory, packing) of allocations that move to other memories.
     """
     ints, variant_indices = loop.ints.copy(), loop.variant_indices()
     variants = []

@@ -303,7 +303,7 @@ def _staging_statements(statements: Statements) -> Iterator[SharedMemoryStaging]
 
 
 def _reduce_staging(statements: Statements, n_fewer: int) -> Statements:
-    """Return statements with the staged records (`max_staged`) of each list lowered by `n_fewer`.
+    """Return statements in which each list keeps `n_fewer` fewer records in shared memory (`max_staged`).
 
     Not below `min_staged`; lists without `min_staged` are unchanged.
     """

@@ -239,7 +239,10 @@ class EntityParameters:
         return built.arrays.read_sol_params(kind, rows, resolve_envs(envs_idx, built.n_envs))
 
     def set_sol_params(self, params: Any, kind: str, dofs_idx: Selection, envs_idx: Selection) -> None:
-        """Set solref and solimp of joint limits or dry friction (`kind`), (7,), (n, 7) or (n_envs, n, 7)."""
+        """Set MuJoCo's solref (2) and solimp (5) of joint limits or dry friction of dofs, selected by `kind`.
+
+        Shape (7,), (n, 7) or (n_envs, n, 7). Raises `KinemaError` if the parameters are not per-environment.
+        """
         label = "set_dofs_sol_params"
         kind = one_of(kind, f"{label}: kind", SOL_PARAMS_KINDS)
         rows, built = self._index.dof_rows(dofs_idx, label), self._index.built

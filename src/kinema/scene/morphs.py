@@ -389,10 +389,10 @@ Addable = Robot | World | Morph | geometry.Terrain | str | os.PathLike[str]
 def description_to_add(
     source: Any, overrides: MaterialOverrides, scale: ArrayLike, fixed: bool | None, diagnostics: Diagnostics
 ) -> Robot | World:
-    """Description of an object to add to a scene, with overrides and scale applied.
+    """Description of an object to add to a scene, with the user's overrides and scale applied; reads files.
 
     Args:
-        source: description, path of a robot, world or mesh file, body, or terrain.
+        source: description, path of a robot, world or mesh file, body (`km.Box`, `km.Sphere`, ...), or terrain.
         overrides: material, mass, color and collision of the user.
         scale: scale factor, or one per axis for bodies.
         fixed: whether a body is to be fixed.
