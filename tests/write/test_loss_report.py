@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from dataclasses import fields
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -27,6 +30,7 @@ from kinema.description import (
     Transmission,
     rotation,
 )
+from kinema.tokens import WriteKeywords, WriteOptions
 from kinema.write import Loss, LossReport
 from kinema.write.loss_report import Action
 
@@ -42,6 +46,35 @@ def test_a_report_counts_and_lists() -> None:
     assert [x.name for x in report.extensions] == ["elbow"]
     assert report.approximated == []
     assert str(first) == 'robot.xml:7: dropped: sensor "imu": the sensor: USD has none'
+
+
+def test_a_report_is_read_by_people() -> None:
+    """Printed: the summary, and one line for losses that are equal but for the name; in a list: one line."""
+    report = LossReport("usd", "robot.usda")
+    for name in ("one", "two"):
+        report.add(Loss(Action.DROPPED, "sensor", name, "the sensor", "USD has none", Origin("robot.xml", 7)))
+    assert str(report).splitlines() == [
+        f"robot.usda: {report.summary()}",
+        '  dropped: sensor "one" and 1 more: the sensor: USD has none',
+    ]
+    assert repr(report) == f"<LossReport of robot.usda: {report.summary()}>"
+    for i in range(50):
+        report.add(Loss(Action.DROPPED, "sensor", "other", f"number {i}"))
+    assert len(str(report).splitlines()) == 22
+    assert str(report).endswith("and 31 more groups: see to_json()")
+    assert str(LossReport("usd", "robot.usda")) == "robot.usda: nothing lost"
+
+
+def test_write_shows_its_arguments() -> None:
+    """In its signature, for people and editors, and to type checkers."""
+    parameters = inspect.signature(km.write).parameters
+    assert [*parameters] == [
+        *("description", "path", "format", "options"),
+        *(field.name for field in fields(WriteOptions)),
+    ]
+    assert get_type_hints(WriteKeywords) == get_type_hints(WriteOptions)
+    assert [*inspect.signature(km.read).parameters][0] == "source"
+    assert [*inspect.signature(km.check).parameters] == ["description"]
 
 
 def test_a_report_is_plain_json() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import types
 from collections.abc import Callable
@@ -79,6 +80,10 @@ def make_module_callable(module_name: str, function: Callable[..., Any]) -> None
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             return function(*args, **kwargs)
+
+        @property
+        def __signature__(self) -> inspect.Signature:
+            return inspect.signature(function)
 
     CallableModule.__call__.__doc__ = function.__doc__
     CallableModule.__call__.__wrapped__ = function  # type: ignore[attr-defined]  # ty: ignore[missing-attribute]

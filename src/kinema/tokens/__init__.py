@@ -16,4 +16,4 @@ from . import (
     usd as usd,
     usd_physics as usd_physics,
 )
-from .write_options import WriteOptions as WriteOptions
+from .write_options import WriteKeywords as WriteKeywords, WriteOptions as WriteOptions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 
 def _option(default: Any, metavar: str, help: str, **metadata: Any) -> Any:
@@ -90,3 +90,20 @@ class WriteOptions:
     def fixes_base(self) -> bool:
         """Whether a base that the description does not hold is fixed to the world."""
         return self.base in ("fixed", "world")
+
+
+class WriteKeywords(TypedDict, total=False):
+    """Keyword arguments of `kinema.write` that replace fields of `WriteOptions`, for type checkers."""
+
+    layout: str
+    meshes: str
+    mesh_format: str
+    layered: bool
+    exact: bool
+    base: str
+    actuators: str
+    frames: bool
+    package: str
+    version: str
+    robot: str
+    force: bool

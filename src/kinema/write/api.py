@@ -7,11 +7,11 @@ import inspect
 import os
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from kinema.core import KinemaError, WriteError
 from kinema.description import Robot, World
-from kinema.tokens import WriteOptions
+from kinema.tokens import WriteKeywords, WriteOptions
 
 from .files import protect_files, source_files
 from .generated_actuators import add_actuators
@@ -50,7 +50,7 @@ def write(
     *,
     format: str | None = None,
     options: WriteOptions | None = None,
-    **changes: Any,
+    **changes: Unpack[WriteKeywords],
 ) -> LossReport:
     """Write a robot or a world to a USD, MJCF, URDF or SDFormat file and report the losses.
 

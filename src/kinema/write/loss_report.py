@@ -126,9 +126,15 @@ class Loss:
         }
 
 
-@dataclass(slots=True)
+MAX_PRINTED_GROUPS = 20
+
+
+@dataclass(slots=True, repr=False)
 class LossReport(Sequence[Loss]):
-    """Sequence of the losses of one written file, in the order of their detection; empty if nothing was lost."""
+    """Sequence of the losses of one written file, in the order of their detection; empty if nothing was lost.
+
+    Its text is a summary and one line per group of equal losses.
+    """
 
     format: str = ""
     """Output format."""
@@ -137,6 +143,18 @@ class LossReport(Sequence[Loss]):
     items: list[Loss] = field(default_factory=list)
     unnamed_elements: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
     """Labels of elements without a name, by `id`; valid only while the file is written."""
+
+    def __repr__(self) -> str:
+        return f"<LossReport of {self.path or self.format}: {self.summary()}>"
+
+    def __str__(self) -> str:
+        groups, lines = self.grouped(), [f"{self.path}: {self.summary()}"]
+        for first, members in groups[:MAX_PRINTED_GROUPS]:
+            names = f'"{first.name}"' + (f" and {len(members) - 1} more" if len(members) > 1 else "")
+            lines.append(f"  {first.action.value}: {first.kind} {names}: {first.what}{first.how and f': {first.how}'}")
+        if len(groups) > MAX_PRINTED_GROUPS:
+            lines.append(f"  and {len(groups) - MAX_PRINTED_GROUPS} more groups: see to_json()")
+        return "\n".join(lines)
 
     def add(self, loss: Loss) -> None:
         """Append a loss unless it equals one of the last eight (repeated losses are adjacent)."""
