@@ -143,7 +143,8 @@ frames: setup  ## measure how fast the viewer moves in Chromium, and fail below 
 light: setup  ## compare the path tracer with Mitsuba (pip install mitsuba; ROBOT=a textured one), and fail beyond the mark
 	$(BIN)/python tools/light.py --mitsuba $(BIN)/python $(if $(ROBOT),--robot $(ROBOT))
 
-cluster: setup  ## convert, play and sweep on Ray nodes of this machine, and kill some (pip install 'kinema[cluster]')
+cluster: setup  ## convert, play and sweep on Ray nodes of this machine, and kill some
+	@$(INSTALL) -e '.[cluster]'
 	$(BIN)/pytest tests/apps/cluster -m cluster
 
 fuzz: setup  ## feed damaged files to the readers

@@ -109,6 +109,15 @@ def test_the_width_that_is_asked_for_is_kept() -> None:
     assert max(map(len, narrow.splitlines())) <= 72 < max(len(line.rstrip()) for line in wide.splitlines())
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_readable_in_80_columns(command: str) -> None:
+    """Descriptions of options begin in the left half of the terminal."""
+    lines = kinema(command, "--help", columns="80").stdout.decode().splitlines()
+    described = [re.search(r"^ +-.*?  +(?=\w)|^ {20,}(?=\w)", line) for line in lines[lines.index("Options:") + 1 :]]
+    assert max(map(len, lines)) <= 80
+    assert max(found.end() for found in described if found) <= 40
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -73,7 +73,7 @@ def test_write_shows_its_arguments() -> None:
         *(field.name for field in fields(WriteOptions)),
     ]
     assert get_type_hints(WriteKeywords) == get_type_hints(WriteOptions)
-    assert [*inspect.signature(km.read).parameters][0] == "source"
+    assert next(iter(inspect.signature(km.read).parameters)) == "source"
     assert [*inspect.signature(km.check).parameters] == ["description"]
 
 

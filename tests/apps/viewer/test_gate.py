@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import socket
+import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from kinema.apps.viewer import view
+from kinema.apps.viewer import server, view
 from kinema.apps.viewer.authentication import TOKEN_COOKIE, Authenticator
 from kinema.apps.viewer.server import PageServer, start_server
 from kinema.core import KinemaError
@@ -49,6 +51,25 @@ def test_another_website_opens_no_websocket(page: PageServer) -> None:
     websockets = pytest.importorskip("websockets.sync.client")
     with pytest.raises(Exception, match="403"):
         websockets.connect(f"ws://127.0.0.1:{page.port}/", origin="http://robots.example")
+
+
+def test_a_browser_that_goes_away_is_no_error(page: PageServer) -> None:
+    """What the server logs where a connection ended early is not printed; anything else is."""
+    (quiet,) = [
+        x for x in logging.getLogger("websockets.server").filters if getattr(x, "__module__", "") == server.__name__
+    ]
+    assert isinstance(quiet, Callable)
+    for cause, printed in (
+        (EOFError("connection closed while reading HTTP headers"), False),
+        (ConnectionResetError("reset by peer"), False),
+        (ValueError("invalid HTTP request line: nonsense"), True),
+    ):
+        try:
+            raise RuntimeError("did not receive a valid HTTP request") from cause
+        except RuntimeError:
+            record = logging.LogRecord("", logging.ERROR, "", 0, "handshake failed", (), sys.exc_info())
+        assert quiet(record) is printed
+    assert quiet(logging.LogRecord("", logging.INFO, "", 0, "server listening", (), None))
 
 
 def test_our_own_paths_are_answered(page: PageServer) -> None:

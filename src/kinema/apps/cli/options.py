@@ -7,6 +7,7 @@ import enum
 import functools
 import inspect
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -332,8 +333,18 @@ def _no_type_text(ctx: Any) -> None:
     """What the help says of an argument's type."""
 
 
+MIN_TABLE_COLUMNS = 110
+"""Least width of a terminal for help of commands as tables, which at 80 leave 20 columns to the descriptions."""
+
+
 class KinemaCommand(TyperCommand):
     """Command whose help text shows no Python types, and whose `--cluster` may have no value."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, without tables if the terminal has fewer than `MIN_TABLE_COLUMNS` columns."""
+        if shutil.get_terminal_size().columns < MIN_TABLE_COLUMNS:
+            self.rich_markup_mode = None
+        super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import logging
 import secrets
 import socket
 from dataclasses import dataclass
@@ -84,6 +85,16 @@ class PageServer:
             self.viser.stop()
 
 
+def _is_no_disconnect(record: logging.LogRecord) -> bool:
+    """Whether a message of the library is about anything but a browser that closed its connection."""
+    error = record.exc_info[1] if record.exc_info else None
+    while error is not None:
+        if isinstance(error, EOFError | ConnectionError) or type(error).__name__.startswith("ConnectionClosed"):
+            return False
+        error = error.__cause__
+    return True
+
+
 def start_server(title: str, host: str = LOCAL_HOSTS[1], port: int = DEFAULT_PORT, token: str = "") -> PageServer:
     """Start a server; on other addresses than the local host it requires a token, random by default.
 
@@ -96,6 +107,7 @@ def start_server(title: str, host: str = LOCAL_HOSTS[1], port: int = DEFAULT_POR
     viser = import_optional("viser", purpose="the viewer", extra="viewer")
     websockets = import_optional("websockets.asyncio.server", purpose="the viewer", extra="viewer")
     _check_local_address(host)
+    logging.getLogger("websockets.server").addFilter(_is_no_disconnect)
     gate = Authenticator(token if host in LOCAL_HOSTS else token or secrets.token_urlsafe(18))
     with gate.installed_in(websockets), contextlib.redirect_stdout(io.StringIO()):
         server = viser.ViserServer(host=host, port=port, label=title, verbose=False)
