@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from kinema.core import Array
-from kinema.dynamics.collision.collision_types import CollisionGeom, CollisionTableEntry, HeightFieldData, HullData
+from kinema.dynamics.collision.collision_types import CollisionGeom, CollisionTableEntry, HeightFieldData, PackedHull
 from kinema.ir import UNIFORM, Tracer
 from kinema.model import Polyhedron, pack_hulls
 
@@ -57,7 +57,7 @@ class Compiled:
             if name not in names:
                 return solid
             i = names.index(name)
-            hull = HullData(
+            hull = PackedHull(
                 lambda index: recorder.read(SHARED, 0, index),
                 float(packed.starts[i]),
                 float(packed.n_vertices[i]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from kinema.dynamics.collision.collision_types import HullData
+from kinema.dynamics.collision.collision_types import PackedHull
 from kinema.dynamics.collision.support_mapping import _lookup_cell
 from kinema.ir import Value
 from kinema.model import SUPPORT_ENTRY_SIZE, pack_hulls
@@ -35,7 +35,7 @@ def test_the_farthest_is_in_the_list_of_its_cell(seed: int, kind: str) -> None:
         assert isinstance(index, float)
         return float(numbers[int(index)])
 
-    hull = HullData(read, 0.0, float(len(corners)), float(len(made.faces)))
+    hull = PackedHull(read, 0.0, float(len(corners)), float(len(made.faces)))
     directions = np.vstack(
         [rng.normal(size=(30, 3)), rng.integers(-2, 3, size=(20, 3)), rng.normal(size=(5, 3)) * 1e-9]
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kinema.core import Array
-from kinema.dynamics.collision.collision_types import CollisionGeom, HeightFieldData, HullData, SdfData
+from kinema.dynamics.collision.collision_types import CollisionGeom, HeightFieldData, PackedHull, SdfData
 from kinema.dynamics.collision.sdf_pairs import SDF_COLLISION_TABLE, SDF_TYPE
 from kinema.geometry import MeshData, build_signed_distance_field, contact_sample_points, signed_distances
 from kinema.ir import Tracer, interpret
@@ -66,7 +66,7 @@ def found_points(
         if name == "b" or kind == SDF_TYPE:
             return replace(solid, sdf=SdfData(read, 0.0, n_points, extent))  # type: ignore[arg-type]
         if hull is not None:
-            return replace(solid, hull=HullData(read, start, one, two, radius))  # type: ignore[arg-type]
+            return replace(solid, hull=PackedHull(read, start, one, two, radius))  # type: ignore[arg-type]
         return solid if heights is None else replace(solid, height_field=HeightFieldData(read, start, one, two))  # type: ignore[arg-type]
 
     rows = {**poses.rows(), SHARED: np.repeat(numbers[:, None], len(poses), axis=1)}

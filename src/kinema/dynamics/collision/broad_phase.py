@@ -457,7 +457,7 @@ def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_p
         ctx.model, ctx.settings, sum(len(contact_set.spec.pairs) for contact_set in contact_buffers.sets)
     )
     if has_list and not ctx.skips_sleeping_trees:
-        _mark_all_frame_pairs_near(ctx, contact_buffers)
+        _flag_all_frame_pairs(ctx, contact_buffers)
         return
     rows = _frame_pair_rows(ctx, contact_buffers, has_candidate_list=has_list)
 
@@ -491,7 +491,7 @@ def _frame_pair_rows(ctx: TraceContext, contact_buffers: ContactBuffers, *, has_
     rows = []
     for contact_set in contact_buffers.sets:
         with ctx.including_idle_trees():
-            row = contact_buffers.loop_row(contact_set, _sleep_flag_offsets(ctx, contact_set))
+            row = contact_buffers.table_row(contact_set, _sleep_flag_offsets(ctx, contact_set))
         constants = (
             {}
             if has_candidate_list or "geom_size" in ctx.settings.per_env
@@ -509,13 +509,13 @@ def _frame_pair_rows(ctx: TraceContext, contact_buffers: ContactBuffers, *, has_
     return rows
 
 
-def _mark_all_frame_pairs_near(ctx: TraceContext, contact_buffers: ContactBuffers) -> None:
+def _flag_all_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers) -> None:
     """Trace loops that flag all contact sets as near and reset their contact counts and lost counts.
 
     The near flags, counts and lost counts of all sets are contiguous in scratch memory, so each is filled by one loop.
     """
     first_set = contact_buffers.sets[0]
-    offsets = {"count": first_set.count, "near": first_set.near_flag, "set lost count": first_set.lost_count}
+    offsets = {"count": first_set.count, "near": first_set.overlap_flag, "set lost count": first_set.lost_count}
 
     def body(code: RowContext) -> None:
         for name, value in (("count", 0.0), ("near", 1.0), ("set lost count", 0.0)):

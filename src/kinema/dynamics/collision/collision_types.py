@@ -28,7 +28,7 @@ class CollisionGeom:
     """Three sizes [m]: radius (sphere); radius and half length of the cylindrical part (capsule); radius and half
     length (cylinder, cone); half extents (box); semi-axes (ellipsoid); half extents in x and y, and depth of the base
     below z = 0 (height field)."""
-    hull: HullData | None = None
+    hull: PackedHull | None = None
     """Convex hull of a mesh geom."""
     height_field: HeightFieldData | None = None
     """Elevation data of a height-field geom."""
@@ -37,7 +37,7 @@ class CollisionGeom:
 
 
 @dataclass(frozen=True, slots=True)
-class HullData:
+class PackedHull:
     """Convex hull packed in a shared array: vertices, faces, vertex lists of the faces (`kinema.model.geom_data`)."""
 
     read: Callable[[Value], Value]

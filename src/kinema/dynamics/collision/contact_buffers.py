@@ -41,7 +41,7 @@ class ContactSet:
     """Offset of the contact records."""
     count: ArenaOffset
     """Offset of the number of contacts."""
-    near_flag: ArenaOffset
+    overlap_flag: ArenaOffset
     """Offset of the broad-phase flag: 1 if the narrow phase is needed."""
     lost_count: ArenaOffset
     """Offset of the number of contacts that exceeded the capacity."""
@@ -59,7 +59,7 @@ class ContactSet:
         arrays = {
             "contacts": self.contacts,
             "count": self.count,
-            "near": self.near_flag,
+            "near": self.overlap_flag,
             "set lost count": self.lost_count,
         }
         return arrays if self.noslip_data is None else {**arrays, "noslip data": self.noslip_data}
@@ -139,7 +139,7 @@ class ContactBuffers:
         self.sets: list[ContactSet] = []
         specs = plan_contact_sets(ctx.model, [node.index for node in ctx.nodes])
         # Contiguous per-set scalars: next to the contacts of their set, each would be on a memory page of its own.
-        counts, near_flags, lost_counts = (ctx.allocate_many([1] * len(specs)) for _ in range(3))
+        counts, overlap_flags, lost_counts = (ctx.allocate_many([1] * len(specs)) for _ in range(3))
         noslip_data: Sequence[ArenaOffset | None] = [None] * len(specs)
         if ctx.settings.noslip_iterations:
             noslip_sizes = [spec.capacity * noslip_record_size(spec.variant.condim) for spec in specs]
@@ -148,7 +148,7 @@ class ContactBuffers:
             noslip_data, buffers = offsets[::2], offsets[1::2]
         else:
             buffers = ctx.allocate_many(_buffer_sizes(specs))
-        for fields in zip(specs, buffers, counts, near_flags, lost_counts, noslip_data, strict=True):
+        for fields in zip(specs, buffers, counts, overlap_flags, lost_counts, noslip_data, strict=True):
             self.sets.append(ContactSet(*fields))
         self._tree_of_frame = tree_index_of_frames(ctx.model)
         self._columns: dict[ContactSetFilter, list[ContactSetColumns]] = {}
@@ -308,18 +308,18 @@ class ContactBuffers:
             ]
         return self._columns[set_filter]
 
-    def loop_columns(
+    def table_columns(
         self, set_filter: ContactSetFilter, extra_offsets: OffsetsPerTree | None = None
     ) -> list[NodeColumns]:
-        """Table columns of the contact sets selected by a filter, the columnar form of `loop_row`.
+        """Table columns of the contact sets selected by a filter, the columnar form of `table_row`.
 
         Args:
             set_filter: selection of sets.
             extra_offsets: additional arrays of the rows, one offset for all rows or one per kinematic tree.
         """
-        return [self.loop_columns_of(columns, extra_offsets) for columns in self.set_columns(set_filter)]
+        return [self.table_columns_of(columns, extra_offsets) for columns in self.set_columns(set_filter)]
 
-    def loop_columns_of(
+    def table_columns_of(
         self, set_columns: ContactSetColumns, extra_offsets: OffsetsPerTree | None = None, **options: Any
     ) -> NodeColumns:
         """Table columns of contact sets of one code variant, whose frames are bound to the prefixes "a " and "b ".
@@ -343,7 +343,7 @@ class ContactBuffers:
             set_columns.variant, set_columns.row_indices, {"a ": a, "b ": b}, offset_columns, **options
         )
 
-    def loop_row(self, contact_set: ContactSet, extra_offsets: OffsetsPerTree | None = None) -> NodeRow:
+    def table_row(self, contact_set: ContactSet, extra_offsets: OffsetsPerTree | None = None) -> NodeRow:
         """Table row of a contact set with its arrays, whose frames are bound to the prefixes "a " and "b ".
 
         Args:
@@ -371,7 +371,7 @@ class ContactBuffers:
         Args:
             name: label of the loop.
             body: traces the code of a set, given its row context and code variant.
-            rows: table rows of all sets of the filter, in order; made by `loop_columns` if None.
+            rows: table rows of all sets of the filter, in order; made by `table_columns` if None.
             set_filter: selection of sets.
         """
 
@@ -381,7 +381,7 @@ class ContactBuffers:
             if_less(code.tracer, "has contacts", 0.5, code.read("count"), lambda: body(code, variant))
 
         with self.ctx.keeping_loops():
-            table_rows = self.loop_columns(set_filter) if rows is None else rows
+            table_rows = self.table_columns(set_filter) if rows is None else rows
             self.ctx.table_loop(name, make_table(table_rows), run, self._active_lists.get(set_filter))
 
 

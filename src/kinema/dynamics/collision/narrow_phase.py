@@ -22,7 +22,7 @@ from ..tree.trace_context import TraceContext
 from ..vector_math import Vector, add, cross, dot, matmul, rotate, scale, sub
 from .broad_phase import cull_frame_pairs, list_overlapping_pairs
 from .collision_table import ANALYTIC_COLLISION_TABLE, get_collision_table
-from .collision_types import CollisionGeom, ContactQuery, HeightFieldData, HullData, SdfData
+from .collision_types import CollisionGeom, ContactQuery, HeightFieldData, PackedHull, SdfData
 from .contact_buffers import ContactBuffers
 from .contact_lists import ContactLists
 from .contact_records import buffer_layout, list_layout
@@ -189,7 +189,7 @@ def _read_geom(code: RowContext, prefix: str, geom_type: str) -> CollisionGeom:
 
     start, first_count, second_count, bounding_radius = code.constants(f"{prefix} data")
     if geom_type == "mesh":
-        return replace(geom, hull=HullData(read, start, first_count, second_count, bounding_radius))
+        return replace(geom, hull=PackedHull(read, start, first_count, second_count, bounding_radius))
     if geom_type == "distance field":
         return replace(geom, sdf=SdfData(read, start, first_count, bounding_radius))
     return (
@@ -251,7 +251,7 @@ def detect_contacts(
                     **{
                         "contacts": contact_set.contacts,
                         "count": contact_set.count,
-                        "near": contact_set.near_flag,
+                        "near": contact_set.overlap_flag,
                         "set lost count": contact_set.lost_count,
                     },
                     **{
@@ -263,7 +263,7 @@ def detect_contacts(
             )
             for contact_set in contact_buffers.sets
         ]
-        ctx.table_loop("narrowphase", build_pair_rows(ctx, set_inputs, geom_poses), _collide_if_near, candidates)
+        ctx.table_loop("narrowphase", build_pair_rows(ctx, set_inputs, geom_poses), _collide_if_overlapping, candidates)
     return candidates
 
 
@@ -343,7 +343,7 @@ def _scaled_invweight(code: RowContext, variant: NarrowPhaseVariant, friction: V
     return elliptic_invweight if variant.elliptic else 2.0 * elliptic_invweight * (1.0 + friction * friction)
 
 
-def _collide_if_near(code: RowContext) -> None:
+def _collide_if_overlapping(code: RowContext) -> None:
     """Generate the contacts of the current row's geom pair if its frames are near and its bounding volumes overlap.
 
     Pairs without an analytic contact function are executed environment by environment (scalarized), because few

@@ -1,4 +1,4 @@
-"""Signed distance fields sampled on a grid: trilinear interpolation, and descending probe points on primitives."""
+"""Signed distance fields sampled on a grid: trilinear interpolation, and descending sample points on primitives."""
 
 from __future__ import annotations
 
@@ -102,33 +102,33 @@ class SdfGrid:
         return nearest, lerp(along_y[0], along_y[1], x), gradient
 
 
-# -------------------------------------------------------------------------------------- probe points of primitive geoms
+# ------------------------------------------------------------------------------------- sample points of primitive geoms
 
-Probe = Sequence[Value]
-"""Probe point in units of the geom's sizes: direction or position (3), and the level along the geom's axis."""
+SurfaceSample = Sequence[Value]
+"""Sample point of a primitive's surface in units of the geom's sizes: direction or position (3), level on its axis."""
 AXIAL_LEVELS = (-1.0, -0.5, 0.0, 0.5, 1.0)
-"""Levels of the probe rings along the axis of a capsule, in units of its half length."""
+"""Levels of the rings of samples along the axis of a capsule, in units of its half length."""
 MIN_RADIAL_COMPONENT = 0.2
-"""Minimum radial component of the SDF normal for which a probe moves around the axis of a cylinder or cone."""
+"""Minimum radial component of the SDF normal for which a sample moves around the axis of a cylinder or cone."""
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeSet:
-    """Probe points of a primitive geom type, and their descent towards smaller signed distances."""
+class SurfaceSamples:
+    """Sample points on the surface of a primitive geom type, and their descent towards smaller signed distances."""
 
-    probes: Sequence[tuple[float, float, float, float]]
-    """Initial probes."""
-    surface_point: Callable[[Vector, Probe], Vector]
-    """Surface point in the geom's axes [m], from the geom's sizes and a probe."""
-    descend: Callable[[Vector, Probe, Vector, Vector], Vector] | None = None
-    """Surface point that may be deeper in the SDF, from sizes, probe, current point and SDF normal in the geom's axes;
-    None for fixed probes."""
+    samples: Sequence[tuple[float, float, float, float]]
+    """Initial samples."""
+    surface_point: Callable[[Vector, SurfaceSample], Vector]
+    """Surface point in the geom's axes [m], from the geom's sizes and a sample."""
+    descend: Callable[[Vector, SurfaceSample, Vector, Vector], Vector] | None = None
+    """Surface point that may be deeper in the SDF, from sizes, sample, current point and SDF normal in the geom's axes;
+    None for fixed samples."""
     axial_factor: float = 0.0
-    """Position of the interior point along the geom's axis, relative to the level of the probe."""
+    """Position of the interior point along the geom's axis, relative to the level of the sample."""
 
-    def interior_point(self, size: Vector, probe: Probe) -> Vector:
-        """Point on the geom's axis well inside the geom, from which a probe's surface point is reached."""
-        return [0.0, 0.0, self.axial_factor * size[1] * probe[3]]
+    def interior_point(self, size: Vector, sample: SurfaceSample) -> Vector:
+        """Point on the geom's axis well inside the geom, from which a sample's surface point is reached."""
+        return [0.0, 0.0, self.axial_factor * size[1] * sample[3]]
 
 
 def _cube_lattice() -> list[tuple[float, float, float]]:
@@ -136,33 +136,35 @@ def _cube_lattice() -> list[tuple[float, float, float]]:
     return [(x, y, z) for x, y, z in product(ends, ends, ends) if x or y or z]
 
 
-def _direction_probes() -> list[tuple[float, float, float, float]]:
+def _direction_samples() -> list[tuple[float, float, float, float]]:
     return [(x / n, y / n, z / n, 0.0) for x, y, z in _cube_lattice() if (n := math.hypot(x, y, z))]
 
 
-def _ring_probes(count: int, levels: Sequence[float]) -> list[tuple[float, float, float, float]]:
+def _ring_samples(count: int, levels: Sequence[float]) -> list[tuple[float, float, float, float]]:
     angles = [2.0 * math.pi * i / count for i in range(count)]
     return [(math.cos(angle), math.sin(angle), 0.0, level) for level in levels for angle in angles]
 
 
-def _rim_radius(size: Vector, probe: Probe, *, is_cone: bool) -> Value:
-    """Radius [m] of a cylinder or cone at the axial level of a probe."""
-    return size[0] * (0.5 * (1.0 - probe[3])) if is_cone else size[0]
+def _rim_radius(size: Vector, sample: SurfaceSample, *, is_cone: bool) -> Value:
+    """Radius [m] of a cylinder or cone at the axial level of a sample."""
+    return size[0] * (0.5 * (1.0 - sample[3])) if is_cone else size[0]
 
 
-def _rim_point(size: Vector, probe: Probe, *, is_cone: bool = False) -> Vector:
-    radius = _rim_radius(size, probe, is_cone=is_cone)
-    return [radius * probe[0], radius * probe[1], size[1] * probe[3]]
+def _rim_point(size: Vector, sample: SurfaceSample, *, is_cone: bool = False) -> Vector:
+    radius = _rim_radius(size, sample, is_cone=is_cone)
+    return [radius * sample[0], radius * sample[1], size[1] * sample[3]]
 
 
 def _descend_along_rim(
-    size: Vector, probe: Probe, position: Vector, outward: Vector, *, is_cone: bool = False
+    size: Vector, sample: SurfaceSample, position: Vector, outward: Vector, *, is_cone: bool = False
 ) -> Vector:
-    """Move a probe around the axis of a cylinder or cone to the point that faces the SDF.
+    """Point of a cylinder's or cone's surface that faces the SDF, at the same height as a sample point.
+
+    Rotates the sample about the axis of the geom until it is opposite to the SDF normal.
 
     Args:
         size: radius and half length of the geom [m].
-        probe: the probe, whose axial level is kept.
+        sample: the sample point, whose axial level is kept.
         position: current surface point in the geom's axes.
         outward: SDF normal in the geom's axes.
         is_cone: whether the geom is a cone.
@@ -171,13 +173,13 @@ def _descend_along_rim(
         The new surface point; the current point if the SDF normal is nearly parallel to the axis.
     """
     radial_component = norm(outward[:2])
-    factor = -_rim_radius(size, probe, is_cone=is_cone) / ir.maximum(radial_component, MIN_RADIAL_COMPONENT)
+    factor = -_rim_radius(size, sample, is_cone=is_cone) / ir.maximum(radial_component, MIN_RADIAL_COMPONENT)
     return select_vector(
         radial_component, MIN_RADIAL_COMPONENT, position, [factor * outward[0], factor * outward[1], position[2]]
     )
 
 
-def _descend_on_ellipsoid(size: Vector, probe: Probe, position: Vector, outward: Vector) -> Vector:
+def _descend_on_ellipsoid(size: Vector, sample: SurfaceSample, position: Vector, outward: Vector) -> Vector:
     scaled = [s * x for s, x in zip(size, outward, strict=True)]
     factor = -1.0 / ir.maximum(norm(scaled), TINY)
     return [factor * s * x for s, x in zip(size, scaled, strict=True)]
@@ -188,45 +190,45 @@ def _capsule_point(size: Vector, direction: Vector, axial_level: Value) -> Vecto
     return [x, y, z + size[1] * axial_level]
 
 
-def _descend_on_capsule(size: Vector, probe: Probe, position: Vector, outward: Vector) -> Vector:
-    """Move a probe on a capsule to the point that faces the SDF, at its axial level.
+def _descend_on_capsule(size: Vector, sample: SurfaceSample, position: Vector, outward: Vector) -> Vector:
+    """Move a sample on a capsule to the point that faces the SDF, at its axial level.
 
     At the ends of the axis the point may be anywhere on the end cap; elsewhere it stays on the cylindrical part.
     """
-    level = probe[3]
+    level = sample[3]
     axial_component = ir.select(ir.absolute(level), 0.75, 0.0, ir.maximum(-level * outward[2], 0.0))
     direction = normalize_or_fallback([-outward[0], -outward[1], level * axial_component])
     return _capsule_point(size, direction, level)
 
 
-def _scaled_point(size: Vector, probe: Probe) -> Vector:
-    return [s * x for s, x in zip(size, probe[:3], strict=True)]
+def _scaled_point(size: Vector, sample: SurfaceSample) -> Vector:
+    return [s * x for s, x in zip(size, sample[:3], strict=True)]
 
 
-_RIM_PROBES = [
-    *_ring_probes(8, (-1.0, 0.0, 1.0)),
-    *_ring_probes(4, (-0.5, 0.5)),
+_RIM_SAMPLES = [
+    *_ring_samples(8, (-1.0, 0.0, 1.0)),
+    *_ring_samples(4, (-0.5, 0.5)),
     (0.0, 0.0, 0.0, -1.0),
     (0.0, 0.0, 0.0, 1.0),
 ]
 
-PROBE_SETS: dict[str, ProbeSet] = {
-    "sphere": ProbeSet(
-        _direction_probes(), lambda size, p: scale(size[0], p[:3]), lambda size, p, at, out: scale(-size[0], out)
+SURFACE_SAMPLES: dict[str, SurfaceSamples] = {
+    "sphere": SurfaceSamples(
+        _direction_samples(), lambda size, p: scale(size[0], p[:3]), lambda size, p, at, out: scale(-size[0], out)
     ),
-    "capsule": ProbeSet(
-        [*_ring_probes(6, AXIAL_LEVELS), (0.0, 0.0, -1.0, -1.0), (0.0, 0.0, 1.0, 1.0)],
+    "capsule": SurfaceSamples(
+        [*_ring_samples(6, AXIAL_LEVELS), (0.0, 0.0, -1.0, -1.0), (0.0, 0.0, 1.0, 1.0)],
         lambda size, p: _capsule_point(size, p[:3], p[3]),
         _descend_on_capsule,
         1.0,
     ),
-    "ellipsoid": ProbeSet(_direction_probes(), _scaled_point, _descend_on_ellipsoid),
-    "cylinder": ProbeSet(_RIM_PROBES, _rim_point, _descend_along_rim, 0.5),
-    "cone": ProbeSet(
-        _RIM_PROBES,
+    "ellipsoid": SurfaceSamples(_direction_samples(), _scaled_point, _descend_on_ellipsoid),
+    "cylinder": SurfaceSamples(_RIM_SAMPLES, _rim_point, _descend_along_rim, 0.5),
+    "cone": SurfaceSamples(
+        _RIM_SAMPLES,
         lambda size, p: _rim_point(size, p, is_cone=True),
         lambda size, p, at, out: _descend_along_rim(size, p, at, out, is_cone=True),
     ),
-    "box": ProbeSet([(*c, 0.0) for c in _cube_lattice()], _scaled_point),
+    "box": SurfaceSamples([(*c, 0.0) for c in _cube_lattice()], _scaled_point),
 }
-"""Probe points by geom type."""
+"""Surface sample points by geom type."""

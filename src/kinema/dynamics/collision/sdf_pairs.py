@@ -1,6 +1,6 @@
 """Contacts of a signed distance field (SDF) with a plane, height field, primitive, convex mesh or another SDF.
 
-Sample points of each geom are evaluated in the other geom: probes of a primitive or vertices of a mesh in the SDF, and
+Sample points of each geom are evaluated in the other geom: samples of a primitive or vertices of a mesh in the SDF, and
 surface sample points of the SDF in the other geom; a primitive is evaluated by its contact function with a sphere of
 radius zero. The candidate contacts are reduced to a few per normal direction.
 """
@@ -15,10 +15,10 @@ from kinema import ir
 from kinema.ir import Value
 
 from ..vector_math import Vector, add, dot, matmul, rotate, rotate_inverse, scale, sub, transpose
-from .collision_types import CollisionFunction, CollisionGeom, CollisionTableEntry, ContactQuery, HullData
+from .collision_types import CollisionFunction, CollisionGeom, CollisionTableEntry, ContactQuery, PackedHull
 from .contact_sets import CONTACTS_PER_NORMAL_BIN, MAX_SDF_CONTACTS, N_NORMAL_BINS, SDF_TYPE
 from .height_field import cells_in_interval
-from .sdf import PROBE_SETS, ProbeSet, SdfGrid
+from .sdf import SURFACE_SAMPLES, SdfGrid, SurfaceSamples
 from .sphere_capsule_pairs import (
     collide_sphere_box,
     collide_sphere_capsule,
@@ -64,8 +64,8 @@ class ContactReducer:
 
         tracer.counted_loop("clear slots", float(MAX_SDF_CONTACTS), clear_slot, uniform=True)
 
-    def offer_contact(self, point_id: Value, distance: Value, point: Vector, normal: Vector) -> None:
-        """Offer a candidate contact, which is considered if its distance is below the margin.
+    def add_candidate(self, point_id: Value, distance: Value, point: Vector, normal: Vector) -> None:
+        """Add a candidate contact to the reduction (deepest and extremal contacts per normal bin) if below the margin.
 
         Args:
             point_id: unique id of the sample point, used to remove duplicates.
@@ -149,7 +149,7 @@ def collide_height_field_sdf(query: ContactQuery, height_field: CollisionGeom, s
     """
     assert sdf_geom.sdf is not None
     pair = _HeightFieldSdfPair(query, height_field, sdf_geom)
-    query.tracer.counted_loop("SDF sample points", pair.sdf.n_points, pair.offer_sdf_point)
+    query.tracer.counted_loop("SDF sample points", pair.sdf.n_points, pair.add_sdf_point)
     columns, rows = (
         cells_in_interval(
             pair.relative_position[i] + height_field.size[i] - sdf_geom.sdf.bounding_radius - query.margin,
@@ -162,7 +162,7 @@ def collide_height_field_sdf(query: ContactQuery, height_field: CollisionGeom, s
 
     def visit_row(row: Value) -> None:
         def visit_column(column: Value) -> None:
-            pair.offer_height_field_node(rows.first + row, columns.first + column)
+            pair.add_height_field_node(rows.first + row, columns.first + column)
 
         query.tracer.counted_loop("columns", columns.count + 1.0, visit_column)
 
@@ -184,11 +184,11 @@ class _HeightFieldSdfPair:
         self.cell_sizes = [2.0 * half / (n - 1.0) for half, n in zip(height_field.size, self.n_nodes, strict=False)]
         self.reducer = ContactReducer(query, sdf_geom.sdf.bounding_radius)
 
-    def offer_sdf_point(self, index: Value) -> None:
-        """Offer a contact of an SDF sample point and the height-field triangle below it.
+    def add_sdf_point(self, index: Value) -> None:
+        """Add the candidate contact of an SDF sample point and the height-field triangle below it.
 
-        The distance is the height above the triangle times the vertical component of its normal. Points outside the
-        height field are skipped.
+        The distance is the height above the triangle times the vertical component of the triangle's normal. Points
+        outside the height field are skipped.
         """
         point = self.sdf.sample_point(index)
         field_point = add(self.relative_position, rotate(self.relative_rotation, point))
@@ -212,17 +212,17 @@ class _HeightFieldSdfPair:
             ir.maximum(-fraction_x, fraction_x - 1.0), ir.maximum(-fraction_y, fraction_y - 1.0)
         )
         midpoint = add(point, scale(-0.5 * distance, normal))
-        offer_contact = self.reducer.offer_contact
+        add_candidate = self.reducer.add_candidate
         if_less(
             self.query.tracer,
             "above height field",
             outside_distance,
             1e-9,
-            lambda: offer_contact(index, distance, midpoint, normal),
+            lambda: add_candidate(index, distance, midpoint, normal),
         )
 
-    def offer_height_field_node(self, row: Value, column: Value) -> None:
-        """Offer a contact of a height-field node and the SDF geom, from the signed distance at the node."""
+    def add_height_field_node(self, row: Value, column: Value) -> None:
+        """Add the candidate contact of a height-field node and the SDF geom, from the signed distance at the node."""
         x, y = (
             index * cell_size - half_extent
             for index, cell_size, half_extent in zip(
@@ -232,7 +232,7 @@ class _HeightFieldSdfPair:
         point = self._to_sdf_frame([x, y, self._node_height(row, column)])
         distance, outward = self.sdf.distance_and_normal(point)
         point_id = NODE_ID_OFFSET + row * self.height_data.n_columns + column
-        self.reducer.offer_contact(
+        self.reducer.add_candidate(
             point_id, distance, add(point, scale(-0.5 * distance, outward)), scale(-1.0, outward)
         )
 
@@ -245,12 +245,12 @@ class _HeightFieldSdfPair:
 
 # -------------------------------------------------------------------------------------------------- other geoms and SDF
 
-PROBE_MAX_STEPS = 4
-"""Maximum number of descent steps of a probe."""
-PROBE_DESCENT_RANGE = 0.25
-"""Distance from the SDF surface, relative to the geom size, above which a probe does not descend; other probes are
+MAX_DESCENT_STEPS = 4
+"""Maximum number of descent steps of a sample."""
+DESCENT_RANGE = 0.25
+"""Distance from the SDF surface, relative to the geom size, above which a sample does not descend; other samples are
 closer."""
-MIN_PROBE_GAIN = 1e-4
+MIN_DESCENT_GAIN = 1e-4
 """Minimum decrease of the distance per descent step, relative to the geom size."""
 
 SPHERE_COLLISION_FUNCTIONS: dict[str, CollisionFunction] = {
@@ -279,8 +279,8 @@ class _GeomSdfPair:
     def to_sdf_frame(self, point: Vector) -> Vector:
         return add(self.local_geom.position, rotate(self.local_geom.rotation, point))
 
-    def offer_geom_point(self, point_id: Value, point: Vector, distance: Value, sdf_normal: Vector) -> None:
-        """Offer a contact of a surface point of the geom, evaluated in the SDF.
+    def add_geom_point(self, point_id: Value, point: Vector, distance: Value, sdf_normal: Vector) -> None:
+        """Add the candidate contact of a surface point of the geom, evaluated in the SDF.
 
         Args:
             point_id: unique id of the point.
@@ -288,7 +288,7 @@ class _GeomSdfPair:
             distance: signed distance of the SDF at the point [m].
             sdf_normal: outward normal of the SDF at the point.
         """
-        self.reducer.offer_contact(
+        self.reducer.add_candidate(
             point_id, distance, add(point, scale(-0.5 * distance, sdf_normal)), scale(-1.0, sdf_normal)
         )
 
@@ -316,29 +316,23 @@ class _GeomSdfPair:
 
 
 def collide_primitive_sdf(query: ContactQuery, geom: CollisionGeom, sdf_geom: CollisionGeom, *, geom_type: str) -> None:
-    """Contacts of a primitive geom and an SDF geom by sample points.
+    """Contacts of a primitive geom and an SDF geom: sample points of each surface in the signed distance of the other.
 
-    Evaluates probes of the primitive in the SDF, and SDF sample points in the primitive; the contacts are reduced
-    before they are emitted.
-
-    Args:
-        query: contact query.
-        geom: primitive geom.
-        sdf_geom: SDF geom.
-        geom_type: type of the primitive.
+    Sample points of the primitive first descend to a local minimum of the SDF. The contacts are reduced before they are
+    emitted through `query.emit_contact`.
     """
     if geom_type == "sphere":  # the rotation of spheres is not computed
         geom = replace(geom, rotation=sdf_geom.rotation)
     pair = _GeomSdfPair(query, geom, sdf_geom, CONVEX_CORES[geom_type](query.tracer, geom).bounding_radius)
 
-    def offer_points() -> None:
-        _offer_probes(pair, PROBE_SETS[geom_type])
+    def add_points() -> None:
+        _add_surface_samples(pair, SURFACE_SAMPLES[geom_type])
         pair.for_each_sdf_point(
-            float(len(PROBE_SETS[geom_type].probes)),
-            partial(_offer_sdf_point_in_primitive, pair, SPHERE_COLLISION_FUNCTIONS[geom_type]),
+            float(len(SURFACE_SAMPLES[geom_type].samples)),
+            partial(_add_sdf_point_in_primitive, pair, SPHERE_COLLISION_FUNCTIONS[geom_type]),
         )
 
-    _branch_if_near_sdf(pair, offer_points)
+    _branch_if_near_sdf(pair, add_points)
     pair.reducer.emit_contacts(sdf_geom)
 
 
@@ -347,50 +341,45 @@ def _branch_if_near_sdf(sdf_pair: _GeomSdfPair, body: Callable[[], None]) -> Non
     if_less(sdf_pair.tracer, "near SDF", lower_bound, sdf_pair.geom_radius + sdf_pair.query.margin, body)
 
 
-def _offer_probes(sdf_pair: _GeomSdfPair, probe_set: ProbeSet) -> None:
-    """Offer the contacts of all probes of a primitive geom in the SDF, after their descent.
+def _add_surface_samples(sdf_pair: _GeomSdfPair, surface_samples: SurfaceSamples) -> None:
+    """Add the candidate contacts of a primitive geom's surface sample points, each moved to a local minimum of the SDF.
 
-    Args:
-        sdf_pair: the geom pair.
-        probe_set: probes of the geom's type.
+    Distance and normal of samples that have passed the middle of a thin wall are corrected.
     """
     tracer, geom, sdf = sdf_pair.tracer, sdf_pair.local_geom, sdf_pair.sdf
-    table = tracer.allocate_local(4 * len(probe_set.probes))
-    tracer.write(table, [x for row in probe_set.probes for x in row])
+    table = tracer.allocate_local(4 * len(surface_samples.samples))
+    tracer.write(table, [x for row in surface_samples.samples for x in row])
 
-    def offer_probe(index: Value) -> None:
-        probe = [tracer.read(table, i, 4.0 * index) for i in range(4)]
-        surface_point = probe_set.surface_point(geom.size, probe)
+    def add_sample(index: Value) -> None:
+        sample = [tracer.read(table, i, 4.0 * index) for i in range(4)]
+        surface_point = surface_samples.surface_point(geom.size, sample)
         distance, outward = sdf.distance_and_normal(sdf_pair.to_sdf_frame(surface_point))
-        if probe_set.descend is not None:
-            surface_point, distance, outward = _descend_probe(
-                sdf_pair, probe_set, probe, [*surface_point, distance, *outward]
+        if surface_samples.descend is not None:
+            surface_point, distance, outward = _descend_sample(
+                sdf_pair, surface_samples, sample, [*surface_point, distance, *outward]
             )
         point = sdf_pair.to_sdf_frame(surface_point)
-        interior = sdf_pair.to_sdf_frame(probe_set.interior_point(geom.size, probe))
+        interior = sdf_pair.to_sdf_frame(surface_samples.interior_point(geom.size, sample))
         distance, outward = _correct_thin_wall(sdf_pair, interior, point, distance, outward)
-        sdf_pair.offer_geom_point(index, point, distance, outward)
+        sdf_pair.add_geom_point(index, point, distance, outward)
 
-    tracer.counted_loop("probes", float(len(probe_set.probes)), offer_probe, uniform=True)
+    tracer.counted_loop("surface samples", float(len(surface_samples.samples)), add_sample, uniform=True)
 
 
 def _correct_thin_wall(
     sdf_pair: _GeomSdfPair, interior_point: Vector, point: Vector, distance: Value, sdf_normal: Vector
 ) -> tuple[Value, Vector]:
-    """Correct distance and normal of a probe that has passed the middle of a thin wall of the SDF.
+    """Correct distance and normal of a sample point that has penetrated a thin wall of the SDF beyond its middle.
 
-    Such a probe has a normal towards the far side of the wall. If an interior point of the geom is outside the wall,
-    distance and normal are extrapolated linearly from there.
+    The SDF normal there points towards the far side of the wall. If an interior point of the geom is outside the wall,
+    distance and normal are extrapolated linearly from this point.
 
     Args:
         sdf_pair: the geom pair.
         interior_point: point well inside the geom, in the axes of the SDF.
-        point: probe point in the axes of the SDF.
-        distance: signed distance at the probe [m].
-        sdf_normal: outward normal at the probe.
-
-    Returns:
-        The corrected distance and normal.
+        point: sample point in the axes of the SDF.
+        distance: signed distance at the sample point [m].
+        sdf_normal: outward normal at the sample point.
     """
     tracer, ray = sdf_pair.tracer, sub(point, interior_point)
     exits_forward = ir.select(distance, 0.0, dot(sdf_normal, ray), -1.0)
@@ -408,46 +397,46 @@ def _correct_thin_wall(
     return corrected[0], corrected[1:]
 
 
-def _descend_probe(
-    sdf_pair: _GeomSdfPair, probe_set: ProbeSet, probe: Sequence[Value], initial_state: Sequence[Value]
+def _descend_sample(
+    sdf_pair: _GeomSdfPair, surface_samples: SurfaceSamples, sample: Sequence[Value], initial_state: Sequence[Value]
 ) -> tuple[Vector, Value, Vector]:
-    """Descent of a probe on the geom's surface towards the smallest signed distance of the SDF.
+    """Move a sample point on a primitive's surface to a local minimum of the SDF, by repeated steps against its normal.
 
-    At most `PROBE_MAX_STEPS` steps, while a step decreases the distance noticeably; none if the probe is far from the
-    SDF.
+    At most `MAX_DESCENT_STEPS` steps, while a step decreases the distance noticeably; none if the sample point is far
+    from the SDF.
 
     Args:
         sdf_pair: the geom pair.
-        probe_set: probes of the geom's type, with their descent function.
-        probe: the probe.
+        surface_samples: sample points of the geom's type, with their descent function.
+        sample: the sample point, in units of the geom's sizes.
         initial_state: surface point (3), signed distance, SDF normal (3).
 
     Returns:
         The surface point in the geom's axes, the signed distance [m] and the SDF normal.
     """
-    geom, descend = sdf_pair.local_geom, probe_set.descend
+    geom, descend = sdf_pair.local_geom, surface_samples.descend
     assert descend is not None
-    min_gain = MIN_PROBE_GAIN * sdf_pair.geom_radius
+    min_gain = MIN_DESCENT_GAIN * sdf_pair.geom_radius
 
     def step(flat: Sequence[Value]) -> tuple[list[Value], Value, Value]:
         old_point, old_distance, outward = list(flat[:3]), flat[3], flat[4:7]
-        new_point = descend(geom.size, probe, old_point, rotate_inverse(geom.rotation, outward))
+        new_point = descend(geom.size, sample, old_point, rotate_inverse(geom.rotation, outward))
         distance, new_normal = sdf_pair.sdf.distance_and_normal(sdf_pair.to_sdf_frame(new_point))
         state = select_vector(distance + min_gain, old_distance, [*new_point, distance, *new_normal], list(flat))
         return state, distance + min_gain, old_distance
 
     def iterate() -> list[Value]:
-        return sdf_pair.tracer.while_loop("descend", step, list(initial_state), PROBE_MAX_STEPS)
+        return sdf_pair.tracer.while_loop("descend", step, list(initial_state), MAX_DESCENT_STEPS)
 
-    max_distance = sdf_pair.query.margin + PROBE_DESCENT_RANGE * sdf_pair.geom_radius
+    max_distance = sdf_pair.query.margin + DESCENT_RANGE * sdf_pair.geom_radius
     end = sdf_pair.tracer.if_less("near surface", initial_state[3], max_distance, iterate, list(initial_state))
     return end[:3], end[3], end[4:7]
 
 
-def _offer_sdf_point_in_primitive(
+def _add_sdf_point_in_primitive(
     sdf_pair: _GeomSdfPair, collide: CollisionFunction, point_id: Value, point: Vector
 ) -> None:
-    """Offer a contact of an SDF sample point and a primitive geom, treating the point as a sphere of radius zero.
+    """Add the candidate contact of an SDF sample point, as a sphere of radius zero, and a primitive geom.
 
     Args:
         sdf_pair: the geom pair.
@@ -456,11 +445,11 @@ def _offer_sdf_point_in_primitive(
         point: sample point in the axes of the SDF [m].
     """
 
-    def offer(distance: Value, midpoint: Vector, normal: Vector, tangent: Vector | None = None) -> None:
-        sdf_pair.reducer.offer_contact(point_id, distance, midpoint, scale(-1.0, normal))
+    def add_contact(distance: Value, midpoint: Vector, normal: Vector, tangent: Vector | None = None) -> None:
+        sdf_pair.reducer.add_candidate(point_id, distance, midpoint, scale(-1.0, normal))
 
     sphere = CollisionGeom(point, sdf_pair.local_geom.rotation, (0.0, 0.0, 0.0))
-    collide(replace(sdf_pair.query, emit_contact=offer), sphere, sdf_pair.local_geom)
+    collide(replace(sdf_pair.query, emit_contact=add_contact), sphere, sdf_pair.local_geom)
 
 
 def collide_hull_sdf(query: ContactQuery, mesh: CollisionGeom, sdf_geom: CollisionGeom) -> None:
@@ -472,20 +461,20 @@ def collide_hull_sdf(query: ContactQuery, mesh: CollisionGeom, sdf_geom: Collisi
     assert hull is not None
     pair = _GeomSdfPair(query, mesh, sdf_geom, hull.bounding_radius)
 
-    def offer_vertex(index: Value) -> None:
+    def add_vertex(index: Value) -> None:
         point = pair.to_sdf_frame(hull_vertex(hull, index))
-        pair.offer_geom_point(index, point, *pair.sdf.distance_and_normal(point))
+        pair.add_geom_point(index, point, *pair.sdf.distance_and_normal(point))
 
-    def offer_points() -> None:
-        query.tracer.counted_loop("hull vertices", hull.n_vertices, offer_vertex)
-        pair.for_each_sdf_point(1e6, partial(_offer_sdf_point_in_hull, pair, hull))
+    def add_points() -> None:
+        query.tracer.counted_loop("hull vertices", hull.n_vertices, add_vertex)
+        pair.for_each_sdf_point(1e6, partial(_add_sdf_point_in_hull, pair, hull))
 
-    _branch_if_near_sdf(pair, offer_points)
+    _branch_if_near_sdf(pair, add_points)
     pair.reducer.emit_contacts(sdf_geom)
 
 
-def _offer_sdf_point_in_hull(sdf_pair: _GeomSdfPair, hull: HullData, point_id: Value, point: Vector) -> None:
-    """Offer a contact of an SDF sample point and a convex hull, at the hull face with the largest signed distance.
+def _add_sdf_point_in_hull(sdf_pair: _GeomSdfPair, hull: PackedHull, point_id: Value, point: Vector) -> None:
+    """Add the candidate contact of an SDF sample point and a convex hull, at the hull face of largest signed distance.
 
     Args:
         sdf_pair: the geom pair.
@@ -508,7 +497,7 @@ def _offer_sdf_point_in_hull(sdf_pair: _GeomSdfPair, hull: HullData, point_id: V
     tracer.counted_loop("faces", hull.n_faces, visit_face)
     outward, distance = [tracer.read(best, i) for i in range(3)], tracer.read(best, 3)
     normal = rotate(geom.rotation, outward)
-    sdf_pair.reducer.offer_contact(point_id, distance, add(point, scale(-0.5 * distance, normal)), normal)
+    sdf_pair.reducer.add_candidate(point_id, distance, add(point, scale(-0.5 * distance, normal)), normal)
 
 
 def collide_sdf_sdf(query: ContactQuery, first: CollisionGeom, second: CollisionGeom) -> None:
@@ -520,20 +509,20 @@ def collide_sdf_sdf(query: ContactQuery, first: CollisionGeom, second: Collision
     pair = _GeomSdfPair(query, first, second, first.sdf.bounding_radius)
     first_sdf, geom = SdfGrid(first.sdf), pair.local_geom
 
-    def offer_first_point(index: Value) -> None:
+    def add_first_point(index: Value) -> None:
         point = pair.to_sdf_frame(first_sdf.sample_point(index))
-        pair.offer_geom_point(index, point, *pair.sdf.distance_and_normal(point))
+        pair.add_geom_point(index, point, *pair.sdf.distance_and_normal(point))
 
-    def offer_second_point(point_id: Value, point: Vector) -> None:
+    def add_second_point(point_id: Value, point: Vector) -> None:
         distance, outward = first_sdf.distance_and_normal(rotate_inverse(geom.rotation, sub(point, geom.position)))
         normal = rotate(geom.rotation, outward)
-        pair.reducer.offer_contact(point_id, distance, add(point, scale(-0.5 * distance, normal)), normal)
+        pair.reducer.add_candidate(point_id, distance, add(point, scale(-0.5 * distance, normal)), normal)
 
-    def offer_points() -> None:
-        query.tracer.counted_loop("sample points of first SDF", first_sdf.n_points, offer_first_point)
-        pair.for_each_sdf_point(1e6, offer_second_point)
+    def add_points() -> None:
+        query.tracer.counted_loop("sample points of first SDF", first_sdf.n_points, add_first_point)
+        pair.for_each_sdf_point(1e6, add_second_point)
 
-    _branch_if_near_sdf(pair, offer_points)
+    _branch_if_near_sdf(pair, add_points)
     pair.reducer.emit_contacts(second)
 
 
@@ -549,12 +538,12 @@ def collide_plane_sdf(query: ContactQuery, plane: CollisionGeom, sdf_geom: Colli
     height = dot(plane_normal, sub(sdf_geom.position, plane.position))
     reducer = ContactReducer(query, sdf_geom.sdf.bounding_radius)
 
-    def offer_point(index: Value) -> None:
+    def add_point(index: Value) -> None:
         point = sdf.sample_point(index)
         distance = height + dot(normal, point)
-        reducer.offer_contact(index, distance, add(point, scale(-0.5 * distance, normal)), normal)
+        reducer.add_candidate(index, distance, add(point, scale(-0.5 * distance, normal)), normal)
 
-    query.tracer.counted_loop("SDF sample points", sdf.n_points, offer_point)
+    query.tracer.counted_loop("SDF sample points", sdf.n_points, add_point)
     reducer.emit_contacts(sdf_geom)
 
 
@@ -565,7 +554,7 @@ SDF_COLLISION_TABLE: dict[tuple[str, str], CollisionTableEntry] = {
         (geom_type, SDF_TYPE): CollisionTableEntry(
             partial(collide_primitive_sdf, geom_type=geom_type), MAX_SDF_CONTACTS
         )
-        for geom_type in PROBE_SETS
+        for geom_type in SURFACE_SAMPLES
     },
     ("mesh", SDF_TYPE): CollisionTableEntry(collide_hull_sdf, MAX_SDF_CONTACTS),
     (SDF_TYPE, SDF_TYPE): CollisionTableEntry(collide_sdf_sdf, MAX_SDF_CONTACTS),

@@ -21,39 +21,39 @@ from kinema.model import (
 )
 
 from ..vector_math import ZERO, Vector, dot
-from .collision_types import CollisionGeom, HullData
+from .collision_types import CollisionGeom, PackedHull
 from .vector_math import TINY, floor_by_rounding, less_than, norm, normalize_or_fallback, select_vector, sign
 
 # ----------------------------------------------------------------------- packed convex hulls (`kinema.model.geom_data`)
 
 
-def face_normal(hull: HullData, face: Value) -> Vector:
+def face_normal(hull: PackedHull, face: Value) -> Vector:
     """Outward unit normal of a hull face."""
     return [hull.read(_face_address(hull, face) + float(i)) for i in range(3)]
 
 
-def face_vertex_list(hull: HullData, face: Value) -> tuple[Value, Value]:
+def face_vertex_list(hull: PackedHull, face: Value) -> tuple[Value, Value]:
     """Number of vertices of a hull face, and the array index of its list of vertex indices."""
     address = _face_address(hull, face)
     return hull.read(address + 3.0), hull.start + hull.read(address + 4.0)
 
 
-def _face_address(hull: HullData, face: Value) -> Value:
+def _face_address(hull: PackedHull, face: Value) -> Value:
     return hull.start + 3.0 * hull.n_vertices + float(HULL_FACE_SIZE) * face
 
 
-def hull_support_vertex(tracer: Tracer, hull: HullData, direction: Vector) -> tuple[Vector, Value]:
+def hull_support_vertex(tracer: Tracer, hull: PackedHull, direction: Vector) -> tuple[Vector, Value]:
     """Support vertex of a convex hull in a direction of any length, and its dot product with the direction."""
     *point, support_value, _ = _lookup_support_point(tracer, hull, direction, 0)
     return point, support_value
 
 
-def find_face_along(tracer: Tracer, hull: HullData, direction: Vector) -> Value:
+def find_face_along(tracer: Tracer, hull: PackedHull, direction: Vector) -> Value:
     """Index of the hull face whose normal is closest to a direction."""
     return _lookup_support_point(tracer, hull, direction, 1)[-1]
 
 
-def _lookup_support_point(tracer: Tracer, hull: HullData, direction: Vector, table: int) -> list[Value]:
+def _lookup_support_point(tracer: Tracer, hull: PackedHull, direction: Vector, table: int) -> list[Value]:
     """Support point of a precomputed cube-map table: hull vertices (table 0) or face normals (table 1).
 
     Searches the candidate list of the table cell that contains the direction.
@@ -77,7 +77,7 @@ def _lookup_support_point(tracer: Tracer, hull: HullData, direction: Vector, tab
     return [tracer.read(best, i) for i in range(5)]
 
 
-def _lookup_cell(hull: HullData, direction: Vector, table: int) -> tuple[Value, Value]:
+def _lookup_cell(hull: PackedHull, direction: Vector, table: int) -> tuple[Value, Value]:
     """Address of the cube-map table cell that contains a direction.
 
     The cube side is that of the largest component of the direction; the other two components, divided by it, select the
@@ -191,7 +191,7 @@ def mesh_core(tracer: Tracer, geom: CollisionGeom) -> ConvexCore:
     return ConvexCore(lambda direction: hull_support_vertex(tracer, hull, direction)[0], 0.0, hull.bounding_radius)
 
 
-def hull_vertex(hull: HullData, index: Value) -> Vector:
+def hull_vertex(hull: PackedHull, index: Value) -> Vector:
     """Vertex of a convex hull in the axes of the mesh."""
     start = hull.start + 3.0 * index
     return [hull.read(start + float(i)) for i in range(3)]

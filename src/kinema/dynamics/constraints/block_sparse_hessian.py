@@ -96,7 +96,7 @@ def _flag_contact_blocks(contacts: ContactConstraints, matrix: BlockSparseMatrix
     for sets in contacts.buffers.set_columns(ContactSetFilter.BETWEEN_FRAMES):
         a, b, counts = contact_blocks.block_pairs(sets)
         flags = Table([ColumnarGroup("flag", np.arange(len(a)), {"flag": matrix.flag_offset_column(a, b)})])
-        rows.append(contacts.buffers.loop_columns_of(sets, nested_tables={"flags": NestedTable(flags, counts)}))
+        rows.append(contacts.buffers.table_columns_of(sets, nested_tables={"flags": NestedTable(flags, counts)}))
     contacts.buffers.for_each_active_set("nonzero blocks of contacts", body, rows, ContactSetFilter.BETWEEN_FRAMES)
 
 
@@ -144,7 +144,7 @@ def _add_contact_hessian_blocks(
         trees = [tree_of_frame[refs.index] for refs in sets.frames]
         constants = {"is between trees": (trees[0] != trees[1]).astype(np.float64)[:, None]}
         rows.append(
-            contacts.buffers.loop_columns_of(
+            contacts.buffers.table_columns_of(
                 sets, constants=constants, nested_tables={"blocks": NestedTable(block_table, counts)}
             )
         )

@@ -17,7 +17,7 @@ from ..tree.kinematic_tree import FrameNode
 from .couplings import coupling_blocks, fill_couplings
 from .equalities import equality_blocks, fill_equalities
 from .joint_constraints import (
-    count_near_joint_limits,
+    count_joint_limits_within_margin,
     fill_joint_friction,
     fill_joint_limits,
     joint_friction_blocks,
@@ -25,7 +25,7 @@ from .joint_constraints import (
 )
 from .rows import ConstraintBlock, ConstraintRows, KinematicState
 from .tendon_constraints import (
-    count_near_tendon_limits,
+    count_tendon_limits_within_margin,
     fill_tendon_friction,
     fill_tendon_limits,
     tendon_friction_blocks,
@@ -67,7 +67,7 @@ CONSTRAINT_KINDS: list[ConstraintKind] = [
         _limits_enabled,
         joint_limit_blocks,
         fill_joint_limits,
-        count_near_joint_limits,
+        count_joint_limits_within_margin,
         follows_from_tables=True,
     ),
     ConstraintKind(
@@ -75,7 +75,7 @@ CONSTRAINT_KINDS: list[ConstraintKind] = [
         _limits_enabled,
         tendon_limit_blocks,
         fill_tendon_limits,
-        count_near_tendon_limits,
+        count_tendon_limits_within_margin,
         follows_from_tables=True,
     ),
     ConstraintKind(

@@ -323,7 +323,7 @@ class ContactConstraints:
     def _for_each_set(
         self, name: str, body: Callable[[RowContext, ContactSetVariant], None], extra_arrays: OffsetsPerTree
     ) -> None:
-        self.buffers.for_each_active_set(name, body, self.buffers.loop_columns(ContactSetFilter.ALL, extra_arrays))
+        self.buffers.for_each_active_set(name, body, self.buffers.table_columns(ContactSetFilter.ALL, extra_arrays))
 
     # ----------------------------------------------------------------------------------------------------- joint forces
 
@@ -367,7 +367,8 @@ class ContactConstraints:
 
             def rows() -> list[NodeRow]:
                 return [
-                    self.buffers.loop_row(x, arrays) for x, arrays in zip(self.buffers.sets, wrench_arrays, strict=True)
+                    self.buffers.table_row(x, arrays)
+                    for x, arrays in zip(self.buffers.sets, wrench_arrays, strict=True)
                 ]
 
             ctx.table_loop(f"{name}, zero", rows(), lambda code: code.write("wrench", [0.0] * 6))
@@ -411,7 +412,7 @@ class ContactConstraints:
             )
             hessians.add(frame_ref("b "), read_local_array(code, set_hessian))
 
-        columns = self.buffers.loop_columns(ContactSetFilter.WITH_WORLD, {"reference point": self.reference_points})
+        columns = self.buffers.table_columns(ContactSetFilter.WITH_WORLD, {"reference point": self.reference_points})
         self.buffers.for_each_active_set(
             "Hessian of contacts with the world", body, columns, ContactSetFilter.WITH_WORLD
         )
@@ -463,7 +464,7 @@ class ContactConstraints:
         axes = self.motion_axis_places()
         rows = []
         for contact_set in self.sets_between_frames():
-            row = self.buffers.loop_row(contact_set)
+            row = self.buffers.table_row(contact_set)
             dof_rows = []
             signed_dofs = self.relative_dofs(contact_set)
             for i, (dof, sign) in enumerate(signed_dofs):

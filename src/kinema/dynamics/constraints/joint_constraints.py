@@ -80,7 +80,7 @@ def fill_joint_limits(kinematic_state: KinematicState, rows: ConstraintRows) -> 
     )
 
 
-def count_near_joint_limits(kinematic_state: KinematicState, blocks: list[ConstraintBlock]) -> Value:
+def count_joint_limits_within_margin(kinematic_state: KinematicState, blocks: list[ConstraintBlock]) -> Value:
     """Return the number of joint limits whose distance is below their margin, summed at run time."""
     ctx = kinematic_state.ctx
     table = [_limit_frame_row(ctx, block) for block in blocks]

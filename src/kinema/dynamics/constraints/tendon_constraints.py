@@ -109,7 +109,7 @@ def fill_tendon_friction(kinematic_state: KinematicState, rows: ConstraintRows) 
     _fill_tendon_jacobian(kinematic_state, rows, blocks_and_tendons, {})
 
 
-def count_near_tendon_limits(kinematic_state: KinematicState, blocks: list[ConstraintBlock]) -> Value:
+def count_tendon_limits_within_margin(kinematic_state: KinematicState, blocks: list[ConstraintBlock]) -> Value:
     """Return the number of tendon limits whose distance is below their margin, summed at run time."""
     lengths = _tendon_lengths(kinematic_state, blocks)
     table = [

@@ -81,7 +81,7 @@ def _adhesion_rows(
     if not link_pairs:
         return []
     extra = {"n contacts": count, "force": actuators.pair_offsets[actuator]}
-    row = contact_buffers.loop_row(contact_set, extra)
+    row = contact_buffers.table_row(contact_set, extra)
     variant = AdhesionVariant(contact_set.variant, len(link_pairs) == len(contact_set.spec.pairs))
     return [
         replace(

@@ -432,7 +432,7 @@ def _store_per_contact(
     """
     rows, first_slot = [], 0
     for contact_set in contact_buffers.sets:
-        row = contact_buffers.loop_row(contact_set, {**ctx.item_arrays(ItemKind.CONTACT, first_slot), **extra_offsets})
+        row = contact_buffers.table_row(contact_set, {**ctx.item_arrays(ItemKind.CONTACT, first_slot), **extra_offsets})
         rows.append(
             NodeRow(
                 contact_set.variant,

@@ -61,7 +61,7 @@ def visit_contacts(
         for contact_set in buffers.sets:
             if not weights[contact_set.spec.pairs].any():
                 continue
-            set_row = buffers.loop_row(contact_set)
+            set_row = buffers.table_row(contact_set)
             extra = {"sum": sums[i], CONTACT_WEIGHTS: ctx.array_offsets[CONTACT_WEIGHTS]}
             row = outputs.frame_row(
                 i, {**set_row.offsets, **extra}, set_row.bindings, {"weight offset": [float(weight_offset(model, i))]}

@@ -278,7 +278,7 @@ class SleepState:
             asleep_a, asleep_b = (self.asleep_place(tree) for tree in moving_trees(ctx, contact_set.spec.frames))
             with ctx.including_idle_trees():
                 rows.append(
-                    buffers.loop_row(
+                    buffers.table_row(
                         contact_set, {"asleep a": asleep_a, "asleep b": asleep_b, "wake flags": self.wake_flags}
                     )
                 )

@@ -60,7 +60,7 @@ def find_islands(
     for contact_set in [] if buffers is None else buffers.filter_sets(ContactSetFilter.BETWEEN_FRAMES):
         assert buffers is not None
         tree_a, tree_b = moving_trees(ctx, contact_set.spec.frames)
-        contact_rows.append(buffers.loop_row(contact_set, _island_pair_offsets(islands, tree_a, tree_b, changed)))
+        contact_rows.append(buffers.table_row(contact_set, _island_pair_offsets(islands, tree_a, tree_b, changed)))
 
     def join(code: RowContext) -> None:
         a, b = code.read("island a"), code.read("island b")
