@@ -111,7 +111,7 @@ def aabb_separation(a: Vector, b: Vector) -> Value:
 
 
 def insert_sorted(code: RowContext, pair_index: Value, max_length: int) -> None:
-    """Insert a pair index into the sorted candidate list of the current row, by insertion sort from its end.
+    """Insert a pair index into the sorted candidate list of geom pairs, by insertion sort from the end of the list.
 
     Reads and writes the row array "list": element 0 is the number of entries, followed by the entries in ascending
     order.
@@ -119,7 +119,7 @@ def insert_sorted(code: RowContext, pair_index: Value, max_length: int) -> None:
     Args:
         code: row context of a table loop with the array "list".
         pair_index: index of the geom pair.
-        max_length: maximum number of entries that can be moved.
+        max_length: bound of the number of entries that are shifted.
     """
     tracer = code.tracer
     count = code.read("list")
@@ -232,16 +232,10 @@ def uses_candidate_list(model: Model, settings: Settings, n_pairs: int) -> bool:
 
 
 def resolve_broad_phase(model: Model, settings: Settings, *, scalar_envs: bool) -> Settings:
-    """Settings with the broad-phase method resolved to one that the model and device support.
+    """Settings with `AUTO` and unsupported broad-phase methods replaced by a method that the model and device support.
 
-    `BroadPhase.CELLS` (spatial hash) is replaced by `LIST` if it cannot be used; `AUTO` is replaced by `CELLS` if the
-    hash can be used and is worthwhile. Other methods are unchanged.
-
-    Args:
-        model: the model.
-        settings: settings with the requested method.
-        scalar_envs: whether each environment is executed by itself, not in a SIMD vector; required by the spatial
-            hash.
+    `CELLS` (spatial hash) becomes `LIST` (test of all AABB pairs) if it cannot be used, as with SIMD (not
+    `scalar_envs`); `AUTO` becomes `CELLS` if the hash can be used and is worthwhile. Other methods are unchanged.
     """
     requested = settings.broad_phase
     if requested not in (BroadPhase.AUTO, BroadPhase.CELLS):
@@ -362,19 +356,10 @@ def _compute_aabbs(
     geom_pose_offsets: Sequence[ArenaOffset],
     preallocated: Mapping[int, ArenaOffset],
 ) -> dict[int, ArenaOffset]:
-    """Trace the computation of world-axis AABBs of geoms from their poses.
+    """Trace the computation of world-axis AABBs of geoms from their poses; returns their offsets by geom index.
 
-    Writes centre and half extents (6 scalars) of each AABB to scratch memory. Unbounded geoms (planes, height fields)
-    have no AABB. The AABB of a rotated local box has the half extents |R| h.
-
-    Args:
-        ctx: tracing context.
-        geoms: geom indices.
-        geom_pose_offsets: offset of each geom's world pose (position and rotation matrix, 12 scalars).
-        preallocated: offsets of AABBs that are allocated already, by geom index.
-
-    Returns:
-        Offset of the AABB by geom index.
+    Writes centre and half extents (6 scalars) of each AABB to scratch memory, or to its `preallocated` offset.
+    Unbounded geoms (planes, height fields) have no AABB. The AABB of a rotated local box has the half extents |R| h.
     """
     model = ctx.model
     aabbs: dict[int, ArenaOffset] = {}
@@ -449,9 +434,9 @@ def _append_if_overlapping(code: RowContext) -> None:
 def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_poses: NodeValues[Pose]) -> None:
     """Trace the broad-phase test of frame pairs: bounding spheres of the geoms of both frames.
 
-    Writes the near flag of every contact set (1 if the spheres overlap and a tree of the set is awake) and resets its
-    contact count and lost count. All sets are flagged near if a candidate list of geom pairs is made, which makes the
-    sphere test redundant.
+    Writes the overlap flag of every contact set (1 if the spheres overlap and a tree of the set is awake) and resets
+    its number of contacts and of contacts lost by overflow. All flags are set if a candidate list of geom pairs is
+    made, which makes the sphere test redundant.
     """
     has_list = uses_candidate_list(
         ctx.model, ctx.settings, sum(len(contact_set.spec.pairs) for contact_set in contact_buffers.sets)
@@ -483,10 +468,10 @@ def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_p
 
 
 def _frame_pair_rows(ctx: TraceContext, contact_buffers: ContactBuffers, *, has_candidate_list: bool) -> list[NodeRow]:
-    """One table row per contact set for the culling of frame pairs, with the bounding spheres of its frames.
+    """Rows of the frame-pair culling loop, one per contact set: counters, frames and bounding spheres of both frames.
 
-    Rows without spheres (variant "always") have at most two geom pairs, geom sizes that differ between environments, or
-    a candidate list that makes the test redundant.
+    Rows without spheres (code variant "always", which passes the test) have at most two geom pairs, geom sizes that
+    differ between environments, or a candidate list that makes the test redundant.
     """
     rows = []
     for contact_set in contact_buffers.sets:
@@ -510,9 +495,9 @@ def _frame_pair_rows(ctx: TraceContext, contact_buffers: ContactBuffers, *, has_
 
 
 def _flag_all_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers) -> None:
-    """Trace loops that flag all contact sets as near and reset their contact counts and lost counts.
+    """Trace loops that set the overlap flags of all contact sets and reset their contact and lost-contact counts.
 
-    The near flags, counts and lost counts of all sets are contiguous in scratch memory, so each is filled by one loop.
+    Each quantity of all sets is contiguous in scratch memory, so each is filled by one loop.
     """
     first_set = contact_buffers.sets[0]
     offsets = {"count": first_set.count, "near": first_set.overlap_flag, "set lost count": first_set.lost_count}

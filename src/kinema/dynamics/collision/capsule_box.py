@@ -104,7 +104,7 @@ class _NearestPoints:
 
     @property
     def flat(self) -> list[Value]:
-        """All fields as a list of `NEAREST_POINTS_SIZE` scalars, for storage in a local array."""
+        """All fields as a flat list of `NEAREST_POINTS_SIZE` scalars, for storage in a local array."""
         return [
             self.distance_squared,
             self.box_axis,

@@ -84,7 +84,7 @@ class ContactSetColumns:
 def contact_set_columns(
     variant: ContactSetVariant, row_indices: Sequence[int], sets: Sequence[ContactSet], tree_of_frame: Sequence[int]
 ) -> ContactSetColumns:
-    """Columnar form of the contact sets of one code variant.
+    """Struct of arrays for contact sets of one code variant: buffer offsets, both frames and tree, one item per set.
 
     Args:
         variant: the common code variant.
@@ -164,14 +164,15 @@ class ContactBuffers:
         ]
 
     def list_active_sets(self, candidate_pairs: ArenaOffset | None = None) -> None:
-        """Trace the listing of active contact sets (contacts in any environment), so that later loops skip the others.
+        """Trace a stream compaction of the contact sets: list those with contacts in any environment of the vector.
 
-        Writes one list per filter with at least `MIN_SETS_FOR_ACTIVE_LIST` sets: the number of active sets, then their
-        row indices. Does nothing with a warp per environment.
+        Later loops visit only the listed sets. One list per filter (all sets, with the world, between frames) with at
+        least `MIN_SETS_FOR_ACTIVE_LIST` sets: its length, then the indices of the sets. Does nothing with a warp per
+        environment.
 
         Args:
-            candidate_pairs: offset of the broad-phase list of geom pairs, numbered in the order of the sets; only
-                the sets of these pairs are examined. None to examine all sets.
+            candidate_pairs: offset of the broad-phase list of geom pairs; only the sets of these pairs are examined. None
+                to examine all sets.
         """
         ctx = self.ctx
         set_indices = {
@@ -199,15 +200,15 @@ class ContactBuffers:
         *,
         per_pair: bool,
     ) -> Table:
-        """Table rows for listing the active contact sets: one row per set, or one per geom pair of a set.
+        """Rows of the table loop that lists the active contact sets: one row per set, or one per geom pair of a set.
 
         Args:
             filters: filters for which a list is made.
-            set_indices: per filter, row index by `id` of the contact set.
+            set_indices: per filter, index in the list by `id` of the contact set.
             per_pair: whether there is one row per geom pair, as needed with a candidate list of pairs.
 
         Returns:
-            Table with variants (filters of the set, whether the set has several rows).
+            The table; its code variants are (filters that select the set, whether the set has several rows).
         """
         groups: dict[tuple[tuple[ContactSetFilter, ...], bool], list[tuple[int, ContactSet]]] = {}
         first_row = 0
@@ -243,10 +244,10 @@ class ContactBuffers:
         return Table(column_groups)
 
     def copy_to_warp_memory(self) -> ContactBuffers:
-        """Trace a copy of all contacts to newly allocated buffers of the warp region that is being traced.
+        """Trace a copy of all contacts and their counts to new buffers in the memory of the warp region being traced.
 
         Returns:
-            The new contact buffers, which share the lost count and required capacity with the original.
+            The new contact buffers, which share the counters of lost contacts and required capacity with the original.
         """
         copy = ContactBuffers(self.ctx)
         rows = []
@@ -269,11 +270,7 @@ class ContactBuffers:
         return copy
 
     def count_contacts(self, *, between_frames: bool = False) -> Value:
-        """Trace the total number of contacts over all sets, or only over sets between moving frames.
-
-        Args:
-            between_frames: whether contacts with the world are excluded.
-        """
+        """Trace the run-time sum of the contact counts of all contact sets, or only of sets of two moving frames."""
         ctx, total = self.ctx, self.ctx.allocate_fixed(1)
         ctx.tracer.write(SCRATCH, [0.0], total.row)
         set_filter = ContactSetFilter.BETWEEN_FRAMES if between_frames else ContactSetFilter.ALL
@@ -296,7 +293,7 @@ class ContactBuffers:
         return ctx.tracer.read(SCRATCH, total.row)
 
     def set_columns(self, set_filter: ContactSetFilter) -> list[ContactSetColumns]:
-        """Contact sets selected by a filter in columnar form, one element per code variant; cached."""
+        """Contact sets selected by a filter, as one struct of arrays per code variant (condim etc.); cached."""
         if set_filter not in self._columns:
             by_variant: dict[ContactSetVariant, list[int]] = {}
             sets = self.filter_sets(set_filter)
@@ -322,11 +319,14 @@ class ContactBuffers:
     def table_columns_of(
         self, set_columns: ContactSetColumns, extra_offsets: OffsetsPerTree | None = None, **options: Any
     ) -> NodeColumns:
-        """Table columns of contact sets of one code variant, whose frames are bound to the prefixes "a " and "b ".
+        """Rows of a table loop over the contact sets of one code variant, in columnar form (struct of arrays).
+
+        The loop body reads the buffers of a set by name, and arrays of its two frames with the name prefixes "a " and
+        "b ".
 
         Args:
             set_columns: the contact sets in columnar form.
-            extra_offsets: additional arrays of the rows, one offset for all rows or one per kinematic tree.
+            extra_offsets: offsets of additional arrays, one for all sets or one per kinematic tree.
             options: constants and nested tables of the rows (`TraceContext.node_columns`).
         """
         offset_columns = {**set_columns.offset_columns}
@@ -344,11 +344,13 @@ class ContactBuffers:
         )
 
     def table_row(self, contact_set: ContactSet, extra_offsets: OffsetsPerTree | None = None) -> NodeRow:
-        """Table row of a contact set with its arrays, whose frames are bound to the prefixes "a " and "b ".
+        """Row of a table loop for one contact set: offsets of its buffers and of the arrays of its frames.
+
+        The loop body reads arrays of the two frames with the name prefixes "a " and "b ".
 
         Args:
             contact_set: the contact set.
-            extra_offsets: additional arrays of the row, one offset or one per kinematic tree.
+            extra_offsets: offsets of additional arrays, one for all sets or one per kinematic tree.
         """
         second_frame = contact_set.spec.frames[1]
         offsets = {
@@ -366,7 +368,9 @@ class ContactBuffers:
         rows: Sequence[NodeRow] | Sequence[NodeColumns] | None = None,
         set_filter: ContactSetFilter = ContactSetFilter.ALL,
     ) -> None:
-        """Trace a loop over the contact sets that have contacts; kept as a loop in unrolled programs, too.
+        """Trace a loop over the contact sets (geom pairs of two frames with equal condim) that have contacts.
+
+        Never unrolled, also in unrolled programs.
 
         Args:
             name: label of the loop.
@@ -386,10 +390,10 @@ class ContactBuffers:
 
 
 def _append_if_active(code: RowContext) -> None:
-    """Append the contact set of the current row to its lists of active sets if it has contacts in any environment.
+    """Append the current table row's contact set to its lists of active sets if any SIMD lane has contacts of the set.
 
-    The row's variant is (filters whose lists contain the set, whether the set has several rows). A set with a row per
-    geom pair is appended once: it is skipped if the last entry of the list is the set itself.
+    A set with one row per geom pair is appended only once: it is skipped if the last entry of the list is the set
+    itself. The code variant of the row is (filters whose lists contain the set, whether the set has several rows).
     """
     set_filters, has_several_rows = code.variant  # type: ignore[misc]
     if not set_filters:

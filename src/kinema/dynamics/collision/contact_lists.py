@@ -95,11 +95,7 @@ class ContactLists:
 
 
 def preorder_indices(ctx: TraceContext) -> dict[int, int]:
-    """Depth-first preorder index of each frame, so that the descendants of a frame have consecutive indices after it.
-
-    Returns:
-        Index by frame; -1 for the world.
-    """
+    """Depth-first preorder index of each frame (-1 for the world), so that a subtree is a contiguous index range."""
     children: dict[int, list[int]] = {}
     for node in ctx.nodes:
         children.setdefault(node.parent, []).append(node.index)
@@ -137,7 +133,7 @@ class ContactCounts:
 
 
 def compute_contact_counts(ctx: TraceContext, contacts: ContactBuffers | ContactLists) -> ContactCounts:
-    """Trace the numbers of used and lost contacts, and the required capacity, of contact buffers or contact lists."""
+    """Trace the numbers of used contacts, of contacts lost by overflow, and the capacity that would have sufficed."""
     if isinstance(contacts, ContactBuffers):
         offsets = (contacts.lost_count, contacts.required_capacity)
         return ContactCounts(contacts.count_contacts(), *(ctx.tracer.read(SCRATCH, offset.row) for offset in offsets))
@@ -155,8 +151,9 @@ def compute_contact_counts(ctx: TraceContext, contacts: ContactBuffers | Contact
 def record_contact_counts(ctx: TraceContext, counts: ContactCounts) -> None:
     """Write the contact counts to the output arrays, and update their maxima since the last reset.
 
-    Writes `n_contacts`, `n_lost_contacts`, `most_contacts` (maximum of used plus lost contacts) and `most_wanted`
-    (maximum of the required capacity), and resets `n_iterations`. Does nothing if these outputs are not requested.
+    Writes `n_contacts`, `n_lost_contacts` (dropped for lack of capacity), `most_contacts` (maximum of used plus lost
+    contacts) and `most_wanted` (maximum of the required capacity), and resets `n_iterations`. Does nothing if these
+    outputs are not requested.
     """
     if not ctx.has_output("n_contacts"):
         return

@@ -125,17 +125,10 @@ def emit_manifold(
     a: CollisionGeom,
     b: CollisionGeom,
 ) -> None:
-    """Emit the contact manifold of two convex geoms, and the closest point where the manifold is insufficient.
+    """Emit the contact manifold of two convex geoms by clipping their support features, or else the closest point.
 
-    The closest point is emitted if the support features have no common area or the deepest manifold point is less deep
-    than the penetration depth.
-
-    Args:
-        query: contact query.
-        geom_types: types of the two geoms.
-        pair_distance: result of GJK and EPA for the pair.
-        a: first geom.
-        b: second geom.
+    The closest point of `pair_distance` (GJK and EPA) is emitted if the features have no common area or the deepest
+    manifold point is less deep than the penetration depth.
     """
     tracer = query.tracer
 
@@ -162,13 +155,6 @@ def _emit_clipped_features(
     b: CollisionGeom,
 ) -> Value:
     """Project the support features of both geoms on the tangent plane, clip one by the other and emit the points.
-
-    Args:
-        query: contact query.
-        geom_types: types of the two geoms.
-        pair_distance: result of GJK and EPA for the pair.
-        a: first geom.
-        b: second geom.
 
     Returns:
         1 if points were emitted and the deepest of them has the penetration depth of the pair, otherwise 0.
@@ -242,15 +228,10 @@ class _FeatureClipper:
         )
 
     def emit_clipped(self, first: _ProjectedFeature, second: _ProjectedFeature, max_corners: int) -> Value:
-        """Clip one feature by the other and emit the contact points; 1 if their depth is sufficient, otherwise 0.
+        """Clip one feature (face, edge) by the other and emit the contact points; 1 if deep enough, else 0.
 
         The subject (clipped feature) is an edge if there is one. Nothing is emitted if a feature is a single vertex, or
-        if both are edges that are not parallel.
-
-        Args:
-            first: projected feature of the first geom.
-            second: projected feature of the second geom.
-            max_corners: maximum number of corners of both features together.
+        if both are edges that are not parallel. Together the features have at most `max_corners` corners.
         """
         is_first = ir.select(second.n_corners, 2.5, less_than(first.n_corners, 2.5), 1.0)
         subject, clip = (
@@ -286,14 +267,9 @@ class _FeatureClipper:
         return less_than(sine, PARALLEL_EDGES_SINE * norm(edges[0]) * norm(edges[1]))
 
     def _clip_subject(self, subject: _SelectedFeature, clip: _SelectedFeature, max_corners: int) -> tuple[str, Value]:
-        """Clip the subject feature by all edges of the clip feature (Sutherland-Hodgman).
+        """Clip the subject feature by all edges of the clip feature (Sutherland-Hodgman), up to `max_corners` corners.
 
         A clip feature with two corners (an edge) clips the subject at its ends. A subject edge stays an open polyline.
-
-        Args:
-            subject: feature to be clipped.
-            clip: clipping feature.
-            max_corners: maximum number of corners of the result.
 
         Returns:
             Name of the local array with the clipped corners (3 scalars each), and their number.
@@ -373,14 +349,8 @@ class _FeatureClipper:
         """Emit the clipped corners as contacts: evaluates distances, merges close points, reduces their number.
 
         The distance at a corner is the height difference between the subject and the plane of the clip feature, at
-        least the signed distance of the geoms. Corners beyond the margin are dropped.
-
-        Args:
-            clipped_buffer: local array with the clipped corners.
-            count: number of corners.
-            subject: clipped feature.
-            clip: clipping feature.
-            max_corners: maximum number of corners.
+        least the signed distance of the geoms. Corners beyond the margin are dropped. `clipped_buffer` has `count`
+        corners.
 
         Returns:
             1 if the deepest point has the penetration depth of the geoms up to a tolerance, otherwise 0.

@@ -124,9 +124,9 @@ class ContactSetSpec:
 
 
 def plan_contact_sets(model: Model, frames: Collection[int] | None = None) -> list[ContactSetSpec]:
-    """Contact sets of a model, sorted by their two frames and condim.
+    """Contact sets of a model: its geom pairs grouped by frame pair and condim, and sorted by both.
 
-    Groups the geom pairs by frame pair and condim; pairs of geom types that do not collide are left out.
+    Pairs of geom types that do not collide are left out.
 
     Args:
         model: the model.

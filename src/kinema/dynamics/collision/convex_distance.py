@@ -99,17 +99,11 @@ class _DepthSearchState:
 
 
 def smooth_penetration(difference: MinkowskiDifference, gjk_result: GjkResult) -> SignedDistance:
-    """Penetration depth of overlapping smooth convex shapes: local depth minimization, verified by an EPA polytope.
+    """Signed distance (negative depth) of overlapping smooth convex shapes: depth minima verified by an EPA polytope.
 
-    Up to `MAX_LOCAL_MINIMA` local searches, each verified by expanding a small polytope. Falls back to full EPA in
-    double precision, for deep penetration, or if the minimum cannot be verified.
-
-    Args:
-        difference: Minkowski difference of the shapes.
-        gjk_result: result of GJK, which supplies the initial direction and simplex.
-
-    Returns:
-        Signed distance, the negative penetration depth, with its direction and the point on the first shape.
+    Up to `MAX_LOCAL_MINIMA` local searches from GJK's simplex, each verified by expanding a small polytope. Falls back
+    to full EPA in double precision, for deep penetration, or if the minimum cannot be verified. Also returns the
+    direction and the witness point on the first shape.
     """
     tracer = difference.tracer
     polytope = Polytope(tracer, VERIFICATION_MAX_ITERATIONS)
@@ -189,19 +183,12 @@ def _verify_minimum(
     candidate: LocalDepthMinimum,
     tolerance: Value,
 ) -> list[Value]:
-    """Verify by an EPA polytope that a local depth minimum is the global minimum.
+    """Verify by an EPA polytope, kept between calls, that a local depth minimum is the global minimum.
 
-    Takes the better of the candidate and the previous best minimum, excludes the trusted regions around all tried
-    minima, and expands the polytope until every other face is at least as deep, or a direction with a smaller depth is
-    found. A polytope that reaches its maximum number of vertices without finding such a direction counts as
-    verification.
-
-    Args:
-        difference: Minkowski difference of the shapes.
-        polytope: verification polytope, kept between calls.
-        previous: previous search state.
-        candidate: new local minimum.
-        tolerance: absolute tolerance of the depth.
+    Takes the better of the candidate and the previous best minimum, excludes faces in small cones of directions around
+    all tried minima (trusted regions), and expands the polytope until every other face is at least as deep, or a
+    direction with a smaller depth is found. A polytope that reaches its maximum number of vertices without finding such
+    a direction counts as verification.
 
     Returns:
         The flattened new search state, followed by 1 if a better direction was found from which to search again,
@@ -267,10 +254,10 @@ def _trusted_region(tried_direction: Sequence[Value], tolerance: Value) -> Trust
 def _start_polytope(
     difference: MinkowskiDifference, polytope: Polytope, previous: _DepthSearchState, minimum: LocalDepthMinimum
 ) -> EpaState:
-    """EPA state with which the verification of a local minimum starts.
+    """EPA state with which the verification of a local depth minimum as the global minimum starts.
 
     For the first minimum, a tetrahedron is built at the minimum; later, the existing polytope is kept and its face
-    priorities are updated for the enlarged trusted regions.
+    priorities are updated, as the regions of verified minima are excluded from the search.
     """
     tracer = difference.tracer
 
@@ -387,9 +374,9 @@ def convex_pair_distance(
 def core_pair_distance(
     query: ContactQuery, cores: tuple[ConvexCore, ConvexCore], a: CollisionGeom, b: CollisionGeom
 ) -> ConvexPairDistance:
-    """Signed distance, normal and witness point of two geoms given by their convex cores, by GJK and EPA.
+    """Signed distance, normal and witness point of two geoms, each a convex core plus a sphere radius, by GJK and EPA.
 
-    Works in the axes of the second geom, scaled so that the larger bounding radius is 1. The radii of the cores are
+    Works in the axes of the second geom, scaled so that the larger bounding radius is 1. The radii of both spheres are
     subtracted from the distance of the cores.
 
     Args:
@@ -471,15 +458,7 @@ def emit_closest_point(query: ContactQuery, pair_distance: ConvexPairDistance, b
 def emit_local_point(
     query: ContactQuery, pair_distance: ConvexPairDistance, b: CollisionGeom, distance: Value, local_point: Vector
 ) -> None:
-    """Emit a contact given in the scaled axes of the second geom, transformed to world coordinates.
-
-    Args:
-        query: contact query.
-        pair_distance: signed distance of the pair, with its length scale and normal.
-        b: second geom.
-        distance: scaled signed distance at the point.
-        local_point: scaled contact point in the axes of the second geom.
-    """
+    """Emit a contact given in the axes of geom b, in units of the pair's length scale, in world coordinates."""
     point = add(b.position, scale(pair_distance.length_scale, rotate(b.rotation, local_point)))
     query.emit_contact(
         pair_distance.length_scale * distance,

@@ -157,16 +157,11 @@ class LocalDepthMinimum:
 def minimize_depth_by_projection(
     difference: MinkowskiDifference, direction: Vector, initial_simplex: Sequence[SupportPoint]
 ) -> LocalDepthMinimum:
-    """Local minimum of the penetration depth near a direction, by GJK projection of an exterior point.
+    """Local minimum of the penetration depth near a unit direction, by GJK projection of an exterior point.
 
-    Each iteration computes a support point along the current direction and the feature of the simplex closest to a
-    point outside the surface; the vector between both is the next direction, and the exterior point is moved along the
-    best direction found.
-
-    Args:
-        difference: Minkowski difference of the shapes.
-        direction: initial unit direction.
-        initial_simplex: three support points of the Minkowski difference.
+    Each iteration computes a support point along the current direction and the feature of the simplex (three support
+    points and the new point) closest to a point outside the surface; the vector between both is the next direction, and
+    the exterior point is moved along the best direction found.
     """
     depth = dot(difference.support(direction)[:3], direction)
     tolerance = difference.epsilon + PROJECTION_TOLERANCE

@@ -91,7 +91,10 @@ class Polytope:
     def write_face(
         self, face: Value, vertex_indices: Sequence[Value], neighbours: Sequence[Value], corners: Sequence[Vector]
     ) -> Value:
-        """Write a triangular face with its normal, plane offset and priority, and return the priority.
+        """Write a polytope triangle with vertices, neighbours, normal, plane offset and priority; returns the priority.
+
+        The priority is the plane offset from the origin, or a very large value in a trusted region (cone of directions
+        that needs no further search).
 
         Args:
             face: index of the face.
@@ -116,7 +119,7 @@ class Polytope:
         return priority
 
     def update_priorities(self, n_faces: Value) -> ClosestFace:
-        """Recompute the priorities of all faces after a change of `trusted_regions`; returns the closest face."""
+        """Recompute all face priorities (plane offset, or very large in trusted regions); returns the closest face."""
         tracer = self.tracer
 
         def update(face: Value) -> None:
@@ -373,11 +376,8 @@ def epa_penetration(difference: MinkowskiDifference, initial_direction: Vector) 
     """Penetration depth, direction and witness point of two overlapping convex shapes by EPA.
 
     The Minkowski difference should have volume; if it is only a line, a perpendicular direction is returned. For smooth
-    shapes that have not converged, the direction is refined by BFGS.
-
-    Args:
-        difference: Minkowski difference of the shapes.
-        initial_direction: direction in which the initial tetrahedron is started.
+    shapes that have not converged, the direction is refined by BFGS. The initial tetrahedron starts in
+    `initial_direction`.
 
     Returns:
         Signed distance, the negative penetration depth, with its direction and the point on the first shape.
@@ -473,12 +473,7 @@ def expand_polytope(
 ) -> tuple[list[Value], Value, Value]:
     """One EPA iteration: insert the support point along the normal of the closest face into the polytope.
 
-    Args:
-        difference: Minkowski difference of the shapes.
-        polytope: polytope to be expanded.
-        state: current state.
-        tolerance: convergence tolerance of the depth.
-        sufficient_depth: faces with an offset above this depth need not be expanded.
+    Converged if the depth is known to `tolerance`, or the closest face is farther than `sufficient_depth`.
 
     Returns:
         The flattened new state, and two values a and b; iterations continue while a < b.

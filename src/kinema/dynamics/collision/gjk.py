@@ -134,15 +134,10 @@ class _GjkState:
 
 
 def gjk_distance(difference: MinkowskiDifference, initial_direction: Vector, max_distance: Value) -> GjkResult:
-    """Distance and closest points of two convex shapes by GJK, or detection of their overlap.
+    """Distance and closest points of two convex shapes by GJK on their Minkowski difference, or detection of overlap.
 
     Iterates until the distance has converged, the origin is found inside the Minkowski difference, no progress is made,
     or the lower bound of the distance exceeds `max_distance`; in the last case only the lower bound is meaningful.
-
-    Args:
-        difference: Minkowski difference of the shapes.
-        initial_direction: direction of the first support point, of any length.
-        max_distance: distance above which the exact distance is not needed.
     """
     first = difference.support(normalize_or_fallback(initial_direction))
     closest = first[:3]

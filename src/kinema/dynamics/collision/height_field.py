@@ -35,12 +35,6 @@ def collide_height_field_convex(
 
     Loops over the cells under the geom's AABB and over both triangles of a cell; prisms below the AABB are skipped.
     Emits the contacts through `query.emit_contact`.
-
-    Args:
-        query: contact query.
-        height_field: height-field geom.
-        geom: convex geom.
-        geom_type: type of the convex geom.
     """
     tracer, grid = query.tracer, height_field.height_field
     assert grid is not None
@@ -90,11 +84,11 @@ def _aabb_in_field_frame(
 ) -> tuple[list[Value], list[Value]]:
     """AABB of a convex geom in the axes of the height field, inflated by the margin: lower and upper corners [m].
 
-    Computed from six support points of the geom's core.
+    Computed from six support points of the geom's convex core plus its radius.
 
     Args:
         tracer: tracer.
-        core: convex core of the geom.
+        core: support mapping of the geom without its added sphere radius, and that radius.
         rotation: rotation matrix from the geom's axes to the axes of the height field.
         position: position of the geom in the axes of the height field [m].
         margin: contact margin [m].
@@ -153,7 +147,7 @@ def _triangle_corners(
 
 
 def _prism_core(corners: list[Vector], base_depth: Value) -> ConvexCore:
-    """Convex core (support mapping and bounding radius) of the prism between a triangle and the base.
+    """Support mapping and bounding radius, for GJK, of the prism between a height-field triangle and the base plane.
 
     Args:
         corners: corners of the triangle.

@@ -116,9 +116,9 @@ def bounding_sphere_test(code: RowContext) -> tuple[Value, Value]:
 
 
 def analytic_or_obb_test(code: RowContext) -> tuple[Value, Value]:
-    """Second filter of the narrow-phase work queue: OBB test, or the smallest analytic contact distance.
+    """Second culling test of a geom pair: OBB separation, or smallest distance by its analytic contact function.
 
-    Pairs without OBB test and analytic contact function always pass.
+    Pairs without either test always pass.
 
     Returns:
         Two values a and b; the pair is passed to contact generation if a < b.
@@ -228,12 +228,8 @@ def detect_contacts(
 ) -> ArenaOffset | None:
     """Trace the complete collision detection: geom poses, broad phase and narrow phase, into the contact buffers.
 
-    Fills the contact sets of `contact_buffers` and resets their contact and lost counts.
-
-    Args:
-        ctx: tracing context.
-        contact_buffers: contact sets to be filled.
-        frame_poses: frame poses relative to the floating origin.
+    Fills the contact sets (contacts per frame pair and condim) of `contact_buffers` and resets their contact and lost
+    counts. Poses are relative to the floating origin.
 
     Returns:
         Offset of the candidate list of geom pairs (`list_overlapping_pairs`), or None if all pairs were tested.
@@ -268,15 +264,10 @@ def detect_contacts(
 
 
 def detect_contacts_into_lists(ctx: TraceContext, contact_lists: ContactLists, frame_poses: NodeValues[Pose]) -> None:
-    """Trace collision detection on the GPU, appending contacts to unordered lists by a compacted work queue.
+    """Trace collision detection on the GPU by a compacted work queue, appending contacts to lists in undefined order.
 
-    Geom pairs pass the bounding-sphere test and the analytic or OBB test before contacts are generated. Order of the
-    contacts is undefined.
-
-    Args:
-        ctx: tracing context.
-        contact_lists: lists to be filled.
-        frame_poses: frame poses relative to the floating origin.
+    Geom pairs pass the bounding-sphere test and the analytic or OBB test before contacts are generated. Poses are
+    relative to the floating origin.
     """
     with ctx.keeping_loops(len(ctx.model.geoms.names) > MAX_UNROLLED_GEOMS):
         geom_poses = _compute_geom_poses(ctx, frame_poses)
@@ -344,7 +335,7 @@ def _scaled_invweight(code: RowContext, variant: NarrowPhaseVariant, friction: V
 
 
 def _collide_if_overlapping(code: RowContext) -> None:
-    """Generate the contacts of the current row's geom pair if its frames are near and its bounding volumes overlap.
+    """Generate the contacts of the current row's geom pair if bounding volumes of its frames and of both geoms overlap.
 
     Pairs without an analytic contact function are executed environment by environment (scalarized), because few
     environments reach the iterative algorithms and each takes another path.
@@ -449,10 +440,9 @@ def _append_contact(code: RowContext, variant: NarrowPhaseVariant, record: list[
 
 
 def _append_to_list(code: RowContext, variant: NarrowPhaseVariant, fields: Mapping[str, Sequence[Value]]) -> None:
-    """Append a contact with its frame indices to the unordered list of the current row.
+    """Append a contact with its two frame indices to the environment's unordered list, by an atomic increment.
 
-    The slot is reserved by an atomic increment of the list's count; the record is dropped if the list is full, but
-    counted.
+    The record is dropped if the list is full, but counted.
     """
     tracer, layout = code.tracer, list_layout(variant)
     slot = tracer.atomic_increment("count")
@@ -468,7 +458,7 @@ def _append_to_list(code: RowContext, variant: NarrowPhaseVariant, fields: Mappi
 def _insert_keeping_deepest(
     code: RowContext, variant: NarrowPhaseVariant, distance: Value, record: list[Value]
 ) -> None:
-    """Append a contact to the set of the current row; if the set is full, replace its shallowest contact if deeper.
+    """Append a contact to its contact set; in a full set, replace the shallowest contact if the new contact is deeper.
 
     Contacts that do not fit are counted in the lost counts of the set and of all sets, and the required capacity is
     updated.

@@ -88,14 +88,7 @@ def pair_parameter_columns(
 ) -> dict[str, Any]:
     """Parameters of many geom pairs for the narrow phase, as arrays of shape (n_pairs, width) by parameter name.
 
-    Vectorized version of `pair_parameter_row`.
-
-    Args:
-        model: the model.
-        settings: simulation settings; single precision limits the stiffness.
-        specs: contact sets.
-        set_index: index into `specs` of each pair, shape (n_pairs,).
-        pair_indices: pair indices in the model, shape (n_pairs,).
+    Vectorized version of `pair_parameter_row`. `set_index` is the index into `specs` of each pair.
     """
     geoms, pairs, n = model.geoms, model.pairs, len(pair_indices)
     a, b = pairs.geom_a[pair_indices], pairs.geom_b[pair_indices]
@@ -243,13 +236,13 @@ def build_pair_rows(
     *,
     uses_lists: bool = False,
 ) -> TableRows:
-    """Narrow-phase table with one row per geom pair of the contact sets, in the order of the sets.
+    """Rows of the narrow-phase table loop, one per geom pair: geom poses, contact buffer and contact parameters.
 
     Built by columns, or row by row if parameters differ between environments.
 
     Args:
         ctx: tracing context.
-        set_inputs: contact sets with additional arrays and constants of their rows.
+        set_inputs: contact sets with additional arrays and constants of their rows, in the order of the rows.
         geom_pose_offsets: offset of each geom's world pose (12 scalars).
         uses_lists: whether contacts are appended to unordered lists.
     """
@@ -326,20 +319,14 @@ def _group_by_variant(
     *,
     uses_lists: bool,
 ) -> dict[NarrowPhaseVariant, npt.NDArray[np.intp]]:
-    """Group geom pairs by their narrow-phase code variant.
+    """Group geom pairs by the specialization key of their narrow-phase code.
 
     Pairs are first grouped by the distinct combinations of geom types, contact set variant, overflow flag, solimp power
-    and solref friction, so that the variant is built once per combination.
-
-    Args:
-        ctx: tracing context.
-        specs: contact sets.
-        set_index: index into `specs` of each pair.
-        pairs: pair indices in the model.
-        uses_lists: whether contacts are appended to unordered lists.
+    and solref friction, so that the key is built once per combination. `set_index` is the index into `specs` of each
+    pair.
 
     Returns:
-        Positions in `pairs`, sorted, by variant.
+        For each key the sorted positions in `pairs`.
     """
     pair_info, geoms = ctx.model.pairs, ctx.model.geoms
     type_ids = {name: i for i, name in enumerate(dict.fromkeys(geoms.types))}
@@ -375,7 +362,7 @@ def _merge_overflow_variants(variants: Collection[NarrowPhaseVariant]) -> dict[N
 def _variant_of(
     ctx: TraceContext, spec: ContactSetSpec, pair: int, per_env_parameters: tuple[str, ...], *, uses_lists: bool
 ) -> NarrowPhaseVariant:
-    """Narrow-phase code variant of a geom pair of a contact set."""
+    """Specialization key of a geom pair's narrow-phase code: geom types, contact set variant, overflow handling ..."""
     geoms, pairs = ctx.model.geoms, ctx.model.pairs
     return NarrowPhaseVariant(
         (geoms.types[pairs.geom_a[pair]], geoms.types[pairs.geom_b[pair]]),
@@ -395,14 +382,7 @@ def _variant_of(
 def _pair_rows_of_set(
     ctx: TraceContext, set_inputs: ContactSetInputs, geom_pose_offsets: Sequence[ArenaOffset], *, uses_lists: bool
 ) -> list[NodeRow]:
-    """Narrow-phase table rows of the geom pairs of one contact set, with optional per-environment parameters.
-
-    Args:
-        ctx: tracing context.
-        set_inputs: the contact set, with additional arrays and constants of its rows.
-        geom_pose_offsets: offset of each geom's world pose.
-        uses_lists: whether contacts are appended to unordered lists.
-    """
+    """Narrow-phase table rows of a contact set's geom pairs, one by one, with per-environment parameters if any."""
     geoms, pairs, spec = ctx.model.geoms, ctx.model.pairs, set_inputs.spec
     rows = []
     for p in spec.pairs:

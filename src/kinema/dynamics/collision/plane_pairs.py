@@ -21,13 +21,9 @@ from .vector_math import MIN_LENGTH, TINY, column, if_less, point_along, select_
 def emit_contact_points(
     query: ContactQuery, points: Sequence[tuple[Value, Vector]], normal: Vector, tangent: Vector | None = None
 ) -> None:
-    """Emit several contacts with a common normal in a loop, so that the contact code is traced once.
+    """Emit contacts, given by signed distance [m] and point, with a common normal in a loop that is traced once.
 
-    Args:
-        query: contact query.
-        points: signed distance [m] and point of each contact.
-        normal: common unit normal.
-        tangent: preferred direction of the first tangent.
+    `tangent` is the preferred direction of the first tangent.
     """
     tracer, record_size = query.tracer, 4
     buffer = tracer.allocate_local(record_size * len(points))

@@ -108,10 +108,7 @@ class ContactReducer:
     def emit_contacts(self, sdf_geom: CollisionGeom) -> None:
         """Emit the contacts kept in all slots, transformed to world coordinates, each sample point once per bin.
 
-        The order does not depend on the depth of the contacts.
-
-        Args:
-            sdf_geom: second geom of the pair, whose axes the contacts are in.
+        The order does not depend on the depth of the contacts. Contacts are in the axes of `sdf_geom`.
         """
         tracer, slots = self._query.tracer, self._slots
 

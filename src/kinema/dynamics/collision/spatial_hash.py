@@ -42,10 +42,7 @@ def select_hashed_geoms(model: Model) -> list[int]:
 
 
 def build_pair_table(model: Model) -> Array:
-    """Pair index of each two hashed geoms, a flattened (n, n) symmetric table; -1 if they are not a collision pair.
-
-    Rows and columns follow the order of `select_hashed_geoms`.
-    """
+    """Table of collision-pair indices by two hashed geoms: flattened symmetric (n, n) matrix, -1 if not a pair."""
     hashed = select_hashed_geoms(model)
     position = np.full(len(model.geoms.names), -1, np.intp)
     position[hashed] = np.arange(len(hashed))

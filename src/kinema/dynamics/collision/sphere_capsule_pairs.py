@@ -36,16 +36,7 @@ def fallback_normal(geom: CollisionGeom) -> Vector:
 def emit_sphere_sphere(
     query: ContactQuery, centre_a: Vector, radius_a: Value, centre_b: Vector, radius_b: Value, fallback: Vector
 ) -> None:
-    """Emit the contact of two spheres.
-
-    Args:
-        query: contact query.
-        centre_a: centre of the first sphere [m].
-        radius_a: radius of the first sphere [m].
-        centre_b: centre of the second sphere [m].
-        radius_b: radius of the second sphere [m].
-        fallback: normal used if the centres coincide.
-    """
+    """Emit the contact of two spheres; its normal is `fallback` if their centres coincide."""
     offset = sub(centre_b, centre_a)
     centre_distance = norm(offset)
     normal = normalize_with_length(offset, centre_distance, fallback)
@@ -166,12 +157,6 @@ def emit_sphere_box(query: ContactQuery, local_centre: Vector, radius: Value, bo
 
     The normal points from the sphere to the closest point of the box; if the centre is inside the box, through the
     nearest face.
-
-    Args:
-        query: contact query.
-        local_centre: centre of the sphere in the axes of the box [m].
-        radius: radius of the sphere [m].
-        box: the box.
     """
     nearest = [ir.clamp(x, -half, half) for x, half in zip(local_centre, box.size, strict=True)]
     offset = sub(nearest, local_centre)

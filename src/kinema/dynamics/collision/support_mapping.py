@@ -164,7 +164,7 @@ def cylinder_core(tracer: Tracer, geom: CollisionGeom) -> ConvexCore:
 
 
 def cone_core(tracer: Tracer, geom: CollisionGeom) -> ConvexCore:
-    """Core of a cone: the cone itself; the support point is the apex or a point of the base rim."""
+    """Support mapping and bounding radius of a cone for GJK; support points are the apex or on the base rim."""
     radius, half, _ = geom.size
 
     def support(direction: Vector) -> Vector:

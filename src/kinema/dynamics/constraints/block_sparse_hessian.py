@@ -177,11 +177,11 @@ class ContactBlocks:
         return flat[:, 0], flat[:, 1], np.array([len(set_pairs) for set_pairs in pairs], np.int64)
 
     def block_rows(self, matrix: BlockSparseMatrix, sets: ContactSetColumns) -> tuple[Table, Ints]:
-        """Return a table with one row per Hessian block to be added explicitly, and the number of rows per set.
+        """Return a table with a row per 6 x 6 Hessian block that contacts fill, and the number of rows per contact set.
 
-        A row has the offset of the 6 x 6 block, the offsets of the six motion axes of its block row and of its block
-        column, and their signs: -1 or +1 for dofs that move the first or second frame, 0 for padding and for dofs that
-        move neither or both. Blocks within one tree are left out for a contact set between two trees.
+        A row has the offset of the block, the offsets of the six motion axes of its block row and of its block column,
+        and their signs: -1 or +1 for dofs that move the first or second frame, 0 for padding and for dofs that move
+        neither or both. Blocks within one tree are left out for a contact set between two trees.
         """
         rows, counts = [], []
         for contact_set in sets.sets:

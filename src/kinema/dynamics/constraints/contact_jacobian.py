@@ -102,10 +102,10 @@ def first_contact_point(code: RowContext, variant: ContactSetVariant) -> str:
 def spatial_hessian_of_set(
     code: RowContext, variant: ContactSetVariant, cost_model: ContactCost, reference_point: Callable[[], Values]
 ) -> str:
-    """Sum J^T H J (6 x 6, lower triangle) over the contacts of a set into a new local array; return its name.
+    """Sum J^T H J (6 x 6, lower triangle) over the contacts of a frame pair into a new local array; return its name.
 
     J is the spatial contact Jacobian about `reference_point` and H the Hessian of the contact cost at the current
-    residual. The sum is the Hessian of the set's cost with respect to the relative twist of the two frames.
+    residual. The sum is the Hessian of the cost with respect to the relative twist of the two frames.
     """
     sums = code.tracer.allocate_local(N_SPATIAL_HESSIAN)
     code.tracer.write(sums, [0.0] * N_SPATIAL_HESSIAN)

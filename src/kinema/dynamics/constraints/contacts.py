@@ -176,7 +176,7 @@ class ContactConstraints:
     # -------------------------------------------------------------------------------------------------------- residuals
 
     def frame_twists(self, name: str, joint_vector: NodeValues[list[Value]] | None = None) -> NodeValues[Twist]:
-        """Map a joint-space vector to the twist of each frame by a forward pass over the kinematic tree.
+        """Map a joint-space vector to the twist of each frame by a forward pass over the kinematic tree: J v per frame.
 
         Joint velocities give spatial velocities, joint accelerations give spatial accelerations without bias terms.
 
@@ -233,7 +233,7 @@ class ContactConstraints:
         self.buffers.for_each_active_set("contact residuals", body)
 
     def multiply_jacobian(self, frame_twists: NodeValues[Twist]) -> None:
-        """Write J d, the derivative of each contact's residual along a search direction given as frame twists."""
+        """Write J d of each contact: derivative of its residual along a search direction d, given as frame twists."""
 
         def body(code: RowContext, variant: ContactSetVariant) -> None:
             twist = relative_twist(frame_twists, variant)
@@ -272,9 +272,10 @@ class ContactConstraints:
     def add_active_set_changes(
         self, step_length: ArenaOffset | PerTreeArray, total: ArenaOffset | PerTreeArray
     ) -> None:
-        """Add to `total` the number of contacts that change their friction-cone zone or active edges in the step.
+        """Add to `total` the number of contacts that change their friction-cone zone or active pyramid edges in a step.
 
-        An elliptic contact that slides before or after the step always counts, as its cost is not quadratic.
+        An elliptic contact that slides before or after the line-search step always counts, as its cost is not
+        quadratic.
         """
 
         def contact_changes(contact: Contact, length: Value) -> list[Value]:
@@ -298,9 +299,9 @@ class ContactConstraints:
         n_values: int,
         step_length: ArenaOffset | PerTreeArray,
     ) -> None:
-        """Add `n_values` values per contact, summed over each active contact set, to the array `total`.
+        """Trace the sum of `n_values` values of each contact over all active contacts, added to the array `total`.
 
-        `total` and `step_length` are one for all or one per tree.
+        `total` and `step_length` are common to all trees or one per tree.
         """
 
         def body(code: RowContext, variant: ContactSetVariant) -> None:

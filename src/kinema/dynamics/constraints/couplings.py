@@ -17,7 +17,7 @@ from .rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
 
 
 def coupling_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
-    """Return one equality block with one row per coupling whose joints all belong to the given frames."""
+    """Return one equality block with a row per joint coupling (x = polynomial of y) whose joints are all in `nodes`."""
     info, frame_dofs = model.couplings, {d for node in nodes for d in node.dofs}
     blocks = []
     for i in range(len(info.names)):
@@ -108,10 +108,10 @@ def _write_initial_lengths(code: RowContext) -> None:
 def _moment_arm_row(
     kinematic_state: KinematicState, coupling: int, dof: int, entry: ArenaOffset, lengths: ArenaOffset
 ) -> TableRow:
-    """Return the table row of one coupling and one dof: constant moment arms, or the moments of paths, of both sides.
+    """Return the table row of one joint coupling and one dof, with the moment arm of the dof on both sides.
 
-    The row is used to add moment arm times joint position to the lengths, where a side is a sum over joints, and to
-    write the Jacobian entry.
+    Moment arms are constants, or path moments (derivatives of a path length). The row is used to add moment arm times
+    joint position to the lengths, where a side is a sum over joints, and to write the Jacobian entry.
     """
     ctx, info, moments = kinematic_state.ctx, kinematic_state.ctx.model.couplings, kinematic_state.path_lengths.moments
     offsets, moment_arms = {"entry": entry, "lengths": lengths}, []

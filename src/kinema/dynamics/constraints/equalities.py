@@ -183,7 +183,7 @@ AXIS_NAMES = "xyz"
 
 
 def _axis_components() -> dict[str, tuple[int, RowFunction]]:
-    """Return the components defined for single axes: line, plane, axis and cross, with row counts and row functions."""
+    """Return the equality components of a single axis (line, plane, axis, cross) with row counts and functions."""
     components: dict[str, tuple[int, RowFunction]] = {}
     for k, name in enumerate(AXIS_NAMES):
         others = [i for i in range(3) if i != k]
@@ -335,9 +335,9 @@ def _write_equality(code: RowContext, kinematic_state: KinematicState) -> None:
 
 
 def _frame_state(code: RowContext, side: str, kinematic_state: KinematicState) -> FrameState:
-    """Return world pose, velocity and bias acceleration of a constrained frame: link frame plus offset.
+    """Return world pose, velocity and bias acceleration of one frame of an equality constraint: link frame plus offset.
 
-    The offset of frame b is read from `pose b` if it differs between environments.
+    `side` is "a" or "b". The offset of frame b is read from `pose b` if it differs between environments.
     """
     name = side.strip()
     if code.has_array(f"pose {name}"):
@@ -401,7 +401,7 @@ def _write_jacobian_columns(
 
 
 def write_equality_errors(ctx: TraceContext, rows: ConstraintRows) -> None:
-    """Write the output arrays `gap` and `turn`: norms of position and orientation errors of each constraint."""
+    """Write the outputs `gap` and `turn`: norms of position and orientation errors of each equality constraint."""
     gap, turn = (ctx.array_offsets[ctx.output_prefix + name] for name in ("gap", "turn"))
     table = []
     for block, offsets in zip(rows.blocks, rows.block_arrays, strict=True):

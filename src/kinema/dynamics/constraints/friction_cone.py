@@ -95,7 +95,7 @@ class _ConeZone:
 
 
 def _cone_zone(residual: Sequence[Value], stiffness: Value, mu: Value) -> _ConeZone:
-    """Compute the zone of an elliptic friction cone (separated, sliding or sticking) that a residual is in."""
+    """Compute the zone of an elliptic friction cone (separated, sliding or sticking) that contains a residual."""
     normal, *tangential = residual
     norm = ir.sqrt(ir.maximum(dot(tangential, tangential), TINY))
     cone_distance = normal - mu * norm
@@ -109,7 +109,10 @@ def _cone_zone(residual: Sequence[Value], stiffness: Value, mu: Value) -> _ConeZ
 
 
 def _elliptic_derivatives(residual: Sequence[Value], stiffness: Value, mu: Value) -> CostDerivatives:
-    """Return gradient and Hessian of the elliptic cone's cost in its separated, sliding or sticking zone."""
+    """Return gradient and Hessian, with respect to the residual, of the elliptic cone's cost in its current zone.
+
+    The zone is separated (zero), sliding (cone surface) or sticking (quadratic).
+    """
     zone = _cone_zone(residual, stiffness, mu)
     normal_gradient = zone.sliding_stiffness * zone.cone_distance
     tangent = [0.0, *(zone.inverse_norm * x for x in residual[1:])]
@@ -297,7 +300,7 @@ class NoSlipFriction(ContactCost):
         """Use the Hessian of sticking friction even for contacts at their friction bound."""
 
     def freeze_normal_forces(self, contact: Contact) -> None:
-        """Store the normal force, the friction bounds that follow from it, and the current friction as multipliers."""
+        """Store normal force, friction bounds (mu times normal force) and, as multipliers, present friction."""
         residual, (stiffness, mu) = contact.residual, contact.stiffness_and_mu
         gradient = contact_cost_derivatives(residual, stiffness, mu, elliptic=contact.elliptic).gradient
         bounds: list[Value] = []
@@ -358,7 +361,10 @@ class NoSlipFriction(ContactCost):
         return 1.0
 
     def _trial_friction(self, contact: Contact, residual: Values) -> tuple[Value, list[Value], Value, list[Value]]:
-        """Return normal gradient, friction bounds, penalty stiffness k, trial friction (multiplier + k * residual)."""
+        """Return normal gradient, friction bounds, penalty stiffness k and trial friction (multiplier + k residual).
+
+        Quantities of the augmented Lagrangian of the no-slip solve; the friction is not yet clamped to its bounds.
+        """
         n, offset = contact.condim, contact.index * float(noslip_record_size(contact.condim))
         normal, *bounds_and_multipliers = [
             contact.tracer.read("noslip data", i, offset) for i in range(noslip_record_size(contact.condim))

@@ -81,7 +81,7 @@ def fill_joint_limits(kinematic_state: KinematicState, rows: ConstraintRows) -> 
 
 
 def count_joint_limits_within_margin(kinematic_state: KinematicState, blocks: list[ConstraintBlock]) -> Value:
-    """Return the number of joint limits whose distance is below their margin, summed at run time."""
+    """Trace the number of joint limits whose distance is below their margin (active limits), summed at run time."""
     ctx = kinematic_state.ctx
     table = [_limit_frame_row(ctx, block) for block in blocks]
 
@@ -99,7 +99,7 @@ def count_within_margin(
     table: Sequence[TableRow],
     distance_and_margin: Callable[[RowContext], tuple[Value, Value]],
 ) -> Value:
-    """Return the number of table rows whose distance is below their margin, summed at run time."""
+    """Trace the number of table rows (limits) whose distance is below their margin, summed at run time."""
     total = ctx.allocate_fixed(1)
     ctx.tracer.write(SCRATCH, [0.0], total.row)
     for row in table:

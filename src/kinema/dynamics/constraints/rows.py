@@ -104,7 +104,7 @@ def block_key(block: ConstraintBlock) -> str:
 
 
 def block_parameters(block: ConstraintBlock) -> dict[str, list[Any]]:
-    """Numeric parameters of a block, by name.
+    """Numeric parameters of a constraint block by name, as constants of its table row.
 
     Inverse weights have one value per row; solref, solimp, margin, friction bound and spring-damper are per block.
     """
@@ -220,9 +220,10 @@ class ConstraintRows:
     def for_each_block(
         self, name: str, body: Callable[[RowContext], None], extra_arrays: OffsetsPerTree | None = None
     ) -> None:
-        """Trace a loop over all blocks whose body can read the block's arrays and parameters by name.
+        """Trace a loop over the constraint blocks (the rows of one limit, friction or equality constraint each).
 
-        Blocks of idle trees are skipped. `extra_arrays` are further arrays, common to all blocks or one per tree.
+        The loop body reads the block's arrays and parameters by name. Blocks of idle trees (asleep or converged) are
+        skipped. `extra_arrays` are further arrays, common to all blocks or one per tree.
         """
         rows, trees, idle_flags = [], tree_index_of_frames(self.ctx.model), self.ctx.idle_flags_of_dofs()
         for block, arrays in zip(self.blocks, self.block_arrays, strict=True):
@@ -246,7 +247,7 @@ class ConstraintRows:
         self.ctx.table_loop(name, rows, body)
 
     def per_env_arrays(self, block: ConstraintBlock) -> dict[str, ArenaOffset]:
-        """Return offsets of the arrays with the block's per-environment parameters, and of its `broken` flag."""
+        """Return the offsets of a block's per-environment parameter arrays by name, and of its `broken` flag."""
         arrays = {} if block.item is None else self.ctx.item_arrays(*block.item)
         offsets = {
             name: arrays[array]
@@ -260,7 +261,7 @@ class ConstraintRows:
     def sum_over_blocks(
         self, name: str, body: Callable[[RowContext], Sequence[Value]], extra_arrays: Mapping[str, ArenaOffset]
     ) -> list[Value]:
-        """Sum two values per block over all blocks, at run time; return both sums.
+        """Trace the run-time sum of two values per constraint block, over all blocks; return both sums.
 
         `body` returns the two values of a block; `extra_arrays` are further arrays that it can read by name.
         """
@@ -455,10 +456,10 @@ def _write_active_stiffness(code: RowContext) -> None:
 
 
 def row_forces_and_stiffness(code: RowContext, residuals: Sequence[Value]) -> list[ForceAndStiffness]:
-    """Return force and active stiffness -df/dr of each row of a block at the given residuals r.
+    """Return force and active stiffness -df/dr of each row of a constraint block at the given residuals r = J a - aref.
 
     The force is -D r: for limits only where r < 0, for dry friction clamped to its bound. In the no-slip solve, frozen
-    rows return their stored force with stiffness 0 and friction rows are springs about their stored force.
+    rows return their stored force with stiffness 0, and friction rows are springs about their stored force.
     """
     variant: BlockVariant = code.variant  # type: ignore[assignment]
     stored: list[Value] = (
@@ -556,7 +557,8 @@ def row_cost(residual: Value, stiffness: Value, force: Value) -> Value:
 def block_line_derivatives(code: RowContext) -> list[Value]:
     """Return first and second derivative of a block's cost along the search direction at step length `length`.
 
-    In the no-slip solve, the first derivative is relative to its value at step length 0.
+    Line search of the Newton solver. In the no-slip solve, the first derivative is relative to its value at step length
+    0.
     """
     variant: BlockVariant = code.variant  # type: ignore[assignment]
     first: Value = 0.0

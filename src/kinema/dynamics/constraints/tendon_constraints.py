@@ -110,7 +110,7 @@ def fill_tendon_friction(kinematic_state: KinematicState, rows: ConstraintRows) 
 
 
 def count_tendon_limits_within_margin(kinematic_state: KinematicState, blocks: list[ConstraintBlock]) -> Value:
-    """Return the number of tendon limits whose distance is below their margin, summed at run time."""
+    """Trace the number of tendon limits whose distance is below their margin (active limits), summed at run time."""
     lengths = _tendon_lengths(kinematic_state, blocks)
     table = [
         _limit_distance_row(kinematic_state, block, lengths[int(block.source["tendon limit"])])  # type: ignore[call-overload]

@@ -79,7 +79,10 @@ def _write_pair_key(ctx: TraceContext, source: ContactSource, index: Value) -> l
 
 
 def _drop_shallow_contacts(ctx: TraceContext, sources: Sequence[ContactSource], capacity: float) -> list[Value]:
-    """Mark all but the `capacity` deepest contacts as dropped and recompute the record offset of each list."""
+    """Mark all but the `capacity` deepest contacts of all lists as dropped, and recompute each list's record offset.
+
+    Returns an empty list, as a branch without results.
+    """
     n_before: Value = 0.0
     for source_index, source in enumerate(sources):
 

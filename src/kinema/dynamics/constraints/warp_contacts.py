@@ -106,7 +106,7 @@ class WarpContacts:
         return layout
 
     def _stage_in_shared_memory(self, group: ContactGroup) -> None:
-        """Let the first records of a group be placed in shared memory, if there are only few contacts."""
+        """Let the first contact records of a group be placed in GPU shared memory, if there are only few contacts."""
         record_size, capacity = group.layout.record_size, group.capacity
         records, count = (Slot(SCRATCH, offset.row) for offset in (group.records, group.count))
         max_staged = min(MAX_SHARED_CONTACTS, capacity)
@@ -532,7 +532,7 @@ class TreePairContacts(WarpContacts):
         self.for_each_contact_of_tree(group, tree, add_contact)
 
     def tree_couplings(self) -> tuple[EdgeRecords, ...]:
-        """Return descriptors of the contact records as edges between trees, for the elimination ordering."""
+        """Return descriptors of the contact records as edges of the tree graph, for minimum-degree ordering."""
         return tuple(
             EdgeRecords(
                 Slot(SCRATCH, group.records.row),

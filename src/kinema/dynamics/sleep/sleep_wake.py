@@ -31,7 +31,7 @@ MIN_STILL_STEPS = 10.0
 
 
 def put_still_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None:
-    """Update the count of still steps of each tree and put islands to sleep whose trees all were still long enough.
+    """Count the consecutive still steps of each tree, and put islands to sleep whose trees were all still long enough.
 
     A tree is still if all its dof velocities, times the length scale of the dof, are below the sleep tolerance. Trees
     that must never sleep have a count of 0.
@@ -183,12 +183,12 @@ class SleepState:
         self.wake_flags = ctx.allocate(len(set(tree_index_of_frames(ctx.model))) + 1)
         """Wake flag of each island, at index 1 + island; index 0 collects writes without effect."""
 
-    def asleep_place(self, tree: int) -> ArenaOffset:
+    def asleep_offset(self, tree: int) -> ArenaOffset:
         """Return the offset of a tree's `asleep` value: 0, or 1 + the index of the island it fell asleep with."""
         return self.ctx.item_arrays(ItemKind.TREE, tree)["asleep"]
 
     def begin_step(self) -> None:
-        """Mark sleeping trees idle, count them, and wake islands whose state or inputs were changed from outside."""
+        """Mark sleeping trees idle (skipped by loops), count them, and wake islands with changed state or inputs."""
         ctx, tracer = self.ctx, self.ctx.tracer
         assert ctx.idle_flags is not None
         tracer.write(SCRATCH, [0.0], self.n_asleep.row)
@@ -202,7 +202,7 @@ class SleepState:
         for_each_tree(
             ctx,
             "sleeping trees",
-            lambda t: {"asleep": self.asleep_place(t), "idle flag": idle.of_tree(t), "count": self.n_asleep},
+            lambda t: {"asleep": self.asleep_offset(t), "idle flag": idle.of_tree(t), "count": self.n_asleep},
             mark_idle,
         )
         ctx.if_nonzero("any tree sleeps", tracer.read(SCRATCH, self.n_asleep.row), self._wake_disturbed)
@@ -225,15 +225,15 @@ class SleepState:
         self._wake_flagged()
 
     def _disturbance_rows(self) -> Iterator[TableRow]:
-        """Yield loop rows of all values that wake a sleeping tree.
+        """Yield table rows of all values whose change wakes a sleeping tree.
 
-        Positions, commands, controls and gravity wake it if they differ from the stored value; velocities and applied
-        forces if they are not zero.
+        Positions, commands, controls and gravity wake the tree if they differ from the stored value; velocities and
+        applied forces if they are not zero.
         """
         ctx, trees = self.ctx, tree_index_of_frames(self.ctx.model)
 
         def row(tree: int, now: ArenaOffset, before: ArenaOffset | None = None) -> TableRow:
-            offsets = {"asleep": self.asleep_place(tree), "wake flags": self.wake_flags, "now": now}
+            offsets = {"asleep": self.asleep_offset(tree), "wake flags": self.wake_flags, "now": now}
             if before is None:
                 return TableRow(("zero", now.arena), offsets)
             return TableRow(("stored", now.arena), {**offsets, "before": before})
@@ -275,7 +275,7 @@ class SleepState:
 
         rows = []
         for contact_set in buffers.filter_sets(ContactSetFilter.BETWEEN_FRAMES):
-            asleep_a, asleep_b = (self.asleep_place(tree) for tree in moving_trees(ctx, contact_set.spec.frames))
+            asleep_a, asleep_b = (self.asleep_offset(tree) for tree in moving_trees(ctx, contact_set.spec.frames))
             with ctx.including_idle_trees():
                 rows.append(
                     buffers.table_row(
@@ -314,7 +314,7 @@ class SleepState:
 
         def tree_offsets(tree: int) -> dict[str, ArenaOffset]:
             arrays = {
-                "asleep": self.asleep_place(tree),
+                "asleep": self.asleep_offset(tree),
                 "still": ctx.item_arrays(ItemKind.TREE, tree)["still"],
                 "idle flag": idle.of_tree(tree),
             }

@@ -133,7 +133,10 @@ def build_constraint_rows(ctx: TraceContext, blocks: BlocksByKind, kinematic_sta
 def thread_solver(
     ctx: TraceContext, inputs: SolverInputs, contacts: ContactConstraints | None, islands: PerTreeArray | None
 ) -> NewtonSolver:
-    """Make a solver on one thread per environment; `islands` is the island index of each tree, to solve them apart."""
+    """Make a Newton or CG constraint solver that runs on one thread per environment.
+
+    `islands` is the island index of each tree, to solve each island separately; None to solve all trees together.
+    """
     objective = ThreadObjective(ctx, inputs, contacts)
     if ctx.settings.solver is Solver.CG:
         return NewtonSolver(objective, ConjugateGradientDirection(objective))

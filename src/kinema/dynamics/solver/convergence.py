@@ -100,13 +100,7 @@ class TreeConvergence:
         self._n_unconverged = ctx.allocate_fixed(1)
 
     def count_unconverged(self, gradient: JointVector, forces: JointVector, tolerance: Value) -> Value:
-        """Return the number of trees whose gradient norm exceeds `tolerance` times their force norm plus rounding.
-
-        Args:
-            gradient: gradient of the cost.
-            forces: joint forces of the constraints.
-            tolerance: tolerance relative to the forces of the tree.
-        """
+        """Return the number of trees whose gradient norm exceeds `tolerance` times their force norm plus rounding."""
         ctx, tracer, sums = self.ctx, self.ctx.tracer, self._sums
         for offset, value in (
             (self._squared_tolerance, tolerance * tolerance),

@@ -123,7 +123,7 @@ class IslandIteration(Iteration):
         )
 
     def _sum_over_islands(self, values: PerTreeArray) -> None:
-        """Replace the values of each active tree by their sum over all trees of its island."""
+        """Replace the values of each active tree by their sum over all trees of its island (connected component)."""
         ctx, n, width = self.ctx, values.width, float(self._island_sums.width)
         offsets = {"value": values, "island": self.islands}
         sums = self._island_sums.start
@@ -156,7 +156,7 @@ class IslandIteration(Iteration):
     # ------------------------------------------------------------------------------------------------------- warm start
 
     def warm_start(self) -> None:
-        """Start each island from its acceleration change of the previous time step if this lowers the cost."""
+        """Start each island from its acceleration change of the previous time step if this lowers the island's cost."""
         ctx = self.ctx
         previous = self.objective.vectors.new("warm start")
         ctx.for_each_frame("warm start", lambda node: previous.put(node.ref, ctx.read_node("warm_start", node)))
@@ -184,7 +184,7 @@ class IslandIteration(Iteration):
         self.objective.take_step(previous, mass_times_previous)
 
     def _sum_terms_by_island(self, name: str, row_terms: Any, contact_method: str, target: PerTreeArray) -> None:
-        """Sum two values per row and contact over each island into `target`, which all trees of an island share.
+        """Sum two values per constraint row and contact over each island into `target`; its trees all get the sum.
 
         Args:
             name: label of the loops.

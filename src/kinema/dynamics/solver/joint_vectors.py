@@ -48,7 +48,7 @@ class TreeVectors:
         return self.ctx.sum_over_nodes(name, NodeType.FRAMES, [0.0] * len(pairs), body)
 
     def axpy(self, vector: JointVector, direction: JointVector, step_length: ArenaOffset | PerTreeArray) -> None:
-        """Add step length times direction to a vector, with one step length for all or one per tree."""
+        """Add step length times direction to a vector in place, with one step length for all trees or one per tree."""
         ctx, rows, trees = self.ctx, [], tree_index_of_frames(self.ctx.model)
         for node in ctx.nodes:
             rows.append(ctx.frame_row(node))

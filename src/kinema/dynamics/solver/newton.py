@@ -126,7 +126,10 @@ class CommonIteration(Iteration):
         objective.take_step(previous, mass_times_previous)
 
     def iterate(self) -> tuple[Value, Value]:
-        """Take one step: search direction, line search, update of residuals and gradient, convergence test."""
+        """Take one Newton or CG step: search direction, line search, residuals, gradient; return the loop condition.
+
+        The condition is a pair of values a and b; iterations continue while a < b.
+        """
         objective, state = self.objective, self.state
         direction = self.direction.compute()
         mass_times_direction, products = objective.prepare_line_search(direction)

@@ -63,7 +63,10 @@ class NewtonDirection(SearchDirection):
         return ldl_factorize(matrix, self.inputs.mass_factors).solve(name, self.objective.state.negative_gradient)
 
     def _solve_with_coupled_branches(self, matrix: JointSpaceMatrix, contacts: ContactConstraints) -> JointVector:
-        """Return the direction; entries between branches are assembled only if contacts couple them at run time."""
+        """Return the Newton direction with a Hessian that has entries between branches of the tree.
+
+        The entries are assembled and factorised only if contacts couple branches at run time.
+        """
         ctx, state = self.ctx, self.objective.state
         direction: JointVector = ctx.new_values("direction")
         self.objective.vectors.set_zero(direction, "clear direction")

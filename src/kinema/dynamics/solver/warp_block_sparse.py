@@ -378,11 +378,6 @@ class _PaddedTreeConvergence:
         """Return the number of trees whose gradient norm exceeds `tolerance` times their force norm plus rounding.
 
         One thread per tree. The total force norm is read from the convergence sums of the objective.
-
-        Args:
-            gradient: gradient of the cost.
-            forces: joint forces of the constraints.
-            tolerance: tolerance relative to the forces of the tree.
         """
         ctx, stride = self.objective.ctx, self.layout.stride
         total_squared_force, squared_tolerance = (

@@ -46,7 +46,7 @@ class DofBlocks:
             self._add_tree(root, nodes)
 
     def _add_tree(self, root: int, nodes: Sequence[FrameNode]) -> None:
-        """Append the blocks of one tree; a new block starts where the dofs of a frame no longer fit."""
+        """Append the blocks of one tree: at most six consecutive dofs of whole frames per block."""
         has_open_block = False
         for node in nodes:
             if not has_open_block or len(self.dofs_of_block[-1]) + len(node.dofs) > BLOCK_SIZE:
@@ -162,7 +162,7 @@ class BlockSparseMatrix(JointSpaceMatrix):
     # ---------------------------------------------------------------------------------------------------- nonzero flags
 
     def clear_flags(self) -> None:
-        """Trace a loop that clears all nonzero flags and sets those of the diagonal blocks."""
+        """Trace a loop that sets the nonzero flags of the diagonal blocks and clears those of all other blocks."""
 
         def body(code: RowContext) -> None:
             tracer = code.tracer
@@ -258,9 +258,9 @@ class BlockSparseMatrix(JointSpaceMatrix):
         )
 
     def _nonzero_block_list(self, *, forward: bool) -> ArenaOffset:
-        """Trace the loops that write one list: its length, followed by the loop positions of the flagged blocks.
+        """Trace the loops that list the blocks flagged as nonzero in any SIMD lane; returns the list's scratch offset.
 
-        Returns the scratch offset of the list.
+        The list has its length, then positions in the loop order of the blocks.
         """
         k, i = self._block_order(forward=forward)
         list_offset = self.ctx.allocate(len(k) + 1)
@@ -305,7 +305,7 @@ class BlockSparseMatrix(JointSpaceMatrix):
         *,
         forward: bool = False,
     ) -> None:
-        """Trace a loop over the flagged blocks, block row by block row.
+        """Trace a loop over the flagged (nonzero) blocks of the lower triangle, block row by block row.
 
         The loop body reads the current block (k, i) as the row array `block`, and the diagonal block (k, k) as `pivot
         block`.

@@ -131,7 +131,10 @@ class IdleFlags:
 
 
 def run_unless_idle(code: RowContext, body: Callable[[RowContext], None]) -> None:
-    """Trace the body of a table row inside a branch on the idle flag of its tree, if the row has such a flag."""
+    """Trace a loop body under a run-time branch that skips rows whose tree is idle (asleep or converged).
+
+    Rows without an idle flag are never skipped.
+    """
     if not code.has_array(IDLE_FLAG):
         body(code)
         return
@@ -230,9 +233,10 @@ class LoopContext(ScratchAllocator):
     def table_loop(
         self, name: str, rows: TableRows, body: Callable[[RowContext], None], active_rows: ArenaOffset | None = None
     ) -> None:
-        """Trace a loop over table rows; with `active_rows`, only over the row positions in that list.
+        """Trace a loop over the rows of a table; each row holds the array offsets and constants of one iteration.
 
-        Rows of idle trees are skipped. `active_rows` is the scratch offset of a list: its length, then row positions.
+        Rows of idle trees are skipped. With `active_rows` (scratch offset of a list: length, then row indices) only the
+        listed rows are visited.
         """
 
         def run(code: RowContext) -> None:
@@ -249,7 +253,7 @@ class LoopContext(ScratchAllocator):
         filters: Sequence[Callable[[RowContext], tuple[Value, Value]]],
         work: Callable[[RowContext], None],
     ) -> None:
-        """Trace a compacted loop: `work` runs for the table rows that pass all filters.
+        """Trace a compacted loop: `work` runs for the table rows (items with array offsets) that pass all filters.
 
         Each filter returns a pair of values; a row passes if the first is less than the second. On a GPU the passing
         rows are queued, so that threads work only on them.
@@ -300,17 +304,19 @@ class LoopContext(ScratchAllocator):
     def node_row(
         self, variant: Any, bindings: NodeBindings, row_offsets: Mapping[str, ArenaOffset], constants: Mapping[str, Any]
     ) -> NodeRow:
-        """Table row with access to all registered arrays of the nodes that its prefixes are bound to.
+        """Row of a table loop (one iteration), with array offsets of the frames and links in `bindings`.
 
-        `row_offsets` and `constants` are its own arrays and constants; arrays of the environment are included.
+        The loop body reads an array of a bound node by the prefix of the node followed by the array's name.
+        `row_offsets` and `constants` are the row's own arrays and constants; arrays of the environment are included.
         """
         offsets = RowOffsets(row_offsets, bindings, self.registry, self._cached_item_arrays(ItemKind.ENVIRONMENT, 0))
         return NodeRow(variant, offsets, constants, bindings=bindings)
 
     def frame_row(self, node: FrameNode, target_link: int | None = None) -> NodeRow:
-        """Table row of a frame: bound to the frame, its parent, its root link and optionally a target link.
+        """Row of a table loop for one frame: constants, and offsets of its coordinates, dofs, extensions and idle flag.
 
-        It has the arrays of the frame's coordinates and dofs, those of all frame extensions and the idle flag.
+        The loop body also reads arrays of the parent frame, root link and target link with the name prefixes "parent ",
+        "root " and "target ".
         """
         variant = FrameVariant.from_node(node, tuple(x.name for x in self.frame_extensions if x.acts_on(node)))
         bindings = {"": node.ref, "parent ": node.parent_ref, "root ": node.root_ref}
@@ -323,9 +329,9 @@ class LoopContext(ScratchAllocator):
         return self.node_row(variant, bindings, offsets, self.frame_constants(node))
 
     def frame_rows(self, nodes: Sequence[FrameNode], target_link: int | None = None) -> TableRows:
-        """Table rows of frames in columnar form, cached per set of frames; reused with the offsets registered since.
+        """Rows of a table loop over frames in columnar form (struct of arrays), cached; see `frame_row`.
 
-        With frame overrides the rows are built row by row.
+        Cached rows see arrays registered since. With frame overrides the rows are built one by one.
         """
         if self._frame_overrides:
             return [self.frame_row(node, target_link) for node in nodes]
@@ -343,7 +349,7 @@ class LoopContext(ScratchAllocator):
         offset_columns: Mapping[str, OffsetColumn],
         **options: Any,
     ) -> NodeColumns:
-        """Columnar table rows with access to all registered arrays of the nodes that their prefixes are bound to.
+        """Rows of a table loop in columnar form, with array offsets of the frames and links in `bindings` (`node_row`).
 
         Options are `constants` (columns of constants by name) and `nested_tables`.
         """
@@ -372,9 +378,10 @@ class LoopContext(ScratchAllocator):
         return {dof: self.idle_flag_of_frame(node.index) for node in self.nodes for dof in node.dofs}
 
     def frame_constants(self, node: FrameNode, prefix: str = "") -> dict[str, Any]:
-        """Table constants of a frame, with names prefixed; a nonempty prefix restricts them to the pose parameters.
+        """Constants of a frame's table row (pose in parent, inertia, limits ...), with names prefixed.
 
-        Per-environment parameters and frame overrides are applied. Cached.
+        A nonempty prefix restricts them to the pose parameters. Per-environment parameters and frame overrides are
+        applied. Cached.
         """
         if (node.index, prefix) not in self._constants_of_frame:
             constants: dict[str, Any] = self._frame_constants.of_frame(node, pose_only=bool(prefix))
@@ -386,7 +393,10 @@ class LoopContext(ScratchAllocator):
         return self._constants_of_frame[node.index, prefix]
 
     def link_row(self, link: int) -> NodeRow:
-        """Table row of a link: bound to the link, its frame, its parent link and frame, and its root link."""
+        """Row of a table loop for one link: offsets of its arrays, constants (mass, inertia, pose) and code variant.
+
+        The loop body also reads arrays of the link's frame, parent link, parent frame and root link with name prefixes.
+        """
         links, parent = self.model.links, int(self.model.links.parent_idx[link])
         frames = {"frame ": int(links.frame_idx[link]), "parent frame ": _frame_of_link(self.model, parent)}
         bindings = {"": link_ref(link), "root ": link_ref(root_link(self.model, link))}
@@ -435,9 +445,10 @@ class LoopContext(ScratchAllocator):
         return self._arrays_of_item[item_kind, item]
 
     def frame_of_row(self, code: RowContext, prefix: str = "") -> FrameNode:
-        """Symbolic frame node of the table row being traced; `prefix` selects another frame that the row is bound to.
+        """Symbolic frame node of the table row being traced: parameters are reads of the row's constants.
 
-        Its pose, joint and inertia parameters are the constants of the row; the structure comes from the variant.
+        `prefix` selects another frame that the row is bound to, such as "parent ". The structure comes from the code
+        variant.
         """
         variant: FrameVariant = code.variant if isinstance(code.variant, FrameVariant) else dict(code.variant)[prefix]  # type: ignore[call-overload]
         flat = code.constants(f"{prefix}rotation")
@@ -470,9 +481,9 @@ class LoopContext(ScratchAllocator):
         return node
 
     def link_of_row(self, code: RowContext) -> LinkNode:
-        """Symbolic link node of the table row being traced, with the per-environment shifts of mass and centre of mass.
+        """Symbolic link node of the table row being traced: mass, centre of mass, inertia, pose and frame references.
 
-        The rotational inertia scales with the mass.
+        Mass and centre of mass include their per-environment shifts; the rotational inertia scales with the mass.
         """
         variant = code.variant
         assert isinstance(variant, LinkVariant)
@@ -509,7 +520,7 @@ class LoopContext(ScratchAllocator):
         return self.tracer.read(array, item) if self._code is None else self._code.read(array, item)
 
     def read_node(self, array: str, node: TreeNode) -> list[Value]:
-        """Read the values of an array that belong to a frame or link in the loop body being traced.
+        """Read the values of an array for a frame or link in the loop body being traced.
 
         Arrays that are compiled in as constants are taken from the constants of the table row.
         """

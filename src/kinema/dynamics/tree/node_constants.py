@@ -40,9 +40,9 @@ class FrameVariant:
 
     @classmethod
     def from_node(cls, node: FrameNode, transmissions: tuple[str, ...] = ()) -> FrameVariant:
-        """Specialisation key of a frame from its joint type, axis, sizes and flags.
+        """Specialization key of a frame's generated code: joint type, axis, sizes and flags of the frame.
 
-        `transmissions` names those on its joint.
+        `transmissions` are the names of the transmissions that act on the frame's joint.
         """
         return cls(
             joint_type=node.joint_type,
@@ -85,9 +85,9 @@ class FrameConstants:
                 self._dof_fields[f.name] = values.reshape(len(values), -1).tolist() if len(values) else []
 
     def of_frame(self, node: FrameNode, *, pose_only: bool = False) -> dict[str, Sequence[Value]]:
-        """Constants of a frame: pose in parent, pitch, reference, inertia, limits, and all float fields of its dofs.
+        """Constants of a frame's table row: pose in parent, pitch, reference, inertia, limits and its dofs' parameters.
 
-        With `pose_only` just the constants that determine the pose.
+        With `pose_only` only the constants that determine the pose.
         """
         inertia, matrix = node.inertia, node.inertia.rotational
         result: dict[str, Sequence[Value]] = {
@@ -111,7 +111,10 @@ class FrameConstants:
 
 
 def link_constants(model: Model, link: int) -> dict[str, Sequence[float]]:
-    """Table constants of a link: pose in its frame, mass, centre of mass, inertia, principal axes and gravity scale."""
+    """Constants of a link's table row: pose in its frame, mass and inverse, centre of mass, inertia, gravity scale.
+
+    Also the rotation matrix of the principal axes of inertia.
+    """
     links = model.links
     mass = float(links.inertial_mass[link])
     return {
@@ -136,7 +139,7 @@ class HasArrayOffsets(Protocol):
 def with_per_env_parameters(
     ctx: HasArrayOffsets, table: str, item: int | str, constants: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Replace the constants of an item that differ between environments by references to the per-environment array.
+    """Replace constants that differ between environments by references to the array of per-environment parameters.
 
     `constants` of row `item` of table `table` are looked up by name in the per-environment parameter table of the
     model; without such a table or array the constants are returned unchanged.

@@ -61,7 +61,7 @@ class OffsetRegistry:
         """Number of registrations so far."""
 
     def register(self, ref: NodeRef, name: str, offset: ArenaOffset) -> None:
-        """Register the arena offset of an array of a node, and the order of registration."""
+        """Register the arena offset of a named array of a frame or link, for lookup by loops traced later."""
         self._offsets.setdefault(ref, {})[name] = offset
         self._registration_order.setdefault(ref, {})[name] = self.count
         self.count += 1
@@ -82,7 +82,7 @@ class OffsetRegistry:
         return self._offsets.get(ref, {})
 
     def column(self, refs: NodeRefs, name: str) -> OffsetColumn | None:
-        """Column of the arena offsets of an array for many nodes; None unless all nodes have the array."""
+        """Arena offsets of a named array for many frames or links as a table column; None unless all have the array."""
         registered = self._arrays.get((refs.node_type is NodeType.FRAMES, name))
         if registered is None:
             return None
@@ -121,7 +121,7 @@ class RowOffsets(MutableMapping[str, ArenaOffset]):
         return self._row_offsets
 
     def _find(self, name: str) -> ArenaOffset | None:
-        """Arena offset of an array: added, own, of the environment, or of a bound node; None if there is none."""
+        """Arena offset of an array by name: added, of the row, of the environment, or of a bound node; else None."""
         offset = self._added.get(name) or self._row_offsets.get(name) or self._env_offsets.get(name)
         if offset is not None:
             return offset
@@ -204,7 +204,7 @@ class NodeColumns(ColumnarGroup):
         more_constants: Mapping[str, npt.NDArray[np.float64]] | None = None,
         nested_tables: Mapping[str, NestedTable] | None = None,
     ) -> NodeColumns:
-        """A copy of the rows that sees all arrays registered by now, with additional columns and constants if given."""
+        """Copy of the rows that sees all arrays registered by now, with more columns, constants or nested tables."""
         columns, constants = (
             {**self.offset_columns, **(more_columns or {})},
             {**self.constants, **(more_constants or {})},
@@ -261,7 +261,7 @@ class NodeColumns(ColumnarGroup):
 def rows_to_columns(
     rows: Sequence[NodeRow], registry: OffsetRegistry, env_offsets: Mapping[str, ArenaOffset]
 ) -> list[NodeColumns]:
-    """Convert node rows to columnar groups, one per variant.
+    """Convert table rows of frames or links to columnar form (struct of arrays), one group per code variant.
 
     Constants must be numeric or per-environment parameters.
     """
@@ -275,7 +275,7 @@ def rows_to_columns(
 def _group_to_columns(
     group: RowwiseGroup, registry: OffsetRegistry, env_offsets: Mapping[str, ArenaOffset]
 ) -> NodeColumns:
-    """Convert a group of node rows with one variant to columnar form."""
+    """Convert table rows of one code variant to columnar form: columns of array offsets, constants and bound nodes."""
     rows = [row for row in group.rows if isinstance(row, NodeRow)]
     first, row_offsets = rows[0], [row.offsets.row_offsets for row in rows if isinstance(row.offsets, RowOffsets)]
     columns = {name: OffsetColumn.from_offsets([own[name] for own in row_offsets]) for name in row_offsets[0]}

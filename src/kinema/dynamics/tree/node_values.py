@@ -53,7 +53,7 @@ def add_records(a: RecordT, b: RecordT) -> RecordT:
 
 
 def _map_scalars(function: Callable[..., Value], first: RecordT, *others: RecordT) -> RecordT:
-    """Apply a function to corresponding scalars of records of equal structure; returns such a record."""
+    """Apply a function elementwise to the scalars of one or more equally structured records; returns such a record."""
     if isinstance(first, _SCALARS):
         return function(first, *others)  # type: ignore[return-value]  # ty: ignore[invalid-explicit-return]
     if others:
@@ -125,7 +125,7 @@ class NodeValues(Generic[R]):
         return self.offsets[ref]
 
     def allocate_columns(self, refs: NodeRefs, template: R) -> OffsetColumn:
-        """Allocate scratch memory for the records of many nodes where missing; returns the column of their offsets."""
+        """Allocate scratch memory for the values of frames or links where missing; returns the offset column."""
         registry = self.ctx.registry
         column = registry.column(refs, self.name)
         if column is None:
@@ -145,9 +145,10 @@ class NodeValues(Generic[R]):
             self.ctx.registry.register(ref, self.name, offsets[ref])
 
     def allocate_contiguous(self, templates: Mapping[NodeRef, R]) -> ArenaOffset:
-        """Allocate contiguous scratch memory for the records of nodes, in the order of `templates`.
+        """Allocate one contiguous scratch range for the values of several frames or links; returns its start.
 
-        Returns its start.
+        The order is that of `templates`, which maps each frame or link to a record of the size and structure of its
+        value.
         """
         counts = [len(flatten(template)) for template in templates.values()]
         start = self.ctx.allocate(sum(counts))
@@ -168,10 +169,7 @@ class NodeValues(Generic[R]):
         return unflatten(template, code.read_array(self.array_name(ref), len(flatten(template))))
 
     def put(self, ref: NodeRef, record: R) -> None:
-        """Write the record of a node in the loop body being traced.
-
-        Allocates memory for the nodes of all table rows.
-        """
+        """Write the value of a frame or link in the loop body being traced, allocating its memory on first use."""
         code = self.ctx.code
         group, prefix = code.group, str(ref.index)
         if isinstance(group, NodeColumns):

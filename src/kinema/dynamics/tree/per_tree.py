@@ -63,7 +63,7 @@ def for_each_active_tree(
 def sum_frames_per_tree(
     ctx: LoopContext, name: str, totals: PerTreeArray, body: Callable[[FrameNode], Sequence[Value]]
 ) -> None:
-    """Trace loops that sum `body(frame)` over the frames of each active tree into `totals`."""
+    """Trace loops that sum `body(frame)` over the frames of each tree that is not idle into `totals`."""
     for_each_active_tree(
         ctx, f"{name}, clear", {"total": totals}, lambda code: code.write("total", [0.0] * totals.width)
     )
@@ -119,7 +119,7 @@ class PaddedTreeLayout:
         return [dof for node in self.ctx.nodes for dof in node.dofs]
 
     def joint_vector(self, name: str) -> NodeValues[list[Value]]:
-        """Allocate a joint vector (one value per degree of freedom) in padded layout."""
+        """Allocate a joint vector in padded layout: every tree has the same number of entries."""
         values: NodeValues[list[Value]] = self.ctx.new_values(name)
         start = self.ctx.allocate(self.size).row
 

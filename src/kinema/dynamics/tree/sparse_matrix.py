@@ -52,7 +52,7 @@ def with_fill_in(sparsity: Mapping[int, list[int]], coupled_groups: Sequence[Seq
 
 
 def gimbal_chains(ctx: LoopContext) -> dict[int, list[int]]:
-    """Chains of hinges without links in between: dofs of the earlier hinges by the dof of the last hinge."""
+    """Chains of hinges without links in between (gimbals): for the last hinge's dof the dofs of the earlier hinges."""
     frames_with_links = set(ctx.model.links.frame_idx.tolist())
     hinges = {node.index: node for node in ctx.nodes if node.joint_type == PrimitiveJointType.HINGE}
     children: dict[int, list[int]] = {}
@@ -120,11 +120,12 @@ class JointSpaceMatrix:
         *,
         accumulate: bool = False,
     ) -> None:
-        """Trace loops that compute all entries frame by frame, or add to the entries if `accumulate` is set.
+        """Trace loops that compute all entries frame by frame, walking from each frame to the root as in CRBA.
 
-        `diagonal_block(node)` returns a carried value and the rows of the node's dofs up to the diagonal;
-        `ancestor_block(child, ancestor, carried)` returns the value carried on towards the root and the block of
-        entries with the dofs of `ancestor`, where `child` is the frame below `ancestor` on the path.
+        `diagonal_block(node)` returns a value to be carried towards the root and the rows of the node's dofs up to the
+        diagonal; `ancestor_block(child, ancestor, carried)` returns the value carried on and the block of entries with
+        the dofs of `ancestor`, where `child` is the frame below `ancestor` on the path. With `accumulate`, results are
+        added to the entries.
         """
         ctx = self.ctx
         carried = ctx.new_values(f"{self.name}, carried")
@@ -159,9 +160,10 @@ class JointSpaceMatrix:
         return row
 
     def _ancestor_rows(self) -> Sequence[TableRow]:
-        """Table rows of the off-diagonal blocks: for each frame one row per ancestor, from its parent to the root.
+        """Table rows of the off-diagonal blocks: for each frame a row per proper ancestor, from its parent to the root.
 
-        Rows are bound to the frame (no prefix), to the ancestor and to the ancestor's child on the path.
+        The loop body reads arrays of the frame, and with the name prefixes "ancestor " and "child " those of the
+        ancestor and of the ancestor's child on the path.
         """
         ctx, rows = self.ctx, []
         for node in ctx.nodes:
@@ -200,11 +202,11 @@ class JointSpaceMatrix:
         transmissions: Sequence[Transmissions] = (),
         derivative_factor: Callable[[], Value] = float,
     ) -> JointSpaceMatrix:
-        """A copy with `diagonal_terms` added, plus the velocity derivatives of transmissions between dofs they share.
+        """Copy of the matrix with `diagonal_terms` added, and off-diagonal velocity derivatives of transmission forces.
 
-        The off-diagonal terms are `derivative_factor()` times the product of moment arms times the derivative of the
-        force by velocity. Pairs of dofs that share a transmission but are not ancestor and descendant have no entry and
-        are left out.
+        The off-diagonal terms are `derivative_factor()` times the product of the moment arms of two dofs that share a
+        transmission times the derivative of its force by velocity. Pairs of dofs that are not ancestor and descendant
+        have no entry and are left out.
         """
         ctx = self.ctx
         copy = self.copy(name)
@@ -314,7 +316,7 @@ class JointSpaceMatrix:
 
 
 def _kinematic_variant(node: FrameNode) -> FrameVariant:
-    """Frame variant reduced to the fields that matter for poses and motion subspaces."""
+    """Code variant of a frame reduced to the fields that affect pose or motion subspace, so that frames share code."""
     variant = FrameVariant.from_node(node)
     return FrameVariant(
         variant.joint_type,
@@ -386,10 +388,10 @@ class LDLFactors:
         self.ctx.table_loop(f"{matrix.name}, factorize", rows, _eliminate_entry)
 
     def _pivot_row(self, dof: int, variant: str = "invert", min_ratio: float = 0.0) -> TableRow:
-        """Table row that inverts the pivot of a dof in the factorisation.
+        """Table row that inverts the pivot D of a dof in the L^T D L factorisation.
 
-        With `min_pivots` the inverse is bounded from above by its inverse pivot. A nonzero `min_ratio` becomes a
-        constant of the row.
+        With `min_pivots` (another factorisation), the inverse is at most that factorisation's inverse pivot. A nonzero
+        `min_ratio` becomes a constant of the row.
         """
         offsets, bound = (
             self._pivot_offsets(dof),

@@ -122,7 +122,7 @@ class TraceContext(LoopContext):
     def accumulate_to_parents(
         self, name: str, total: NodeValues[R], body: Callable[[FrameNode, R], R] = lambda _, value: value
     ) -> None:
-        """Trace a pass from the leaves to the root that adds body(frame, total(frame)) to the parent's total.
+        """Trace a backward pass (leaves to root) that adds body(frame, total(frame)) to the total of the parent frame.
 
         Without `body` the total itself is added. Updates `total` in place.
         """
@@ -268,10 +268,10 @@ class FiniteStateCheck:
             ctx.tracer.write(SCRATCH, [0.0], offset.row)
 
     def accumulate(self, node: FrameNode, q: Sequence[Value], v: Sequence[Value]) -> None:
-        """Add the next coordinates and velocities of a frame to the sum of its partition, inside a loop body.
+        """Add a frame's next coordinates and velocities to the sum whose NaN or huge value reveals an invalid state.
 
-        Coordinates are added only for slides and root frames: an invalid rotation of any other joint shows up in the
-        velocities.
+        One sum per partition, inside a loop body. Coordinates are added only for slides and root frames: an invalid
+        rotation of any other joint shows up in the velocities.
         """
         code = self.ctx.code
         if isinstance(code.group, NodeColumns):

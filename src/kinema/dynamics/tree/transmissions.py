@@ -191,8 +191,8 @@ class Transmissions:
     def _moment_arm_row(self, index: int, dof: int, moment_arm: float) -> TableRow:
         """Table row of one moment arm: a transmission, one of its dofs, and the constant factor of the moment arm.
 
-        Variants: "linear" adds moment arm times coordinate to the length; "angular" (a dof without coordinate of its
-        own) and "path" (the length is measured) contribute to the velocity only.
+        Code variants: "linear" adds moment arm times coordinate to the length; "angular" (a dof without coordinate of
+        its own) and "path" (the length is computed from the tendon path) contribute to the velocity only.
         """
         dofs, arrays = self.ctx.model.dofs, self.ctx.item_arrays(ItemKind.DOF, dof)
         offsets = {"pair": self.pair_offsets[index], "vel": arrays["vel"], "joint": self._joint_force_offsets[dof]}
@@ -221,6 +221,10 @@ class Transmissions:
 
     @classmethod
     def _accumulate_joint_force(cls, code: RowContext) -> None:
+        """Add moment arm times transmission force to the joint force of a dof, and its velocity derivative likewise.
+
+        The derivative is left out for actuators whose derivative enters the matrix separately.
+        """
         moment_arm = cls._moment_arm(code)
         if str(code.variant).endswith(MATRIX_DERIVATIVE):
             code.write("joint", [code.read("joint") + moment_arm * code.read("pair")])
@@ -231,7 +235,7 @@ class Transmissions:
         )
 
     def _transmission_row(self, table: Any, index: int) -> TableRow:
-        """Table row of one transmission for its force law, with its variant, pair, arrays and float parameters."""
+        """Table row of an actuator or tendon for its force law: variant, pair (length, velocity), parameters."""
         frame = int(table.frame_idx[index]) if hasattr(table, "frame_idx") else WORLD
         is_angle_servo = hasattr(table, "length_per_radian") and bool(table.length_per_radian[index])
         variant = TransmissionVariant(table.kinds[index], frame != WORLD, bool(self.moments[index]), is_angle_servo)
@@ -253,7 +257,7 @@ class Transmissions:
         return self.ctx.node_row(variant, bindings, offsets, constants)
 
     def _force_code(self, force_law: Callable[[Transmission], ForceTerm]) -> Callable[[RowContext], None]:
-        """Loop body that overwrites the pair (length, velocity) by (force, derivative).
+        """Loop body that applies the force law: (length, velocity) in memory becomes (force, derivative by velocity).
 
         Broken transmissions give zero.
         """
@@ -312,10 +316,11 @@ class Transmissions:
         return self.ctx.tracer.read(SCRATCH, offset.row)
 
     def dof_pair_rows(self, entry: Callable[[int, int], ArenaOffset]) -> list[TableRow]:
-        """Table rows of the pairs (dof, ancestor dof) that share a transmission; see `moment_arm_product`.
+        """Table rows of the pairs (dof, ancestor dof) that share a transmission, to add force derivatives to a matrix.
 
         Pairs of a dof with itself are included for transmissions in `matrix_derivative_actuators`. Rows have the arrays
-        `entry` (the matrix entry at `entry(dof, ancestor)`) and `pair` (force, derivative).
+        `entry` (the matrix entry at `entry(dof, ancestor)`) and `pair` (force, derivative), and the product of moment
+        arms (`moment_arm_product`).
         """
         rows: list[TableRow] = []
         for i, moment in self.moments.items():
@@ -346,7 +351,7 @@ def matrix_derivative_actuators(model: Model) -> frozenset[int]:
 
 
 def transmission_columns(model: Model, table_name: str) -> dict[str, Array]:
-    """Float columns of the table of actuators or tendons except moment arms, with derived constants where there are."""
+    """Float parameters of all actuators or tendons by name, except moment arms, including derived constants."""
     table = getattr(model, table_name)
     columns = {name: getattr(table, name) for name in type(table).__dataclass_fields__ if name != "moment"}
     columns |= model.derived.columns(table_name.removesuffix("s"))
@@ -364,9 +369,9 @@ def moment_arm_product(code: RowContext) -> Value:
 
 
 def _transmission_of_row(code: RowContext, length: Value, velocity: Value) -> Transmission:
-    """Symbolic transmission of the table row being traced, with given length and velocity.
+    """Symbolic transmission (actuator or tendon) of the table row being traced, with given length and velocity.
 
-    Other values are read by name.
+    Parameters and arrays are read by name.
     """
     variant = code.variant
     assert isinstance(variant, TransmissionVariant)
