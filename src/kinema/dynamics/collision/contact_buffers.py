@@ -171,7 +171,7 @@ class ContactBuffers:
         environment.
 
         Args:
-            candidate_pairs: offset of the broad-phase list of geom pairs; only the sets of these pairs are examined. None
+            candidate_pairs: offset of the broad-phase list of geom pairs; only their sets are examined. None
                 to examine all sets.
         """
         ctx = self.ctx
