@@ -26,7 +26,7 @@ from kit.robots.small_robots import ball, lift
         ({"device": "cpu "}, "device: 'cpu ' is none of"),
         ({"device": 0}, "device: 0 is none of"),
         ({"precision": 32}, "precision: 32 is none of single, double"),
-        ({"integrator": ["rk4"]}, "integrator: .* is none of euler, implicitfast, rk4"),
+        ({"integrator": ["rk4"]}, "integrator: .* is none of euler, implicitfast, implicit, rk4"),
         ({"substeps": 1.5}, "substeps: expected a whole number, at least one substep, not 1.5"),
         ({"substeps": True}, "substeps: expected a whole number"),
         ({"substeps": "2"}, "substeps: expected a whole number"),
@@ -198,13 +198,16 @@ def test_infinity_in_tensors_is_flagged(tmp_path: Path) -> None:
 
 def test_setters_name_themselves(floating: Any) -> None:
     """Also those that call another one."""
-    _, entity = floating
+    scene, entity = floating
+    with pytest.raises(km.KinemaError, match=r"^rollout: force: expected values of shape \(n_commands, 6\)"):
+        scene.rollout(entity, force=np.zeros((3, 5)))
     for name, arguments in (
         ("set_pos", ([1.0, 2.0],)),
         ("set_quat", ([0.0, 0.0, 0.0, 0.0],)),
         ("set_mass", (-1.0,)),
         ("set_mass", ("heavy",)),
         ("set_links_inertial_mass", (-1.0,)),
+        ("set_com_shift", ([1.0, 2.0],)),
     ):
         with pytest.raises(km.KinemaError, match=f"^{name}: "):
             getattr(entity, name)(*arguments)

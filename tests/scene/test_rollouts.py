@@ -77,10 +77,10 @@ def test_a_recording_sees_every_step(scene: km.Scene, tmp_path: Path) -> None:
     [
         ({}, "expected one of position, velocity, force, ctrl, not 0"),
         ({"force": np.zeros((3, 2)), "ctrl": np.zeros((3, 1))}, "not 2 of them"),
-        ({"force": np.zeros(2)}, r"shape \(n_commands, n\) or \(n_commands, 260, n\), not \(2,\)"),
+        ({"force": np.zeros(2)}, r"shape \(n_commands, 2\) or \(n_commands, 260, 2\), not \(2,\)"),
         ({"force": np.zeros((0, 2))}, r"not \(0, 2\)"),
         ({"force": np.zeros((3, 7, 2))}, r"not \(3, 7, 2\)"),
-        ({"force": np.zeros((3, 260, 5))}, r"expected values of shape \(2,\)"),
+        ({"force": np.zeros((3, 260, 5))}, r"or \(n_commands, 260, 2\), not \(3, 260, 5\)"),
         ({"force": np.zeros((3, 2)), "hold": 0}, "at least one step"),
         ({"force": "hard"}, "not numeric"),
     ],

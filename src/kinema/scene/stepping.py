@@ -322,18 +322,19 @@ class RolloutRunner:
         if not can_fuse or built.outputs.is_gpu_tensor(values):
             return self._run_step_by_step(entity, command, values, idx, hold)
         array = check_finite(as_array(values, built.arrays.dtype, f"rollout: {kind}"), f"rollout: {kind}")
-        _check_shape(array, kind, built.n_envs)
+        name, rows = _command_rows(entity, kind, idx)
+        _check_shape(array, kind, built.n_envs, len(rows))
         command(array[0], idx)
         if built.controls.needs_prepare:
             self._stepper.prepare()
         array = array[:, None] if array.ndim == 2 else array
         fused = self._get_fused_rollout(len(array), hold * self._scene.substeps)
-        fused.run(*_command_rows(entity, kind, idx), np.swapaxes(array, 1, 2))
+        fused.run(name, rows, np.swapaxes(array, 1, 2))
         self._stepper.check_overflow()
         info, outputs = entity.info, built.outputs
         own = {"qpos": slice(info.q_start, info.q_end), "vel": slice(info.dof_start, info.dof_end)}
         return Rollout(
-            *(outputs.convert_owned(np.swapaxes(fused.recorded[name][:, rows], 1, 2)) for name, rows in own.items())
+            *(outputs.convert_owned(np.swapaxes(fused.recorded[key][:, part], 1, 2)) for key, part in own.items())
         )
 
     def _get_fused_rollout(self, n_controls: int, steps: int) -> FusedRollout:
@@ -366,12 +367,12 @@ class RolloutRunner:
         return Rollout(*(stack(rows) for rows in zip(*states, strict=True)))
 
 
-def _check_shape(array: np.ndarray, kind: str, n_envs: int) -> None:
+def _check_shape(array: np.ndarray, kind: str, n_envs: int, n: int) -> None:
     """Raise `KinemaError` unless commands have shape (n_commands, n) or (n_commands, n_envs or 1, n)."""
-    if array.ndim not in (2, 3) or not len(array) or (array.ndim == 3 and array.shape[1] not in (1, n_envs)):
-        raise KinemaError(
-            f"rollout: {kind}: expected values of shape (n_commands, n) or (n_commands, {n_envs}, n), not {array.shape}"
-        )
+    is_batch = array.ndim == 2 or (array.ndim == 3 and array.shape[1] in (1, n_envs))
+    if not is_batch or not len(array) or array.shape[-1] != n:
+        shapes = f"(n_commands, {n}) or (n_commands, {n_envs}, {n})"
+        raise KinemaError(f"rollout: {kind}: expected values of shape {shapes}, not {array.shape}")
 
 
 def _command_rows(entity: Entity, kind: str, idx: Selection) -> tuple[str, np.ndarray]:
