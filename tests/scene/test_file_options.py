@@ -167,15 +167,55 @@ def _codes(text: str, folder: Path, **settings: Any) -> set[str]:
     return set(scene.diagnostics.codes())
 
 
+OTHER_STEPS = ('timestep="0.002" integrator="implicitfast"', 'timestep="0.005" integrator="RK4"')
+
+
 def test_time_step_and_integrator_of_the_file_are_noted_if_they_differ(tmp_path: Path) -> None:
     """The scene's arguments decide; a substep may be what the file says."""
     said = {"scene.timestep", "scene.integrator"}
     assert not said & _codes(_text(), tmp_path)
     assert said <= _codes(_text(), tmp_path, dt=0.004, integrator="euler")
     assert not said & _codes(_text(), tmp_path, dt=0.004, substeps=2)
-    other = _text().replace('timestep="0.002" integrator="implicitfast"', 'timestep="0.005" integrator="RK4"')
-    assert said <= _codes(other, tmp_path)
-    assert not said & _codes(other, tmp_path, dt=0.005, integrator="rk4")
+    other = _text().replace(*OTHER_STEPS)
+    assert said <= _codes(other, tmp_path, dt=0.002, integrator="implicitfast")
+    assert not said & _codes(other, tmp_path, substeps=2)
+
+
+def test_time_step_and_integrator_of_the_file_are_adopted(tmp_path: Path) -> None:
+    """Unless the scene has its own; the summary names the file, and files that give none leave the defaults."""
+    other = _text().replace(*OTHER_STEPS)
+    scene, _ = _scene(other, tmp_path)
+    assert (scene.dt, scene.integrator) == (0.005, "rk4")
+    assert scene.built.engine.dt == 0.005
+    assert "dt 0.005 s (rk4, both as in the file of" in scene.summary()
+    scene, _ = _scene(other, tmp_path, dt=0.001)
+    assert (scene.dt, scene.integrator) == (0.001, "rk4")
+    assert '(rk4, integrator as in the file of "' in scene.summary()
+    scene, _ = _scene(_text().replace(OTHER_STEPS[0], 'integrator="Euler"'), tmp_path)
+    assert (scene.dt, scene.integrator) == (0.002, "euler")
+    scene, _ = _scene(_text().replace(OTHER_STEPS[0], ""), tmp_path)
+    assert (scene.dt, scene.integrator) == (0.002, "implicitfast")
+    assert "as in the file" not in scene.summary()
+
+
+def test_files_that_differ_in_the_time_step_are_refused(tmp_path: Path) -> None:
+    """One sentence names both; an explicit time step and a file without one are accepted."""
+    one = from_text(tmp_path, _text())
+    other = from_text(tmp_path, _text().replace(*OTHER_STEPS))
+    silent = from_text(tmp_path, _text().replace(OTHER_STEPS[0], ""))
+    scene = km.Scene(quiet=True)
+    scene.add(one, name="one")
+    scene.add(silent, name="silent")
+    assert scene.dt == 0.002
+    scene.add(other, name="other")
+    message = r'the files of "one" and "other" differ in timestep, 0\.002 and 0\.005: choose'
+    with pytest.raises(km.KinemaError, match=message):
+        scene.build()
+    scene = km.Scene(dt=0.001, integrator="euler", quiet=True)
+    for description in (one, other):
+        scene.add(description)
+    scene.build()
+    assert (scene.dt, scene.integrator) == (0.001, "euler")
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ from .node import Extra as Extra, Node as Node, file_order as file_order
 from .options import (
     FLAG_DEFAULTS as FLAG_DEFAULTS,
     OPTION_DEFAULTS as OPTION_DEFAULTS,
+    OPTIONS_WITHOUT_DEFAULT as OPTIONS_WITHOUT_DEFAULT,
     is_flag_enabled as is_flag_enabled,
 )
 from .robot import Assembly as Assembly, Base as Base, Robot as Robot

@@ -33,6 +33,9 @@ OPTION_DEFAULTS: dict[str, Any] = {
 }
 """Default values of MuJoCo. The default of `disableactuator` (a bit mask of actuator groups) is 0."""
 
+OPTIONS_WITHOUT_DEFAULT = ("timestep", "integrator")
+"""Options that a description has only if its file gives them: a scene adopts them, whatever their values."""
+
 _ENABLED_FLAGS = (
     *("constraint", "equality", "frictionloss", "limit", "contact", "spring", "damper", "gravity", "clampctrl"),
     *("warmstart", "filterparent", "actuation", "refsafe", "sensor", "midphase", "eulerdamp", "autoreset"),

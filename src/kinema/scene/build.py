@@ -44,6 +44,8 @@ class BuildInputs:
     medium: Medium
     """Density, viscosity and wind given by the user."""
     solver_options: SolverOptions
+    dt: float
+    """Time step of the scene [s]."""
     max_contacts: int | None
     """Contact capacity per pair of bodies; None for the default."""
     device: str
@@ -83,7 +85,8 @@ def build_scene(
     with progress("checking"):
         report_unsupported(model, descriptions, diagnostics, contacts=settings.contacts)
         for spec in inputs.specs:
-            report_unused_options(spec, diagnostics, dt=settings.dt, integrator=settings.integrator.value)
+            integrator = settings.integrator.value
+            report_unused_options(spec, diagnostics, dt=inputs.dt, substep=settings.dt, integrator=integrator)
         adjustable = bool(settings.per_env & {"armature", "mass_shift"})
         inertia = check_dof_inertia(model, descriptions, diagnostics, precision=inputs.precision, adjustable=adjustable)
     dof_inertia, variant_dofs = np.array(inertia.diagonal), _dofs_with_variants(inputs, model)

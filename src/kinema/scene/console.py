@@ -80,8 +80,8 @@ def _make_bar() -> Any:
 # -------------------------------------------------------------------------------------------------- summary
 
 
-def summarize(built: BuiltScene, entities: Sequence[Entity], diagnostics: Diagnostics) -> str:
-    """Text summary of a built scene, a few lines.
+def summarize(built: BuiltScene, entities: Sequence[Entity], diagnostics: Diagnostics, adopted: str = "") -> str:
+    """Text summary of a built scene, a few lines; `adopted` tells which files give time step and integrator.
 
     Number of environments, device, precision, time step, memory of state and controls, one line per entity (links,
     dofs, actuators), number of geom pairs, equality constraints and couplings, and number of diagnostics by severity.
@@ -108,7 +108,7 @@ def summarize(built: BuiltScene, entities: Sequence[Entity], diagnostics: Diagno
     return "\n".join(
         [
             f"{_format_count(built.n_envs, 'environment')} on {engine.device.name}, {engine.precision} precision, "
-            f"dt {engine.dt:g} s ({engine.settings.integrator.value}), {mebibytes:,.1f} MiB"
+            f"dt {engine.dt:g} s ({engine.settings.integrator.value}{adopted and f', {adopted}'}), {mebibytes:,.1f} MiB"
             + (f", {engine.tier} code" if engine.tier else ""),
             *lines,
             *([f"  {', '.join(constraints)}"] if constraints else []),

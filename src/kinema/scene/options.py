@@ -17,6 +17,7 @@ from kinema.core import Diagnostics, KinemaError
 from kinema.description import FLAG_DEFAULTS, OPTION_DEFAULTS, is_flag_enabled
 from kinema.dynamics import BroadPhase, Integrator, Solver, unsupported_with_islands
 from kinema.model import ModelOptions
+from kinema.tokens import mjcf
 
 from .arguments import boolean, nonnegative_float, one_of, positive_int
 from .model_checks import report_unspecified_bases
@@ -181,6 +182,59 @@ def _positive_float(value: Any, label: str) -> float:
     return number
 
 
+# ---------------------------------------------------------------------------------- time step and integrator
+
+DEFAULT_DT, DEFAULT_INTEGRATOR = 0.002, Integrator.IMPLICITFAST
+
+
+@dataclass(frozen=True, slots=True)
+class TimeStepping:
+    """Time step [s] and integrator of a scene, and the names of the entities whose MJCF files they are adopted from."""
+
+    dt: float
+    integrator: Integrator
+    dt_source: str = ""
+    integrator_source: str = ""
+
+    def describe_sources(self) -> str:
+        """Entities whose files give the time step or integrator, as text for a summary; empty if none do."""
+        if self.dt_source and self.dt_source == self.integrator_source:
+            return f'both as in the file of "{self.dt_source}"'
+        sources = (("time step", self.dt_source), ("integrator", self.integrator_source))
+        return ", ".join(f'{what} as in the file of "{name}"' for what, name in sources if name)
+
+
+def resolve_time_stepping(dt: float | None, integrator: Integrator | None, specs: Sequence[EntitySpec]) -> TimeStepping:
+    """Time step and integrator: those of the user, else those that the MJCF files give, else the defaults.
+
+    Raises `KinemaError` if files give different values for one that the user has not chosen.
+    """
+    file_dt, dt_source = (None, "") if dt is not None else _mjcf_option("timestep", "dt", specs)
+    file_integrator, integrator_source = (
+        (None, "") if integrator is not None else _mjcf_option("integrator", "integrator", specs)
+    )
+    return TimeStepping(
+        dt or file_dt or DEFAULT_DT,
+        integrator or (DEFAULT_INTEGRATOR if file_integrator is None else Integrator(file_integrator)),
+        dt_source,
+        integrator_source,
+    )
+
+
+def _mjcf_option(name: str, argument: str, specs: Sequence[EntitySpec]) -> tuple[Any, str]:
+    """Value of an option that MJCF files give, and the name of the first entity with it; (None, "") for none."""
+    given = [
+        (value.lower() if isinstance(value, str) else value, spec.name)
+        for spec in specs
+        if spec.description.format == mjcf.FORMAT and (value := merged_options(spec.description).get(name)) is not None
+    ]
+    for value, source in given[1:]:
+        if value != given[0][0]:
+            message = f'the files of "{given[0][1]}" and "{source}" differ in {name}, {given[0][0]} and {value}'
+            raise KinemaError(f"{message}: choose one by Scene({argument}=...)")
+    return given[0] if given else (None, "")
+
+
 # ------------------------------------------------------------------------------- options of files without effect
 
 UNUSED_SOLVER_OPTIONS = (
@@ -199,7 +253,9 @@ FLAGS_WITHOUT_EFFECT_ON_MOTION = ("magnetic", "energy", "fwdinv", "invdiscrete",
 """Flags that only change measurements or the handling of failed simulations; not reported."""
 
 
-def report_unused_options(spec: EntitySpec, diagnostics: Diagnostics, *, dt: float, integrator: str) -> None:
+def report_unused_options(
+    spec: EntitySpec, diagnostics: Diagnostics, *, dt: float, substep: float, integrator: str
+) -> None:
     """Report options of a file that the scene does not follow, and robots whose base is fixed by default.
 
     Options: time step, integrator, options and flags of collision detection and of the constraint solver.
@@ -208,12 +264,13 @@ def report_unused_options(spec: EntitySpec, diagnostics: Diagnostics, *, dt: flo
         spec: the added entity.
         diagnostics: receives the notes.
         dt: time step of the scene [s].
+        substep: time step of the engine [s].
         integrator: integrator of the scene.
     """
     report_unspecified_bases(spec, diagnostics)
     options, origin = merged_options(spec.description), spec.description.origin
     timestep = options.get("timestep")
-    if isinstance(timestep, float) and not math.isclose(timestep, dt, rel_tol=1e-6):
+    if isinstance(timestep, float) and not any(math.isclose(timestep, x, rel_tol=1e-6) for x in (dt, substep)):
         message = f'the file of "{spec.name}" has a time step of {timestep:g} s, the scene of {dt:g} s'
         diagnostics.note(
             "scene.timestep", message, hint=f"use Scene(dt={timestep:g}) for the time step of the file", origin=origin
@@ -221,8 +278,7 @@ def report_unused_options(spec: EntitySpec, diagnostics: Diagnostics, *, dt: flo
     file_integrator = str(options.get("integrator", integrator)).lower()
     if file_integrator != integrator:
         message = f'the file of "{spec.name}" uses the integrator {file_integrator}, the scene {integrator}'
-        available = file_integrator in [x.value for x in Integrator]
-        hint = f'use Scene(integrator="{file_integrator}")' if available else "this integrator is not available"
+        hint = f'use Scene(integrator="{file_integrator}") for that of the file'
         diagnostics.note("scene.integrator", message, hint=hint, origin=origin)
     unused = [n for n in UNUSED_SOLVER_OPTIONS if n in options and not _is_default(n, options[n])]
     if is_flag_enabled(options, "override"):

@@ -40,7 +40,7 @@ from .entity import Entity
 from .entity_parameters import write_parameter
 from .equalities import Equalities
 from .morphs import ON_DESCRIPTION_ERROR, Addable, MaterialOverrides, description_to_add, raise_description_errors
-from .options import SolverOptions
+from .options import SolverOptions, TimeStepping, resolve_time_stepping
 from .randomization import RANDOMIZABLE_PARAMETERS, Distribution, check_distributions, randomize_entity
 from .recording import Recording, Replay
 from .recording_formats import RecordedScene
@@ -63,7 +63,7 @@ class Scene:
     constraints select by index, name, pattern, list, slice or mask, in the order of `equality_names`; None selects all.
 
     Args:
-        dt: time step [s]; default 0.002.
+        dt: time step [s]; None for that of the MJCF files, else 0.002. Files that differ raise `KinemaError`.
         device: `cpu` (default), `cuda:0`, ..., or `auto` for a GPU if there is one.
         precision: `single` (default) or `double`.
         contacts: whether geoms collide; default True.
@@ -96,8 +96,8 @@ class Scene:
             many as needed.
         on_error: handling of environments with non-finite values: `flag` them (default), `freeze` them in the last
             valid state, or `reset` them before the next step.
-        integrator: `implicitfast` (default; implicit in velocity), `implicit` (in Coriolis forces too), `euler`
-            (semi-implicit) or `rk4`.
+        integrator: `implicitfast` (implicit in velocity), `implicit` (in Coriolis forces too), `euler` (semi-implicit)
+            or `rk4`; None for that of the MJCF files, else `implicitfast`. Files that differ raise `KinemaError`.
         gravity: gravitational acceleration [m/s2], (3,); None for that of the first file that sets it, else (0, 0,
             -9.81).
         density: density of the medium [kg/m3]; None for that of the files.
@@ -115,7 +115,7 @@ class Scene:
 
     def __init__(  # noqa: PLR0913  public API
         self,
-        dt: float = 0.002,
+        dt: float | None = None,
         device: str = "cpu",
         precision: str = "single",
         *,
@@ -138,7 +138,7 @@ class Scene:
         max_contacts: int | None = None,
         on_overflow: str = "keep",
         on_error: str = "flag",
-        integrator: str = "implicitfast",
+        integrator: str | None = None,
         gravity: ArrayLike | None = None,
         density: float | None = None,
         viscosity: float | None = None,
@@ -150,7 +150,7 @@ class Scene:
         out: str = "numpy",
     ) -> None:
         """Validate and store the options of a scene without entities; arguments: see the class."""
-        self._dt = positive_duration(dt, "dt")
+        self._dt = None if dt is None else positive_duration(dt, "dt")
         self.device = parse_device_name(device)
         self.precision = one_of(precision, "precision", PRECISIONS)
         self.contacts = boolean(contacts, "contacts")
@@ -174,7 +174,8 @@ class Scene:
         capacity = None if max_contacts is None else positive_int(max_contacts, "max_contacts", "contact")
         self.on_error = one_of(on_error, "on_error", ON_ERROR)
         self.on_overflow = one_of(on_overflow, "on_overflow", ON_OVERFLOW)
-        self.integrator = Integrator(one_of(integrator, "integrator", [i.value for i in Integrator]))
+        chosen = one_of_or_none(integrator, "integrator", [i.value for i in Integrator])
+        self._integrator = None if chosen is None else Integrator(chosen)
         self.gravity = None if gravity is None else finite_vector(gravity, "gravity", "three")
         self.medium = make_medium(density, viscosity, wind)
         self.substeps = positive_int(substeps, "substeps", "substep")
@@ -190,6 +191,7 @@ class Scene:
         self._env_spacing = np.ones(2)
         self._built_scene: BuiltScene | None = None
         self._sim: Sim | None = None
+        self._adopted: TimeStepping | None = None
         self._contacts = ContactMonitor(self, capacity)
         self._stepper = Stepper(self, self._contacts)
         self._rollouts = RolloutRunner(self, self._stepper)
@@ -202,13 +204,29 @@ class Scene:
     @property
     def dt(self) -> float:
         """Time step [s]; may be changed at any time."""
-        return self._dt
+        return self._time_stepping().dt if self._dt is None else self._dt
 
     @dt.setter
     def dt(self, dt: float) -> None:
         self._dt = positive_duration(dt, "dt")
         if self._built_scene is not None:
             self._built_scene.engine.dt = self._dt / self.substeps
+
+    @property
+    def integrator(self) -> Integrator:
+        """Integrator of the scene: given, else that of the MJCF files, else `implicitfast`."""
+        return self._time_stepping().integrator
+
+    def _time_stepping(self) -> TimeStepping:
+        """Time step and integrator: given, else those of the MJCF files of all entities and variants, else defaults.
+
+        They are fixed by `build`.
+        """
+        if self._adopted is not None:
+            return self._adopted
+        variants = [entity._index.variants for entity in self.entities]
+        specs = [*self._entity_specs, *(spec for v in variants if v is not None for spec in v.specs)]
+        return resolve_time_stepping(self._dt, self._integrator, specs)
 
     # ------------------------------------------------------------------------------------------ adding entities
 
@@ -331,6 +349,7 @@ class Scene:
             raise KinemaError("the scene is already built")
         n_envs = positive_int(n_envs, "build", "environment")
         self._env_spacing = finite_vector(env_spacing, "env_spacing", "two")
+        self._adopted = self._time_stepping()
         parameters = frozenset([per_env] if isinstance(per_env, str) else per_env)
         self._build(
             n_envs, self._make_settings(parameters, boolean(external_forces, "external_forces")), self.diagnostics
@@ -369,6 +388,7 @@ class Scene:
             gravity=self.gravity,
             medium=self.medium,
             solver_options=self.solver_options,
+            dt=self.dt,
             max_contacts=self._contacts.requested_capacity,
             device=self.device,
             precision=self.precision,
@@ -387,7 +407,7 @@ class Scene:
 
     def summary(self) -> str:
         """Summary of the built scene, a few lines: environments, device, memory, entities, constraints, diagnostics."""
-        return summarize(self.built, self.entities, self.diagnostics)
+        return summarize(self.built, self.entities, self.diagnostics, self._time_stepping().describe_sources())
 
     @property
     def built(self) -> BuiltScene:
@@ -546,7 +566,7 @@ class Scene:
         """
         restore_state(self.built, state, envs_idx)
         self._stepper.observers.restart_sensors(resolve_envs(envs_idx, self.n_envs))
-        if self.built.engine.dt != self._dt / self.substeps:
+        if self.built.engine.dt != self.dt / self.substeps:
             self._dt = self.built.engine.dt * self.substeps
 
     def get_error_envs_mask(self) -> Any:

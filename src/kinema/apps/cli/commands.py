@@ -101,20 +101,23 @@ def simulate(  # noqa: PLR0913  one for each option of the command
         int, typer.Option("--envs", "-n", min=1, metavar="N", help="How many copies to simulate at once.")
     ] = 1,
     steps: Annotated[int, typer.Option("--steps", "-s", min=1, metavar="N", help="How many steps to take.")] = 1000,
-    dt: Annotated[float, typer.Option("--dt", metavar="SECONDS", help="Time of a step.")] = 0.002,
+    dt: Annotated[
+        float | None,
+        typer.Option("--dt", metavar="SECONDS", help="Time of a step; default: that of an MJCF file, else 0.002."),
+    ] = None,
     device: Annotated[
         str,
         typer.Option("--device", "-d", metavar="NAME", help="cpu, cuda:0, ..., or auto: a GPU where there is one."),
     ] = "cpu",
     integrator: Annotated[
-        IntegratorName,
+        IntegratorName | None,
         typer.Option(
             "--integrator",
             metavar="NAME",
             help="implicitfast: implicit in velocity. implicit: in Coriolis forces too. euler: semi-implicit. rk4: "
-            "Runge and Kutta's, of fourth order.",
+            "Runge and Kutta's, of fourth order. Default: that of an MJCF file, else implicitfast.",
         ),
-    ] = IntegratorName.IMPLICITFAST,
+    ] = None,
     precision: Annotated[
         Precision, typer.Option("--precision", metavar="NAME", help="Numbers of 32 (single) or 64 (double) bits.")
     ] = Precision.SINGLE,
@@ -164,7 +167,7 @@ def simulate(  # noqa: PLR0913  one for each option of the command
         steps=steps,
         dt=dt,
         device=device,
-        integrator=integrator.value,
+        integrator=None if integrator is None else integrator.value,
         precision=precision.value,
         control=control.value,
         seed=seed,

@@ -44,9 +44,10 @@ class SimulateOptions:
 
     envs: int
     steps: int
-    dt: float
+    dt: float | None
+    """Time step [s]; None for that of an MJCF file, else the default of scenes."""
     device: str
-    integrator: str
+    integrator: str | None
     precision: str
     control: str
     seed: int
@@ -128,8 +129,8 @@ def summary_json(
         "n_dofs": entity.n_dofs,
         "n_envs": options.envs,
         "steps": options.steps,
-        "dt": options.dt,
-        "integrator": options.integrator,
+        "dt": scene.dt,
+        "integrator": scene.integrator.value,
         "precision": options.precision,
         "base": base_types(entity.description),
         "control": options.control,
@@ -144,7 +145,7 @@ def summary_json(
         },
         "code": {"steps": result.code.steps, "active_after": scene.built.engine.tier_seconds},
         "env_steps_per_second": rate,
-        "realtime_factor": rate * options.dt,
+        "realtime_factor": rate * scene.dt,
         "energy": None
         if result.energy is None
         else dict(zip(("start", "end"), _finite_or_none(result.energy), strict=True)),
@@ -202,7 +203,7 @@ def print_summary(file: Path, options: SimulateOptions, result: SimulateResult, 
         "robot": f"{data['robot']}: {data['n_links']} links, {data['n_dofs']} degrees of freedom",
         "base": _base_text(data["base"]),
         "environments": f"{options.envs:,} on {data['device']}, {options.precision} precision",
-        "steps": f"{options.steps:,} of {options.dt:g} s ({options.integrator}), control: {options.control}",
+        "steps": f"{options.steps:,} of {data['dt']:g} s ({data['integrator']}), control: {options.control}",
         "simulated": f"{data['sim_time']:.4g} s in each environment",
         "build": f"{seconds['read'] + seconds['build']:.2f} s, tracing {seconds['trace']:.2f} s, "
         f"compiling {seconds['compile']:.2f} s",
@@ -361,7 +362,7 @@ class _JointController:
         damped = info.damping.any() or entity.scene.built.model.tendons.damping.any()
         self.is_passive = self.control == "zero" and not damped and not entity.n_actuators
         self.steps_per_command = (
-            max(1, round(RANDOM_TARGET_PERIOD / options.dt))
+            max(1, round(RANDOM_TARGET_PERIOD / entity.scene.dt))
             if self.control == "random"
             else max(1, options.steps // 100)
         )

@@ -284,7 +284,9 @@ class SimulationPlayer:
     def _build(self) -> None:
         steps = [e.description.options.get("timestep") for e in self.models]
         dt = next((float(x) for x in steps if x and 1e-5 <= float(x) <= 0.02), 0.002)
-        scene = Scene(dt=dt, quiet=True)
+        integrators = [e.description.options.get("integrator") for e in self.models]
+        integrator = next((str(x).lower() for x in integrators if x), None)
+        scene = Scene(dt=dt, integrator=integrator, quiet=True)
         entities = [
             scene.add(
                 e.description,

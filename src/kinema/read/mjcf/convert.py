@@ -284,7 +284,7 @@ def _set_model_fields(reader: ModelReader, whole: Robot | World) -> None:
         assembly.diagnostics = reader.diagnostics
     whole.origin = document.root.origin
     whole.gravity = read_gravity(reader.model)
-    whole.options = read_options(reader.model)
+    whole.options = read_options(reader)
     whole.extras += collect_extras(reader)
     whole.attributes[mjcf.attribute_key(mjcf.ASSETS)] = {
         kind: ["" if name.generated else name.text for name in reader.names[kind]]

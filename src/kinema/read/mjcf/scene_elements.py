@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kinema.core import Array, Pose, float64_array, rotation_aligning_z
-from kinema.description import Camera, Frame, Light
+from kinema.description import OPTIONS_WITHOUT_DEFAULT, Camera, Frame, Light
 from kinema.tokens import mjcf
 
 from .bodies import default_class
@@ -163,12 +163,16 @@ def _rotation_towards(direction: Any) -> Array:
 _OPTION_ENUMS = {"integrator": "mjtIntegrator", "cone": "mjtCone", "jacobian": "mjtJacobian", "solver": "mjtSolver"}
 
 
-def read_options(model: Any) -> dict[str, Any]:
-    """Simulation options of `<option>` including defaults; flags by their MJCF names."""
+def read_options(reader: ModelReader) -> dict[str, Any]:
+    """Simulation options of `<option>` including defaults, except for time step and integrator; flags by MJCF name."""
     result: dict[str, Any] = {}
+    model, parts = reader.model, reader.compiled.prepared.document.all_documents()
+    given = {name for part in parts for option in part.root.find_all(mjcf.OPTION) for name in option.attributes}
     for name in (n for n in dir(model.opt) if not n.startswith("_")):
         value = getattr(model.opt, name)
         if callable(value) or name in ("gravity", "disableflags", "enableflags"):
+            continue
+        if name in OPTIONS_WITHOUT_DEFAULT and name not in given:
             continue
         if name in _OPTION_ENUMS:
             result[name] = enum_name(value, _OPTION_ENUMS[name])

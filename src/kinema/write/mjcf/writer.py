@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kinema.core import Pose
-from kinema.description import FLAG_DEFAULTS, OPTION_DEFAULTS, Base, Link, Robot, World
+from kinema.description import FLAG_DEFAULTS, OPTION_DEFAULTS, OPTIONS_WITHOUT_DEFAULT, Base, Link, Robot, World
 from kinema.tokens import WriteOptions, mjcf
 
 from ..files import stage_files
@@ -45,7 +45,7 @@ _OPTION_KEYWORDS = {
 
 
 def write_options(ctx: MjcfContext) -> None:
-    """Write non-default simulation options, gravity and flags to `<option>`; reports unknown options."""
+    """Write time step, integrator and non-default options, gravity and flags to `<option>`; reports unknown options."""
     element = ctx.section(mjcf.OPTION)
     whole = ctx.description
     table = whole.options
@@ -55,7 +55,7 @@ def write_options(ctx: MjcfContext) -> None:
             value = ctx.use_setting(table, name)
             if name in _OPTION_KEYWORDS:
                 value = str(value).lower()
-            if value != default:
+            if value != default or name in OPTIONS_WITHOUT_DEFAULT:
                 element.set_attributes({name: _option_text(name, value)})
     if whole.gravity is not None and not (flags.get("gravity") is False and not whole.gravity.any()):
         gravity = np.asarray(whole.gravity, dtype=np.float64)
