@@ -168,7 +168,7 @@ def test_wrong_calls_are_told_in_one_sentence(call, message: str) -> None:
         ({"dt": 0.0}, "dt"),
         ({"dt": math.nan}, "dt"),
         ({"precision": "half"}, "'half' is none of single, double"),
-        ({"integrator": "verlet"}, "'verlet' is none of euler, implicitfast, rk4"),
+        ({"integrator": "verlet"}, "'verlet' is none of euler, implicitfast, implicit, rk4"),
         ({"gravity": (0, 1)}, "gravity: expected three finite numbers"),
         ({"substeps": 0}, "substeps"),
     ],
