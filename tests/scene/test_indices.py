@@ -10,7 +10,7 @@ import pytest
 
 import kinema as km
 from kinema.core import KinemaError, Pose
-from kinema.render import Camera
+from kinema.render import Camera, look_at
 from kinema.scene import SceneCameras
 
 BODY = """<inertial><mass value="1"/><inertia ixx=".01" iyy=".01" izz=".01" ixy="0" ixz="0" iyz="0"/></inertial>"""
@@ -76,6 +76,16 @@ def test_cameras_on_links_of_any_entity(scene: Any) -> None:
     heights = cameras.renderer.camera_batch.view.position.numpy()[:, 0, 2]
     expected = [top.get_pos()[0, 2] + 0.2] * 5 + [box.get_pos()[0, 2] + 0.2, 0.2]
     np.testing.assert_allclose(heights, expected, atol=1e-5)
+
+
+def test_segmentation_names_links_of_entities(scene: Any) -> None:
+    """Each pixel has the index of the entity in the scene, and of the link in the entity."""
+    built, (_, tower, box) = scene
+    views = [look_at((2.0, 0.0, z), (0.0, 0.0, z)) for z in (0.05, 0.15, 0.35)]
+    cameras = SceneCameras(built, [Camera(pose=pose, fov=0.01) for pose in views], (2, 2), images=("segmentation",))
+    labels = cameras.render()["segmentation"].numpy()[0, :, 0, 0, :2]
+    tower_idx, box_idx = built.entities.index(tower), built.entities.index(box)
+    assert labels.tolist() == [[tower_idx, 0], [tower_idx, 1], [box_idx, 0]]
 
 
 @pytest.mark.parametrize(

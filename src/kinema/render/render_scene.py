@@ -30,8 +30,10 @@ class Instance:
     pose: Pose = field(default_factory=Pose)
     """Pose in the link frame."""
     entity: int = 0
+    entity_link: int | None = None
+    """Index of the link in its entity; None for `link`."""
     shape: int = 0
-    """Entity and shape labels of the segmentation image."""
+    """Entity, link and shape are the labels of the segmentation image."""
     name: str = ""
 
 

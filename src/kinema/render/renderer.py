@@ -94,7 +94,10 @@ class Renderer:
             setattr(buffers, name, data.flatten())
             if name in images:
                 self._images[name] = Image(data)
-        labels = [(i.entity, i.link, i.shape) for i in device_scene.render_scene.instances] or [(-1, -1, -1)]
+        labels = [
+            (i.entity, i.link if i.entity_link is None else i.entity_link, i.shape)
+            for i in device_scene.render_scene.instances
+        ] or [(-1, -1, -1)]
         buffers.labels = device_scene.array(labels, wp.vec3i)
         buffers.shadows, buffers.samples = int(shadows), max(1, int(samples)) if "rgb" in images else 1
         buffers.has_auxiliary = int(any(name != "rgb" for name in images))

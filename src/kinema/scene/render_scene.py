@@ -171,6 +171,8 @@ class VisualEntity:
     """World pose of the base frame; None for the authored pose."""
     link_rows: Mapping[str, int]
     """Row of each link in the pose arrays, by the link name unique in the description."""
+    entity_idx: int | None = None
+    """Index of the entity for segmentation images; None for the position in the list of visual entities."""
 
     @property
     def base(self) -> Pose:
@@ -195,9 +197,12 @@ def build_render_scene(visuals: Sequence[VisualEntity], *, kind: str = "visual")
         raise KinemaError(f"kind is 'visual' or 'collision', not {kind!r}")
     render_scene = RenderScene(n_links=sum(len(visual.link_rows) for visual in visuals))
     factory = _InstanceFactory(render_scene.diagnostics)
-    for entity_idx, visual in enumerate(visuals):
+    for i, visual in enumerate(visuals):
         factory.known_messages = [d.message for d in visual.description.diagnostics]
-        render_scene.instances += _entity_instances(visual, entity_idx, kind, factory)
+        first_row = min(visual.link_rows.values(), default=0)
+        for instance in _entity_instances(visual, i if visual.entity_idx is None else visual.entity_idx, kind, factory):
+            instance.entity_link = instance.link - first_row if instance.link >= 0 else -1
+            render_scene.instances.append(instance)
         render_scene.lights += lights_of_description(
             visual.description, visual.link_rows, visual.base, render_scene.diagnostics
         )

@@ -172,11 +172,11 @@ def visual_entities(scene: Scene) -> list[VisualEntity]:
     One per entity, or one per variant of an entity; the link rows of variants follow those of all links of the scene.
     """
     model, visuals, next_row = scene.built.model, [], scene.built.model.n_links
-    for entity, spec, info in zip(scene.entities, scene._entity_specs, model.entities, strict=True):
+    for i, (entity, spec, info) in enumerate(zip(scene.entities, scene._entity_specs, model.entities, strict=True)):
         rows = {model.links.names[row]: row for row in range(info.link_start, info.link_end)}
         variants = entity._index.variants
         if variants is None:
-            visuals.append(VisualEntity(description=spec.description, pose=spec.pose, link_rows=rows))
+            visuals.append(VisualEntity(description=spec.description, pose=spec.pose, link_rows=rows, entity_idx=i))
             continue
         for description, variant_spec in zip(variants.descriptions, variants.specs, strict=True):
             names = [link.name for link in description.links]
@@ -184,7 +184,8 @@ def visual_entities(scene: Scene) -> list[VisualEntity]:
                 VisualEntity(
                     description=description,
                     pose=variant_spec.pose,
-                    link_rows={name: next_row + i for i, name in enumerate(names)},
+                    link_rows={name: next_row + k for k, name in enumerate(names)},
+                    entity_idx=i,
                 )
             )
             next_row += len(names)
