@@ -78,7 +78,7 @@ class DeviceScene:
         return self.array(np.repeat(values[None], n_rows, axis=0), dtype)
 
     def make_mounts(self, attachments: Sequence[tuple[int, Pose]]) -> Any:
-        """`Mounts` struct of objects attached to links, given as (link index, pose in the link)."""
+        """`Mounts` struct of device arrays of objects attached to links, given as (link index, pose in the link)."""
         from .kernels.poses import Mounts
 
         result = Mounts()
@@ -89,7 +89,10 @@ class DeviceScene:
         return result
 
     def _make_bodies(self) -> Any:
-        """Fill the `Bodies` struct, build the mesh BVHs and allocate the body bounds (`_body_bounds`)."""
+        """Fill the `Bodies` struct with geometry and pose arrays of the ray-traced bodies; builds BVHs of their meshes.
+
+        Also allocates the arrays of body bounds (`_body_bounds`).
+        """
         from .kernels.poses import BodyBounds
         from .kernels.structs import Bodies
 
@@ -149,7 +152,7 @@ class DeviceScene:
 
     @property
     def scene_features(self) -> KernelFeatures:
-        """Kernel features that occur in the scene, or that per-environment properties may introduce."""
+        """Kernel features (textures, glass, ...) that occur in the scene or that per-environment properties may add."""
         surfaces, kinds = self._surface_table, {body.geometry.kind for body in self._body_table.bodies}
         return KernelFeatures(
             bvh=self.uses_bvh,

@@ -144,7 +144,7 @@ def _texture_maps(material: PbrMaterial) -> dict[str, TextureMap]:
 
 
 def _texture_map(role: str, image: Texture) -> TextureMap:
-    """Texture map of a role: channel index, wrap modes and coordinate transform from the texture of a material."""
+    """Texture map of a surface role (colour, roughness, ...): file, channel, wrap modes and UV transform."""
     channel = _CHANNEL_INDEX.get(image.channel, _DEFAULT_CHANNEL.get(role, 0))
     wrap = (_WRAP_MODES[image.mapping.wrap[0]], _WRAP_MODES[image.mapping.wrap[1]])
     return TextureMap(

@@ -74,7 +74,7 @@ class BodyTable:
 
 
 def body_table(render_scene: RenderScene, face_starts: dict[int, tuple[int, int]]) -> BodyTable:
-    """Group the instances of a scene into ray-traced bodies.
+    """Group the mesh and primitive instances of a scene into ray-traced bodies, the leaves of the scene BVH.
 
     Args:
         render_scene: the scene.

@@ -435,8 +435,8 @@ def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_p
     """Trace the broad-phase test of frame pairs: bounding spheres of the geoms of both frames.
 
     Writes the overlap flag of every contact set (1 if the spheres overlap and a tree of the set is awake) and resets
-    its number of contacts and of contacts lost by overflow. All flags are set if a candidate list of geom pairs is
-    made, which makes the sphere test redundant.
+    its number of contacts and of contacts lost by overflow. The sphere test is omitted if a candidate list of geom
+    pairs is made.
     """
     has_list = uses_candidate_list(
         ctx.model, ctx.settings, sum(len(contact_set.spec.pairs) for contact_set in contact_buffers.sets)

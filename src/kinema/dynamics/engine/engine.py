@@ -314,7 +314,7 @@ class Engine:
         return rows * self.state.dtype.itemsize + (0 if kernel is None else kernel.bytes_per_env(self.n_envs))
 
     def set_contact_capacity(self, capacity: int) -> None:
-        """Set the maximum number of contacts between two frames and discard compiled programs."""
+        """Set the maximum number of contacts per frame pair and discard compiled programs."""
         with self._compile_lock:
             self._set_models(
                 [model.with_derived(max_contacts_per_frame_pair=capacity) for model in self.variants.models]
@@ -473,9 +473,9 @@ class Engine:
         self.array_view("dt").assign(np.array([[dt]]))
 
     def allocate_control_sequence(self, steps: int) -> Arena:
-        """Allocate the inputs of several steps: arrays `command 0`, `ctrl 0`, ..., `command 1`, ...
+        """Allocate an arena for the inputs of several steps: arrays `command 0`, `ctrl 0`, ..., `command 1`, ...
 
-        Control modes and actuator enable masks are copied from the current inputs.
+        Control modes and actuator enable masks are copied from the current inputs to every step.
         """
         sizes = arena_arrays("controls", self.model, self.settings)
         arrays = [(f"{name} {t}", n) for t in range(steps) for name, n in sizes]
@@ -487,7 +487,7 @@ class Engine:
         return arena
 
     def rollout(self, control_sequence: Arena, *, single_launch: bool = True) -> Callable[[], None]:
-        """Return a function that takes one step with each of the inputs of `control_sequence`.
+        """Return a function that takes one step with each of the inputs (controls) of `control_sequence`.
 
         All steps run in one launch, or in one launch each (captured as a CUDA graph on a GPU) if `single_launch` is
         false.
@@ -568,10 +568,10 @@ class FusedRollout:
         )
 
     def run(self, name: str, rows: np.ndarray, values: np.ndarray) -> None:
-        """Run all controls: `values` (n_controls, items, n_envs) are written to `rows` of the input array `name`.
+        """Run the rollout from the current state: apply each control for `steps_per_control` steps, then record the state.
 
-        All other inputs keep their current values. The recorded states are in `recorded`; the last inputs stay in the
-        engine's controls.
+        `values` (n_controls, items, n_envs) are written to `rows` of the input array `name`; all other inputs keep
+        their current values. The recorded states are in `recorded`; the last inputs stay in the engine's controls.
         """
         engine = self._engine
         start, _ = engine.controls.layout.rows[name]

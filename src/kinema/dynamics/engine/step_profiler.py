@@ -65,7 +65,10 @@ class BlockTime:
 
 
 def block_phases(names: Sequence[str]) -> list[str]:
-    """Phase of each block of a program, from the names of all blocks in order."""
+    """Phase of a step (broad phase, solver ...) of each timed block of a program, from all block names in order.
+
+    A phase starts at or after blocks of certain names (`PHASE_STARTS`, `PHASE_ENDS`); unnamed programs are one phase.
+    """
     if not any(names):
         return [WHOLE_STEP] * len(names)
     phases, phase = [], DYNAMICS_PHASE
@@ -105,7 +108,7 @@ class StepProfiler:
 
     @contextmanager
     def profiling(self) -> Iterator[None]:
-        """Context manager: within it the engine steps with the timed program, on one thread."""
+        """Context manager: within it the engine runs the step program with clocks between its blocks, on one thread."""
         engine, settings = self._engine, self._engine.settings
         before = engine._kernels[settings], engine._empty_output, engine.threads
         engine._kernels[settings], engine._empty_output, engine.threads = self._kernel, self._out, 1
@@ -133,7 +136,7 @@ class StepProfiler:
 
 @contextmanager
 def single_threaded(engine: Engine) -> Iterator[None]:
-    """Context manager: the engine steps on one thread at the optimised tier, for comparison with `StepProfiler`."""
+    """Context manager: within it the engine steps on one thread with fully optimised code, as `StepProfiler` does."""
     engine.compile_step(wait_for_optimised=True)
     before, engine.threads = engine.threads, 1
     engine._launches[engine.settings].clear()

@@ -64,9 +64,9 @@ class WarpBlockSparseMatrix:
         self.blocks = ctx.allocate((count + self.capacity) * self.block_size, oversized=True).row
 
     def compute_elimination_order(self, contacts: TreePairContacts | None) -> None:
-        """Determine minimum-degree elimination order and off-diagonal blocks including fill-in, from the contacts.
+        """Compute minimum-degree elimination order of the trees and nonzero off-diagonal blocks, fill-in included.
 
-        Also stages the first blocks in shared memory if they fit.
+        Two trees are coupled by a contact between them. Also stages the first blocks in shared memory if they fit.
         """
         tracer, layout = self.ctx.tracer, self.layout
         slots = [

@@ -230,7 +230,7 @@ class WarpObjective:
     def take_step(
         self, direction: JointVector, mass_times_direction: JointVector, *, count_changes: bool = False
     ) -> Value | None:
-        """Advance x, M x and all residuals by the step, and store forces and Hessians at the new residuals.
+        """Advance x, M x and all residuals by the line-search step; store forces and Hessians at the new residuals.
 
         Returns the number of rows and contacts whose active set changes, or None if not counted. One parallel loop over
         dofs, multi-dof rows and contacts.

@@ -186,6 +186,8 @@ class TraceContext(LoopContext):
     ) -> Transmissions:
         """Trace lengths, velocities and forces of some actuators or tendons, and the resulting joint forces.
 
+        Registers the result, so that loops over frames traced later can read the joint forces.
+
         Args:
             table_name: table of the model, "actuators" or "tendons".
             indices: rows of the table.

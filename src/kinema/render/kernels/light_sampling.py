@@ -247,7 +247,10 @@ def emitted_radiance_mis(
 
 @cache
 def direct_lighting_function(features: KernelFeatures) -> wp.Function:
-    """Warp function for direct lighting at a shading point, specialised for the features of the scene."""
+    """Return the Warp function of direct lighting: sampled radiance of one light and one emissive triangle.
+
+    Visibility is tested by shadow rays. Compiled for the features that occur in the scene.
+    """
     _, any_hit = ray_query_functions(features)
 
     @wp.func

@@ -277,7 +277,11 @@ def accumulate_sample(film: Film, pixel: int, radiance: wp.vec3, albedo: wp.vec3
 
 @cache
 def path_tracing_function(features: KernelFeatures) -> wp.Function:
-    """Warp function that traces the paths of one pixel, specialised for the features of the scene."""
+    """Return the Warp function that path-traces one pixel and accumulates radiance, albedo and normal on the film.
+
+    Unidirectional path tracing with direct lighting, BSDF sampling, guiding towards glass and Russian roulette;
+    compiled for the features that occur in the scene.
+    """
     closest_hit, _ = ray_query_functions(features)
     evaluate_shading_point, direct_lighting = shading_point_function(features), direct_lighting_function(features)
 
@@ -423,7 +427,10 @@ def path_tracing_function(features: KernelFeatures) -> wp.Function:
 
 @cache
 def path_tracing_kernel(features: KernelFeatures, *, max_registers: int = 128, fast_math: bool = True) -> wp.Kernel:
-    """Path-tracing kernel, specialised for the features of the scene; arguments as for `specialised_kernel`."""
+    """Warp kernel that path-traces a range of pixels, compiled for the features that occur in the scene.
+
+    Arguments as for `specialised_kernel`.
+    """
     trace_pixel = path_tracing_function(features)
 
     @specialised_kernel(max_registers, fast_math=fast_math)

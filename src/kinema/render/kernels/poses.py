@@ -33,10 +33,10 @@ def compute_mount_poses(
     position: wp.array2d[wp.vec3],
     rotation: wp.array2d[wp.vec4],
 ) -> None:
-    """World poses of attached objects from link poses; writes `position` and `rotation` (n, n_envs).
+    """World poses of objects attached to links (cameras, lights), from link poses; writes `position` and `rotation`.
 
-    Link poses are arrays of rows, `link_position` (3 n_links, n_envs) and `link_rotation` (4 n_links, n_envs). One
-    thread per object and environment.
+    Objects without a link keep their pose. Outputs are (n, n_envs); link poses are arrays of rows, `link_position` (3
+    n_links, n_envs) and `link_rotation` (4 n_links, n_envs). One thread per object and environment.
     """
     i, env = wp.tid()
     row = env % mounts.position.shape[0]

@@ -202,10 +202,10 @@ def subpixel_position(sample: int, edge: int) -> wp.vec2:
 def ray_casting_kernel(
     features: KernelFeatures, *, single_opaque_ray: bool, max_registers: int = MAX_REGISTERS, fast_math: bool = True
 ) -> wp.Kernel:
-    """Ray-casting kernel, specialised for the features of the scene.
+    """Warp kernel that renders colour, depth, normal, segmentation and optical flow by ray casting, without bounces.
 
     Args:
-        features: features of the scene.
+        features: features of the scene for which the kernel is compiled.
         single_opaque_ray: whether there is one sample per pixel and no transparency.
         max_registers: registers per GPU thread; 0 for no limit.
         fast_math: use fast approximate division and square roots on a GPU.

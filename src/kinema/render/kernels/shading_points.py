@@ -269,9 +269,10 @@ def apply_textures(
 
 @cache
 def shading_point_function(features: KernelFeatures) -> wp.Function:
-    """Warp function that computes the shading point of a ray hit, specialised for the features of the scene.
+    """Return the Warp function that computes the shading point (position, normals, textured material) of a ray hit.
 
-    Absent features (textures, glass, clearcoat) are compiled as constants, which eliminates dependent code.
+    Features that do not occur in the scene (textures, glass, clearcoat) are compiled as constants, which eliminates
+    dependent code.
     """
 
     @wp.func
