@@ -156,7 +156,9 @@ def test_what_there_is_no_room_for_is_counted(tmp_path: Path, monkeypatch: pytes
         run_in_parts(made.parts, made.start, made.engine.array_offsets)
         found = made.start["state"]
         assert np.isfinite(found).all()
-        counts[room] = [found[made.row(name)].tolist() for name in ("n_contacts", "n_lost_contacts", "most_wanted")]
+        counts[room] = [
+            found[made.row(name)].tolist() for name in ("n_contacts", "n_lost_contacts", "max_required_capacity")
+        ]
     there = counts[16][0]
     assert min(there) > 3
     assert counts[16][1:] == [[0.0] * N_ENVS] * 2

@@ -132,7 +132,7 @@ def _look_at_theirs(case: BenchmarkCase, worst: Worst, data: Any, steps: int = 3
 
 
 def _overflows(ours: KinemaSimulator) -> int:
-    return int((ours.engine.array_view("most_wanted").numpy() > 0).sum())
+    return int((ours.engine.array_view("max_required_capacity").numpy() > 0).sum())
 
 
 def _mebibytes() -> float:

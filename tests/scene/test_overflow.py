@@ -125,7 +125,7 @@ def test_on_a_gpu_it_is_said_within_64_calls(
     engine = scene.built.engine
     sledge.set_qpos(LYING)
     engine.step()
-    counters = engine.array_view("most_wanted").numpy()
+    counters = engine.array_view("max_required_capacity").numpy()
     wanted = counters.copy()
     counters[:] = 0
     monkeypatch.setattr(scene.built, "engine", OnGpu(engine))

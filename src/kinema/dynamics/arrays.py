@@ -241,7 +241,7 @@ CONTACT_PARAMETERS: list[tuple[ItemKind, str, str, int, tuple[str, ...]]] = [
 """Contact parameters that may differ between environments: kind of items, model table, field, width, enabling parameter
 names."""
 
-STEP_COUNTERS = ("n_contacts", "n_lost_contacts", "n_iterations", "most_contacts", "most_wanted")
+STEP_COUNTERS = ("n_contacts", "n_lost_contacts", "n_iterations", "max_n_contacts", "max_required_capacity")
 """Counters of a step: contacts, contacts lost for lack of capacity, and solver iterations; then the maxima since the
 last reset of the number of contacts and of the contacts wanted between two frames where some were lost (0 if none were
 lost)."""

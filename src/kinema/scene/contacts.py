@@ -235,15 +235,15 @@ class ContactMonitor:
     def counter(self, name: str) -> np.ndarray:
         """Statistic of the contacts since the last reset, (n_envs,); raises `KinemaError` if contacts are disabled.
 
-        `most_contacts` is the largest number of simultaneous contacts, `most_wanted` the sufficient capacity (0 if the
-        capacity was not exceeded).
+        `max_n_contacts` is the largest number of simultaneous contacts, `max_required_capacity` the sufficient capacity
+        (0 if the capacity was not exceeded).
         """
         built = self._scene.built
         _require_contacts(built)
         return np.array(built.arrays.get(name)[0])
 
     def _max_demand(self) -> int:
-        return int(self.counter("most_wanted").max(initial=0))
+        return int(self.counter("max_required_capacity").max(initial=0))
 
     def grow_to_demand(self) -> None:
         """Raise the contact capacity to the largest demand since the last reset."""
@@ -289,7 +289,7 @@ class ContactMonitor:
             self._readback = (
                 built,
                 PeriodicReadback(
-                    lambda: HostCopy(engine.array_view("most_wanted"), engine.device), OVERFLOW_COPY_INTERVAL
+                    lambda: HostCopy(engine.array_view("max_required_capacity"), engine.device), OVERFLOW_COPY_INTERVAL
                 ),
             )
         counters = self._readback[1].poll()
@@ -305,7 +305,8 @@ class ContactMonitor:
         built, diagnostics, capacity = self._scene.built, self._scene.diagnostics, self.capacity
         if not built.contacts_may_overflow:
             return
-        demand, grows = self.counter("most_wanted") if demand is None else demand, self._scene.on_overflow == "grow"
+        demand = self.counter("max_required_capacity") if demand is None else demand
+        grows = self._scene.on_overflow == "grow"
         max_demand = int(demand.max(initial=0))
         if max_demand <= capacity or (not grows and any(d.code == "scene.overflow" for d in diagnostics)):
             return

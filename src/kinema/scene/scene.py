@@ -632,15 +632,15 @@ class Scene:
 
     def get_overflow_envs_mask(self) -> np.ndarray:
         """Mask of the environments whose contacts exceeded the capacity since their last reset, bool (n_envs,)."""
-        return self._contacts.counter("most_wanted") > 0.0
+        return self._contacts.counter("max_required_capacity") > 0.0
 
     def get_peak_contacts(self) -> np.ndarray:
         """Largest number of simultaneous contacts since the last reset, dropped contacts included, (n_envs,)."""
-        return self._contacts.counter("most_contacts").astype(np.int64)
+        return self._contacts.counter("max_n_contacts").astype(np.int64)
 
     def get_required_max_contacts(self) -> np.ndarray:
         """Sufficient `max_contacts` since the last reset, (n_envs,); 0 if the capacity was not exceeded."""
-        return self._contacts.counter("most_wanted").astype(np.int64)
+        return self._contacts.counter("max_required_capacity").astype(np.int64)
 
     # --------------------------------------------------------------------------------------- equality constraints
 

@@ -138,8 +138,8 @@ class KinemaSimulator:
             found.iterations.append(float(engine.array_view("n_iterations").numpy().mean()))
             if t == 0:
                 found.first_step_velocities = np.array(engine.array_view("vel").numpy(), dtype=np.float64).T
-        found.overflows = int((engine.array_view("most_wanted").numpy() > 0).sum())
-        found.max_contacts = int(engine.array_view("most_contacts").numpy().max())
+        found.overflows = int((engine.array_view("max_required_capacity").numpy() > 0).sum())
+        found.max_contacts = int(engine.array_view("max_n_contacts").numpy().max())
         return found
 
     def positions(self) -> Array:

@@ -151,9 +151,9 @@ def compute_contact_counts(ctx: TraceContext, contacts: ContactBuffers | Contact
 def record_contact_counts(ctx: TraceContext, counts: ContactCounts) -> None:
     """Write the contact counts to the output arrays, and update their maxima since the last reset.
 
-    Writes `n_contacts`, `n_lost_contacts` (dropped for lack of capacity), `most_contacts` (maximum of used plus lost
-    contacts) and `most_wanted` (maximum of the required capacity), and resets `n_iterations`. Does nothing if these
-    outputs are not requested.
+    Writes `n_contacts`, `n_lost_contacts` (dropped for lack of capacity), `max_n_contacts` (maximum of used plus lost
+    contacts) and `max_required_capacity` (maximum of the required capacity), and resets `n_iterations`. Does nothing if
+    these outputs are not requested.
     """
     if not ctx.has_output("n_contacts"):
         return
@@ -161,5 +161,5 @@ def record_contact_counts(ctx: TraceContext, counts: ContactCounts) -> None:
     ctx.write("n_contacts", None, [found])
     ctx.write("n_lost_contacts", None, [lost])
     ctx.write("n_iterations", None, [0.0])
-    ctx.write("most_contacts", None, [ir.maximum(ctx.read("most_contacts"), found + lost)])
-    ctx.write("most_wanted", None, [ir.maximum(ctx.read("most_wanted"), required)])
+    ctx.write("max_n_contacts", None, [ir.maximum(ctx.read("max_n_contacts"), found + lost)])
+    ctx.write("max_required_capacity", None, [ir.maximum(ctx.read("max_required_capacity"), required)])

@@ -568,7 +568,7 @@ class FusedRollout:
         )
 
     def run(self, name: str, rows: np.ndarray, values: np.ndarray) -> None:
-        """Run the rollout from the current state: apply each control for `steps_per_control` steps, then record the state.
+        """Run the rollout from the current state: apply each control for several steps, then record the state.
 
         `values` (n_controls, items, n_envs) are written to `rows` of the input array `name`; all other inputs keep
         their current values. The recorded states are in `recorded`; the last inputs stay in the engine's controls.
