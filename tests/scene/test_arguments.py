@@ -177,9 +177,8 @@ def test_states_and_commands_are_finite(floating: Any, bad: float) -> None:
     assert all(np.array_equal(after.arrays[name], values) for name, values in before.arrays.items())
 
 
-def test_infinity_in_tensors_is_flagged(tmp_path: Path) -> None:
-    """The host does not read a tensor: infinity becomes NaN, which no force or control range hides."""
-    torch = pytest.importorskip("torch")
+def test_nan_in_memory_is_flagged(tmp_path: Path) -> None:
+    """Tensors are not checked: the step flags NaN, which no range hides; infinity is the limit of the range."""
     file = tmp_path / "servo.xml"
     file.write_text(
         """<mujoco><worldbody><body><joint name="j" axis="0 1 0"/><geom size=".1" pos="0 0 .3"/></body></worldbody>
@@ -189,9 +188,9 @@ def test_infinity_in_tensors_is_flagged(tmp_path: Path) -> None:
     scene = km.Scene(quiet=True)
     servo = scene.add(file)
     scene.build(3)
-    scene.built.arrays.write_tensor("ctrl", np.arange(1), torch.tensor([[0.5], [math.inf], [math.nan]]), None)
+    scene.built.arrays.write("ctrl", np.arange(1), np.array([[0.5], [math.inf], [math.nan]]))
     scene.step()
-    assert scene.get_error_envs_mask().tolist() == [False, True, True]
+    assert scene.get_error_envs_mask().tolist() == [False, False, True]
     assert servo.get_control()[0, 0] == 0.5
 
 
