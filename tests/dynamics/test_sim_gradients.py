@@ -92,10 +92,11 @@ def test_modes_that_are_numbers(case: Case) -> None:
     assert {"qpos", "vel", "command", "kp", "kv"} <= check(model, program)
 
 
+@pytest.mark.parametrize("integrator", [Integrator.EULER, Integrator.IMPLICIT], ids=lambda i: i.value)
 @pytest.mark.parametrize("kind", ["spherical", "screw", "free"])
-def test_explicit_step(kind: str) -> None:
-    """The same for the other single-stage integrator."""
-    check(*program_of(Case(kind, backwards=False), Integrator.EULER))
+def test_other_single_stage_steps(kind: str, integrator: Integrator) -> None:
+    """The same for the other single-stage integrators."""
+    check(*program_of(Case(kind, backwards=False), integrator))
 
 
 @pytest.mark.parametrize("phase", range(4))
