@@ -75,6 +75,17 @@ def test_integrator_and_precision_are_passed_on(clock: Path, integrator: str) ->
     assert (code, data["integrator"], data["precision"]) == (0, integrator, "double")
 
 
+def test_time_step_and_integrator_of_an_mjcf_file(tmp_path: Path) -> None:
+    """As the file says; an option of the command takes precedence."""
+    file = tmp_path / "arm.xml"
+    arm = '<worldbody><body><joint/><geom size="1"/></body></worldbody>'
+    file.write_text(f'<mujoco><option timestep="0.01" integrator="RK4"/>{arm}</mujoco>')
+    data = json.loads(run(file, "--steps", 5, "--json")[1])
+    assert (data["dt"], data["integrator"], data["sim_time"]) == (0.01, "rk4", pytest.approx(0.05))
+    data = json.loads(run(file, "--steps", 5, "--integrator", "implicit", "--json")[1])
+    assert (data["dt"], data["integrator"]) == (0.01, "implicit")
+
+
 def test_a_robot_that_cannot_be_simulated_gives_status_1(tmp_path: Path) -> None:
     file = tmp_path / "ghost.urdf"
     file.write_text(PENDULUM.replace('<mass value="1"/>', '<mass value="0"/>').replace("0.001", "0"))
