@@ -76,7 +76,7 @@ def _clip_by_side(tracer: Tracer, polygon_buffer: str, clip_state: str, side: Va
     One step of Sutherland-Hodgman clipping. Reads the polygon from one half of `polygon_buffer`, writes the clipped and
     transformed polygon to the other half, and updates `clip_state` (number of corners, start of the polygon in the
     buffer, half extents along the current x and y axes). After an even `side` (0 to 3) the polygon is mirrored in x,
-    after an odd side x and y are exchanged, so that the polygon is back in its original axes after four sides.
+    after an odd side rotated by -90 degrees, so that it is back in its original axes after four sides.
     """
     n_corners, start, width, next_width = (tracer.read(clip_state, i) for i in range(4))
     is_odd = ir.select(ir.absolute(side - 2.0), 1.5, ir.select(ir.absolute(side - 2.0), 0.5, 0.0, 1.0), 0.0)

@@ -102,8 +102,7 @@ class _NearestPoints:
     segment_end_case: Value
     """1 for a segment end above a face, 2 for a segment end inside the box, 0 for an edge."""
 
-    @property
-    def flat(self) -> list[Value]:
+    def flatten(self) -> list[Value]:
         """All fields as a flat list of `NEAREST_POINTS_SIZE` scalars, for storage in a local array."""
         return [
             self.distance_squared,
@@ -127,7 +126,7 @@ def _find_nearest_points(segment: _CapsuleSegment) -> _NearestPoints:
     def visit_axis(axis: Value) -> None:
         def visit_edge(edge: Value) -> None:
             sides = [sign(edge - 1.5), sign(0.5 - ir.absolute(ir.absolute(edge - 2.0) - 1.0))]
-            candidate = _nearest_to_box_edge(segment, axis, sides).flat
+            candidate = _nearest_to_box_edge(segment, axis, sides).flatten()
             best_so_far = [tracer.read(best, i) for i in range(len(candidate))]
             tracer.write(
                 best,

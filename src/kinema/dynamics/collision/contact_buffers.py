@@ -293,7 +293,7 @@ class ContactBuffers:
         return ctx.tracer.read(SCRATCH, total.row)
 
     def set_columns(self, set_filter: ContactSetFilter) -> list[ContactSetColumns]:
-        """Contact sets selected by a filter, as one struct of arrays per code variant (condim etc.); cached."""
+        """Contact sets selected by a filter as structs of arrays, one per code variant (condim etc.); cached."""
         if set_filter not in self._columns:
             by_variant: dict[ContactSetVariant, list[int]] = {}
             sets = self.filter_sets(set_filter)

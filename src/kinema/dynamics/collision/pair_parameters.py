@@ -291,9 +291,9 @@ def _pair_offset_columns(
     pairs: npt.NDArray[np.intp],
     set_offset_columns: Mapping[str, OffsetColumn],
 ) -> dict[str, OffsetColumn]:
-    """Array offsets of the geom pairs' table rows, by array name.
+    """Array offsets of geom pairs for their table rows, by array name: poses of both geoms ("a", "b") and geom data.
 
-    The arrays are the poses of both geoms ("a", "b"), the packed geom data and the arrays of the contact set.
+    Also the arrays of the contact set of each pair (`set_offset_columns`).
 
     Args:
         ctx: tracing context.

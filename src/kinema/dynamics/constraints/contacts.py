@@ -459,8 +459,8 @@ class ContactConstraints:
     def add_frame_contact_hessian(self, matrix: JointSpaceMatrix) -> None:
         """Add J^T D J of the contacts between two moving frames to a joint-space matrix.
 
-        For each active contact set, the 6 x 6 spatial Hessian is projected onto all pairs of dofs that move exactly one
-        of the two frames; `matrix` must have entries for these pairs.
+        For each frame pair in contact, the 6 x 6 spatial Hessian is projected onto all pairs of dofs that move exactly
+        one of the two frames; `matrix` must have entries for these pairs.
         """
         axes = self.motion_axis_places()
         rows = []

@@ -353,7 +353,7 @@ class WarpObjective:
         return row_cost + task_cost
 
     def line_derivatives(self, direction: JointVector) -> tuple[Value, Value]:
-        """Return first and second derivative of all row and contact costs along the direction at the step length."""
+        """Return first and second derivative of all costs along the direction at the current step length."""
         length = self.state.read(self.state.step_length)
         row_sums = sum_over_rows(
             self.rows, "line derivatives of constraint rows", block_line_derivatives, self.state.step_length

@@ -62,6 +62,7 @@ class LUFactors:
         return rows
 
     def _eliminate(self, code: RowContext) -> None:
+        """Code of one row of the LU factorisation: pivot bound, inverse pivot, or elimination of entries."""
         if code.variant == "smallest pivot":
             code.write("inverse", [self.MIN_PIVOT_RATIO * ir.absolute(code.read("diagonal"))])
             return
