@@ -155,3 +155,26 @@ def test_the_help_needs_none_of_the_heavy_packages() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_pose_that_is_not_held_gives_status_1(tmp_path: Path) -> None:
+    """The motor is too weak for the weight; with a stronger one all is well."""
+    text = (
+        '<robot name="crane"><link name="base"/><link name="boom"><inertial><origin xyz="1 0 0"/><mass value="2"/>'
+        '<inertia ixx=".1" iyy=".1" izz=".1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+        '<joint name="lift" type="revolute"><parent link="base"/><child link="boom"/><axis xyz="0 1 0"/>'
+        '<limit lower="-2" upper="2" effort="{}" velocity="1"/></joint></robot>'
+    )
+    file = tmp_path / "crane.urdf"
+    file.write_text(text.format(10))
+    code, out, _ = run(file, "--control", "hold", "--base", "fixed")
+    assert code == 1
+    assert "the pose is not held" in out
+    assert '"lift" by' in " ".join(out.split())
+    assert "of its effort limit" in " ".join(out.split())
+    code, out, _ = run(file, "--control", "hold", "--base", "fixed", "--json")
+    assert (code, json.loads(out)["hold"]["held"]) == (1, False)
+    file.write_text(text.format(30))
+    code, out, _ = run(file, "--control", "hold", "--base", "fixed")
+    assert code == 0
+    assert "the pose is held" in out

@@ -371,16 +371,14 @@ def test_a_quaternion_has_no_position_to_control() -> None:
         loose.control_dofs_position(np.zeros(6))
 
 
-def test_gains_that_nobody_gave_are_those_of_a_critically_damped_joint() -> None:
-    scene, arm = built(pendulum(mass=2.0, length=0.5))
-    arm.control_dofs_position([0.3])
-    inertia = 2.0 * 0.25
-    kp, kv = arm.get_dofs_kp()[0], arm.get_dofs_kv()[0]
-    assert kp == pytest.approx(inertia * (4 * math.pi) ** 2)
-    assert kv == pytest.approx(2 * math.sqrt(kp * inertia))
+def test_gains_that_nobody_gave_of_free_bodies_are_set_by_their_first_command() -> None:
+    scene, loose = built(ball())
+    assert not loose.get_dofs_kp().any()
+    loose.control_dofs_position([0.1, 0.0, 0.2], [0, 1, 2])
+    assert (loose.get_dofs_kp([0, 1, 2]) > 0.0).all()
     note = next(d for d in scene.diagnostics if d.code == "scene.default-gains")
     assert note.severity is km.Severity.NOTE
-    assert '"hinge"' in note.message
+    assert '"free[0]"' in note.message
 
 
 def test_gains_of_the_user_and_of_the_file_are_kept(tmp_path: Path) -> None:

@@ -129,15 +129,17 @@ def test_robots_of_one_form_differ_in_lengths_and_masses() -> None:
 
 
 def test_each_robot_has_gains_of_its_own_where_nobody_gives_any() -> None:
-    """A critically damped 2 Hz about the inertia m l^2 of each; what is drawn is drawn about that."""
+    """Stiff enough for the weight m g l of each, critically damped; what is drawn is drawn about that."""
     robots = [pendulum(1.0, 0.5), pendulum(2.0, 0.8)]
     scene = km.Scene(precision="double", quiet=True, contacts=False)
     swing, ball = scene.add(robots), scene.add([km.Sphere(0.1), km.Sphere(0.2)], pos=(5, 0, 0))
     scene.build(3)
     swing.control_dofs_position(0.3)
-    inertia, omega = np.array([0.25, 1.28, 0.25]), 4 * np.pi
-    np.testing.assert_allclose(swing.get_dofs_kp()[:, 0], inertia * omega**2)
-    np.testing.assert_allclose(swing.get_dofs_kv()[:, 0], 2 * inertia * omega)
+    inertia, weight = np.array([0.25, 1.28, 0.25]), 9.81 * np.array([0.5, 1.6, 0.5])
+    kp = weight / 0.01
+    kv = 2 * np.sqrt(kp * inertia) + scene.dt * kp
+    np.testing.assert_allclose(swing.get_dofs_kp()[:, 0], kp)
+    np.testing.assert_allclose(swing.get_dofs_kv()[:, 0], kv)
     scene.step(50)
     alone = km.Scene(precision="double", quiet=True, contacts=False)
     same = alone.add(robots[1])
@@ -146,11 +148,11 @@ def test_each_robot_has_gains_of_its_own_where_nobody_gives_any() -> None:
     alone.step(50)
     np.testing.assert_allclose(same.get_qpos()[0], swing.get_qpos()[1], atol=1e-12)
     scene.randomize(swing, kp=km.uniform(2.0, 2.0), kv=km.uniform(3.0, 3.0))
-    np.testing.assert_allclose(swing.get_dofs_kp()[:, 0], 2.0 * inertia * omega**2)
+    np.testing.assert_allclose(swing.get_dofs_kp()[:, 0], 2.0 * kp)
     kept = scene.get_state()
     scene.set_state(kept)
     scene.randomize(swing, kv=km.uniform(1.0, 1.0))
-    np.testing.assert_allclose(swing.get_dofs_kv()[:, 0], 2 * inertia * omega)
+    np.testing.assert_allclose(swing.get_dofs_kv()[:, 0], kv)
     ball.control_dofs_velocity(0.0)
     np.testing.assert_allclose(ball.get_dofs_kv()[1, 0] / ball.get_dofs_kv()[0, 0], 8.0)
 

@@ -230,6 +230,8 @@ SOFT_CONSTRAINTS: list[tuple[str, ItemKind, Callable[[str], InitialValues]]] = [
 name."""
 CONTROL_GAINS = ("gain_command", "gain_position", "gain_velocity")
 """Gains of user commands: force = gain_command command - gain_position position - gain_velocity velocity."""
+CLAMP_SLOPE = "clamp_slope"
+"""Velocity derivative of clamped control forces: 0 for zero as in MuJoCo, 1 for the secant slope of the clamp."""
 
 CONTACT_PARAMETERS: list[tuple[ItemKind, str, str, int, tuple[str, ...]]] = [
     (ItemKind.PAIR, "pairs", "friction", 5, ("geom_friction",)),
@@ -429,6 +431,7 @@ ARRAYS = [
         for x in ("ang", "vel")
     ),
     ArrayInfo("dof_force_applied", ItemKind.DOF, ArrayUse.STATE, is_enabled=_has_external_forces),
+    ArrayInfo(CLAMP_SLOPE, ItemKind.DOF, ArrayUse.PARAMETER),
     ArrayInfo(
         "contact_weights",
         ItemKind.SENSOR_PAIR,

@@ -22,6 +22,7 @@ from .arrays import OutputConverter, SceneArrays
 from .built_scene import BuiltScene
 from .console import ProgressBar
 from .control import GAINS, DefaultGains, DofControl, need_per_env_gains
+from .default_gains import derive_gains
 from .entity import Entity
 from .model_checks import check_dof_inertia, report_unsupported
 from .options import SolverOptions, report_unused_options
@@ -89,8 +90,9 @@ def build_scene(
             report_unused_options(spec, diagnostics, dt=inputs.dt, substep=settings.dt, integrator=integrator)
         adjustable = bool(settings.per_env & {"armature", "mass_shift"})
         inertia = check_dof_inertia(model, descriptions, diagnostics, precision=inputs.precision, adjustable=adjustable)
-    dof_inertia, variant_dofs = np.array(inertia.diagonal), _dofs_with_variants(inputs, model)
-    if len(models) > 1 and need_per_env_gains(models, dof_inertia, user_set, variant_dofs):
+    gains = [derive_gains(m, settings, np.array(inertia.pivots)) for m in models]
+    variant_dofs = _dofs_with_variants(inputs, model)
+    if len(models) > 1 and need_per_env_gains(models, gains, user_set, variant_dofs):
         settings = replace(settings, per_env=settings.per_env | {*GAINS})
     with progress("allocating"):
         engine = Engine(
@@ -107,7 +109,7 @@ def build_scene(
         )
         arrays = SceneArrays(engine)
         controls = DofControl(
-            model, arrays, DefaultGains(arrays, dof_inertia, user_set, variant_dofs, diagnostics), diagnostics
+            model, arrays, DefaultGains(arrays, gains, user_set, variant_dofs, diagnostics), diagnostics
         )
     for entity, info in zip(inputs.entities, model.entities, strict=True):
         entity._index.ranges = info

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from kinema.core import Diagnostics, timed_stage as recorded
 
 from .built_scene import BuiltScene
@@ -84,7 +86,8 @@ def summarize(built: BuiltScene, entities: Sequence[Entity], diagnostics: Diagno
     """Text summary of a built scene, a few lines; `adopted` tells which files give time step and integrator.
 
     Number of environments, device, precision, time step, memory of state and controls, one line per entity (links,
-    dofs, actuators), number of geom pairs, equality constraints and couplings, and number of diagnostics by severity.
+    dofs, actuators), number of geom pairs, equality constraints and couplings, number of dofs with default gains by
+    entity, and number of diagnostics by severity.
     """
     engine, model = built.engine, built.model
     name_width = max((len(e.name) for e in entities), default=0)
@@ -103,6 +106,9 @@ def summarize(built: BuiltScene, entities: Sequence[Entity], diagnostics: Diagno
         for n, word in ((len(model.equalities.names), "equality constraint"), (len(model.couplings.names), "coupling"))
         if n
     ]
+    derived = built.controls.gains.derived[0] & ~(model.actuators.moment != 0.0).any(axis=0)
+    counts = [(e.name, np.count_nonzero(derived[e.info.dof_start : e.info.dof_end])) for e in entities]
+    gains = ", ".join(f"{name} ({_format_count(n, 'dof')})" for name, n in counts if n)
     severities = Counter(d.severity.value for d in diagnostics)
     messages = ", ".join(f"{_format_count(n, word)}" for word, n in severities.items())
     return "\n".join(
@@ -112,6 +118,7 @@ def summarize(built: BuiltScene, entities: Sequence[Entity], diagnostics: Diagno
             + (f", {engine.tier} code" if engine.tier else ""),
             *lines,
             *([f"  {', '.join(constraints)}"] if constraints else []),
+            *([f"  gains derived from inertia, load and effort limits: {gains}"] if gains else []),
             *([f"  {messages}: scene.diagnostics"] if messages else []),
         ]
     )

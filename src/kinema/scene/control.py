@@ -1,13 +1,12 @@
 """Control modes of the dofs (actuators, force, velocity, position), their commands, and default PD gains.
 
 In position mode the control force is kp (command - q) - kv v, in velocity mode kv (command - v), in force mode the
-command itself; in actuator mode the actuators of the file act on the dof. If neither file nor user gives gains, those
-of a critically damped oscillator of 2 Hz are used.
+command itself; in actuator mode the actuators of the file act on the dof. If neither file nor user gives gains, default
+gains are used (`default_gains`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,66 +14,66 @@ import numpy as np
 import numpy.typing as npt
 
 from kinema.core import Array, Diagnostics, KinemaError
-from kinema.dynamics import ControlMode, joint_inertias
+from kinema.dynamics import ControlMode
 from kinema.model import Model
 
 from .arguments import IndexArray
 from .arrays import SceneArrays
+from .default_gains import TINY, GainTable
 
 # ------------------------------------------------------------------------------------------- default gains
 
-DEFAULT_NATURAL_FREQUENCY = 2.0
-"""Natural frequency of the closed loop with default gains [Hz]."""
 GAINS = ("kp", "kv")
 FREE_JOINT_DOFS = 6
 """Number of dofs of a free joint."""
 BoolArray = npt.NDArray[np.bool_]
+ModeArray = npt.NDArray[np.int8]
 
 
 class DefaultGains:
-    """Default gains kp and kv of dofs for which neither file nor user gives gains: critical damping at 2 Hz.
+    """Gains kp and kv of dofs for which neither file nor user gives both gains (`default_gains`), in the arrays.
 
-    For joint-space inertia I (diagonal of the mass matrix in the initial configuration) and w = 2 pi f: kp = I w^2, kv
-    = 2 I w. Each variant of a model has its own inertia and gains.
+    Dofs of joints other than free and spherical ones have default gains from the start, others from their first
+    command. kv of velocity mode is larger than that of position mode. If the user sets one gain of a dof, the other
+    default gain is adapted to it such that the damping is critical. Each variant of a model has its own gains.
     """
 
     def __init__(
         self,
         arrays: SceneArrays,
-        inertia: Array,
+        tables: Sequence[GainTable],
         user_set: BoolArray,
         variant_dofs: IndexArray,
         diagnostics: Diagnostics,
     ) -> None:
-        """Store the inputs of the default gains; inertias of further variants are computed on first use.
+        """Set default gains of the dofs of all joints but free and spherical ones.
 
         Args:
             arrays: arrays of the engine, to which gains are written.
-            inertia: diagonal of the mass matrix of the first model in the initial configuration, (n_dofs,).
+            tables: default gains of each variant.
             user_set: whether the user set kp (row 0) and kv (row 1) before build, bool (2, n_dofs).
             variant_dofs: indices of the dofs of entities that have variants.
             diagnostics: receives notes about default gains.
         """
         self.arrays = arrays
+        self.tables = tables
         self.user_set = user_set
         """Whether the user set kp (row 0) and kv (row 1), bool (2, n_dofs)."""
         self.diagnostics = diagnostics
-        self._first_inertia = inertia
         self._variant_dofs = variant_dofs
         """Dofs of entities that have variants."""
-        self._inertia_table: Array | None = None
+        model = arrays.engine.model
+        self._derivable = np.zeros((2, model.n_dofs), np.bool_)
+        """Whether the file gives no kp (row 0) and kv (row 1), so that those not set by the user are default gains."""
+        dofs = np.flatnonzero(dofs_without_gains(arrays.engine.variants.models, user_set))
+        dofs = np.setdiff1d(dofs, sorted(self._dofs_needing_per_env_gains(set(dofs.tolist()))))
+        self._derivable[:, dofs] = True
+        self.update(dofs, np.zeros((model.n_dofs, 1), np.int8))
 
     @property
-    def dof_inertia(self) -> Array:
-        """Diagonal of the mass matrix in the initial configuration [kg, kg m2], (n_variants, n_dofs); cached."""
-        if self._inertia_table is None:
-            models = self.arrays.engine.variants.models
-            self._inertia_table = (
-                dof_inertia_per_variant(models, self._first_inertia)
-                if len(self._variant_dofs)
-                else np.tile(self._first_inertia, (len(models), 1))
-            )
-        return self._inertia_table
+    def derived(self) -> BoolArray:
+        """Whether kp (row 0) and kv (row 1) are default gains, bool (2, n_dofs)."""
+        return self._derivable & ~self.user_set
 
     def ensure(self, mode: ControlMode, dofs: IndexArray, *, quiet: bool = False) -> None:
         """Set default gains of the dofs that have none for a control mode.
@@ -90,71 +89,100 @@ class DefaultGains:
         if mode not in (ControlMode.POSITION, ControlMode.VELOCITY):
             return
         row = 0 if mode is ControlMode.POSITION else 1
-        lacking = [self._dofs_without_gain(values, row, dofs) for values in self.arrays.dof_parameters[GAINS[row]]]
-        unresolved = sorted(self._dofs_needing_per_env_gains({d for variant_dofs in lacking for d in variant_dofs}))
+        without = {name: (self.arrays.dof_parameters[name] == 0.0).all(axis=0) for name in GAINS}
+        lacking = dofs[(without[GAINS[row]] & ~self.user_set[row] & ~self._derivable[row])[dofs]]
+        unresolved = sorted(self._dofs_needing_per_env_gains(set(lacking.tolist())))
         if unresolved and not quiet:
             raise KinemaError(
                 f"neither file nor user gives gains for {self._quoted_names(unresolved)}, and variants need different "
                 'default gains: use set_dofs_kp and set_dofs_kv, or scene.build(per_env=("kp", "kv"))'
             )
-        lacking = [[d for d in variant_dofs if d not in unresolved] for variant_dofs in lacking]
-        for variant, variant_dofs in enumerate(lacking):
-            self._set_default_gains(variant, row, variant_dofs)
-        changed = sorted({d for variant_dofs in lacking for d in variant_dofs})
-        if changed and not quiet:
+        lacking = np.setdiff1d(lacking, unresolved)
+        self._derivable[row, lacking] = True
+        self._derivable[1, lacking] |= without["kv"][lacking]
+        if len(lacking) and not quiet:
             self.diagnostics.note(
                 "scene.default-gains",
-                f"neither file nor user gives gains for {self._quoted_names(changed)}: a critically damped "
-                f"{DEFAULT_NATURAL_FREQUENCY:g} Hz in the initial configuration is assumed",
+                f"neither file nor user gives gains for {self._quoted_names(lacking)}: default gains are used",
                 hint="set_dofs_kp and set_dofs_kv before build",
             )
 
-    def _quoted_names(self, dofs: Sequence[int]) -> str:
+    def _quoted_names(self, dofs: Sequence[int] | IndexArray) -> str:
         return ", ".join(f'"{self.arrays.engine.model.dofs.names[d]}"' for d in dofs)
-
-    def _dofs_without_gain(self, values: Array, gain_row: int, dofs: IndexArray) -> list[int]:
-        """Dofs among `dofs` whose gain (row 0: kp, row 1: kv) is zero in `values` and was not set by the user."""
-        return [int(d) for d in dofs if values[d] == 0.0 and not self.user_set[gain_row, d]]
 
     def _dofs_needing_per_env_gains(self, dofs: set[int]) -> set[int]:
         """Dofs whose default gains differ between variants while kp or kv is shared by all environments."""
         if not dofs & set(self._variant_dofs.tolist()) or not any(self.arrays.is_shared(name) for name in GAINS):
             return set()
-        return {d for d in dofs if (self.dof_inertia[:, d] != self.dof_inertia[0, d]).any()}
+        return dofs & set(differing_dofs(self.tables).tolist())
 
-    def _set_default_gains(self, variant: int, gain_row: int, dofs: list[int]) -> None:
-        """Compute default gains of dofs of one variant; write them to the arrays of its environments.
+    def update(self, dofs: IndexArray, modes: ModeArray) -> None:
+        """Write the default gains of dofs for their control modes; dofs without default gains are left unchanged.
 
-        `gain_row` 0 sets kp, and kv if it is zero; row 1 sets kv. The inertia is 1 for acceleration drives.
+        kv is larger in velocity mode. If only some environments are in velocity mode, kv is that of velocity mode and
+        kp is larger by the same factor.
+
+        Args:
+            dofs: indices of the dofs.
+            modes: control modes, (n_dofs, 1 or n_envs).
         """
-        variants = self.arrays.engine.variants
-        info = variants.models[variant].dofs
-        kp, kv = (self.arrays.dof_parameters[name][variant] for name in GAINS)
-        changed: dict[str, list[int]] = {"kp": dofs if gain_row == 0 else [], "kv": []}
-        for dof in dofs:
-            inertia = 1.0 if info.acceleration_drive[dof] else float(self.dof_inertia[variant, dof])
-            stiffness = inertia * (2 * math.pi * DEFAULT_NATURAL_FREQUENCY) ** 2
-            if kv[dof] == 0.0 and not self.user_set[1, dof]:
-                kv[dof] = 2 * math.sqrt(stiffness * inertia)
-                changed["kv"].append(dof)
-            if gain_row == 0:
-                kp[dof] = stiffness
-        for name, indices in ((name, indices) for name, indices in changed.items() if indices):
-            values = self.arrays.dof_parameters[name][variant, indices][None]
-            if self.arrays.is_shared(name) or len(variants.models) == 1:
-                self.arrays.write(name, np.array(indices), values)
-            else:
-                envs = np.flatnonzero(variants.variant_of_env == variant)
-                self.arrays.write(name, np.array(indices), np.repeat(values, len(envs), axis=0), envs)
+        derives_kp, derives_kv = self.derived
+        self._write("clamp_slope", dofs, derives_kv[dofs, None].astype(np.float64), None)
+        with_kp, with_kv = dofs[derives_kp[dofs]], dofs[derives_kv[dofs]]
+        fast, mixed = (modes == ControlMode.VELOCITY).any(axis=1), (modes != modes[:, :1]).any(axis=1)
+        engine = self.arrays.engine
+        for variant, table in enumerate(self.tables):
+            envs = None if len(self.tables) == 1 else np.flatnonzero(engine.variants.variant_of_env == variant)
+            kp, kv = (self.arrays.dof_parameters[name][variant] for name in GAINS)
+            kp[with_kp] = np.where(derives_kv[with_kp], table.kp[with_kp], table.kp_for(with_kp, kv[with_kp]))
+            given = table.kp[with_kv, None]
+            if not derives_kp[with_kv].all():
+                present = np.asarray(self.arrays.get(GAINS[0])[with_kv], np.float64)
+                present = present if envs is None or present.shape[1] == 1 else present[:, envs]
+                present = present.max(axis=1, keepdims=True) if self.arrays.is_shared("kv") else present
+                given = np.where(derives_kp[with_kv, None] | (present == 0.0), given, present)
+            values = table.kv(with_kv, given, engine.dt)
+            faster = np.where(fast[with_kv, None], np.maximum(values, table.velocity_kv[with_kv, None]), values)
+            scaled = with_kv[(fast & mixed & derives_kp)[with_kv]]
+            kp[scaled] *= (faster / np.maximum(values, TINY))[np.isin(with_kv, scaled), 0]
+            kv[with_kv] = faster[:, 0]
+            for name, rows, written in zip(GAINS, (with_kp, with_kv), (kp[with_kp, None], faster), strict=True):
+                self._write(name, rows, written, envs)
+
+    def _write(self, name: str, dofs: IndexArray, values: Array, envs: IndexArray | None) -> None:
+        """Write gains of dofs (n, 1 or environments) to the arrays of some environments, or of all (None)."""
+        if not len(dofs):
+            return
+        if self.arrays.is_shared(name):
+            self.arrays.write(name, dofs, values[:, :1].T)
+        else:
+            count = self.arrays.n_envs if envs is None else len(envs)
+            self.arrays.write(name, dofs, np.broadcast_to(values.T, (count, len(dofs))), envs)
 
 
-def dof_inertia_per_variant(models: Sequence[Model], first_inertia: Array) -> Array:
-    """Diagonal of the mass matrix in the initial configuration of each model, (n_models, n_dofs); row 0 is given."""
-    return np.stack([first_inertia, *(np.array(joint_inertias(model)[0].diagonal) for model in models[1:])])
+def dofs_without_gains(models: Sequence[Model], user_set: BoolArray) -> BoolArray:
+    """Dofs of joints other than free and spherical ones whose gains the file does not give, (n_dofs,).
+
+    Gains that the user set before build (`user_set`, (2, n_dofs)) count as not given by the file.
+    """
+    lacking = np.ones(models[0].n_dofs, np.bool_)
+    for row, name in enumerate(GAINS):
+        lacking &= user_set[row] | np.all([getattr(m.dofs, name) == 0.0 for m in models], axis=0)
+    joints = models[0].joints
+    for start, end in zip(joints.dof_start.tolist(), joints.dof_end.tolist(), strict=True):
+        if end - start == FREE_JOINT_DOFS:
+            lacking[start:end] = False
+    return lacking & (models[0].dofs.q_idx >= 0)
+
+
+def differing_dofs(tables: Sequence[GainTable]) -> IndexArray:
+    """Dofs whose default gains differ between variants."""
+    columns = [np.stack([getattr(table, name) for table in tables]) for name in ("kp", "velocity_kv", "inertia")]
+    return np.flatnonzero(np.any([(column != column[0]).any(axis=0) for column in columns], axis=0))
 
 
 def need_per_env_gains(
-    models: Sequence[Model], first_inertia: Array, user_set: BoolArray, variant_dofs: IndexArray
+    models: Sequence[Model], tables: Sequence[GainTable], user_set: BoolArray, variant_dofs: IndexArray
 ) -> bool:
     """Whether default gains of any dof differ between variants, so that kp and kv must be per-environment parameters.
 
@@ -162,27 +190,17 @@ def need_per_env_gains(
 
     Args:
         models: model of each variant combination.
-        first_inertia: diagonal of the mass matrix of the first model, (n_dofs,).
+        tables: default gains of each model.
         user_set: whether the user set kp and kv, (2, n_dofs).
         variant_dofs: indices of the dofs of entities with variants.
     """
     if any(model.n_dofs != models[0].n_dofs for model in models):
         return False  # inconsistent variants; reported as an error later
-    lacking = ~user_set & np.array([np.any([getattr(m.dofs, name) == 0.0 for m in models], axis=0) for name in GAINS])
-    joints = models[0].joints
-    for start, end in zip(joints.dof_start.tolist(), joints.dof_end.tolist(), strict=True):
-        if end - start == FREE_JOINT_DOFS:
-            lacking[:, start:end] = False
-    missing = np.intersect1d(variant_dofs, np.flatnonzero(lacking.any(axis=0)))
-    if not len(missing):
-        return False
-    table = dof_inertia_per_variant(models, first_inertia)[:, missing]
-    return bool((table != table[0]).any())
+    missing = np.intersect1d(variant_dofs, np.flatnonzero(dofs_without_gains(models, user_set)))
+    return bool(np.isin(missing, differing_dofs(tables)).any())
 
 
 # ------------------------------------------------------------------------------------------- control modes
-
-ModeArray = npt.NDArray[np.int8]
 
 
 def default_control_modes(model: Model) -> ModeArray:
@@ -313,7 +331,7 @@ class DofControl:
         else:
             self._switch_mode_in_envs(mode, dofs, envs)
         self._report_disabled_actuators(dofs)
-        self._update_engine()
+        self.update_gains()
 
     def _report_disabled_actuators(self, dofs: IndexArray) -> None:
         """Note, once each, actuators that no longer act because some of the dofs they move left actuator mode.
@@ -360,13 +378,24 @@ class DofControl:
         """
         supported = dofs[self.model.dofs.q_idx[dofs] >= 0] if mode is ControlMode.POSITION else dofs
         self.gains.ensure(mode, supported)
+        self.update_gains()
+
+    def keep_gains(self, dofs: IndexArray) -> None:
+        """Treat the present gains of dofs as set by the user, so that no default gains replace or adapt them."""
+        self.gains.user_set[:, dofs] = True
+        self.update_gains(dofs)
+
+    def update_gains(self, dofs: IndexArray | None = None) -> None:
+        """Write default gains of dofs (None for all) for the present control modes and time step; update the engine."""
+        modes = self.modes[:, None] if self.modes_per_env is None else self.modes_per_env
+        self.gains.update(np.arange(self.model.n_dofs) if dofs is None else dofs, modes)
         self._update_engine()
 
     def on_parameter_set(self, name: str, dofs: slice | IndexArray) -> None:
         """Notify that the user set parameter `name` of dofs; kp and kv are then no longer replaced by default gains."""
         if name in GAINS:
             self.gains.user_set[GAINS.index(name), dofs] = True
-            self._update_engine()
+            self.update_gains(np.arange(self.model.n_dofs)[dofs])
 
     def restore(self, modes: ModeArray, user_set: BoolArray) -> None:
         """Restore control modes and gain flags of a saved state.

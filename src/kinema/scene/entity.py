@@ -186,14 +186,14 @@ class Entity:
     def control_dofs_position(self, position: Any, dofs_idx: Selection = None, envs_idx: Selection = None) -> None:
         """Set position targets of dofs [m, rad]: from now on each is driven by the PD force kp (position - q) - kv v.
 
-        Dofs without gains of file or user get default gains (critically damped, 2 Hz).
+        Dofs without gains of file or user have default gains, derived from inertia, load and effort limits.
         """
         self._control.command_dofs(ControlMode.POSITION, position, dofs_idx, envs_idx, "control_dofs_position")
 
     def control_dofs_velocity(self, velocity: Any, dofs_idx: Selection = None, envs_idx: Selection = None) -> None:
         """Set velocity targets of dofs [m/s, rad/s]: from now on each is driven by the force kv (velocity - v).
 
-        Dofs without gain of file or user get a default gain (critically damped, 2 Hz).
+        Dofs without gain of file or user have a default gain, larger than that of position control.
         """
         self._control.command_dofs(ControlMode.VELOCITY, velocity, dofs_idx, envs_idx, "control_dofs_velocity")
 

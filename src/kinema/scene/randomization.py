@@ -199,6 +199,7 @@ def _ensure_nominal_gains(target: RandomizationTarget, name: str, dofs_idx: Inde
     entity, controls = target.entity, target.entity._index.built.controls
     dofs = entity.info.dof_start + dofs_idx
     controls.ensure_gains(GAIN_CONTROL_MODES[name], dofs)
+    controls.keep_gains(dofs)
     actuated = [
         entity.dof_names[i] for i in dofs_idx if controls.modes[entity.info.dof_start + i] == ControlMode.ACTUATOR
     ]

@@ -211,6 +211,7 @@ class Scene:
         self._dt = positive_duration(dt, "dt")
         if self._built_scene is not None:
             self._built_scene.engine.dt = self._dt / self.substeps
+            self._built_scene.controls.update_gains()
 
     @property
     def integrator(self) -> Integrator:

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from kinema.core import Diagnostic, KinemaError, ReadError, StageTimes, record_stages, timed_stage
 from kinema.description import Base, JointKind, Robot, World
+from kinema.model import PrimitiveJointType
 from kinema.runtime import is_tiered, synchronise
 from kinema.scene import Entity, Scene, SceneState
 
@@ -79,6 +80,32 @@ class CodeTiers:
         return f"{tier or 'none'}{more}"
 
 
+@dataclass(frozen=True, slots=True)
+class HeldPose:
+    """Largest deviation of a joint from the pose that `--control hold` commands, over all environments."""
+
+    joint: str
+    deviation: float
+    """[rad or m]; NaN if positions are not finite."""
+    unit: str
+    tolerance: float
+    """Deviation up to which the pose counts as held."""
+    effort: float
+    """Share of the effort limit that the joint uses, or NaN without a limit."""
+    n_deviating: int
+    """Number of joints that deviate by more than their tolerance."""
+
+    def describe(self) -> str:
+        """Sentence on the deviation."""
+        if not self.n_deviating:
+            return f"the pose is held: at most {self.deviation:.2g} {self.unit} (joint {self.joint})"
+        effort = "" if np.isnan(self.effort) else f", using {self.effort:.0%} of its effort limit"
+        return (
+            f"the pose is not held: {self.n_deviating} joints deviate by more than {self.tolerance:g} {self.unit}, "
+            f'"{self.joint}" by {self.deviation:.3g} {self.unit}{effort}'
+        )
+
+
 @dataclass(slots=True, eq=False)
 class SimulateResult:
     """Result of a simulation."""
@@ -94,6 +121,8 @@ class SimulateResult:
     Where nothing but weight and springs act.
     """
     code: CodeTiers
+    held: HeldPose | None = None
+    """How well the pose is held, with `--control hold`."""
     initial_state: SceneState | None = None
     """Where it began, if it is to be profiled."""
     profile: Profile | None = None
@@ -151,6 +180,14 @@ def summary_json(
         else dict(zip(("start", "end"), _finite_or_none(result.energy), strict=True)),
         "n_error_envs": len(error_envs),
         "error_envs": error_envs[:100].tolist(),
+        "hold": None
+        if result.held is None
+        else {
+            "held": not result.held.n_deviating,
+            "joint": result.held.joint,
+            "deviation": _finite_or_none((result.held.deviation,))[0],
+            "n_deviating": result.held.n_deviating,
+        },
         "final": {
             "qpos": _finite_or_none(entity.get_qpos(first)[0]),
             "qvel": _finite_or_none(entity.get_qvel(first)[0]),
@@ -221,6 +258,9 @@ def print_summary(file: Path, options: SimulateOptions, result: SimulateResult, 
     _print_joints(console, result.entity)
     if result.profile is not None:
         print_profile(console, result.profile)
+    if result.held is not None:
+        mark = ("✗ ", "bold red") if result.held.n_deviating else ("✓ ", "bold green")
+        console.print(Text.assemble(mark, result.held.describe()))
     if len(error_envs):
         some = ", ".join(map(str, error_envs[:8].tolist())) + (", ..." if len(error_envs) > 8 else "")
         console.print(
@@ -256,6 +296,8 @@ def _print_joints(console: Console, entity: Entity) -> None:
 
 RANDOM_TARGET_PERIOD = 0.5
 """Seconds between random targets."""
+HOLD_TOLERANCE = (0.02, 0.001)
+"""Deviations up to which `--control hold` holds the pose [rad], [m]."""
 UNLIMITED_TARGET_RANGE = 1.0
 """How far random targets of joints without limits are from the start [rad or m]."""
 
@@ -290,7 +332,8 @@ def simulate_file(file: Path, options: SimulateOptions, read_settings: ReadSetti
         print_json(summary_json(file, options, result, broken))
     else:
         print_summary(file, options, result, broken)
-    return EXIT_HAS_ERRORS if len(broken) else exit_status(result.diagnostics)
+    sags = result.held is not None and result.held.n_deviating > 0
+    return EXIT_HAS_ERRORS if len(broken) or sags else exit_status(result.diagnostics)
 
 
 def _report_simulation_error(error: KinemaError, as_json: bool) -> int:
@@ -320,7 +363,7 @@ def _run_and_measure(
     seconds = _run_steps(scene, controller, options, code)
     after = _mean_energy(scene) if controller.is_passive else None
     energy = None if before is None or after is None else (before, after)
-    return SimulateResult(scene, entity, stages, seconds, energy, code, start)
+    return SimulateResult(scene, entity, stages, seconds, energy, code, controller.held_pose(), start)
 
 
 def _profile_run(result: SimulateResult, options: SimulateOptions, start_times: dict[str, float]) -> Profile:
@@ -355,8 +398,10 @@ class _JointController:
         by_joint = [d for j in entity.joints if j.kind not in ("free", "spherical") for d in j.dofs_idx]
         self.controlled_dofs = np.array(sorted(by_joint), dtype=np.intp)
         """What a robot could have motors for: not its floating base, nor anything that turns a quaternion."""
-        self.initial_positions = entity.get_dofs_position(envs_idx=[0])[0][self.controlled_dofs]
         lower, upper = info.lower[self.controlled_dofs], info.upper[self.controlled_dofs]
+        initial = entity.get_dofs_position(envs_idx=[0])[0][self.controlled_dofs]
+        self.initial_positions = np.clip(initial, lower, upper) if options.limits else initial
+        """Positions that `hold` commands: those of the file, within the joint limits."""
         self.lower = np.where(np.isfinite(lower), lower, self.initial_positions - UNLIMITED_TARGET_RANGE)
         self.upper = np.where(np.isfinite(upper), upper, self.initial_positions + UNLIMITED_TARGET_RANGE)
         damped = info.damping.any() or entity.scene.built.model.tendons.damping.any()
@@ -378,6 +423,30 @@ class _JointController:
         """Send new random targets if the strategy is random."""
         if self.control == "random" and len(self.controlled_dofs):
             self._send_position_targets()
+
+    def held_pose(self) -> HeldPose | None:
+        """Worst deviation from the commanded pose; None for other strategies and without controlled joints."""
+        dofs = self.controlled_dofs
+        if self.control != "hold" or not len(dofs):
+            return None
+        model, rows = self.entity.scene.built.model, self.entity.info.dof_start + dofs
+        is_slide = model.frames.joint_type[model.dofs.frame_idx[rows]] == PrimitiveJointType.SLIDE
+        tolerance = np.where(is_slide, HOLD_TOLERANCE[1], HOLD_TOLERANCE[0])
+        with np.errstate(invalid="ignore"):
+            deviation = np.abs(self.entity.get_dofs_position()[:, dofs] - self.initial_positions)
+            deviation = np.where(np.isfinite(deviation), deviation, np.inf).max(axis=0)
+        worst = int(np.argmax(deviation / tolerance))
+        _, upper = self.entity.get_dofs_force_range()
+        limit = float(np.ravel(upper)[dofs[worst]])
+        force = float(np.abs(self.entity.get_dofs_control_force()[:, dofs[worst]]).max())
+        return HeldPose(
+            self.entity.dof_names[dofs[worst]],
+            float(deviation[worst]),
+            "m" if is_slide[worst] else "rad",
+            float(tolerance[worst]),
+            force / limit if 0.0 < limit < np.inf else np.nan,
+            int(np.count_nonzero(deviation > tolerance)),
+        )
 
     def _send_position_targets(self) -> None:
         targets = self.initial_positions

@@ -11,7 +11,7 @@ from kinema import ir
 from kinema.ir import Value
 from kinema.model import Model, PrimitiveJointType
 
-from ..arrays import CONTROL_GAINS
+from ..arrays import CLAMP_SLOPE, CONTROL_GAINS
 from ..settings import InputMode, Integrator
 from ..tree.kinematic_tree import FrameNode
 from ..tree.node_values import NodeValues
@@ -26,6 +26,8 @@ from .transmission_paths import HasPoses
 # A spring stretched beyond its yield displacement deforms plastically (MJCF `springyield`): its rest position is state.
 
 MIN_SPRING_ANGLE = 1e-15
+SMALLEST_FORCE = 1e-30
+"""Added to forces before a division [N or N m]."""
 
 
 def spring_rest(ctx: TraceContext, node: FrameNode) -> Sequence[Value]:
@@ -194,8 +196,8 @@ def control_forces(ctx: TraceContext, node: FrameNode, inertia: Sequence[Value])
             ForceTerm(factor * term.force, factor * term.dforce_dvel)
             for factor, term in zip(inertia, terms, strict=True)
         ]
-    bounds = zip(ctx.read_node("force_lower", node), ctx.read_node("force_upper", node), strict=True)
-    return [clamp_force_term(term, *limits) for term, limits in zip(terms, bounds, strict=True)]
+    bounds = zip(*(ctx.read_node(name, node) for name in ("force_lower", "force_upper", CLAMP_SLOPE)), strict=True)
+    return [clamp_control_term(term, *limits) for term, limits in zip(terms, bounds, strict=True)]
 
 
 def _gain_control_forces(ctx: TraceContext, node: FrameNode) -> list[ForceTerm]:
@@ -254,6 +256,22 @@ def clamp_force_term(term: ForceTerm, lower: Value, upper: Value) -> ForceTerm:
     if not (isinstance(derivative, float) and derivative == 0.0):
         derivative = ir.select(term.force, upper, ir.select(lower, term.force, derivative, 0.0), 0.0)
     return ForceTerm(ir.clamp(term.force, lower, upper), derivative)
+
+
+def clamp_control_term(term: ForceTerm, lower: Value, upper: Value, clamp_slope: Value) -> ForceTerm:
+    """Control force clamped to [lower, upper], with `clamp_slope` times the secant slope as derivative while clamped.
+
+    The secant slope is the derivative without the clamp times clamped / unclamped force: a step implicit in velocity
+    then ends with zero force where the unclamped force is zero. With the derivative 0 of the clamp, a controller with
+    kv dt above twice the inertia steps across its target velocity and back for ever (chatter).
+    """
+    if lower == -math.inf and upper == math.inf:
+        return term
+    clamped = ir.clamp(term.force, lower, upper)
+    size = ir.absolute(clamped)
+    secant = clamp_slope * (size / ir.maximum(ir.absolute(term.force), size + SMALLEST_FORCE)) * term.dforce_dvel
+    derivative = ir.select(term.force, upper, ir.select(lower, term.force, term.dforce_dvel, secant), secant)
+    return ForceTerm(clamped, derivative)
 
 
 # ----------------------------------------------------------------------------------------------------- all joint forces
