@@ -375,11 +375,10 @@ def test_kept_texts_are_given_back(tmp_path: Path) -> None:
 
 
 def test_the_suffix_tells_the_format(tmp_path: Path) -> None:
-    """`.xml` and `.mjcf`; a folder that is not there is refused."""
-    report = kinema.write(arm(), tmp_path / "arm.mjcf")
-    assert report.format == "mjcf"
-    with pytest.raises(WriteError, match="no folder"):
-        kinema.write(arm(), tmp_path / "none" / "arm.xml")
+    """`.xml` and `.mjcf`; a folder that is not there is made."""
+    for file in (tmp_path / "arm.mjcf", tmp_path / "new" / "folder" / "arm.xml"):
+        assert kinema.write(arm(), file).format == "mjcf"
+        assert file.is_file()
 
 
 def test_a_collision_shape_is_one_again(tmp_path: Path) -> None:
