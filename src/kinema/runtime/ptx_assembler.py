@@ -21,8 +21,10 @@ _WORKER_SCRIPT = Path(__file__).with_name("ptx_worker.py")
 _MAX_WORKERS = 6
 """Largest number of worker processes: each holds a CUDA context of some hundred MB of GPU memory."""
 TIERED_PTX_BYTES = 300_000
-"""PTX size [bytes] from which on a module starts at the baseline tier: 1.1 MB take 10 s at the optimised level and 3 s at
-the baseline level (whose code is seven times slower), 0.3 MB 2.6 and 2 s."""
+"""PTX size [bytes] from which on a module starts at the baseline tier, whose code is seven times slower.
+
+1.1 MB take 10 s at the optimised and 3 s at the baseline level, 0.3 MB 2.6 and 2 s.
+"""
 _IDLE_SECONDS = 5.0
 """Idle time after which the worker processes end [s]."""
 
