@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,12 +20,13 @@ from kinema.builder import EntitySpec, build_model
 from kinema.core import Array, KinemaError
 from kinema.description import Actuator, Robot, Transmission, World
 from kinema.dynamics import Integrator, Settings, compute_joint_inertias
-from kinema.model import Model
+from kinema.model import CouplingsInfo, EqualitiesInfo, Model
 from kinema.read import read
 from kinema.write import write
 
 from .scenes import ContactScene, load_mujoco_model, scene_file
 
+Constraints = TypeVar("Constraints", EqualitiesInfo, CouplingsInfo)
 ROLLOUT_STEPS = 20
 """Steps of a rollout; each has its own random controls."""
 DT = 0.002
@@ -192,11 +193,24 @@ def _build_free_kinema_model(
         raise KinemaError(
             f"{file}: {model.dofs.names[impossible[0]]!r} has no inertia to move, and cannot be simulated"
         )
-    for table in (model.equalities, model.couplings):
-        table.solref[table.is_rigid], table.solimp[table.is_rigid] = MUJOCO_SOLREF, MUJOCO_SOLIMP
-        table.is_rigid[:] = False
+    model = replace(
+        model,
+        equalities=_with_mujoco_compliance(model.equalities),
+        couplings=_with_mujoco_compliance(model.couplings),
+    )
     held = not unconstrained
     return file.stem, model, Settings(dt=DT, integrator=Integrator.IMPLICITFAST, limits=held, constraints=held)
+
+
+def _with_mujoco_compliance(table: Constraints) -> Constraints:
+    """Table of constraints in which rigid ones have MuJoCo's default solref and solimp."""
+    rigid = table.is_rigid
+    return replace(
+        table,
+        solref=np.where(rigid[:, None], MUJOCO_SOLREF, table.solref),
+        solimp=np.where(rigid[:, None], MUJOCO_SOLIMP, table.solimp),
+        is_rigid=np.zeros_like(rigid),
+    )
 
 
 def _build_free_mujoco_model(description: Robot | World, unconstrained: bool) -> Any:

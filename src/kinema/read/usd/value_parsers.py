@@ -66,7 +66,7 @@ def parse_attribute(kind: Any, value: Any) -> Any:
     """Field of type `kind` from the value of an attribute; tables and dataclasses are JSON, arrays have shape (3,)."""
     is_table = typing.get_origin(kind) is dict or (dataclasses.is_dataclass(kind) and kind is not Pose)
     result = parse_value(kind, parse_table(value) if is_table else value)
-    if kind is Array and result.shape != (3,):
+    if kind == Array and result.shape != (3,):
         raise BadValueError
     return result
 
@@ -78,7 +78,7 @@ def parse_value(kind: Any, value: Any) -> Any:
         return None if value is None else parse_value(parameters[0], value)
     if kind is Any:
         return value
-    if kind is Array:
+    if kind == Array:  # aliases of one type need not be one object
         return float64_array(_floats(value))
     if kind is Pose:
         return _pose(value)
