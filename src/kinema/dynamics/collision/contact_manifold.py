@@ -320,7 +320,7 @@ class _FeatureClipper:
         return clipped_buffer, self._compact(clipped_buffer, tracer.read(state), tracer.read(state, 1))
 
     def _compact(self, clipped_buffer: str, buffer_start: Value, count: Value) -> Value:
-        """Move the clipped corners to the start of their buffer; returns their number."""
+        """Copy `count` consecutive corners from offset `buffer_start` of a buffer to its start; returns `count`."""
         tracer = self.tracer
 
         def copy(index: Value) -> None:

@@ -104,7 +104,7 @@ def _count_contacts(code: RowContext) -> None:
 
 
 def _is_link_contact(code: RowContext, contact: Contact) -> Value:
-    """1 if a contact belongs to one of the actuator's geom pairs, else 0."""
+    """1 if a contact belongs to one of the adhesion actuator's geom pairs (or if all contacts do), else 0."""
     if _adhesion_variant(code).all_contacts:
         return 1.0
     pair = ir.absolute(contact.scalar("signed_pair"))

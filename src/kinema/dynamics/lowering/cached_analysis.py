@@ -80,7 +80,7 @@ def _derived_arrays(model: Model) -> list[tuple[str, np.ndarray]]:
 
 
 def joint_inertias(model: Model) -> list[JointInertias]:
-    """Diagonal and pivots of the mass matrix at qpos0 and at a perturbed configuration, cached on disk.
+    """Diagonal and pivots of the mass matrix at two configurations: qpos0 and a perturbed one; cached on disk.
 
     The perturbed configuration avoids joint axes that are parallel only at qpos0.
     """

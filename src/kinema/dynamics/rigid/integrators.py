@@ -151,7 +151,8 @@ def freeze_if_invalid(
 ) -> tuple[list[Value], list[Value]]:
     """Next coordinates and velocities of a frame, or the old state if the step is invalid.
 
-    Invalid are velocities whose sum exceeds `MAX_FINITE_STATE` or is NaN, and any step with `error_flag` above 0.5.
+    Invalid are velocities whose sum is NaN or has an absolute value above `MAX_FINITE_STATE`, and any step with
+    `error_flag` above 0.5.
     """
     invalid = ir.select(ir.absolute(sum_values(list(v))), MAX_FINITE_STATE, error_flag, 1.0)
 

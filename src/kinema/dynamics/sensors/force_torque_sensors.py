@@ -157,7 +157,10 @@ def add_tendon_wrenches(
 def _segment_ends_on_subtree(
     data: StepData, outputs: SensorOutputs, output_indices: Sequence[int]
 ) -> list[tuple[int, int, str]]:
-    """Triples (sensor output, path segment, end) for the segment ends that lie on the subtree of the output's link."""
+    """Triples (sensor output, tendon path segment, end) of the loaded ends on the subtree of the output's link.
+
+    Only segments that pull on their ends are considered.
+    """
     model, info = data.ctx.model, data.ctx.model.path_segments
     result = []
     for i in (i for i in output_indices if outputs.info.target_idx[i] >= 0):

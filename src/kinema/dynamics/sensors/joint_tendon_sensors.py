@@ -252,7 +252,10 @@ _LIMIT_QUANTITIES = ("position", "velocity", "force")
 
 
 def _write_first_active_limit(code: RowContext) -> None:
-    """Traced loop body: write the quantity of the first limit whose position is below its margin, else 0."""
+    """Traced loop body: write the output of the first limit whose position is below its margin, else 0.
+
+    The output is position minus margin, velocity or force.
+    """
     variant, n_sides = code.variant  # type: ignore[misc]
     margin = code.constant("margin")
     quantity = {"pos": "position", "vel": "velocity", "frc": "force"}[variant.name[-3:]]
