@@ -167,7 +167,7 @@ class LossReport(Sequence[Loss]):
 
     @property
     def dropped(self) -> list[Loss]:
-        """What is not in the file at all."""
+        """Losses whose property is not in the file at all."""
         return self.with_action(Action.DROPPED)
 
     @property

@@ -330,7 +330,7 @@ def _without_python_types(parameters: list[Any]) -> list[Any]:
 
 
 def _no_type_text(ctx: Any) -> None:
-    """What the help says of an argument's type."""
+    """Return None, for help texts without types of arguments."""
 
 
 MIN_TABLE_COLUMNS = 110
