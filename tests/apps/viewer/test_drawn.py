@@ -18,7 +18,7 @@ from kinema.apps.viewer.layers import inertia_box
 from kinema.apps.viewer.panels.display_panels import encode_png, encode_video
 from kinema.apps.viewer.scene_view import add_floor, frame_beside_panel
 from kinema.core import Pose, rpy_to_matrix
-from kinema.description import Box, Cylinder, Link, Mesh, Robot, Shape, Sphere, VisualMaterial, tessellate
+from kinema.description import Base, Box, Cylinder, Link, Mesh, Robot, Shape, Sphere, VisualMaterial, tessellate
 from kinema.geometry import Appearance, CornerAttribute, box_mass_properties
 from kinema.read import read
 from kit.assets import EXAMPLES
@@ -103,18 +103,19 @@ _CHECKER = """<mujoco><asset>
 <body pos="0 0 0.2"><freejoint/><geom size="0.2"/></body></worldbody></mujoco>"""
 
 
-def _floor(folder: Path, size: str, uniform: str) -> DisplayedModel:
+def _floor(folder: Path, size: str, uniform: str, kind: str = "plane") -> DisplayedModel:
     file = folder / "floor.xml"
-    file.write_text(_CHECKER.replace("SIZE", size).replace("UNIFORM", uniform))
+    file.write_text(_CHECKER.replace("SIZE", size).replace("UNIFORM", uniform).replace('"plane"', f'"{kind}"'))
     return DisplayedModel(0, "floor", read(file))
 
 
+@pytest.mark.parametrize("kind", ["plane", "box"])
 @pytest.mark.parametrize(("size", "uniform", "period"), [("3 3", "false", (1.5, 2.0)), ("3 3", "true", (0.5, 2 / 3))])
-def test_the_texture_of_a_plane_is_repeated_as_in_mujoco(
-    tmp_path: Path, size: str, uniform: str, period: tuple[float, float]
+def test_the_texture_of_a_floor_is_repeated_as_in_mujoco(
+    tmp_path: Path, kind: str, size: str, uniform: str, period: tuple[float, float]
 ) -> None:
-    """Over its size, or per 2 m if it is uniform; the middle of an image lies at the origin."""
-    (part,) = shape_primitives(_floor(tmp_path, size, uniform).static_shapes[0])
+    """Over its size, or per 2 m if it is uniform, projected along z; the middle of an image lies at the origin."""
+    (part,) = shape_primitives(_floor(tmp_path, size, uniform, kind).static_shapes[0])
     assert part.texture_coordinates is not None
     np.testing.assert_allclose(part.texture_coordinates, part.positions[:, :2] / period + 0.5, atol=1e-6)
 
@@ -150,6 +151,20 @@ def test_ground_does_not_count_for_the_view(tmp_path: Path, size: str) -> None:
     box = bounding_box(_floor(tmp_path, size, "true"))
     assert box is not None
     np.testing.assert_allclose(box, [[-0.2, -0.2, 0.0], [0.7, 0.2, 0.4]], atol=1e-6)
+
+
+def test_wide_ground_of_another_model_does_not_count_for_the_view() -> None:
+    """A scene's fixed 40 m box, and a static robot of SDFormat, are ground: the view is that of what can move."""
+    ball = DisplayedModel(0, "ball", Robot(name="ball", links=[Link(name="b", shapes=[Shape(geometry=Sphere(0.2))])]))
+    ground = Robot(name="ground", links=[Link(name="g", shapes=[Shape(geometry=Box(np.array([40.0, 40.0, 0.1])))])])
+    for ground.static, ground.base in ((True, Base.UNSPECIFIED), (False, Base.FIXED)):
+        box = bounding_box(ball, DisplayedModel(1, "ground", ground))
+        assert box is not None
+        np.testing.assert_allclose(box, [[-0.2] * 3, [0.2] * 3], atol=1e-6)
+    ground.base = Base.FREE
+    found = bounding_box(ball, DisplayedModel(1, "ground", ground))
+    assert found is not None
+    assert found[1][0] == pytest.approx(20.0), "a free box is looked at"
 
 
 @pytest.mark.parametrize(("width", "height"), [(1920, 1080), (900, 560), (720, 1280), (400, 800)])

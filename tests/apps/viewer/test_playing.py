@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -239,3 +241,19 @@ def test_a_base_is_let_free_and_falls_on_the_floor_that_is_drawn(tmp_path: Path)
         assert viewer.models[0].entity.n_dofs == 0
     finally:
         viewer.close()
+
+
+def test_blocking_show_tells_the_address_and_ends_without_a_traceback(tmp_path: Path) -> None:
+    """`show(block=True)` of a script prints where to look; SIGTERM closes the page and ends with status 143."""
+    needs_viser()
+    script = (
+        "import kinema as km\ns = km.Scene(quiet=True)\ns.add(km.Sphere(0.1))\ns.build()\ns.show(block=True, port=0)\n"
+    )
+    program = [sys.executable, "-c", script]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "http://localhost:" in process.stdout.readline()
+        process.terminate()
+        assert process.wait(timeout=30) == 143
+        assert process.stderr.read() == ""

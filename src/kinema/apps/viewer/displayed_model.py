@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kinema.core import Array, Diagnostic, Origin, Pose
-from kinema.description import AxisMotion, Joint, Link, Mesh, Plane, Robot, Shape, World
+from kinema.description import AxisMotion, Base, Joint, Link, Mesh, Plane, Robot, Shape, World
 from kinema.scene import Entity
 
 from .gltf_meshes import is_infinite_plane, shape_triangles
@@ -83,6 +83,17 @@ class DisplayedModel:
     def static_shapes(self) -> list[Shape]:
         """Shapes of a world that never move."""
         return self.description.shapes if isinstance(self.description, World) else []
+
+    def static_links(self) -> set[str]:
+        """Links that cannot move: of static robots, and of robots without joints that are fixed, in file or scene."""
+        fixed = self.entity is not None and self.entity.n_dofs == 0
+        return {
+            name
+            for i, robot in enumerate(self.robots)
+            if robot.static or ((fixed or robot.base is Base.FIXED) and not any(j.n_dofs for j in robot.joints))
+            for key, name in self._unique_names.get(i, {}).items()
+            if key.startswith("link:")
+        }
 
     def link_shapes(self, link: str) -> list[Shape]:
         """Shapes of a link, or of the world."""
@@ -213,26 +224,29 @@ _GROUND_RATIO = 5.0
 """Static shapes that are wider than all links together by this factor are ground."""
 
 
-def bounding_box(model: DisplayedModel) -> tuple[Array, Array] | None:
-    """World bounding box of all bounded shapes [m]; None if there are none.
+def bounding_box(*models: DisplayedModel) -> tuple[Array, Array] | None:
+    """World bounding box of all bounded shapes of models [m]; None if there are none.
 
-    Ground counts only if there is nothing else: static planes, and static shapes much wider than the links.
+    Ground counts only if there is nothing else: static planes, and static shapes much wider than the moving links.
     """
-    poses = model.link_poses()
-    moving: list[Array] = [pose.position[None] for name, pose in poses.items() if name != WORLD and pose.is_finite]
+    moving: list[Array] = []
     static: list[tuple[Shape, Array]] = []
-    for link, shapes in model.drawn_shapes().items():
-        for _, shape in shapes:
-            mesh = shape_triangles(shape)
-            if mesh is None or not poses[link].is_finite:
-                continue
-            low, high = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
-            box = np.array(np.meshgrid(*np.stack([low, high], axis=1), indexing="ij")).reshape(3, -1).T
-            corners = (poses[link] @ shape.pose).apply(box)
-            if link == WORLD:
-                static.append((shape, corners))
-            else:
-                moving.append(corners)
+    for model in models:
+        poses = model.link_poses()
+        fixed = {WORLD, *model.static_links()}
+        moving += [pose.position[None] for name, pose in poses.items() if name not in fixed and pose.is_finite]
+        for link, shapes in model.drawn_shapes().items():
+            for _, shape in shapes:
+                mesh = shape_triangles(shape)
+                if mesh is None or not poses[link].is_finite:
+                    continue
+                low, high = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
+                box = np.array(np.meshgrid(*np.stack([low, high], axis=1), indexing="ij")).reshape(3, -1).T
+                corners = (poses[link] @ shape.pose).apply(box)
+                if link in fixed:
+                    static.append((shape, corners))
+                else:
+                    moving.append(corners)
     widest = _GROUND_RATIO * float(np.ptp(np.concatenate(moving), axis=0).max()) if moving else np.inf
     other = [c for s, c in static if not isinstance(s.geometry, Plane) and np.ptp(c[:, :2], axis=0).max() <= widest]
     corners = [*moving, *other] or [c for _, c in static]

@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 
 from kinema.core import Array, Pose
-from kinema.description import HeightField, Mesh, Plane, Shape, effective_appearance, load_textured_mesh, tessellate
+from kinema.description import (
+    Box,
+    HeightField,
+    Mesh,
+    Plane,
+    Shape,
+    effective_appearance,
+    load_textured_mesh,
+    tessellate,
+)
 from kinema.geometry import (
     DEFAULT_SEGMENTS,
     GLTF_IMAGE_TYPES,
@@ -181,16 +190,17 @@ def shape_triangles(shape: Shape) -> MeshData | None:
     return mesh if mesh is not None and mesh.n_faces and np.isfinite(mesh.vertices).all() else None
 
 
-def plane_texture_coordinates(shape: Shape, points: Array) -> Array:
-    """Texture coordinates (n, 2), v upwards, of points (n, 3) of a plane in its frame, as MuJoCo defines them.
+def planar_texture_coordinates(shape: Shape, points: Array) -> Array:
+    """Texture coordinates (n, 2), v upwards, of points (n, 3) of a plane or box in its frame, as MuJoCo defines them.
 
-    An image is repeated `texrepeat` times over the plane, or per 2 m if it is infinite or its material `texuniform`.
+    An image is projected along z and repeated `texrepeat` times over the shape, or per 2 m if the shape is infinite or
+    the material `texuniform`.
     """
-    assert isinstance(shape.geometry, Plane)
+    assert isinstance(shape.geometry, Plane | Box)
     attributes = shape.material.attributes if shape.material is not None else {}
     repeat = np.array(attributes.get(mjcf.attribute_key(mjcf.TEXREPEAT)) or (1.0, 1.0))
     per_metre = shape.geometry.size is None or attributes.get(mjcf.attribute_key(mjcf.TEXUNIFORM))
-    return points[:, :2] * repeat / (2.0 if per_metre else np.array(shape.geometry.size)) + 0.5
+    return points[:, :2] * repeat / (2.0 if per_metre else np.array(shape.geometry.size)[:2]) + 0.5
 
 
 def is_infinite_plane(shape: Shape) -> bool:
@@ -209,8 +219,8 @@ def _tessellate_with_materials(shape: Shape, segments: int) -> list[GltfPrimitiv
     else:
         mesh = tessellate(shape.geometry, segments)
         appearance = Appearance(materials=() if shape.material is None else (shape.material,))
-        if mesh is not None and isinstance(shape.geometry, Plane):
-            laid = CornerAttribute(plane_texture_coordinates(shape, mesh.vertices), mesh.faces)
+        if mesh is not None and isinstance(shape.geometry, Plane | Box):
+            laid = CornerAttribute(planar_texture_coordinates(shape, mesh.vertices), mesh.faces)
             appearance = replace(appearance, texture_coordinates=(laid,))
     if mesh is None or not mesh.n_faces or not np.isfinite(mesh.vertices).all():
         return []

@@ -162,7 +162,7 @@ def show(scene: Scene, *, block: bool = False, **address: Any) -> Viewer:
         exhibit.world_pose = _entity_world_pose(exhibit)
     viewer = Viewer(start_server("Kinema", **address), exhibits, scene=scene)
     if block:
-        viewer.wait()
+        viewer.wait(f"Viewer at {viewer.address}; Ctrl-C ends it.\n")
     return viewer
 
 

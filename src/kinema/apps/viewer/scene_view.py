@@ -19,7 +19,7 @@ from .gltf_meshes import (
     encode_glb,
     is_infinite_plane,
     merge_primitives,
-    plane_texture_coordinates,
+    planar_texture_coordinates,
     shape_primitives,
     shape_triangles,
     simplify_primitive,
@@ -97,7 +97,7 @@ def _textured_disc(plane: Shape, center: Array, radius: float) -> GltfPrimitive:
         np.tile([0.0, 0.0, 1.0], (len(points), 1)),
         np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)]),
         replace(plane.material, color=(red, green, blue, 0.999)),  # transparent, so that its rim is blended
-        texture_coordinates=plane_texture_coordinates(plane, points),
+        texture_coordinates=planar_texture_coordinates(plane, points),
         colors=colors,
     )
 
@@ -158,7 +158,7 @@ def frame_beside_panel(radius: float, width: float, height: float) -> tuple[floa
     panel = _PANEL_WIDTH if width > _NARROW_PAGE else 0
     slope = math.tan(_FIELD_OF_VIEW / 2)
     beside = math.atan(slope * (width - panel) / max(height, 1))
-    distance = 1.12 * radius / math.sin(min(_FIELD_OF_VIEW / 2, beside))
+    distance = 1.25 * radius / math.sin(min(_FIELD_OF_VIEW / 2, beside))
     return distance, distance * slope * panel / max(height, 1)
 
 
@@ -180,9 +180,7 @@ class SceneView:
         self.visuals: list[Any] = []
         self._highlight: list[Any] = []
         self._environment_nodes: list[Any] = []
-        boxes = [box for exhibit in self.models if (box := bounding_box(exhibit)) is not None]
-        self.bounds_min = np.min([low for low, _ in boxes], axis=0) if boxes else np.full(3, -0.5)
-        self.bounds_max = np.max([high for _, high in boxes], axis=0) if boxes else np.full(3, 0.5)
+        self.bounds_min, self.bounds_max = bounding_box(*self.models) or (np.full(3, -0.5), np.full(3, 0.5))
 
     @property
     def size(self) -> float:

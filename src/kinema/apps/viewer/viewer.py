@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -405,12 +407,28 @@ class Viewer:
 
     # --------------------------------------------------------------------------------------------------- closing
 
-    def wait(self) -> None:
-        """Block until the user interrupts."""
+    def wait(self, announcement: str = "") -> None:
+        """Block until the user interrupts, or the process is asked to terminate, which ends it with status 143.
+
+        Args:
+            announcement: text for the standard output.
+        """
+
+        def terminate(*_: object) -> None:
+            raise SystemExit(128 + signal.SIGTERM)
+
+        is_main = threading.current_thread() is threading.main_thread()
+        previous = signal.signal(signal.SIGTERM, terminate) if is_main else None
         try:
+            sys.stdout.write(announcement)
+            sys.stdout.flush()
             while True:
                 time.sleep(3600.0)
         except KeyboardInterrupt:
+            pass
+        finally:
+            if is_main:
+                signal.signal(signal.SIGTERM, previous)
             self.close()
 
     def close(self) -> None:
