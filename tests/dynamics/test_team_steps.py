@@ -32,7 +32,8 @@ from kinema.ir.scratch_layout import VECTOR_WIDTH
 
 N_ENVS, N_STEPS = 2, 2
 CONES = """<mujoco><option timestep="0.002" cone="elliptic" impratio="10"/><worldbody>
-<geom type="plane" size="5 5 .1"/><body pos="0 0 .095"><freejoint/><geom type="box" size=".1 .1 .1"/>
+<geom type="plane" size="5 5 .1" surfacevel=".3 .1 0 0 0 .2"/>
+<body pos="0 0 .095"><freejoint/><geom type="box" size=".1 .1 .1"/>
 <body pos=".3 0 0"><joint axis="0 1 0" range="-2 2" frictionloss=".3"/><geom type="sphere" size=".12" condim="6"/>
 <geom type="capsule" size=".05 .1" pos="0 .1 -.05" condim="1"/></body>
 <body pos="-.25 0 .05"><joint axis="0 1 0" damping=".1"/><geom size=".06" pos=".2 0 .1"/></body>

@@ -202,6 +202,8 @@ class GeomRecord:
     pose: Pose
     """Pose in the moving frame of the link, or in the world."""
     contact_parameters: ContactParameters
+    surface_velocity: Array
+    """Velocity of the surface at the geom's origin, linear and angular, along the axes of the moving frame, (6,)."""
     entity: int
     index: int = -1
     """Row in the table of geoms; -1 before it is numbered."""
@@ -228,9 +230,17 @@ class _GeomCollector:
             link = self._link_of_collider(entity, collider)
             base = (self.ctx.entities[entity].pose or Pose()) if link is None else link.pose_in_frame
             shape = collider.shape
-            name = shape.name or self._generated_geom_name(entity, shape, link)
+            name, pose = shape.name or self._generated_geom_name(entity, shape, link), base @ shape.pose
             self.geoms_of_shape[key] = [
-                GeomRecord(name, part, link, base @ shape.pose @ part.pose, contact_parameters_of_shape(shape), entity)
+                GeomRecord(
+                    name,
+                    part,
+                    link,
+                    pose @ part.pose,
+                    contact_parameters_of_shape(shape),
+                    _surface_velocity_of_part(shape, pose, part.pose),
+                    entity,
+                )
                 for part in self._collision_shapes(entity, shape, link)
             ]
         return self.geoms_of_shape[key]
@@ -281,11 +291,25 @@ class _GeomCollector:
                     self.pairs.append((a, b, contact_parameters))
 
 
-def pack_geoms(ctx: BuildContext) -> tuple[GeomsInfo, PairsInfo]:
+def _surface_velocity_of_part(shape: Shape, pose: Pose, part_pose: Pose) -> Array:
+    """Surface velocity of a part of a shape at the part's origin, along the axes of the moving frame, (6,).
+
+    Args:
+        shape: shape whose surface velocity is at its own origin, along its axes.
+        pose: pose of the shape in the moving frame.
+        part_pose: pose of the part in the shape.
+    """
+    linear, angular = np.reshape(shape.attributes.get(mjcf.attribute_key(mjcf.SURFACEVEL)) or np.zeros(6), (2, 3))
+    linear = linear + np.cross(angular, part_pose.position)
+    return np.concatenate([pose.rotation @ linear, pose.rotation @ angular])
+
+
+def pack_geoms(ctx: BuildContext, *, movable_surfaces: bool = False) -> tuple[GeomsInfo, PairsInfo]:
     """Tables of all collision geoms that can collide with another, and of the colliding geom pairs.
 
     Pairs within an entity come from the collision rules of its description, pairs of different entities from contype
-    and conaffinity. Entities with contacts disabled are skipped.
+    and conaffinity. Entities with contacts disabled are skipped. With `movable_surfaces`, or if any shape has a surface
+    velocity, all geoms have one.
     """
     collector = _GeomCollector(ctx)
     previous: list[tuple[int, Collider]] = []
@@ -306,11 +330,11 @@ def pack_geoms(ctx: BuildContext) -> tuple[GeomsInfo, PairsInfo]:
                         collector.geoms_of_collider(other_entity, a), collector.geoms_of_collider(entity, b), None
                     )
         previous += entity_colliders
-    return _pack_geoms_and_pairs(collector.pairs)
+    return _pack_geoms_and_pairs(collector.pairs, movable_surfaces=movable_surfaces)
 
 
 def _pack_geoms_and_pairs(
-    pairs: list[tuple[GeomRecord, GeomRecord, ContactParameters | None]],
+    pairs: list[tuple[GeomRecord, GeomRecord, ContactParameters | None]], *, movable_surfaces: bool
 ) -> tuple[GeomsInfo, PairsInfo]:
     """Number the geoms of a list of geom pairs and pack both into tables.
 
@@ -336,6 +360,9 @@ def _pack_geoms_and_pairs(
     contact_parameters = [row[2] for row in rows]
     collision_shapes = [g.collision_shape for g in geoms]
     starts, counts, data = _pack_shape_data(collision_shapes)
+    surface_velocity = np.array([g.surface_velocity for g in geoms])
+    if not movable_surfaces and not surface_velocity.any():
+        surface_velocity = np.zeros((0, 6))
     return (
         GeomsInfo(
             names=[g.name for g in geoms],
@@ -354,6 +381,7 @@ def _pack_geoms_and_pairs(
             friction=np.array([g.contact_parameters.friction for g in geoms]),
             solref=np.array([g.contact_parameters.solref for g in geoms]),
             solimp=np.array([g.contact_parameters.solimp for g in geoms]),
+            surface_velocity=surface_velocity,
             sdfs=[shape.sdf for shape in collision_shapes] if any(shape.sdf for shape in collision_shapes) else [],
         ),
         PairsInfo(

@@ -32,7 +32,7 @@ TREE_PASSES: Sequence[Callable[[BuildContext], None]] = (
 """Passes that build links, joints and moving frames in a `BuildContext`, in order."""
 
 
-def build_model(
+def build_model(  # noqa: PLR0913
     entities: Sequence[EntitySpec],
     gravity: ArrayLike | None = None,
     diagnostics: Diagnostics | None = None,
@@ -41,6 +41,7 @@ def build_model(
     with_contacts: bool = False,
     switchable_equalities: bool = False,
     with_sensors: bool = False,
+    movable_surfaces: bool = False,
     collision_shape_cache: dict[tuple[int, str | None], Any] | None = None,
 ) -> Model:
     """Build the `Model` (flat arrays of links, joints, dofs, actuators, ...) of all entities of a scene.
@@ -56,6 +57,7 @@ def build_model(
         with_contacts: whether to build the tables of collision geoms and geom pairs (meshes take time).
         switchable_equalities: whether equality constraints that are initially inactive get rows too.
         with_sensors: whether to build the tables of sensors and of ray geoms.
+        movable_surfaces: whether geoms can have a surface velocity at run time, also if no file has one.
         collision_shape_cache: collision shapes by shape identity, shared between calls for the same descriptions.
     """
     ctx = BuildContext(
@@ -73,7 +75,9 @@ def build_model(
     links, dofs = options.with_option_flags(ctx, kinematic_tables.pack_links(ctx), dofs)
     actuator_table, actuator_entities = actuators.pack_actuators(ctx)
     dofs = actuators.with_gains_of_servos(dofs, actuator_table)
-    geoms, pairs = collision_geoms.pack_geoms(ctx) if with_contacts else (empty_geoms(), empty_pairs())
+    geoms, pairs = empty_geoms(), empty_pairs()
+    if with_contacts:
+        geoms, pairs = collision_geoms.pack_geoms(ctx, movable_surfaces=movable_surfaces)
     sensor_table = sensors.pack_sensors(ctx, actuator_table, actuator_entities) if with_sensors else empty_sensors()
     return Model(
         entities=kinematic_tables.pack_entities(ctx, actuator_entities),

@@ -12,6 +12,7 @@ from kinema.core import Array
 from kinema.ir import UNIFORM
 from kinema.model import Model, PrimitiveJointType
 
+from .collision.contact_sets import has_surface_velocity
 from .collision.spatial_hash import build_pair_table, select_hashed_geoms
 from .sensors.contact_weights import contact_dependent_outputs, contact_weight_table
 from .settings import BroadPhase, ControlMode, Integrator, Settings
@@ -322,6 +323,15 @@ ARRAYS = [
     ArrayInfo("ctrl", ItemKind.ACTUATOR, ArrayUse.CONTROL),
     ArrayInfo("ctrl_mode", ItemKind.DOF, ArrayUse.CONTROL, initial=lambda model, _: float(ControlMode.FORCE)),
     ArrayInfo("actuator_on", ItemKind.ACTUATOR, ArrayUse.CONTROL, initial=lambda *_: 1.0),
+    ArrayInfo(
+        "surface_velocity",
+        ItemKind.GEOM,
+        ArrayUse.CONTROL,
+        6,
+        initial=lambda model, _: model.geoms.surface_velocity,
+        is_enabled=_has_contacts,
+        is_needed=has_surface_velocity,
+    ),
     ArrayInfo(
         "geom_data",
         ItemKind.GEOM_DATA,

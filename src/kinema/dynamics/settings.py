@@ -75,7 +75,7 @@ PER_ENV_PARAMETERS = (
     *("gravity", "mass_shift", "com_shift", "kp", "kv", "armature", "damping"),
     *("wind", "density", "viscosity"),
     *("limit", "frictionloss", "equality", "sol_params"),
-    *("geom_friction", "geom_sol_params", "geom_size", "variants"),
+    *("geom_friction", "geom_sol_params", "geom_size", "surface_velocity", "variants"),
 )
 """Parameters that may differ between environments if declared before building."""
 

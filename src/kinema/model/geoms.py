@@ -63,6 +63,9 @@ class GeomsInfo(Table):
     """Sliding friction in two directions, torsional [m] and rolling friction in two directions [m], (n, 5)."""
     solref: Array
     solimp: Array
+    surface_velocity: Array = field(default_factory=lambda: np.zeros((0, 6)))
+    """Velocity of the surface relative to the moving frame: linear at the geom's origin [m/s], angular [rad/s], along
+    the axes of the frame, (n, 6); (0, 6) if no surface can move."""
     sdfs: Sequence[SampledSdf | None] = field(default_factory=list)
     """Signed distance field of each geom of that type, else None; empty if there are none."""
 

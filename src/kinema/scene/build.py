@@ -137,6 +137,7 @@ def _compile_models(
         "with_contacts": settings.contacts,
         "switchable_equalities": "equality" in settings.per_env,
         "with_sensors": True,
+        "movable_surfaces": "surface_velocity" in settings.per_env,
     }
     shape_cache: dict[tuple[int, str | None], Any] = {}
     models, user_set = [], np.zeros((2, 0), dtype=np.bool_)

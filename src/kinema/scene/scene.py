@@ -48,6 +48,7 @@ from .sensors import Sensors
 from .sleep import links_asleep, wake_trees
 from .state import SceneState, restore_state, snapshot_state, transfer_state
 from .stepping import ON_ERROR, Rollout, RolloutRunner, Stepper
+from .surface_velocity import write_surface_velocity
 from .variants import unify_variants
 
 PRECISIONS = ("single", "double")
@@ -192,6 +193,8 @@ class Scene:
         self._built_scene: BuiltScene | None = None
         self._sim: Sim | None = None
         self._adopted: TimeStepping | None = None
+        self._surface_velocities: list[tuple[Entity, Any, Any, str | int | None, str | int | None]] = []
+        """Arguments of `set_surface_velocity` before build."""
         self._contacts = ContactMonitor(self, capacity)
         self._stepper = Stepper(self, self._contacts)
         self._rollouts = RolloutRunner(self, self._stepper)
@@ -352,9 +355,13 @@ class Scene:
         self._env_spacing = finite_vector(env_spacing, "env_spacing", "two")
         self._adopted = self._time_stepping()
         parameters = frozenset([per_env] if isinstance(per_env, str) else per_env)
+        if self._surface_velocities:
+            parameters |= {"surface_velocity"}
         self._build(
             n_envs, self._make_settings(parameters, boolean(external_forces, "external_forces")), self.diagnostics
         )
+        for entity, *velocity in self._surface_velocities:
+            write_surface_velocity(entity._index, *velocity, None)
         print_if_terminal(self.summary(), self.progress)
 
     def _make_settings(self, per_env: frozenset[str], external_forces: bool) -> Settings:
@@ -760,6 +767,43 @@ class Scene:
             path: path of the recording, `.npz`, `.parquet` or `.mcap`.
         """
         return Replay(self, Path(path))
+
+    # ------------------------------------------------------------------------------------------ surface velocity
+
+    def set_surface_velocity(
+        self,
+        entity: Entity,
+        linear: Any = (0.0, 0.0, 0.0),
+        angular: Any = (0.0, 0.0, 0.0),
+        *,
+        link: str | int | None = None,
+        geom: str | int | None = None,
+        envs_idx: Selection = None,
+    ) -> None:
+        """Set the velocity of surfaces as felt in contacts (conveyor belts, turntables); the geoms do not move.
+
+        Friction drives touching bodies along the surface. In effect until changed; replaces the velocity of the file.
+        Needs no compilation if a file has a surface velocity, or with `scene.build(per_env=("surface_velocity",))`;
+        else the first call after build compiles the step once more.
+
+        Args:
+            entity: entity whose surfaces move.
+            linear: velocity at the origin of the link [m/s], (3,) or (n_envs, 3), along the axes of the link.
+            angular: angular velocity about that origin [rad/s], (3,) or (n_envs, 3), along the axes of the link.
+            link: link whose surfaces move, by name or index; None for all links of the entity.
+            geom: geom that moves, by name or index; the velocities then refer to its origin and axes, as in MuJoCo.
+            envs_idx: environments by index, slice or mask; None for all. Only after build.
+        """
+        if not any(entity is item for item in self.entities):
+            raise KinemaError(f"set_surface_velocity: expected an entity of this scene, not {entity!r}")
+        if not self.is_built:
+            if envs_idx is not None:
+                raise KinemaError("set_surface_velocity: environments can be selected after scene.build()")
+            self._surface_velocities.append((entity, linear, angular, link, geom))
+            return
+        if self.contacts and not self.built.arrays.has("surface_velocity"):
+            self.allow_per_env("surface_velocity")
+        write_surface_velocity(entity._index, linear, angular, link, geom, envs_idx)
 
     # ---------------------------------------------------------------------------------- gravity, medium, randomization
 

@@ -13,7 +13,13 @@ from ..tree.trace_context import TraceContext
 from ..vector_math import sum_values
 from .contact_buffers import ContactBuffers
 from .contact_records import list_layout
-from .contact_sets import ContactSetSpec, ContactSetVariant, plan_contact_sets, warp_contact_capacity
+from .contact_sets import (
+    ContactSetSpec,
+    ContactSetVariant,
+    has_surface_velocity,
+    plan_contact_sets,
+    warp_contact_capacity,
+)
 
 # -------------------------------------------------------------------------------------------------------- contact lists
 
@@ -66,7 +72,13 @@ class ContactLists:
         self.by_condim_and_cone: dict[tuple[int, bool], ContactList] = {}
         for (condim, elliptic), max_count in sorted(max_counts.items()):
             capacity = min(max_count, self.max_contacts + min(self.max_contacts, MAX_SPARE_CONTACTS))
-            variant = ContactSetVariant(condim, elliptic, involves_world=False, has_restitution_or_stiction=False)
+            variant = ContactSetVariant(
+                condim,
+                elliptic,
+                involves_world=False,
+                has_restitution_or_stiction=False,
+                has_surface_velocity=has_surface_velocity(ctx.model),
+            )
             contacts = ctx.allocate(capacity * list_layout(variant).record_size, oversized=True)
             self.by_condim_and_cone[condim, elliptic] = ContactList(variant, capacity, ctx.allocate_fixed(1), contacts)
             ctx.tracer.write(SCRATCH, [0.0], self.by_condim_and_cone[condim, elliptic].count.row)

@@ -44,6 +44,8 @@ CONTACT_FIELDS = {
     "damping": ContactField(),
     "friction_damping": ContactField(),
     "row_scales": ContactField(per_row=True),
+    # relative velocity of the two surfaces along each row besides J v [m/s, rad/s], if surfaces of geoms move
+    "surface_velocity": ContactField(per_row=True),
     # maximum stiffness, restitution, bounce speed, stiction ratio; until the residual is computed
     "restitution": ContactField(4, overlaps="residual"),
     "frames": ContactField(2),  # preorder indices of the two frames
@@ -109,10 +111,19 @@ class ContactVariant(Protocol):
         """Whether the friction cone is elliptic."""
         ...
 
+    @property
+    def has_surface_velocity(self) -> bool:
+        """Whether the contacts have a velocity of their surfaces besides that of their frames."""
+        ...
+
+
+def _detected_fields(variant: ContactVariant) -> tuple[str, ...]:
+    return (*DETECTED_FIELDS, *(["surface_velocity"] if variant.has_surface_velocity else []))
+
 
 def buffer_layout(variant: ContactVariant) -> ContactLayout:
     """Layout of the records of contact buffers."""
-    fields = (*DETECTED_FIELDS, "residual", "residual_derivative", "restitution")
+    fields = (*_detected_fields(variant), "residual", "residual_derivative", "restitution")
     return ContactLayout(variant.condim, fields, elliptic=variant.elliptic)
 
 
@@ -122,7 +133,7 @@ def list_layout(variant: ContactVariant) -> ContactLayout:
     The second tangent is omitted, as it follows from the other axes, and without friction both tangents are omitted.
     """
     sizes = {"axes": 6 if variant.condim > 1 else 3}
-    return ContactLayout(variant.condim, (*DETECTED_FIELDS, "frames"), elliptic=variant.elliptic, sizes=sizes)
+    return ContactLayout(variant.condim, (*_detected_fields(variant), "frames"), elliptic=variant.elliptic, sizes=sizes)
 
 
 def noslip_record_size(condim: int) -> int:
@@ -189,6 +200,12 @@ class Contact:
     def stiffness_and_mu(self) -> tuple[Value, Value]:
         """Constraint stiffness D and regularized friction coefficient mu."""
         return self.scalar("stiffness"), self.scalar("regularized_mu")
+
+    @property
+    def surface_velocity(self) -> list[Value]:
+        """Velocity of the second surface relative to the first along each row, besides that of the frames; or zeros."""
+        is_stored = "surface_velocity" in self.layout.offsets
+        return self.read("surface_velocity") if is_stored else [0.0] * self.condim
 
     @property
     def damping(self) -> list[Value]:

@@ -106,6 +106,8 @@ class ContactSetVariant:
     """Whether the first frame is the world."""
     has_restitution_or_stiction: bool
     """Whether any pair has restitution, or static friction above kinetic friction."""
+    has_surface_velocity: bool = False
+    """Whether the surfaces of geoms move relative to their frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +154,20 @@ def plan_contact_sets(model: Model, frames: Collection[int] | None = None) -> li
     )
     sets, all_pairs, start, capacity = [], pair_indices.tolist(), 0, frame_pair_capacity(model)
     variants: dict[tuple[int, bool, bool], ContactSetVariant] = {}
+    moves = has_surface_velocity(model)
     for (a, b, condim), has_extra, n_contacts, end in zip(*columns, strict=True):
         key = condim, a == WORLD, has_extra
         if key not in variants:
-            variants[key] = ContactSetVariant(condim, model.options.elliptic and condim > 1, a == WORLD, has_extra)
+            elliptic = model.options.elliptic and condim > 1
+            variants[key] = ContactSetVariant(condim, elliptic, a == WORLD, has_extra, moves)
         sets.append(ContactSetSpec((a, b), variants[key], all_pairs[start:end], n_contacts, min(n_contacts, capacity)))
         start = end
     return sets
+
+
+def has_surface_velocity(model: Model) -> bool:
+    """Whether contacts have a surface velocity: any geom of the model can have one."""
+    return bool(len(model.geoms.surface_velocity))
 
 
 def _max_contacts_per_pair(model: Model) -> npt.NDArray[np.int64]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, RowContext, Value
 
-from ..arrays import MAX_RADIUS
+from ..arrays import MAX_RADIUS, ItemKind
 from ..constraints.impedance import impedance, max_stiffness, reference_stiffness_and_damping, valid_solref
 from ..rigid.kinematics import Pose
 from ..tree.kinematic_tree import WORLD, frame_ref
@@ -26,6 +26,7 @@ from .collision_types import CollisionGeom, ContactQuery, HeightFieldData, Packe
 from .contact_buffers import ContactBuffers
 from .contact_lists import ContactLists
 from .contact_records import buffer_layout, list_layout
+from .contact_sets import has_surface_velocity
 from .obb import OBB_ROUNDING, geom_half_extents, obb_separation, uses_obb_test
 from .pair_parameters import ContactSetInputs, NarrowPhaseVariant, build_pair_rows, geom_local_pose
 from .vector_math import if_less, select_vector
@@ -221,6 +222,12 @@ class GeomPoseVariant:
     is_on_world: bool
     is_sphere: bool
     """Whether the rotation is not needed."""
+    has_surface_velocity: bool
+    """Whether the surface moves relative to the frame."""
+
+
+GEOM_POSE_SIZE = 12
+"""Scalars of a geom pose: position, then rotation matrix by rows. The surface velocity follows, if there is any."""
 
 
 def detect_contacts(
@@ -287,19 +294,24 @@ def detect_contacts_into_lists(ctx: TraceContext, contact_lists: ContactLists, f
 def _compute_geom_poses(ctx: TraceContext, frame_poses: NodeValues[Pose]) -> list[ArenaOffset]:
     """Trace the computation of all geom poses from the poses of their frames.
 
-    Writes position (3) and rotation matrix (9, row-major; not for spheres) of each geom to scratch memory.
+    Writes position (3) and rotation matrix (9, row-major; not for spheres) of each geom to scratch memory, followed by
+    the velocity of its surface relative to its frame if surfaces move: linear at the geom's origin, then angular (6),
+    along the world axes.
 
     Returns:
-        Offset of each geom's pose (12 scalars).
+        Offset of each geom's pose (`GEOM_POSE_SIZE` scalars).
     """
-    geoms = ctx.model.geoms
-    offsets = [ctx.allocate(12) for _ in geoms.names]
+    geoms, moves = ctx.model.geoms, has_surface_velocity(ctx.model)
+    offsets = [ctx.allocate(GEOM_POSE_SIZE + (6 if moves else 0)) for _ in geoms.names]
     rows = []
     for i, geom_type in enumerate(geoms.types):
         frame = int(geoms.frame_idx[i])
-        variant = GeomPoseVariant(frame == WORLD, geom_type == "sphere")
+        variant = GeomPoseVariant(frame == WORLD, geom_type == "sphere", moves)
         constants = with_per_env_parameters(ctx, "geom", i, geom_local_pose(ctx.model, i))
-        rows.append(ctx.node_row(variant, {"frame ": frame_ref(frame)}, {"geom": offsets[i]}, constants))
+        arrays = {"geom": offsets[i]}
+        if moves:
+            arrays["surface velocity"] = ctx.item_arrays(ItemKind.GEOM, i)["surface_velocity"]
+        rows.append(ctx.node_row(variant, {"frame ": frame_ref(frame)}, arrays, constants))
 
     def body(code: RowContext) -> None:
         variant = code.variant
@@ -316,6 +328,12 @@ def _compute_geom_poses(ctx: TraceContext, frame_poses: NodeValues[Pose]) -> lis
         code.write("geom", add(frame_pose.position, offset))
         if not variant.is_sphere:
             code.write("geom", [x for row in rotation for x in row], 3)
+        if variant.has_surface_velocity:
+            velocity = code.read_array("surface velocity", 6)
+            for i in (0, 3):
+                part = velocity[i : i + 3]
+                part = part if variant.is_on_world else rotate(frame_pose.rotation, part)
+                code.write("geom", part, GEOM_POSE_SIZE + i)
 
     ctx.table_loop("geom poses", rows, body)
     return offsets
@@ -426,10 +444,32 @@ def _contact_fields(
         "friction_damping": [friction_damping],
         "row_scales": [normal_scale, *friction[: variant.condim - 1]],
     }
+    if variant.has_surface_velocity:
+        fields["surface_velocity"] = _relative_surface_velocity(code, variant, point, axes)
     if variant.has_restitution_or_stiction:
         max_rigid = ir.minimum(max_stiffness(invweight), code.constant("hardest"))
         fields["restitution"] = [max_rigid, *code.constants("restitution and stiction")]
     return fields
+
+
+def _relative_surface_velocity(
+    code: RowContext, variant: NarrowPhaseVariant, point: Vector, axes: Sequence[Vector]
+) -> list[Value]:
+    """Velocity of the second surface relative to the first at a contact, by its rows, (condim,) [m/s, rad/s].
+
+    As in MuJoCo the velocities of surfaces are projected onto the tangent plane: they have components along the two
+    tangents and about the normal. `axes` points from the first to the second frame of the contact set.
+    """
+    linear: list[Vector] = []
+    angular: list[Vector] = []
+    for prefix in ("a", "b"):
+        pose = code.read_array(prefix, GEOM_POSE_SIZE + 6)
+        angular.append(pose[GEOM_POSE_SIZE + 3 :])
+        linear.append(add(pose[GEOM_POSE_SIZE : GEOM_POSE_SIZE + 3], cross(angular[-1], sub(point, pose[:3]))))
+    sign = code.constant("sign")
+    sliding, spin = (scale(sign, sub(b, a)) for a, b in (linear, angular))
+    rows = [0.0, dot(axes[1], sliding), dot(axes[2], sliding), dot(axes[0], spin), 0.0, 0.0]
+    return rows[: variant.condim]
 
 
 def _append_contact(code: RowContext, variant: NarrowPhaseVariant, record: list[Value]) -> None:

@@ -215,6 +215,8 @@ class NarrowPhaseVariant:
     """Whether contacts are appended to unordered lists by concurrent threads."""
     multiccd: bool
     """Whether convex pairs emit a contact manifold instead of one point."""
+    has_surface_velocity: bool
+    """Whether the surfaces of geoms move relative to their frames."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -376,6 +378,7 @@ def _variant_of(
         per_env_parameters,
         uses_lists,
         ctx.model.options.multiccd,
+        spec.variant.has_surface_velocity,
     )
 
 
@@ -414,6 +417,8 @@ def _per_env_offsets(ctx: TraceContext, pair: int) -> dict[str, ArenaOffset]:
         if f"pair_{parameter}" in arrays
     }
     for side, geoms in (("a", ctx.model.pairs.geom_a), ("b", ctx.model.pairs.geom_b)):
-        for name, offset in ctx.item_arrays(ItemKind.GEOM, int(geoms[pair])).items():
-            offsets[f"{side} {name.removeprefix('geom_')}"] = offset
+        arrays = ctx.item_arrays(ItemKind.GEOM, int(geoms[pair]))
+        for parameter in ("size", "radius"):
+            if f"geom_{parameter}" in arrays:
+                offsets[f"{side} {parameter}"] = arrays[f"geom_{parameter}"]
     return offsets

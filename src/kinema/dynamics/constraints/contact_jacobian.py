@@ -92,6 +92,15 @@ def project_twist(contact: Contact, twist: Twist) -> list[Value]:
     ]
 
 
+def contact_velocity(contact: Contact, relative_velocity: Twist) -> list[Value]:
+    """Relative velocity of the two surfaces of a contact along its scaled rows: J v plus the surface velocity."""
+    velocity = project_twist(contact, relative_velocity)
+    if "surface_velocity" not in contact.layout.offsets:
+        return velocity
+    terms = zip(velocity, contact.read("row_scales"), contact.surface_velocity, strict=True)
+    return [v + factor * surface_velocity for v, factor, surface_velocity in terms]
+
+
 def first_contact_point(code: RowContext, variant: ContactSetVariant) -> str:
     """Copy the position of the first contact of a non-empty contact set into a new local array; return its name."""
     array = code.tracer.allocate_local(3)

@@ -36,6 +36,7 @@ from .contact_jacobian import (
     MotionSubspace,
     apply_spatial_hessian,
     apply_spatial_hessian_about,
+    contact_velocity,
     first_contact_point,
     motion_subspaces_about,
     project_twist,
@@ -72,14 +73,15 @@ def apply_restitution_and_static_friction(
     """
     rigid_stiffness, restitution, min_speed, stiction_ratio = contact.read("restitution")
     point_velocity = add(relative_velocity.linear, cross(relative_velocity.angular, contact.read("point")))
-    axes = contact.axes
+    axes, surface_velocity = contact.axes, contact.surface_velocity
     if variant.condim > 1:
-        sliding_velocity = [dot(axis, point_velocity) for axis in axes[1:]]
+        sliding_velocity = [dot(axes[k], point_velocity) + surface_velocity[k] for k in (1, 2)]
         sliding_speed = ir.sqrt(ir.maximum(dot(sliding_velocity, sliding_velocity), TINY))
         factor = 1.0 + (stiction_ratio - 1.0) * ir.clamp(2.0 - sliding_speed * (1.0 / SLIDING_SPEED), 0.0, 1.0)
         rigid_stiffness = rigid_stiffness * _scale_friction(contact, factor)
         code.tracer.new_basic_block()
-    return _bounce_acceleration(contact, code, dot(axes[0], point_velocity), [rigid_stiffness, restitution, min_speed])
+    normal_velocity = dot(axes[0], point_velocity) + surface_velocity[0]
+    return _bounce_acceleration(contact, code, normal_velocity, [rigid_stiffness, restitution, min_speed])
 
 
 def _scale_friction(contact: Contact, factor: Value) -> Value:
@@ -219,7 +221,7 @@ class ContactConstraints:
                 damping = contact.damping
                 projected = project_twist(contact, acceleration)
                 normal, *tangential = [
-                    a + d * v for a, v, d in zip(projected, project_twist(contact, velocity), damping, strict=True)
+                    a + d * v for a, v, d in zip(projected, contact_velocity(contact, velocity), damping, strict=True)
                 ]
                 normal = normal + contact.scalar("position_feedback")
                 if bounce_acceleration is not None:

@@ -218,6 +218,13 @@ class ContactRow:
         """Return the product of this Jacobian row with a joint-space vector; zero for surplus rows."""
         return dot([self.jacobian_entry(i) for i in range(len(vector))], vector)
 
+    def surface_velocity(self) -> Value:
+        """Return the relative velocity of the two surfaces along this scaled row, besides that of their frames."""
+        if "surface_velocity" not in self.layout.offsets:
+            return 0.0
+        first = self.group.records.row + self.layout.offsets["surface_velocity"]
+        return self.tracer.read(SCRATCH, first, self.offset + self.row_index)
+
     def write(self, field: str, value: Value) -> None:
         """Write this row's element of a per-row field of the record."""
         first = self.group.records.row + self.layout.offsets[field]
@@ -268,6 +275,9 @@ class ContactSorter:
         record.write("n_rows", [float(len(jacobian))])
         jacobian += [[0.0] * 6] * (group.condim - len(jacobian))
         record.write("spatial_jacobian", [x for row in jacobian for x in row])
+        if "surface_velocity" in group.layout.offsets:
+            velocity = [x * v for x, v in zip(contact.read("row_scales"), contact.surface_velocity, strict=True)]
+            record.write("surface_velocity", [*velocity, *[0.0] * (group.condim - len(velocity))])
 
     def _rank(self, index: Value, sort_key: Value) -> Value:
         """Return the number of contacts in the list with a smaller sort key, or an equal key and a smaller index."""

@@ -24,6 +24,7 @@ from kinema.ir import (
 
 from ..collision.contact_lists import ContactListGroup, ContactLists, last_descendant_indices
 from ..collision.contact_records import Contact, ContactLayout
+from ..collision.contact_sets import has_surface_velocity
 from ..collision.vector_math import if_less
 from ..tree.node_values import NodeValues
 from ..tree.per_tree import PaddedTreeLayout
@@ -101,9 +102,12 @@ class WarpContacts:
 
         The size is an odd multiple of four, so that neighbouring records start in different banks of shared memory.
         """
-        layout = warp_record_layout(condim, self.n_dofs, elliptic=elliptic)
+        layout = warp_record_layout(condim, self.n_dofs, elliptic=elliptic, fields=self._extra_fields())
         layout.record_size += 0 if layout.record_size % 8 else 4
         return layout
+
+    def _extra_fields(self) -> list[str]:
+        return ["surface_velocity"] if has_surface_velocity(self.ctx.model) else []
 
     def _stage_in_shared_memory(self, group: ContactGroup) -> None:
         """Let the first contact records of a group be placed in GPU shared memory, if there are only few contacts."""
@@ -205,10 +209,9 @@ class WarpContacts:
 
         def write_residual(row: ContactRow) -> None:
             terms = [ir.select(row.row_index, 0.5, a, b) for a, b in self._reference_terms(row)]
-            row.write(
-                "residual",
-                self.multiply_jacobian(row, qacc_smooth) + terms[0] * self.multiply_jacobian(row, velocity) + terms[1],
-            )
+            acceleration = self.multiply_jacobian(row, qacc_smooth)
+            relative_velocity = self.multiply_jacobian(row, velocity) + row.surface_velocity()
+            row.write("residual", acceleration + terms[0] * relative_velocity + terms[1])
 
         for group in self.groups:
 
@@ -347,7 +350,8 @@ class TreePairContacts(WarpContacts):
         A contact with the world or within one tree has equal tree indices and its Jacobian in the second half of the
         row.
         """
-        return warp_record_layout(condim, 2 * self.layout.stride, elliptic=elliptic, fields=("tree_indices",))
+        fields = ("tree_indices", *self._extra_fields())
+        return warp_record_layout(condim, 2 * self.layout.stride, elliptic=elliptic, fields=fields)
 
     def _stage_in_shared_memory(self, group: ContactGroup) -> None:
         """Do nothing: there are too many contacts for shared memory."""

@@ -19,7 +19,7 @@ from ..collision.contact_buffers import ContactBuffers
 from ..collision.contact_records import Contact, for_each_contact
 from ..collision.contact_sets import ContactSetVariant
 from ..constraints.constraint_kinds import blocks_by_kind
-from ..constraints.contact_jacobian import project_twist, relative_twist, spatial_contact_jacobian
+from ..constraints.contact_jacobian import contact_velocity, relative_twist, spatial_contact_jacobian
 from ..constraints.couplings import coupling_blocks, fill_couplings, write_coupling_errors
 from ..constraints.equalities import equality_blocks, fill_equalities, write_equality_errors
 from ..constraints.friction_cone import TINY, ContactCost
@@ -398,7 +398,7 @@ def write_contact_law_fields(data: StepData) -> None:
     def field_values(_: RowContext, contact: Contact, variant: ContactSetVariant) -> ContactFieldValues:
         sign = ir.select(contact.scalar("signed_pair"), 0.0, -1.0, 1.0)
         scales = contact.read("row_scales")
-        velocity = project_twist(contact, relative_twist(twists, variant))
+        velocity = contact_velocity(contact, relative_twist(twists, variant))
         feedback = [contact.scalar("position_feedback"), *[0.0] * (variant.condim - 1)]
         terms = zip(velocity, contact.damping, feedback, scales, strict=True)
         aref = [-(v * d + more) / ir.maximum(row_scale, TINY) for v, d, more, row_scale in terms]

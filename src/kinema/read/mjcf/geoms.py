@@ -342,7 +342,7 @@ class GeomConverter:
             shape.attributes,
             {
                 mjcf.FLUID: model.geom_fluid[geom],
-                mjcf.SURFACEVEL: _optional_row(model, "geom_surfacevel", geom),
+                mjcf.SURFACEVEL: self._surface_velocity(geom, shape),
                 mjcf.ADHESION: _optional_row(model, "geom_adhesion", geom),
                 mjcf.SHELLINERTIA: shell,
                 mjcf.USER: model.geom_user[geom] if model.nuser_geom else (),
@@ -359,16 +359,25 @@ class GeomConverter:
                 shape.attributes[mjcf.attribute_key(mjcf.UNUSED_CONTACT_PARAMETERS)] = surface
         if hasattr(model, "geom_castshadow") and not model.geom_castshadow[geom]:
             shape.attributes[mjcf.attribute_key(mjcf.CASTSHADOW)] = False
-        if not shape.attributes.keys().isdisjoint(
-            (mjcf.attribute_key(mjcf.SURFACEVEL), mjcf.attribute_key(mjcf.ADHESION))
-        ):
-            message = f'geom "{shape.name}": its surface velocity and adhesion are kept, but mean nothing elsewhere'
+        if mjcf.attribute_key(mjcf.ADHESION) in shape.attributes:
+            message = f'geom "{shape.name}": its adhesion is kept, but means nothing elsewhere'
             self.reader.warning("contact-feature", message, shape.origin)
         if isinstance(shape.geometry, Plane) and to_floats(model.geom_size[geom]) != (0.0, 0.0, 1.0):
             shape.attributes[mjcf.attribute_key(mjcf.SIZE)] = to_floats(model.geom_size[geom])
         if isinstance(shape.geometry, HeightField) and not shape.geometry.heights.any():
             # the maximum height does not follow from flat heights
             shape.attributes[mjcf.attribute_key(mjcf.SIZE)] = to_floats(model.hfield_size[int(model.geom_dataid[geom])])
+
+    def _surface_velocity(self, geom: int, shape: Shape) -> tuple[float, ...]:
+        """Surface velocity of a geom (linear, angular) at the origin and along the axes of its shape."""
+        model = self.reader.model
+        velocity = _optional_row(model, "geom_surfacevel", geom)
+        if not any(velocity) or not isinstance(shape.geometry, Mesh):
+            return velocity
+        linear, angular = np.reshape(velocity, (2, 3))
+        placed = to_pose(model.geom_pos[geom], model.geom_quat[geom]).inverse() @ shape.pose
+        linear = linear + np.cross(angular, placed.position)
+        return to_floats(np.concatenate([placed.rotation.T @ linear, placed.rotation.T @ angular]))
 
     def _asset_name(self, geometry: Geometry, geom: int) -> str:
         kind = {Mesh: mjcf.MESH, HeightField: mjcf.HFIELD}.get(type(geometry), "")
