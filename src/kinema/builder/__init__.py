@@ -1,7 +1,9 @@
 """Model builder: turns robot and world descriptions into a `Model` of flat arrays by an ordered sequence of passes."""
 
+from .attachments import ATTACHMENT_COMPONENTS as ATTACHMENT_COMPONENTS
 from .collision_shapes import NONCONVEX_APPROXIMATIONS as NONCONVEX_APPROXIMATIONS
+from .context import AttachmentSpec as AttachmentSpec, EntitySpec as EntitySpec, SuctionCupSpec as SuctionCupSpec
 from .equalities import disabled_equalities as disabled_equalities
 from .fluid import Medium as Medium
 from .options import OptionFlags as OptionFlags, merged_options as merged_options, option_flags as option_flags
-from .pipeline import EntitySpec as EntitySpec, build_model as build_model
+from .pipeline import build_model as build_model

@@ -31,6 +31,40 @@ class EntitySpec:
     choice."""
 
 
+LinkOfEntity = tuple[int, int]
+"""Index of an entity and index of a link within it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentSpec:
+    """A pair of links that a scene can attach to each other at run time."""
+
+    anchor: LinkOfEntity
+    """Link whose origin is the default anchor."""
+    other: LinkOfEntity | None
+    """The other link; None for the world."""
+    kind: str = "weld"
+    """Key of `ATTACHMENT_COMPONENTS` (builder/attachments.py)."""
+    cup: int = -1
+    """Suction cup that makes the attachment; -1 for none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SuctionCupSpec:
+    """A suction cup on a link."""
+
+    name: str
+    link: LinkOfEntity
+    pos: Array
+    """Centre of the lip in the link [m], (3,)."""
+    axis: Array
+    """Unit vector out of the cup in the link, (3,)."""
+    reach: float
+    """Largest distance of a surface that the cup grips [m]."""
+    max_force: float
+    """Largest holding force [N]."""
+
+
 @dataclass(slots=True, eq=False)
 class LinkRecord:
     """A link of the scene, with its position in the kinematic tree and its moving frame."""
@@ -114,6 +148,9 @@ class BuildContext:
     """Index in `joints` by entity and `id` of the joint description (a robot may be added twice)."""
     switchable_equalities: bool = False
     """Whether equality constraints may be switched on and off at run time."""
+    attachments: Sequence[AttachmentSpec] = ()
+    """Attachments reserved for run time."""
+    suction_cups: Sequence[SuctionCupSpec] = ()
     collision_shape_cache: dict[tuple[int, str | None], Any] = field(default_factory=dict)
     """Collision shapes by `id` of the shape and approximation; may be shared by builds of the same descriptions."""
     n_qs: int = 0

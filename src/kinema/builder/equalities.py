@@ -16,6 +16,7 @@ from kinema.core import Array, Pose
 from kinema.description import Constraint, ConstraintKind, Joint, JointKind, Robot, SolverParameters, Tendon, World
 from kinema.model import CouplingsInfo, EqualitiesInfo, PrimitiveJointType
 
+from .attachments import ATTACHMENT_COMPONENTS, attached_links
 from .context import BuildContext, JointRecord, LinkRecord, all_elements, find_joint
 from .joints import UNBREAKABLE_FORCE, is_breakable
 from .kinematic_tables import DEFAULT_SOLIMP, DEFAULT_SOLREF
@@ -67,7 +68,8 @@ class _Equality:
 def pack_equalities(ctx: BuildContext) -> EqualitiesInfo:
     """Table of equality constraints between two links: connects, welds and loop-closing joints of all entities.
 
-    Also records the row indices of breakable joints in `ctx.breakable_equality_idx`.
+    Attachments reserved for run time come last. Also records the row indices of breakable joints in
+    `ctx.breakable_equality_idx`.
     """
     by_entity = [
         (entity, equality) for entity in range(len(ctx.entities)) for equality in _entity_equalities(ctx, entity)
@@ -76,6 +78,10 @@ def pack_equalities(ctx: BuildContext) -> EqualitiesInfo:
         (e, equality.name): i for i, (e, equality) in enumerate(by_entity) if min(equality.break_limits) < np.inf
     }
     rows = [equality for _, equality in by_entity]
+    rows += [
+        _Equality(name, ATTACHMENT_COMPONENTS[spec.kind], a, b, Pose(), Pose(), SolverParameters(), active=False)
+        for spec, name, a, b in attached_links(ctx)
+    ]
     n = len(rows)
 
     def ends(side: str) -> tuple[list[int], list[int], Array, Array]:

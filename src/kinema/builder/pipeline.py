@@ -20,7 +20,8 @@ from . import (
     sensors,
     tendons,
 )
-from .context import BuildContext, EntitySpec
+from .attachments import pack_attachments, pack_suction_cups
+from .context import AttachmentSpec, BuildContext, EntitySpec, SuctionCupSpec
 from .fluid import MEDIUM_FROM_FILES, Medium, pack_fluid
 
 TREE_PASSES: Sequence[Callable[[BuildContext], None]] = (
@@ -42,6 +43,8 @@ def build_model(  # noqa: PLR0913
     switchable_equalities: bool = False,
     with_sensors: bool = False,
     movable_surfaces: bool = False,
+    attachments: Sequence[AttachmentSpec] = (),
+    suction_cups: Sequence[SuctionCupSpec] = (),
     collision_shape_cache: dict[tuple[int, str | None], Any] | None = None,
 ) -> Model:
     """Build the `Model` (flat arrays of links, joints, dofs, actuators, ...) of all entities of a scene.
@@ -58,12 +61,16 @@ def build_model(  # noqa: PLR0913
         switchable_equalities: whether equality constraints that are initially inactive get rows too.
         with_sensors: whether to build the tables of sensors and of ray geoms.
         movable_surfaces: whether geoms can have a surface velocity at run time, also if no file has one.
+        attachments: pairs of links to reserve for attachments at run time.
+        suction_cups: suction cups.
         collision_shape_cache: collision shapes by shape identity, shared between calls for the same descriptions.
     """
     ctx = BuildContext(
         list(entities),
         Diagnostics() if diagnostics is None else diagnostics,
         switchable_equalities=switchable_equalities,
+        attachments=attachments,
+        suction_cups=suction_cups,
     )
     ctx.collision_shape_cache = ctx.collision_shape_cache if collision_shape_cache is None else collision_shape_cache
     for build_pass in TREE_PASSES:
@@ -98,5 +105,7 @@ def build_model(  # noqa: PLR0913
         pairs=pairs,
         fluid=pack_fluid(ctx, medium),
         sensors=sensor_table,
+        attachments=pack_attachments(ctx, len(equality_table.names)),
+        suction_cups=pack_suction_cups(ctx),
         frame_names=[ctx.joints[j].name for _, _, j in ctx.frames],
     )

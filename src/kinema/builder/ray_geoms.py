@@ -104,11 +104,11 @@ def pack_ray_geoms(ctx: BuildContext, directions: list[Array]) -> RayGeomsInfo:
     """Table of all geoms that rays of rangefinders and lidars can hit, with the data of meshes and height fields.
 
     `directions` are the unit ray directions, (n, 3) each, of all ray sensors; they are stored at the start of the data
-    array. An empty table if there are none.
+    array. An empty table if there are none and no suction cups, which cast rays too.
     """
-    if not directions:
+    if not directions and not ctx.suction_cups:
         return empty_ray_geoms()
-    ray_data = np.concatenate(directions).ravel()
+    ray_data = np.concatenate([np.zeros((0, 3)), *directions]).ravel()
     geom_data = _GeomData([ray_data], len(ray_data))
     geoms = [geom for entity in range(len(ctx.entities)) for geom in _entity_ray_geoms(ctx, entity, geom_data)]
     return RayGeomsInfo(

@@ -4,7 +4,13 @@ from typing import TYPE_CHECKING
 
 from kinema.core import export_lazily
 
-from .arrays import ARRAYS as ARRAYS, ArrayUse as ArrayUse, initial_values as initial_values
+from .arrays import (
+    ARRAYS as ARRAYS,
+    ATTACHMENT_ARRAYS as ATTACHMENT_ARRAYS,
+    UNBREAKABLE_FORCE as UNBREAKABLE_FORCE,
+    ArrayUse as ArrayUse,
+    initial_values as initial_values,
+)
 from .collision.contact_sets import (
     DEFAULT_CONTACTS_PER_FRAME_PAIR as DEFAULT_CONTACTS_PER_FRAME_PAIR,
     contact_capacity as contact_capacity,

@@ -48,6 +48,8 @@ class ItemKind(enum.Enum):
     """Data of the geoms that rangefinders can hit."""
     TREE = "tree"
     """A kinematic tree: a root frame with all its descendants."""
+    ATTACHMENT = "attachment"
+    SUCTION_CUP = "suction cup"
     PARTITION = "partition"
     """A thread that computes part of an environment."""
     PER_ENV_PARAMETER = "per-environment parameter"
@@ -135,6 +137,8 @@ class ArrayInfo:
             ItemKind.SENSOR_PAIR: len(contact_dependent_outputs(model)) * len(model.pairs.geom_a),
             ItemKind.RAY_DATA: len(model.sensors.ray_geoms.data),
             ItemKind.TREE: n_trees(model),
+            ItemKind.ATTACHMENT: len(model.attachments.names),
+            ItemKind.SUCTION_CUP: len(model.suction_cups.names),
             ItemKind.PARTITION: settings.n_partitions,
             ItemKind.PER_ENV_PARAMETER: 0
             if model.derived.per_env_parameters is None
@@ -221,6 +225,47 @@ def _initial_equality_poses(model: Model, _: Settings) -> Array:
     return np.concatenate([info.pos_b, info.rot_b.reshape(-1, 9)], axis=1)
 
 
+UNBREAKABLE_FORCE = 1e30
+"""Force [N] or torque [N m] bound that stands for infinite strength."""
+
+
+def _initial_attachment_poses(model: Model, settings: Settings) -> Array:
+    return _initial_equality_poses(model, settings)[model.attachments.equality_idx]
+
+
+ATTACHMENT_ARRAYS = [
+    ArrayInfo("attachment_on", ItemKind.ATTACHMENT, ArrayUse.STATE, is_enabled=_has_constraints),
+    ArrayInfo(
+        "attachment_point",
+        ItemKind.ATTACHMENT,
+        ArrayUse.STATE,
+        3,
+        initial=lambda model, _: model.equalities.pos_a[model.attachments.equality_idx],
+        is_enabled=_has_constraints,
+    ),
+    ArrayInfo(
+        "attachment_pose",
+        ItemKind.ATTACHMENT,
+        ArrayUse.STATE,
+        12,
+        initial=_initial_attachment_poses,
+        is_enabled=_has_constraints,
+    ),
+    ArrayInfo("attachment_length", ItemKind.ATTACHMENT, ArrayUse.STATE, is_enabled=_has_constraints),
+    ArrayInfo(
+        "attachment_break_force",
+        ItemKind.ATTACHMENT,
+        ArrayUse.STATE,
+        initial=lambda model, _: np.minimum(model.attachments.break_force, UNBREAKABLE_FORCE),
+        is_enabled=_has_constraints,
+    ),
+    ArrayInfo("attachment_wrench", ItemKind.ATTACHMENT, ArrayUse.STATE, 6, is_enabled=_has_constraints),
+    ArrayInfo("suction_on", ItemKind.SUCTION_CUP, ArrayUse.STATE, is_enabled=_has_constraints),
+]
+"""State of attachments: whether they hold; anchor on link a; position and rotation matrix of the constraint frame on
+link b; length of rods and ropes [m]; breaking force [N]; force [N] and torque [N m] on link a in the last step. And
+whether the vacuum of suction cups is on."""
+
 SOFT_CONSTRAINTS: list[tuple[str, ItemKind, Callable[[str], InitialValues]]] = [
     ("limit", ItemKind.DOF, lambda name: _initial_from_dofs(f"limit_{name}")),
     ("friction", ItemKind.DOF, lambda name: _initial_from_dofs(f"friction_{name}")),
@@ -301,6 +346,7 @@ ARRAYS = [
     ArrayInfo("warm_start", ItemKind.DOF, ArrayUse.STATE, is_enabled=_has_contacts),
     *(ArrayInfo(name, ItemKind.ENVIRONMENT, ArrayUse.STATE, is_enabled=_has_contacts) for name in STEP_COUNTERS),
     *SLEEP_ARRAYS,
+    *ATTACHMENT_ARRAYS,
     ArrayInfo("history", ItemKind.DELAY_SAMPLE, ArrayUse.STATE, initial=_initial_control_history),
     ArrayInfo(
         "spring_rest",

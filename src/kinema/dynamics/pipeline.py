@@ -19,6 +19,7 @@ from kinema.ir import Tracer, Value
 from .collision.contact_buffers import ContactBuffers
 from .collision.contact_lists import ContactLists
 from .collision.narrow_phase import detect_contacts_into_lists
+from .constraints.attachments import operate_suction_cups, update_attachments
 from .constraints.contacts import world_motion_subspaces
 from .constraints.equalities import update_broken_joints
 from .constraints.rows import KinematicState
@@ -436,6 +437,17 @@ def compute_unconstrained_accelerations(step: StepData) -> None:
 # ---------------------------------------------------------------------------------------------------- constraint forces
 
 
+def _has_suction_cups(step: StepData) -> bool:
+    return step.ctx.settings.constraints and bool(step.ctx.model.suction_cups.names)
+
+
+@stage(reads=lambda step: ["world_poses"] if _has_suction_cups(step) else [])
+def operate_cups(step: StepData) -> None:
+    """Let suction cups grip and release links."""
+    if _has_suction_cups(step):
+        operate_suction_cups(step.ctx, step.world_poses)
+
+
 def _reads_of_constraint_forces(step: StepData) -> list[str]:
     if not step.has_constraints:
         return []
@@ -526,11 +538,17 @@ def _assemble_solver_inputs(
     return SolverInputs(rows, inertia, factors, unconstrained, subspaces, contact_poses)
 
 
-@stage(reads=["solver_inputs"])
+def _has_attachments(step: StepData) -> bool:
+    return step.ctx.settings.constraints and bool(step.ctx.model.attachments.names)
+
+
+@stage(reads=lambda step: ["solver_inputs", *(["world_poses"] if _has_attachments(step) else [])])
 def break_overloaded_equalities(step: StepData) -> None:
-    """Mark breakable equality constraints whose force exceeds their limit as broken."""
+    """Mark breakable equality constraints whose force exceeds their limit as broken, and release attachments."""
     if step.solver_inputs is not None:
         update_broken_joints(step.ctx, step.solver_inputs.rows)
+        if _has_attachments(step):
+            update_attachments(step.ctx, step.solver_inputs.rows, step.world_poses)
 
 
 # -------------------------------------------------------------------------------------------------------- accelerations
@@ -733,6 +751,7 @@ STAGES: list[Stage] = [
     compute_joint_forces,
     sum_smooth_forces,
     compute_unconstrained_accelerations,
+    operate_cups,
     solve_constraint_forces,
     break_overloaded_equalities,
     compute_constrained_accelerations,

@@ -1,5 +1,11 @@
 """The model: flat arrays that describe all simulated objects (names, shapes, units), without algorithms."""
 
+from .attachments import (
+    AttachmentsInfo as AttachmentsInfo,
+    SuctionCupsInfo as SuctionCupsInfo,
+    empty_attachments as empty_attachments,
+    empty_suction_cups as empty_suction_cups,
+)
 from .derived_constants import (
     DerivedConstants as DerivedConstants,
     PerEnvParameterEntry as PerEnvParameterEntry,

@@ -15,6 +15,7 @@ import numpy as np
 
 from kinema.core import Array
 
+from .attachments import AttachmentsInfo, SuctionCupsInfo, empty_attachments, empty_suction_cups
 from .derived_constants import DerivedConstants
 from .equalities import CouplingsInfo, EqualitiesInfo
 from .fluid import FluidInfo, empty_fluid
@@ -125,6 +126,8 @@ class Model(Table):
     pairs: PairsInfo = field(default_factory=empty_pairs)
     fluid: FluidInfo = field(default_factory=empty_fluid)
     sensors: SensorsInfo = field(default_factory=empty_sensors)
+    attachments: AttachmentsInfo = field(default_factory=empty_attachments)
+    suction_cups: SuctionCupsInfo = field(default_factory=empty_suction_cups)
     frame_names: Sequence[str] = field(default_factory=list)
     """Name of the joint of each moving frame, for messages."""
     derived: DerivedConstants = NOT_DERIVED

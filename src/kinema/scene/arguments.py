@@ -218,6 +218,13 @@ def nonnegative_float(value: Any, label: str) -> float:
     return float(value)
 
 
+def positive_float(value: Any, label: str) -> float:
+    """Validate a finite number > 0 and return it as float."""
+    if nonnegative_float(value, label) == 0.0:
+        raise KinemaError(f"{label}: expected a positive number, not {value!r}")
+    return float(value)
+
+
 def one_of(value: Any, label: str, choices: Iterable[str]) -> str:
     """Validate that a string (or string enum member) is one of `choices` and return it as a plain str."""
     names = list(choices)

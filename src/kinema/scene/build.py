@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.builder import EntitySpec, Medium, build_model, disabled_equalities
+from kinema.builder import AttachmentSpec, EntitySpec, Medium, SuctionCupSpec, build_model, disabled_equalities
 from kinema.core import Array, Diagnostics, content_digest
 from kinema.dynamics import Engine, ModelVariants, Settings
 from kinema.model import DofsInfo, Model
@@ -47,6 +47,9 @@ class BuildInputs:
     solver_options: SolverOptions
     dt: float
     """Time step of the scene [s]."""
+    attachments: Sequence[AttachmentSpec]
+    """Reserved attachments."""
+    suction_cups: Sequence[SuctionCupSpec]
     max_contacts: int | None
     """Contact capacity per pair of bodies; None for the default."""
     device: str
@@ -138,6 +141,8 @@ def _compile_models(
         "switchable_equalities": "equality" in settings.per_env,
         "with_sensors": True,
         "movable_surfaces": "surface_velocity" in settings.per_env,
+        "attachments": inputs.attachments,
+        "suction_cups": inputs.suction_cups,
     }
     shape_cache: dict[tuple[int, str | None], Any] = {}
     models, user_set = [], np.zeros((2, 0), dtype=np.bool_)

@@ -103,7 +103,12 @@ def summarize(built: BuiltScene, entities: Sequence[Entity], diagnostics: Diagno
     )
     constraints += [
         _format_count(n, word)
-        for n, word in ((len(model.equalities.names), "equality constraint"), (len(model.couplings.names), "coupling"))
+        for n, word in (
+            (len(model.equalities.names) - len(model.attachments.names), "equality constraint"),
+            (len(model.couplings.names), "coupling"),
+            (len(model.attachments.names), "reserved attachment"),
+            (len(model.suction_cups.names), "suction cup"),
+        )
         if n
     ]
     derived = built.controls.gains.derived[0] & ~(model.actuators.moment != 0.0).any(axis=0)

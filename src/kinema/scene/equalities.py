@@ -6,6 +6,7 @@ equalities). Their arrays have the prefixes `equality` and `coupling`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,17 @@ class Equalities:
         The program leaves out constraints that their file disables, unless they can be enabled per environment.
         """
         model = self._built.model
-        return [*model.equalities.names, *model.couplings.names, *(name for name, _ in self._built.disabled_equalities)]
+        return [
+            *self._link_equality_names,
+            *model.couplings.names,
+            *(name for name, _ in self._built.disabled_equalities),
+        ]
+
+    @property
+    def _link_equality_names(self) -> Sequence[str]:
+        """Names of the link equalities without attachments, which are the last rows of their table."""
+        model = self._built.model
+        return model.equalities.names[: len(model.equalities.names) - len(model.attachments.names)]
 
     def are_active(self, names: Selection, envs_idx: Selection) -> np.ndarray:
         """Whether equality constraints are active, bool (n_envs, n): enabled and not broken."""
@@ -146,7 +157,7 @@ class Equalities:
             For each kind: prefix of its arrays, mask of the entries of `indices` that belong to it, and their rows in
                 its arrays.
         """
-        first = len(self._built.model.equalities.names)
+        first = len(self._link_equality_names)
         is_coupling = (indices >= first) & (indices < first + len(self._built.model.couplings.names))
         return [
             ("equality", indices < first, indices[indices < first]),
@@ -160,8 +171,9 @@ class Equalities:
         """
         built = self._built
         table: Any = built.model.equalities if kind == "equality" else built.model.couplings
-        settings, n = built.engine.settings, len(table.names)
-        enabled = np.broadcast_to((table.active & settings.constraints)[:, None], (n, built.n_envs))
+        settings = built.engine.settings
+        n = len(self._link_equality_names if kind == "equality" else table.names)
+        enabled = np.broadcast_to((table.active[:n] & settings.constraints)[:, None], (n, built.n_envs))
         if "equality" in settings.per_env and settings.constraints and n:
             enabled = built.arrays.get(f"{kind}_on")[:n] > 0.5
         if not built.model.equalities.breakable.any() or not settings.constraints:

@@ -32,6 +32,7 @@ from .arguments import (
     resolve_envs,
 )
 from .arrays import OUTPUT_KINDS
+from .attachments import Attachment, Attachments, SuctionCup, Target
 from .build import BuildInputs, build_scene
 from .built_scene import BuiltScene, Sim, not_built_error
 from .console import ProgressBar, print_if_terminal, summarize
@@ -195,6 +196,7 @@ class Scene:
         self._adopted: TimeStepping | None = None
         self._surface_velocities: list[tuple[Entity, Any, Any, str | int | None, str | int | None]] = []
         """Arguments of `set_surface_velocity` before build."""
+        self._attachments = Attachments(self)
         self._contacts = ContactMonitor(self, capacity)
         self._stepper = Stepper(self, self._contacts)
         self._rollouts = RolloutRunner(self, self._stepper)
@@ -390,7 +392,10 @@ class Scene:
 
     def _build(self, n_envs: int, settings: Settings, diagnostics: Diagnostics) -> BuiltScene:
         """Build models, engine, arrays and controls with the given settings; replaces the previous build, if any."""
+        self._attachments.resolve()
         inputs = BuildInputs(
+            attachments=self._attachments.specs,
+            suction_cups=self._attachments.cups,
             specs=self._entity_specs,
             entities=self.entities,
             gravity=self.gravity,
@@ -713,6 +718,130 @@ class Scene:
         Needs `scene.build(per_env=("sol_params",))`.
         """
         Equalities(self.built).set_sol_params(params, names, envs_idx)
+
+    # --------------------------------------------------------------------------------- attachments and suction cups
+
+    def attach(  # noqa: PLR0913  public API
+        self,
+        a: Entity | None,
+        b: Entity | None = None,
+        *,
+        link_a: str | int | None = None,
+        link_b: str | int | None = None,
+        kind: str = "weld",
+        at: Any = "now",
+        pos_a: ArrayLike = (0.0, 0.0, 0.0),
+        pos_b: ArrayLike = (0.0, 0.0, 0.0),
+        length: Any = None,
+        envs_idx: Selection = None,
+        break_force: Any = None,
+    ) -> Attachment:
+        """Attach a link to another one, or to the world, until `detach`, `reset` or overload (docs/attachments.md).
+
+        The constraint is soft, as MuJoCo's weld with default parameters. If the pair of links is not reserved
+        (`reserve_attachments`), the step is compiled once more, which is reported.
+
+        Args:
+            a: entity; None for the world.
+            b: entity; None for the world.
+            link_a: link of `a` by name or index; None for its base link.
+            link_b: link of `b` by name or index; None for its base link.
+            kind: `weld`, `ball` (free rotation about a point), `rod` (constant distance of two points) or `rope`
+                (largest distance).
+            at: relative pose that a weld holds: `now` for the present one, or position [m] and quaternion (w, x, y, z)
+                of b in a.
+            pos_a: point on `link_a` [m], for rods and ropes; of a ball on the world, its centre.
+            pos_b: point on `link_b` [m], anchor of the attachment.
+            length: length of a rod or rope [m], scalar or (n_envs,); None for the present distance.
+            envs_idx: environments by index, slice or mask; None for all.
+            break_force: force at which it breaks [N], scalar or (n_envs,); None for never.
+
+        Returns:
+            The attachment: `is_attached`, `get_force`, `get_torque`, `set_break_force`, `detach`.
+        """
+        places = [self._attachments.place_of(a, link_a, "attach"), self._attachments.place_of(b, link_b, "attach")]
+        return self._attachments.attach(places[0], places[1], kind, at, (pos_a, pos_b), length, envs_idx, break_force)
+
+    def detach(
+        self,
+        a: Attachment | Entity | None,
+        b: Entity | None = None,
+        *,
+        link_a: str | int | None = None,
+        link_b: str | int | None = None,
+        kind: str = "weld",
+        envs_idx: Selection = None,
+    ) -> None:
+        """Release an attachment, given by its handle or by the arguments of `attach`.
+
+        Args:
+            a: attachment, entity, or None for the world.
+            b: entity; None for the world.
+            link_a: link of `a`; None for its base link.
+            link_b: link of `b`; None for its base link.
+            kind: kind of the attachment.
+            envs_idx: environments by index, slice or mask; None for all.
+        """
+        attachment = a if isinstance(a, Attachment) else None
+        if not isinstance(a, Attachment):
+            places = [self._attachments.place_of(a, link_a, "detach"), self._attachments.place_of(b, link_b, "detach")]
+            attachment = self._attachments.handle(places[0], places[1], kind)
+        if attachment is None:
+            raise KinemaError(f"detach: these links were never attached by a {kind}")
+        attachment.detach(envs_idx)
+
+    def reserve_attachments(
+        self,
+        entity: Entity | None,
+        link: str | int | None = None,
+        targets: Sequence[Target] | None = None,
+        *,
+        kind: str = "weld",
+    ) -> None:
+        """Let a link be attached to targets at run time without recompilation; best before build.
+
+        Args:
+            entity: entity; None for the world.
+            link: link by name or index; None for the base link.
+            targets: entities (base links), pairs of entity and link, or None for the world; by default every entity
+                that is a single free body.
+            kind: `weld`, `ball`, `rod` or `rope`.
+        """
+        self._attachments.reserve(self._attachments.place_of(entity, link, "reserve_attachments"), targets, kind)
+
+    def add_suction(
+        self,
+        entity: Entity,
+        link: str | int | None = None,
+        *,
+        pos: ArrayLike = (0.0, 0.0, 0.0),
+        normal: ArrayLike = (0.0, 0.0, 1.0),
+        distance: float = 0.005,
+        max_force: float | None = None,
+        targets: Sequence[Target] | None = None,
+        name: str | None = None,
+    ) -> SuctionCup:
+        """Add a suction cup, which is off at first and after `reset` (docs/attachments.md).
+
+        While it is on and holds nothing, each step casts a ray along the normal; a target whose collision shape is hit
+        within `distance` in front of or behind the lip is attached as it is.
+
+        Args:
+            entity: entity of the cup.
+            link: link by name or index; None for the base link.
+            pos: centre of the lip in the link [m].
+            normal: direction out of the cup in the link.
+            distance: reach of the cup [m]; default 5 mm.
+            max_force: largest holding force [N], without pressure against the cup; the cup switches itself off beyond.
+                None for no limit.
+            targets: entities, or pairs of entity and link; by default every entity that is a single free body.
+            name: name of the cup, made unique; default `suction`.
+
+        Returns:
+            The cup: `turn_on`, `turn_off`, `switch`, `is_on`, `get_held`, `get_force`.
+        """
+        place = self._attachments.place_of(entity, link, "add_suction")
+        return self._attachments.add_cup(place, pos, normal, distance, max_force, targets, name)
 
     # -------------------------------------------------------------------------------------- sensors and recordings
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from kinema.core import Array, KinemaError, make_parent_folder
-from kinema.dynamics import ARRAYS, ArrayUse, initial_values
+from kinema.dynamics import ARRAYS, ATTACHMENT_ARRAYS, ArrayUse, initial_values
 from kinema.model import KeyframesInfo, Model
 from kinema.runtime import Arena, torch_module
 
@@ -32,6 +32,8 @@ STATE_FORMAT = "kinema state 2"
 """Format identifier of state files."""
 SHARED_PREFIX = "shared "
 """Prefix of the names of arrays that all environments share."""
+GROWING_ARRAYS = frozenset(info.name for info in ATTACHMENT_ARRAYS)
+"""Arrays to which a rebuilt scene may append items."""
 CONTROL_PREFIX = "control "
 """Prefix of the names of arrays of control modes and gains."""
 
@@ -159,13 +161,15 @@ def restore_state(built: BuiltScene, state: SceneState, envs_idx: Any = None) ->
 def transfer_state(built: BuiltScene, state: SceneState) -> None:
     """Restore a snapshot in a rebuilt scene, with other parameters per environment than the scene of the snapshot.
 
-    Arrays that both have are copied; parameters that became per-environment are copied to all environments.
+    Arrays that both have are copied; parameters that became per-environment are copied to all environments. Arrays of
+    attachments and suction cups may have grown at their end.
     """
     _restore_controls(built, state)
     for name, array, shared in _engine_arrays(built):
         values = state.arrays.get(f"{SHARED_PREFIX}{name}", state.arrays.get(name))
-        if values is not None and len(values) == len(array) and array.size:
-            array[:] = values if not shared else values[:, :1]
+        count = len(values) if values is not None and name in GROWING_ARRAYS else len(array)
+        if values is not None and len(values) == count and array.size:
+            array[:count] = values if not shared else values[:, :1]
             if not built.engine.device.is_cpu:
                 built.engine.array_view(name).assign(array)
     _set_clock(built, state)

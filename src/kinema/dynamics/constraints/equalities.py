@@ -16,7 +16,7 @@ from kinema import ir
 from kinema.ir import ArenaOffset, RowContext, TableRow, Value
 from kinema.model import Model
 
-from ..arrays import ItemKind
+from ..arrays import UNBREAKABLE_FORCE, ItemKind
 from ..forces.tendon_wrapping import angle_from_cos_sin
 from ..rigid.kinematics import Pose, Twist, motion_subspace, twist_at_point
 from ..rigid.link_dynamics import acceleration_at_point
@@ -86,6 +86,8 @@ class EqualityParameters:
     """Length that converts orientation errors to position errors [m]."""
     pitch: Value
     """Pitch of a screw component [m/rad]."""
+    length: Value = 0.0
+    """Length of a rod or rope [m]."""
 
 
 def _position_difference(a: FrameState, b: FrameState) -> list[Vector]:
@@ -177,6 +179,22 @@ def _screw_rows(a: FrameState, b: FrameState, parameters: EqualityParameters) ->
     return [EqualityRow(error, bias, axis[0], point, point, scale(-pitch, axis[0]))]
 
 
+MIN_DISTANCE = 1e-9
+"""Lower bound of a distance as a denominator [m]."""
+
+
+def _distance_row(a: FrameState, b: FrameState, parameters: EqualityParameters, sign: float) -> list[EqualityRow]:
+    """Return the row of the distance of both origins minus `length`, times `sign`: +1 for a rod, -1 for a rope."""
+    difference, velocity, bias = _position_difference(a, b)
+    distance = ir.sqrt(dot(difference, difference))
+    divisor = ir.maximum(distance, MIN_DISTANCE)
+    direction = scale(1.0 / divisor, difference)
+    speed = dot(direction, velocity)
+    acceleration = dot(direction, bias) + (dot(velocity, velocity) - speed * speed) / divisor
+    force, error = scale(sign, direction), sign * (distance - parameters.length)
+    return [EqualityRow(error, sign * acceleration, force, a.pose.position, b.pose.position, ZERO)]
+
+
 RowFunction = Callable[[FrameState, FrameState, EqualityParameters], list[EqualityRow]]
 """Function of both frame states and the parameters that returns the rows of a component."""
 AXIS_NAMES = "xyz"
@@ -202,11 +220,13 @@ EQUALITY_COMPONENTS: dict[str, tuple[int, RowFunction]] = {
     "point": (3, _point_rows),
     "rotation": (3, _orientation_rows),
     "screw": (1, _screw_rows),
+    "rod": (1, lambda a, b, parameters: _distance_row(a, b, parameters, 1.0)),
+    "rope": (1, lambda a, b, parameters: _distance_row(a, b, parameters, -1.0)),
     **_axis_components(),
 }
 """Number of rows and row function of each component. `line x` leaves b free to move along the x axis of a, `plane x`
 free to move perpendicular to the axis, `axis x` free to rotate about it; `cross xy` keeps the x axis of a perpendicular
-to the y axis of b."""
+to the y axis of b. `rod` keeps the distance of both points, `rope` keeps it from exceeding its length."""
 
 
 def is_rotational(component: str) -> bool:
@@ -221,6 +241,7 @@ def equality_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
     connected are left out, as nothing can change their error.
     """
     info, frame_indices = model.equalities, {node.index for node in nodes}
+    attachments = {equality: k for k, equality in enumerate(model.attachments.equality_idx.tolist())}
     blocks = []
     for i, components in enumerate(info.components):
         frame_pair = int(info.frame_a[i]), int(info.frame_b[i])
@@ -241,14 +262,17 @@ def equality_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
                 }
             )
             solref_and_solimp = info.solref[i].tolist(), info.solimp[i].tolist()
-            options = {
+            options: dict[str, Any] = {
                 "item": (ItemKind.EQUALITY, i),
                 "parameter_group": "equality",
                 "equality_idx": i if info.breakable[i] else -1,
             }
+            if i in attachments:
+                options = {"item": (ItemKind.ATTACHMENT, attachments[i]), "attachment_idx": attachments[i]}
+                options["parameter_group"] = "attachment"
             blocks.append(
                 ConstraintBlock(
-                    RowType.EQUALITY,
+                    RowType.LIMIT if "rope" in components else RowType.EQUALITY,
                     dofs,
                     len(invweights),
                     invweights,
@@ -301,9 +325,14 @@ def fill_equalities(kinematic_state: KinematicState, rows: ConstraintRows) -> No
         constants |= {name: [float(getattr(info, name)[equality])] for name in ("torque_scale", "pitch")}
         offsets = {**rows.block_arrays[i], **wrench_arrays[i]}
         pose = ctx.item_arrays(ItemKind.EQUALITY, equality).get("equality_pose")
+        if rows.blocks[i].attachment_idx >= 0:
+            arrays = ctx.item_arrays(ItemKind.ATTACHMENT, rows.blocks[i].attachment_idx)
+            pose = arrays["attachment_pose"]
+            offsets |= {"point a": arrays["attachment_point"], "length": arrays["attachment_length"]}
         if pose is not None:
             offsets["pose b"] = pose
-        table.append(ctx.node_row(tuple(info.components[equality]), bindings, offsets, constants))
+        variant = tuple(info.components[equality]), rows.blocks[i].attachment_idx >= 0
+        table.append(ctx.node_row(variant, bindings, offsets, constants))
     ctx.table_loop("equality constraints", table, lambda code: _write_equality(code, kinematic_state))
     jacobian_rows = [
         row for i, equality in blocks_and_equalities for row in _jacobian_rows(ctx, rows, i, equality, wrench_arrays[i])
@@ -321,8 +350,9 @@ def _write_equality(code: RowContext, kinematic_state: KinematicState) -> None:
     Wrenches on a and b are about the origin of frame b, which is written to `about`.
     """
     a, b = (_frame_state(code, side, kinematic_state) for side in SIDES)
-    components: tuple[str, ...] = code.variant  # type: ignore[assignment]
-    parameters = EqualityParameters(code.constant("torque_scale"), code.constant("pitch"))
+    components, is_attachment = code.variant  # type: ignore[misc]
+    length = code.read("length") if is_attachment else 0.0
+    parameters = EqualityParameters(code.constant("torque_scale"), code.constant("pitch"), length)
     equality_rows = [row for component in components for row in EQUALITY_COMPONENTS[component][1](a, b, parameters)]
     reference = b.pose.position
     code.write("about", reference)
@@ -337,7 +367,8 @@ def _write_equality(code: RowContext, kinematic_state: KinematicState) -> None:
 def _frame_state(code: RowContext, side: str, kinematic_state: KinematicState) -> FrameState:
     """Return world pose, velocity and bias acceleration of one frame of an equality constraint: link frame plus offset.
 
-    `side` is "a" or "b". The offset of frame b is read from `pose b` if it differs between environments.
+    `side` is "a" or "b". The offset of frame b is read from `pose b` if it differs between environments, and the
+    position of frame a in an attachment from `point a`.
     """
     name = side.strip()
     if code.has_array(f"pose {name}"):
@@ -345,6 +376,7 @@ def _frame_state(code: RowContext, side: str, kinematic_state: KinematicState) -
         position, rotation = pose[:3], pose[3:]
     else:
         position, rotation = code.constants(f"pos {name}"), code.constants(f"rot {name}")
+        position = code.read_array(f"point {name}", 3) if code.has_array(f"point {name}") else position
     ref = frame_ref(side)
     frame, velocity, bias_acceleration = (
         kinematic_state.world_poses[ref],
@@ -426,9 +458,6 @@ def write_equality_errors(ctx: TraceContext, rows: ConstraintRows) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- breaking
-
-UNBREAKABLE_FORCE = 1e30
-"""Force [N] or torque [N m] bound that stands for infinite strength."""
 
 
 def update_broken_joints(ctx: TraceContext, rows: ConstraintRows) -> None:

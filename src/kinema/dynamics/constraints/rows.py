@@ -81,6 +81,8 @@ class ConstraintBlock:
     """Key of `PER_ENV_ARRAYS`."""
     equality_idx: int = -1
     """Index of the breakable equality constraint that this block is removed with; -1 for none."""
+    attachment_idx: int = -1
+    """Index of the attachment of this block; -1 for none."""
     source: Mapping[str, object] = field(default_factory=dict)
     """Data by which the constraint kind recognises its blocks, such as the index of the joint or tendon."""
 
@@ -143,6 +145,7 @@ PER_ENV_ARRAYS = {
     "friction": {"solref": "friction_solref", "solimp": "friction_solimp", "bound": "frictionloss"},
     "equality": {"solref": "equality_solref", "solimp": "equality_solimp", "on": "equality_on"},
     "coupling": {"solref": "coupling_solref", "solimp": "coupling_solimp", "on": "coupling_on"},
+    "attachment": {"on": "attachment_on"},
 }
 """By parameter group: block parameter -> array with its value per environment."""
 

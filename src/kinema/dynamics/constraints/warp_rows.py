@@ -89,10 +89,10 @@ def sum_line_derivatives(rows: Sequence[BoundedRow], step_length: Value) -> tupl
 
 
 class SingleDofRows:
-    """Constraint rows that act on a single dof, in arrays over the dofs; rigid and breakable rows are left out.
+    """Constraint rows that act on a single dof, in arrays over the dofs.
 
-    Several rows of one dof (such as a limit and dry friction) occupy different slots. Blocks that are not handled here
-    are in `other_rows`.
+    Rigid and breakable rows and attachments are left out. Several rows of one dof (such as a limit and dry friction)
+    occupy different slots. Blocks that are not handled here are in `other_rows`.
     """
 
     def __init__(
@@ -104,7 +104,9 @@ class SingleDofRows:
         self.vector_size = vector_size
         """Number of elements of joint-space vectors, including padding."""
         self.selected_rows, self.other_rows = rows.split(
-            lambda b: b.n_rows == 1 and len(b.dofs) == 1 and not b.is_rigid and b.equality_idx < 0
+            lambda b: (
+                b.n_rows == 1 and len(b.dofs) == 1 and not b.is_rigid and b.equality_idx < 0 and b.attachment_idx < 0
+            )
         )
         slots: dict[int, int] = {}
         self.slots: list[int] = []
@@ -257,6 +259,17 @@ class MultiDofRows:
             return []
 
         tracer.parallel_loop("residuals of multi-dof rows", float(self.n_rows), add_acceleration)
+
+    def store_attachment_forces(self) -> None:
+        """Copy the forces of attachments from the row records to the row array `force` of their blocks."""
+        table, record = [], self.records + FORCE
+        for block, arrays in zip(self.selected_rows.blocks, self.selected_rows.block_arrays, strict=True):
+            for r in range(block.n_rows):
+                if block.attachment_idx >= 0:
+                    to = ArenaOffset(SCRATCH, arrays["force"].row + r)
+                    table.append(TableRow("force", {"from": ArenaOffset(SCRATCH, record), "to": to}))
+                record += self.record_size
+        self.ctx.table_loop("forces of attachments", table, lambda code: code.write("to", [code.read("from")]))
 
     # ------------------------------------------------------------------------------------------------------ single rows
 

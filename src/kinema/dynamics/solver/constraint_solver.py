@@ -28,7 +28,7 @@ from .newton import NewtonSolver
 from .objective import SolverInputs, ThreadObjective
 from .search_direction import ConjugateGradientDirection, NewtonDirection
 from .warp_block_sparse import block_sparse_warp_solver
-from .warp_objective import dense_warp_solver
+from .warp_objective import WarpObjective, dense_warp_solver
 
 # ------------------------------------------------------------------------------------ applicability of the warp solvers
 
@@ -196,6 +196,8 @@ def solve_constraints(  # noqa: PLR0913
                 solution.contacts = ContactConstraints(ctx, contacts, subspaces, poses)
             solution.solver = thread_solver(ctx, inputs, solution.contacts, islands)
         forces = solution.solver.solve()
+        if isinstance(solution.solver.objective, WarpObjective):
+            solution.solver.objective.multi_dof_rows.store_attachment_forces()
         ctx.for_each_frame(
             "store constraint forces", lambda node: solution.qfrc_constraint.put(node.ref, forces[node.ref])
         )

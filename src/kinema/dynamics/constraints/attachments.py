@@ -1,0 +1,192 @@
+"""Attachments of links at run time: forces, breaking under load, and suction cups that grip what is in front of them.
+
+An attachment is an equality constraint between links whose activity and frames are state (`ATTACHMENT_ARRAYS`). A
+suction cup casts a ray along its axis at the shapes of the links that it may hold, and activates the attachment to the
+nearest one at the present relative pose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kinema import ir
+from kinema.ir import ArenaOffset, RowContext, TableRow, Value
+
+from ..arrays import ItemKind
+from ..rigid.kinematics import Pose
+from ..sensors.ray_casting import compute_geom_poses, geom_table_row, intersect_geom
+from ..sensors.ray_intersection import NO_HIT
+from ..tree.kinematic_tree import frame_ref
+from ..tree.node_tables import NodeRow
+from ..tree.node_values import NodeValues
+from ..tree.trace_context import TraceContext
+from ..vector_math import Vector, add, dot, matmul, rotate, rotate_inverse, scale, sub, transpose
+from .rows import ConstraintRows
+
+# --------------------------------------------------------------------------------------------------------------- forces
+
+
+def update_attachments(ctx: TraceContext, rows: ConstraintRows, world_poses: NodeValues[Pose]) -> None:
+    """Write force and torque of each attachment in this step, and release the overloaded ones.
+
+    The wrench acts on link a (the anchor), about the anchor, in world axes. An attachment is released if the norm of
+    its force exceeds its breaking force. Pressure against a suction cup does not count, and an overloaded cup is
+    switched off.
+    """
+    cups, table = ctx.model.suction_cups, []
+    idle_flags = ctx.idle_flags_of_dofs()
+    for block, arrays in zip(rows.blocks, rows.block_arrays, strict=True):
+        if block.attachment_idx < 0:
+            continue
+        cup = int(ctx.model.attachments.cup_idx[block.attachment_idx])
+        offsets = {"force": arrays["force"], "row wrenches": arrays["on a"]}
+        offsets |= ctx.item_arrays(ItemKind.ATTACHMENT, block.attachment_idx) | idle_flags[block.dofs[0]]
+        bindings, constants = {}, {}
+        if cup >= 0:
+            offsets |= ctx.item_arrays(ItemKind.SUCTION_CUP, cup)
+            bindings, constants = {"cup ": frame_ref(int(cups.frame_idx[cup]))}, {"axis": cups.axis[cup].tolist()}
+        table.append(ctx.node_row((block.n_rows, cup >= 0), bindings, offsets, constants))
+
+    def body(code: RowContext) -> None:
+        n_rows, is_suction = code.variant  # type: ignore[misc]
+        forces = code.read_array("force", n_rows)
+        wrench = [dot(forces, [code.read("row wrenches", 6 * r + i) for r in range(n_rows)]) for i in range(6)]
+        force = wrench[3:]
+        code.write("attachment_wrench", [*force, *wrench[:3]])
+        if is_suction:
+            axis = rotate(world_poses[frame_ref("cup ")].rotation, code.constants("axis"))
+            force = sub(force, scale(ir.maximum(dot(force, axis), 0.0), axis))
+        load, strength = ir.sqrt(dot(force, force)), code.read("attachment_break_force")
+        for name in ("attachment_on", *(["suction_on"] if is_suction else [])):
+            code.write(name, [ir.select(strength, load, 0.0, code.read(name))])
+
+    ctx.table_loop("forces of attachments", table, body)
+
+
+# --------------------------------------------------------------------------------------------------------- suction cups
+
+
+def operate_suction_cups(ctx: TraceContext, world_poses: NodeValues[Pose]) -> None:
+    """Release the links held by cups that are off, and let cups that are on and hold nothing grip the nearest link.
+
+    A cup grips if the ray along its axis hits a shape of a reserved link within its reach, in front of the lip or
+    behind it (a shape pressed into the cup).
+    """
+    info, geoms, equalities = ctx.model.attachments, ctx.model.sensors.ray_geoms, ctx.model.equalities
+    held_frames, frames = equalities.frame_a[info.equality_idx], [node.index for node in ctx.nodes]
+    attachments = np.flatnonzero((info.cup_idx >= 0) & np.isin(held_frames, frames)).tolist()
+    memory = {int(info.cup_idx[k]): {"cup": ctx.allocate(3)} for k in attachments}
+    attachment_rows = [_attachment_row(ctx, k, memory[int(info.cup_idx[k])]) for k in attachments]
+    held_links = equalities.link_a[info.equality_idx[attachments]]
+    with ctx.keeping_loops():
+        geom_indices = np.flatnonzero(geoms.collision & np.isin(geoms.link_idx, held_links)).tolist()
+        pose_offsets = compute_geom_poses(ctx, world_poses, geom_indices)
+        cup_rows = [_cup_row(ctx, cup, attachments, memory[cup], pose_offsets) for cup in memory]
+        ctx.table_loop("rays of suction cups", cup_rows, lambda code: _cast_cup_ray(code, world_poses))
+        ctx.table_loop("release of suction cups", attachment_rows, _release)
+        ctx.table_loop("grip of suction cups", attachment_rows, lambda code: _grip(code, world_poses))
+
+
+DISTANCE, NEAREST, IS_HOLDING = range(3)
+"""Items of the memory of a cup: distance of the nearest hit along its ray, attachment of the link that was hit, and
+whether the cup holds a link."""
+
+
+def _attachment_row(ctx: TraceContext, attachment: int, memory: dict[str, ArenaOffset]) -> NodeRow:
+    """Table row of an attachment of a suction cup: moving frames of the cup and of the link that it may hold."""
+    equalities, cups, cup = (
+        ctx.model.equalities,
+        ctx.model.suction_cups,
+        int(ctx.model.attachments.cup_idx[attachment]),
+    )
+    equality = int(ctx.model.attachments.equality_idx[attachment])
+    offsets = {**memory, **ctx.item_arrays(ItemKind.ATTACHMENT, attachment)}
+    offsets |= ctx.item_arrays(ItemKind.SUCTION_CUP, cup)
+    constants = {
+        "attachment": [float(attachment)],
+        "pos": cups.pos[cup].tolist(),
+        "reach": [float(cups.reach[cup])],
+        "link rotation": equalities.rot_a[equality].ravel().tolist(),
+    }
+    bindings = {
+        "cup ": frame_ref(int(cups.frame_idx[cup])),
+        "link ": frame_ref(int(equalities.frame_a[equality])),
+    }
+    return ctx.node_row("attachment", bindings, offsets, constants)
+
+
+def _cup_row(
+    ctx: TraceContext,
+    cup: int,
+    attachments: Sequence[int],
+    memory: dict[str, ArenaOffset],
+    pose_offsets: Mapping[int, ArenaOffset],
+) -> NodeRow:
+    """Table row of a suction cup with the collision geoms of the links that it may hold as nested rows."""
+    cups, geoms, info = ctx.model.suction_cups, ctx.model.sensors.ray_geoms, ctx.model.attachments
+    held_links = ctx.model.equalities.link_a[info.equality_idx]
+    geom_rows = []
+    for attachment in (k for k in attachments if info.cup_idx[k] == cup):
+        for geom in (g for g in pose_offsets if geoms.link_idx[g] == held_links[attachment]):
+            row = geom_table_row(ctx, geom, pose_offsets[geom])
+            constants: dict[str, Any] = {**row.constants, "attachment": [float(attachment)]}
+            geom_rows.append(TableRow(row.variant, {**row.offsets, **memory}, constants))
+    constants = {
+        "pos": cups.pos[cup].tolist(),
+        "axis": cups.axis[cup].tolist(),
+        "reach": [float(cups.reach[cup])],
+    }
+    node_row = ctx.node_row(bool(geom_rows), {"cup ": frame_ref(int(cups.frame_idx[cup]))}, memory, constants)
+    return NodeRow(node_row.variant, node_row.offsets, node_row.constants, {"geoms": geom_rows}, node_row.bindings)
+
+
+def _cast_cup_ray(code: RowContext, world_poses: NodeValues[Pose]) -> None:
+    """Write distance and attachment of the nearest hit of a cup's ray, which starts one reach behind the lip."""
+    tracer, pose, reach = code.tracer, world_poses[frame_ref("cup ")], code.constant("reach")
+    axis = rotate(pose.rotation, code.constants("axis"))
+    point = add(pose.position, rotate(pose.rotation, code.constants("pos")))
+    ray, best, previous = tracer.allocate_local(6), tracer.allocate_local(1), tracer.allocate_local(1)
+    tracer.write(ray, [*sub(point, scale(reach, axis)), *axis])
+    tracer.write(best, [NO_HIT])
+    code.write("cup", [NO_HIT, -1.0, 0.0])
+    tracer.new_basic_block()
+
+    def intersect(inner: RowContext) -> None:
+        inner.tracer.write(previous, [inner.tracer.read(best)])
+        intersect_geom(inner, ray, best)
+        inner.tracer.new_basic_block()
+        is_nearer = ir.select(inner.tracer.read(best), inner.tracer.read(previous), 1.0, 0.0)
+        nearest = ir.select(0.5, is_nearer, inner.constant("attachment"), inner.read("cup", NEAREST))
+        inner.write("cup", [inner.tracer.read(best), nearest])
+
+    if code.variant:
+        code.nested_loop("geoms", intersect)
+
+
+def _release(code: RowContext) -> None:
+    """Release the attachment of a cup that is off, and note whether the cup holds a link."""
+    active = ir.select(0.5, code.read("suction_on"), code.read("attachment_on"), 0.0)
+    code.write("attachment_on", [active])
+    code.write("cup", [ir.maximum(active, code.read("cup", IS_HOLDING))], IS_HOLDING)
+
+
+def _grip(code: RowContext, world_poses: NodeValues[Pose]) -> None:
+    """Activate an attachment at the present relative pose, with the lip as anchor, if its link is hit within reach."""
+    distance, nearest, is_holding = code.read_array("cup", 3)
+    is_hit = ir.select(ir.absolute(nearest - code.constant("attachment")), 0.5, 1.0, 0.0)
+    is_near = ir.select(distance, 2.0 * code.constant("reach"), is_hit, 0.0)
+    grips: Value = ir.select(0.5, is_holding, 0.0, ir.select(0.5, code.read("suction_on"), is_near, 0.0))
+    cup, link = world_poses[frame_ref("cup ")], world_poses[frame_ref("link ")]
+    pos, flat = code.constants("pos"), code.constants("link rotation")
+    lip = add(cup.position, rotate(cup.rotation, pos))
+    point: Vector = rotate_inverse(link.rotation, sub(lip, link.position))
+    link_rotation = matmul(link.rotation, [flat[3 * i : 3 * i + 3] for i in range(3)])
+    rotation = matmul(transpose(cup.rotation), link_rotation)
+    new = {"attachment_point": point, "attachment_pose": [*pos, *(x for row in rotation for x in row)]}
+    for name, values in new.items():
+        old = code.read_array(name, len(values))
+        code.write(name, [ir.select(0.5, grips, x, y) for x, y in zip(values, old, strict=True)])
+    code.write("attachment_on", [ir.maximum(grips, code.read("attachment_on"))])

@@ -1,0 +1,118 @@
+"""Rays cast at the geoms of a scene: poses and table rows of the geoms, nearest intersection of a ray."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinema import ir
+from kinema.ir import ArenaOffset, RowContext, TableRow, Value
+
+from ..rigid.kinematics import Pose
+from ..tree.kinematic_tree import frame_ref
+from ..tree.node_values import NodeValues
+from ..tree.trace_context import TraceContext
+from ..vector_math import add, dot, matmul, rotate, scale, sub
+from .ray_intersection import NO_HIT, PRIMITIVE_INTERSECTIONS, HeightFieldIntersection, Ray, intersect_mesh
+
+RAY_DATA = "ray_data"
+"""Array of ray directions and of the data of meshes and height fields (`RayGeomsInfo.data`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RayGeomVariant:
+    """Specialisation key of a geom in the loop over geoms: its type."""
+
+    geom_type: str
+
+
+def compute_geom_poses(
+    ctx: TraceContext, frame_poses: NodeValues[Pose], indices: Iterable[int]
+) -> dict[int, ArenaOffset]:
+    """Trace the poses of some geoms that rays can hit into scratch memory: position (3), then rotation matrix (9).
+
+    Returns the memory offset of each pose; `frame_poses` are the poses of the moving frames.
+    """
+    geoms = ctx.model.sensors.ray_geoms
+    pose_offsets = {i: ctx.allocate(12) for i in indices}
+    rows = []
+    for i, offset in pose_offsets.items():
+        constants = {"position": geoms.pos[i].tolist(), "rotation": geoms.rot[i].ravel().tolist()}
+        rows.append(
+            ctx.node_row("geom", {"frame ": frame_ref(int(geoms.frame_idx[i]))}, {"geom pose": offset}, constants)
+        )
+
+    def body(code: RowContext) -> None:
+        pose, flat = frame_poses[frame_ref("frame ")], code.constants("rotation")
+        rotation = matmul(pose.rotation, [flat[3 * i : 3 * i + 3] for i in range(3)])
+        code.write("geom pose", add(pose.position, rotate(pose.rotation, code.constants("position"))))
+        code.write("geom pose", [x for row in rotation for x in row], 3)
+
+    ctx.table_loop("poses of ray geoms", rows, body)
+    return pose_offsets
+
+
+def geom_table_row(ctx: TraceContext, geom: int, pose_offset: ArenaOffset) -> TableRow:
+    """Loop iteration data of a geom hit by rays: type, pose, size, bounding sphere, range of its mesh data."""
+    geoms = ctx.model.sensors.ray_geoms
+    constants = {
+        "size": np.minimum(geoms.size[geom], NO_HIT).tolist(),
+        "center": geoms.center[geom].tolist(),
+        "radius": [min(float(geoms.radius[geom]), NO_HIT)],
+        "header": [float(geoms.data_start[geom]), *(float(x) for x in geoms.data_counts[geom])],
+    }
+    return TableRow(
+        RayGeomVariant(geoms.types[geom]),
+        {"geom pose": pose_offset, RAY_DATA: ctx.array_offsets[RAY_DATA]},
+        constants,
+    )
+
+
+def intersect_geom(code: RowContext, ray: str, best_distance: str) -> None:
+    """Traced loop body: intersect a ray with one geom and update the smallest distance found so far.
+
+    The exact test runs only if the ray hits the geom's bounding sphere nearer than the best distance; planes are always
+    tested.
+
+    Args:
+        code: loop iteration of the geom.
+        ray: local array with origin (3) and direction (3) of the ray.
+        best_distance: local array with the smallest distance, updated.
+    """
+    variant, tracer = code.variant, code.tracer
+    assert isinstance(variant, RayGeomVariant)
+    flat, pose_values = [tracer.read(ray, i) for i in range(6)], code.read_array("geom pose", 12)
+    pose = Pose([pose_values[3 * i : 3 * i + 3] for i in range(1, 4)], pose_values[:3])
+
+    def intersect() -> list[Value]:
+        local_ray = Ray.in_frame(pose, flat[:3], flat[3:])
+        size, header = code.constants("size"), code.constants("header")
+
+        def read(index: Value) -> Value:
+            return tracer.read(RAY_DATA, 0, index)
+
+        if variant.geom_type == "mesh":
+            intersect_mesh(tracer, read, header, local_ray, best_distance)
+        elif variant.geom_type == "height field":
+            HeightFieldIntersection(tracer, read, header, size, local_ray, best_distance).intersect()
+        else:
+            tracer.write(
+                best_distance,
+                [ir.minimum(tracer.read(best_distance), PRIMITIVE_INTERSECTIONS[variant.geom_type](local_ray, size))],
+            )
+        return []
+
+    if variant.geom_type == "plane":
+        intersect()
+        return
+    radius = code.constant("radius")
+    to_center = sub(add(pose.position, rotate(pose.rotation, code.constants("center"))), flat[:3])
+    center_distance = dot(to_center, flat[3:])
+    perpendicular = sub(to_center, scale(center_distance, flat[3:]))
+    sphere_miss = ir.maximum(
+        ir.maximum(dot(perpendicular, perpendicular) - radius * radius, -center_distance - radius), 0.0
+    )
+    farther_than_best = ir.select(tracer.read(best_distance), center_distance - radius, 1.0, 0.0)
+    tracer.if_less("bounding sphere hit", sphere_miss + farther_than_best, 1e-9, intersect, [])
