@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,9 @@ GRIPPER = """<mujoco><option timestep="0.002"/><worldbody><geom type="plane" siz
 </mujoco>"""
 """A cylinder between a box and a cylinder, a ball in a cone and a tendon at its limit."""
 
+PICKER = """<mujoco><option timestep="0.002"/><worldbody><body pos="0 0 .205"><joint type="slide" axis="1 0 0"/>
+<geom size=".03"/><body name="tool"><joint type="slide" axis="0 0 1"/>
+<geom type="capsule" size=".02" fromto="0 0 0 0 0 -.07"/></body></body></worldbody></mujoco>"""
 LINK = '<body pos=".05 0 0"><joint axis="0 1 0"/><geom type="capsule" size=".03" fromto="0 0 0 .05 0 0"/>'
 ARMS = f"""<mujoco><option timestep="0.002" cone="elliptic"/><worldbody><geom type="plane" size="5 5 .1"/>
 <body pos="0 0 .095"><freejoint/><geom type="box" size=".1 .1 .1"/>
@@ -104,7 +107,13 @@ class Launches:
         path.write_text(text)
         scene = km.Scene(precision="double", quiet=True, **how)
         scene.add(path)
+        return cls.of_scene(scene)
+
+    @classmethod
+    def of_scene(cls, scene: km.Scene, prepare: Callable[[], object] = lambda: None) -> Launches:
+        """Launches of a scene that is not built yet, from the state that `prepare` makes."""
         scene.build(n_envs=N_ENVS)
+        prepare()
         engine = scene.built.engine
         parts = split_into_kernels(
             trace_step(engine.model, replace(engine.settings, use_warps=True), engine.array_offsets, loops=False), 32
@@ -142,6 +151,38 @@ def test_a_step_in_launches_is_a_step(text: str, n_steps: int, integrator: str, 
         interpret_in_place(alone, one, engine.array_offsets)
         run_in_parts(parts, other, engine.array_offsets)
     assert one["state"][made.row("n_contacts")].min() > 0.0, "nothing touches"
+    rows = [i for i in range(len(one["state"])) if i != made.row("n_iterations")]
+    np.testing.assert_allclose(other["state"][rows], one["state"][rows], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_attachments_in_launches(tmp_path: Path) -> None:
+    """A weld, a rope and a suction cup in one environment each, and an attachment that breaks, are as on a thread."""
+    path = tmp_path / "arm.xml"
+    path.write_text(PICKER)
+    scene = km.Scene(precision="double", quiet=True)
+    arm = scene.add(path)
+    boxes = [scene.add(km.Box((0.1, 0.1, 0.1)), pos=(0.3 * i, 0.0, 0.05)) for i in range(2)]
+    scene.add(km.Plane())
+    cup = scene.add_suction(arm, "tool", pos=(0, 0, -0.1), normal=(0, 0, -1), distance=0.01)
+    scene.reserve_attachments(arm, "tool", [boxes[1]])
+    scene.reserve_attachments(boxes[0], targets=[boxes[1]], kind="rope")
+
+    def prepare() -> None:
+        cup.turn_on([0])
+        scene.attach(arm, boxes[1], link_a="tool", envs_idx=[0], break_force=1e-3)
+        scene.attach(arm, boxes[1], link_a="tool", envs_idx=[1])
+        scene.attach(*boxes, kind="rope", length=0.29, envs_idx=[1])
+
+    made = Launches.of_scene(scene, prepare)
+    engine = made.engine
+    alone = trace_step(engine.model, engine.settings, engine.array_offsets, loops=False)
+    one, other = ({name: x.copy() for name, x in made.start.items()} for _ in range(2))
+    for _ in range(N_STEPS):
+        interpret_in_place(alone, one, engine.array_offsets)
+        run_in_parts(made.parts, other, engine.array_offsets)
+    active = made.row("attachment_on")
+    assert one["state"][active : active + 4].T.tolist() == [[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]]
     rows = [i for i in range(len(one["state"])) if i != made.row("n_iterations")]
     np.testing.assert_allclose(other["state"][rows], one["state"][rows], rtol=1e-9, atol=1e-9)
 
