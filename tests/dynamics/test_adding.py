@@ -454,7 +454,7 @@ def height(monkeypatch: pytest.MonkeyPatch) -> Model:
     )
     robot = read(EXAMPLES / "arm" / "arm.urdf")
     robot.sensors.append(Sensor(name="height", kind="link height", target_kind="link", target=SPRUNG_LINKS[1]))
-    return build_model([EntitySpec(name="arm", description=robot, fixed=True)], with_sensors=True)
+    return build_model([EntitySpec(name="arm", description=robot, fixed=True)], sensors=())
 
 
 @pytest.mark.parametrize("emission", EMISSIONS)

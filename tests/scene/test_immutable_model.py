@@ -50,7 +50,7 @@ def assert_immutable(model: Model) -> None:
 
 
 def quadruped() -> Model:
-    return build_model([EntitySpec(name="it", description=read(QUADRUPED))], with_contacts=True, with_sensors=True)
+    return build_model([EntitySpec(name="it", description=read(QUADRUPED))], with_contacts=True, sensors=())
 
 
 def test_nothing_of_a_model_can_be_written() -> None:

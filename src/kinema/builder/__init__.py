@@ -1,5 +1,6 @@
 """Model builder: turns robot and world descriptions into a `Model` of flat arrays by an ordered sequence of passes."""
 
+from .added_sensors import AddedSensor as AddedSensor
 from .attachments import ATTACHMENT_COMPONENTS as ATTACHMENT_COMPONENTS
 from .collision_shapes import NONCONVEX_APPROXIMATIONS as NONCONVEX_APPROXIMATIONS
 from .context import AttachmentSpec as AttachmentSpec, EntitySpec as EntitySpec, SuctionCupSpec as SuctionCupSpec
@@ -7,3 +8,9 @@ from .equalities import disabled_equalities as disabled_equalities
 from .fluid import Medium as Medium
 from .options import OptionFlags as OptionFlags, merged_options as merged_options, option_flags as option_flags
 from .pipeline import build_model as build_model
+from .sdf_sensors import scan_directions as scan_directions
+from .sensor_outputs import (
+    CONTACT_FIELDS as CONTACT_FIELDS,
+    CONTACT_REDUCTIONS as CONTACT_REDUCTIONS,
+    VOLUME as VOLUME,
+)

@@ -17,12 +17,13 @@ from . import (
     kinematic_tree,
     options,
     paths,
-    sensors,
     tendons,
 )
+from .added_sensors import AddedSensor
 from .attachments import pack_attachments, pack_suction_cups
 from .context import AttachmentSpec, BuildContext, EntitySpec, SuctionCupSpec
 from .fluid import MEDIUM_FROM_FILES, Medium, pack_fluid
+from .sensors import pack_sensors
 
 TREE_PASSES: Sequence[Callable[[BuildContext], None]] = (
     kinematic_tree.build_links,
@@ -41,10 +42,10 @@ def build_model(  # noqa: PLR0913
     *,
     with_contacts: bool = False,
     switchable_equalities: bool = False,
-    with_sensors: bool = False,
     movable_surfaces: bool = False,
     attachments: Sequence[AttachmentSpec] = (),
     suction_cups: Sequence[SuctionCupSpec] = (),
+    sensors: Sequence[AddedSensor] | None = None,
     collision_shape_cache: dict[tuple[int, str | None], Any] | None = None,
 ) -> Model:
     """Build the `Model` (flat arrays of links, joints, dofs, actuators, ...) of all entities of a scene.
@@ -59,10 +60,10 @@ def build_model(  # noqa: PLR0913
         medium: density, viscosity and wind that override those of the files.
         with_contacts: whether to build the tables of collision geoms and geom pairs (meshes take time).
         switchable_equalities: whether equality constraints that are initially inactive get rows too.
-        with_sensors: whether to build the tables of sensors and of ray geoms.
         movable_surfaces: whether geoms can have a surface velocity at run time, also if no file has one.
         attachments: pairs of links to reserve for attachments at run time.
         suction_cups: suction cups.
+        sensors: sensors in addition to those of the descriptions; None for a model without tables of sensors.
         collision_shape_cache: collision shapes by shape identity, shared between calls for the same descriptions.
     """
     ctx = BuildContext(
@@ -85,7 +86,9 @@ def build_model(  # noqa: PLR0913
     geoms, pairs = empty_geoms(), empty_pairs()
     if with_contacts:
         geoms, pairs = collision_geoms.pack_geoms(ctx, movable_surfaces=movable_surfaces)
-    sensor_table = sensors.pack_sensors(ctx, actuator_table, actuator_entities) if with_sensors else empty_sensors()
+    sensor_table = empty_sensors()
+    if sensors is not None:
+        sensor_table = pack_sensors(ctx, actuator_table, actuator_entities, sensors)
     return Model(
         entities=kinematic_tables.pack_entities(ctx, actuator_entities),
         links=links,

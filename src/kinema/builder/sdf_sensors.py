@@ -1,7 +1,8 @@
-"""Outputs and noise models of SDFormat sensors: IMU, magnetometer, altimeter, force-torque, contact, lidar."""
+"""Outputs and noise models of SDFormat sensors: IMU, magnetometer, altimeter, navsat, force-torque, contact, lidar."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -12,14 +13,17 @@ from kinema.core import Pose
 from kinema.description import Robot, World
 from kinema.tokens import sdf
 
-from .context import AttachmentFrame, LinkRecord
+from .context import AttachmentFrame
 from .sensor_outputs import (
+    MAX_RANGE,
     NoiseModel,
+    ResolvedFrame,
     SensorContext,
     SensorOutputFactory,
     SensorOutputRecord,
     UnsupportedSensorError,
     make_ray_output,
+    require_frame,
 )
 
 _AXES = ("x", "y", "z")
@@ -75,12 +79,10 @@ def _axis_noise_models(sensor_ctx: SensorContext, settings: Any) -> Sequence[Noi
     return [_noise_model(sensor_ctx, _nested_setting(settings, axis, "noise")) for axis in _AXES]
 
 
-def _mount_frame(sensor_ctx: SensorContext) -> tuple[AttachmentFrame, LinkRecord]:
-    """Attachment frame of a sensor and the link it is mounted on; UnsupportedSensorError if the link is missing."""
-    link = sensor_ctx.find_link(sensor_ctx.sensor.target)
-    if link is None:
-        raise UnsupportedSensorError(f'its link "{sensor_ctx.sensor.target}" does not exist')
-    return AttachmentFrame(link.frame_idx, link.pose_in_frame @ sensor_ctx.sensor.pose), link
+def _mount_frame(sensor_ctx: SensorContext) -> tuple[AttachmentFrame, ResolvedFrame]:
+    """Attachment frame of a sensor, and the frame with its link; UnsupportedSensorError if the link is missing."""
+    frame = require_frame(sensor_ctx.target_frame(), f'its link "{sensor_ctx.sensor.target}"')
+    return frame.attachment, frame
 
 
 def _imu_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
@@ -96,7 +98,7 @@ def _imu_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
             kind,
             dim,
             frame,
-            target_idx=link.index,
+            target_idx=link.link_idx,
             channel=channel_name,
             noise_models=[NoiseModel()]
             if dim == 4
@@ -111,7 +113,7 @@ def _magnetometer_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]
     (frame, link), settings = _mount_frame(sensor_ctx), sensor_ctx.sensor.settings.get("magnetometer")
     return [
         SensorOutputRecord(
-            "magnetometer", 3, frame, target_idx=link.index, noise_models=_axis_noise_models(sensor_ctx, settings)
+            "magnetometer", 3, frame, target_idx=link.link_idx, noise_models=_axis_noise_models(sensor_ctx, settings)
         )
     ]
 
@@ -125,7 +127,7 @@ def _altimeter_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
     ]
     return [
         SensorOutputRecord(
-            f"{prefix}height", 1, frame, target_idx=link.index, channel=channel_name, noise_models=[model]
+            f"{prefix}height", 1, frame, target_idx=link.link_idx, channel=channel_name, noise_models=[model]
         )
         for prefix, channel_name, model in zip(
             ("", "speed of "), ("vertical_position", "vertical_velocity"), models, strict=True
@@ -182,10 +184,10 @@ def _contact_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
 
     Raises UnsupportedSensorError if the link lacks a named collision.
     """
-    (_, link), setting = (
-        _mount_frame(sensor_ctx),
-        _nested_setting(sensor_ctx.sensor.settings.get(sensor_ctx.sensor.kind), "collision"),
-    )
+    link = sensor_ctx.find_link(sensor_ctx.sensor.target)
+    if link is None:
+        raise UnsupportedSensorError(f'its link "{sensor_ctx.sensor.target}" does not exist')
+    setting = _nested_setting(sensor_ctx.sensor.settings.get(sensor_ctx.sensor.kind), "collision")
     names = [str(x).strip() for x in (setting if isinstance(setting, list) else [setting]) if x]
     collisions = {shape.name for shape in link.description.shapes if shape.collision}
     missing = [name for name in names if name not in collisions]
@@ -221,6 +223,19 @@ def _scan_angles(sensor_ctx: SensorContext, scan: Any, direction: str) -> np.nda
     return np.linspace(lower, upper, count) if count > 1 else np.array([(lower + upper) / 2])
 
 
+def scan_directions(azimuths: np.ndarray, elevations: np.ndarray) -> np.ndarray:
+    """Unit directions of a scan about the x axis, elevation by elevation, (n_elevations * n_azimuths, 3).
+
+    Args:
+        azimuths: angles about z, from +x towards +y [rad].
+        elevations: angles above the xy plane [rad].
+    """
+    elevation, azimuth = np.meshgrid(elevations, azimuths, indexing="ij")
+    return np.stack(
+        [np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)], axis=-1
+    ).reshape(-1, 3)
+
+
 def _lidar_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
     """Output of an SDFormat lidar: distances along rays on a grid of azimuth and elevation angles about the x axis.
 
@@ -235,10 +250,7 @@ def _lidar_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
     )
     if len(azimuths) * len(elevations) > _MAX_RAYS:
         raise UnsupportedSensorError(f"it has {len(azimuths) * len(elevations)} rays")
-    elevation, azimuth = np.meshgrid(elevations, azimuths, indexing="ij")
-    directions = np.stack(
-        [np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)], axis=-1
-    ).reshape(-1, 3)
+    directions = scan_directions(azimuths, elevations)
     min_range, max_range = (
         _float_setting(sensor_ctx, settings, 0.0, "range", "min"),
         _float_setting(sensor_ctx, settings, np.inf, "range", "max"),
@@ -246,13 +258,64 @@ def _lidar_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
     noise_model = _noise_model(sensor_ctx, _nested_setting(settings, "noise"))
     noise_model.resolution = noise_model.resolution or _float_setting(sensor_ctx, settings, 0.0, "range", "resolution")
     output = SensorOutputRecord(
-        "rays", 0, frame, target_idx=link.index, params=(min_range, min(max_range, 1e15)), noise_models=[noise_model]
+        "rays",
+        0,
+        frame,
+        target_idx=link.link_idx,
+        params=(min_range, min(max_range, MAX_RANGE)),
+        noise_models=[noise_model],
     )
     return [
         make_ray_output(
             sensor_ctx, output, directions, ("inf", "visual" if sensor.kind.startswith("gpu") else "collision")
         )
     ]
+
+
+def _navsat_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Outputs of a satellite navigation receiver: position [m] and velocity [m/s], each east, north, up.
+
+    The origin and the heading are those of the world's `<spherical_coordinates>`. Error models of the file: horizontal
+    for east and north, vertical for up.
+    """
+    origin = _spherical_coordinates(sensor_ctx.description)
+    outputs = make_navsat_outputs(sensor_ctx, origin)
+    settings = sensor_ctx.sensor.settings
+    settings = settings.get("navsat", settings.get("gps"))
+    for output, channel in zip(outputs, ("position_sensing", "velocity_sensing"), strict=True):
+        directions = ("horizontal", "horizontal", "vertical")
+        output.noise_models = [
+            _noise_model(sensor_ctx, _nested_setting(settings, channel, direction, "noise")) for direction in directions
+        ]
+    return outputs
+
+
+def make_navsat_outputs(sensor_ctx: SensorContext, origin: tuple[float, ...]) -> list[SensorOutputRecord]:
+    """Outputs `position` and `velocity` of a satellite navigation receiver, along east, north and up.
+
+    Args:
+        sensor_ctx: the sensor.
+        origin: latitude and longitude [deg], elevation [m] and heading of the world's x axis from east [rad,
+            counter-clockwise] of the world origin.
+    """
+    frame, _ = _mount_frame(sensor_ctx)
+    east_north_up = AttachmentFrame(-1, Pose.from_rpy(np.zeros(3), np.array([0.0, 0.0, -origin[3]])))
+    return [
+        SensorOutputRecord(kind, 3, frame, east_north_up, params=origin, channel=channel)
+        for kind, channel in (("framepos", "position"), ("framelinvel", "velocity"))
+    ]
+
+
+def _spherical_coordinates(description: Robot | World) -> tuple[float, ...]:
+    """Latitude and longitude [deg], elevation [m] and heading [rad] of the world origin; zeros if not given."""
+    text = next((extra.text for extra in description.extras if extra.tag == "spherical_coordinates"), "")
+
+    def number(tag: str) -> float:
+        match = re.search(rf"<{tag}>\s*([-+.\deE]+)\s*</{tag}>", text)
+        return float(match[1]) if match else 0.0
+
+    latitude, longitude, elevation = (number(tag) for tag in ("latitude_deg", "longitude_deg", "elevation"))
+    return latitude, longitude, elevation, math.radians(number("heading_deg"))
 
 
 def _unsupported_camera(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
@@ -267,6 +330,7 @@ SDF_OUTPUT_FACTORIES: dict[str, SensorOutputFactory] = {
     "imu": _imu_outputs,
     "magnetometer": _magnetometer_outputs,
     "altimeter": _altimeter_outputs,
+    **dict.fromkeys(("gps", "navsat"), _navsat_outputs),
     "force_torque": _force_torque_outputs,
     "contact": _contact_outputs,
     **dict.fromkeys(("lidar", "ray", "gpu_lidar", "gpu_ray"), _lidar_outputs),
@@ -277,7 +341,7 @@ SDF_OUTPUT_FACTORIES: dict[str, SensorOutputFactory] = {
         ),
         _unsupported_camera,
     ),
-    **dict.fromkeys(("air_pressure", "air_speed", "gps", "navsat", "rfid", "rfidtag", "sonar"), _unsupported_sensor),
+    **dict.fromkeys(("air_pressure", "air_speed", "rfid", "rfidtag", "sonar"), _unsupported_sensor),
     **dict.fromkeys(("wireless_receiver", "wireless_transmitter", "custom", "none"), _unsupported_sensor),
 }
 """Function that makes the outputs of a sensor, by SDFormat sensor type."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -76,6 +76,8 @@ class SensorOutputRecord:
     """Whether values are never negative."""
     channel: str = ""
     """Public name, for sensors with several outputs."""
+    fields: tuple[tuple[str, int], ...] = ()
+    """Public names and numbers of values of the parts of the output, if it has several."""
     noise_models: Sequence[NoiseModel] = ()
     """Error model per value, or one for all values."""
 
@@ -108,6 +110,8 @@ class SensorContext:
     """Entity index of each row of `actuators`."""
     ray_directions: list[Array] = field(default_factory=list)
     """Ray directions of all ray outputs so far, (n, 3) each; shared by all sensors of a build."""
+    reference_entity: int | None = None
+    """Entity of the reference element; None for that of the sensor."""
 
     @property
     def description(self) -> Robot | World:
@@ -134,21 +138,28 @@ class SensorContext:
         return next((link for link in candidates if link.robot is owner), candidates[0] if candidates else None)
 
     def target_frame(self) -> ResolvedFrame | None:
-        """Frame of the measured object (MuJoCo's `obj`); None if not found."""
+        """Frame of the measured object (MuJoCo's `obj`), at the pose of the sensor on a link; None if not found."""
         sensor = self.sensor
-        return self.resolve_frame(sensor.target_kind, sensor.target, str(sensor.settings.get(mjcf.OBJTYPE, "")))
+        frame = self.resolve_frame(sensor.target_kind, sensor.target, str(sensor.settings.get(mjcf.OBJTYPE, "")))
+        if frame is not None and sensor.target_kind in ("link", "world"):
+            frame.attachment = AttachmentFrame(frame.attachment.frame_idx, frame.attachment.pose @ sensor.pose)
+        return frame
 
     def reference_frame(self) -> ResolvedFrame | None:
         """Reference frame of the measurement (MuJoCo's `ref`); None if none is named or it is not found."""
         sensor = self.sensor
-        return self.resolve_frame(sensor.reference_kind, sensor.reference, str(sensor.settings.get(mjcf.REFTYPE, "")))
+        owner = self if self.reference_entity is None else replace(self, entity=self.reference_entity)
+        return owner.resolve_frame(sensor.reference_kind, sensor.reference, str(sensor.settings.get(mjcf.REFTYPE, "")))
 
     def resolve_frame(self, kind: str, name: str, objtype: str = "") -> ResolvedFrame | None:
         """Moving frame, constant pose in it and link of a named link, frame (site), camera or shape; None if not found.
 
-        `objtype` `body` selects the inertial frame of a link instead of its link frame.
+        The kind `world` is the world frame. `objtype` `body` selects the inertial frame of a link instead of its link
+        frame.
         """
         match kind:
+            case "world":
+                return ResolvedFrame(WORLD_FRAME, None)
             case "link":
                 link = self.find_link(name)
                 if link is None:
@@ -396,8 +407,14 @@ def site_volume(marker: Geometry | None) -> tuple[str, tuple[float, float, float
     raise UnsupportedSensorError("its frame has no volume")
 
 
+VOLUME = "volume"
+"""Setting of a sensor added to a scene: geometry of its volume (MJCF sensors take that of a site)."""
+
+
 def _site_volume_by_name(sensor_ctx: SensorContext, name: str) -> tuple[str, tuple[float, float, float]]:
-    """Geom type and size of the volume of a named site; UnsupportedSensorError if it does not exist."""
+    """Geom type and size of the volume of a sensor, or of a named site; UnsupportedSensorError if it does not exist."""
+    if VOLUME in sensor_ctx.sensor.settings:
+        return site_volume(sensor_ctx.sensor.settings[VOLUME])
     found = sensor_ctx.find_element("frames", name)
     if found is None or not isinstance(found[0], Frame):
         raise UnsupportedSensorError(f'the frame "{name}" does not exist')
@@ -459,6 +476,10 @@ def _rangefinder_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
     return [make_ray_output(sensor_ctx, output, np.array([[0.0, 0.0, 1.0]]), ("-1",))]
 
 
+MAX_RANGE = 1e14
+"""Upper bound of the range of a lidar [m], below the distance that stands for a miss in the sensor program."""
+
+
 def make_ray_output(
     sensor_ctx: SensorContext, output: SensorOutputRecord, directions: np.ndarray, ray_params: tuple[str, ...]
 ) -> SensorOutputRecord:
@@ -515,6 +536,8 @@ def _contact_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
             )
     output.options, output.contact_filters = (" ".join(fields), CONTACT_REDUCTIONS[reduction], volume), tuple(filters)
     output.params = (float(max(count, 1)), *size)
+    if count <= 1:
+        output.fields = tuple((name, CONTACT_FIELD_DIMS[CONTACT_FIELDS.index(name)]) for name in fields)
     return [output]
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from kinema.core import Array, Pose, unique_name
+from kinema.core import Array, KinemaError, Pose, unique_name
 from kinema.description import OPTION_DEFAULTS, Sensor, is_flag_enabled
 from kinema.model import ActuatorsInfo, SensorOutputsInfo, SensorsInfo
 from kinema.tokens import mjcf
 
+from .added_sensors import ADDED_OUTPUT_FACTORIES, AddedSensor
 from .context import AttachmentFrame, BuildContext, LinkRecord, all_elements
 from .options import merged_options
 from .ray_geoms import pack_ray_geoms
@@ -46,11 +48,14 @@ class _SensorRow:
         return sum(r.dim for r in self.outputs)
 
 
-def pack_sensors(ctx: BuildContext, actuators: ActuatorsInfo, actuator_entities: list[int]) -> SensorsInfo:
+def pack_sensors(
+    ctx: BuildContext, actuators: ActuatorsInfo, actuator_entities: list[int], added: Sequence[AddedSensor] = ()
+) -> SensorsInfo:
     """Table of all sensors of all entities: their outputs (measured quantities), error models, rates and delays.
 
-    Values follow in the order of the files. Sensors that cannot be simulated, or are disabled by flag, return zeros and
-    are reported. `actuators` and `actuator_entities` resolve actuator sensors.
+    Values follow in the order of the files, then those of added sensors. Sensors of files that cannot be simulated, or
+    are disabled by flag, return zeros and are reported; `KinemaError` for added ones. `actuators` and
+    `actuator_entities` resolve actuator sensors.
     """
     directions: list[Array] = []
     rows: list[_SensorRow] = []
@@ -63,6 +68,12 @@ def pack_sensors(ctx: BuildContext, actuators: ActuatorsInfo, actuator_entities:
         for sensor in sensors:
             sensor_ctx = SensorContext(ctx, entity, sensor, actuators, actuator_entities, directions)
             rows.append(_SensorRow(sensor_ctx, _make_outputs(sensor_ctx) if is_enabled else [_zero_output(sensor)]))
+    n_of_files = len(rows)
+    for item in added:
+        sensor_ctx = SensorContext(
+            ctx, item.entity, Sensor(kind=item.kind, name=item.name), actuators, actuator_entities, directions
+        )
+        rows.append(_SensorRow(sensor_ctx, _make_added_outputs(sensor_ctx, item)))
     outputs = [output for row in rows for output in row.outputs]
     noise_models = [
         noise_model
@@ -78,7 +89,7 @@ def pack_sensors(ctx: BuildContext, actuators: ActuatorsInfo, actuator_entities:
             ctx.diagnostics.warning("sim.sensor-part", message, origin=row.sensor.origin)
     ends = np.cumsum([0, *(row.dim for row in rows)])
     return SensorsInfo(
-        names=_unique_sensor_names(ctx, rows),
+        names=_unique_sensor_names(ctx, rows, n_of_files),
         kinds=[row.sensor.kind for row in rows],
         entity_idx=_int_array([row.entity for row in rows]),
         start=_int_array(ends[:-1]),
@@ -168,25 +179,44 @@ def output_factory(sensor: Sensor) -> SensorOutputFactory | None:
     return MJCF_OUTPUT_FACTORIES.get(sensor.kind)
 
 
-def _unique_sensor_names(ctx: BuildContext, rows: list[_SensorRow]) -> list[str]:
-    """Unique names of the sensors, prefixed by the name of their entity if several entities use the same name."""
+def _make_added_outputs(sensor_ctx: SensorContext, item: AddedSensor) -> list[SensorOutputRecord]:
+    """Outputs of all components of an added sensor; `KinemaError` if it cannot be simulated."""
+    outputs: list[SensorOutputRecord] = []
+    for channel, sensor in item.components.items():
+        part_ctx = replace(sensor_ctx, sensor=sensor, reference_entity=item.reference_entity)
+        factory = ADDED_OUTPUT_FACTORIES.get(sensor.kind) or output_factory(sensor)
+        try:
+            parts = [] if factory is None else factory(part_ctx)
+        except UnsupportedSensorError as error:
+            raise KinemaError(f'add_sensor: sensor "{item.name}": {error}') from None
+        for output in parts:
+            output.channel = channel or output.channel
+        outputs += parts
+    return outputs
+
+
+def _unique_sensor_names(ctx: BuildContext, rows: list[_SensorRow], n_of_files: int) -> list[str]:
+    """Unique names of the sensors; those of files have the entity's name as prefix if several entities use a name."""
     names = [row.sensor.name or row.sensor.kind for row in rows]
     entities_of_name: dict[str, set[int]] = {}
-    for name, row in zip(names, rows, strict=True):
+    for name, row in zip(names[:n_of_files], rows, strict=False):
         entities_of_name.setdefault(name, set()).add(row.entity)
     used: set[str] = set()
     return [
-        unique_name(f"{ctx.entities[row.entity].name}/{name}" if len(entities_of_name[name]) > 1 else name, used)
-        for name, row in zip(names, rows, strict=True)
+        unique_name(f"{ctx.entities[row.entity].name}/{name}" if needs_prefix else name, used)
+        for i, (name, row) in enumerate(zip(names, rows, strict=True))
+        for needs_prefix in [i < n_of_files and len(entities_of_name[name]) > 1]
     ]
 
 
 def _channel_ranges(outputs: list[SensorOutputRecord]) -> dict[str, tuple[int, int]]:
-    """Range (start, end) of the values of each named channel within a sensor."""
+    """Range (start, end) of the values of each named channel or field within a sensor."""
     result, start = {}, 0
     for output in outputs:
         if output.channel:
             result[output.channel] = (start, start + output.dim)
+        ends = start + np.cumsum([0, *(width for _, width in output.fields)])
+        result |= {name: (int(a), int(b)) for (name, _), a, b in zip(output.fields, ends, ends[1:], strict=False)}
         start += output.dim
     return result
 

@@ -337,16 +337,23 @@ def base_pose(
         quat: orientation (w, x, y, z), not necessarily normalised; None for the identity.
         euler: roll, pitch, yaw about the fixed x, y, z axes [rad], instead of `quat`.
     """
+    pose = pose_from_arguments(pos, quat, euler)
+    if not pose.position.any() and np.array_equal(pose.rotation, np.eye(3)):
+        return None
+    return pose @ description.pose if isinstance(description, Robot) else pose
+
+
+def pose_from_arguments(pos: ArrayLike, quat: ArrayLike | None, euler: ArrayLike | None) -> Pose:
+    """Pose of a position [m] and a quaternion (w, x, y, z) or angles about the fixed x, y, z axes [rad].
+
+    Raises `KinemaError` if both orientations are given, or for a zero quaternion.
+    """
     p = finite_vector(pos, "pos", "three")
     if euler is not None:
         if quat is not None:
             raise KinemaError("quat, euler: give one of the two orientations, not both")
-        pose = Pose.from_rpy(p, finite_vector(euler, "euler", "three"))
-    else:
-        q = finite_vector((1.0, 0.0, 0.0, 0.0) if quat is None else quat, "quat", "four")
-        if not q.any():
-            raise KinemaError(f"quat: expected four numbers (w, x, y, z) that are not all zero, not {quat!r}")
-        pose = Pose.from_quaternion(p, q)
-    if not p.any() and np.array_equal(pose.rotation, np.eye(3)):
-        return None
-    return pose @ description.pose if isinstance(description, Robot) else pose
+        return Pose.from_rpy(p, finite_vector(euler, "euler", "three"))
+    q = finite_vector((1.0, 0.0, 0.0, 0.0) if quat is None else quat, "quat", "four")
+    if not q.any():
+        raise KinemaError(f"quat: expected four numbers (w, x, y, z) that are not all zero, not {quat!r}")
+    return Pose.from_quaternion(p, q)

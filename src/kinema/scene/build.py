@@ -12,7 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from kinema.builder import AttachmentSpec, EntitySpec, Medium, SuctionCupSpec, build_model, disabled_equalities
+from kinema.builder import (
+    AddedSensor,
+    AttachmentSpec,
+    EntitySpec,
+    Medium,
+    SuctionCupSpec,
+    build_model,
+    disabled_equalities,
+)
 from kinema.core import Array, Diagnostics, content_digest
 from kinema.dynamics import Engine, ModelVariants, Settings
 from kinema.model import DofsInfo, Model
@@ -59,6 +67,8 @@ class BuildInputs:
     """Whether the first step waits for the optimised code."""
     out: str
     """Return type of getters (`OUTPUT_KINDS`)."""
+    sensors: Sequence[AddedSensor]
+    """Sensors in addition to those of the files."""
 
 
 def build_scene(
@@ -139,7 +149,7 @@ def _compile_models(
     options = {
         "with_contacts": settings.contacts,
         "switchable_equalities": "equality" in settings.per_env,
-        "with_sensors": True,
+        "sensors": inputs.sensors,
         "movable_surfaces": "surface_velocity" in settings.per_env,
         "attachments": inputs.attachments,
         "suction_cups": inputs.suction_cups,

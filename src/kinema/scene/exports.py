@@ -1,4 +1,4 @@
-"""Exported names of kinema.scene that depend on the renderer; imported lazily on first access."""
+"""Exported names of kinema.scene that few programs need (renderer, added sensors); imported lazily on first access."""
 
 from .render_scene import (
     VisualEntity as VisualEntity,
@@ -11,4 +11,18 @@ from .rendering import (
     PictureOptions as PictureOptions,
     SceneCameras as SceneCameras,
     link_pose_arrays as link_pose_arrays,
+)
+from .sensor_types import (
+    Altimeter as Altimeter,
+    ContactSensor as ContactSensor,
+    ForceTorque as ForceTorque,
+    FrameSensor as FrameSensor,
+    Gps as Gps,
+    Imu as Imu,
+    JointSensor as JointSensor,
+    Lidar as Lidar,
+    Magnetometer as Magnetometer,
+    RayFan as RayFan,
+    SensorType as SensorType,
+    TouchSensor as TouchSensor,
 )

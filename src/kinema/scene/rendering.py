@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ from kinema.render import (
 )
 from kinema.runtime import Device, find_device, warp
 
-from .entity_index import EntityLink
+from .element_selection import select_link
 from .entity_queries import WORLD_LINK
 from .render_scene import VisualEntity, build_render_scene, cameras_of_description
 from .scene import Scene
@@ -225,36 +224,9 @@ def _camera_of_files(name: str, known: dict[str, Camera]) -> Camera:
 
 
 def _link_row(scene: Scene, camera: Camera) -> int:
-    """Row of the link that a camera is attached to in the scene's arrays; -1 for the world.
-
-    The link is given by handle, (entity, name or index), name or index; raises `KinemaError` if it is unknown or
-    ambiguous.
-    """
-    link, label = camera.link, f"camera {camera.name!r}: link"
-    if isinstance(link, EntityLink):
-        entity, selection = link.entity, link.idx
-    elif isinstance(link, tuple) and len(link) == 2:
-        entity, selection = link
-    elif isinstance(link, str):
-        owners = [e for e in scene.entities if any(own.name == link for own in e.links)]
-        if len(owners) > 1:
-            names = ", ".join(e.name for e in owners)
-            raise KinemaError(f"{label}: several entities have a link {link!r}: {names}; use (entity, {link!r})")
-        entity, selection = owners[0] if owners else None, link
-    elif isinstance(link, Integral) and link == WORLD_LINK:
-        return WORLD_LINK
-    else:
-        entity, selection = scene.entities[0] if len(scene.entities) == 1 else None, link
-    if isinstance(entity, str):
-        entity = scene.get_entity(entity)
-    if entity is None or not any(entity is own for own in scene.entities):
-        raise KinemaError(
-            f"{label}: expected a link of an entity of this scene, such as entity.get_link(name), not {link!r}"
-        )
-    rows = entity._index.link_rows(selection, label)
-    if len(rows) != 1:
-        raise KinemaError(f"{label}: expected one link, not {link!r}")
-    return int(rows[0])
+    """Row of the link that a camera is attached to in the scene's arrays; -1 for the world."""
+    found = select_link(scene, camera.link, f"camera {camera.name!r}: link")
+    return WORLD_LINK if found is None else found[0].info.link_start + found[1]
 
 
 def _as_float32(rows: Any) -> Any:

@@ -7,11 +7,11 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from kinema.builder import NONCONVEX_APPROXIMATIONS, EntitySpec, Medium, build_model
+from kinema.builder import NONCONVEX_APPROXIMATIONS, AddedSensor, EntitySpec, Medium, build_model
 from kinema.core import ArrayLike, Diagnostics, KinemaError, pause_garbage_collection, unique_name
 from kinema.description import PhysicsMaterial
 from kinema.dynamics import CODEGEN_MODES, PER_ENV_PARAMETERS, Integrator, Settings
@@ -45,12 +45,15 @@ from .options import SolverOptions, TimeStepping, resolve_time_stepping
 from .randomization import RANDOMIZABLE_PARAMETERS, Distribution, check_distributions, randomize_entity
 from .recording import Recording, Replay
 from .recording_formats import RecordedScene
-from .sensors import Sensors
+from .sensors import Sensor, Sensors
 from .sleep import links_asleep, wake_trees
 from .state import SceneState, restore_state, snapshot_state, transfer_state
 from .stepping import ON_ERROR, Rollout, RolloutRunner, Stepper
 from .surface_velocity import write_surface_velocity
 from .variants import unify_variants
+
+if TYPE_CHECKING:
+    from .sensor_types import SensorType
 
 PRECISIONS = ("single", "double")
 
@@ -190,6 +193,7 @@ class Scene:
         self.progress = ProgressBar(quiet)
         self._entity_specs: list[EntitySpec] = []
         self._entity_names: set[str] = set()
+        self._added_sensors: list[AddedSensor] = []
         self._env_spacing = np.ones(2)
         self._built_scene: BuiltScene | None = None
         self._sim: Sim | None = None
@@ -408,6 +412,7 @@ class Scene:
             codegen=self.codegen,
             wait=self.wait,
             out=self.out,
+            sensors=self._added_sensors,
         )
         with pause_garbage_collection(), self.progress.display(3):
             built = self._built_scene = build_scene(inputs, settings, n_envs, diagnostics, self.progress)
@@ -847,8 +852,30 @@ class Scene:
 
     @property
     def sensors(self) -> Sensors:
-        """Sensors of all files by name: `scene.sensors["imu"].read()`; see `docs/sensors.md`."""
+        """Sensors of all files, and added ones, by name: `scene.sensors["imu"].read()`; see `docs/sensors.md`."""
         return self._stepper.observers.sensors
+
+    def add_sensor(self, sensor: SensorType) -> Sensor:
+        """Add a sensor to the scene, best before build: after it the scene is compiled once more, which is reported.
+
+        Example: `imu = scene.add_sensor(km.Imu(link=arm.get_link("hand")))`, then `imu.read("angular_velocity")`.
+
+        Args:
+            sensor: `km.Imu`, `ForceTorque`, `ContactSensor`, `TouchSensor`, `RayFan`, `Lidar`, `FrameSensor`,
+                `DistanceSensor`, `JointSensor`, `Magnetometer`, `Altimeter` or `Gps` (docs/sensors.md).
+
+        Returns:
+            The sensor, which is also in `scene.sensors`.
+        """
+        self._added_sensors.append(sensor.resolve(self))
+        if self.is_built:
+            text = f"sensor {self._added_sensors[-1].name} added: the scene is compiled once more"
+            try:
+                self._recompile(text, "add sensors before scene.build()", self.built.engine.settings.per_env)
+            except KinemaError:
+                self._added_sensors.pop()
+                raise
+        return self._stepper.observers.add_sensor(sensor.error_model())
 
     def record(
         self,
@@ -1018,14 +1045,19 @@ class Scene:
         if not missing:
             return
         listed = ", ".join(missing)
-        text = f"{listed}: now per environment; the step is compiled once more"
         quoted = ", ".join(f'"{p}"' for p in sorted(present | set(missing)))
-        self.diagnostics.note(
-            "scene.recompiled", text, hint=f"use scene.build(per_env=({quoted},)) to avoid the recompilation"
+        self._recompile(
+            f"{listed}: now per environment; the step is compiled once more",
+            f"use scene.build(per_env=({quoted},)) to avoid the recompilation",
+            present | set(missing),
         )
-        print_if_terminal(text, self.progress)
+
+    def _recompile(self, message: str, hint: str, per_env: frozenset[str]) -> None:
+        """Build the scene again with the given per-environment parameters, keep the state, and report a message."""
         state = snapshot_state(self.built)
-        transfer_state(self._rebuild(present | set(missing)), state)
+        transfer_state(self._rebuild(per_env), state)
+        self.diagnostics.note("scene.recompiled", message, hint=hint)
+        print_if_terminal(message, self.progress)
 
     # ------------------------------------------------------------------------------------------ output and viewer
 

@@ -7,8 +7,8 @@ host.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from .built_scene import HasBuiltScene
 
 TIME_TOLERANCE = 1e-9
 """Tolerance of time comparisons [s]."""
+VALUE_PARAMETERS = ("noise", "bias", "bias_std", "resolution")
+"""Error parameters of each value."""
+SENSOR_PARAMETERS = ("rate", "delay")
+"""Error parameters of each sensor."""
 
 
 class SensorErrorModel:
@@ -34,9 +38,27 @@ class SensorErrorModel:
 
     def __init__(self, scene: HasBuiltScene, read_ideal: Callable[[], np.ndarray]) -> None:
         self._scene, self._read_ideal = scene, read_ideal
-        self._info: SensorsInfo = scene.built.model.sensors
         self._seed = 0
         self._reset_parameters()
+
+    @property
+    def _info(self) -> SensorsInfo:
+        return self._scene.built.model.sensors
+
+    @property
+    def is_ideal(self) -> bool:
+        """Whether readings are ideal: no noise, bias, quantization, rate or delay."""
+        parameters = (self.noise, self.bias, self.bias_std, self.resolution, self.rate, self.delay)
+        return not any(array.any() for array in parameters)
+
+    def extend(self) -> None:
+        """Append zero parameters for sensors that were added since; restarts the history of measurements."""
+        n, m = self._info.n_values, len(self._info.names)
+        for name, size in (*((x, n) for x in VALUE_PARAMETERS), *((x, m) for x in SENSOR_PARAMETERS)):
+            array = getattr(self, name)
+            setattr(self, name, np.concatenate([array, np.zeros(size - len(array))]))
+        self._bias_per_env, self._cached_measurement = None, None
+        self._history.clear()
 
     def _reset_parameters(self) -> None:
         """Set all error parameters to zero and clear history and caches."""
@@ -82,7 +104,7 @@ class SensorErrorModel:
                 raise KinemaError(
                     f'set_error_model: the {parameter} of sensor "{name}" is not {value!r}: it is at least 0'
                 )
-            if parameter in ("rate", "delay"):
+            if parameter in SENSOR_PARAMETERS:
                 getattr(self, parameter)[sensor] = array
             else:
                 try:
@@ -181,40 +203,87 @@ class SensorErrorModel:
 
 # --------------------------------------------------------------------------------------------- sensors by name
 
-ERROR_PARAMETERS = ("noise", "bias", "bias_std", "resolution", "rate", "delay")
+ERROR_PARAMETERS = (*VALUE_PARAMETERS, *SENSOR_PARAMETERS)
 """Parameters of `Sensor.set_error_model`."""
+
+
+AddedErrorModel = Mapping[str | None, Mapping[str, Any]]
+"""Error parameters of an added sensor by component (None for all), as arguments of `Sensor.set_error_model`."""
+
+
+class SensorOwner(Protocol):
+    """Interface of the step observers for handles of sensors, which look up the sensors at each use."""
+
+    @property
+    def sensors(self) -> Sensors:
+        """Sensors of the scene; raises `KinemaError` before build."""
+        ...
 
 
 class Sensor:
     """One sensor of a scene; `read()` returns its current reading."""
 
-    def __init__(self, sensors: Sensors, index: int) -> None:
-        """Handle of the sensor with an index; name, type, components and columns are taken from the model."""
-        info = sensors._info
-        self._sensors, self._index = sensors, index
-        self.name = info.names[index]
-        self.kind = info.kinds[index]
-        """Sensor type of its file: `gyro`, `imu`, `lidar`, ..."""
-        self.components = dict(info.channels[index])
-        """First and last (exclusive) column of each component of a composite sensor such as an IMU, by name."""
-        self._columns = slice(int(info.start[index]), int(info.end[index]))
+    def __init__(self, owner: SensorOwner, index: int, *, is_added: bool = False) -> None:
+        """Handle of the sensor with an index among those of the files, or among the added ones."""
+        self._owner, self._position, self._is_added = owner, index, is_added
 
     def __repr__(self) -> str:
         return f"<Sensor {self.name}: {self.kind}, {self.dim} values>"
+
+    @property
+    def _sensors(self) -> Sensors:
+        return self._owner.sensors
+
+    @property
+    def _index(self) -> int:
+        return self._position + (self._sensors.n_of_files if self._is_added else 0)
+
+    @property
+    def name(self) -> str:
+        """Name of the sensor in `scene.sensors`."""
+        return self._sensors._info.names[self._index]
+
+    @property
+    def kind(self) -> str:
+        """Sensor type of its file (`gyro`, `imu`, `lidar`, ...), or of the added sensor."""
+        return self._sensors._info.kinds[self._index]
+
+    @property
+    def components(self) -> dict[str, tuple[int, int]]:
+        """First and last (exclusive) column of each component of a composite sensor such as an IMU, by name."""
+        return dict(self._sensors._info.channels[self._index])
+
+    @property
+    def _columns(self) -> slice:
+        info = self._sensors._info
+        return slice(int(info.start[self._index]), int(info.end[self._index]))
 
     @property
     def dim(self) -> int:
         """Number of values of a reading."""
         return self._columns.stop - self._columns.start
 
-    def read(self, component: str | None = None, envs_idx: Any = None) -> np.ndarray:
-        """Current reading, (n_envs, dim), in the SI unit of the sensor type.
+    def read(self, component: str | None = None, envs_idx: Any = None) -> Any:
+        """Current reading, (n_envs, dim), in the SI unit of the sensor type; NumPy or PyTorch as the scene's getters.
 
         Args:
             component: one of `components`, such as `angular_velocity` of an IMU; None for all.
             envs_idx: environments by index, slice or mask; None for all.
         """
-        return np.array(self._sensors._readings(envs_idx)[:, self._component_columns(component)])
+        return self._sensors._read(self._component_columns(component), envs_idx)
+
+    def read_geodetic(self, envs_idx: Any = None) -> np.ndarray:
+        """Latitude and longitude [deg] and height [m] on the WGS 84 ellipsoid of a GPS, (n_envs, 3), in float64.
+
+        Args:
+            envs_idx: environments by index, slice or mask; None for all.
+        """
+        info = self._sensors._info
+        if "position" not in self.components or self.kind not in NAVSAT_KINDS:
+            raise KinemaError(f'read_geodetic: sensor "{self.name}" is a {self.kind}, not a GPS')
+        output = int(np.searchsorted(info.outputs.start, self._columns.start))
+        position = self._sensors._readings(envs_idx)[:, self._component_columns("position")]
+        return geodetic_coordinates(np.asarray(position, np.float64), info.outputs.params[output][:3])
 
     def _component_columns(self, component: str | None) -> slice:
         """Columns of a component (None for all) in the sensor data.
@@ -261,19 +330,89 @@ class Sensor:
         self._sensors._set_user_values(self._columns, values, envs_idx)
 
 
+NAVSAT_KINDS = ("gps", "navsat")
+"""Sensor types of satellite navigation receivers."""
+WGS84_RADIUS, WGS84_FLATTENING = 6378137.0, 1.0 / 298.257223563
+"""Equatorial radius [m] and flattening of the WGS 84 ellipsoid."""
+
+
+def geodetic_coordinates(position: Array, origin: Sequence[float]) -> Array:
+    """Geodetic latitude and longitude [deg] and height [m] (WGS 84) of points given along east, north, up.
+
+    The points are converted to geocentric coordinates; the latitude follows by fixed-point iteration (Bowring).
+
+    Args:
+        position: east, north and up from the origin [m], (n, 3).
+        origin: latitude and longitude [deg] and height [m] of the origin.
+    """
+    e2 = WGS84_FLATTENING * (2.0 - WGS84_FLATTENING)
+    latitude, longitude = np.radians(origin[0]), np.radians(origin[1])
+    sin_lat, cos_lat, sin_lon, cos_lon = np.sin(latitude), np.cos(latitude), np.sin(longitude), np.cos(longitude)
+    normal_radius = WGS84_RADIUS / np.sqrt(1.0 - e2 * sin_lat**2)
+    axes = np.array(
+        [
+            [-sin_lon, cos_lon, 0.0],
+            [-sin_lat * cos_lon, -sin_lat * sin_lon, cos_lat],
+            [cos_lat * cos_lon, cos_lat * sin_lon, sin_lat],
+        ]
+    )
+    center = np.array([0.0, 0.0, -e2 * normal_radius * sin_lat])
+    x, y, z = (center + (normal_radius + origin[2]) * axes[2] + position @ axes).T
+    p, b = np.hypot(x, y), WGS84_RADIUS * (1.0 - WGS84_FLATTENING)
+    beta = np.arctan2(z, (1.0 - WGS84_FLATTENING) * p)
+    for _ in range(4):  # each iteration gains about five digits
+        phi = np.arctan2(z + e2 / (1.0 - e2) * b * np.sin(beta) ** 3, p - e2 * WGS84_RADIUS * np.cos(beta) ** 3)
+        beta = np.arctan2((1.0 - WGS84_FLATTENING) * np.sin(phi), np.cos(phi))
+    radius = WGS84_RADIUS / np.sqrt(1.0 - e2 * np.sin(phi) ** 2)
+    height = p * np.cos(phi) + z * np.sin(phi) - WGS84_RADIUS**2 / radius
+    return np.stack([np.degrees(phi), np.degrees(np.arctan2(y, x)), height], axis=-1)
+
+
 class Sensors(Mapping[str, Sensor]):
-    """All sensors of a scene by name, in the order of its files: `scene.sensors["imu"].read()`.
+    """All sensors of a scene by name, those of files first, then added ones: `scene.sensors["imu"].read()`.
 
     Readings belong to the current state, as in MuJoCo after `mj_forward`; they are computed in one launch when they are
     first read after a step.
     """
 
-    def __init__(self, scene: HasBuiltScene) -> None:
+    def __init__(self, scene: HasBuiltScene, added: Sequence[AddedErrorModel] = ()) -> None:
+        """Sensors of a built scene, with the error parameters of added sensors."""
         self._scene = scene
-        self._info = scene.built.model.sensors
-        self._by_name = {name: i for i, name in enumerate(self._info.names)}
+        self._added: list[AddedErrorModel] = []
         self._user_values: Array | None = None
         self._error_model = SensorErrorModel(scene, self._read_ideal)
+        self.extend(added)
+
+    def extend(self, added: Sequence[AddedErrorModel]) -> None:
+        """Take account of the sensors that the scene was built with anew, and set their error parameters."""
+        self._by_name = {name: i for i, name in enumerate(self._info.names)}
+        self._error_model.extend()
+        if self._user_values is not None:
+            missing = np.full((len(self._user_values), self._info.n_values - self._user_values.shape[1]), np.nan)
+            self._user_values = np.concatenate([self._user_values, missing], axis=1)
+        first, self._added = len(self._added), [*self._added, *added]
+        self._set_added_error_models(first)
+
+    def _set_added_error_models(self, first: int) -> None:
+        """Set the error parameters of the added sensors, from a position on, by component."""
+        for i, parameters in enumerate(self._added[first:], start=first):
+            sensor = Sensor(self, i, is_added=True)
+            for component, values in parameters.items():
+                sensor.set_error_model(component, **values)
+
+    @property
+    def sensors(self) -> Sensors:
+        """These sensors: the owner of their handles."""
+        return self
+
+    @property
+    def n_of_files(self) -> int:
+        """Number of sensors of the files, which come first."""
+        return len(self._info.names) - len(self._added)
+
+    @property
+    def _info(self) -> SensorsInfo:
+        return self._scene.built.model.sensors
 
     @property
     def names(self) -> list[str]:
@@ -315,10 +454,11 @@ class Sensors(Mapping[str, Sensor]):
         """Enable or disable the noise, bias, resolution, rate and delay of the files; disabled by default.
 
         Args:
-            enabled: False removes all error parameters; default True.
+            enabled: False removes all error parameters but those that sensors were added with; default True.
             seed: random seed; default 0.
         """
         self._error_model.use_file_parameters(boolean(enabled, "use_file_error_model"), seed)
+        self._set_added_error_models(0)
 
     @property
     def has_rate_or_delay(self) -> bool:
@@ -337,6 +477,14 @@ class Sensors(Mapping[str, Sensor]):
         if self._user_values is None:
             return readings
         return np.where(np.isnan(self._user_values), readings, self._user_values)
+
+    def _read(self, columns: slice, envs_idx: Any) -> Any:
+        """Readings of the given columns in the selected environments in the output type of the scene."""
+        outputs = self._scene.built.outputs
+        if self._error_model.is_ideal and self._user_values is None and columns.stop > columns.start:
+            source = self._scene.built.engine.fields.sensors.sensordata
+            return outputs.select(source, columns, outputs.resolve_envs(envs_idx))
+        return outputs.convert_owned(np.array(self._readings(envs_idx)[:, columns]))
 
     def _readings(self, envs_idx: Any) -> np.ndarray:
         envs = resolve_envs(envs_idx, self._scene.built.n_envs)

@@ -24,7 +24,7 @@ from .console import ProgressBar
 from .contacts import ContactMonitor, MonitoredScene
 from .entity import Entity
 from .recording import Recording
-from .sensors import Sensors
+from .sensors import AddedErrorModel, Sensor, Sensors
 from .state import SceneState, keyframe_state, reset_on_gpu
 
 ON_ERROR = ("flag", "freeze", "reset")
@@ -45,14 +45,25 @@ class StepObservers:
     def __init__(self, scene: SteppedScene) -> None:
         self._scene = scene
         self._sensors: Sensors | None = None
+        self._added_error_models: list[AddedErrorModel] = []
         self._recordings: list[Recording] = []
 
     @property
     def sensors(self) -> Sensors:
-        """Sensors of all files, created at first use."""
+        """Sensors of all files and added sensors, created at first use."""
         if self._sensors is None:
-            self._sensors = Sensors(self._scene)
+            self._sensors = Sensors(self._scene, self._added_error_models)
         return self._sensors
+
+    def add_sensor(self, error_model: AddedErrorModel) -> Sensor:
+        """Handle of a sensor that is added to the scene, with its error parameters.
+
+        If the scene is built, it contains the sensor already.
+        """
+        self._added_error_models.append(error_model)
+        if self._sensors is not None:
+            self._sensors.extend([error_model])
+        return Sensor(self, len(self._added_error_models) - 1, is_added=True)
 
     def add_recording(self, recording: Recording) -> None:
         """Let a recording observe the steps until it is closed."""
@@ -61,17 +72,18 @@ class StepObservers:
     @property
     def has_timed_sensors(self) -> bool:
         """Whether any sensor has a rate or delay, and so a history of measurements."""
-        return self._sensors is not None and self._sensors.has_rate_or_delay
+        is_used = self._sensors is not None or bool(self._added_error_models)
+        return is_used and self.sensors.has_rate_or_delay
 
     def callbacks(self) -> list[Callable[[], None]]:
         """Functions to call after each step: sampling of timed sensors, and open recordings."""
-        timed = [self._sensors.sample] if self._sensors is not None and self.has_timed_sensors else []
+        timed = [self.sensors.sample] if self.has_timed_sensors else []
         return timed + [r.on_step for r in self._recordings if r.is_open]
 
     def restart_sensors(self, envs: np.ndarray | None) -> None:
         """Replace the history of timed sensors by the current measurement, in the given environments (None for all)."""
-        if self._sensors is not None and self.has_timed_sensors:
-            self._sensors.sample(restart=envs is None, envs=envs)
+        if self.has_timed_sensors:
+            self.sensors.sample(restart=envs is None, envs=envs)
 
 
 class Stepper:
