@@ -23,6 +23,12 @@ from .lowering.inertia_check import JointInertias as JointInertias
 from .model_variants import INVWEIGHT_PARAMETERS as INVWEIGHT_PARAMETERS, ModelVariants as ModelVariants
 from .queries.field_catalog import describe_fields as describe_fields
 from .queries.fields import FieldArray as FieldArray, Fields as Fields
+from .queries.pair_distance import (
+    PairDistances as PairDistances,
+    PosedGeoms as PosedGeoms,
+    geom_type_indices as geom_type_indices,
+    packed_data_headers as packed_data_headers,
+)
 from .settings import (
     CODEGEN_MODES as CODEGEN_MODES,
     PER_ENV_PARAMETERS as PER_ENV_PARAMETERS,

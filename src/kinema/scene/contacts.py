@@ -19,6 +19,7 @@ from kinema.runtime import HostCopy, PeriodicReadback
 
 from .arguments import Selection, positive_int, resolve_envs
 from .built_scene import BuiltScene, HasBuiltScene
+from .entity_index import geom_index_in_entity
 from .state import restore_state, snapshot_state
 
 # ------------------------------------------------------------------------------------------- contacts as arrays
@@ -100,10 +101,7 @@ def collect_contacts(
             c, d = (values[f"entity_{side}"] == other_entity for side in ("a", "b"))
             active &= (a & d) | (b & c)
     link_start = np.array([e.link_start for e in model.entities], np.int64)
-    geom_of_entity = np.zeros(len(model.geoms.names), np.int64)
-    for i in range(len(model.entities)):
-        own = model.geoms.entity_idx == i
-        geom_of_entity[own] = np.arange(np.count_nonzero(own))
+    geom_of_entity = geom_index_in_entity(model)
     for side in ("a", "b"):
         link, owner = values[f"link_{side}"], values[f"entity_{side}"]
         values[f"link_{side}"] = np.where(link < 0, link, link - link_start[owner])

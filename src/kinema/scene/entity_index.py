@@ -106,6 +106,15 @@ class EntityJoint:
 # ------------------------------------------------------------------------------------------- index selection
 
 
+def geom_index_in_entity(model: Model) -> IndexArray:
+    """Index of each geom of the scene among the geoms of its entity, (n_geoms,)."""
+    result = np.zeros(len(model.geoms.names), np.int64)
+    for entity in range(len(model.entities)):
+        own = model.geoms.entity_idx == entity
+        result[own] = np.arange(np.count_nonzero(own))
+    return result
+
+
 class EntityIndex:
     """Names of the items of an entity, their index ranges in the scene, and resolution of selections to indices.
 

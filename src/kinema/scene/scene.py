@@ -38,15 +38,24 @@ from .built_scene import BuiltScene, Sim, not_built_error
 from .console import ProgressBar, print_if_terminal, summarize
 from .contacts import ON_OVERFLOW, ContactMonitor, Contacts, collect_contacts
 from .entity import Entity
+from .entity_index import EntityLink
 from .entity_parameters import write_parameter
 from .equalities import Equalities
-from .morphs import ON_DESCRIPTION_ERROR, Addable, MaterialOverrides, description_to_add, raise_description_errors
+from .morphs import (
+    ON_DESCRIPTION_ERROR,
+    Addable,
+    MaterialOverrides,
+    Morph,
+    description_to_add,
+    raise_description_errors,
+)
 from .options import SolverOptions, TimeStepping, resolve_time_stepping
 from .randomization import RANDOMIZABLE_PARAMETERS, Distribution, check_distributions, randomize_entity
 from .recording import Recording, Replay
 from .recording_formats import RecordedScene
 from .sensors import Sensor, Sensors
 from .sleep import links_asleep, wake_trees
+from .spatial_queries import Distances, Overlaps, SpatialQueries
 from .state import SceneState, restore_state, snapshot_state, transfer_state
 from .stepping import ON_ERROR, Rollout, RolloutRunner, Stepper
 from .surface_velocity import write_surface_velocity
@@ -204,6 +213,7 @@ class Scene:
         self._contacts = ContactMonitor(self, capacity)
         self._stepper = Stepper(self, self._contacts)
         self._rollouts = RolloutRunner(self, self._stepper)
+        self._spatial_queries = SpatialQueries(self)
 
     def __repr__(self) -> str:
         built = self._built_scene
@@ -659,6 +669,68 @@ class Scene:
     def get_required_max_contacts(self) -> np.ndarray:
         """Sufficient `max_contacts` since the last reset, (n_envs,); 0 if the capacity was not exceeded."""
         return self._contacts.counter("max_required_capacity").astype(np.int64)
+
+    # ------------------------------------------------------------------------------------------------ spatial queries
+
+    def distance(
+        self,
+        a: Entity | EntityLink,
+        b: Entity | EntityLink,
+        *,
+        link_a: Selection = None,
+        link_b: Selection = None,
+        geom_a: Selection = None,
+        geom_b: Selection = None,
+        max_distance: float = np.inf,
+        envs_idx: Selection = None,
+    ) -> Distances:
+        """Signed distance and closest points of the collision geoms of two entities or links, in the current state.
+
+        Geoms are as in the simulation (convex hulls of meshes, unless `nonconvex` says otherwise), whether or not they
+        may collide. Both sides may be the same entity, with different links or geoms.
+
+        Args:
+            a: entity or link.
+            b: entity or link.
+            link_a: links of `a` by index, name or pattern; None for all.
+            link_b: links of `b`.
+            geom_a: collision geoms of `a` by index, name or pattern; None for all.
+            geom_b: collision geoms of `b`.
+            max_distance: distance above which the exact distance is not needed [m], which saves time; default none.
+            envs_idx: environments by index, slice or mask; None for all.
+
+        Returns:
+            `distance` (n_envs,) [m], negative for penetration; `point_a` and `point_b` (n_envs, 3) in the world; `a`
+            and `b` with the closest geoms: `geom`, `link` (indices in their entity), `entity`, and their names
+            `geom_name`, `link_name`, `entity_name`.
+        """
+        return self._spatial_queries.distance(a, b, link_a, link_b, geom_a, geom_b, max_distance, envs_idx)
+
+    def overlaps(
+        self,
+        shape: Morph,
+        pos: Any,
+        quat: Any = None,
+        *,
+        margin: float = 0.0,
+        exclude: Entity | EntityLink | Sequence[Entity | EntityLink] | None = None,
+        envs_idx: Selection = None,
+    ) -> Overlaps:
+        """Collision geoms that overlap a query shape at a pose, in the current state.
+
+        Args:
+            shape: `km.Box`, `Sphere`, `Ellipsoid`, `Capsule` or `Cylinder`.
+            pos: position of the shape in the world [m], (3,) or (n_envs, 3).
+            quat: orientation (w, x, y, z), (4,) or (n_envs, 4); None for the identity.
+            margin: distance up to which geoms count as overlapping [m]; default 0.
+            exclude: entities or links that are left out.
+            envs_idx: environments by index, slice or mask; None for all.
+
+        Returns:
+            Indices `geom`, `link`, `entity` (n_envs, n), -1 in unused rows, names `geom_name`, `link_name`,
+            `entity_name`, `distance` [m], `valid_mask` (n_envs, n), and their number `n` (n_envs,); closest first.
+        """
+        return self._spatial_queries.overlaps(shape, pos, quat, margin, exclude, envs_idx)
 
     # --------------------------------------------------------------------------------------- equality constraints
 

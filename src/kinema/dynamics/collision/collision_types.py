@@ -100,6 +100,8 @@ class ContactQuery:
     margin: Value
     """Distance above which contacts are discarded [m]."""
     emit_contact: EmitContact
+    needs_depth: bool = True
+    """Whether EPA computes the depth of penetrating convex geoms; otherwise their distance is some value <= 0."""
 
 
 CollisionFunction = Callable[[ContactQuery, CollisionGeom, CollisionGeom], None]

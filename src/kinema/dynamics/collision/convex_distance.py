@@ -402,13 +402,14 @@ def core_pair_distance(
         query.tracer, support, machine_epsilon(*position), first.is_smooth or second.is_smooth
     )
     radii = inverse_scale * (first.radius + second.radius)
-    signed_distance = _signed_core_distance(difference, position, inverse_scale * query.margin + radii)
+    max_distance = inverse_scale * query.margin + radii
+    signed_distance = _signed_core_distance(difference, position, max_distance, needs_depth=query.needs_depth)
     signed_distance = SignedDistance(signed_distance.direction, signed_distance.distance - radii, signed_distance.point)
     return ConvexPairDistance((first, second), position, rotation, length_scale, signed_distance)
 
 
 def _signed_core_distance(
-    difference: MinkowskiDifference, relative_position: Vector, max_distance: Value
+    difference: MinkowskiDifference, relative_position: Vector, max_distance: Value, *, needs_depth: bool
 ) -> SignedDistance:
     """Signed distance of two convex cores: GJK, and EPA if they overlap or nearly touch.
 
@@ -419,9 +420,13 @@ def _signed_core_distance(
         difference: Minkowski difference of the cores.
         relative_position: position of the first core relative to the second.
         max_distance: distance above which the exact distance is not needed.
+        needs_depth: whether EPA is used; otherwise the distance of overlapping cores is 0.
     """
     gjk_result = gjk_distance(difference, scale(-1.0, relative_position), max_distance)
     separation = gjk_result.separation
+    if not needs_depth:
+        distance = ir.select(0.5, gjk_result.overlaps, 0.0, separation.distance)
+        return SignedDistance(separation.direction, distance, separation.point)
     distance = ir.select(0.5, gjk_result.overlaps, -1.0, separation.distance)
 
     def penetration() -> list[Value]:

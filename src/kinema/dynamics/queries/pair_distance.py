@@ -1,0 +1,260 @@
+"""Signed distances and closest points of pairs of posed geoms, by the contact functions of the narrow phase.
+
+A program is compiled for each pair of geom types: one lane (environment of the program) is one pair of geoms, and the
+poses, sizes and offsets of packed data are inputs. The programs are thus independent of the model: compiled once, they
+are loaded from the cache for every scene.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kinema.core import Array, KinemaError
+from kinema.ir import UNIFORM, ArenaOffset, Value
+from kinema.model import GEOM_TYPES, GeomsInfo
+from kinema.runtime import Arena, ArenaLayout, Device, Kernel, LaunchArguments, ProgramSource, synchronise
+
+from ..arrays import MAX_RADIUS
+from ..extensions import program_key
+
+if TYPE_CHECKING:
+    from kinema.ir import Program, Tracer
+
+    from ..collision.collision_types import CollisionGeom
+    from ..vector_math import Vector
+
+# ---------------------------------------------------------------------------------------------------- traced programs
+
+GEOM_SIZE = 19
+"""Input values of a geom: position (3), rotation matrix (9), size (3), packed data (start, two counts, radius)."""
+PAIR_INPUT, PAIR_OUTPUT, GEOM_DATA = "pair", "closest points", "geom_data"
+PAIR_INPUT_SIZE, PAIR_OUTPUT_SIZE = 2 * GEOM_SIZE + 1, 7
+"""Input: both geoms and the largest distance of interest. Output: signed distance, closest points on both geoms."""
+PLANAR_TYPES = ("plane", "height field")
+"""Geom types that never move against each other: their distance is not computed."""
+
+
+def trace_pair_distance(geom_types: tuple[str, str], *, needs_depth: bool) -> Program:
+    """Trace the signed distance and the closest points of two geoms of given types, ordered as in `GEOM_TYPES`.
+
+    Distances above the largest distance of interest are clamped to it.
+    """
+    from kinema.ir import Tracer
+
+    from ..collision.collision_table import convex_collision_table, get_collision_table
+    from ..collision.collision_types import ContactQuery
+    from ..collision.vector_math import if_less
+    from ..vector_math import add, scale
+
+    tracer = Tracer()
+    geoms = [_read_geom(tracer, GEOM_SIZE * i, geom_type) for i, geom_type in enumerate(geom_types)]
+    max_distance = tracer.read(PAIR_INPUT, 2 * GEOM_SIZE)
+    result = tracer.allocate_local(PAIR_OUTPUT_SIZE)
+    tracer.write(result, [max_distance, *[0.0] * 6])
+    tracer.new_basic_block()
+
+    def keep_closest(distance: Value, point: Vector, normal: Vector, tangent: Vector | None = None) -> None:
+        del tangent
+        half = scale(0.5 * distance, normal)
+        closest = [distance, *add(point, scale(-1.0, half)), *add(point, half)]
+
+        def store() -> None:
+            tracer.write(result, closest)
+
+        if_less(tracer, "closer", distance, tracer.read(result), store)
+
+    table = (convex_collision_table if geom_types in FACE_CONTACT_PAIRS else get_collision_table)(multiccd=False)
+    table[geom_types].collide(ContactQuery(tracer, max_distance, keep_closest, needs_depth), *geoms)
+    tracer.write(PAIR_OUTPUT, [tracer.read(result, i) for i in range(PAIR_OUTPUT_SIZE)])
+    return tracer.build()
+
+
+FACE_CONTACT_PAIRS = {("capsule", "box"), ("box", "box")}
+"""Pairs whose analytic contacts are points of faces, whose distances are measured along the normal of a face."""
+
+
+def _read_geom(tracer: Tracer, start: int, geom_type: str) -> CollisionGeom:
+    """Read a geom of the pair from the inputs that begin at `start`."""
+    from ..collision.collision_types import CollisionGeom, HeightFieldData, PackedHull, SdfData
+
+    flat = [tracer.read(PAIR_INPUT, start + i) for i in range(GEOM_SIZE)]
+    geom = CollisionGeom(flat[:3], [flat[3 * i : 3 * i + 3] for i in range(1, 4)], flat[12:15])
+
+    def read(index: Value) -> Value:
+        return tracer.read(GEOM_DATA, 0, index)
+
+    data_start, first_count, second_count, radius = flat[15:]
+    if geom_type == "mesh":
+        return replace(geom, hull=PackedHull(read, data_start, first_count, second_count, radius))
+    if geom_type == "distance field":
+        return replace(geom, sdf=SdfData(read, data_start, first_count, radius))
+    if geom_type == "height field":
+        return replace(geom, height_field=HeightFieldData(read, data_start, first_count, second_count))
+    return geom
+
+
+# ------------------------------------------------------------------------------------------------------- posed geoms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PosedGeoms:
+    """Geoms of any types with their world poses; one row per geom."""
+
+    types: np.ndarray
+    """Index in `GEOM_TYPES`, (n,)."""
+    size: Array
+    """Size as in `GeomsInfo.size` [m], (n, 3)."""
+    data: Array
+    """Start and two counts of the packed data, radius about the origin of the geom [m], (n, 4)."""
+    position: Array
+    """World position [m], (n, 3)."""
+    rotation: Array
+    """Rotation matrix, (n, 3, 3)."""
+
+    def select(self, rows: np.ndarray) -> PosedGeoms:
+        """Rows of the table."""
+        return PosedGeoms(self.types[rows], self.size[rows], self.data[rows], self.position[rows], self.rotation[rows])
+
+
+def geom_type_indices(types: Sequence[str]) -> np.ndarray:
+    """Indices of geom types in `GEOM_TYPES`."""
+    return np.array([GEOM_TYPES.index(x) for x in types], np.intp)
+
+
+def packed_data_headers(geoms: GeomsInfo) -> Array:
+    """Start and counts of the packed data of each geom, and the radius about its origin [m], (n, 4)."""
+    radius = np.minimum(geoms.radius + np.linalg.norm(geoms.center, axis=1), MAX_RADIUS)
+    return np.column_stack([geoms.data_start, geoms.data_counts, radius]).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClosestPoints:
+    """Signed distances and closest points of pairs of geoms."""
+
+    distance: Array
+    """Signed distance [m], negative for penetration, (n,); at most the largest distance of interest."""
+    point_a: Array
+    point_b: Array
+    """World positions of the closest points on both geoms [m], (n, 3); meaningless at the largest distance."""
+
+
+# ---------------------------------------------------------------------------------------------------------- evaluation
+
+MIN_CAPACITY = 64
+"""Smallest number of pairs that memory is allocated for."""
+
+
+class PairDistances:
+    """Signed distances of batches of geom pairs; a program per pair of geom types is compiled on first use.
+
+    Args:
+        geom_data: packed data of meshes, height fields and signed distance fields (`GeomsInfo.data`).
+        device: CPU or GPU.
+        precision: `single` or `double`.
+        threads: maximum number of CPU threads; None for all cores.
+        needs_depth: whether penetration depths are computed; otherwise distances of penetrating convex geoms are some
+            value <= 0, and no penetration algorithm (EPA) runs.
+    """
+
+    def __init__(
+        self,
+        geom_data: Array,
+        device: Device,
+        precision: str = "single",
+        threads: int | None = None,
+        *,
+        needs_depth: bool = True,
+    ) -> None:
+        self._device = device
+        self._precision = precision
+        self._threads = threads
+        self._needs_depth = needs_depth
+        values = np.concatenate([geom_data, np.zeros(1)])  # never empty
+        self._uniform = Arena(ArenaLayout.from_sizes(UNIFORM, [(GEOM_DATA, len(values))]), 1, device, precision)
+        self._uniform.view(GEOM_DATA).assign(values[:, None])
+        self._controls = Arena(ArenaLayout("controls"), 1, device, precision)
+        self._memory: dict[int, tuple[Arena, Arena]] = {}
+        self._kernels: dict[tuple[int, int], Kernel] = {}
+
+    def closest_points(self, a: PosedGeoms, b: PosedGeoms, max_distance: float | Array) -> ClosestPoints:
+        """Signed distances and closest points of n pairs of geoms.
+
+        Args:
+            a: first geom of each pair, n rows.
+            b: second geom of each pair, n rows.
+            max_distance: distance above which the exact distance is not needed [m], one for each pair or for all.
+        """
+        n = len(a.types)
+        limits = np.broadcast_to(np.asarray(max_distance, np.float64), (n,))
+        distance, points = np.array(limits), np.zeros((2, n, 3))
+        swapped = a.types > b.types
+        keys = np.where(swapped, b.types * len(GEOM_TYPES) + a.types, a.types * len(GEOM_TYPES) + b.types)
+        for key in np.unique(keys):
+            rows = np.flatnonzero(keys == key)
+            types = divmod(int(key), len(GEOM_TYPES))
+            if all(GEOM_TYPES[t] in PLANAR_TYPES for t in types):
+                continue
+            flip = swapped[rows, None]
+            flat_a, flat_b = _flatten(a, rows), _flatten(b, rows)
+            first, second = np.where(flip, flat_b, flat_a), np.where(flip, flat_a, flat_b)
+            origin = np.array(second[:, :3])  # positions are relative to the second geom: no loss of precision
+            first[:, :3] -= origin
+            second[:, :3] = 0.0
+            out = self._run(types, np.column_stack([first, second, limits[rows]]).T)
+            distance[rows] = out[0]
+            points[0, rows] = np.where(flip, out[4:7].T, out[1:4].T) + origin
+            points[1, rows] = np.where(flip, out[1:4].T, out[4:7].T) + origin
+        return ClosestPoints(distance, points[0], points[1])
+
+    def _run(self, types: tuple[int, int], inputs: Array) -> Array:
+        """Run the program of a pair of types on inputs (values, pairs); returns its outputs (values, pairs)."""
+        n = inputs.shape[1]
+        capacity = MIN_CAPACITY
+        while capacity < n:
+            capacity *= 2
+        if capacity not in self._memory:
+            self._memory[capacity] = (
+                self._arena("state", PAIR_INPUT, PAIR_INPUT_SIZE, capacity),
+                self._arena("out", PAIR_OUTPUT, PAIR_OUTPUT_SIZE, capacity),
+            )
+        state, out = self._memory[capacity]
+        padded = np.zeros((PAIR_INPUT_SIZE, capacity), state.dtype)
+        padded[:, :n] = inputs
+        padded[:, n:] = padded[:, n - 1 : n]
+        state.view(PAIR_INPUT).assign(padded)
+        arguments = LaunchArguments(state, self._controls.data, out, self._uniform, max_threads=self._threads)
+        self._kernel(types).prepare_launch(arguments)()
+        synchronise(self._device)
+        return np.asarray(out.view(PAIR_OUTPUT).numpy()[:, :n], np.float64)
+
+    def _arena(self, name: str, array: str, size: int, capacity: int) -> Arena:
+        return Arena(ArenaLayout.from_sizes(name, [(array, size)]), capacity, self._device, self._precision)
+
+    def _kernel(self, types: tuple[int, int]) -> Kernel:
+        """Program of a pair of geom types; traced and compiled on first use, or loaded from the cache."""
+        if types not in self._kernels:
+            names = GEOM_TYPES[types[0]], GEOM_TYPES[types[1]]
+            key = program_key("pair distance", names, self._needs_depth)
+            source = ProgramSource(
+                lambda: trace_pair_distance(names, needs_depth=self._needs_depth), key, "pair_distance"
+            )
+            offsets = {
+                PAIR_INPUT: ArenaOffset("state", 0),
+                PAIR_OUTPUT: ArenaOffset("out", 0),
+                GEOM_DATA: ArenaOffset(UNIFORM, 0),
+            }
+            self._kernels[types] = Kernel(source, offsets, self._device, self._precision)
+        return self._kernels[types]
+
+
+def _flatten(geoms: PosedGeoms, rows: np.ndarray) -> Array:
+    """Input values of geoms, (n, GEOM_SIZE)."""
+    if not len(rows):
+        raise KinemaError("no pairs of geoms are given")
+    return np.column_stack(
+        [geoms.position[rows], geoms.rotation[rows].reshape(-1, 9), geoms.size[rows], geoms.data[rows]]
+    )

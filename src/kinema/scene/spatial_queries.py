@@ -1,0 +1,336 @@
+"""Spatial queries on the collision geoms of a built scene: distances between entities, overlaps with a shape.
+
+World poses of geoms follow from the link poses of the current state. Pairs whose bounding spheres are too far apart are
+skipped; the signed distances of the others are computed in batches over all environments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinema.core import Array, KinemaError, quaternion_to_matrix, rotate_vectors
+from kinema.description import Box, Capsule, Cylinder, Ellipsoid, Sphere
+from kinema.dynamics import PairDistances, PosedGeoms, geom_type_indices, packed_data_headers
+from kinema.model import Model
+
+from .arguments import IndexArray, Selection, as_batch, check_finite, resolve_envs, resolve_indices
+from .built_scene import BuiltScene, HasBuiltScene
+from .entity_index import EntityIndex, EntityLink, geom_index_in_entity
+from .morphs import Morph
+
+# -------------------------------------------------------------------------------------------------------- geom indices
+
+
+class GeomIndices:
+    """Geoms found by a query, by entity: index arrays of any shape, -1 where there is none, and their names."""
+
+    def __init__(self, rows: IndexArray, model: Model) -> None:
+        self._rows, self._model = rows, model
+        self._is_valid = rows >= 0
+        self._safe_rows = np.maximum(rows, 0)
+
+    @property
+    def entity(self) -> IndexArray:
+        """Index of the entity of each geom in the scene."""
+        return np.where(self._is_valid, self._model.geoms.entity_idx[self._safe_rows], -1)
+
+    @property
+    def geom(self) -> IndexArray:
+        """Index of each geom among the geoms of its entity (`geom_names`)."""
+        return np.where(self._is_valid, geom_index_in_entity(self._model)[self._safe_rows], -1)
+
+    @property
+    def link(self) -> IndexArray:
+        """Index of the link of each geom in its entity; -1 also for geoms fixed in the world."""
+        links = self._model.geoms.link_idx[self._safe_rows]
+        starts = np.array([entity.link_start for entity in self._model.entities], np.int64)
+        return np.where(self._is_valid & (links >= 0), links - starts[self.entity], -1)
+
+    @property
+    def entity_name(self) -> np.ndarray:
+        """Name of the entity of each geom; "" where there is none."""
+        return self._named([entity.name for entity in self._model.entities], self.entity)
+
+    @property
+    def geom_name(self) -> np.ndarray:
+        """Name of each geom; "" where there is none."""
+        return self._named(self._model.geoms.names, self._rows)
+
+    @property
+    def link_name(self) -> np.ndarray:
+        """Name of the link of each geom; "" where there is none and for geoms fixed in the world."""
+        links = self._model.geoms.link_idx[self._safe_rows]
+        return self._named(self._model.links.names, np.where(self._is_valid, links, -1))
+
+    @staticmethod
+    def _named(names: Any, rows: IndexArray) -> np.ndarray:
+        return np.array([*names, ""], dtype=object)[rows]
+
+
+# --------------------------------------------------------------------------------------------------------- posed geoms
+
+MAX_QUERY_DISTANCE = 1e6
+"""Largest distance that a query resolves [m]; stands for an infinite one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GeomsInEnvs:
+    """Collision geoms with their world poses in some environments; arrays are (n_envs, n_geoms, ...)."""
+
+    types: IndexArray
+    """Index in `GEOM_TYPES`, (n_geoms,)."""
+    size: Array
+    data: Array
+    """Packed data headers (`packed_data_headers`)."""
+    position: Array
+    rotation: Array
+    center: Array
+    """World position of the centre of the bounding sphere [m]."""
+    radius: Array
+    """Radius of the bounding sphere [m]; infinite for planes, negative for geoms that an environment does not have."""
+
+    def select(self, envs: IndexArray, geoms: IndexArray) -> PosedGeoms:
+        """One geom of one environment per row."""
+        return PosedGeoms(
+            self.types[geoms],
+            self.size[envs, geoms],
+            self.data[envs, geoms],
+            self.position[envs, geoms],
+            self.rotation[envs, geoms],
+        )
+
+
+def geoms_in_links(model: Model, rows: IndexArray) -> tuple[Array, Array]:
+    """Positions (n, 3) and rotation matrices (n, 3, 3) of geoms in their links; in the world without a link."""
+    geoms, links = model.geoms, model.links
+    position, rotation = geoms.pos[rows], geoms.rot[rows]
+    link = geoms.link_idx[rows]
+    on_link, safe = (link >= 0)[:, None], np.maximum(link, 0)
+    if not len(links.names):
+        return position, rotation
+    inverse = np.swapaxes(links.rot[safe], 1, 2)
+    local = np.einsum("nij,nj->ni", inverse, position - links.pos[safe])
+    return np.where(on_link, local, position), np.where(on_link[..., None], inverse @ rotation, rotation)
+
+
+def geoms_in_envs(built: BuiltScene, rows: IndexArray, envs_idx: Selection = None) -> GeomsInEnvs:
+    """World poses, sizes and bounding spheres of geoms in the current state of the selected environments."""
+    selected = resolve_envs(envs_idx, built.n_envs)
+    envs = np.arange(built.n_envs) if selected is None else np.arange(built.n_envs)[selected]
+    variants = built.engine.variants
+    of_env = np.broadcast_to(variants.variant_of_env, built.n_envs)[envs]
+    local = [geoms_in_links(model, rows) for model in variants.models]
+    position, rotation = (np.array([x[i] for x in local])[of_env] for i in range(2))
+    link = variants.models[0].geoms.link_idx[rows]
+    moving = np.flatnonzero(link >= 0)
+    if len(moving):
+        state = built.engine.fields.links_state
+        pos, quat = (
+            np.moveaxis(np.asarray(x.numpy(), np.float64)[link[moving]][:, envs], 1, 0) for x in (state.pos, state.quat)
+        )
+        position[:, moving] = pos + rotate_vectors(quat, position[:, moving])
+        columns = [rotate_vectors(quat, rotation[:, moving][..., i]) for i in range(3)]
+        rotation[:, moving] = np.stack(columns, axis=-1)
+    geoms = [model.geoms for model in variants.models]
+    size, center, radius = (
+        np.array([getattr(g, x)[rows] for g in geoms])[of_env] for x in ("size", "center", "radius")
+    )
+    data = np.array([packed_data_headers(g)[rows] for g in geoms])[of_env]
+    if "size" in built.geom_overrides:
+        size = built.geom_overrides["size"][envs][:, rows]
+    center = position + np.einsum("enij,enj->eni", rotation, center)
+    return GeomsInEnvs(geom_type_indices(geoms[0].types)[rows], size, data, position, rotation, center, radius)
+
+
+def center_distance(centers: tuple[Array, Array], radii: tuple[Array, Array]) -> Array:
+    """Lower bound of the distances of geoms by their bounding spheres [m].
+
+    -inf with an infinite radius, inf if an environment does not have a geom (negative radius).
+    """
+    bound = np.linalg.norm(centers[0] - centers[1], axis=-1) - radii[0] - radii[1]
+    return np.where((radii[0] < 0.0) | (radii[1] < 0.0), np.inf, bound)
+
+
+# ------------------------------------------------------------------------------------------------------------- queries
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Distances:
+    """Distance of two entities or links in each environment: of their closest collision geoms."""
+
+    distance: Any
+    """Signed distance [m], negative for penetration, (n_envs,); infinite if it exceeds `max_distance`."""
+    point_a: Any
+    point_b: Any
+    """World positions of the closest points on both [m], (n_envs, 3); NaN where the distance is infinite."""
+    a: GeomIndices
+    b: GeomIndices
+    """The closest geoms: index arrays `geom`, `link` and `entity` and their names, (n_envs,)."""
+
+
+class Overlaps(GeomIndices):
+    """Geoms that overlap a query shape in each environment: index arrays (n_envs, n), sorted by distance.
+
+    n is the largest number of geoms in one environment; rows that an environment does not use are -1.
+    """
+
+    def __init__(self, rows: IndexArray, model: Model, distance: Any) -> None:
+        super().__init__(rows, model)
+        self.distance = distance
+        """Signed distance of geom and shape [m], (n_envs, n), negative for penetration; infinite in unused rows."""
+        self.valid_mask = rows >= 0
+        """Rows in use, bool (n_envs, n)."""
+        self.n = self.valid_mask.sum(axis=1)
+        """Number of geoms that overlap the shape, (n_envs,)."""
+
+
+class SpatialQueries:
+    """Spatial queries on the collision geoms of a built scene."""
+
+    def __init__(self, scene: HasBuiltScene) -> None:
+        self._scene = scene
+        self._compiled: tuple[BuiltScene, PairDistances] | None = None
+
+    def distance(
+        self,
+        a: Any,
+        b: Any,
+        link_a: Selection = None,
+        link_b: Selection = None,
+        geom_a: Selection = None,
+        geom_b: Selection = None,
+        max_distance: float = np.inf,
+        envs_idx: Selection = None,
+    ) -> Distances:
+        """Signed distance and closest points of two entities or links; arguments: see `Scene.distance`."""
+        built = self._scene.built
+        limit = min(_nonnegative(max_distance, "distance: max_distance"), MAX_QUERY_DISTANCE)
+        rows = [
+            _geom_rows(entity, link, geom, f"distance: {side}")
+            for side, entity, link, geom in (("a", a, link_a, geom_a), ("b", b, link_b, geom_b))
+        ]
+        pairs = np.array([(i, j) for i in range(len(rows[0])) for j in range(len(rows[1])) if rows[0][i] != rows[1][j]])
+        if not len(pairs):
+            raise KinemaError("distance: expected collision geoms on both sides")
+        posed = geoms_in_envs(built, np.concatenate(rows), envs_idx)
+        first, second = pairs[:, 0], len(rows[0]) + pairs[:, 1]
+        bound = center_distance(
+            (posed.center[:, first], posed.center[:, second]), (posed.radius[:, first], posed.radius[:, second])
+        )
+        n = len(bound)
+        best, closest = np.full(n, limit), np.full(n, -1)
+        points = np.full((2, n, 3), np.nan)
+        # the pair with the smallest bound first: its distance rules out most of the others
+        candidates = np.zeros(bound.shape, np.bool_)
+        candidates[np.arange(n), bound.argmin(axis=1)] = True
+        for mask in (candidates, ~candidates):
+            envs, chosen = np.nonzero(mask & (bound <= best[:, None]) & np.isfinite(np.maximum(bound, 0.0)))
+            if not len(envs):
+                continue
+            result = self._pair_distances(built).closest_points(
+                posed.select(envs, first[chosen]), posed.select(envs, second[chosen]), limit
+            )
+            order = np.lexsort((result.distance, envs))
+            order = order[np.unique(envs[order], return_index=True)[1]]  # the closest pair of each environment
+            order = order[result.distance[order] < best[envs[order]]]
+            env = envs[order]
+            best[env], closest[env] = result.distance[order], chosen[order]
+            points[0, env], points[1, env] = result.point_a[order], result.point_b[order]
+        best[closest < 0] = np.inf
+        found = np.maximum(closest, 0)
+        a_rows, b_rows = (np.where(closest < 0, -1, x[pairs[found, i]]) for i, x in enumerate(rows))
+        convert, dtype = built.outputs.convert_owned, built.arrays.dtype
+        return Distances(
+            convert(best.astype(dtype)),
+            *(convert(x.astype(dtype)) for x in points),
+            GeomIndices(a_rows, built.model),
+            GeomIndices(b_rows, built.model),
+        )
+
+    def overlaps(self, shape: Morph, pos: Any, quat: Any, margin: float, exclude: Any, envs_idx: Selection) -> Overlaps:
+        """Collision geoms that overlap a shape at a pose; arguments: see `Scene.overlaps`."""
+        built = self._scene.built
+        margin = _nonnegative(margin, "overlaps: margin")
+        geom_type, size, radius = _query_shape(shape)
+        rows = np.arange(len(built.model.geoms.names))
+        for entity in [] if exclude is None else exclude if isinstance(exclude, list | tuple) else [exclude]:
+            rows = np.setdiff1d(rows, _geom_rows(entity, None, None, "overlaps: exclude"))
+        posed = geoms_in_envs(built, rows, envs_idx)
+        n = len(posed.position)
+        position = np.broadcast_to(check_finite(as_batch(pos, n, (3,), np.float64, "overlaps: pos"), "pos"), (n, 3))
+        quats = as_batch((1.0, 0.0, 0.0, 0.0) if quat is None else quat, n, (4,), np.float64, "overlaps: quat")
+        if not np.linalg.norm(check_finite(quats, "overlaps: quat"), axis=1).all():
+            raise KinemaError("overlaps: quat: expected four values that are not all zero")
+        rotation = np.broadcast_to(np.array([quaternion_to_matrix(q) for q in quats]), (n, 3, 3))
+        bound = center_distance((posed.center, position[:, None]), (posed.radius, np.float64(radius)))
+        envs, geoms = np.nonzero(bound <= margin)
+        distance = np.full(bound.shape, np.inf)
+        if len(envs):
+            query = PosedGeoms(
+                np.full(len(envs), geom_type_indices([geom_type])[0]),
+                np.broadcast_to(size, (len(envs), 3)),
+                np.zeros((len(envs), 4)),
+                position[envs],
+                rotation[envs],
+            )
+            result = self._pair_distances(built).closest_points(posed.select(envs, geoms), query, margin + 1e-6)
+            distance[envs, geoms] = np.where(result.distance <= margin, result.distance, np.inf)
+        order = np.argsort(distance, axis=1, kind="stable")
+        order = order[:, : int(np.isfinite(distance).sum(axis=1).max(initial=0))]
+        distance = np.take_along_axis(distance, order, axis=1)
+        found = np.where(np.isfinite(distance), rows[order], -1)
+        return Overlaps(found, built.model, built.outputs.convert_owned(distance.astype(built.arrays.dtype)))
+
+    def _pair_distances(self, built: BuiltScene) -> PairDistances:
+        """Distance programs with the geom data of the scene."""
+        if self._compiled is None or self._compiled[0] is not built:
+            engine = built.engine
+            data = built.model.geoms.data
+            self._compiled = built, PairDistances(data, engine.device, engine.precision, engine.threads)
+        return self._compiled[1]
+
+
+def _geom_rows(entity: Any, link: Selection, geom: Selection, label: str) -> IndexArray:
+    """Rows of the geoms of an entity or link handle in the scene, restricted to selected links or geoms."""
+    if isinstance(entity, EntityLink):
+        entity, link = entity.entity, [entity.idx]
+    index = getattr(entity, "_index", None)
+    if not isinstance(index, EntityIndex):
+        raise KinemaError(f"{label}: expected an entity or a link of the scene, not {entity!r}")
+    rows = index.geom_rows(geom, label) if geom is not None else index.all_geoms
+    if link is not None:
+        links = index.info.link_start + resolve_indices(link, index.model.links.names, f"{label}: link", "links")
+        rows = rows[np.isin(index.built.model.geoms.link_idx[rows], links)]
+    if not len(rows):
+        raise KinemaError(f'{label}: "{index.name}" has no collision geoms there')
+    return rows
+
+
+def _query_shape(shape: Any) -> tuple[str, Array, float]:
+    """Geom type, size as in `GeomsInfo.size` and bounding radius of a query shape."""
+    geometry = shape.geometry(np.ones(3)) if isinstance(shape, Morph) else shape
+    match geometry:
+        case Sphere():
+            return "sphere", np.array([geometry.radius, 0.0, 0.0]), geometry.radius
+        case Box():
+            half = np.asarray(geometry.size) / 2
+            return "box", half, float(np.linalg.norm(half))
+        case Ellipsoid():
+            return "ellipsoid", np.asarray(geometry.radii), float(np.max(geometry.radii))
+        case Capsule():
+            half = geometry.length / 2
+            return "capsule", np.array([geometry.radius, half, 0.0]), geometry.radius + half
+        case Cylinder():
+            half = geometry.length / 2
+            return "cylinder", np.array([geometry.radius, half, 0.0]), float(np.hypot(geometry.radius, half))
+    raise KinemaError(f"overlaps: expected a box, sphere, ellipsoid, capsule or cylinder, not {shape!r}")
+
+
+def _nonnegative(value: Any, label: str) -> float:
+    """Number >= 0, possibly infinite; otherwise `KinemaError`."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value >= 0.0:
+        raise KinemaError(f"{label}: expected a number that is not negative, not {value!r}")
+    return float(value)
