@@ -1,9 +1,11 @@
 """Measure how long it takes from the start of a process to the first step, and write docs/compile-time.md.
 
     python tools/compile_time.py [--repeats 3] [--no-page] [--only go2,panda] [--no-sizes]
+    python tools/compile_time.py --gpu cuda:0
     python tools/compile_time.py --soak
 
-Every figure is taken in a fresh process with a cache of its own. Measure on an idle machine. With `--soak`, 200 scenes
+`--gpu` measures starts on a GPU and writes them to tools/gpu_starts.json, from where they enter the page. Every figure
+is taken in a fresh process with a cache of its own. Measure on an idle machine. With `--soak`, 200 scenes
 are built in one process, whose memory may not grow, and eight processes start at once on one empty cache.
 """
 
@@ -29,7 +31,9 @@ from startup_models import world, write_robot
 from kit.assets import EXAMPLES, SHARED_ASSETS
 
 PAGE = Path(__file__).parents[1] / "docs" / "compile-time.md"
-MJCF = SHARED_ASSETS / "mjcf"
+GPU_STARTS = Path(__file__).with_name("gpu_starts.json")
+GPU_ENVS = 4096
+MJCF = Path(os.environ.get("KINEMA_MJCF", SHARED_ASSETS / "mjcf"))
 ROBOTS = {
     "arm": EXAMPLES / "arm" / "arm.urdf",
     "go2": MJCF / "unitree_go2" / "go2_scene.xml",
@@ -253,6 +257,16 @@ Cold starts by stage:
 |---|---|---|---|---|---|---|
 """
 
+GPU = """
+## Time to the first step on a GPU
+
+The same with {n_envs:,} environments on an {gpu} (host: {host}), without the driver's cache of assembled modules. The
+CUDA context is created while files are read. Medians of {repeats}.
+
+| robot | cached | import | read | build | first step | cold | optimised | rebuild |
+|---|---|---|---|---|---|---|---|---|
+"""
+
 SIZED = """
 ## Compile time and model size
 
@@ -275,6 +289,9 @@ def page(found: Sequence[Starts], figures: Sequence[Figure], repeats: int, n_env
     busy = "" if load < IDLE else f", not idle (load average {load:.1f})"
     text = HEAD + STARTS.format(repeats=repeats, machine=_machine(), load=busy)
     text += "".join(map(_start_row, found)) + COLD + "".join(map(_cold_row, found))
+    if GPU_STARTS.exists():
+        gpu = json.loads(GPU_STARTS.read_text(encoding="utf-8"))
+        text += GPU.format(**gpu) + "".join(gpu["rows"])
     if figures:
         text += SIZED.format(n_envs=n_envs, budget=MAX_UNROLLED_OPERATIONS) + "".join(map(_size_row, figures))
     return text
@@ -298,6 +315,25 @@ def _start_row(one: Starts) -> str:
     return f"| {' | '.join(row)} |\n"
 
 
+def _gpu_row(one: Starts) -> str:
+    cached, cold = one.cached, one.cold
+    stages = [f"{cached[name]:.2f}" for name in ("import", "read", "build", "first step")]
+    row = [one.name, f"**{cached['total']:.2f}**", *stages]
+    row += [f"{cold['total']:.2f}", f"{cold['optimised']:.1f}", f"{cold['rebuild']:.2f}"]
+    return f"| {' | '.join(row)} |\n"
+
+
+def write_gpu_starts(device: str, only: Sequence[str], repeats: int, folder: Path) -> None:
+    """Measure the starts of all robots on a GPU and write the rows of their table."""
+    from kinema.runtime import list_devices
+
+    name = next(d.description for d in list_devices() if d.name == device)
+    found = all_starts(only, repeats, folder, device, GPU_ENVS, _gpu_row)
+    table = {"gpu": name, "host": _machine(), "n_envs": GPU_ENVS, "repeats": repeats, "rows": [*map(_gpu_row, found)]}
+    if not only:
+        GPU_STARTS.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+
+
 def _cold_row(one: Starts) -> str:
     stages = [f"{one.cold[name]:.2f}" for name in ("import", "read", "build", "first step", "total")]
     row = [one.name, *stages, f"{one.cold['peak']:.0f}"]
@@ -311,15 +347,22 @@ def _size_row(f: Figure) -> str:
     )
 
 
-def all_starts(only: Sequence[str], repeats: int, folder: Path) -> list[Starts]:
-    """Those of all robots that are there."""
+def all_starts(
+    only: Sequence[str],
+    repeats: int,
+    folder: Path,
+    device: str = "cpu",
+    n_envs: int = 1,
+    row: Callable[[Starts], str] = _start_row,
+) -> list[Starts]:
+    """Starts of all robots whose files exist, printed as rows while they are measured."""
     robots = {name: file for name, file in ROBOTS.items() if file.exists()}
     robots[MESHES] = write_robot(folder / "robot")
     found = []
     for name, file in robots.items():
         if not only or name in only:
-            found.append(starts(file, repeats, name))
-            print(_start_row(found[-1]), end="", flush=True)
+            found.append(starts(file, repeats, name, device, n_envs))
+            print(row(found[-1]), end="", flush=True)
     return found
 
 
@@ -341,6 +384,7 @@ def main() -> int:
     parser.add_argument("--no-sizes", action="store_true", help="without models of all sizes")
     parser.add_argument("--no-page", action="store_true", help="print only")
     parser.add_argument("--soak", action="store_true", help="build scenes over and over instead")
+    parser.add_argument("--gpu", metavar="DEVICE", help="measure starts on this GPU instead, such as cuda:0")
     parser.add_argument("--one", nargs=3, metavar=("KIND", "N", "EMISSION"), help="one figure, in this process")
     o = parser.parse_args()
     if o.one:
@@ -352,6 +396,9 @@ def main() -> int:
     load = os.getloadavg()[0]
     only = [name for name in o.only.split(",") if name]
     with tempfile.TemporaryDirectory() as folder:
+        if o.gpu:
+            write_gpu_starts(o.gpu, only, o.repeats, Path(folder))
+            return 0
         found = all_starts(only, o.repeats, Path(folder))
     figures = [] if o.no_sizes or only else all_sizes(o.envs)
     if not o.no_page and not only:

@@ -2,7 +2,7 @@
 
 Run as a script, it measures itself and prints one JSON object; `compile_time.py` starts it in fresh processes:
 
-    python tools/startup.py FILE STARTED [--mujoco] [--wait] [--rebuild] [--steps N]
+    python tools/startup.py FILE STARTED [--mujoco] [--wait] [--rebuild] [--steps N] [--device cuda:0 --envs N]
 
 `STARTED` is the time at which the process was started, in seconds since the epoch.
 """
@@ -35,7 +35,8 @@ Figures = dict[str, Any]
 def environment(cache: Path) -> dict[str, str]:
     """The variables of a fresh process: a cache of its own, bytecode files as usual, default settings."""
     dropped = ("PYTHONDONTWRITEBYTECODE", "KINEMA_TIER", "KINEMA_DUMP", "KINEMA_PERF", "KINEMA_THREADS")
-    return {**{k: v for k, v in os.environ.items() if k not in dropped}, "KINEMA_CACHE": str(cache)}
+    own = {"KINEMA_CACHE": str(cache), "CUDA_CACHE_DISABLE": "1"}  # the driver caches what it assembled, too
+    return {k: v for k, v in os.environ.items() if k not in dropped} | own
 
 
 def started(file: Path, cache: Path, *flags: str) -> subprocess.Popen[str]:
@@ -78,14 +79,15 @@ class Starts:
     """MuJoCo C on the same file; None where it is not MJCF."""
 
 
-def starts(file: Path, repeats: int, name: str = "") -> Starts:
-    """Cold starts, each with an empty cache, and cached ones, each the median of some."""
+def starts(file: Path, repeats: int, name: str = "", device: str = "cpu", n_envs: int = 1) -> Starts:
+    """Medians of repeated starts of one robot, cold (each with an empty cache) and cached."""
+    on = ("--device", device, "--envs", str(n_envs))
     with tempfile.TemporaryDirectory() as folder:
         first = Path(folder) / "0"
-        cold = [measured(file, first, "--wait", "--rebuild")]
-        cold += [measured(file, Path(folder) / str(i)) for i in range(1, repeats)]
-        cached = [measured(file, first) for _ in range(repeats + 1)][1:]  # the first one reads files from the disk
-        is_mjcf = file.suffix == ".xml"
+        cold = [measured(file, first, "--wait", "--rebuild", *on)]
+        cold += [measured(file, Path(folder) / str(i), *on) for i in range(1, repeats)]
+        cached = [measured(file, first, *on) for _ in range(repeats + 1)][1:]  # the first one reads files from the disk
+        is_mjcf = file.suffix == ".xml" and device == "cpu"
         other = [measured(file, first, "--mujoco") for _ in range(repeats + 1)][1:] if is_mjcf else []
     return Starts(name or file.stem, median(cold), median(cached), median(other) if other else None)
 
@@ -108,17 +110,20 @@ def _status(word: str) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{word}:"))
 
 
-def measure(file: Path, since: float, *, wait: bool, rebuild: bool, steps: int) -> Figures:
-    """From the start of this process to the first step of a robot, with contacts and default settings."""
+def measure(
+    file: Path, since: float, *, wait: bool, rebuild: bool, steps: int, device: str = "cpu", n_envs: int = 1
+) -> Figures:
+    """Seconds from the start of this process to the first step of a robot, with contacts and default settings."""
     from kinema import Scene
 
     times = [since, time.time()]
-    scene = Scene(quiet=True)
+    scene = Scene(quiet=True, device=device)
     entity = scene.add(file)
     times.append(time.time())
-    scene.build()
+    scene.build(n_envs=n_envs)
     times.append(time.time())
     scene.step()
+    entity.get_qpos()  # waits for the GPU
     times.append(time.time())
     found: Figures = dict(zip(("import", "read", "build", "first step"), _differences(times), strict=True))
     engine = scene.built.engine
@@ -127,10 +132,10 @@ def measure(file: Path, since: float, *, wait: bool, rebuild: bool, steps: int) 
         scene.prepare(wait=True)
         found["optimised"] = times[-2] - since + engine.tier_seconds["optimised"]
     if rebuild:
-        found["rebuild"] = min(_rebuilt(file) for _ in range(3))
+        found["rebuild"] = min(_rebuilt(file, device, n_envs) for _ in range(3))
     if steps > 1:
         scene.step(steps - 1)
-    found["state"] = hashlib.sha256(scene.built.engine.state.data.tobytes()).hexdigest()
+    found["state"] = hashlib.sha256(entity.get_qpos().tobytes() + entity.get_dofs_velocity().tobytes()).hexdigest()
     found["peak"] = peak()
     return found
 
@@ -140,14 +145,15 @@ def _differences(times: Sequence[float]) -> Iterator[float]:
         yield after - before
 
 
-def _rebuilt(file: Path) -> float:
+def _rebuilt(file: Path, device: str, n_envs: int) -> float:
     from kinema import Scene
 
     began = time.perf_counter()
-    scene = Scene(quiet=True)
-    scene.add(file)
-    scene.build()
+    scene = Scene(quiet=True, device=device)
+    entity = scene.add(file)
+    scene.build(n_envs=n_envs)
     scene.step()
+    entity.get_qpos()
     return time.perf_counter() - began
 
 
@@ -213,11 +219,15 @@ def main() -> int:
     parser.add_argument("--wait", action="store_true", help="also for the optimised tier")
     parser.add_argument("--rebuild", action="store_true", help="also build the same scene again")
     parser.add_argument("--steps", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--envs", type=int, default=1)
     o = parser.parse_args()
     if o.mujoco:
         found = measure_mujoco(o.file, o.started)
     else:
-        found = measure(o.file, o.started, wait=o.wait, rebuild=o.rebuild, steps=o.steps)
+        found = measure(
+            o.file, o.started, wait=o.wait, rebuild=o.rebuild, steps=o.steps, device=o.device, n_envs=o.envs
+        )
     print(json.dumps(found))
     return 0
 

@@ -14,7 +14,7 @@ import pytest
 from kinema.codegen import Target, emit_thread_kernel
 from kinema.core import KinemaError
 from kinema.ir import ArenaOffset, Program, Tape, Value, program_from_tape
-from kinema.runtime import CACHE_ENV_VARIABLE, Device, Kernel, compilation, cuda_driver, launch_graphs
+from kinema.runtime import CACHE_ENV_VARIABLE, Device, Kernel, compilation, cuda_driver, devices, launch_graphs
 from kinema.runtime.compiled_program import CompiledKernel, WorkQueues
 from kinema.runtime.executables import GpuExecutable
 
@@ -274,3 +274,22 @@ def test_what_all_share_goes_before_teams_and_beside_lines(has_long: bool, monke
     short = ["search", "short"] if has_long else ["short"]
     assert told[0] == short
     assert told[1] == [[*(["long"] if has_long else []), None, "order"], "beside"]
+
+
+def test_a_context_is_created_ahead_of_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported: list[str] = []
+    monkeypatch.setattr(devices.importlib, "import_module", imported.append)
+    for refused, calls in (("", ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain"]), ("cuInit", ["cuInit"])):
+        driver = Driver(refused)
+        monkeypatch.setattr(devices.ctypes, "CDLL", lambda _, driver=driver: driver)
+        devices.begin_initialisation("cuda:1").join()
+        assert driver.calls == calls
+    assert imported == ["warp"]  # and not without a GPU
+
+    def missing(name: str) -> Any:
+        raise OSError(name)
+
+    monkeypatch.setattr(devices.ctypes, "CDLL", missing)
+    devices.begin_initialisation("auto").join()
+    assert devices.begin_initialisation("cpu") is None
+    assert imported == ["warp"]

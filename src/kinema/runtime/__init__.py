@@ -15,6 +15,7 @@ from .cpu_features import cpuinfo as cpuinfo, n_threads as n_threads, simd_width
 from .devices import (
     Device as Device,
     DeviceInfo as DeviceInfo,
+    begin_initialisation as begin_initialisation,
     find_device as find_device,
     list_devices as list_devices,
     share_torch_stream as share_torch_stream,

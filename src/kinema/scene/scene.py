@@ -15,6 +15,7 @@ from kinema.builder import NONCONVEX_APPROXIMATIONS, AddedSensor, EntitySpec, Me
 from kinema.core import ArrayLike, Diagnostics, KinemaError, pause_garbage_collection, unique_name
 from kinema.description import PhysicsMaterial
 from kinema.dynamics import CODEGEN_MODES, PER_ENV_PARAMETERS, Integrator, Settings
+from kinema.runtime import begin_initialisation
 
 from .arguments import (
     Selection,
@@ -196,6 +197,7 @@ class Scene:
         self.codegen = one_of(codegen, "codegen", CODEGEN_MODES)
         self.wait = boolean(wait, "wait")
         self.out = one_of(out, "out", OUTPUT_KINDS)
+        begin_initialisation(self.device)
         self.entities: list[Entity] = []
         self.diagnostics = Diagnostics()
         """Messages about files, approximations and unsupported features."""
