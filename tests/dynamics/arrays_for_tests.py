@@ -11,14 +11,14 @@ import numpy as np
 
 from kinema.core import Array
 from kinema.dynamics import ARRAYS, ControlMode, InputMode, Integrator, Settings
-from kinema.dynamics.arrays import ItemKind, initial_values
+from kinema.dynamics.arrays import ElementKind, initial_values
 from kinema.dynamics.lowering.program_tracing import (
     interpret_outputs,
     named_array_offsets,
     trace_looped_program,
     trace_unrolled_program,
 )
-from kinema.dynamics.queries.field_catalog import group_outputs, n_items
+from kinema.dynamics.queries.field_catalog import group_outputs, n_elements
 from kinema.dynamics.queries.field_groups import FIELD_GROUPS, JACOBIAN_ARRAYS, link_jacobian_writer
 from kinema.dynamics.settings import RK4_STAGES
 from kinema.dynamics.step import StepData
@@ -26,7 +26,7 @@ from kinema.dynamics.tree.kinematic_tree import frame_ref
 from kinema.dynamics.tree.loop_context import NodeValues
 from kinema.dynamics.tree.sparse_matrix import JointSpaceMatrix
 from kinema.dynamics.tree.trace_context import TraceContext
-from kinema.ir import ArenaOffset, Program, RowContext, Slot, Store, interpret_in_place
+from kinema.ir import ArenaOffset, IterationContext, MemoryLocation, Program, Store, interpret_in_place
 from kinema.model import Model
 from kit.mjcf_side import Pair
 
@@ -46,10 +46,10 @@ def by_actuators(model: Model) -> Modes:
 
 
 def arrays_for(model: Model, settings: Settings, modes: Modes = (), n_envs: int = 1, **values: Any) -> Arrays:
-    """All arrays of a step at its start, with some values: (items, environments), or (items, 1) where all share them.
+    """All arrays of a step at its start, with some values: (elements, environments), or (elements, 1) if shared.
 
     What the modes mean is put into gains, and into which actuators pull, as the user's manual has it; none at all leave
-    every degree of freedom to its actuators. Values are numbers, (items,) or (items, environments).
+    every degree of freedom to its actuators. Values are numbers, (elements,) or (elements, environments).
     """
     result: Arrays = {}
     shared = set()
@@ -140,7 +140,7 @@ def computed_in_all(
     run: Callable[[TraceContext], Found],
     given: Mapping[str, Array] | None = None,
 ) -> list[Arrays]:
-    """The same for all environments at once, by the interpreter: numbers are (items, environments)."""
+    """The same for all environments at once, by the interpreter: numbers are (elements, environments)."""
     found, matrices, n = {}, set(), model.n_dofs
     outputs = _room(model, given)
     program = trace_looped_program(
@@ -157,10 +157,10 @@ def computed_in_all(
     ]
 
 
-def _room(model: Model, given: Mapping[str, Any] | None) -> dict[str, tuple[ItemKind, int]]:
+def _room(model: Model, given: Mapping[str, Any] | None) -> dict[str, tuple[ElementKind, int]]:
     """Arrays for what is found, and what is given."""
-    return {f"found {i}": (ItemKind.DOF, model.n_dofs) for i in range(10)} | dict.fromkeys(
-        given or {}, (ItemKind.DOF, 1)
+    return {f"found {i}": (ElementKind.DOF, model.n_dofs) for i in range(10)} | dict.fromkeys(
+        given or {}, (ElementKind.DOF, 1)
     )
 
 
@@ -182,7 +182,7 @@ def _writing(
 
 
 def _write_vector(sweeps: TraceContext, array: str, quantity: NodeValues[Any]) -> None:
-    """On the diagonal of a matrix: an item has room for a row of it."""
+    """On the diagonal of a matrix: an element has room for a row of it."""
     rows = []
     for node in sweeps.nodes:
         row = sweeps.frame_row(node)
@@ -190,11 +190,11 @@ def _write_vector(sweeps: TraceContext, array: str, quantity: NodeValues[Any]) -
         row.offsets.update({f"to {k}": ArenaOffset(array, dof * n + dof) for k, dof in enumerate(node.dofs)})
         rows.append(row)
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         for k, value in enumerate(quantity[frame_ref("")]):
             code.write(f"to {k}", [value])
 
-    sweeps.table_loop("results", rows, body)
+    sweeps.for_each("results", rows, body)
 
 
 def _padded(values: Array, n: int) -> Array:
@@ -234,7 +234,7 @@ def fields_program(model: Model, settings: Settings, *groups: str, jacobian_of: 
     outputs = {
         f"{group}.{name}": size for group in groups for name, size in group_outputs(group, model, settings).items()
     }
-    outputs |= dict.fromkeys(JACOBIAN_ARRAYS, (ItemKind.DOF, 1))
+    outputs |= dict.fromkeys(JACOBIAN_ARRAYS, (ElementKind.DOF, 1))
 
     def run(sweeps: TraceContext) -> None:
         for group in groups:
@@ -245,16 +245,18 @@ def fields_program(model: Model, settings: Settings, *groups: str, jacobian_of: 
 
     line = trace_unrolled_program(model, settings, run, outputs).basic_block
     n = model.n_dofs
-    zeros = [Store(Slot("jacobian", i), 0.0) for i in range(6 * n if jacobian_of is not None else 0)]
+    zeros = [Store(MemoryLocation("jacobian", i), 0.0) for i in range(6 * n if jacobian_of is not None else 0)]
     zeros += [
-        Store(Slot(name, i), 0.0)
-        for name, (item_kind, width) in outputs.items()
+        Store(MemoryLocation(name, i), 0.0)
+        for name, (element_kind, width) in outputs.items()
         if name not in JACOBIAN_ARRAYS
-        for i in range(n_items(model, item_kind, settings) * width)
+        for i in range(n_elements(model, element_kind, settings) * width)
     ]
     start = {name: k * n for k, name in enumerate(JACOBIAN_ARRAYS)}
     stores = [
-        s._replace(slot=Slot("jacobian", start[s.slot.array] + s.slot.item)) if s.slot.array in start else s
+        s._replace(location=MemoryLocation("jacobian", start[s.location.array] + s.location.element))
+        if s.location.array in start
+        else s
         for s in line.stores
     ]
     return Program((replace(line, stores=(*zeros, *stores)),))

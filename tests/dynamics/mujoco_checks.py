@@ -41,10 +41,10 @@ def close(ours: Array, theirs: Any, tolerance: float, floor: float = 1e-6) -> No
     np.testing.assert_allclose(ours / scale, theirs / scale, rtol=0, atol=tolerance)
 
 
-def of_links(fields: Fields, name: str, *item: int) -> Array:
+def of_links(fields: Fields, name: str, *element: int) -> Array:
     """(states, links, ...)."""
     rows = fields[name].T
-    return rows.reshape(len(rows), -1, *item)
+    return rows.reshape(len(rows), -1, *element)
 
 
 def link_poses_and_velocities(pair: Pair, fields: Fields, states: list[Any]) -> None:

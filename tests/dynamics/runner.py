@@ -44,9 +44,9 @@ class Runner:
         self.state = states[-1]
         return states
 
-    def follow(self, steps: int, name: str, item: int = 0) -> Array:
+    def follow(self, steps: int, name: str, element: int = 0) -> Array:
         """One number after each step."""
-        return np.array([state[name][item] for state in self.run(steps)], dtype=float)
+        return np.array([state[name][element] for state in self.run(steps)], dtype=float)
 
     def system(self, state: Arrays | None = None) -> dict[str, Array]:
         """Energy, momentum and so on, in double precision, by the algorithms on plain floats."""

@@ -45,16 +45,16 @@ def function_of(program: Program, precision: str = "double") -> Callable[[Mappin
     lines = ["def run(arrays):"]
     lines += [f"  a_{name} = arrays[{name!r}]" for name in program.inputs]
     for i in line.instructions:
-        if i.slot is not None:
-            lines.append(f"  v{i.result} = a_{i.slot.array}[{i.slot.item}]")
+        if i.location is not None:
+            lines.append(f"  v{i.result} = a_{i.location.array}[{i.location.element}]")
         else:
             args = [f"v{a}" if isinstance(a, int) else f"({a!r})" for a in i.args]
             lines.append(f"  v{i.result} = {_PYTHON[i.op].format(*args)}")
     for array, count in program.outputs.items():
         values = ["0.0"] * count
         for s in line.stores:
-            if s.slot.array == array:
-                values[s.slot.item] = f"v{s.value}" if isinstance(s.value, int) else repr(s.value)
+            if s.location.array == array:
+                values[s.location.element] = f"v{s.value}" if isinstance(s.value, int) else repr(s.value)
         lines.append(f"  o_{array} = [{', '.join(values)}]")
     lines.append(f"  return {{{', '.join(f'{name!r}: o_{name}' for name in program.outputs)}}}")
     scope: dict[str, Any] = {**_NUMBERS[precision], "inf": math.inf, "nan": math.nan}

@@ -20,10 +20,10 @@ from kinema.builder.sensor_outputs import MJCF_OUTPUT_FACTORIES, SensorContext, 
 from kinema.core import Array, InternalError
 from kinema.description import Frame, Robot, Sensor, Tendon, TendonPathItem, TendonPathKind
 from kinema.dynamics import ARRAYS, ControlMode, Engine, Integrator, Settings
-from kinema.dynamics.arrays import ARRAYS_BY_NAME, ArrayInfo, ArrayUse, ItemKind
+from kinema.dynamics.arrays import ARRAYS_BY_NAME, ArrayInfo, ArrayUse, ElementKind
 from kinema.dynamics.collision.collision_table import ANALYTIC_COLLISION_TABLE, get_collision_table
 from kinema.dynamics.collision.collision_types import CollisionGeom, CollisionTableEntry, ContactQuery
-from kinema.dynamics.collision.contact_sets import ANALYTIC_MAX_CONTACTS
+from kinema.dynamics.collision.contact_buffer_specs import ANALYTIC_MAX_CONTACTS
 from kinema.dynamics.constraints.constraint_kinds import CONSTRAINT_KINDS, ConstraintKind
 from kinema.dynamics.constraints.rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
 from kinema.dynamics.extensions import REGISTRIES, has_external_extensions
@@ -42,7 +42,7 @@ from kinema.dynamics.step import StepData
 from kinema.dynamics.tree.kinematic_tree import FrameNode, link_ref
 from kinema.dynamics.tree.transmissions import ForceTerm, Transmission
 from kinema.dynamics.vector_math import ZERO, axis_angle_to_matrix, diagonal_matrix, dot, matmul, scale, sub
-from kinema.ir import RowContext, TableRow, Tracer, Value
+from kinema.ir import IterationContext, LoopIteration, Tracer, Value
 from kinema.model import PRIMITIVE_JOINT_SIZES, Model, PrimitiveJointType
 from kinema.runtime import find_device
 from kit.assets import EXAMPLES, ROOT
@@ -89,7 +89,7 @@ def odometer() -> Iterator[None]:
 
         s.for_each_frame("odometer", body)
 
-    info = ArrayInfo("odometer", ItemKind.DOF, ArrayUse.STATE)
+    info = ArrayInfo("odometer", ElementKind.DOF, ArrayUse.STATE)
     ARRAYS.append(info)
     ARRAYS_BY_NAME["odometer"] = info
     STAGES.insert(0, count)
@@ -124,13 +124,15 @@ def urge() -> Iterator[None]:
         ]
 
     def fill(step: KinematicState, rows: ConstraintRows) -> None:
-        table = [TableRow("dof", rows.block_arrays[i]) for i, block in enumerate(rows.blocks) if "urge" in block.source]
+        table = [
+            LoopIteration("dof", rows.block_arrays[i]) for i, block in enumerate(rows.blocks) if "urge" in block.source
+        ]
 
-        def body(code: RowContext) -> None:
+        def body(code: IterationContext) -> None:
             code.write("position", [-HARD])  # it wants the stiffness 1 / HARD^2 times the impedance HARD times this
             code.write("jacobian 0", [1.0])
 
-        step.ctx.table_loop("the urge", table, body)
+        step.ctx.for_each("the urge", table, body)
 
     kind = ConstraintKind("urge", lambda settings: True, blocks, fill)
     CONSTRAINT_KINDS.append(kind)
@@ -158,13 +160,15 @@ def sum_of_accelerations(dofs: Sequence[int]) -> ConstraintKind:
         return [ConstraintBlock(RowType.LIMIT, dofs, 1, [1.0], **own, source={"sum": 0})] * known.issuperset(dofs)
 
     def fill(step: KinematicState, rows: ConstraintRows) -> None:
-        table = [TableRow("sum", rows.block_arrays[i]) for i, block in enumerate(rows.blocks) if "sum" in block.source]
+        table = [
+            LoopIteration("sum", rows.block_arrays[i]) for i, block in enumerate(rows.blocks) if "sum" in block.source
+        ]
 
-        def body(code: RowContext) -> None:
+        def body(code: IterationContext) -> None:
             code.write("position", [-HARD])
             code.write("jacobian 0", [1.0, 1.0])
 
-        step.ctx.table_loop("sums of accelerations", table, body)
+        step.ctx.for_each("sums of accelerations", table, body)
 
     return ConstraintKind("sums", lambda settings: True, blocks, fill)
 
@@ -350,12 +354,14 @@ FLOATING = """<mujoco><option gravity="0 0 0" density="1" viscosity="1"/><worldb
 DRAG = 30.0
 
 
-def linear_drag(code: RowContext, density: Value, viscosity: Value, velocity: Twist) -> Wrench:
+def linear_drag(code: IterationContext, density: Value, viscosity: Value, velocity: Twist) -> Wrench:
     """A fluid force: proportional to the velocity of the body's centre."""
     return Wrench(ZERO, scale(-code.constant("drag"), velocity.linear))
 
 
-def linear_drag_derivative(code: RowContext, density: Value, viscosity: Value, velocity: Twist) -> WrenchDerivative:
+def linear_drag_derivative(
+    code: IterationContext, density: Value, viscosity: Value, velocity: Twist
+) -> WrenchDerivative:
     return WrenchDerivative(ZERO_MATRIX, ZERO_MATRIX, ZERO_MATRIX, diagonal_matrix([-code.constant("drag")] * 3))
 
 
@@ -434,7 +440,7 @@ def measure_height(data: StepData, outputs: SensorOutputs, output_indices: list[
     rows = [
         outputs.frame_row(i, bindings={"measured ": link_ref(int(outputs.info.target_idx[i]))}) for i in output_indices
     ]
-    ctx.table_loop(
+    ctx.for_each(
         "heights", rows, lambda code: write_sensor_output(code, [bodies[link_ref("measured ")].pose.position[2]])
     )
 

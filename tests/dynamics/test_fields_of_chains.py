@@ -12,7 +12,7 @@ from kinema.dynamics import Engine
 from kinema.dynamics.queries import fields as fields_module
 from kinema.dynamics.queries.field_catalog import NAMESPACES
 from kinema.dynamics.queries.field_groups import FIELD_GROUPS
-from kinema.ir import Program, TableLoop
+from kinema.ir import ForEachLoop, Program
 from kinema.runtime import Kernel, ProgramSource, find_device
 from kit.mjcf_side import Pair, load
 
@@ -81,7 +81,7 @@ def test_fields_are_loops(compared: Compared) -> None:
     programs = compared[3]
     assert len(programs) == len(FIELD_GROUPS) - len(NONE) + 1
     for name, program in programs.items():
-        assert program.table_loops, name
+        assert program.for_each_loops, name
         assert program.n_instructions < MOST_INSTRUCTIONS, name
-        outside = [block for block in program.body if not isinstance(block, TableLoop)]
+        outside = [block for block in program.body if not isinstance(block, ForEachLoop)]
         assert sum(len(line.instructions) for line in outside) < N_LINKS, name  # type: ignore[union-attr]

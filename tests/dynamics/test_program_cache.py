@@ -168,8 +168,8 @@ def places(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         for field in dataclasses.fields(value):
             yield from places(getattr(value, field.name), f"{path}.{field.name}")
     elif isinstance(value, tuple):
-        for i, item in enumerate(value):
-            yield from places(item, f"{path}[{i}]")
+        for i, element in enumerate(value):
+            yield from places(element, f"{path}[{i}]")
     elif isinstance(value, np.ndarray) and value.size:
         yield path, value
 

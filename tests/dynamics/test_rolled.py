@@ -153,10 +153,10 @@ def test_copies_share_one_code() -> None:
     for text, n in ((quadruped(), 10), (bodies(1), 5)):
         programs = [Both(model_of_text(text, count), Settings(), 1).rolled(BY_COPY) for count in (1, n)]
         assert programs[0].n_instructions == programs[1].n_instructions
-        assert len(programs[1].table_loops[0].ints) == n
+        assert len(programs[1].for_each_loops[0].ints) == n
     different = Both(model_of_text(bodies(20)), Settings(), 1).rolled(BY_COPY)
-    assert len(different.table_loops) == 1
-    assert len(different.table_loops[0].ints) == 20
+    assert len(different.for_each_loops) == 1
+    assert len(different.for_each_loops[0].ints) == 20
 
 
 def test_code_does_not_grow_with_the_chain() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinema.dynamics.collision.contact_buffer_specs import ContactSpecialization
 from kinema.dynamics.collision.contact_lists import ContactList
 from kinema.dynamics.collision.contact_records import list_layout
-from kinema.dynamics.collision.contact_sets import ContactSetVariant
 from kinema.dynamics.constraints.warp_contact_records import DROPPED_KEY, ContactSource, compute_sort_keys
 from kinema.ir import SCRATCH, ArenaOffset, Tracer
 from kinema.ir.interpreter import interpret_kernel_part
@@ -30,7 +30,7 @@ def two_lists() -> tuple[list[ContactSource], Any]:
 
     sources = []
     for dimension in (3, 1):
-        kind = ContactSetVariant(
+        kind = ContactSpecialization(
             dimension, elliptic=dimension > 1, involves_world=False, has_restitution_or_stiction=False
         )
         contacts = take(LISTED * list_layout(kind).record_size)
@@ -43,7 +43,7 @@ def filled(sources: list[ContactSource], n_rows: int, order: np.random.Generator
     rng, cells = np.random.default_rng(7), np.full((n_rows, N_ENVS), np.nan)
     for source, counts in zip(sources, COUNTS, strict=True):
         listed, before = (
-            list_layout(source.contact_list.variant),
+            list_layout(source.contact_list.specialization),
             sum(COUNTS[0]) if source is sources[1] else 0,
         )
         for env, count in enumerate(counts):
@@ -62,7 +62,7 @@ def chosen(sources: list[ContactSource], cells: np.ndarray, env: int) -> list[tu
     """All contacts of an environment by pair: the pair, the depth, whether it is kept."""
     found = []
     for source, counts in zip(sources, COUNTS, strict=True):
-        listed = list_layout(source.contact_list.variant)
+        listed = list_layout(source.contact_list.specialization)
         for i in range(min(counts[env], LISTED)):
             at, key = source.contact_list.contacts.row + listed.record_size * i, cells[source.sort_keys.row + i, env]
             depth, pair = (float(cells[at + listed.offsets[x], env]) for x in ("distance", "signed_pair"))

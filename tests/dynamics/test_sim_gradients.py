@@ -44,7 +44,7 @@ def point(model: Model, program: Program, generator: np.random.Generator) -> dic
 
 
 def differences(program: Program, arrays: dict[str, Array], name: str, seeds: dict[str, Array]) -> Array:
-    """How the sum of seeds times outputs changes with each item of an input, all in one run.
+    """How the sum of seeds times outputs changes with each element of an input, all in one run.
 
     By differences over two distances, of which the error that grows with their square is taken away.
     """

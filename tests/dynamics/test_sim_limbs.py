@@ -15,7 +15,16 @@ from kinema.core import Array
 from kinema.dynamics import Engine, InputMode, Integrator, Settings, trace_unrolled_step
 from kinema.dynamics.lowering.partition import choose_partition_count, partition_tree
 from kinema.dynamics.tree.kinematic_tree import build_tree
-from kinema.ir import EXCHANGE, Program, Slot, Tape, exchange_size, interpret, partition_basic_block, program_from_tape
+from kinema.ir import (
+    EXCHANGE,
+    MemoryLocation,
+    Program,
+    Tape,
+    exchange_size,
+    interpret,
+    partition_basic_block,
+    program_from_tape,
+)
 from kinema.model import Model
 from kinema.runtime import Device, Partitioning, find_device
 from kinema.runtime.compilation import GpuCompiler
@@ -44,18 +53,18 @@ def interpreted(roles: tuple[Program, ...], arrays: dict[str, Array]) -> dict[tu
     exchange = np.zeros((max(exchange_size(roles), 1), 3))
     written: set[int] = set()
     for role, line in zip(given, firsts, strict=True):
-        own = {store.slot.item for store in line.stores if store.slot.array == EXCHANGE}  # type: ignore[union-attr]
+        own = {store.location.element for store in line.stores if store.location.array == EXCHANGE}  # type: ignore[union-attr]
         assert written.isdisjoint(own), "two roles give the same value"
         written |= own
-        for item in own:
-            exchange[item] = role[EXCHANGE][item]
+        for element in own:
+            exchange[element] = role[EXCHANGE][element]
     found: dict[tuple[str, int], Array] = {}
     for role, line in zip(given, seconds, strict=True):
         results = interpret(Program((line,)), {**arrays, **role, EXCHANGE: exchange})
         for store in line.stores:  # type: ignore[union-attr]
-            slot = store.slot
-            assert (slot.array, slot.item) not in found, "two roles write the same number"
-            found[slot.array, slot.item] = results[slot.array][slot.item]
+            location = store.location
+            assert (location.array, location.element) not in found, "two roles write the same number"
+            found[location.array, location.element] = results[location.array][location.element]
     return found
 
 
@@ -109,17 +118,17 @@ def same_step(model: Model, settings: Settings) -> None:
         for roles in (2, 4):
             shared = trace_unrolled_step(model, replace(settings, n_partitions=roles))
             divided = partition_basic_block(
-                shared.basic_block, partition_tree(build_tree(model), roles).slot_partition(model), roles
+                shared.basic_block, partition_tree(build_tree(model), roles).location_partition(model), roles
             )
             assert len(divided) == roles
             arrays["error"] = np.zeros((roles, 3))
             found = interpreted(divided, arrays)
             assert {key for key in found if key[0] != "error"} == {
-                (name, item) for name, values in whole.items() for item in range(len(values)) if name != "error"
+                (name, element) for name, values in whole.items() for element in range(len(values)) if name != "error"
             }
-            for (array, item), values in found.items():
+            for (array, element), values in found.items():
                 if array != "error":
-                    assert values == pytest.approx(whole[array][item], rel=1e-9, abs=1e-9)
+                    assert values == pytest.approx(whole[array][element], rel=1e-9, abs=1e-9)
         arrays["error"] = np.zeros((1, 3))
 
 
@@ -143,8 +152,8 @@ def test_a_chain_is_not_divided_and_a_humanoid_is() -> None:
 def test_an_exchange_has_to_fit_into_what_threads_share(precision: str, most: int) -> None:
     """Else one thread takes all of an environment."""
 
-    def role_of(slot: Slot) -> int:
-        return int(slot.array == "b")
+    def role_of(location: MemoryLocation) -> int:
+        return int(location.array == "b")
 
     shared = Partitioning(2, role_of)
     compiler = GpuCompiler({}, CompileOptions(Device("cuda:0"), precision, 1, 1, None), shared, wait=True)

@@ -13,7 +13,7 @@ import pytest
 import kinema as km
 from kinema.codegen import BlockArrowhead, LdlSolve
 from kinema.dynamics import Engine
-from kinema.dynamics.collision import contact_sets
+from kinema.dynamics.collision import contact_buffer_specs
 from kinema.dynamics.lowering.step_program import trace_step
 from kinema.ir import (
     SCRATCH,
@@ -190,8 +190,8 @@ def test_attachments_in_launches(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_what_there_is_no_room_for_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where each list has room, but not all that obey one law; and the user may ask for more."""
-    monkeypatch.setattr(contact_sets, "MIN_WARP_CONTACTS", 3)
-    monkeypatch.setattr(contact_sets, "WARP_CONTACTS_PER_DOF", 0)
+    monkeypatch.setattr(contact_buffer_specs, "MIN_WARP_CONTACTS", 3)
+    monkeypatch.setattr(contact_buffer_specs, "WARP_CONTACTS_PER_DOF", 0)
     counts = {}
     for room in (1, 16):
         made = Launches.of(CONES, tmp_path, max_contacts=room)

@@ -18,7 +18,7 @@ Numbers = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Memory:
-    """The arrays of each arena, and how many items they have."""
+    """The arrays of each arena, and how many elements they have."""
 
     state: Sequence[tuple[str, int]] = ()
     controls: Sequence[tuple[str, int]] = ()

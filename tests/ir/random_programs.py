@@ -22,11 +22,11 @@ from kinema.ir import (
     SCRATCH,
     UNIFORM,
     ArenaOffset,
+    IterationContext,
+    LoopIteration,
     PerEnvParameters,
     Program,
-    RowContext,
     Scalar,
-    TableRow,
     Tracer,
     Value,
     absolute,
@@ -38,7 +38,7 @@ from kinema.ir import (
     select,
     sin,
     sqrt,
-    trace_table_loop,
+    trace_for_each_loop,
 )
 
 from .arenas import Memory, Numbers
@@ -57,7 +57,7 @@ N_LOCAL, N_SCRATCH = 5, 8
 
 @dataclass(frozen=True)
 class Array:
-    """An array that statements may name: some items of an array of the program."""
+    """An array that statements may name: some elements of an array of the program."""
 
     name: str
     size: int
@@ -107,7 +107,7 @@ class Compute:
 
 @dataclass(frozen=True)
 class Access:
-    """Read an item of an array, or write one; at an index that is computed, or under a condition that it be valid."""
+    """Read or write an element of an array, at an index that is computed or under the condition that it is valid."""
 
     write: bool
     array: int
@@ -156,7 +156,7 @@ class Table:
 
 WHOLE_OPS = ("+", "-", "*", "min", "max", "abs", "neg", "half", "select", "const")
 REAL_OPS = ("mix", "*", "sin", "cos", "both", "root", "recip", "select", "whole", "min")
-HOW = ("item", "clamped", "half", "guarded", "root")
+HOW = ("element", "clamped", "half", "guarded", "root")
 WHOLE, REAL = (0.0, 1.0, -1.0, 2.0, -3.0), (0.0, 1.0, 0.5, -0.3)
 DEPTH = 3
 MOST = 24
@@ -229,12 +229,12 @@ def some_tree(seed: int) -> tuple[Any, ...]:
 class Follower(Protocol):
     """Who does what a tree says."""
 
-    def read(self, array: str, item: int, index: Value | None) -> Value: ...
-    def write(self, array: str, value: Value, item: int, index: Value | None) -> None: ...
+    def read(self, array: str, element: int, index: Value | None) -> Value: ...
+    def write(self, array: str, value: Value, element: int, index: Value | None) -> None: ...
     def count(self, number: Value, body: Callable[[Value], None], uniform: bool) -> None: ...
     def repeat(self, step: Callable, start: list[Value], most: int) -> list[Value]: ...
     def where(self, a: Value, b: Value, then: Callable, otherwise: list[Value]) -> list[Value]: ...
-    def table(self, rows: list[TableRow], body: Callable[[str, Follower, list[Value]], None]) -> None: ...
+    def table(self, rows: list[LoopIteration], body: Callable[[str, Follower, list[Value]], None]) -> None: ...
     def local(self, name: str) -> str: ...
 
 
@@ -262,16 +262,16 @@ def follow(tree: tuple[Any, ...], machine: Follower) -> None:
     scope.whole += [machine.read("u", 0, None), machine.read("g", 1, None)]
     memory = [array for array in GLOBAL if array.name in ("local whole", "local real", SCRATCH)]
     for array in memory:
-        for item in range(array.size):
-            value = scope.w(item) if array.whole else scope.r(item)
-            machine.write(_name(array, machine), value, array.first + item, None)
+        for element in range(array.size):
+            value = scope.w(element) if array.whole else scope.r(element)
+            machine.write(_name(array, machine), value, array.first + element, None)
     machine.count(1.0, lambda turn: None, True)  # the line is over: now it can be read
     body(tree, machine, scope)
     machine.count(1.0, lambda turn: None, True)
     for whole, name in ((True, "left whole"), (False, "left real")):
         items = [(_name(a, machine), a.first + i) for a in memory if a.whole == whole for i in range(a.size)]
-        for item, place in enumerate(items):
-            machine.write(name, machine.read(*place, None), item, None)
+        for element, place in enumerate(items):
+            machine.write(name, machine.read(*place, None), element, None)
     for i in range(4):
         machine.write("y", scope.w(-1 - i), i, None)
     for i in range(3):
@@ -345,11 +345,11 @@ def _access(s: Access, machine: Follower, scope: Scope) -> None:
     new = numbers[s.value % len(numbers)]
     name, v, last = _name(array, machine), scope.w(s.i), array.size - 1
 
-    def reach(index: Value | None, item: int = 0) -> Value:
+    def reach(index: Value | None, element: int = 0) -> Value:
         if s.write and array.written:
-            machine.write(name, new, array.first + item, index)
+            machine.write(name, new, array.first + element, index)
             return new
-        return machine.read(name, array.first + item, index)
+        return machine.read(name, array.first + element, index)
 
     def guarded(index: Callable[[], Value], below: float) -> None:
         """Only where the index is one: elsewhere it is too large, negative, or no number at all."""
@@ -358,11 +358,11 @@ def _access(s: Access, machine: Follower, scope: Scope) -> None:
         numbers.append(machine.where(0.5, valid, lambda: [reach(index() if safe else 0.0)], [new])[0])
 
     match s.how:
-        case "item":
+        case "element":
             numbers.append(reach(None, s.i % array.size))
         case "clamped":
             numbers.append(reach(clamp(v, 0.0, float(last))))
-        case "half":  # what is between two items is the lower one
+        case "half":  # what is between two elements is the lower one
             numbers.append(reach(clamp(0.5 * v, 0.0, float(last))))
         case "guarded":
             guarded(lambda: v, last + 0.5)
@@ -424,7 +424,7 @@ def _table(s: Table, machine: Follower) -> None:
             arena, first, count = HOMES[array.whole][home]
             arena = machine.local(arena) if arena.startswith("local") else arena
             places[array.name] = ArenaOffset(arena, first + start % (count - array.size + 1))
-        rows.append(TableRow(kind, places, {"k": [k, 2.0], "f": [f]}))
+        rows.append(LoopIteration(kind, places, {"k": [k, 2.0], "f": [f]}))
 
     def run(kind: str, inner: Follower, numbers: list[Value]) -> None:
         own = [inner.read(array.name, 0, None) for array in OF_ROW]
@@ -446,11 +446,11 @@ class Recording:
     recorder: Tracer
     locals: dict[str, str]
 
-    def read(self, array: str, item: int, index: Value | None) -> Value:
-        return self.recorder.read(array, item, index)
+    def read(self, array: str, element: int, index: Value | None) -> Value:
+        return self.recorder.read(array, element, index)
 
-    def write(self, array: str, value: Value, item: int, index: Value | None) -> None:
-        self.recorder.write(array, [value], item, index)
+    def write(self, array: str, value: Value, element: int, index: Value | None) -> None:
+        self.recorder.write(array, [value], element, index)
 
     def count(self, number: Value, body: Callable[[Value], None], uniform: bool) -> None:
         self.recorder.counted_loop("turns", number, body, uniform=uniform)
@@ -462,11 +462,15 @@ class Recording:
         alone = len(self.recorder.locals) % 2 == 0  # environments side by side, and one after the other
         return self.recorder.if_less("branch", a, b, then, otherwise, scalarize=alone)
 
-    def table(self, rows: list[TableRow], body: Callable[[str, Follower, list[Value]], None]) -> None:
-        def trace(code: RowContext) -> None:
-            body(str(code.variant), Recording(code.tracer, self.locals), [*code.constants("k"), code.constant("f")])
+    def table(self, rows: list[LoopIteration], body: Callable[[str, Follower, list[Value]], None]) -> None:
+        def trace(code: IterationContext) -> None:
+            body(
+                str(code.specialization),
+                Recording(code.tracer, self.locals),
+                [*code.constants("k"), code.constant("f")],
+            )
 
-        trace_table_loop(self.recorder, "rows", rows, trace)
+        trace_for_each_loop(self.recorder, "rows", rows, trace)
 
     def local(self, name: str) -> str:
         if name not in self.locals:
@@ -491,19 +495,19 @@ class Plain:
     rows: list[dict[str, ArenaOffset]] = field(default_factory=list)
     pending: list[tuple[str, int, float]] = field(default_factory=list)
 
-    def _find(self, array: str, item: int, index: Value | None) -> tuple[str, int]:
-        row = item + (0 if index is None else math.trunc(index))  # type: ignore[arg-type]
+    def _find(self, array: str, element: int, index: Value | None) -> tuple[str, int]:
+        row = element + (0 if index is None else math.trunc(index))  # type: ignore[arg-type]
         for places in (*reversed(self.rows), PLACES):
             if array in places:
                 return places[array].arena, places[array].row + row
         return array, row
 
-    def read(self, array: str, item: int, index: Value | None) -> Value:
-        arena, row = self._find(array, item, index)
+    def read(self, array: str, element: int, index: Value | None) -> Value:
+        arena, row = self._find(array, element, index)
         return self.arenas[arena][row]
 
-    def write(self, array: str, value: Value, item: int, index: Value | None) -> None:
-        self.pending.append((*self._find(array, item, index), value))  # type: ignore[arg-type]
+    def write(self, array: str, value: Value, element: int, index: Value | None) -> None:
+        self.pending.append((*self._find(array, element, index), value))  # type: ignore[arg-type]
 
     def flush(self) -> None:
         for arena, row, value in self.pending:
@@ -536,13 +540,13 @@ class Plain:
         self.flush()
         return result
 
-    def table(self, rows: list[TableRow], body: Callable[[str, Follower, list[Value]], None]) -> None:
+    def table(self, rows: list[LoopIteration], body: Callable[[str, Follower, list[Value]], None]) -> None:
         self.flush()
         for row in rows:
             self.rows.append(dict(row.offsets))
             known = [row.constants[name] for name in ("k", "f")]
             body(
-                str(row.variant),
+                str(row.specialization),
                 self,
                 [x for values in known if not isinstance(values, PerEnvParameters) for x in values],
             )

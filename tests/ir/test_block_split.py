@@ -12,8 +12,8 @@ from kinema.ir import (
     SCRATCH,
     BasicBlock,
     Instruction,
+    MemoryLocation,
     Program,
-    Slot,
     Store,
     optimise,
     split_basic_block,
@@ -30,22 +30,24 @@ OPS = ("add", "sub", "mul", "min", "max")
 @st.composite
 def blocks(draw: st.DrawFn) -> BasicBlock:
     """A basic block that loads and stores eight elements, some of which it both loads and overwrites."""
-    instructions = [Instruction(i, "input", (), Slot("x", i)) for i in range(draw(st.integers(1, 8)))]
+    instructions = [Instruction(i, "input", (), MemoryLocation("x", i)) for i in range(draw(st.integers(1, 8)))]
     for result in range(len(instructions), len(instructions) + draw(st.integers(2, 40))):
         operands = st.one_of(st.integers(0, result - 1), st.floats(-2, 2))
         instructions.append(Instruction(result, draw(st.sampled_from(OPS)), (draw(operands), draw(operands))))
     values = st.one_of(st.integers(0, len(instructions) - 1), st.floats(-2, 2))
     stored = draw(st.dictionaries(st.integers(0, 7), values, min_size=1))
-    return BasicBlock(tuple(instructions), tuple(Store(Slot("x", item), value) for item, value in stored.items()))
+    return BasicBlock(
+        tuple(instructions), tuple(Store(MemoryLocation("x", element), value) for element, value in stored.items())
+    )
 
 
 LOADED_LATE = BasicBlock(
     (
-        *(Instruction(i, "input", (), Slot("x", i)) for i in range(5)),
+        *(Instruction(i, "input", (), MemoryLocation("x", i)) for i in range(5)),
         Instruction(5, "add", (0, 0)),
         Instruction(6, "add", (1, 1)),
     ),
-    (Store(Slot("x", 0), 4), *(Store(Slot("x", i), 0) for i in range(1, 5))),
+    (Store(MemoryLocation("x", 0), 4), *(Store(MemoryLocation("x", i), 0) for i in range(1, 5))),
 )
 """The store of x[0] moves to the second piece with its group, and with it the load of x[4], which another stores."""
 
@@ -56,7 +58,7 @@ LOADED_LATE = BasicBlock(
 def test_pieces_of_a_block_are_the_block(block: BasicBlock, longest: int, seed: int, grouped: bool) -> None:
     """Also where a store overwrites what a later piece loads, and where stores are kept together."""
     x = np.random.default_rng(seed).normal(size=(8, N_ENVS))
-    group = (lambda slot: slot.item // 4) if grouped else (lambda slot: slot)
+    group = (lambda location: location.element // 4) if grouped else (lambda location: location)
     pieces, end = split_basic_block(block, longest, 0, group)
     computed = sum(i.op != "input" for i in block.instructions)
     assert len(pieces) == max(-(-computed // longest), 1)
@@ -67,15 +69,20 @@ def test_pieces_of_a_block_are_the_block(block: BasicBlock, longest: int, seed: 
     np.testing.assert_array_equal(arrays["x"], x)
     if grouped:
         placed = {
-            (store.slot.item // 4, i) for i, x in enumerate(pieces) for store in x.stores if store.slot.array == "x"
+            (store.location.element // 4, i)
+            for i, x in enumerate(pieces)
+            for store in x.stores
+            if store.location.array == "x"
         }
         assert len(placed) == len({vector for vector, _ in placed})
 
 
 def test_pieces_are_short_and_exchange_what_crosses_a_cut() -> None:
     """A chain has one value live everywhere."""
-    chain = [Instruction(0, "input", (), Slot("x", 0))] + [Instruction(i, "mul", (i - 1, 1.5)) for i in range(1, 101)]
-    pieces, end = split_basic_block(BasicBlock(tuple(chain), (Store(Slot("x", 0), 100),)), 30, 7)
+    chain = [Instruction(0, "input", (), MemoryLocation("x", 0))] + [
+        Instruction(i, "mul", (i - 1, 1.5)) for i in range(1, 101)
+    ]
+    pieces, end = split_basic_block(BasicBlock(tuple(chain), (Store(MemoryLocation("x", 0), 100),)), 30, 7)
     assert len(pieces) == 4
     assert end == 7 + 3
     assert max(len(piece.instructions) for piece in pieces) <= 30 * 1.5 + 1
@@ -83,8 +90,10 @@ def test_pieces_are_short_and_exchange_what_crosses_a_cut() -> None:
 
 def test_a_block_with_dynamic_addresses_stays_whole() -> None:
     """Which element is loaded is known at run time only, and a piece may have overwritten it."""
-    load = [Instruction(0, "input", (), Slot("x", 0)), Instruction(1, "input", (), Slot("x", 0, 0))]
-    block = BasicBlock((*load, *(Instruction(i, "add", (1, 1.0)) for i in range(2, 50))), (Store(Slot("x", 0), 49),))
+    load = [Instruction(0, "input", (), MemoryLocation("x", 0)), Instruction(1, "input", (), MemoryLocation("x", 0, 0))]
+    block = BasicBlock(
+        (*load, *(Instruction(i, "add", (1, 1.0)) for i in range(2, 50))), (Store(MemoryLocation("x", 0), 49),)
+    )
     assert split_basic_block(block, 5, 0) == ([block], 0)
 
 

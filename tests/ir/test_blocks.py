@@ -14,9 +14,9 @@ from kinema.ir import (
     SCRATCH,
     UNIFORM,
     ArenaOffset,
+    LoopIteration,
+    MemoryLocation,
     Program,
-    Slot,
-    TableRow,
     Tape,
     Tracer,
     Value,
@@ -28,7 +28,7 @@ from kinema.ir import (
     program_from_tape,
     select,
     sqrt,
-    trace_table_loop,
+    trace_for_each_loop,
     while_loop,
 )
 from kinema.ir.program import basic_blocks
@@ -75,7 +75,7 @@ def test_counts_of_their_own() -> None:
 
 @pytest.mark.parametrize("array", ["local", SCRATCH, "y"])
 def test_a_turn_as_an_index(array: str) -> None:
-    """All that still take part are at the same item, those that do not leave theirs alone."""
+    """All that still take part are at the same element, those that do not leave theirs alone."""
     recorder = Tracer()
     name = recorder.allocate_local(6) if array == "local" else array
     recorder.write(name, [-1.0] * 6)
@@ -231,8 +231,8 @@ def test_turns_within_turns() -> None:
 
     def outer(turn: Value) -> None:
         recorder.counted_loop("inner", 3.0, lambda own: recorder.write("y", [10.0 * turn + own], 0, own), uniform=True)
-        rows = [TableRow("row", {"a": ArenaOffset("out", 4)})]
-        trace_table_loop(
+        rows = [LoopIteration("row", {"a": ArenaOffset("out", 4)})]
+        trace_for_each_loop(
             recorder, "rows", rows, lambda code: code.write("a", [code.read("a") + code.tracer.loop_index()])
         )
 
@@ -246,13 +246,15 @@ def test_turns_within_turns() -> None:
 # ------------------------------------------------------------------------------------------------------------ recording
 
 
-def carried(program: Program) -> tuple[set[Slot], set[Slot]]:
+def carried(program: Program) -> tuple[set[MemoryLocation], set[MemoryLocation]]:
     """What is left to later lines, and what later lines take."""
-    left: set[Slot] = set()
-    taken: set[Slot] = set()
+    left: set[MemoryLocation] = set()
+    taken: set[MemoryLocation] = set()
     for line in basic_blocks(program.body):
-        left |= {s.slot for s in line.stores if s.slot.array.endswith("live out")}
-        taken |= {i.slot for i in line.instructions if i.slot is not None and i.slot.array.endswith("live out")}
+        left |= {s.location for s in line.stores if s.location.array.endswith("live out")}
+        taken |= {
+            i.location for i in line.instructions if i.location is not None and i.location.array.endswith("live out")
+        }
     return left, taken
 
 
@@ -278,7 +280,7 @@ def test_nothing_is_carried_or_computed_in_vain(tree: tuple) -> None:
     program = recorded(tree)
     left, taken = carried(program)
     assert left == taken
-    assert all(slot.item < program.locals[slot.array] for slot in left)
+    assert all(location.element < program.locals[location.array] for location in left)
     for line in basic_blocks(program.body):
         needed = {value for i in line.instructions for value in i.uses} | set(line.roots)
         assert {i.result for i in line.instructions} == needed
@@ -289,10 +291,10 @@ def test_values_of_another_recorder_are_refused() -> None:
     """The code of rows reads what rows have: a value from around the loop is not there."""
     recorder = Tracer()
     value = recorder.read("x") + 1.0
-    rows = [TableRow("row", {"a": ArenaOffset("out", 0)})]
+    rows = [LoopIteration("row", {"a": ArenaOffset("out", 0)})]
     for body in (lambda code: code.write("a", [value]), lambda code: code.write("a", [value * code.read("a")])):
         with pytest.raises(REFUSED):
-            trace_table_loop(recorder, "rows", rows, body)
+            trace_for_each_loop(recorder, "rows", rows, body)
 
 
 def test_states_keep_their_length() -> None:
@@ -310,8 +312,8 @@ def _counted(recorder: Tracer) -> list[Value]:
 
 
 def _table(recorder: Tracer) -> list[Value]:
-    trace_table_loop(
-        recorder, "rows", [TableRow("k", {"a": ArenaOffset("out", 0)})], lambda code: code.write("a", [1.0])
+    trace_for_each_loop(
+        recorder, "rows", [LoopIteration("k", {"a": ArenaOffset("out", 0)})], lambda code: code.write("a", [1.0])
     )
     return [recorder.read("x")]
 
@@ -381,7 +383,7 @@ def test_roles_on_a_cpu() -> None:
     tape = Tape()
     a, b = tape.inputs("x", 2)
     program = program_from_tape(tape, {"y": [a * b, a + b]})
-    made = kernel(program, SMALL, 2, partitioning=Partitioning(2, lambda slot: slot.item % 2))
+    made = kernel(program, SMALL, 2, partitioning=Partitioning(2, lambda location: location.element % 2))
     numbers = SMALL.whole({"state": np.array([[2.0], [3.0], [0.0], [0.0]])}, 1)
     np.testing.assert_array_equal(launched(made, SMALL, numbers, 1)["out"][:2, 0], [6.0, 5.0])
 
@@ -391,7 +393,7 @@ def test_roles_on_a_cpu() -> None:
 def test_arrays_by_name(tree: tuple) -> None:
     """Programs without tables run on named arrays as they run in arenas."""
     program = recorded(tree)
-    if program.table_loops:
+    if program.for_each_loops:
         return
     rng = np.random.default_rng(0)
     names = {array: count for arena in ("state", "controls", "out", UNIFORM) for array, count in getattr(MEMORY, arena)}

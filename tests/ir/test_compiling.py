@@ -20,15 +20,15 @@ from kinema.codegen import Target, emit_thread_kernel
 from kinema.core import InternalError, cache as cache_on_disk
 from kinema.ir import (
     ArenaOffset,
+    LoopIteration,
     Program,
-    TableRow,
     Tape,
     Tracer,
     maximum,
     minimum,
     program_from_tape,
     sin,
-    trace_table_loop,
+    trace_for_each_loop,
 )
 from kinema.runtime import CACHE_ENV_VARIABLE, compilation, host_jit, llvm_compiler
 from kinema.runtime.llvm_compiler import WorkerPool
@@ -306,8 +306,8 @@ def test_numbers_beyond_single_precision(cache: Path) -> None:
     """Which somebody may have written for "no limit": they become infinite without a warning, in code and tables."""
     memory = Memory(state=[("x", 1)], out=[("y", 2)])
     recorder = Tracer()
-    rows = [TableRow("row", {"y": ArenaOffset("out", 1)}, {"limit": [1e300]})]
-    trace_table_loop(recorder, "rows", rows, lambda code: code.write("y", [code.constant("limit")]))
+    rows = [LoopIteration("row", {"y": ArenaOffset("out", 1)}, {"limit": [1e300]})]
+    trace_for_each_loop(recorder, "rows", rows, lambda code: code.write("y", [code.constant("limit")]))
     program = recorder.build({"y": [maximum(minimum(recorder.read("x"), 1e300), -1e300)]})
     numbers = memory.whole({"state": np.array([[3.0, -4.0]])}, 2)
     found = launched(kernel(program, memory, 2, "single"), memory, numbers, 2)["out"]

@@ -22,8 +22,8 @@ from kinema.ir import (
     SCRATCH,
     UNIFORM,
     KernelPart,
+    MemoryLocation,
     Program,
-    Slot,
     Tracer,
     cos,
     optimise,
@@ -103,8 +103,8 @@ def on_host(parts: list[KernelPart], numbers: Numbers, *, roles: bool) -> np.nda
     return arrays["state"][:, :N_ENVS]
 
 
-def role_of(slot: Slot) -> int | None:
-    return slot.item // N_NUMBERS if slot.array == "x" else None
+def role_of(location: MemoryLocation) -> int | None:
+    return location.element // N_NUMBERS if location.array == "x" else None
 
 
 @pytest.mark.parametrize("roles", [False, True])

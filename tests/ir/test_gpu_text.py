@@ -16,8 +16,8 @@ from kinema.codegen import Target, emit_cpu_modules, emit_thread_kernel
 from kinema.ir import (
     SCRATCH,
     UNIFORM,
+    MemoryLocation,
     Program,
-    Slot,
     Tape,
     Tracer,
     absolute,
@@ -161,16 +161,16 @@ def assembled(roles: tuple[Program, ...], memory: Memory, precision: str, folder
 def features(program: Program) -> set[str]:
     """Which kinds of blocks a program has."""
     text = str(program)
-    slots = [slot for line in basic_blocks(program.body) for slot in line.slots()]
+    locations = [location for line in basic_blocks(program.body) for location in line.locations()]
     found = {
         name
         for word, name in ((" iterations of ", "count"), ("do-while ", "repeat"), ("if ", "condition"))
         if word in text
     }
-    found |= {"table"} if program.table_loops else set()
-    found |= {"index"} if any(slot.index is not None for slot in slots) else set()
-    found |= {"scratch"} if any(slot.array == SCRATCH for slot in slots) else set()
-    return found | ({"uniform"} if any(slot.array == "g" for slot in slots) else set())
+    found |= {"table"} if program.for_each_loops else set()
+    found |= {"index"} if any(location.index is not None for location in locations) else set()
+    found |= {"scratch"} if any(location.array == SCRATCH for location in locations) else set()
+    return found | ({"uniform"} if any(location.array == "g" for location in locations) else set())
 
 
 @pytest.mark.parametrize("precision", ["single", "double"])
@@ -216,8 +216,8 @@ def test_a_role_that_has_nothing_to_give(tmp_path: Path) -> None:
     a, b = tape.inputs("x", 2)
     program = program_from_tape(tape, {"x": [sin(a), 2.0 * b]})
 
-    def own(slot: Slot) -> int:
-        return slot.item
+    def own(location: MemoryLocation) -> int:
+        return location.element
 
     memory = Memory(state=[("x", 2)])
     roles = partition_basic_block(program.basic_block, own, 2)

@@ -14,40 +14,40 @@ from kinema.core import KinemaError
 from kinema.ir import (
     SCRATCH,
     ArenaOffset,
+    IterationContext,
+    LoopIteration,
     Program,
-    RowContext,
-    TableRow,
     Tracer,
     Value,
     absolute,
     interpret_in_place,
     sin,
-    trace_table_loop,
+    trace_for_each_loop,
     while_loop,
 )
 
 from .arenas import Memory, compiled, interpreted
 
 
-def halves(code: RowContext) -> None:
+def halves(code: IterationContext) -> None:
     """Two kinds of rows: one scales, one adds what the row before it left behind."""
     x = code.read("x")
-    if code.variant == "scaled":
+    if code.specialization == "scaled":
         code.write("sum", [code.constant("factor") * x])
     else:
         code.write("sum", [code.read("before") + sin(x)])
 
 
-def looped(name: str, rows: list[TableRow], body: Callable[[RowContext], None]) -> Program:
+def looped(name: str, rows: list[LoopIteration], body: Callable[[IterationContext], None]) -> Program:
     """A program of one loop."""
     recorder = Tracer()
-    trace_table_loop(recorder, name, rows, body)
+    trace_for_each_loop(recorder, name, rows, body)
     return recorder.build()
 
 
 def chain(kinds: list[str], factors: list[float]) -> Program:
     rows = [
-        TableRow(
+        LoopIteration(
             kind,
             {
                 "x": ArenaOffset("state", i),
@@ -59,10 +59,10 @@ def chain(kinds: list[str], factors: list[float]) -> Program:
         for i, (kind, factor) in enumerate(zip(kinds, factors, strict=True))
     ]
     n = len(kinds)
-    out = TableRow("last", {"sum": ArenaOffset(SCRATCH, n - 1), "x": ArenaOffset("state", n)})
+    out = LoopIteration("last", {"sum": ArenaOffset(SCRATCH, n - 1), "x": ArenaOffset("state", n)})
     recorder = Tracer()
-    trace_table_loop(recorder, "sums", rows, halves)
-    trace_table_loop(recorder, "out", [out], lambda code: code.write("x", [code.read("sum")]))
+    trace_for_each_loop(recorder, "sums", rows, halves)
+    trace_for_each_loop(recorder, "out", [out], lambda code: code.write("x", [code.read("sum")]))
     return recorder.build(n_scratch=n)
 
 
@@ -91,19 +91,19 @@ def test_code_does_not_depend_on_the_number_of_rows() -> None:
 def test_a_number_that_all_rows_share_is_folded(value: float) -> None:
     """Zeros, ones and infinities of a whole kind are no numbers of the table."""
     program = chain(["scaled"] * 3, [value] * 3)
-    assert program.table_loops[0].floats.shape == (3, 0)
-    assert chain(["scaled"] * 3, [value, value, 0.5]).table_loops[0].floats.shape == (3, 1)
+    assert program.for_each_loops[0].floats.shape == (3, 0)
+    assert chain(["scaled"] * 3, [value, value, 0.5]).for_each_loops[0].floats.shape == (3, 1)
 
 
 def test_a_row_reads_everything_before_it_writes() -> None:
     """Two rows of memory can be exchanged, and a sum can be added to in place."""
 
-    def swap(code: RowContext) -> None:
+    def swap(code: IterationContext) -> None:
         a, b = code.read_array("pair", 2)
         code.write("pair", [b, a])
 
     state = np.array([[1.0], [2.0]])
-    rows = [TableRow("pair", {"pair": ArenaOffset("state", 0)})]
+    rows = [LoopIteration("pair", {"pair": ArenaOffset("state", 0)})]
     interpret_in_place(looped("swap", rows, swap), {"state": state}, {}, n_runs=3)
     assert state.ravel().tolist() == [2.0, 1.0]
 
@@ -111,7 +111,7 @@ def test_a_row_reads_everything_before_it_writes() -> None:
 def test_an_array_and_a_number_may_have_the_same_name() -> None:
     """What is read from memory is not taken for the constant that is called the same."""
     state = np.array([[3.0], [0.0]])
-    rows = [TableRow("x", {"gain": ArenaOffset("state", 0), "y": ArenaOffset("state", 1)}, {"gain": [10.0]})]
+    rows = [LoopIteration("x", {"gain": ArenaOffset("state", 0), "y": ArenaOffset("state", 1)}, {"gain": [10.0]})]
     program = looped("product", rows, lambda code: code.write("y", [code.read("gain") * code.constant("gain")]))
     interpret_in_place(program, {"state": state}, {})
     assert state[1, 0] == 30.0
@@ -139,13 +139,13 @@ def root_of(recorder: Tracer | None, x: Value) -> list[Value]:
 def test_rows_with_loops_of_their_own() -> None:
     """The code of a row may repeat steps; what it computed before is still there after them, row by row."""
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         before = code.constant("factor") * code.read("x")
         (root,) = root_of(code.tracer, code.read("x"))
         code.write("x", [root + before])
 
     factors, x = [2.0, -3.0, 0.5], np.array([[4.0, 9.0, 1e-3], [2.0, 100.0, 3.0], [1.0, 1e4, 0.25]])
-    rows = [TableRow("root", {"x": ArenaOffset("state", i)}, {"factor": [f]}) for i, f in enumerate(factors)]
+    rows = [LoopIteration("root", {"x": ArenaOffset("state", i)}, {"factor": [f]}) for i, f in enumerate(factors)]
     program = looped("roots", rows, body)
     expected = [[root_of(None, v)[0] + f * v for v in values] for f, values in zip(factors, x.tolist(), strict=True)]
     memory = Memory(state=[("x", 3)])
@@ -159,19 +159,21 @@ def test_rows_with_loops_of_their_own() -> None:
 def test_tables_within_tables_have_memory_of_their_own() -> None:
     """What a row of the outer table has in hand is not written over by the rows of the inner one."""
 
-    def inner(code: RowContext) -> None:
+    def inner(code: IterationContext) -> None:
         (root,) = root_of(code.tracer, code.read("y"))
         kept = 3.0 * root
         (again,) = root_of(code.tracer, root)
         code.write("y", [kept + again])
 
-    def outer(code: RowContext) -> None:
+    def outer(code: IterationContext) -> None:
         kept = 10.0 * code.read("x")
-        trace_table_loop(code.tracer, "inner", [TableRow("in", {"y": ArenaOffset("state", i)}) for i in (2, 3)], inner)
+        trace_for_each_loop(
+            code.tracer, "inner", [LoopIteration("in", {"y": ArenaOffset("state", i)}) for i in (2, 3)], inner
+        )
         (root,) = root_of(code.tracer, code.read("x"))
         code.write("x", [kept + root])
 
-    program = looped("outer", [TableRow("out", {"x": ArenaOffset("state", i)}) for i in (0, 1)], outer)
+    program = looped("outer", [LoopIteration("out", {"x": ArenaOffset("state", i)}) for i in (0, 1)], outer)
     x = np.array([[4.0, 2.0], [9.0, 5.0], [16.0, 7.0], [81.0, 3.0]])
     expected = x.copy()
     expected[:2] = 10.0 * x[:2] + np.sqrt(x[:2])
@@ -188,8 +190,8 @@ def test_rows_may_lie_in_local_memory() -> None:
     recorder = Tracer()
     local = recorder.allocate_local(3)
     recorder.write(local, [recorder.read("x", i) for i in range(3)])
-    rows = [TableRow("row", {"a": ArenaOffset(local, i)}, {"n": [i + 2.0]}) for i in range(3)]
-    trace_table_loop(recorder, "rows", rows, lambda code: code.write("a", [code.read("a") * code.constant("n")]))
+    rows = [LoopIteration("row", {"a": ArenaOffset(local, i)}, {"n": [i + 2.0]}) for i in range(3)]
+    trace_for_each_loop(recorder, "rows", rows, lambda code: code.write("a", [code.read("a") * code.constant("n")]))
     program = recorder.build({"x": [recorder.read(local, i) for i in range(3)]})
     x, memory = np.array([[1.0], [10.0], [100.0]]), Memory(state=[("x", 3)])
     assert interpreted(program, memory, {"state": x}, 1)["state"].ravel().tolist() == [2.0, 30.0, 400.0]
@@ -198,6 +200,6 @@ def test_rows_may_lie_in_local_memory() -> None:
 
 def test_rows_of_a_kind_lie_in_the_same_arena() -> None:
     """A row says where in an arena its array is, not in which: two arenas are refused, and not mixed up."""
-    rows = [TableRow("row", {"a": ArenaOffset("state", 0)}), TableRow("row", {"a": ArenaOffset("out", 0)})]
+    rows = [LoopIteration("row", {"a": ArenaOffset("state", 0)}), LoopIteration("row", {"a": ArenaOffset("out", 0)})]
     with pytest.raises((AssertionError, KinemaError, ValueError)):
         looped("rows", rows, lambda code: code.write("a", [5.0]))

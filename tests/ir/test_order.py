@@ -18,7 +18,7 @@ from kinema.codegen import (
     warp_region_tables,
 )
 from kinema.codegen.cuda.environment_binning import BIN_THRESHOLDS, N_BINS
-from kinema.ir import SCRATCH, UNIFORM, KernelPart, Slot, Tracer, optimise, split_into_kernels
+from kinema.ir import SCRATCH, UNIFORM, KernelPart, MemoryLocation, Tracer, optimise, split_into_kernels
 from kinema.runtime.cuda_driver import compile_ptx
 
 from .arenas import Memory
@@ -34,7 +34,7 @@ def parts() -> list[KernelPart]:
     """A team that adds one to a number, for as many contacts as two counters say."""
     recorder = Tracer()
     recorder.write(SCRATCH, [recorder.read("x", i) for i in range(2)])
-    with recorder.warp_region("turns", [Slot(SCRATCH, row) for row in COUNTS]):
+    with recorder.warp_region("turns", [MemoryLocation(SCRATCH, row) for row in COUNTS]):
         recorder.write("y", [recorder.read(SCRATCH, 0) + recorder.read(SCRATCH, 1) + 1.0])
     return split_into_kernels(recorder.build(n_scratch=2), 4)
 

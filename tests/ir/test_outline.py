@@ -13,15 +13,15 @@ import pytest
 from kinema.codegen import Target, emit_cpu_modules
 from kinema.ir import (
     ArenaOffset,
+    IterationContext,
+    LoopIteration,
     Program,
-    RowContext,
-    TableRow,
     Tracer,
     Value,
     optimise,
     outline,
     outline_functions,
-    trace_table_loop,
+    trace_for_each_loop,
 )
 from kinema.runtime import CACHE_ENV_VARIABLE, llvm_compiler
 
@@ -43,17 +43,19 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def add_rows(recorder: Tracer, factor: float, shared: str = "") -> None:
     """Each of the rows of `y` gets a factor times that of `x`, by a local array, its own or one of others too."""
     rows = [
-        TableRow("row", {"from": ArenaOffset("state", i), "to": ArenaOffset("state", N + i)}, {"factor": [factor + i]})
+        LoopIteration(
+            "row", {"from": ArenaOffset("state", i), "to": ArenaOffset("state", N + i)}, {"factor": [factor + i]}
+        )
         for i in range(N)
     ]
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         sums = shared or code.tracer.allocate_local(1)
         code.tracer.write(sums, [code.constant("factor") * code.read("from")])
         code.tracer.new_basic_block()
         code.write("to", [code.read("to") + code.tracer.read(sums)])
 
-    trace_table_loop(recorder, "sums", rows, body)
+    trace_for_each_loop(recorder, "sums", rows, body)
 
 
 def several_loops() -> Program:
@@ -130,7 +132,7 @@ def several_cases() -> Program:
     """A loop of three kinds of rows, each with a local array of its own."""
     recorder = Tracer()
     rows = [
-        TableRow(
+        LoopIteration(
             f"times {i % 3}",
             {"from": ArenaOffset("state", i), "to": ArenaOffset("state", N + i)},
             {"factor": [1.5 + i]},
@@ -138,14 +140,14 @@ def several_cases() -> Program:
         for i in range(N)
     ]
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         own = code.tracer.allocate_local(1)
         code.tracer.write(own, [code.constant("factor") * code.read("from")])
         code.tracer.new_basic_block()
         again = code.tracer.read(own) * code.read("to")
-        code.write("to", [again + 1.0 if code.variant == "times 1" else again])
+        code.write("to", [again + 1.0 if code.specialization == "times 1" else again])
 
-    trace_table_loop(recorder, "sums", rows, body)
+    trace_for_each_loop(recorder, "sums", rows, body)
     return recorder.build()
 
 

@@ -17,8 +17,8 @@ from kinema.ir import (
     SCRATCH,
     ArenaOffset,
     BasicBlock,
+    MemoryLocation,
     Program,
-    Slot,
     Tape,
     Tracer,
     Value,
@@ -53,15 +53,18 @@ def limbs_program(n_limbs: int, rng: np.random.Generator, *, leaves: bool = Fals
     )
 
 
-def role_of(slot: Slot) -> int | None:
-    return slot.item // 3 if slot.array == "state" else None
+def role_of(location: MemoryLocation) -> int | None:
+    return location.element // 3 if location.array == "state" else None
 
 
 def seen(program: Program) -> Program:
     """The same, with what it leaves in the scratch memory in an array of its own."""
 
     def line(old: BasicBlock) -> BasicBlock:
-        moved = [s._replace(slot=Slot("left", s.slot.item)) if s.slot.array == SCRATCH else s for s in old.stores]
+        moved = [
+            s._replace(location=MemoryLocation("left", s.location.element)) if s.location.array == SCRATCH else s
+            for s in old.stores
+        ]
         return replace(old, stores=tuple(moved))
 
     return replace(program, body=tuple(line(x) for x in program.body if isinstance(x, BasicBlock)))
@@ -77,30 +80,30 @@ def meeting(roles: tuple[Program, ...], arrays: dict[str, np.ndarray]) -> dict[t
             assert isinstance(line, BasicBlock)
             results = interpret(Program((line,)), memory)  # so that what is kept is an array like others
             memory.update({name: results[name] for name in role.locals if name in results})
-            for slot in (store.slot for store in line.stores):
-                if slot.array == EXCHANGE:
-                    exchanged[slot.item] = results[EXCHANGE][slot.item]
-                elif slot.array not in role.locals:
-                    assert (slot.array, slot.item) not in found
-                    found[slot.array, slot.item] = results[slot.array][slot.item]
+            for location in (store.location for store in line.stores):
+                if location.array == EXCHANGE:
+                    exchanged[location.element] = results[EXCHANGE][location.element]
+                elif location.array not in role.locals:
+                    assert (location.array, location.element) not in found
+                    found[location.array, location.element] = results[location.array][location.element]
         for memory in own:
             memory[EXCHANGE] = exchanged
     return found
 
 
-def late_reads(roles: tuple[Program, ...]) -> set[Slot]:
+def late_reads(roles: tuple[Program, ...]) -> set[MemoryLocation]:
     """What a role reads after the exchange while another one may have written it already."""
-    found: set[Slot] = set()
+    found: set[MemoryLocation] = set()
     for role in roles:
         last = role.body[1]
         assert isinstance(last, BasicBlock)
-        written = {s.slot for other in roles if other is not role for s in other.body[1].stores}  # type: ignore[union-attr]
-        found |= {i.slot for i in last.instructions if i.slot in written and i.slot is not None}
+        written = {s.location for other in roles if other is not role for s in other.body[1].stores}  # type: ignore[union-attr]
+        found |= {i.location for i in last.instructions if i.location in written and i.location is not None}
         first = role.body[0]
         assert isinstance(first, BasicBlock)
-        early = {s.slot for s in first.stores if s.slot.array not in (EXCHANGE, *role.locals)}
-        read = (i.slot for x in roles for line in basic_blocks(x.body) for i in line.instructions)
-        found |= {slot for slot in read if slot is not None and slot in early}
+        early = {s.location for s in first.stores if s.location.array not in (EXCHANGE, *role.locals)}
+        read = (i.location for x in roles for line in basic_blocks(x.body) for i in line.instructions)
+        found |= {location for location in read if location is not None and location in early}
     return found
 
 
@@ -124,8 +127,8 @@ def test_a_role_that_would_wait_for_another_does_more_before() -> None:
     recorder.write("state", [a + b], 3)
     roles = partition_basic_block(recorder.build(n_scratch=len(left)).basic_block, role_of, 2)
     before, after = (block for block in roles[1].body if isinstance(block, BasicBlock))
-    assert {s.slot.item for s in before.stores if s.slot.array == SCRATCH} == set(range(len(left)))
-    assert not [s for s in after.stores if s.slot.array == SCRATCH]
+    assert {s.location.element for s in before.stores if s.location.array == SCRATCH} == set(range(len(left)))
+    assert not [s for s in after.stores if s.location.array == SCRATCH]
     assert len(before.instructions) > 12
 
 
@@ -138,8 +141,8 @@ def test_a_divided_program_computes_the_same(n_limbs: int, seed: int, leaves: bo
     whole = interpret(optimise(seen(program)), arrays)
     parts = meeting(tuple(map(seen, partition_basic_block(program.basic_block, role_of, n_limbs))), arrays)
     assert set(parts) == {(a, i) for a, rows in whole.items() for i in range(len(rows))}
-    for (array, item), values in parts.items():
-        assert values == pytest.approx(whole[array][item], rel=1e-14)
+    for (array, element), values in parts.items():
+        assert values == pytest.approx(whole[array][element], rel=1e-14)
 
 
 def test_what_follows_from_one_limb_is_left_by_its_role() -> None:
@@ -147,7 +150,7 @@ def test_what_follows_from_one_limb_is_left_by_its_role() -> None:
     known = partitions_of_scratch(line, role_of)
     assert known == {0: 0, 1: None, 2: 1, 3: None, 4: 2, 5: None}
     stored = [
-        {s.slot.item for x in basic_blocks(role.body) for s in x.stores if s.slot.array == SCRATCH}
+        {s.location.element for x in basic_blocks(role.body) for s in x.stores if s.location.array == SCRATCH}
         for role in partition_basic_block(line, role_of, 3)
     ]
     assert [items & {0, 2, 4} for items in stored] == [{0}, {2}, {4}]
@@ -158,21 +161,21 @@ def test_a_role_takes_only_what_others_computed_alone() -> None:
     """Nothing is exchanged that depends on several limbs, and nothing that a role has itself."""
     whole = limbs_program(3, np.random.default_rng(0))
     divided = partition_basic_block(whole.basic_block, role_of, 3)
-    given_by: dict[Slot, int] = {}
+    given_by: dict[MemoryLocation, int] = {}
     for number, role in enumerate(divided):
         before, after = role.body
         assert isinstance(before, BasicBlock)
         assert isinstance(after, BasicBlock)
-        read = [i.slot for i in before.instructions if i.slot is not None]
-        assert not [slot for slot in read if slot.array == EXCHANGE], "it runs before anything can be taken"
-        assert {role_of(slot) for slot in read} <= {None, number}, "what it gives depends on itself alone"
-        gives = {s.slot for s in before.stores if s.slot.array == EXCHANGE}
-        takes = {i.slot for i in after.instructions if i.slot is not None and i.slot.array == EXCHANGE}
+        read = [i.location for i in before.instructions if i.location is not None]
+        assert not [location for location in read if location.array == EXCHANGE], "it runs before anything can be taken"
+        assert {role_of(location) for location in read} <= {None, number}, "what it gives depends on itself alone"
+        gives = {s.location for s in before.stores if s.location.array == EXCHANGE}
+        takes = {i.location for i in after.instructions if i.location is not None and i.location.array == EXCHANGE}
         assert takes
         assert not gives & takes
         assert not gives & set(given_by), "each value is given by one"
         given_by.update(dict.fromkeys(gives, number))
-    assert set(given_by) == {Slot(EXCHANGE, i) for i in range(exchange_size(divided))}
+    assert set(given_by) == {MemoryLocation(EXCHANGE, i) for i in range(exchange_size(divided))}
     assert max(role.n_instructions - role.locals[LIVE_ACROSS_BARRIER] for role in divided) < whole.n_instructions
     assert max(role.n_operations for role in divided) < optimise(whole).n_operations
 
@@ -202,6 +205,6 @@ def test_lines_hold_as_few_values_as_some_order_needs() -> None:
         found = [
             i
             for i, x in enumerate(rest.instructions)
-            if x.slot is not None and x.slot.array in (EXCHANGE, LIVE_ACROSS_BARRIER)
+            if x.location is not None and x.location.array in (EXCHANGE, LIVE_ACROSS_BARRIER)
         ]
         assert found != list(range(len(found))), "all are read first"

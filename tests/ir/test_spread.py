@@ -12,19 +12,19 @@ from kinema.codegen import (
     Target,
     emit_filter_kernel,
     emit_queue_kernel,
-    inline_variants,
+    inline_specializations,
     max_queued_rows,
-    queued_variants,
+    queued_specializations,
     split_rows_among_warps,
 )
 from kinema.ir import (
     SCRATCH,
     UNIFORM,
     ArenaOffset,
+    IterationContext,
     KernelPart,
+    LoopIteration,
     Program,
-    RowContext,
-    TableRow,
     Tracer,
     Value,
     interpret_in_place,
@@ -57,21 +57,21 @@ def powers_of_positive_numbers(n_tests: int = 2) -> Program:
             "list": ArenaOffset("list", 0),
             "count": ArenaOffset("count", 0),
         }
-        rows.append(TableRow(i % N_KINDS, places, {"number": [float(i)]}))
+        rows.append(LoopIteration(i % N_KINDS, places, {"number": [float(i)]}))
 
-    def test(code: RowContext) -> tuple[Value, Value]:
+    def test(code: IterationContext) -> tuple[Value, Value]:
         return 0.0, code.read("in")
 
-    def work(code: RowContext) -> None:
+    def work(code: IterationContext) -> None:
         x = code.read("in")
-        if code.variant == 2:
+        if code.specialization == 2:
             power = code.tracer.allocate_local(1)
             code.tracer.write(power, [1.0])
             turn = lambda _: code.tracer.write(power, [code.tracer.read(power) * x])  # noqa: E731
             code.tracer.counted_loop("factors", ir.minimum(3.0, 3.0 + x), turn)
             code.write("to", [code.tracer.read(power)])
         else:
-            code.write("to", [x * x if code.variant else -(x * x)])
+            code.write("to", [x * x if code.specialization else -(x * x)])
         place = code.tracer.atomic_increment("count")
         code.tracer.write("list", [code.constant("number")], 0, place)
 
@@ -91,13 +91,13 @@ def on_host(part: KernelPart, numbers: np.ndarray, n_warps: int, n_shares: int) 
     arrays["memory"] = np.zeros(N_KINDS + 2 * max_queued_rows(part.work_queue_loop) * STRIDE, np.int32)
     target, places, numbers_of = Target("double", is_gpu=True), MEMORY.places(), (STRIDE, 3, 0, N_ENVS)
     for kinds, at_once in (
-        (queued_variants(part.work_queue_loop), False),
-        (inline_variants(part.work_queue_loop), True),
+        (queued_specializations(part.work_queue_loop), False),
+        (inline_specializations(part.work_queue_loop), True),
     ):
         found = split_rows_among_warps(part.work_queue_loop, kinds, n_shares)
         text = emit_filter_kernel(part, places, target, found, run_inline=at_once)
         run_spread_on_host(text, arrays, numbers_of, len(found) * -(-N_ENVS // (WARP_SIZE * n_warps)), n_warps)
-    for kind in queued_variants(part.work_queue_loop):
+    for kind in queued_specializations(part.work_queue_loop):
         run_spread_on_host(emit_queue_kernel(part, places, target, kind), arrays, numbers_of, 3, n_warps)
     listed = [(numbers[kind:N_ROWS:N_KINDS] > 0.0).sum() for kind in range(N_KINDS)]
     assert arrays["memory"][:N_KINDS].tolist() == [0, 0, listed[2]]
@@ -136,10 +136,10 @@ def test_each_row_is_tested_by_one_warp(count: int) -> None:
     (part,) = split_into_kernels(powers_of_positive_numbers(), 4)
     block = part.work_queue_loop
     assert block is not None
-    assert (queued_variants(block), inline_variants(block)) == ([2], [0, 1])
+    assert (queued_specializations(block), inline_specializations(block)) == ([2], [0, 1])
     found = [rows for kinds in ([2], [0, 1]) for rows in split_rows_among_warps(block, kinds, count)]
     assert sorted(row for rows in found for row in rows) == list(range(N_ROWS))
-    kinds = block.work.variant_indices()
+    kinds = block.work.specialization_indices()
     assert all(len({kinds[row] for row in rows}) == 1 for rows in found)
     assert len(found) == {0: 3, 1: 3, 7: 14, 1000: N_ROWS}[count]
 
@@ -148,7 +148,7 @@ def test_each_row_is_tested_by_one_warp(count: int) -> None:
 def test_what_has_nothing_to_do_with_it_may_run_beside(reads: str, writes: str, beside: bool) -> None:
     """Only what reads nothing that is written, and writes nothing that is looked at."""
     recorder = Tracer()
-    rows = [TableRow("one", {"in": ArenaOffset("x", i), "to": ArenaOffset("y", i)}) for i in range(3)]
+    rows = [LoopIteration("one", {"in": ArenaOffset("x", i), "to": ArenaOffset("y", i)}) for i in range(3)]
     trace_work_queue_loop(
         recorder,
         "squares",
@@ -169,7 +169,7 @@ def test_the_compiler_takes_it(precision: str) -> None:
     assert block is not None
     found = [
         (split_rows_among_warps(block, kinds, 3), kinds != [2])
-        for kinds in (queued_variants(block), inline_variants(block))
+        for kinds in (queued_specializations(block), inline_specializations(block))
     ]
     texts = [emit_filter_kernel(made, places, target, rows, run_inline=at_once) for rows, at_once in found]
     for text in [*texts, emit_queue_kernel(made, places, target, 2)]:

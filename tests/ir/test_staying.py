@@ -16,14 +16,14 @@ from kinema.ir import (
     SCRATCH,
     ArenaOffset,
     BasicBlock,
+    ForEachLoop,
+    IterationContext,
+    LoopIteration,
     Program,
-    RowContext,
-    TableLoop,
-    TableRow,
     Tracer,
     Value,
     interpret_in_place,
-    trace_table_loop,
+    trace_for_each_loop,
 )
 from kinema.ir.effects import Cell, effects_per_row, find_effects
 from kinema.ir.memory import FIRST_ROW_PREFIX, ROW_COUNT_PREFIX
@@ -38,30 +38,34 @@ MEMORY = Memory(state=[("x", N), ("total", 3)], controls=[("u", 1)], out=[("y", 
 
 
 def nested(rows_of: list[list[int]]) -> Tracer:
-    """Each row adds up what some items times its factor are, item by item in a loop of its own."""
+    """Each row adds up what some elements times its factor are, element by element in a loop of its own."""
     recorder = Tracer()
     rows = [
-        TableRow(
+        LoopIteration(
             "sum",
             {"total": ArenaOffset("state", N + i)},
             {"factor": [float(i + 2)]},
-            {"items": [TableRow("item", {"item": ArenaOffset("state", j)}, {"extra": [0.5 * j]}) for j in items]},
+            {
+                "items": [
+                    LoopIteration("element", {"element": ArenaOffset("state", j)}, {"extra": [0.5 * j]}) for j in items
+                ]
+            },
         )
         for i, items in enumerate(rows_of)
     ]
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         sums = code.tracer.allocate_local(1)
         code.tracer.write(sums, [0.0])
 
-        def inner(item: RowContext) -> None:
-            value: Value = item.constant("factor") * item.read("item") + item.constant("extra")
-            item.tracer.write(sums, [item.tracer.read(sums) + value])
+        def inner(element: IterationContext) -> None:
+            value: Value = element.constant("factor") * element.read("element") + element.constant("extra")
+            element.tracer.write(sums, [element.tracer.read(sums) + value])
 
         code.nested_loop("items", inner)
         code.write("total", [code.tracer.read(sums)])
 
-    trace_table_loop(recorder, "sums", rows, body)
+    trace_for_each_loop(recorder, "sums", rows, body)
     return recorder
 
 
@@ -79,16 +83,16 @@ def test_any_loop_may_stay(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step with constraints, some of whose loops stay and some of which are written out: the same numbers."""
     model = build_model([EntitySpec(name="q", description=read(EXAMPLES / "quadruped" / "quadruped.xml"))])
     settings = Settings(limits=True, constraints=True)
-    chosen, record = random.Random(seed), sweeps_loops.trace_table_loop
+    chosen, record = random.Random(seed), sweeps_loops.trace_for_each_loop
 
     def some_stay(*what: object, **how: object) -> None:
         record(*what, **{**how, "keep_rolled": chosen.random() < 0.5})  # type: ignore[arg-type]
 
     plain = trace_unrolled_step(model, settings)
-    monkeypatch.setattr(sweeps_loops, "trace_table_loop", some_stay)
+    monkeypatch.setattr(sweeps_loops, "trace_for_each_loop", some_stay)
     mixed = trace_unrolled_step(model, settings)
-    assert mixed.table_loops
-    assert not plain.table_loops
+    assert mixed.for_each_loops
+    assert not plain.for_each_loops
     rng = np.random.default_rng(seed)
     arrays = {
         name: rng.normal(size=(count, 6))
@@ -116,10 +120,10 @@ def test_nested_loops_compile(lanes: int) -> None:
 
 
 def row_by_row(
-    program: Program, loop: TableLoop, row: int, around: dict[str, ArenaOffset]
+    program: Program, loop: ForEachLoop, row: int, around: dict[str, ArenaOffset]
 ) -> tuple[set[Cell], set[Cell]]:
     """What a row reads and writes, found as it would run: line by line, and each row of its own loops by itself."""
-    case = loop.variants[int(loop.variant_indices()[row])]
+    case = loop.specializations[int(loop.specialization_indices()[row])]
     places = {
         **around,
         **{a: ArenaOffset(arena, int(loop.ints[row, at])) for a, (arena, at) in case.array_columns.items()},
@@ -127,14 +131,14 @@ def row_by_row(
     reads, writes = set[Cell](), set[Cell]()
     for block in case.body:
         if isinstance(block, BasicBlock):
-            for slots, cells in (
-                ([i.slot for i in block.instructions if i.slot], reads),
-                ([s.slot for s in block.stores], writes),
+            for locations, cells in (
+                ([i.location for i in block.instructions if i.location], reads),
+                ([s.location for s in block.stores], writes),
             ):
-                found = [(places[s.array], s.item) for s in slots if s.array in places]
-                cells |= {(place.arena, place.row + item) for place, item in found}
+                found = [(places[s.array], s.element) for s in locations if s.array in places]
+                cells |= {(place.arena, place.row + element) for place, element in found}
         else:
-            assert isinstance(block, TableLoop)
+            assert isinstance(block, ForEachLoop)
             first, many = (places[word + block.row_range_name].row for word in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX))
             for i in range(first, first + many):
                 own_reads, own_writes = row_by_row(program, block, i, places)
@@ -147,7 +151,7 @@ def test_what_rows_touch_is_found_without_running_each(rows_of: list[list[int]])
     """All rows of a kind at once, and rows within rows: only what rows that are there touch."""
     program = nested(rows_of).build()
     (loop,) = program.body
-    assert isinstance(loop, TableLoop)
+    assert isinstance(loop, ForEachLoop)
     expected = [row_by_row(program, loop, i, {}) for i in range(len(rows_of))]
     for i, found in enumerate(effects_per_row(program, loop)):
         assert (found.reads, found.writes) == expected[i]
@@ -159,7 +163,7 @@ def test_what_rows_touch_is_found_without_running_each(rows_of: list[list[int]])
 
 
 def test_an_index_may_reach_to_the_end_of_its_piece() -> None:
-    """Of the scratch memory: from the lowest item that is named to where the next piece starts, and no further."""
+    """Of the scratch memory: from the lowest element that is named to where the next piece starts, and no further."""
     recorder = Tracer()
     index = recorder.read("x", 0)
     recorder.write("y", [recorder.read(SCRATCH, 3, index) + recorder.read(SCRATCH, 2, index)])

@@ -10,8 +10,8 @@ from kinema.codegen.cuda.intrinsics.minimum_degree import BlockPair, minimum_deg
 from kinema.ir import (
     SCRATCH,
     IntrinsicCall,
+    MemoryLocation,
     Program,
-    Slot,
     Tracer,
     interpret_in_place,
     round_up_to_4,
@@ -47,7 +47,7 @@ class Order:
         recorder = Tracer()
         with recorder.warp_region("all"):
             recorder.write(SCRATCH, [recorder.read("x", i) for i in range(end)])
-            at = {name: Slot(SCRATCH, row) for name, row in self.places.items()}
+            at = {name: MemoryLocation(SCRATCH, row) for name, row in self.places.items()}
             own = EdgeRecords(at["records"], WIDTH, at["count"], 1)
             told = {
                 "block_info": at["blocks"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kinema.ir import SCRATCH, SharedMemoryStaging, Slot, Tracer, split_into_kernels
+from kinema.ir import SCRATCH, MemoryLocation, SharedMemoryStaging, Tracer, split_into_kernels
 from kinema.runtime import cuda_driver
 from kinema.runtime.compilation import MAX_SHARED_BYTES, plan_occupancy
 from kinema.runtime.cuda_driver import CARVEOUT_STEPS, blocks_fitting
@@ -13,11 +13,11 @@ WIDTH, CAPACITY = 184, 40
 
 
 def with_list(own: int, most: int = 8, fewest: int | None = 5) -> tuple[int, int, int | None]:
-    """Of a team with so many numbers, and a list of which some are near: all numbers there, items of it, teams."""
+    """Of a team with so many numbers, and a list of which some are near: all numbers there, elements of it, teams."""
     recorder = Tracer()
     with recorder.warp_region("all"):
         recorder.write(SCRATCH, [0.0], own - 1)
-        first, used = Slot(SCRATCH, own), Slot(SCRATCH, 0)
+        first, used = MemoryLocation(SCRATCH, own), MemoryLocation(SCRATCH, 0)
         recorder.add_statement(SharedMemoryStaging("list", first, CAPACITY * WIDTH, WIDTH, used, most, fewest), {})
         recorder.parallel_loop(
             "items", 3.0, lambda turn: recorder.write(SCRATCH, [1.0], own, turn * float(WIDTH)) or []

@@ -13,9 +13,9 @@ from kinema.codegen import BlockArrowhead, HessianTerm, LdlSolve, Target, WarpRe
 from kinema.ir import (
     SCRATCH,
     IntrinsicCall,
+    MemoryLocation,
     Program,
     SharedMemoryStaging,
-    Slot,
     Tracer,
     Value,
     interpret_in_place,
@@ -81,8 +81,10 @@ def reversed_lists(few: int, order: Sequence[int]) -> Program:
         for number in order:
             used = recorder.allocate_local(1)
             recorder.write(used, [count])
-            first = Slot(SCRATCH, STARTS[number])
-            recorder.add_statement(SharedMemoryStaging("list", first, N_SUMMED, 1, Slot(used, 0), few + number), {})
+            first = MemoryLocation(SCRATCH, STARTS[number])
+            recorder.add_statement(
+                SharedMemoryStaging("list", first, N_SUMMED, 1, MemoryLocation(used, 0), few + number), {}
+            )
 
         def put(turn: Value) -> list[Value]:
             for number, first in enumerate(STARTS):
@@ -141,7 +143,7 @@ class System:
         with recorder.warp_region("all"):
             read = range(self.places["result"])
             recorder.write(SCRATCH, [recorder.read("x", i) for i in read])
-            at = {name: Slot(SCRATCH, row) for name, row in self.places.items()}
+            at = {name: MemoryLocation(SCRATCH, row) for name, row in self.places.items()}
             places = (self.rows, self.curve, self.levers, round_up_to_4(n))
             term = HessianTerm(at["records"], self.width, at["count"], self.dimension, *places, cone)
             own: dict[str, Any] = {
@@ -252,7 +254,7 @@ def test_limbs_are_eliminated_at_once(
 ) -> None:
     """What limbs do to each other is found where they do; nothing is read that was not written before."""
     trunk = tuple(i for i in range(n) if not any(first <= i < first + size for first, size in parts))
-    limbs = BlockArrowhead(parts, trunk, None if always else Slot(SCRATCH, 0))
+    limbs = BlockArrowhead(parts, trunk, None if always else MemoryLocation(SCRATCH, 0))
     assert limbs.fits(threads)
     for lower in (False, True):
         system = System(n, lower=lower, cone=cone, limbs=limbs, threads=threads)

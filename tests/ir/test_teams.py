@@ -22,17 +22,17 @@ from kinema.ir import (
     SCRATCH,
     UNIFORM,
     ArenaOffset,
+    ForEachLoop,
+    IterationContext,
     KernelPart,
+    LoopIteration,
     Program,
-    RowContext,
-    TableLoop,
-    TableRow,
     Tracer,
     interpret_in_place,
     optimise,
     round_up_to_4,
     split_into_kernels,
-    trace_table_loop,
+    trace_for_each_loop,
 )
 from kinema.ir.program import WarpRegion
 from kinema.ir.scratch_layout import ROW_GROUP
@@ -120,16 +120,18 @@ def chain(n: int, order: list[int]) -> Program:
     with recorder.warp_region("all"):
         recorder.write(SCRATCH, [0.0], total.row)
         rows = [
-            TableRow("link", {"own": scratch[i], "above": scratch[above(i)], "x": ArenaOffset("x", i), "total": total})
+            LoopIteration(
+                "link", {"own": scratch[i], "above": scratch[above(i)], "x": ArenaOffset("x", i), "total": total}
+            )
             for i in order
         ]
 
-        def body(code: RowContext) -> None:
+        def body(code: IterationContext) -> None:
             here = code.read("above") + code.read("x")
             code.write("own", [here])
             code.write("total", [code.read("total") + here])
 
-        trace_table_loop(recorder, "sweep", rows, body)
+        trace_for_each_loop(recorder, "sweep", rows, body)
     recorder.write("x", [recorder.read(SCRATCH, 2 * i) for i in range(n)])
     recorder.write("x", [recorder.read(SCRATCH, total.row)], n)
     return recorder.build(n_scratch=2 * n + 3, allocation_starts=[0])
@@ -146,7 +148,7 @@ def test_rows_wait_for_what_they_read(leaves: list[int]) -> None:
     assert team.copy_in
     assert {row for _, row in team.copy_out} <= set(range(after.program.n_scratch))
     own = scheduled(team)
-    (loop,) = [block for block in own.program.body if isinstance(block, TableLoop)]
+    (loop,) = [block for block in own.program.body if isinstance(block, ForEachLoop)]
     assert [x.n_rows for x in loop.schedule] == [1, 3, 4, 4, 1]
     assert len(loop.reductions) == 1
     memory = Memory(state=[("x", n + 1)])
@@ -165,7 +167,7 @@ def test_rows_that_wait_for_none_go_together(n: int) -> None:
     recorder.write(SCRATCH, [recorder.read("x", i) for i in range(n)])
     with recorder.warp_region("all"):
         rows = [
-            TableRow(
+            LoopIteration(
                 "scaled" if i % 3 else "none",
                 {"from": ArenaOffset(SCRATCH, i), "to": ArenaOffset(SCRATCH, n + j)},
                 {"by": [i]},
@@ -173,10 +175,10 @@ def test_rows_that_wait_for_none_go_together(n: int) -> None:
             for i, j in enumerate(order)
         ]
 
-        def body(code: RowContext) -> None:
-            code.write("to", [code.constant("by") * code.read("from") if code.variant == "scaled" else 0.0])
+        def body(code: IterationContext) -> None:
+            code.write("to", [code.constant("by") * code.read("from") if code.specialization == "scaled" else 0.0])
 
-        trace_table_loop(recorder, "moved", rows, body)
+        trace_for_each_loop(recorder, "moved", rows, body)
     recorder.write("x", [recorder.read(SCRATCH, n + i) for i in range(n)])
     program = recorder.build(n_scratch=2 * n, allocation_starts=range(2 * n))
     before, team, after = split_into_kernels(program, SIZE)

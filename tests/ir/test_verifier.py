@@ -19,15 +19,15 @@ from kinema.ir import (
     BasicBlock,
     If,
     Instruction,
+    LoopIteration,
+    MemoryLocation,
     Program,
-    Slot,
     Store,
-    TableRow,
     Tracer,
     gpu_passes,
     optimise,
     run_passes,
-    trace_table_loop,
+    trace_for_each_loop,
     verify,
 )
 from kinema.ir.memory import ArenaOffset
@@ -74,7 +74,7 @@ def block(*instructions: Instruction, store: Store | None = None) -> Program:
 
 
 def load(result: int, index: int | None = None) -> Instruction:
-    return Instruction(result, "input", (), Slot("x", 0, index))
+    return Instruction(result, "input", (), MemoryLocation("x", 0, index))
 
 
 def counted(count: float) -> Program:
@@ -85,14 +85,14 @@ def counted(count: float) -> Program:
 
 def table(row: int) -> Program:
     tracer = Tracer()
-    rows = [TableRow("kind", {"to": ArenaOffset(SCRATCH, start)}) for start in (0, row)]
-    trace_table_loop(tracer, "rows", rows, lambda code: code.write("to", [1.0, 2.0]))
+    rows = [LoopIteration("kind", {"to": ArenaOffset(SCRATCH, start)}) for start in (0, row)]
+    trace_for_each_loop(tracer, "rows", rows, lambda code: code.write("to", [1.0, 2.0]))
     return tracer.build(n_scratch=4)
 
 
 def condition(value: float) -> Program:
-    store = BasicBlock((), (Store(Slot("local", 0), value),))
-    return Program((store, If("branch", Slot("local", 0), ())), {"local": 1})
+    store = BasicBlock((), (Store(MemoryLocation("local", 0), value),))
+    return Program((store, If("branch", MemoryLocation("local", 0), ())), {"local": 1})
 
 
 FAULTS = {
@@ -101,9 +101,9 @@ FAULTS = {
     "2 operands": block(load(0), Instruction(1, "neg", (0, 0))),
     "squared with 1": block(load(0), Instruction(1, "squared", (0,))),
     "loop_index with 0": block(Instruction(0, "loop_index", ())),
-    "store to x": block(store=Store(Slot("x", 0), 1)),
-    "outside of 'local'": block(store=Store(Slot("local", 2), 1.0)),
-    "outside of 'scratch'": block(store=Store(Slot(SCRATCH, 3), 1.0)),
+    "store to x": block(store=Store(MemoryLocation("x", 0), 1)),
+    "outside of 'local'": block(store=Store(MemoryLocation("local", 2), 1.0)),
+    "outside of 'scratch'": block(store=Store(MemoryLocation(SCRATCH, 3), 1.0)),
     "not an integer": block(load(0), Instruction(1, "sin", (0,)), load(2, index=1)),
     "rows, block 0: to": table(3),
     "must be of type bool": condition(2.0),
@@ -120,4 +120,4 @@ def test_lawful_programs_have_no_fault() -> None:
     """The neighbours of those with faults."""
     for program in (table(2), condition(1.0), counted(3.0)):
         verify(program)
-    verify(block(load(0), Instruction(1, "floor", (0,)), load(2, index=1), store=Store(Slot("local", 1), 2)))
+    verify(block(load(0), Instruction(1, "floor", (0,)), load(2, index=1), store=Store(MemoryLocation("local", 1), 2)))

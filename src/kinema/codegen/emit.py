@@ -2,7 +2,7 @@
 
 The CPU function loops over its share of the environments, one SIMD vector (or one environment) at a time, and for each
 vector over all steps, so that the state stays in the cache. On a GPU an environment is a thread (thread kernel),
-several specialised warps (partitions), or a group of threads (warp kernel); filter and queue kernels process work-queue
+several specialized warps (partitions), or a group of threads (warp kernel); filter and queue kernels process work-queue
 loops, and a binning kernel sorts environments by workload.
 """
 
@@ -20,11 +20,11 @@ from kinema.ir import (
     ArenaOffset,
     BasicBlock,
     CountedLoop,
+    ForEachLoop,
     If,
     KernelPart,
     Program,
     Statement,
-    TableLoop,
     WhileLoop,
     WorkQueueLoop,
     count_instructions,
@@ -142,7 +142,7 @@ def _enable_flush_to_zero(emitter: StatementEmitter) -> None:
 def emit_thread_kernel(
     partitions: Sequence[Program], array_offsets: Mapping[str, ArenaOffset], target: Target, runs_per_step: int = 1
 ) -> str:
-    """Emit the LLVM module of a GPU kernel with one thread per environment, or with several specialised warps.
+    """Emit the LLVM module of a GPU kernel with one thread per environment, or with several specialized warps.
 
     A single program runs with one thread per environment. Several partitions of a basic block run in thread blocks of
     32 environments with one warp per partition; in the last block, surplus threads work on padding environments, as all
@@ -239,8 +239,8 @@ def emit_filter_kernel(
 ) -> str:
     """Emit the LLVM module of the GPU kernel that tests the rows of a work-queue loop.
 
-    Each warp tests the table rows of one of `row_shares`. Rows that pass all filters are processed in the same kernel
-    (`run_inline`) or appended to the queue of their code variant, which another kernel processes.
+    Each warp tests the loop iterations of one of `row_shares`. Rows that pass all filters are processed in the same
+    kernel (`run_inline`) or appended to the queue of their specialization, which another kernel processes.
     """
     emitter, queue_loop = _work_queue_emitter(part, array_offsets, target)
     global_arrays = emitter.emit_filters(queue_loop, row_shares, run_inline=run_inline)
@@ -248,11 +248,11 @@ def emit_filter_kernel(
 
 
 def emit_queue_kernel(
-    part: KernelPart, array_offsets: Mapping[str, ArenaOffset], target: Target, variant_index: int
+    part: KernelPart, array_offsets: Mapping[str, ArenaOffset], target: Target, specialization_index: int
 ) -> str:
-    """Emit the GPU kernel that processes the queued rows of one variant of a work-queue loop."""
+    """Emit the GPU kernel that processes the queued rows of one specialization of a work-queue loop."""
     emitter, queue_loop = _work_queue_emitter(part, array_offsets, target)
-    emitter.emit_queue_work(queue_loop, variant_index)
+    emitter.emit_queue_work(queue_loop, specialization_index)
     return _format_module(emitter, [*_work_queue_prologue([]), _kernel_signature(emitter)]) + "!0 = !{}\n"
 
 
@@ -381,7 +381,7 @@ def _emit_step_loop(
 def _emit_partitions(
     emitter: StatementEmitter, partitions: Sequence[Program], local_arrays: Sequence[dict[str, str]]
 ) -> None:
-    """Emit one run of a program, or of several partitions with one warp each (warp specialisation).
+    """Emit one run of a program, or of several partitions with one warp each (warp specialization).
 
     `%role` is the partition of the warp. A block barrier follows each of the two basic blocks of a partition: one for
     the exchange of values, one so that no warp reads state that another has not written yet.
@@ -417,9 +417,9 @@ def _emit_present_lanes(emitter: StatementEmitter) -> str:
 def _is_divergent(statement: Statement) -> bool:
     """Whether control flow or addresses of a statement may differ between environments."""
     if isinstance(statement, BasicBlock):
-        return any(slot.index is not None for slot in statement.slots())
+        return any(location.index is not None for location in statement.locations())
     is_divergent = isinstance(statement, WhileLoop | If) or (
         isinstance(statement, CountedLoop) and not statement.uniform
     )
-    has_body = isinstance(statement, TableLoop) or is_divergent
+    has_body = isinstance(statement, ForEachLoop) or is_divergent
     return is_divergent or (has_body and any(_is_divergent(x) for body in nested_bodies(statement) for x in body))

@@ -13,9 +13,9 @@ from .cuda.intrinsics.minimum_degree import (
 )
 from .cuda.warp import WarpRegionConfig as WarpRegionConfig
 from .cuda.work_queue import (
-    inline_variants as inline_variants,
+    inline_specializations as inline_specializations,
     max_queued_rows as max_queued_rows,
-    queued_variants as queued_variants,
+    queued_specializations as queued_specializations,
     split_rows_among_warps as split_rows_among_warps,
 )
 from .emit import (

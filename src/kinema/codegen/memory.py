@@ -21,13 +21,13 @@ from kinema.ir import (
     CountedLoop,
     If,
     Instruction,
+    MemoryLocation,
     Operand,
     Program,
-    Slot,
     Statements,
     handoff_offset,
+    memory_accesses,
     nested_bodies,
-    slot_accesses,
 )
 
 from .ir_builder import IRBuilder
@@ -60,13 +60,15 @@ def classify_local_arrays(program: Program) -> LocalArrayLayout:
     owners: dict[str, set[BranchId]] = {}
     items: dict[tuple[str, int], set[BranchId]] = {}
     indexed: set[str] = set()
-    for slot, owner in _slots_by_branch(program.body, None):
-        owners.setdefault(slot.array, set()).add(owner)
-        items.setdefault((slot.array, slot.item), set()).add(owner)
-        if slot.index is not None:
-            indexed.add(slot.array)
-    for loop in program.table_loops:  # arrays of rows have offsets from a table
-        indexed |= {arena for variant in loop.variants for arena, _ in variant.array_columns.values()}
+    for location, owner in _locations_by_branch(program.body, None):
+        owners.setdefault(location.array, set()).add(owner)
+        items.setdefault((location.array, location.element), set()).add(owner)
+        if location.index is not None:
+            indexed.add(location.array)
+    for loop in program.for_each_loops:  # arrays of rows have offsets from a table
+        indexed |= {
+            arena for specialization in loop.specializations for arena, _ in specialization.array_columns.values()
+        }
     local_branches = {array: branches for array, branches in owners.items() if array in program.locals}
     scalar_arrays = {array for array, branches in local_branches.items() if _is_single_branch(branches)}
     split_arrays = {a for a, branches in local_branches.items() if len(branches) > 1 and a not in indexed}
@@ -78,13 +80,13 @@ def _is_single_branch(branches: set[BranchId]) -> bool:
     return len(branches) == 1 and None not in branches
 
 
-def _slots_by_branch(statements: Statements, branch: BranchId) -> Iterator[tuple[Slot, BranchId]]:
-    """Iterate over all slots that statements access, with the outermost scalarized branch around each (or None)."""
+def _locations_by_branch(statements: Statements, branch: BranchId) -> Iterator[tuple[MemoryLocation, BranchId]]:
+    """Iterate over all locations that statements access, with the outermost scalarized branch around each (or None)."""
     for block in statements:
-        yield from ((slot, branch) for slot, _ in slot_accesses(block))
+        yield from ((location, branch) for location, _ in memory_accesses(block))
         is_outermost = isinstance(block, If) and block.scalarize and branch is None
         for body in nested_bodies(block):
-            yield from _slots_by_branch(body, id(block) if is_outermost else branch)
+            yield from _locations_by_branch(body, id(block) if is_outermost else branch)
 
 
 def has_scalarized_branches(statements: Statements) -> bool:
@@ -110,7 +112,7 @@ ValueNames = Mapping[int, str]
 
 
 class MemoryEmitter(IRBuilder):
-    """Emits loads and stores of slots, and the addresses of array elements."""
+    """Emits loads and stores of memory locations, and the addresses of array elements."""
 
     n_handoff_rows = 0
     """Number of leading scratch rows in the hand-off layout; 0 if the code does not access them."""
@@ -140,7 +142,7 @@ class MemoryEmitter(IRBuilder):
         self.invariant_load = ", !invariant.load !0" if target.is_gpu else ""
         """Metadata of loads from read-only memory, which use the read-only cache of a GPU."""
         self.column_values: dict[tuple[int, int], str] = {}
-        """Array offsets of the enclosing table rows, by (loop number, column)."""
+        """Array offsets of the enclosing loop iterations, by (loop number, column)."""
         self.name_suffix = ""
         """Suffix of row pointers if the same code is emitted for several rows."""
         self.table_strides: dict[int, int] = {}
@@ -188,9 +190,9 @@ class MemoryEmitter(IRBuilder):
             count = sum(program.locals[name] for name in self.frame)
             self.emit(f"%frame = alloca [{max(count, 1)} x {self.vector_type}], align 16")
 
-    def _allocate(self, name: str, count: int, element_type: str, item: int = 0) -> str:
+    def _allocate(self, name: str, count: int, element_type: str, element: int = 0) -> str:
         if name in self.frame:
-            return self.assign(f"getelementptr {self.vector_type}, ptr %frame, i64 {self.frame[name] + item}")
+            return self.assign(f"getelementptr {self.vector_type}, ptr %frame, i64 {self.frame[name] + element}")
         return self.assign(f"alloca [{max(count, 1)} x {element_type}], align 16")
 
     def begin_program(self, program: Program, local_arrays: dict[str, str]) -> None:
@@ -202,32 +204,32 @@ class MemoryEmitter(IRBuilder):
 
     # ------------------------------------------------------------------------------------------------- loads and stores
 
-    def load(self, slot: Slot, value_names: ValueNames) -> str:
-        """Emit the load of a slot for all lanes.
+    def load(self, location: MemoryLocation, value_names: ValueNames) -> str:
+        """Emit the load of a memory location for all lanes.
 
         A dynamic index that differs between lanes is a gather: one scalar load per lane.
         """
-        if slot.index is None:
-            return self._load_at(slot, None)
-        index = value_names[slot.index]
-        if slot.index in self.uniform_values or self.target.lanes == 1:
-            return self._load_at(slot, self._uniform_index(slot.index, index))
+        if location.index is None:
+            return self._load_at(location, None)
+        index = value_names[location.index]
+        if location.index in self.uniform_values or self.target.lanes == 1:
+            return self._load_at(location, self._uniform_index(location.index, index))
         result = "poison"
         for lane in range(self.target.lanes):
-            pointer = self._pointer(slot, self.to_int(index, lane))
-            element = 0 if self.address_resolver.resolve(slot).arena == UNIFORM else lane
+            pointer = self._pointer(location, self.to_int(index, lane))
+            element = 0 if self.address_resolver.resolve(location).arena == UNIFORM else lane
             element_pointer = self.assign(f"getelementptr {self.scalar_type}, {pointer}, i64 {element}")
             value = self.assign(f"load {self.scalar_type}, ptr {element_pointer}, align {self.scalar_bytes}")
             result = self.assign(f"insertelement {self.value_type} {result}, {self.scalar_type} {value}, i64 {lane}")
         return result
 
-    def _load_at(self, slot: Slot, index: str | None) -> str:
-        """Emit the load of a slot at a uniform index or none; row constants and uniform values are broadcast."""
-        arena, pointer = self.address_resolver.resolve(slot).arena, self._pointer(slot, index)
+    def _load_at(self, location: MemoryLocation, index: str | None) -> str:
+        """Emit the load of a location at a uniform index or none; row constants and uniform values are broadcast."""
+        arena, pointer = self.address_resolver.resolve(location).arena, self._pointer(location, index)
         metadata = self.invariant_load if arena in READ_ONLY_ARENAS else ""
         if arena in ("", UNIFORM):
             return self.splat(self.assign(f"load {self.scalar_type}, {pointer}{metadata}"))
-        return self.assign(f"load {self.value_type}, {pointer}, align {self.alignment(slot)}{metadata}")
+        return self.assign(f"load {self.value_type}, {pointer}, align {self.alignment(location)}{metadata}")
 
     def _uniform_index(self, value: int, name: str) -> str:
         """Integer of an index that is equal in all lanes; in integer arithmetic if made of loop indices only."""
@@ -255,15 +257,15 @@ class MemoryEmitter(IRBuilder):
         active = self.assign(f"extractelement {self.mask_type} {self.mask}, i64 {lane}")
         return self.assign(f"select i1 {active}, i64 {integer}, i64 0")
 
-    def store(self, slot: Slot, value: str, value_names: ValueNames) -> None:
-        """Emit the store of a value to a slot for the active lanes.
+    def store(self, location: MemoryLocation, value: str, value_names: ValueNames) -> None:
+        """Emit the store of a value to a memory location for the active lanes.
 
         A dynamic index that differs between lanes is a scatter: one scalar store per lane. Inactive lanes keep the old
         value.
         """
-        if slot.index is not None and slot.index not in self.uniform_values and self.target.lanes > 1:
+        if location.index is not None and location.index not in self.uniform_values and self.target.lanes > 1:
             for lane in range(self.target.lanes):
-                pointer = self._pointer(slot, self.to_int(value_names[slot.index], lane))
+                pointer = self._pointer(location, self.to_int(value_names[location.index], lane))
                 element_pointer = "ptr " + self.assign(f"getelementptr {self.scalar_type}, {pointer}, i64 {lane}")
                 new = self.assign(f"extractelement {self.value_type} {value}, i64 {lane}")
                 if self.mask is not None:
@@ -272,17 +274,17 @@ class MemoryEmitter(IRBuilder):
                     new = self.assign(f"select i1 {active}, {self.scalar_type} {new}, {self.scalar_type} {old}")
                 self.emit(f"store {self.scalar_type} {new}, {element_pointer}, align {self.scalar_bytes}")
             return
-        index = None if slot.index is None else self._uniform_index(slot.index, value_names[slot.index])
-        pointer = self._pointer(slot, index)
-        if self._is_masked(slot):
+        index = None if location.index is None else self._uniform_index(location.index, value_names[location.index])
+        pointer = self._pointer(location, index)
+        if self._is_masked(location):
             old = self.assign(f"load {self.value_type}, {pointer}, align {self.scalar_bytes}")
             value = self.assign(
                 f"select {self.mask_type} {self.mask}, {self.value_type} {value}, {self.value_type} {old}"
             )
-        self.emit(f"store {self.value_type} {value}, {pointer}, align {self.alignment(slot)}")
+        self.emit(f"store {self.value_type} {value}, {pointer}, align {self.alignment(location)}")
 
-    def alignment(self, _slot: Slot) -> int:
-        """Alignment in bytes of the address of a slot, which allows the compiler to combine accesses."""
+    def alignment(self, _location: MemoryLocation) -> int:
+        """Alignment in bytes of the address of a memory location, which allows the compiler to combine accesses."""
         return self.scalar_bytes
 
     def index_multiple(self, index: int) -> int:
@@ -297,7 +299,7 @@ class MemoryEmitter(IRBuilder):
         if isinstance(value, float):
             return abs(int(value)) or MULTIPLE_OF_ZERO if value.is_integer() else None
         definition = self.definitions.get(value)
-        if definition is None or definition.slot is not None or definition.op == "loop_index":
+        if definition is None or definition.location is not None or definition.op == "loop_index":
             return 1
         if definition.op == "floor":
             return 1
@@ -314,22 +316,22 @@ class MemoryEmitter(IRBuilder):
                 return gcd(known_multiples[0] * known_multiples[1], *known_multiples[2:])
         return None
 
-    def _is_masked(self, slot: Slot) -> bool:
+    def _is_masked(self, location: MemoryLocation) -> bool:
         """Whether a store must keep the old value in inactive lanes; not needed in local memory of absent lanes."""
-        if self.mask is None or slot.array in self.uniform_count_arrays:
+        if self.mask is None or location.array in self.uniform_count_arrays:
             return False
-        address = self.address_resolver.resolve(slot)
+        address = self.address_resolver.resolve(location)
         return not (
             self.mask == self.present_lanes and (address.arena == SCRATCH or self.address_resolver.is_local(address))
         )
 
-    def _pointer(self, slot: Slot, index: str | None) -> str:
-        """Emit the address of a slot, for the first lane of the vector; returns pointer type and name.
+    def _pointer(self, location: MemoryLocation, index: str | None) -> str:
+        """Emit the address of a memory location, for the first lane of the vector; returns pointer type and name.
 
         Table constants, local arrays, the exchange array, uniform values, scratch memory (with hand-off rows) and
         device buffers each have an addressing scheme of their own. `index` is the dynamic index as an integer, or None.
         """
-        address = self.address_resolver.resolve(slot)
+        address = self.address_resolver.resolve(location)
         if not address.arena:  # a row constant
             assert address.column is not None
             return self._element_pointer(
@@ -387,9 +389,9 @@ class MemoryEmitter(IRBuilder):
 
     def _local_pointer(self, address: Address, row: str) -> str:
         """Emit the address of an element of a local array, which holds a vector or a scalar; returns type and name."""
-        item = address.arena, address.row
-        if item in self.split_elements:
-            base, row, is_scalar = self.split_elements[item], "0", item in self.scalar_storage
+        element = address.arena, address.row
+        if element in self.split_elements:
+            base, row, is_scalar = self.split_elements[element], "0", element in self.scalar_storage
         else:
             base, is_scalar = self.local_arrays[address.arena], address.arena in self.scalar_storage
         return (

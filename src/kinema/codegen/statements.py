@@ -20,16 +20,16 @@ from kinema.ir import (
     AtomicIncrement,
     BasicBlock,
     CountedLoop,
+    ForEachLoop,
     If,
     IntrinsicCall,
-    LoopVariant,
+    LoopSpecialization,
+    MemoryLocation,
     Operand,
     SharedMemoryStaging,
-    Slot,
     Statement,
     Statements,
     Store,
-    TableLoop,
     WarpRegion,
     WhileLoop,
     WorkQueueLoop,
@@ -84,10 +84,10 @@ class StatementEmitter(MemoryEmitter):
                     self._call_outlined(block, "block", partial(StatementEmitter._emit_basic_block, block=block))
                 case BasicBlock():
                     self._emit_basic_block(block)
-                case TableLoop() if id(block) in self.program.outlined:
-                    self._call_outlined(block, block.name, partial(StatementEmitter._emit_table_loop, loop=block))
-                case TableLoop():
-                    self._emit_table_loop(block)
+                case ForEachLoop() if id(block) in self.program.outlined:
+                    self._call_outlined(block, block.name, partial(StatementEmitter._emit_for_each_loop, loop=block))
+                case ForEachLoop():
+                    self._emit_for_each_loop(block)
                 case CountedLoop():
                     self._emit_counted_loop(block)
                 case WhileLoop():
@@ -101,8 +101,8 @@ class StatementEmitter(MemoryEmitter):
                 case IntrinsicCall() | WorkQueueLoop() | SharedMemoryStaging():
                     raise TypeError("cooperative statements can be emitted in warp regions and work-queue kernels only")
 
-    def _emit_table_loop(self, loop: TableLoop) -> None:
-        """Emit a loop over table rows, with a switch over the code variants of the rows.
+    def _emit_for_each_loop(self, loop: ForEachLoop) -> None:
+        """Emit a loop over loop iterations, with a switch over the specializations of the rows.
 
         Runs over all rows, over the range given by the enclosing row (nested loop), or, on a CPU, over the list of
         active rows.
@@ -110,9 +110,9 @@ class StatementEmitter(MemoryEmitter):
         loop_number, header = self.address_resolver.loop_number(loop), self.address_resolver.header_offset(loop)
         count, start, first = (self._load_int("ints", f"{header + i}") for i in range(3))
         if loop.row_range_name:
-            outer, variant = self.address_resolver.row_stack[-1]
+            outer, specialization = self.address_resolver.row_stack[-1]
             first_row, row_count = (
-                self.column_values[outer, variant.array_columns[prefix + loop.row_range_name][1]]
+                self.column_values[outer, specialization.array_columns[prefix + loop.row_range_name][1]]
                 for prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
             )
             loop_handle, index = self.begin_loop("0", row_count)
@@ -124,27 +124,31 @@ class StatementEmitter(MemoryEmitter):
             loop_handle, row = self.begin_loop("0", count)
         self.set_row_pointers(loop, row, start, first)
         after = self.fresh_name("after")
-        labels = [self.fresh_name("case") for _ in loop.variants]
-        if len(loop.variants) > 1:
-            variant_index = self.assign(f"load i32, {self.arena_pointer_type} %row{loop_number}{self.invariant_load}")
+        labels = [self.fresh_name("case") for _ in loop.specializations]
+        if len(loop.specializations) > 1:
+            specialization_index = self.assign(
+                f"load i32, {self.arena_pointer_type} %row{loop_number}{self.invariant_load}"
+            )
             targets = " ".join(f"i32 {i}, label %{label}" for i, label in enumerate(labels))
-            self.emit(f"switch i32 {variant_index}, label %{labels[-1]} [ {targets} ]")
+            self.emit(f"switch i32 {specialization_index}, label %{labels[-1]} [ {targets} ]")
         else:
             self.emit(f"br label %{labels[0]}")
-        for i, (variant, label) in enumerate(zip(loop.variants, labels, strict=True)):
+        for i, (specialization, label) in enumerate(zip(loop.specializations, labels, strict=True)):
             self.start_block(label)
-            if id(variant) in self.program.outlined:
-                emit_body = partial(StatementEmitter.emit_variant, loop_number=loop_number, variant=variant)
-                self._call_outlined(variant, f"{loop.name} {i}", emit_body, loop_number)
+            if id(specialization) in self.program.outlined:
+                emit_body = partial(
+                    StatementEmitter.emit_specialization, loop_number=loop_number, specialization=specialization
+                )
+                self._call_outlined(specialization, f"{loop.name} {i}", emit_body, loop_number)
             else:
-                self.emit_variant(loop_number, variant)
+                self.emit_specialization(loop_number, specialization)
             self.emit(f"br label %{after}")
         self.start_block(after)
         self.end_loop(loop_handle)
 
     def _call_outlined(
         self,
-        statement: Statement | LoopVariant,
+        statement: Statement | LoopSpecialization,
         name: str,
         emit_body: Callable[[StatementEmitter], None],
         loop_number: int | None = None,
@@ -158,7 +162,7 @@ class StatementEmitter(MemoryEmitter):
             statement: statement that the function executes.
             name: part of the symbol of the function.
             emit_body: emits the statement into the new function.
-            loop_number: loop that encloses an outlined loop variant; None for other statements.
+            loop_number: loop that encloses an outlined loop specialization; None for other statements.
         """
         callee, arrays = type(self)(self.array_offsets, self.target), self.program.outlined[id(statement)]
         callee.frame = {name: start for name, start in self.frame.items() if name in arrays}
@@ -185,13 +189,13 @@ class StatementEmitter(MemoryEmitter):
             f"void @{symbol}({', '.join(f'{parameter_type} {inside}' for parameter_type, inside, _ in parameters)})"
         )
         self.callees.append(signature)
-        statements = statement.body if isinstance(statement, LoopVariant) else (statement,)
+        statements = statement.body if isinstance(statement, LoopSpecialization) else (statement,)
         self.pending_functions.append(OutlinedFunction(signature, callee, statements, emit_body))
         arguments = ", ".join(f"{parameter_type} {outside}" for parameter_type, _, outside in parameters)
         self.emit(f"call void @{symbol}({arguments})")
 
-    def set_row_pointers(self, loop: TableLoop, row: str, ints_start: str, floats_start: str) -> None:
-        """Emit pointers to the integers and constants of a table row: `%row<n>` and `%constants<n>` for loop n.
+    def set_row_pointers(self, loop: ForEachLoop, row: str, ints_start: str, floats_start: str) -> None:
+        """Emit pointers to the integers and constants of a loop iteration: `%row<n>` and `%constants<n>` for loop n.
 
         `row` is the row index; `ints_start` and `floats_start` are the offsets of the loop's first row in the packed
         tables.
@@ -209,12 +213,12 @@ class StatementEmitter(MemoryEmitter):
                 f"{self.arena_pointer_type} %{array}, {self.index_type} {index}"
             )
 
-    def emit_variant(self, loop_number: int, variant: LoopVariant) -> None:
-        """Emit the body of a loop variant for the current row: load its array offsets, then its statements."""
-        for arena, column in variant.array_columns.values():
+    def emit_specialization(self, loop_number: int, specialization: LoopSpecialization) -> None:
+        """Emit the body of a loop specialization for the current row: load its array offsets, then its statements."""
+        for arena, column in specialization.array_columns.values():
             self.load_column(loop_number, column, arena, column)
-        self.address_resolver.row_stack.append((loop_number, variant))
-        self.emit_statements(variant.body)
+        self.address_resolver.row_stack.append((loop_number, specialization))
+        self.emit_statements(specialization.body)
         self.address_resolver.row_stack.pop()
 
     def _emit_atomic_increment(self, increment: AtomicIncrement) -> None:
@@ -242,9 +246,9 @@ class StatementEmitter(MemoryEmitter):
         """Mask of a body: None for scalar code, where the branch itself excludes inactive environments."""
         return mask if self.target.lanes > 1 else None
 
-    def condition_mask(self, slot: Slot) -> str:
-        """Emit the mask of the lanes in which a condition slot is above 0.5."""
-        return self.assign(f"fcmp ogt {self.value_type} {self.load(slot, {})}, {self.constant(0.5)}")
+    def condition_mask(self, location: MemoryLocation) -> str:
+        """Emit the mask of the lanes in which a condition memory location is above 0.5."""
+        return self.assign(f"fcmp ogt {self.value_type} {self.load(location, {})}, {self.constant(0.5)}")
 
     def emit_if(self, branch: If, emit_body: Callable[[Statements], None]) -> None:
         """Emit a branch that is taken if the condition holds in any active lane; `emit_body` emits its body.
@@ -383,8 +387,8 @@ class StatementEmitter(MemoryEmitter):
         block = block if self.block_pass is None else self.block_pass(block)
         eager_stores = find_eager_stores(block, self.frame.keys()) if self.frame and self.target.lanes == 1 else {}
         names = self.emit_instructions(block, eager_stores)
-        stored_slots = {store.slot for stores in eager_stores.values() for store in stores}
-        self.emit_stores([store for store in block.stores if store.slot not in stored_slots], names)
+        stored_locations = {store.location for stores in eager_stores.values() for store in stores}
+        self.emit_stores([store for store in block.stores if store.location not in stored_locations], names)
 
     def emit_instructions(
         self, block: BasicBlock, eager_stores: Mapping[int, Sequence[Store]] | None = None
@@ -400,12 +404,12 @@ class StatementEmitter(MemoryEmitter):
         )
         names: dict[int, str] = {}
         pairs = sincos_pairs(block)
-        for result, op, arguments, slot in block.instructions:
+        for result, op, arguments, location in block.instructions:
             if result in names:
                 continue
             defined = (result,)
-            if slot is not None:
-                names[result] = self.load(slot, names)
+            if location is not None:
+                names[result] = self.load(location, names)
             elif op in ("sin", "cos"):
                 sine_cosine = self.sincos(self._operand(arguments[0], names))
                 defined = pairs.get(arguments[0], defined)
@@ -424,7 +428,7 @@ class StatementEmitter(MemoryEmitter):
     def emit_stores(self, stores: Sequence[Store], value_names: ValueNames) -> None:
         """Emit stores of a basic block."""
         for store in stores:
-            self.store(store.slot, self._operand(store.value, value_names), value_names)
+            self.store(store.location, self._operand(store.value, value_names), value_names)
 
     def _operand(self, operand: Operand, value_names: ValueNames) -> str:
         return value_names[operand] if isinstance(operand, int) else self.constant(operand)
@@ -440,17 +444,17 @@ def sincos_pairs(block: BasicBlock) -> dict[Operand, tuple[int, int]]:
 def find_eager_stores(block: BasicBlock, arrays: Collection[str]) -> dict[int, list[Store]]:
     """Stores to `arrays` that may be moved up to where their value is computed, by value number.
 
-    A store is eligible if the block does not load its slot afterwards. None are if the block accesses any of the arrays
-    at a dynamic index.
+    A store is eligible if the block does not load its memory location afterwards. None are if the block accesses any of
+    the arrays at a dynamic index.
     """
-    indexed = {slot.array for slot in block.slots() if slot.index is not None}
+    indexed = {location.array for location in block.locations() if location.index is not None}
     if not indexed.isdisjoint(arrays):
         return {}
-    last_load = {i.slot: position for position, i in enumerate(block.instructions) if i.slot is not None}
+    last_load = {i.location: position for position, i in enumerate(block.instructions) if i.location is not None}
     positions, eager_stores = definition_positions(block), dict[int, list[Store]]()
     for store in block.stores:
-        value, slot = store.value, store.slot
-        if slot.array in arrays and isinstance(value, int) and last_load.get(slot, -1) < positions[value]:
+        value, location = store.value, store.location
+        if location.array in arrays and isinstance(value, int) and last_load.get(location, -1) < positions[value]:
             eager_stores.setdefault(value, []).append(store)
     return eager_stores
 

@@ -1,4 +1,4 @@
-"""Target description, resolution of slots to memory addresses, uniformity analysis, and sine and cosine constants."""
+"""Target description, memory locations resolved to addresses, uniformity analysis, and sine and cosine constants."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kinema.ir import (
     UNIFORM,
     WARP_GLOBAL,
     ArenaOffset,
+    ForEachLoop,
     Instruction,
-    LoopVariant,
+    LoopSpecialization,
+    MemoryLocation,
     Program,
-    Slot,
-    TableLoop,
 )
 
 
@@ -60,7 +60,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Resolved address of a slot: a row of an arena or local array, or a constant of a table row (empty arena)."""
+    """Resolved address of a location: a row of an arena or local array, or a constant of a iteration (empty arena)."""
 
     arena: str
     row: int
@@ -69,39 +69,39 @@ class Address:
 
 
 class AddressResolver:
-    """Resolves slots to addresses, given the table rows that enclose the current code."""
+    """Resolves memory locations to addresses, given the loop iterations that enclose the current code."""
 
     def __init__(self, program: Program, array_offsets: Mapping[str, ArenaOffset]) -> None:
         self._program = program
         self._array_offsets = array_offsets
-        self._loop_numbers = {id(loop): i for i, loop in enumerate(program.table_loops)}
-        self.row_stack: list[tuple[int, LoopVariant]] = []
+        self._loop_numbers = {id(loop): i for i, loop in enumerate(program.for_each_loops)}
+        self.row_stack: list[tuple[int, LoopSpecialization]] = []
 
-    def loop_number(self, loop: TableLoop) -> int:
-        """Index of a table loop among all table loops of the program."""
+    def loop_number(self, loop: ForEachLoop) -> int:
+        """Index of a for-each loop among all for-each loops of the program."""
         return self._loop_numbers[id(loop)]
 
-    def header_offset(self, loop: TableLoop) -> int:
-        """Offset of the header of a table loop in the packed integer table."""
+    def header_offset(self, loop: ForEachLoop) -> int:
+        """Offset of the header of a for-each loop in the packed integer table."""
         return TABLE_HEADER_SIZE * self.loop_number(loop)
 
-    def resolve(self, slot: Slot) -> Address:
-        """Address of a slot in a device buffer, local array or table, without its dynamic index.
+    def resolve(self, location: MemoryLocation) -> Address:
+        """Address of a memory location in a device buffer, local array or table, without its dynamic index.
 
-        Looks up the constants and array offsets of the enclosing table rows, innermost first, then local arrays,
+        Looks up the constants and array offsets of the enclosing loop iterations, innermost first, then local arrays,
         scratch memory and the array offsets of the program.
         """
-        for loop_number, variant in reversed(self.row_stack):
-            if slot in variant.constant_columns:
-                return Address("", 0, (loop_number, variant.constant_columns[slot]))
-            if slot.array in variant.array_columns:
-                arena, column = variant.array_columns[slot.array]
+        for loop_number, specialization in reversed(self.row_stack):
+            if location in specialization.constant_columns:
+                return Address("", 0, (loop_number, specialization.constant_columns[location]))
+            if location.array in specialization.array_columns:
+                arena, column = specialization.array_columns[location.array]
                 start = self._array_offsets.get(arena, ArenaOffset(arena, 0))  # an array or an arena
-                return Address(start.arena, start.row + slot.item, (loop_number, column))
-        if slot.array in self._program.locals or slot.array in (SCRATCH, WARP_GLOBAL, THREAD_SCRATCH):
-            return Address(slot.array, slot.item)
-        offset = self._array_offsets[slot.array]
-        return Address(offset.arena, offset.row + slot.item)
+                return Address(start.arena, start.row + location.element, (loop_number, column))
+        if location.array in self._program.locals or location.array in (SCRATCH, WARP_GLOBAL, THREAD_SCRATCH):
+            return Address(location.array, location.element)
+        offset = self._array_offsets[location.array]
+        return Address(offset.arena, offset.row + location.element)
 
     def is_local(self, address: Address) -> bool:
         """Whether an address is in a local array."""
@@ -115,8 +115,8 @@ def find_uniform_values(instructions: Sequence[Instruction], address_resolver: A
     """
     uniform: set[int] = set()
     for i in instructions:
-        if i.slot is not None:
-            is_uniform = i.slot.index is None and address_resolver.resolve(i.slot).arena in ("", UNIFORM)
+        if i.location is not None:
+            is_uniform = i.location.index is None and address_resolver.resolve(i.location).arena in ("", UNIFORM)
         else:
             is_uniform = i.op == "loop_index" or (
                 bool(i.args) and all(a in uniform for a in i.args if isinstance(a, int))

@@ -11,7 +11,7 @@ from .arrays import (
     ArrayUse as ArrayUse,
     initial_values as initial_values,
 )
-from .collision.contact_sets import (
+from .collision.contact_buffer_specs import (
     DEFAULT_CONTACTS_PER_FRAME_PAIR as DEFAULT_CONTACTS_PER_FRAME_PAIR,
     contact_capacity as contact_capacity,
     may_lose_contacts as may_lose_contacts,

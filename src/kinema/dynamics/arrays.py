@@ -1,4 +1,4 @@
-"""All arrays that a step reads or writes: kind of items, width, arena, initial values and enabling settings."""
+"""All arrays that a step reads or writes: kind of elements, width, arena, initial values and enabling settings."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kinema.core import Array
 from kinema.ir import UNIFORM
 from kinema.model import Model, PrimitiveJointType
 
-from .collision.contact_sets import has_surface_velocity
+from .collision.contact_buffer_specs import has_surface_velocity
 from .collision.spatial_hash import build_pair_table, select_hashed_geoms
 from .sensors.contact_weights import contact_dependent_outputs, contact_weight_table
 from .settings import BroadPhase, ControlMode, Integrator, Settings
 from .sleep.policy import initially_asleep, n_trees
 
 
-class ItemKind(enum.Enum):
-    """Kind of model object for which an array has values: one item of the array per link, dof, geom, ..."""
+class ElementKind(enum.Enum):
+    """Kind of model object for which an array has values: one element of the array per link, dof, geom, ..."""
 
     ENVIRONMENT = "environment"
     COORDINATE = "coordinate"
@@ -81,16 +81,16 @@ class ArrayInfo:
     """Declaration of one array."""
 
     name: str
-    item_kind: ItemKind
+    element_kind: ElementKind
     use: ArrayUse
     width: int = 1
-    """Scalars per item."""
+    """Scalars per element."""
     initial: InitialValues = lambda model, settings: 0.0
     """Initial values, a scalar or an array of all scalars."""
     is_enabled: Callable[[Settings], bool] = lambda settings: True
     """Whether the array exists with the given settings."""
     is_needed: Callable[[Model], bool] = lambda model: True
-    """Whether the array has items for the given model."""
+    """Whether the array has elements for the given model."""
     per_env_names: tuple[str, ...] = ()
     """Per-environment parameters that make the array differ between environments; its own name if empty."""
 
@@ -116,34 +116,36 @@ class ArrayInfo:
                 return "state" if self.is_per_env(settings) else None
 
     def count(self, model: Model, settings: Settings) -> int:
-        """Number of items (dofs, links, geoms, ...) for which the array has values; 0 if the model does not need it."""
+        """Number of elements (one per dof, link, geom, ...) of the array; 0 if the model does not need the array."""
         if not self.is_needed(model):
             return 0
         return {
-            ItemKind.ENVIRONMENT: 1,
-            ItemKind.COORDINATE: model.n_qs,
-            ItemKind.DOF: model.n_dofs,
-            ItemKind.LINK: model.n_links,
-            ItemKind.ACTUATOR: model.n_actuators,
-            ItemKind.TENDON: len(model.tendons.names),
-            ItemKind.DELAY_SAMPLE: int(model.actuators.n_delay_samples.sum()),
-            ItemKind.EQUALITY: len(model.equalities.names),
-            ItemKind.COUPLING: len(model.couplings.names),
-            ItemKind.GEOM: len(model.geoms.names),
-            ItemKind.PAIR: len(model.pairs.geom_a),
-            ItemKind.GEOM_DATA: len(model.geoms.data),
-            ItemKind.GRID_PAIR: len(select_hashed_geoms(model)) ** 2 if settings.broad_phase is BroadPhase.CELLS else 0,
-            ItemKind.SENSOR_VALUE: model.sensors.n_values,
-            ItemKind.SENSOR_PAIR: len(contact_dependent_outputs(model)) * len(model.pairs.geom_a),
-            ItemKind.RAY_DATA: len(model.sensors.ray_geoms.data),
-            ItemKind.TREE: n_trees(model),
-            ItemKind.ATTACHMENT: len(model.attachments.names),
-            ItemKind.SUCTION_CUP: len(model.suction_cups.names),
-            ItemKind.PARTITION: settings.n_partitions,
-            ItemKind.PER_ENV_PARAMETER: 0
+            ElementKind.ENVIRONMENT: 1,
+            ElementKind.COORDINATE: model.n_qs,
+            ElementKind.DOF: model.n_dofs,
+            ElementKind.LINK: model.n_links,
+            ElementKind.ACTUATOR: model.n_actuators,
+            ElementKind.TENDON: len(model.tendons.names),
+            ElementKind.DELAY_SAMPLE: int(model.actuators.n_delay_samples.sum()),
+            ElementKind.EQUALITY: len(model.equalities.names),
+            ElementKind.COUPLING: len(model.couplings.names),
+            ElementKind.GEOM: len(model.geoms.names),
+            ElementKind.PAIR: len(model.pairs.geom_a),
+            ElementKind.GEOM_DATA: len(model.geoms.data),
+            ElementKind.GRID_PAIR: len(select_hashed_geoms(model)) ** 2
+            if settings.broad_phase is BroadPhase.CELLS
+            else 0,
+            ElementKind.SENSOR_VALUE: model.sensors.n_values,
+            ElementKind.SENSOR_PAIR: len(contact_dependent_outputs(model)) * len(model.pairs.geom_a),
+            ElementKind.RAY_DATA: len(model.sensors.ray_geoms.data),
+            ElementKind.TREE: n_trees(model),
+            ElementKind.ATTACHMENT: len(model.attachments.names),
+            ElementKind.SUCTION_CUP: len(model.suction_cups.names),
+            ElementKind.PARTITION: settings.n_partitions,
+            ElementKind.PER_ENV_PARAMETER: 0
             if model.derived.per_env_parameters is None
             else len(model.derived.per_env_parameters.values),
-        }[self.item_kind]
+        }[self.element_kind]
 
 
 def _initial_from_dofs(name: str) -> InitialValues:
@@ -214,9 +216,9 @@ def _has_external_forces(settings: Settings) -> bool:
     return settings.external_forces
 
 
-def _initial_from_constraints(item_kind: ItemKind, name: str) -> InitialValues:
-    tables = {ItemKind.EQUALITY: "equalities", ItemKind.COUPLING: "couplings"}
-    return lambda model, _: np.asarray(getattr(getattr(model, tables[item_kind]), name), np.float64)
+def _initial_from_constraints(element_kind: ElementKind, name: str) -> InitialValues:
+    tables = {ElementKind.EQUALITY: "equalities", ElementKind.COUPLING: "couplings"}
+    return lambda model, _: np.asarray(getattr(getattr(model, tables[element_kind]), name), np.float64)
 
 
 def _initial_equality_poses(model: Model, _: Settings) -> Array:
@@ -234,10 +236,10 @@ def _initial_attachment_poses(model: Model, settings: Settings) -> Array:
 
 
 ATTACHMENT_ARRAYS = [
-    ArrayInfo("attachment_on", ItemKind.ATTACHMENT, ArrayUse.STATE, is_enabled=_has_constraints),
+    ArrayInfo("attachment_on", ElementKind.ATTACHMENT, ArrayUse.STATE, is_enabled=_has_constraints),
     ArrayInfo(
         "attachment_point",
-        ItemKind.ATTACHMENT,
+        ElementKind.ATTACHMENT,
         ArrayUse.STATE,
         3,
         initial=lambda model, _: model.equalities.pos_a[model.attachments.equality_idx],
@@ -245,49 +247,49 @@ ATTACHMENT_ARRAYS = [
     ),
     ArrayInfo(
         "attachment_pose",
-        ItemKind.ATTACHMENT,
+        ElementKind.ATTACHMENT,
         ArrayUse.STATE,
         12,
         initial=_initial_attachment_poses,
         is_enabled=_has_constraints,
     ),
-    ArrayInfo("attachment_length", ItemKind.ATTACHMENT, ArrayUse.STATE, is_enabled=_has_constraints),
+    ArrayInfo("attachment_length", ElementKind.ATTACHMENT, ArrayUse.STATE, is_enabled=_has_constraints),
     ArrayInfo(
         "attachment_break_force",
-        ItemKind.ATTACHMENT,
+        ElementKind.ATTACHMENT,
         ArrayUse.STATE,
         initial=lambda model, _: np.minimum(model.attachments.break_force, UNBREAKABLE_FORCE),
         is_enabled=_has_constraints,
     ),
-    ArrayInfo("attachment_wrench", ItemKind.ATTACHMENT, ArrayUse.STATE, 6, is_enabled=_has_constraints),
-    ArrayInfo("suction_on", ItemKind.SUCTION_CUP, ArrayUse.STATE, is_enabled=_has_constraints),
+    ArrayInfo("attachment_wrench", ElementKind.ATTACHMENT, ArrayUse.STATE, 6, is_enabled=_has_constraints),
+    ArrayInfo("suction_on", ElementKind.SUCTION_CUP, ArrayUse.STATE, is_enabled=_has_constraints),
 ]
 """State of attachments: whether they hold; anchor on link a; position and rotation matrix of the constraint frame on
 link b; length of rods and ropes [m]; breaking force [N]; force [N] and torque [N m] on link a in the last step. And
 whether the vacuum of suction cups is on."""
 
-SOFT_CONSTRAINTS: list[tuple[str, ItemKind, Callable[[str], InitialValues]]] = [
-    ("limit", ItemKind.DOF, lambda name: _initial_from_dofs(f"limit_{name}")),
-    ("friction", ItemKind.DOF, lambda name: _initial_from_dofs(f"friction_{name}")),
-    ("equality", ItemKind.EQUALITY, lambda name: _initial_from_constraints(ItemKind.EQUALITY, name)),
-    ("coupling", ItemKind.COUPLING, lambda name: _initial_from_constraints(ItemKind.COUPLING, name)),
+SOFT_CONSTRAINTS: list[tuple[str, ElementKind, Callable[[str], InitialValues]]] = [
+    ("limit", ElementKind.DOF, lambda name: _initial_from_dofs(f"limit_{name}")),
+    ("friction", ElementKind.DOF, lambda name: _initial_from_dofs(f"friction_{name}")),
+    ("equality", ElementKind.EQUALITY, lambda name: _initial_from_constraints(ElementKind.EQUALITY, name)),
+    ("coupling", ElementKind.COUPLING, lambda name: _initial_from_constraints(ElementKind.COUPLING, name)),
 ]
-"""Array prefixes of soft constraints with solref and solimp, their item kinds, and their initial values by parameter
+"""Array prefixes of soft constraints with solref and solimp, their element kinds, and their initial values by parameter
 name."""
 CONTROL_GAINS = ("gain_command", "gain_position", "gain_velocity")
 """Gains of user commands: force = gain_command command - gain_position position - gain_velocity velocity."""
 CLAMP_SLOPE = "clamp_slope"
 """Velocity derivative of clamped control forces: 0 for zero as in MuJoCo, 1 for the secant slope of the clamp."""
 
-CONTACT_PARAMETERS: list[tuple[ItemKind, str, str, int, tuple[str, ...]]] = [
-    (ItemKind.PAIR, "pairs", "friction", 5, ("geom_friction",)),
-    (ItemKind.PAIR, "pairs", "solref", 2, ("geom_sol_params",)),
-    (ItemKind.PAIR, "pairs", "solimp", 5, ("geom_sol_params",)),
-    (ItemKind.GEOM, "geoms", "size", 3, ("geom_size",)),
-    (ItemKind.GEOM, "geoms", "radius", 1, ("geom_size",)),
+CONTACT_PARAMETERS: list[tuple[ElementKind, str, str, int, tuple[str, ...]]] = [
+    (ElementKind.PAIR, "pairs", "friction", 5, ("geom_friction",)),
+    (ElementKind.PAIR, "pairs", "solref", 2, ("geom_sol_params",)),
+    (ElementKind.PAIR, "pairs", "solimp", 5, ("geom_sol_params",)),
+    (ElementKind.GEOM, "geoms", "size", 3, ("geom_size",)),
+    (ElementKind.GEOM, "geoms", "radius", 1, ("geom_size",)),
 ]
-"""Contact parameters that may differ between environments: kind of items, model table, field, width, enabling parameter
-names."""
+"""Contact parameters that may differ between environments: kind of elements, model table, field, width, enabling
+parameter names."""
 
 STEP_COUNTERS = ("n_contacts", "n_lost_contacts", "n_iterations", "max_n_contacts", "max_required_capacity")
 """Counters of a step: contacts, contacts lost for lack of capacity, and solver iterations; then the maxima since the
@@ -297,20 +299,24 @@ lost)."""
 SLEEP_ARRAYS = [
     ArrayInfo(
         "asleep",
-        ItemKind.TREE,
+        ElementKind.TREE,
         ArrayUse.STATE,
         initial=lambda model, _: initially_asleep(model),
         is_enabled=_has_sleep,
     ),
-    ArrayInfo("still", ItemKind.TREE, ArrayUse.STATE, is_enabled=_has_sleep),
+    ArrayInfo("still", ElementKind.TREE, ArrayUse.STATE, is_enabled=_has_sleep),
     ArrayInfo(
-        "slept_qpos", ItemKind.COORDINATE, ArrayUse.STATE, initial=lambda model, _: model.qpos0, is_enabled=_has_sleep
+        "slept_qpos",
+        ElementKind.COORDINATE,
+        ArrayUse.STATE,
+        initial=lambda model, _: model.qpos0,
+        is_enabled=_has_sleep,
     ),
-    ArrayInfo("slept_command", ItemKind.DOF, ArrayUse.STATE, is_enabled=_has_sleep),
-    ArrayInfo("slept_ctrl", ItemKind.ACTUATOR, ArrayUse.STATE, is_enabled=_has_sleep),
+    ArrayInfo("slept_command", ElementKind.DOF, ArrayUse.STATE, is_enabled=_has_sleep),
+    ArrayInfo("slept_ctrl", ElementKind.ACTUATOR, ArrayUse.STATE, is_enabled=_has_sleep),
     ArrayInfo(
         "slept_gravity",
-        ItemKind.ENVIRONMENT,
+        ElementKind.ENVIRONMENT,
         ArrayUse.STATE,
         3,
         initial=lambda model, _: model.gravity,
@@ -322,35 +328,35 @@ asleep together; `still` counts steps below the sleep tolerance. The others are 
 change wakes the tree."""
 
 ARRAYS = [
-    ArrayInfo("error", ItemKind.PARTITION, ArrayUse.STATE),
-    ArrayInfo("phase", ItemKind.ENVIRONMENT, ArrayUse.STATE, is_enabled=_uses_rk4),
-    ArrayInfo("qpos", ItemKind.COORDINATE, ArrayUse.STATE, initial=lambda model, _: model.qpos0),
-    ArrayInfo("vel", ItemKind.DOF, ArrayUse.STATE),
-    ArrayInfo("stage_qpos", ItemKind.COORDINATE, ArrayUse.STATE, is_enabled=_uses_rk4),
+    ArrayInfo("error", ElementKind.PARTITION, ArrayUse.STATE),
+    ArrayInfo("phase", ElementKind.ENVIRONMENT, ArrayUse.STATE, is_enabled=_uses_rk4),
+    ArrayInfo("qpos", ElementKind.COORDINATE, ArrayUse.STATE, initial=lambda model, _: model.qpos0),
+    ArrayInfo("vel", ElementKind.DOF, ArrayUse.STATE),
+    ArrayInfo("stage_qpos", ElementKind.COORDINATE, ArrayUse.STATE, is_enabled=_uses_rk4),
     *(
-        ArrayInfo(f"stage_{x}", ItemKind.DOF, ArrayUse.STATE, is_enabled=_uses_rk4)
+        ArrayInfo(f"stage_{x}", ElementKind.DOF, ArrayUse.STATE, is_enabled=_uses_rk4)
         for x in ("vel", "shift", "sum_vel", "sum_acc")
     ),
     ArrayInfo(
         "broken",
-        ItemKind.EQUALITY,
+        ElementKind.EQUALITY,
         ArrayUse.STATE,
         is_enabled=_has_constraints,
         is_needed=lambda model: bool(model.equalities.breakable.any()),
     ),
-    ArrayInfo("act", ItemKind.ACTUATOR, ArrayUse.STATE, is_needed=_has_activation),
+    ArrayInfo("act", ElementKind.ACTUATOR, ArrayUse.STATE, is_needed=_has_activation),
     *(
-        ArrayInfo(f"stage_{x}", ItemKind.ACTUATOR, ArrayUse.STATE, is_enabled=_uses_rk4, is_needed=_has_activation)
+        ArrayInfo(f"stage_{x}", ElementKind.ACTUATOR, ArrayUse.STATE, is_enabled=_uses_rk4, is_needed=_has_activation)
         for x in ("act", "sum_act")
     ),
-    ArrayInfo("warm_start", ItemKind.DOF, ArrayUse.STATE, is_enabled=_has_contacts),
-    *(ArrayInfo(name, ItemKind.ENVIRONMENT, ArrayUse.STATE, is_enabled=_has_contacts) for name in STEP_COUNTERS),
+    ArrayInfo("warm_start", ElementKind.DOF, ArrayUse.STATE, is_enabled=_has_contacts),
+    *(ArrayInfo(name, ElementKind.ENVIRONMENT, ArrayUse.STATE, is_enabled=_has_contacts) for name in STEP_COUNTERS),
     *SLEEP_ARRAYS,
     *ATTACHMENT_ARRAYS,
-    ArrayInfo("history", ItemKind.DELAY_SAMPLE, ArrayUse.STATE, initial=_initial_control_history),
+    ArrayInfo("history", ElementKind.DELAY_SAMPLE, ArrayUse.STATE, initial=_initial_control_history),
     ArrayInfo(
         "spring_rest",
-        ItemKind.COORDINATE,
+        ElementKind.COORDINATE,
         ArrayUse.STATE,
         initial=_spring_rest_coordinates,
         is_needed=_has_yielding_springs("dofs"),
@@ -358,20 +364,20 @@ ARRAYS = [
     *(
         ArrayInfo(
             name,
-            ItemKind.TENDON,
+            ElementKind.TENDON,
             ArrayUse.STATE,
             initial=_initial_from_tendons(name),
             is_needed=_has_yielding_springs("tendons"),
         )
         for name in ("rest_lower", "rest_upper")
     ),
-    ArrayInfo("command", ItemKind.DOF, ArrayUse.CONTROL),
-    ArrayInfo("ctrl", ItemKind.ACTUATOR, ArrayUse.CONTROL),
-    ArrayInfo("ctrl_mode", ItemKind.DOF, ArrayUse.CONTROL, initial=lambda model, _: float(ControlMode.FORCE)),
-    ArrayInfo("actuator_on", ItemKind.ACTUATOR, ArrayUse.CONTROL, initial=lambda *_: 1.0),
+    ArrayInfo("command", ElementKind.DOF, ArrayUse.CONTROL),
+    ArrayInfo("ctrl", ElementKind.ACTUATOR, ArrayUse.CONTROL),
+    ArrayInfo("ctrl_mode", ElementKind.DOF, ArrayUse.CONTROL, initial=lambda model, _: float(ControlMode.FORCE)),
+    ArrayInfo("actuator_on", ElementKind.ACTUATOR, ArrayUse.CONTROL, initial=lambda *_: 1.0),
     ArrayInfo(
         "surface_velocity",
-        ItemKind.GEOM,
+        ElementKind.GEOM,
         ArrayUse.CONTROL,
         6,
         initial=lambda model, _: model.geoms.surface_velocity,
@@ -380,24 +386,24 @@ ARRAYS = [
     ),
     ArrayInfo(
         "geom_data",
-        ItemKind.GEOM_DATA,
+        ElementKind.GEOM_DATA,
         ArrayUse.PARAMETER,
         initial=lambda model, _: model.geoms.data,
         is_enabled=_has_contacts,
     ),
     ArrayInfo(
         "pair_table",
-        ItemKind.GRID_PAIR,
+        ElementKind.GRID_PAIR,
         ArrayUse.PARAMETER,
         initial=lambda model, _: build_pair_table(model),
         is_enabled=lambda settings: settings.contacts and settings.broad_phase is BroadPhase.CELLS,
     ),
-    ArrayInfo("dt", ItemKind.ENVIRONMENT, ArrayUse.PARAMETER, initial=lambda _, settings: settings.dt),
-    ArrayInfo("gravity", ItemKind.ENVIRONMENT, ArrayUse.PARAMETER, 3, initial=lambda model, _: model.gravity),
+    ArrayInfo("dt", ElementKind.ENVIRONMENT, ArrayUse.PARAMETER, initial=lambda _, settings: settings.dt),
+    ArrayInfo("gravity", ElementKind.ENVIRONMENT, ArrayUse.PARAMETER, 3, initial=lambda model, _: model.gravity),
     *(
         ArrayInfo(
             name,
-            ItemKind.ENVIRONMENT,
+            ElementKind.ENVIRONMENT,
             ArrayUse.PARAMETER,
             width,
             initial=_initial_from_fluid(name),
@@ -405,16 +411,16 @@ ARRAYS = [
         )
         for name, width in (("wind", 3), ("density", 1), ("viscosity", 1))
     ),
-    *(ArrayInfo(name, ItemKind.DOF, ArrayUse.PARAMETER, initial=_initial_from_dofs(name)) for name in ("kp", "kv")),
-    *(ArrayInfo(name, ItemKind.DOF, ArrayUse.PARAMETER, per_env_names=("kp", "kv")) for name in CONTROL_GAINS),
+    *(ArrayInfo(name, ElementKind.DOF, ArrayUse.PARAMETER, initial=_initial_from_dofs(name)) for name in ("kp", "kv")),
+    *(ArrayInfo(name, ElementKind.DOF, ArrayUse.PARAMETER, per_env_names=("kp", "kv")) for name in CONTROL_GAINS),
     *(
-        ArrayInfo(name, ItemKind.DOF, ArrayUse.PARAMETER, initial=_initial_from_dofs(name))
+        ArrayInfo(name, ElementKind.DOF, ArrayUse.PARAMETER, initial=_initial_from_dofs(name))
         for name in ("force_lower", "force_upper")
     ),
     *(
         ArrayInfo(
             name,
-            ItemKind.DOF,
+            ElementKind.DOF,
             ArrayUse.PARAMETER,
             initial=_initial_from_dofs(name),
             is_enabled=_has_limits,
@@ -423,29 +429,29 @@ ARRAYS = [
         for name in ("lower", "upper")
     ),
     *(
-        ArrayInfo(name, ItemKind.DOF, ArrayUse.CONSTANT, initial=_initial_from_dofs(name))
+        ArrayInfo(name, ElementKind.DOF, ArrayUse.CONSTANT, initial=_initial_from_dofs(name))
         for name in ("armature", "damping")
     ),
     ArrayInfo(
         "frictionloss",
-        ItemKind.DOF,
+        ElementKind.DOF,
         ArrayUse.CONSTANT,
         initial=_initial_from_dofs("frictionloss"),
         is_enabled=_has_constraints,
     ),
     *(
         ArrayInfo(
-            f"{item_kind.value}_on",
-            item_kind,
+            f"{element_kind.value}_on",
+            element_kind,
             ArrayUse.CONSTANT,
-            initial=_initial_from_constraints(item_kind, "active"),
+            initial=_initial_from_constraints(element_kind, "active"),
             per_env_names=("equality",),
         )
-        for item_kind in (ItemKind.EQUALITY, ItemKind.COUPLING)
+        for element_kind in (ElementKind.EQUALITY, ElementKind.COUPLING)
     ),
     ArrayInfo(
         "equality_pose",
-        ItemKind.EQUALITY,
+        ElementKind.EQUALITY,
         ArrayUse.CONSTANT,
         12,
         initial=_initial_equality_poses,
@@ -453,26 +459,26 @@ ARRAYS = [
     ),
     *(
         ArrayInfo(
-            f"{kind}_{name}", item_kind, ArrayUse.CONSTANT, width, initial=start(name), per_env_names=("sol_params",)
+            f"{kind}_{name}", element_kind, ArrayUse.CONSTANT, width, initial=start(name), per_env_names=("sol_params",)
         )
-        for kind, item_kind, start in SOFT_CONSTRAINTS
+        for kind, element_kind, start in SOFT_CONSTRAINTS
         for name, width in (("solref", 2), ("solimp", 5))
     ),
     *(
         ArrayInfo(
             f"{table[:-1]}_{name}",
-            item_kind,
+            element_kind,
             ArrayUse.CONSTANT,
             width,
             _initial_from_contact_table(table, name),
             _has_contacts,
             per_env_names=asked,
         )
-        for item_kind, table, name, width, asked in CONTACT_PARAMETERS
+        for element_kind, table, name, width, asked in CONTACT_PARAMETERS
     ),
     ArrayInfo(
         PER_ENV_PARAMETER_ARRAY,
-        ItemKind.PER_ENV_PARAMETER,
+        ElementKind.PER_ENV_PARAMETER,
         ArrayUse.PARAMETER,
         initial=lambda model, _: (
             np.zeros(0) if model.derived.per_env_parameters is None else model.derived.per_env_parameters.values[:, 0]
@@ -480,25 +486,27 @@ ARRAYS = [
         is_enabled=lambda settings: settings.per_env_parameters,
         per_env_names=("variants", "mass_shift", "com_shift", "armature"),
     ),
-    ArrayInfo("mass_shift", ItemKind.LINK, ArrayUse.CONSTANT),
-    ArrayInfo("com_shift", ItemKind.LINK, ArrayUse.CONSTANT, 3),
+    ArrayInfo("mass_shift", ElementKind.LINK, ArrayUse.CONSTANT),
+    ArrayInfo("com_shift", ElementKind.LINK, ArrayUse.CONSTANT, 3),
     *(
-        ArrayInfo(f"cfrc_applied_{x}", ItemKind.LINK, ArrayUse.STATE, 3, is_enabled=_has_external_forces)
+        ArrayInfo(f"cfrc_applied_{x}", ElementKind.LINK, ArrayUse.STATE, 3, is_enabled=_has_external_forces)
         for x in ("ang", "vel")
     ),
-    ArrayInfo("dof_force_applied", ItemKind.DOF, ArrayUse.STATE, is_enabled=_has_external_forces),
-    ArrayInfo(CLAMP_SLOPE, ItemKind.DOF, ArrayUse.PARAMETER),
+    ArrayInfo("dof_force_applied", ElementKind.DOF, ArrayUse.STATE, is_enabled=_has_external_forces),
+    ArrayInfo(CLAMP_SLOPE, ElementKind.DOF, ArrayUse.PARAMETER),
     ArrayInfo(
         "contact_weights",
-        ItemKind.SENSOR_PAIR,
+        ElementKind.SENSOR_PAIR,
         ArrayUse.PARAMETER,
         initial=lambda model, _: contact_weight_table(model),
         is_enabled=_has_contacts,
     ),
-    ArrayInfo("ray_data", ItemKind.RAY_DATA, ArrayUse.PARAMETER, initial=lambda model, _: model.sensors.ray_geoms.data),
+    ArrayInfo(
+        "ray_data", ElementKind.RAY_DATA, ArrayUse.PARAMETER, initial=lambda model, _: model.sensors.ray_geoms.data
+    ),
     ArrayInfo(
         "clock",
-        ItemKind.ENVIRONMENT,
+        ElementKind.ENVIRONMENT,
         ArrayUse.PARAMETER,
         is_needed=lambda model: "clock" in model.sensors.outputs.kinds,
     ),

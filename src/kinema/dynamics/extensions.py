@@ -51,8 +51,8 @@ def _modules_of(entry: Any) -> Iterator[str]:
     if is_dataclass(entry):
         yield from _modules_of([getattr(entry, field.name) for field in fields(entry)])
     elif isinstance(entry, Iterable) and not isinstance(entry, str):
-        for item in entry:
-            yield from _modules_of(item)
+        for element in entry:
+            yield from _modules_of(element)
     elif callable(entry):
         yield str(getattr(entry, "__module__", type(entry).__module__))
 

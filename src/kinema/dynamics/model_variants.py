@@ -21,7 +21,7 @@ TABLE_FIELDS = (
     "geoms.",
     "pairs.",
 )
-"""Float fields of a model that are constants of table rows and may therefore differ between variants."""
+"""Float fields of a model that are constants of loop iterations and may therefore differ between variants."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +71,7 @@ def _compare_structure(a: Any, b: Any, path: str) -> None:
 
 
 VARIABLE_INDEX_FIELDS = ("geoms.data_start", "geoms.data_counts")
-"""Integer fields that are constants of table rows and may differ between variants."""
+"""Integer fields that are constants of loop iterations and may differ between variants."""
 
 
 def structure_mismatch_message(path: str) -> str:

@@ -1,6 +1,6 @@
 """The step pipeline: ordered stages from state to next state (kinematics, contacts, forces, constraints, integration).
 
-Each stage is a function that traces table loops. It reads quantities of the `StepData` that it lists, and produces
+Each stage is a function that traces for-each loops. It reads quantities of the `StepData` that it lists, and produces
 quantities that later stages read. `STAGES` is the complete, ordered list. A step runs the stages with an effect on the
 state, and the stages that produce what these read; `compute` runs the stages for given quantities, for queries of
 fields and sensors. Stages that nothing needs are not traced. Whether loops are kept or unrolled to straight-line code

@@ -14,9 +14,9 @@ from typing import Any, Generic, Self, TypeVar, overload
 
 from kinema.ir import ArenaOffset, Value
 
+from .collision.contact_buffer_specs import plan_contact_buffers
 from .collision.contact_buffers import ContactBuffers, has_collision_pairs
 from .collision.contact_lists import ContactLists
-from .collision.contact_sets import plan_contact_sets
 from .constraints.contacts import ContactConstraints
 from .constraints.rows import KinematicState
 from .rigid.kinematics import FrameAcceleration, Pose, Twist
@@ -188,7 +188,7 @@ class StepData:
         """Whether any two geoms of the traced frames can touch."""
         ctx = self.ctx
         return has_collision_pairs(ctx.model, ctx.settings) and bool(
-            plan_contact_sets(ctx.model, [node.index for node in ctx.nodes])
+            plan_contact_buffers(ctx.model, [node.index for node in ctx.nodes])
         )
 
     @property

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kinema.core import export_lazily
 
-from .memory import SCRATCH as SCRATCH, UNIFORM as UNIFORM, ArenaOffset as ArenaOffset, Slot as Slot
+from .memory import SCRATCH as SCRATCH, UNIFORM as UNIFORM, ArenaOffset as ArenaOffset, MemoryLocation as MemoryLocation
 
 if TYPE_CHECKING:
     from .exports import *  # noqa: F403

@@ -7,36 +7,36 @@ from collections.abc import Callable, Mapping, Sequence
 from kinema.core import KinemaError
 
 from .evaluator import Evaluator
-from .memory import Slot
+from .memory import MemoryLocation
 from .program import Program
 from .symbolic import OP_FUNCTIONS, Scalar, Tape, Value, add, cos, divide, multiply, negate, select, sin
 from .tracer import program_from_tape
 
 ADJOINT_PREFIX = "d_"
-"""Prefix of arrays of adjoints: derivatives of a cost with respect to the items of an array."""
+"""Prefix of arrays of adjoints: derivatives of a cost with respect to the elements of an array."""
 
 
 def gradient(program: Program, with_respect_to: Sequence[str]) -> Program:
     """Vector-Jacobian product (VJP) of a program by reverse-mode automatic differentiation, as a new program.
 
     The inputs of the new program are those of `program` and an array `d_y` for each output array y: the derivative of a
-    scalar cost with respect to y. Its outputs are the arrays `d_x` for each x in `with_respect_to`, with as many items
-    as `program` reads of x. Raises KinemaError for programs with loops, branches or dynamic indices.
+    scalar cost with respect to y. Its outputs are the arrays `d_x` for each x in `with_respect_to`, with as many
+    elements as `program` reads of x. Raises KinemaError for programs with loops, branches or dynamic indices.
     """
-    if not program.is_straight_line or any(slot.index is not None for slot in program.basic_block.slots()):
+    if not program.is_straight_line or any(location.index is not None for location in program.basic_block.locations()):
         raise KinemaError("gradients need a straight-line program, without loops, branches and dynamic indices")
     block = program.basic_block
     tape = Tape()
     values = _Recorder(tape).run_basic_block(block)
     adjoints: dict[int, Value] = {}
-    last_stores = {store.slot: store for store in block.stores}  # the last store to a slot wins
+    last_stores = {store.location: store for store in block.stores}  # the last store to a memory location wins
     for store in last_stores.values():
         if isinstance(store.value, int):
-            seed = tape.input(ADJOINT_PREFIX + store.slot.array, store.slot.item)
+            seed = tape.input(ADJOINT_PREFIX + store.location.array, store.location.element)
             adjoints[store.value] = add(adjoints.get(store.value, 0.0), seed)
     for instruction in reversed(block.instructions):
         d = adjoints.get(instruction.result, 0.0)
-        if instruction.slot is not None or (not isinstance(d, Scalar) and d == 0.0):
+        if instruction.location is not None or (not isinstance(d, Scalar) and d == 0.0):
             continue
         arguments = [values[a] if isinstance(a, int) else a for a in instruction.args]
         contributions = _VJP_RULES[instruction.op](values[instruction.result], d, *arguments)
@@ -47,9 +47,9 @@ def gradient(program: Program, with_respect_to: Sequence[str]) -> Program:
         ADJOINT_PREFIX + name: [0.0] * program.inputs.get(name, 0) for name in with_respect_to
     }
     for instruction in block.instructions:
-        if instruction.slot is not None and instruction.slot.array in with_respect_to:
-            derivatives = outputs[ADJOINT_PREFIX + instruction.slot.array]
-            derivatives[instruction.slot.item] = adjoints.get(instruction.result, 0.0)
+        if instruction.location is not None and instruction.location.array in with_respect_to:
+            derivatives = outputs[ADJOINT_PREFIX + instruction.location.array]
+            derivatives[instruction.location.element] = adjoints.get(instruction.result, 0.0)
     return program_from_tape(tape, outputs)
 
 
@@ -62,11 +62,11 @@ class _Recorder(Evaluator):
         super().__init__()
         self.tape = tape
 
-    def load(self, slot: Slot, values: Mapping[int, Value]) -> Value:
+    def load(self, location: MemoryLocation, values: Mapping[int, Value]) -> Value:
         """Record the load of an input."""
-        return self.tape.input(slot.array, slot.item)
+        return self.tape.input(location.array, location.element)
 
-    def store(self, slot: Slot, value: Value, values: Mapping[int, Value]) -> None:
+    def store(self, location: MemoryLocation, value: Value, values: Mapping[int, Value]) -> None:
         """Ignore a store: outputs of the program are not outputs of its gradient."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from .kernel_split import KernelPart
-from .memory import SCRATCH, Slot
+from .memory import SCRATCH, MemoryLocation
 from .program import BasicBlock, Instruction, Store
 from .scratch_layout import VECTOR_WIDTH
 
@@ -20,27 +20,30 @@ CUT_WINDOW = 0.25
 
 
 def split_basic_block(
-    block: BasicBlock, max_instructions: int, first_row: int, store_group: Callable[[Slot], object] = lambda slot: slot
+    block: BasicBlock,
+    max_instructions: int,
+    first_row: int,
+    store_group: Callable[[MemoryLocation], object] = lambda location: location,
 ) -> tuple[list[BasicBlock], int]:
     """Split a long basic block into consecutive shorter blocks that together compute the same values.
 
     The blocks have about equal length and run one after the other; values needed by a later block are passed through
     scratch memory. Loads with static addresses are repeated in each block that uses them. A store is done by the first
-    block in which its value is available and after which no block loads its slot.
+    block in which its value is available and after which no block loads its memory location.
 
     Args:
-        block: basic block with at most one store per slot.
+        block: basic block with at most one store per memory location.
         max_instructions: maximum number of instructions of a new block, without loads.
         first_row: first free row of the scratch memory.
-        store_group: key of a store's slot; stores with equal keys stay in one block.
+        store_group: key of a store's memory location; stores with equal keys stay in one block.
 
     Returns:
         The new blocks (`block` itself if it is short or has dynamic addresses), and the end of the scratch rows in use.
     """
     computed = [i for i in block.instructions if i.op != "input"]
-    has_dynamic_slots = any(slot.index is not None for slot in block.slots())
+    has_dynamic_locations = any(location.index is not None for location in block.locations())
     n_pieces = -(-len(computed) // max_instructions)
-    if n_pieces < 2 or has_dynamic_slots:
+    if n_pieces < 2 or has_dynamic_locations:
         return [block], first_row
     loads = {i.result: i for i in block.instructions if i.op == "input"}
     cuts = _cut_positions(computed, n_pieces)
@@ -55,19 +58,19 @@ def split_basic_block(
     piece_of_group = _place_stores(block.stores, store_group, piece_of, loads, used_in)
     stores: list[list[Store]] = [[] for _ in range(n_pieces)]
     for store in block.stores:
-        stores[piece_of_group[store_group(store.slot)]].append(store)
+        stores[piece_of_group[store_group(store.location)]].append(store)
 
-    exchange: dict[int, Slot] = {}
+    exchange: dict[int, MemoryLocation] = {}
     for value in (i.result for i in computed):
         if max(used_in[value], default=0) > piece_of[value]:
-            exchange[value] = Slot(SCRATCH, first_row + len(exchange))
+            exchange[value] = MemoryLocation(SCRATCH, first_row + len(exchange))
             stores[piece_of[value]].append(Store(exchange[value], value))
     pieces = []
     for piece in range(n_pieces):
         loaded = [loads[v] for v in loads if piece in used_in[v]]
         received = [
-            Instruction(v, "input", (), slot)
-            for v, slot in exchange.items()
+            Instruction(v, "input", (), location)
+            for v, location in exchange.items()
             if piece in used_in[v] and piece_of[v] < piece
         ]
         own = [i for i in computed if piece_of[i.result] == piece]
@@ -90,10 +93,10 @@ def split_long_kernels(
     n_scratch = max((part.program.n_scratch for part in parts if not part.is_warp_region), default=0)
     n_handoff_rows = max(part.handoff.end_row for part in parts)
 
-    def store_group(slot: Slot) -> object:
+    def store_group(location: MemoryLocation) -> object:
         """Stores of one vector of the hand-off area stay together."""
-        is_handoff = slot.array == SCRATCH and slot.item < n_handoff_rows
-        return slot.item // VECTOR_WIDTH if is_handoff else slot
+        is_handoff = location.array == SCRATCH and location.element < n_handoff_rows
+        return location.element // VECTOR_WIDTH if is_handoff else location
 
     result: list[KernelPart] = []
     for part in parts:
@@ -111,19 +114,19 @@ def split_long_kernels(
 
 def _place_stores(
     stores: Iterable[Store],
-    store_group: Callable[[Slot], object],
+    store_group: Callable[[MemoryLocation], object],
     piece_of: Mapping[int, int],
     loads: Mapping[int, Instruction],
     used_in: defaultdict[int, set[int]],
 ) -> dict[object, int]:
     """Assign each group of stores to one of the new blocks, and add that block to `used_in` of the stored values.
 
-    A store is placed after the computation of its value and after the last load of its slot. Repeated until nothing
-    changes, as a stored value may itself be loaded from a slot that another store overwrites.
+    A store is placed after the computation of its value and after the last load of its memory location. Repeated until
+    nothing changes, as a stored value may itself be loaded from a memory location that another store overwrites.
 
     Args:
         stores: stores of the block to be split.
-        store_group: key of the group of a slot.
+        store_group: key of the group of a memory location.
         piece_of: value -> index of the new block that computes it.
         loads: value -> load instruction that defines it.
         used_in: value -> indices of the new blocks that use it; extended in place.
@@ -135,10 +138,10 @@ def _place_stores(
     changed = True
     while changed:
         changed = False
-        last_load = {load.slot: max(used_in[value], default=0) for value, load in loads.items()}
+        last_load = {load.location: max(used_in[value], default=0) for value, load in loads.items()}
         for store in stores:
-            group = store_group(store.slot)
-            earliest = max([last_load.get(store.slot, 0), *(piece_of.get(v, 0) for v in store.uses)])
+            group = store_group(store.location)
+            earliest = max([last_load.get(store.location, 0), *(piece_of.get(v, 0) for v in store.uses)])
             piece = max(earliest, piece_of_group.get(group, 0))
             changed |= piece_of_group.get(group) != piece
             piece_of_group[group] = piece

@@ -1,8 +1,8 @@
-"""Effect analysis: read and write sets of statements and of single table rows.
+"""Effect analysis: read and write sets of statements and of single loop iterations.
 
 A cell is one scalar of an arena. The tables of loops are constant, so that the cells of a row are known at compile
 time; an array accessed at a dynamic index counts from its start to the end of its allocation. All rows of a loop
-variant are analysed together.
+specialization are analysed together.
 """
 
 from __future__ import annotations
@@ -15,8 +15,16 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
-from .memory import CONSTANT_PREFIX, FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, SCRATCH, THREAD_SCRATCH, WARP_GLOBAL, Slot
-from .program import Program, Statements, TableLoop, WarpRegion, WorkQueueLoop, nested_bodies, slot_accesses
+from .memory import (
+    CONSTANT_PREFIX,
+    FIRST_ROW_PREFIX,
+    ROW_COUNT_PREFIX,
+    SCRATCH,
+    THREAD_SCRATCH,
+    WARP_GLOBAL,
+    MemoryLocation,
+)
+from .program import ForEachLoop, Program, Statements, WarpRegion, WorkQueueLoop, memory_accesses, nested_bodies
 
 Cell = tuple[str, int]
 """Memory cell: (arena or array, row), one scalar per environment."""
@@ -59,10 +67,10 @@ class CellSet:
         return [cell for cell in cells if (rows[cell[1]] if cell[0] == SCRATCH else cell in others)]
 
 
-def kept_statements(statements: Statements) -> Iterator[TableLoop | WarpRegion | WorkQueueLoop]:
-    """Outermost statements that unrolling keeps: rolled table loops, warp regions and work-queue loops."""
+def kept_statements(statements: Statements) -> Iterator[ForEachLoop | WarpRegion | WorkQueueLoop]:
+    """Outermost statements that unrolling keeps: rolled for-each loops, warp regions and work-queue loops."""
     for block in statements:
-        if isinstance(block, WarpRegion | WorkQueueLoop) or (isinstance(block, TableLoop) and block.keep_rolled):
+        if isinstance(block, WarpRegion | WorkQueueLoop) or (isinstance(block, ForEachLoop) and block.keep_rolled):
             yield block
             continue
         for body in nested_bodies(block):
@@ -72,7 +80,7 @@ def kept_statements(statements: Statements) -> Iterator[TableLoop | WarpRegion |
 def find_effects(program: Program, statements: Statements) -> Effects:
     """Read and write sets of statements, and the local arrays that they use.
 
-    An array accessed at a dynamic index counts from the named item to the end of its allocation.
+    An array accessed at a dynamic index counts from the named element to the end of its allocation.
     """
     analysis = _EffectAnalysis(program, {})
     analysis.visit(statements, [])
@@ -83,7 +91,7 @@ def find_effect_cells(program: Program, statements: Statements) -> tuple[CellSet
     """Read set, write set and local arrays of statements, with the sets as `CellSet` (boolean masks of scratch rows).
 
     The same result as `find_effects` in another representation; an access at a dynamic index marks all rows from the
-    named item to the end of its allocation.
+    named element to the end of its allocation.
     """
     analysis = _EffectAnalysis(program, {})
     analysis.visit(statements, [])
@@ -97,8 +105,8 @@ def find_effect_cells(program: Program, statements: Statements) -> tuple[CellSet
     return masks[0], masks[1], analysis.effects.locals
 
 
-def effects_per_row(program: Program, loop: TableLoop) -> list[Effects]:
-    """Read and write sets of each row of a table loop."""
+def effects_per_row(program: Program, loop: ForEachLoop) -> list[Effects]:
+    """Read and write sets of each row of a for-each loop."""
     uses_cache: dict[int, _ArrayUses] = {}
     row_effects = []
     for i in range(len(loop.ints)):
@@ -132,12 +140,12 @@ def dependency_levels(row_cells: Iterable[tuple[Collection[Hashable], Collection
 
 
 _ArrayUses = Mapping[str, Collection[tuple[int, bool, bool]]]
-"""Array -> set of (item, whether accessed at a dynamic index, whether written)."""
+"""Array -> set of (element, whether accessed at a dynamic index, whether written)."""
 
 
 @dataclass(slots=True, eq=False)
 class _RowLevel:
-    """Rows of one loop variant at one nesting level, one entry for each execution of the code inside."""
+    """Rows of one loop specialization at one nesting level, one entry for each execution of the code inside."""
 
     arrays: Mapping[str, tuple[str, int]]
     """Array -> (arena, column of its offset)."""
@@ -162,7 +170,7 @@ class _RowLevel:
 
 @dataclass(slots=True, eq=False)
 class _EffectAnalysis:
-    """Accumulates the effects of statements; each loop variant is analysed once for all of its rows."""
+    """Accumulates the effects of statements; each loop specialization is analysed once for all of its rows."""
 
     program: Program
     uses_cache: dict[int, _ArrayUses]
@@ -178,7 +186,7 @@ class _EffectAnalysis:
         return self.effects
 
     def visit(self, statements: Statements, row_levels: list[_RowLevel]) -> None:
-        """Add the reads and writes of statements that run for the table rows of the enclosing loops.
+        """Add the reads and writes of statements that run for the loop iterations of the enclosing loops.
 
         Nested loops are expanded: each execution of the enclosing row runs all rows of the nested table, or the range
         of rows given by the enclosing row. `row_levels` are the rows of the enclosing loops, outermost first.
@@ -188,7 +196,7 @@ class _EffectAnalysis:
         for array, uses in self.uses_cache[id(statements)].items():
             self._add_uses(array, uses, row_levels)
         n_executions = len(row_levels[-1].rows) if row_levels else 1
-        for nested in outermost_table_loops(statements):
+        for nested in outermost_for_each_loops(statements):
             if not nested.row_range_name:
                 executions = [(i, row) for i in range(n_executions) for row in range(len(nested.ints))]
             else:
@@ -205,26 +213,26 @@ class _EffectAnalysis:
             outer_indices, rows = [i for i, _ in executions], [row for _, row in executions]
             self.visit_rows(nested, rows, [level.select(outer_indices) for level in row_levels])
 
-    def visit_rows(self, loop: TableLoop, rows: Sequence[int], row_levels: list[_RowLevel]) -> None:
-        """Add the reads and writes of some rows of a table loop; rows of one code variant are analysed together."""
-        variant_indices = loop.variant_indices()[list(rows)].tolist()
-        for variant_index in sorted(set(variant_indices)):
-            variant, selected = (
-                loop.variants[variant_index],
-                [i for i, v in enumerate(variant_indices) if v == variant_index],
+    def visit_rows(self, loop: ForEachLoop, rows: Sequence[int], row_levels: list[_RowLevel]) -> None:
+        """Add the reads and writes of some rows of a loop; rows of one specialization are analysed together."""
+        specialization_indices = loop.specialization_indices()[list(rows)].tolist()
+        for specialization_index in sorted(set(specialization_indices)):
+            specialization, selected = (
+                loop.specializations[specialization_index],
+                [i for i, v in enumerate(specialization_indices) if v == specialization_index],
             )
-            level = _RowLevel(variant.array_columns, loop.ints, [rows[i] for i in selected])
-            self.visit(variant.body, [*(outer.select(selected) for outer in row_levels), level])
+            level = _RowLevel(specialization.array_columns, loop.ints, [rows[i] for i in selected])
+            self.visit(specialization.body, [*(outer.select(selected) for outer in row_levels), level])
 
     def _add_uses(self, array: str, uses: Collection[tuple[int, bool, bool]], row_levels: list[_RowLevel]) -> None:
-        """Add the accesses of one array to the read and write sets, at the array's offset in every table row.
+        """Add the accesses of one array to the read and write sets, at the array's offset in every loop iteration.
 
         The offsets are those of the innermost enclosing loop that defines the array. Constants are ignored, local
         arrays are recorded by name only, and a list in global or thread scratch memory counts as its first cell.
 
         Args:
             array: name of the array in the code.
-            uses: accesses: (item, whether at a dynamic index, whether a write).
+            uses: accesses: (element, whether at a dynamic index, whether a write).
             row_levels: rows of the enclosing loops, outermost first.
         """
         if array.startswith(CONSTANT_PREFIX):
@@ -234,14 +242,14 @@ class _EffectAnalysis:
         if arena in self.program.locals:
             self.effects.locals.add(arena)
             return
-        for item, indexed, written in uses:
+        for element, indexed, written in uses:
             cells = self.effects.writes if written else self.effects.reads
             if arena in (WARP_GLOBAL, THREAD_SCRATCH):  # a list is represented by its start
                 cells.update((arena, row) for row in starts)
             elif arena == SCRATCH and (indexed or self.program.oversized_lists):
-                self._add_scratch_uses((row + item for row in starts), indexed, written)
+                self._add_scratch_uses((row + element for row in starts), indexed, written)
             elif not indexed:
-                cells.update((arena, row + item) for row in starts)
+                cells.update((arena, row + element) for row in starts)
 
     def _add_scratch_uses(self, starts: Iterable[int], indexed: bool, written: bool) -> None:
         """Add accesses at the scratch rows `starts` to the read or write set.
@@ -262,30 +270,30 @@ class _EffectAnalysis:
 
 
 def _find_array_uses(statements: Statements) -> _ArrayUses:
-    """Array accesses of all statements, without those inside table loops and work-queue loops."""
+    """Array accesses of all statements, without those inside for-each loops and work-queue loops."""
     uses: dict[str, set[tuple[int, bool, bool]]] = {}
-    for slot, written in _slot_accesses(statements):
-        uses.setdefault(slot.array, set()).add((slot.item, slot.index is not None, written))
+    for location, written in _memory_accesses(statements):
+        uses.setdefault(location.array, set()).add((location.element, location.index is not None, written))
     return uses
 
 
-def _slot_accesses(statements: Statements) -> Iterator[tuple[Slot, bool]]:
-    """Iterate over (slot, whether written) of statements; table loops and work-queue loops are skipped."""
+def _memory_accesses(statements: Statements) -> Iterator[tuple[MemoryLocation, bool]]:
+    """Iterate over (location, whether written) of statements; for-each loops and work-queue loops are skipped."""
     for block in statements:
-        if not isinstance(block, TableLoop | WorkQueueLoop):
-            yield from slot_accesses(block)
+        if not isinstance(block, ForEachLoop | WorkQueueLoop):
+            yield from memory_accesses(block)
             for body in nested_bodies(block):
-                yield from _slot_accesses(body)
+                yield from _memory_accesses(body)
 
 
-def outermost_table_loops(statements: Statements) -> Iterator[TableLoop]:
-    """Iterate over the table loops that are not inside another table loop."""
+def outermost_for_each_loops(statements: Statements) -> Iterator[ForEachLoop]:
+    """Iterate over the for-each loops that are not inside another for-each loop."""
     for block in statements:
-        if isinstance(block, TableLoop):
+        if isinstance(block, ForEachLoop):
             yield block
         else:
             for body in nested_bodies(block):
-                yield from outermost_table_loops(body)
+                yield from outermost_for_each_loops(body)
 
 
 def allocation_start(program: Program, row: int) -> int:

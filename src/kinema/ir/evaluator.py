@@ -1,8 +1,8 @@
 """Evaluation of programs over an abstract domain of values, statement by statement.
 
-`Evaluator` walks statements, table rows and instructions. Subclasses define the values, the operations on them, memory,
-and the control flow that depends on values: NumPy arrays over environments (`interpreter.py`), symbolic scalars or
-plain numbers (`unroll.py`), and the tape of a differentiated program (`autodiff.py`).
+`Evaluator` walks statements, loop iterations and instructions. Subclasses define the values, the operations on them,
+memory, and the control flow that depends on values: NumPy arrays over environments (`interpreter.py`), symbolic scalars
+or plain numbers (`unroll.py`), and the tape of a differentiated program (`autodiff.py`).
 """
 
 from __future__ import annotations
@@ -13,49 +13,49 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .intrinsics import AtomicIncrement, IntrinsicCall, SharedMemoryStaging
-from .memory import FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, ArenaOffset, Slot
+from .memory import FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, ArenaOffset, MemoryLocation
 from .program import (
     BasicBlock,
     CountedLoop,
+    ForEachLoop,
     If,
     Statement,
     Statements,
-    TableLoop,
     WarpRegion,
     WhileLoop,
     WorkQueueLoop,
 )
 
-RowBinding = tuple[dict[str, ArenaOffset], dict[Slot, Any]]
-"""Array offsets and constants of a table row."""
+RowBinding = tuple[dict[str, ArenaOffset], dict[MemoryLocation, Any]]
+"""Array offsets and constants of a loop iteration."""
 
 
 @dataclass(slots=True, eq=False)
 class RowBindings:
-    """Cache of the array offsets and constants of table rows."""
+    """Cache of the array offsets and constants of loop iterations."""
 
     tables: dict[int, tuple[list[int], list[list[int]], list[list[float]]]] = field(default_factory=dict)
     rows: dict[tuple[int, int], RowBinding] = field(default_factory=dict)
 
-    def variant_indices(self, loop: TableLoop) -> list[int]:
-        """Variant index of each row of a loop."""
+    def specialization_indices(self, loop: ForEachLoop) -> list[int]:
+        """Specialization index of each row of a loop."""
         if id(loop) not in self.tables:
-            self.tables[id(loop)] = (loop.variant_indices().tolist(), loop.ints.tolist(), loop.floats.tolist())
+            self.tables[id(loop)] = (loop.specialization_indices().tolist(), loop.ints.tolist(), loop.floats.tolist())
         return self.tables[id(loop)][0]
 
-    def row(self, loop: TableLoop, row_index: int) -> RowBinding:
-        """Array offsets (name -> arena and row) and constants (slot -> value) of one table row of a loop, cached."""
+    def row(self, loop: ForEachLoop, row_index: int) -> RowBinding:
+        """Array offsets (name -> arena and row) and constants (location -> value) of one loop iteration, cached."""
         key = id(loop), row_index
         if key not in self.rows:
-            variant = loop.variants[self.variant_indices(loop)[row_index]]
+            specialization = loop.specializations[self.specialization_indices(loop)[row_index]]
             _, ints, floats = self.tables[id(loop)]
             int_row, float_row = ints[row_index], floats[row_index]
             self.rows[key] = (
                 {
                     array: ArenaOffset(arena, int_row[column])
-                    for array, (arena, column) in variant.array_columns.items()
+                    for array, (arena, column) in specialization.array_columns.items()
                 },
-                {slot: float_row[column] for slot, column in variant.constant_columns.items()},
+                {location: float_row[column] for location, column in specialization.constant_columns.items()},
             )
         return self.rows[key]
 
@@ -69,7 +69,7 @@ class Evaluator(ABC):
     def __init__(self, row_bindings: RowBindings | None = None) -> None:
         self.row_bindings = row_bindings or RowBindings()
         self.row_stack: list[RowBinding] = []
-        """Array offsets and constants of the enclosing table rows, outermost first."""
+        """Array offsets and constants of the enclosing loop iterations, outermost first."""
         self.loop_indices: list[Any] = []
         """Indices of the enclosing counted loops, outermost first."""
 
@@ -85,8 +85,8 @@ class Evaluator(ABC):
         match statement:
             case BasicBlock():
                 self.run_basic_block(statement)
-            case TableLoop():
-                self.run_table_loop(statement)
+            case ForEachLoop():
+                self.run_for_each_loop(statement)
             case CountedLoop():
                 self.run_counted_loop(statement)
             case WhileLoop():
@@ -107,31 +107,31 @@ class Evaluator(ABC):
         """
         values: dict[int, Any] = {}
         load, functions = self.load, self.functions
-        for target, op, arguments, slot in block.instructions:
-            if slot is not None:
-                values[target] = load(slot, values)
+        for target, op, arguments, location in block.instructions:
+            if location is not None:
+                values[target] = load(location, values)
             elif op == "loop_index":
                 values[target] = self.loop_indices[-1]
             else:
                 values[target] = functions[op](*[values[a] if type(a) is int else a for a in arguments])
-        for slot, value in block.stores:
-            self.store(slot, values[value] if type(value) is int else value, values)
+        for location, value in block.stores:
+            self.store(location, values[value] if type(value) is int else value, values)
         return values
 
-    def run_table_loop(self, loop: TableLoop) -> None:
-        """Execute the rows of a table loop one after the other."""
+    def run_for_each_loop(self, loop: ForEachLoop) -> None:
+        """Execute the rows of a for-each loop one after the other."""
         for i in self.rows_of(loop):
             self.run_row(loop, i)
 
-    def run_row(self, loop: TableLoop, row_index: int) -> None:
-        """Execute the loop variant of one row of a table loop."""
-        variant = loop.variants[self.row_bindings.variant_indices(loop)[row_index]]
+    def run_row(self, loop: ForEachLoop, row_index: int) -> None:
+        """Execute the loop specialization of one row of a for-each loop."""
+        specialization = loop.specializations[self.row_bindings.specialization_indices(loop)[row_index]]
         self.row_stack.append(self.row_bindings.row(loop, row_index))
-        self.run(variant.body)
+        self.run(specialization.body)
         self.row_stack.pop()
 
-    def rows_of(self, loop: TableLoop) -> Sequence[int]:
-        """Table rows to iterate over: the range given by the enclosing row, those of the level schedule, or all."""
+    def rows_of(self, loop: ForEachLoop) -> Sequence[int]:
+        """Iterations to iterate over: the range given by the enclosing row, those of the level schedule, or all."""
         if loop.row_range_name:
             offsets, _ = self.row_stack[-1]
             first, count = (
@@ -160,20 +160,20 @@ class Evaluator(ABC):
     # ---------------------------------------------------------------------------------------------------------- memory
 
     @abstractmethod
-    def load(self, slot: Slot, values: Mapping[int, Any]) -> Any:
-        """Value of a slot; `values` are the values of the basic block, among them the dynamic index."""
+    def load(self, location: MemoryLocation, values: Mapping[int, Any]) -> Any:
+        """Value of a memory location; `values` are the values of the basic block, among them the dynamic index."""
 
     @abstractmethod
-    def store(self, slot: Slot, value: Any, values: Mapping[int, Any]) -> None:
-        """Store a value to a slot."""
+    def store(self, location: MemoryLocation, value: Any, values: Mapping[int, Any]) -> None:
+        """Store a value to a memory location."""
 
-    def resolve(self, slot: Slot) -> ArenaOffset:
-        """Array or arena and row of a slot, by the array offsets of the enclosing table rows, without dynamic index."""
+    def resolve(self, location: MemoryLocation) -> ArenaOffset:
+        """Array (or arena) and row of a location by the array offsets of the enclosing iterations; no dynamic index."""
         for offsets, _ in reversed(self.row_stack):
-            offset = offsets.get(slot.array)
+            offset = offsets.get(location.array)
             if offset is not None:
-                return ArenaOffset(offset.arena, offset.row + slot.item)
-        return ArenaOffset(slot.array, slot.item)
+                return ArenaOffset(offset.arena, offset.row + location.element)
+        return ArenaOffset(location.array, location.element)
 
 
 def _unsupported(statement: Any) -> TypeError:

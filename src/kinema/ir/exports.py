@@ -2,6 +2,21 @@
 
 from .autodiff import ADJOINT_PREFIX as ADJOINT_PREFIX, gradient as gradient
 from .block_split import split_basic_block as split_basic_block
+from .for_each_loops import (
+    ColumnarGroup as ColumnarGroup,
+    IterationContext as IterationContext,
+    IterationTable as IterationTable,
+    LoopIteration as LoopIteration,
+    LoopIterations as LoopIterations,
+    NestedIterations as NestedIterations,
+    OffsetColumn as OffsetColumn,
+    PerEnvParameterColumn as PerEnvParameterColumn,
+    PerEnvParameters as PerEnvParameters,
+    RowwiseGroup as RowwiseGroup,
+    SpecializationGroup as SpecializationGroup,
+    trace_for_each_loop as trace_for_each_loop,
+    trace_work_queue_loop as trace_work_queue_loop,
+)
 from .interpreter import (
     interpret as interpret,
     interpret_batched as interpret_batched,
@@ -50,24 +65,24 @@ from .program import (
     TABLE_HEADER_SIZE as TABLE_HEADER_SIZE,
     BasicBlock as BasicBlock,
     CountedLoop as CountedLoop,
+    ForEachLoop as ForEachLoop,
     If as If,
     Instruction as Instruction,
     LevelBatch as LevelBatch,
-    LoopVariant as LoopVariant,
+    LoopSpecialization as LoopSpecialization,
     Program as Program,
     Statement as Statement,
     Statements as Statements,
     Store as Store,
-    TableLoop as TableLoop,
     WarpRegion as WarpRegion,
     WhileLoop as WhileLoop,
     WorkQueueLoop as WorkQueueLoop,
     basic_blocks as basic_blocks,
     fits_half_words as fits_half_words,
     map_bodies as map_bodies,
+    memory_accesses as memory_accesses,
     nested_bodies as nested_bodies,
     pack_int_table as pack_int_table,
-    slot_accesses as slot_accesses,
     walk as walk,
 )
 from .scratch_layout import (
@@ -93,21 +108,6 @@ from .symbolic import (
     sin as sin,
     sqrt as sqrt,
     square as square,
-)
-from .table_loops import (
-    ColumnarGroup as ColumnarGroup,
-    NestedTable as NestedTable,
-    OffsetColumn as OffsetColumn,
-    PerEnvParameterColumn as PerEnvParameterColumn,
-    PerEnvParameters as PerEnvParameters,
-    RowContext as RowContext,
-    RowwiseGroup as RowwiseGroup,
-    Table as Table,
-    TableRow as TableRow,
-    TableRows as TableRows,
-    VariantGroup as VariantGroup,
-    trace_table_loop as trace_table_loop,
-    trace_work_queue_loop as trace_work_queue_loop,
 )
 from .tracer import Tracer as Tracer, program_from_tape as program_from_tape, while_loop as while_loop
 from .unroll import unroll as unroll

@@ -1,7 +1,7 @@
 """Reference interpreter in NumPy: executes a program for all environments at once, statement by statement.
 
-In batched mode, the rows of a table loop of one dependency level and variant are evaluated as one array operation. The
-operations are the same as row by row, so that results are bitwise equal.
+In batched mode, the rows of a for-each loop of one dependency level and specialization are evaluated as one array
+operation. The operations are the same as row by row, so that results are bitwise equal.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy.typing as npt
 from .effects import dependency_levels
 from .evaluator import Evaluator
 from .intrinsics import AtomicIncrement, IntrinsicCall
-from .memory import SCRATCH, ArenaOffset, Slot
+from .memory import SCRATCH, ArenaOffset, MemoryLocation
 from .operations import OPERATIONS
-from .program import BasicBlock, CountedLoop, If, LoopVariant, Program, TableLoop, WhileLoop, WorkQueueLoop
+from .program import BasicBlock, CountedLoop, ForEachLoop, If, LoopSpecialization, Program, WhileLoop, WorkQueueLoop
 
 
 def interpret(program: Program, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -47,7 +47,7 @@ def interpret_in_place(
 def interpret_batched(
     program: Program, arrays: Mapping[str, np.ndarray], *, use_python_trig: bool = False
 ) -> dict[str, npt.NDArray[np.bool_]]:
-    """Run a program in batched mode on arrays of shape (n_items, n_envs), in place; returns a mask of written items.
+    """Run a program in batched mode on arrays of shape (n_items, n_envs), in place; returns a mask of written elements.
 
     Args:
         program: program that `supports_batching`.
@@ -89,18 +89,18 @@ class ArrayEvaluator(Evaluator):
         self.active_mask: np.ndarray | None = None
         """(n_envs,) environments that execute the current statement; None for all."""
 
-    def run_table_loop(self, loop: TableLoop) -> None:
-        """Execute a table loop row by row, then add the thread-private accumulators of its reductions to the totals."""
+    def run_for_each_loop(self, loop: ForEachLoop) -> None:
+        """Execute a loop row by row, then add the thread-private accumulators of its reductions to the totals."""
         for accumulator, _ in loop.reductions:
             self.store(accumulator, np.zeros(self.n_envs), {})
-        super().run_table_loop(loop)
+        super().run_for_each_loop(loop)
         for accumulator, total in loop.reductions:
             self.store(total, self.load(total) + self.load(accumulator), {})
 
     def run_cooperative(self, statement: WorkQueueLoop | IntrinsicCall | AtomicIncrement) -> None:
         """Execute a work-queue loop row by row, an intrinsic once per active environment, or a counter increment.
 
-        The increment stores the counter's previous value to its result slot.
+        The increment stores the counter's previous value to its result memory location.
         """
         match statement:
             case WorkQueueLoop():
@@ -123,8 +123,8 @@ class ArrayEvaluator(Evaluator):
                     break
             self.active_mask = outer_mask
 
-    def _memory_of_env(self, env: int) -> Callable[[Slot], np.ndarray]:
-        def memory(operand: Slot) -> np.ndarray:
+    def _memory_of_env(self, env: int) -> Callable[[MemoryLocation], np.ndarray]:
+        def memory(operand: MemoryLocation) -> np.ndarray:
             array, row = self._locate(operand)
             return array[row:, env]
 
@@ -161,37 +161,37 @@ class ArrayEvaluator(Evaluator):
             self.run(branch.body)
         self.active_mask = outer_mask
 
-    def _locate(self, slot: Slot) -> tuple[np.ndarray, Any]:
-        """NumPy array and row of a slot, without its dynamic index."""
-        name, row = self.resolve(slot)
+    def _locate(self, location: MemoryLocation) -> tuple[np.ndarray, Any]:
+        """NumPy array and row of a memory location, without its dynamic index."""
+        name, row = self.resolve(location)
         offset = self.array_offsets.get(name)  # an array, unless the name is that of an arena
         return (self.arrays[name], row) if offset is None else (self.arrays[offset.arena], offset.row + row)
 
-    def load(self, slot: Slot, values: Mapping[int, Any] | None = None) -> Any:
-        """Value of a slot in all environments, a copy of shape (n_envs,); a scalar for uniform arrays and constants.
+    def load(self, location: MemoryLocation, values: Mapping[int, Any] | None = None) -> Any:
+        """Value of a location in all environments, a new array (n_envs,); a scalar for uniform arrays and constants.
 
-        A dynamic index (from `values`, by value number) selects an item in each environment.
+        A dynamic index (from `values`, by value number) selects an element in each environment.
         """
         for _, constants in reversed(self.row_stack):
-            if slot in constants:
-                return self.dtype.type(constants[slot])
-        array, row = self._locate(slot)
+            if location in constants:
+                return self.dtype.type(constants[location])
+        array, row = self._locate(location)
         is_uniform = array.shape[1] == 1 and self.n_envs > 1
-        if slot.index is None:
+        if location.index is None:
             return array[row, 0] if is_uniform else array[row].copy()
-        rows = row + self._dynamic_index(slot, values, len(array) - row)
+        rows = row + self._dynamic_index(location, values, len(array) - row)
         return array[rows, 0 if is_uniform else np.arange(self.n_envs)]
 
-    def _dynamic_index(self, slot: Slot, values: Mapping[int, Any] | None, count: int) -> np.ndarray:
-        """Dynamic index of a slot for each environment, clipped to the array in case of inactive environments."""
-        index = np.broadcast_to(np.asarray((values or {})[slot.index or 0], np.int64), (self.n_envs,))
+    def _dynamic_index(self, location: MemoryLocation, values: Mapping[int, Any] | None, count: int) -> np.ndarray:
+        """Dynamic index of a location for each environment, clipped to the array in case of inactive environments."""
+        index = np.broadcast_to(np.asarray((values or {})[location.index or 0], np.int64), (self.n_envs,))
         return index if self.active_mask is None else np.clip(index, 0, count - 1)
 
-    def store(self, slot: Slot, value: Any, values: Mapping[int, Any]) -> None:
-        """Store values to a slot for the active environments."""
-        array, row = self._locate(slot)
+    def store(self, location: MemoryLocation, value: Any, values: Mapping[int, Any]) -> None:
+        """Store values to a memory location for the active environments."""
+        array, row = self._locate(location)
         envs = np.arange(self.n_envs)
-        rows = row if slot.index is None else row + self._dynamic_index(slot, values, len(array) - row)
+        rows = row if location.index is None else row + self._dynamic_index(location, values, len(array) - row)
         if self.active_mask is not None:
             value = np.where(self.active_mask, value, array[rows, envs])
         array[rows, envs] = value
@@ -206,9 +206,9 @@ _PYTHON_TRIG = {
 
 
 def supports_batching(program: Program) -> bool:
-    """Whether the interpreter can evaluate all independent iterations of each table loop as one array operation.
+    """Whether the interpreter can evaluate all independent iterations of each for-each loop as one array operation.
 
-    The program must consist of basic blocks and table loops over basic blocks, without dynamic indices, active-row
+    The program must consist of basic blocks and for-each loops over basic blocks, without dynamic indices, active-row
     lists, reductions, and local arrays shared between iterations.
     """
     blocks: list[BasicBlock] = []
@@ -216,23 +216,24 @@ def supports_batching(program: Program) -> bool:
         if isinstance(statement, BasicBlock):
             blocks.append(statement)
             continue
-        if not isinstance(statement, TableLoop) or statement.active_rows is not None or statement.reductions:
+        if not isinstance(statement, ForEachLoop) or statement.active_rows is not None or statement.reductions:
             return False
-        for variant in statement.variants:
-            row_blocks = [block for block in variant.body if isinstance(block, BasicBlock)]
-            if len(row_blocks) < len(variant.body) or any(
-                x.array in program.locals for x in _external_slots(variant)[0]
+        for specialization in statement.specializations:
+            row_blocks = [block for block in specialization.body if isinstance(block, BasicBlock)]
+            if len(row_blocks) < len(specialization.body) or any(
+                x.array in program.locals for x in _external_locations(specialization)[0]
             ):
                 return False
             blocks += row_blocks
     return all(
-        all(slot.index is None for slot in block.slots()) and all(i.op != "loop_index" for i in block.instructions)
+        all(location.index is None for location in block.locations())
+        and all(i.op != "loop_index" for i in block.instructions)
         for block in blocks
     )
 
 
 class _BatchedEvaluator(ArrayEvaluator):
-    """Evaluator on NumPy arrays of shape (n_rows, n_envs), with a row for each table row of a batch."""
+    """Evaluator on NumPy arrays of shape (n_rows, n_envs), with a row for each loop iteration of a batch."""
 
     def __init__(self, program: Program, arrays: Mapping[str, np.ndarray], *, use_python_trig: bool) -> None:
         super().__init__(program, arrays, {})
@@ -241,52 +242,56 @@ class _BatchedEvaluator(ArrayEvaluator):
         self.locals = program.locals
         self.written = {name: np.zeros(len(x), np.bool_) for name, x in self.arrays.items()}
 
-    def run_table_loop(self, loop: TableLoop) -> None:
-        """Execute a loop over table rows: one array operation for all rows of a dependency level and variant."""
-        variant_indices, levels = loop.variant_indices(), self._levels(loop)
+    def run_for_each_loop(self, loop: ForEachLoop) -> None:
+        """Execute a loop over iterations: one array operation for all rows of a dependency level and specialization."""
+        specialization_indices, levels = loop.specialization_indices(), self._levels(loop)
         for level in range(int(levels.max(initial=-1)) + 1):
-            for variant_index, variant in enumerate(loop.variants):
-                rows = np.flatnonzero((levels == level) & (variant_indices == variant_index))
+            for specialization_index, specialization in enumerate(loop.specializations):
+                rows = np.flatnonzero((levels == level) & (specialization_indices == specialization_index))
                 if len(rows):
                     offsets: dict[str, Any] = {
                         array: ArenaOffset(arena, loop.ints[rows, column].astype(np.int64))
-                        for array, (arena, column) in variant.array_columns.items()
+                        for array, (arena, column) in specialization.array_columns.items()
                     }
-                    constants = {s: loop.floats[rows, c][:, None] for s, c in variant.constant_columns.items()}
+                    constants = {s: loop.floats[rows, c][:, None] for s, c in specialization.constant_columns.items()}
                     self.row_stack.append((offsets, constants))
-                    self.run(variant.body)
+                    self.run(specialization.body)
                     self.row_stack.pop()
 
-    def load(self, slot: Slot, values: Mapping[int, Any] | None = None) -> Any:
-        """Values of a slot in all rows of the batch, (n_rows, n_envs), or of a single item, (1, n_envs)."""
-        if self.row_stack and slot in self.row_stack[-1][1]:
-            return self.row_stack[-1][1][slot]
-        array, row = self.resolve(slot)
+    def load(self, location: MemoryLocation, values: Mapping[int, Any] | None = None) -> Any:
+        """Values of a location in all rows of the batch, (n_rows, n_envs), or of a single element, (1, n_envs)."""
+        if self.row_stack and location in self.row_stack[-1][1]:
+            return self.row_stack[-1][1][location]
+        array, row = self.resolve(location)
         return self.arrays[array][np.atleast_1d(row)]  # a copy, as the index is an array
 
-    def store(self, slot: Slot, value: Any, values: Mapping[int, Any]) -> None:
-        """Store values to a slot in all rows of the batch; local arrays of rows are kept with the row constants."""
-        if self.row_stack and slot.array in self.locals:
-            self.row_stack[-1][1][slot] = value
+    def store(self, location: MemoryLocation, value: Any, values: Mapping[int, Any]) -> None:
+        """Store values to a location in all rows of the batch; local arrays of rows are kept with the row constants."""
+        if self.row_stack and location.array in self.locals:
+            self.row_stack[-1][1][location] = value
             return
-        array, row = self.resolve(slot)
+        array, row = self.resolve(location)
         self.arrays[array][row] = value
         self.written[array][row] = True
 
-    def _levels(self, loop: TableLoop) -> npt.NDArray[np.int64]:
-        """Dependency level of each table row of a loop, shape (n_rows,); rows of one level can run in any order."""
+    def _levels(self, loop: ForEachLoop) -> npt.NDArray[np.int64]:
+        """Dependency level of each iteration of a loop, shape (n_rows,); rows of one level can run in any order."""
         bases, total = {}, 0
         for name, array in self.arrays.items():
             bases[name], total = total, total + len(array)
         row_cells: list[tuple[list[int], list[int]]] = [([], [])] * len(loop.ints)
-        variant_indices = loop.variant_indices()
-        for variant_index, variant in enumerate(loop.variants):
-            rows = np.flatnonzero(variant_indices == variant_index)
+        specialization_indices = loop.specialization_indices()
+        for specialization_index, specialization in enumerate(loop.specializations):
+            rows = np.flatnonzero(specialization_indices == specialization_index)
             reads, writes = (
                 self._cell_indices(
-                    loop, variant, rows, bases, [slot for slot in slots if slot.array not in self.locals]
+                    loop,
+                    specialization,
+                    rows,
+                    bases,
+                    [location for location in locations if location.array not in self.locals],
                 )
-                for slots in _external_slots(variant)
+                for locations in _external_locations(specialization)
             )
             for row, cells in zip(rows.tolist(), zip(reads, writes, strict=True), strict=True):
                 row_cells[row] = cells
@@ -294,42 +299,46 @@ class _BatchedEvaluator(ArrayEvaluator):
 
     def _cell_indices(
         self,
-        loop: TableLoop,
-        variant: LoopVariant,
+        loop: ForEachLoop,
+        specialization: LoopSpecialization,
         rows: npt.NDArray[np.int64],
         bases: Mapping[str, int],
-        slots: list[Slot],
+        locations: list[MemoryLocation],
     ) -> list[list[int]]:
-        """Memory cells that table rows access through given slots, as flat indices, one list per row.
+        """Memory cells that loop iterations access through given memory locations, as flat indices, one list per row.
 
         Args:
             loop: the loop.
-            variant: code variant of the rows.
+            specialization: specialization of the rows.
             rows: indices of the rows.
-            bases: flat index of the first item of each array.
-            slots: slots of the code of the variant.
+            bases: flat index of the first element of each array.
+            locations: memory locations of the code of the specialization.
         """
-        indices = np.zeros((len(rows), len(slots)), np.int64)
-        for i, slot in enumerate(slots):
-            if slot.array in variant.array_columns:
-                arena, column = variant.array_columns[slot.array]
-                indices[:, i] = bases[arena] + loop.ints[rows, column] + slot.item
+        indices = np.zeros((len(rows), len(locations)), np.int64)
+        for i, location in enumerate(locations):
+            if location.array in specialization.array_columns:
+                arena, column = specialization.array_columns[location.array]
+                indices[:, i] = bases[arena] + loop.ints[rows, column] + location.element
             else:
-                indices[:, i] = bases[slot.array] + slot.item
+                indices[:, i] = bases[location.array] + location.element
         return indices.tolist()
 
 
-def _external_slots(variant: LoopVariant) -> tuple[list[Slot], list[Slot]]:
-    """Slots through which one execution of a loop variant reads and writes memory: (reads, writes).
+def _external_locations(specialization: LoopSpecialization) -> tuple[list[MemoryLocation], list[MemoryLocation]]:
+    """Memory locations through which one execution of a loop specialization reads and writes memory: (reads, writes).
 
     Constants and loads of values that the same execution stored before are not reads.
     """
-    reads: dict[Slot, None] = {}
-    writes: dict[Slot, None] = {}
-    for block in variant.body:
+    reads: dict[MemoryLocation, None] = {}
+    writes: dict[MemoryLocation, None] = {}
+    for block in specialization.body:
         assert isinstance(block, BasicBlock)
         for i in block.instructions:
-            if i.slot is not None and i.slot not in variant.constant_columns and i.slot not in writes:
-                reads[i.slot] = None
-        writes |= dict.fromkeys(store.slot for store in block.stores)
+            if (
+                i.location is not None
+                and i.location not in specialization.constant_columns
+                and i.location not in writes
+            ):
+                reads[i.location] = None
+        writes |= dict.fromkeys(store.location for store in block.stores)
     return list(reads), list(writes)

@@ -13,30 +13,30 @@ from typing import Any
 
 import numpy as np
 
-from .memory import Slot
+from .memory import MemoryLocation
 
 
 class Intrinsic(ABC):
     """Algorithm of an `IntrinsicCall`, as a frozen dataclass.
 
-    Its operands are all fields of type `Slot`, also those of nested dataclasses and tuples. An operand refers to the
-    first element of an array.
+    Its operands are all fields of type `MemoryLocation`, also those of nested dataclasses and tuples. An operand refers
+    to the first element of an array.
     """
 
     __slots__ = ()
 
     @property
     @abstractmethod
-    def reads(self) -> Sequence[Slot]:
+    def reads(self) -> Sequence[MemoryLocation]:
         """Operands of all arrays that are read."""
 
     @property
     @abstractmethod
-    def writes(self) -> Sequence[Slot]:
+    def writes(self) -> Sequence[MemoryLocation]:
         """Operands of all arrays that are written, including the workspace."""
 
     @property
-    def definite_writes(self) -> Sequence[tuple[Slot, int]]:
+    def definite_writes(self) -> Sequence[tuple[MemoryLocation, int]]:
         """(operand, number of elements) of the parts of arrays that every execution writes."""
         return ()
 
@@ -46,7 +46,7 @@ class Intrinsic(ABC):
         return 1
 
     @abstractmethod
-    def evaluate(self, memory: Callable[[Slot], np.ndarray]) -> None:
+    def evaluate(self, memory: Callable[[MemoryLocation], np.ndarray]) -> None:
         """Execute the algorithm for one environment; `memory(operand)` is a view of the array from the operand on."""
 
     @abstractmethod
@@ -67,9 +67,9 @@ class AtomicIncrement:
     """Atomic fetch-and-add of 1 on a counter; the previous value, unique to each thread, goes to `result`."""
 
     name: str
-    counter: Slot
-    result: Slot
-    """Slot of the previous counter value."""
+    counter: MemoryLocation
+    result: MemoryLocation
+    """Memory location of the previous counter value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +81,13 @@ class SharedMemoryStaging:
     """
 
     name: str
-    records: Slot
+    records: MemoryLocation
     """Start of the list in global memory."""
     total_size: int
     """Size of the whole list in scalars."""
     record_stride: int
     """Size of a record in scalars."""
-    used_count: Slot
+    used_count: MemoryLocation
     """Number of records in use, beyond the `n_always` first."""
     max_staged: int
     """Maximum `used_count` for which the list is in shared memory."""
@@ -104,12 +104,12 @@ class SharedMemoryStaging:
         return (self.n_always + self.max_staged) * self.record_stride
 
 
-def map_slots(value: Any, map_slot: Callable[[Slot], Slot]) -> Any:
-    """Copy of a dataclass with each `Slot`, nested dataclasses and tuples included, replaced by `map_slot(slot)`."""
-    if isinstance(value, Slot):
-        return map_slot(value)
+def map_locations(value: Any, map_location: Callable[[MemoryLocation], MemoryLocation]) -> Any:
+    """Copy of a dataclass with `map_location` applied to each `MemoryLocation`, also in nested records and tuples."""
+    if isinstance(value, MemoryLocation):
+        return map_location(value)
     if isinstance(value, tuple):
-        return tuple(map_slots(item, map_slot) for item in value)
+        return tuple(map_locations(element, map_location) for element in value)
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: map_slots(getattr(value, f.name), map_slot) for f in fields(value)})
+        return replace(value, **{f.name: map_locations(getattr(value, f.name), map_location) for f in fields(value)})
     return value

@@ -15,25 +15,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .effects import Effects, allocation_end, find_effects, outermost_table_loops
-from .intrinsics import AtomicIncrement, IntrinsicCall, SharedMemoryStaging, map_slots
+from .effects import Effects, allocation_end, find_effects, outermost_for_each_loops
+from .intrinsics import AtomicIncrement, IntrinsicCall, SharedMemoryStaging, map_locations
 from .level_schedule import schedule_levels
-from .memory import SCRATCH, THREAD_SCRATCH, WARP_GLOBAL, Slot
+from .memory import SCRATCH, THREAD_SCRATCH, WARP_GLOBAL, MemoryLocation
 from .outline import count_instructions
 from .program import (
     BasicBlock,
     CountedLoop,
+    ForEachLoop,
     If,
     Program,
     Statement,
     Statements,
-    TableLoop,
     WarpRegion,
     WhileLoop,
     WorkQueueLoop,
-    all_table_loops,
+    all_for_each_loops,
     basic_blocks,
-    blocks_outside_table_loops,
+    blocks_outside_for_each_loops,
     map_bodies,
 )
 from .scratch_layout import (
@@ -107,7 +107,7 @@ def fission_kernels(program: Program, group_size: int, max_instructions: int | N
             if s.is_warp_region or not has_static_addresses(s.statements)
             for row in e.scratch_rows()
         }
-        excluded |= region.copied_out | region.external_lists | {slot.item for slot in segments[i].workload}
+        excluded |= region.copied_out | region.external_lists | {location.element for location in segments[i].workload}
         handoffs[i] = layout_handoff(program, region.copied_in, excluded, region.shared_packing, end)
         end = handoffs[i].end_row
     fixed_starts = {allocation: row for layout in handoffs.values() for allocation, row in layout.allocation_rows}
@@ -227,7 +227,7 @@ def _warp_region_kernel(
         tuple((thread_packing.new_row(row), shared_packing.new_row(row)) for row in copied),
         tuple((shared_packing.new_row(row), thread_packing.new_row(row)) for row in sorted(region.copied_out)),
         region.global_packing.size,
-        tuple(thread_packing.new_row(slot.item) for slot in segment.workload),
+        tuple(thread_packing.new_row(location.element) for location in segment.workload),
         handoff=handoff,
     )
 
@@ -240,7 +240,7 @@ class _Segment(NamedTuple):
 
     statements: Statements
     is_warp_region: bool = False
-    workload: tuple[Slot, ...] = ()
+    workload: tuple[MemoryLocation, ...] = ()
 
 
 def _split_segments(program: Program, max_instructions: int | None) -> list[_Segment]:
@@ -295,7 +295,7 @@ def _exchanged_rows(own: Effects, segment_effects: Sequence[Effects]) -> set[int
 def promote_shared_locals(program: Program, max_instructions: int | None = None) -> Program:
     """Pass: turn local arrays into scratch memory if they cannot be private to one thread.
 
-    These are local arrays used by several kernels, or by several rows of a table loop of a warp region, which run on
+    These are local arrays used by several kernels, or by several rows of a for-each loop of a warp region, which run on
     different threads. Each becomes an allocation at the end of the scratch memory.
     """
     segments = _split_segments(program, max_instructions)
@@ -320,19 +320,19 @@ def promote_shared_locals(program: Program, max_instructions: int | None = None)
 
 
 def _locals_shared_by_rows(program: Program, statements: Statements) -> list[str]:
-    """Local arrays that carry data between iterations of a table loop, or between the loop and the code around it.
+    """Local arrays that carry data between iterations of a for-each loop, or between the loop and the code around it.
 
     In a warp region the iterations run on different threads, so that these arrays cannot be private to a thread.
     """
-    outside = {slot.array for block in blocks_outside_table_loops(statements) for slot in block.slots()}
+    outside = {location.array for block in blocks_outside_for_each_loops(statements) for location in block.locations()}
     n_users = Counter(
-        name for loop in outermost_table_loops(statements) for name in find_effects(program, (loop,)).locals
+        name for loop in outermost_for_each_loops(statements) for name in find_effects(program, (loop,)).locals
     )
     table_arrays = {
         arena
-        for loop in outermost_table_loops(statements)
-        for variant in loop.variants
-        for arena, _ in variant.array_columns.values()
+        for loop in outermost_for_each_loops(statements)
+        for specialization in loop.specializations
+        for arena, _ in specialization.array_columns.values()
     }
     return [name for name, count in n_users.items() if name in outside or name in table_arrays or count > 1]
 
@@ -356,34 +356,36 @@ def _relocate(
     """
     promoted = promoted or {}
 
-    def map_slot(old: Slot) -> Slot:
+    def map_location(old: MemoryLocation) -> MemoryLocation:
         if old.array in promoted:
-            return Slot(SCRATCH, promoted[old.array] + old.item, old.index)
+            return MemoryLocation(SCRATCH, promoted[old.array] + old.element, old.index)
         if old.array != SCRATCH:
             return old
         arena, arena_row = next(
-            ((arena, packing.new_row) for arena, packing in other_arenas if packing.contains(old.item)),
+            ((arena, packing.new_row) for arena, packing in other_arenas if packing.contains(old.element)),
             (SCRATCH, map_row),
         )
-        return Slot(arena, arena_row(old.item), old.index)
+        return MemoryLocation(arena, arena_row(old.element), old.index)
 
     def map_block(old: BasicBlock) -> BasicBlock:
-        instructions = tuple(i if i.slot is None else i._replace(slot=map_slot(i.slot)) for i in old.instructions)
-        return BasicBlock(instructions, tuple(s._replace(slot=map_slot(s.slot)) for s in old.stores))
+        instructions = tuple(
+            i if i.location is None else i._replace(location=map_location(i.location)) for i in old.instructions
+        )
+        return BasicBlock(instructions, tuple(s._replace(location=map_location(s.location)) for s in old.stores))
 
-    def map_own_slots(old: Statement) -> Statement:
+    def map_own_locations(old: Statement) -> Statement:
         match old:
             case BasicBlock():
                 return map_block(old)
             case CountedLoop():
-                return replace(old, count=map_slot(old.count))
+                return replace(old, count=map_location(old.count))
             case WhileLoop() | If():
-                return replace(old, condition=map_slot(old.condition))
+                return replace(old, condition=map_location(old.condition))
             case WarpRegion():
-                return replace(old, workload=tuple(map(map_slot, old.workload)))
+                return replace(old, workload=tuple(map(map_location, old.workload)))
             case IntrinsicCall() | AtomicIncrement() | SharedMemoryStaging():
-                return map_slots(old, map_slot)
-            case TableLoop():
+                return map_locations(old, map_location)
+            case ForEachLoop():
                 return _relocate_loop(old, map_row, promoted, other_arenas)
             case WorkQueueLoop():
                 return old
@@ -391,13 +393,13 @@ def _relocate(
     def relocate_body(body: Statements) -> Statements:
         return _relocate(body, map_row, promoted, other_arenas)
 
-    return tuple(map_bodies(map_own_slots(block), relocate_body) for block in statements)
+    return tuple(map_bodies(map_own_locations(block), relocate_body) for block in statements)
 
 
 def _relocate_loop(
-    loop: TableLoop, map_row: Callable[[int], int], promoted: Mapping[str, int], other_arenas: OtherArenas
-) -> TableLoop:
-    """Return a table loop with moved scratch memory: array offsets in its integer table, and totals of its reductions.
+    loop: ForEachLoop, map_row: Callable[[int], int], promoted: Mapping[str, int], other_arenas: OtherArenas
+) -> ForEachLoop:
+    """Return a loop with moved scratch memory: array offsets in its integer table, and totals of its reductions.
 
     Only the loop's own table is rewritten, not its body.
 
@@ -407,12 +409,12 @@ def _relocate_loop(
         promoted: local array -> first scratch row, for local arrays that become scratch memory.
         other_arenas: (memory, packing) of allocations that move to other memories.
     """
-    ints, variant_indices = loop.ints.copy(), loop.variant_indices()
-    variants = []
-    for variant_index, variant in enumerate(loop.variants):
-        rows = np.flatnonzero(variant_indices == variant_index)
-        array_columns = dict(variant.array_columns)
-        for array, (arena, column) in variant.array_columns.items():
+    ints, specialization_indices = loop.ints.copy(), loop.specialization_indices()
+    specializations = []
+    for specialization_index, specialization in enumerate(loop.specializations):
+        rows = np.flatnonzero(specialization_indices == specialization_index)
+        array_columns = dict(specialization.array_columns)
+        for array, (arena, column) in specialization.array_columns.items():
             old_rows = loop.ints[rows, column].tolist()
             if arena in promoted:
                 ints[rows, column] += promoted[arena]
@@ -428,11 +430,11 @@ def _relocate_loop(
                 )
                 ints[rows, column] = [arena_row(row) for row in old_rows]
                 array_columns[array] = new_arena, column
-        variants.append(replace(variant, array_columns=array_columns))
+        specializations.append(replace(specialization, array_columns=array_columns))
     reductions = tuple(
-        (accumulator, total._replace(item=map_row(total.item))) for accumulator, total in loop.reductions
+        (accumulator, total._replace(element=map_row(total.element))) for accumulator, total in loop.reductions
     )
-    return replace(loop, ints=ints, variants=tuple(variants), reductions=reductions)
+    return replace(loop, ints=ints, specializations=tuple(specializations), reductions=reductions)
 
 
 # --------------------------------------------------------------------------------------------- lists in global memory
@@ -441,28 +443,33 @@ def _relocate_loop(
 def global_list_rows(program: Program, statements: Statements, restrict_to: set[int] | None = None) -> set[int]:
     """Scratch rows of a warp region that are placed in global instead of shared memory: lists of large capacity.
 
-    These are oversized lists, and allocations of more than `LONG_LIST_SIZE` scalars that table loops access at dynamic
-    indices. Allocations that one table column refers to are placed together. Groups with an allocation that is also
-    accessed outside table loops are excluded (oversized lists excepted). With `restrict_to`, only groups that contain
-    one of these rows are returned.
+    These are oversized lists, and allocations of more than `LONG_LIST_SIZE` scalars that for-each loops access at
+    dynamic indices. Allocations that one table column refers to are placed together. Groups with an allocation that is
+    also accessed outside for-each loops are excluded (oversized lists excepted). With `restrict_to`, only groups that
+    contain one of these rows are returned.
     """
     starts = list(program.allocation_starts) or [0]
     groups = _DisjointSets(len(starts))
     oversized = {bisect_right(starts, row) - 1 for row in program.oversized_lists}
     long = set(oversized)
     direct: set[int] = set()
-    for block in blocks_outside_table_loops(statements):
-        direct |= {bisect_right(starts, slot.item) - 1 for slot in block.slots() if slot.array == SCRATCH} - oversized
-    for loop in all_table_loops(statements):
-        variant_indices = loop.variant_indices()
-        for variant_index, variant in enumerate(loop.variants):
+    for block in blocks_outside_for_each_loops(statements):
+        direct |= {
+            bisect_right(starts, location.element) - 1 for location in block.locations() if location.array == SCRATCH
+        } - oversized
+    for loop in all_for_each_loops(statements):
+        specialization_indices = loop.specialization_indices()
+        for specialization_index, specialization in enumerate(loop.specializations):
             indexed = {
-                slot.array for block in basic_blocks(variant.body) for slot in block.slots() if slot.index is not None
+                location.array
+                for block in basic_blocks(specialization.body)
+                for location in block.locations()
+                if location.index is not None
             }
-            for array, (arena, column) in variant.array_columns.items():
+            for array, (arena, column) in specialization.array_columns.items():
                 allocations = {
                     bisect_right(starts, start) - 1
-                    for start in loop.ints[variant_indices == variant_index, column].tolist()
+                    for start in loop.ints[specialization_indices == specialization_index, column].tolist()
                 }
                 if arena == SCRATCH and allocations:
                     groups.union(allocations)
@@ -489,14 +496,14 @@ class _DisjointSets:
     def __init__(self, count: int) -> None:
         self._parent = list(range(count))
 
-    def find(self, item: int) -> int:
-        """Representative of the set of an item."""
-        while self._parent[item] != item:
-            self._parent[item] = item = self._parent[self._parent[item]]
-        return item
+    def find(self, element: int) -> int:
+        """Representative of the set of an element."""
+        while self._parent[element] != element:
+            self._parent[element] = element = self._parent[self._parent[element]]
+        return element
 
     def union(self, items: Iterable[int]) -> None:
-        """Merge the sets of all given items."""
-        first, *others = [self.find(item) for item in items]
+        """Merge the sets of all given elements."""
+        first, *others = [self.find(element) for element in items]
         for other in others:
             self._parent[self.find(other)] = self.find(first)

@@ -1,4 +1,4 @@
-"""Level scheduling of table loops: independent rows run concurrently, one per thread of a warp.
+"""Level scheduling of for-each loops: independent rows run concurrently, one per thread of a warp.
 
 A row depends on the earlier rows that write cells it reads, or that read or write cells it writes (flow, anti and
 output dependences). Its level is the length of the longest dependence chain, so that the result is bitwise equal to
@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .effects import Cell, dependency_levels, effects_per_row, outermost_table_loops
-from .memory import SCRATCH, Operand, Slot
+from .effects import Cell, dependency_levels, effects_per_row, outermost_for_each_loops
+from .memory import SCRATCH, MemoryLocation, Operand
 from .program import (
     BasicBlock,
     CountedLoop,
+    ForEachLoop,
     Instruction,
     LevelBatch,
-    LoopVariant,
+    LoopSpecialization,
     Program,
     Statement,
     Statements,
     Store,
-    TableLoop,
     basic_blocks,
     map_basic_blocks,
     map_bodies,
@@ -39,11 +39,11 @@ MAX_SERIAL_ADDS = 2
 
 
 def schedule_levels(program: Program, group_size: int) -> Program:
-    """Pass: level scheduling of the table loops of a warp program, so that `group_size` threads run independent rows.
+    """Pass: level scheduling of the loops of a warp program, so that `group_size` threads run independent rows.
 
-    Applies to loops that are not nested in another table loop or a parallel loop. Before, variants with equal code are
-    merged, and cells that many rows add to become per-thread accumulators. Adds an allocation at the end of the scratch
-    memory, on which padding rows work.
+    Applies to loops that are not nested in another for-each loop or a parallel loop. Before, specializations with equal
+    code are merged, and cells that many rows add to become per-thread accumulators. Adds an allocation at the end of
+    the scratch memory, on which padding rows work.
     """
     local_arrays = dict(program.locals)
     program = replace(program, locals=local_arrays)
@@ -51,8 +51,8 @@ def schedule_levels(program: Program, group_size: int) -> Program:
     def schedule(statements: Statements) -> Statements:
         result: list[Statement] = []
         for block in statements:
-            if isinstance(block, TableLoop):
-                loop = _privatise_reductions(program, _merge_equal_variants(block), local_arrays)
+            if isinstance(block, ForEachLoop):
+                loop = _privatise_reductions(program, _merge_equal_specializations(block), local_arrays)
                 result.append(_schedule_loop(program, loop, group_size))
             elif isinstance(block, CountedLoop) and block.parallel:
                 result.append(block)
@@ -65,43 +65,43 @@ def schedule_levels(program: Program, group_size: int) -> Program:
     return replace(
         program,
         body=schedule(program.body),
-        n_scratch=end + _max_slot_offset(program.body),
+        n_scratch=end + _max_location_offset(program.body),
         allocation_starts=allocation_starts,
     )
 
 
-def _merge_equal_variants(loop: TableLoop) -> TableLoop:
-    """Merge code variants of a loop that are equal except for the table columns of their arrays and constants.
+def _merge_equal_specializations(loop: ForEachLoop) -> ForEachLoop:
+    """Merge specializations of a loop that are equal except for the table columns of their arrays and constants.
 
-    The table entries of the merged rows are moved to the columns of the remaining variant.
+    The table entries of the merged rows are moved to the columns of the remaining specialization.
     """
     index_by_text: dict[str, int] = {}
-    kept: list[LoopVariant] = []
-    ints, floats, variant_indices = loop.ints.copy(), loop.floats.copy(), loop.variant_indices()
-    for variant_index, variant in enumerate(loop.variants):
-        rows = variant_indices == variant_index
-        text = _variant_text(variant)
+    kept: list[LoopSpecialization] = []
+    ints, floats, specialization_indices = loop.ints.copy(), loop.floats.copy(), loop.specialization_indices()
+    for specialization_index, specialization in enumerate(loop.specializations):
+        rows = specialization_indices == specialization_index
+        text = _specialization_text(specialization)
         if text not in index_by_text:
             index_by_text[text] = len(kept)
-            kept.append(variant)
+            kept.append(specialization)
         representative = kept[index_by_text[text]]
-        for array, (_, column) in variant.array_columns.items():
+        for array, (_, column) in specialization.array_columns.items():
             ints[rows, representative.array_columns[array][1]] = loop.ints[rows, column]
-        for slot, column in variant.constant_columns.items():
-            floats[rows, representative.constant_columns[slot]] = loop.floats[rows, column]
-        if len(loop.variants) > 1:
+        for location, column in specialization.constant_columns.items():
+            floats[rows, representative.constant_columns[location]] = loop.floats[rows, column]
+        if len(loop.specializations) > 1:
             ints[rows, 0] = index_by_text[text]
-    if len(kept) == len(loop.variants):
+    if len(kept) == len(loop.specializations):
         return loop
-    return replace(loop, variants=tuple(kept), ints=ints, floats=floats)
+    return replace(loop, specializations=tuple(kept), ints=ints, floats=floats)
 
 
-def _variant_text(variant: LoopVariant) -> str:
-    """Canonical text of the code of a loop variant; variants with nested table loops are always distinct."""
-    blocks = map_basic_blocks(variant.body, _renumber_values)
-    nested = f"{id(variant)}" if any(True for _ in outermost_table_loops(variant.body)) else ""
-    arenas = sorted((array, arena) for array, (arena, _) in variant.array_columns.items())
-    return f"{Program(blocks)}\n{arenas}\n{sorted(map(str, variant.constant_columns))}{nested}"
+def _specialization_text(specialization: LoopSpecialization) -> str:
+    """Canonical text of the code of a loop specialization; specializations with nested loops are always distinct."""
+    blocks = map_basic_blocks(specialization.body, _renumber_values)
+    nested = f"{id(specialization)}" if any(True for _ in outermost_for_each_loops(specialization.body)) else ""
+    arenas = sorted((array, arena) for array, (arena, _) in specialization.array_columns.items())
+    return f"{Program(blocks)}\n{arenas}\n{sorted(map(str, specialization.constant_columns))}{nested}"
 
 
 def _renumber_values(block: BasicBlock) -> BasicBlock:
@@ -111,75 +111,83 @@ def _renumber_values(block: BasicBlock) -> BasicBlock:
     def operand(old: Operand) -> Operand:
         return new[old] if isinstance(old, int) else old
 
-    def slot(old: Slot) -> Slot:
+    def location(old: MemoryLocation) -> MemoryLocation:
         return old if old.index is None else old._replace(index=new[old.index])
 
     instructions = tuple(
-        Instruction(new[i.result], i.op, tuple(map(operand, i.args)), None if i.slot is None else slot(i.slot))
+        Instruction(
+            new[i.result], i.op, tuple(map(operand, i.args)), None if i.location is None else location(i.location)
+        )
         for i in block.instructions
     )
-    return BasicBlock(instructions, tuple(Store(slot(s.slot), operand(s.value)) for s in block.stores))
+    return BasicBlock(instructions, tuple(Store(location(s.location), operand(s.value)) for s in block.stores))
 
 
 # --------------------------------------------------------------------------------------------------------- reductions
 
 
-def _privatise_reductions(program: Program, loop: TableLoop, local_arrays: dict[str, int]) -> TableLoop:
+def _privatise_reductions(program: Program, loop: ForEachLoop, local_arrays: dict[str, int]) -> ForEachLoop:
     """Reduction privatisation: replace cells that many loop iterations only add to by per-thread accumulators.
 
     After the loop, the accumulators are summed over the threads and added to the cells. They are a local array, whose
     size is added to `local_arrays`. The loop is returned unchanged if no cell has more than `MAX_SERIAL_ADDS` writers,
     or if iterations also access a cell in another way.
     """
-    variant_indices = loop.variant_indices()
-    slots: dict[Cell, list[tuple[int, Slot]]] = {}
-    for variant_index, variant in enumerate(loop.variants):
-        rows = loop.ints[variant_indices == variant_index]
-        for slot in _accumulated_slots(variant):
-            arena, column = variant.array_columns[slot.array]
+    specialization_indices = loop.specialization_indices()
+    locations: dict[Cell, list[tuple[int, MemoryLocation]]] = {}
+    for specialization_index, specialization in enumerate(loop.specializations):
+        rows = loop.ints[specialization_indices == specialization_index]
+        for location in _accumulated_locations(specialization):
+            arena, column = specialization.array_columns[location.array]
             starts = set(rows[:, column].tolist())
             if arena == SCRATCH and len(starts) == 1:
-                slots.setdefault((SCRATCH, int(starts.pop()) + slot.item), []).append((variant_index, slot))
+                locations.setdefault((SCRATCH, int(starts.pop()) + location.element), []).append(
+                    (specialization_index, location)
+                )
     write_counts = Counter(cell for row in effects_per_row(program, loop) for cell in row.writes)
-    slots = {cell: uses for cell, uses in slots.items() if write_counts[cell] > MAX_SERIAL_ADDS}
-    if not slots:
+    locations = {cell: uses for cell, uses in locations.items() if write_counts[cell] > MAX_SERIAL_ADDS}
+    if not locations:
         return loop
     name = f"{loop.name}, sums {len(local_arrays)}"
-    positions = {cell: i for i, cell in enumerate(sorted(slots))}
-    changed = _replace_slots(loop, {(v, s): Slot(name, positions[c]) for c, uses in slots.items() for v, s in uses})
+    positions = {cell: i for i, cell in enumerate(sorted(locations))}
+    changed = _replace_locations(
+        loop, {(v, s): MemoryLocation(name, positions[c]) for c, uses in locations.items() for v, s in uses}
+    )
     local_arrays[name] = len(positions)
     remaining = set[Cell]().union(*(row.reads | row.writes for row in effects_per_row(program, changed)))
-    if remaining & set(slots):  # the loop also accesses a cell in another way
+    if remaining & set(locations):  # the loop also accesses a cell in another way
         local_arrays.pop(name)
         return loop
-    return replace(changed, reductions=tuple((Slot(name, i), Slot(*cell)) for cell, i in positions.items()))
+    return replace(
+        changed, reductions=tuple((MemoryLocation(name, i), MemoryLocation(*cell)) for cell, i in positions.items())
+    )
 
 
-def _accumulated_slots(variant: LoopVariant) -> Iterator[Slot]:
-    """Slots of the row's arrays that a loop variant accesses only to add or subtract something (read-modify-write)."""
-    accumulated: set[Slot] = set()
-    other: set[Slot] = set()
-    for block in basic_blocks(variant.body):
-        accumulating = set(_accumulating_slots(block))
-        for slot in block.slots():
-            (accumulated if slot in accumulating else other).add(slot)
-    indexed = {slot.array for slot in other if slot.index is not None}
-    for slot in sorted(accumulated - other, key=str):
-        if slot.array in variant.array_columns and slot.array not in indexed:
-            yield slot
+def _accumulated_locations(specialization: LoopSpecialization) -> Iterator[MemoryLocation]:
+    """Memory locations of the iteration's arrays that a loop body only accumulates into (read-modify-write)."""
+    accumulated: set[MemoryLocation] = set()
+    other: set[MemoryLocation] = set()
+    for block in basic_blocks(specialization.body):
+        accumulating = set(_accumulating_locations(block))
+        for location in block.locations():
+            (accumulated if location in accumulating else other).add(location)
+    indexed = {location.array for location in other if location.index is not None}
+    for location in sorted(accumulated - other, key=str):
+        if location.array in specialization.array_columns and location.array not in indexed:
+            yield location
 
 
-def _accumulating_slots(block: BasicBlock) -> Iterator[Slot]:
-    """Slots that a basic block only updates: loaded once, then stored plus or minus something, or unchanged."""
+def _accumulating_locations(block: BasicBlock) -> Iterator[MemoryLocation]:
+    """Memory locations that a basic block only accumulates into: loaded once, stored with a sum or unchanged."""
     uses = Counter(a for i in block.instructions for a in i.uses)
     uses.update(block.roots)
     definitions = {i.result: i for i in block.instructions}
-    loads_by_slot: dict[Slot, list[Instruction]] = {}
+    loads_by_location: dict[MemoryLocation, list[Instruction]] = {}
     for i in block.instructions:
-        if i.slot is not None:
-            loads_by_slot.setdefault(i.slot, []).append(i)
+        if i.location is not None:
+            loads_by_location.setdefault(i.location, []).append(i)
     for store in block.stores:
-        loads = loads_by_slot.get(store.slot, [])
+        loads = loads_by_location.get(store.location, [])
         if len(loads) != 1 or not isinstance(store.value, int) or uses[store.value] != 1 or uses[loads[0].result] != 1:
             continue
         definition = definitions[store.value]
@@ -188,44 +196,50 @@ def _accumulating_slots(block: BasicBlock) -> Iterator[Slot]:
             definition.op == "sub" and definition.args[0] == loaded
         )
         if is_sum or definition is loads[0]:  # or stored back unchanged
-            yield store.slot
+            yield store.location
 
 
-def _replace_slots(loop: TableLoop, replacements: dict[tuple[int, Slot], Slot]) -> TableLoop:
-    """Return a table loop with memory references in the code of its variants replaced.
+def _replace_locations(
+    loop: ForEachLoop, replacements: dict[tuple[int, MemoryLocation], MemoryLocation]
+) -> ForEachLoop:
+    """Return a for-each loop with memory references in the code of its specializations replaced.
 
-    `replacements` maps (variant index, old slot) to the new slot.
+    `replacements` maps (specialization index, old memory location) to the new memory location.
     """
-    variants = []
-    for variant_index, variant in enumerate(loop.variants):
+    specializations = []
+    for specialization_index, specialization in enumerate(loop.specializations):
 
-        def replace_slot(old: Slot, variant_index: int = variant_index) -> Slot:
-            return replacements.get((variant_index, old), old)
+        def replace_location(old: MemoryLocation, specialization_index: int = specialization_index) -> MemoryLocation:
+            return replacements.get((specialization_index, old), old)
 
-        def replace_in_block(old: BasicBlock, replace_slot: Callable[[Slot], Slot] = replace_slot) -> BasicBlock:
+        def replace_in_block(
+            old: BasicBlock, replace_location: Callable[[MemoryLocation], MemoryLocation] = replace_location
+        ) -> BasicBlock:
             instructions = tuple(
-                i if i.slot is None else i._replace(slot=replace_slot(i.slot)) for i in old.instructions
+                i if i.location is None else i._replace(location=replace_location(i.location)) for i in old.instructions
             )
-            return BasicBlock(instructions, tuple(s._replace(slot=replace_slot(s.slot)) for s in old.stores))
+            return BasicBlock(
+                instructions, tuple(s._replace(location=replace_location(s.location)) for s in old.stores)
+            )
 
-        variants.append(replace(variant, body=map_basic_blocks(variant.body, replace_in_block)))
-    return replace(loop, variants=tuple(variants))
+        specializations.append(replace(specialization, body=map_basic_blocks(specialization.body, replace_in_block)))
+    return replace(loop, specializations=tuple(specializations))
 
 
 # ------------------------------------------------------------------------------------------------------------- levels
 
 
-def _schedule_loop(program: Program, loop: TableLoop, group_size: int) -> TableLoop:
-    """Level schedule of a table loop: its rows sorted by dependency level and code variant, in batches of `group_size`.
+def _schedule_loop(program: Program, loop: ForEachLoop, group_size: int) -> ForEachLoop:
+    """Level schedule of a loop: its rows sorted by dependency level and specialization, in batches of `group_size`.
 
     Incomplete batches are padded with copies of their last row, which must have no effect: they are disabled by a flag
     in an additional table column, or, where safe, work on a dummy allocation. Returns the loop with the reordered
     table.
     """
-    variant_indices = loop.variant_indices().tolist()
+    specialization_indices = loop.specialization_indices().tolist()
     groups: dict[tuple[int, int], list[int]] = {}
     for i, level in enumerate(dependency_levels((row.reads, row.writes) for row in effects_per_row(program, loop))):
-        groups.setdefault((level, variant_indices[i]), []).append(i)
+        groups.setdefault((level, specialization_indices[i]), []).append(i)
     order: list[int] = []
     is_real: list[int] = []
     batches = []
@@ -241,44 +255,50 @@ def _schedule_loop(program: Program, loop: TableLoop, group_size: int) -> TableL
     if predicated:
         ints = np.column_stack([ints, np.array(is_real, np.int32)])
     else:
-        _redirect_padding_rows(loop, ints, np.array(is_real), [variant_indices[i] for i in order], program.n_scratch)
+        _redirect_padding_rows(
+            loop, ints, np.array(is_real), [specialization_indices[i] for i in order], program.n_scratch
+        )
     return replace(loop, ints=ints, floats=loop.floats[order], schedule=tuple(batches), predicated=predicated)
 
 
-def _is_safe_on_dummy_memory(loop: TableLoop) -> bool:
+def _is_safe_on_dummy_memory(loop: ForEachLoop) -> bool:
     """Whether padding rows of a loop may execute its code on a dummy allocation, instead of being disabled by a flag.
 
     The code must be basic blocks with static addresses that store to scratch memory only, without reductions.
     """
     if loop.reductions:
         return False
-    for variant in loop.variants:
-        for block in variant.body:
-            if not isinstance(block, BasicBlock) or any(slot.index is not None for slot in block.slots()):
+    for specialization in loop.specializations:
+        for block in specialization.body:
+            if not isinstance(block, BasicBlock) or any(location.index is not None for location in block.locations()):
                 return False
-            if any(variant.array_columns.get(s.slot.array, ("", 0))[0] != SCRATCH for s in block.stores):
+            if any(specialization.array_columns.get(s.location.array, ("", 0))[0] != SCRATCH for s in block.stores):
                 return False
     return True
 
 
 def _redirect_padding_rows(
-    loop: TableLoop, ints: npt.NDArray[np.int32], is_real: npt.NDArray[Any], variant_indices: list[int], dummy_row: int
+    loop: ForEachLoop,
+    ints: npt.NDArray[np.int32],
+    is_real: npt.NDArray[Any],
+    specialization_indices: list[int],
+    dummy_row: int,
 ) -> None:
     """Point all scratch arrays of the padding rows in the integer table `ints` to `dummy_row`, in place."""
-    indices = np.array(variant_indices)
-    for variant_index, variant in enumerate(loop.variants):
-        for arena, column in variant.array_columns.values():
+    indices = np.array(specialization_indices)
+    for specialization_index, specialization in enumerate(loop.specializations):
+        for arena, column in specialization.array_columns.values():
             if arena == SCRATCH:
-                ints[(indices == variant_index) & (is_real == 0), column] = dummy_row
+                ints[(indices == specialization_index) & (is_real == 0), column] = dummy_row
 
 
-def _max_slot_offset(statements: Statements) -> int:
-    """Size of the dummy allocation for padding rows: 1 + the largest item offset in the code of any table loop."""
-    slots = (
-        slot
-        for loop in outermost_table_loops(statements)
-        for variant in loop.variants
-        for block in basic_blocks(variant.body)
-        for slot in block.slots()
+def _max_location_offset(statements: Statements) -> int:
+    """Size of the dummy allocation for padding rows: 1 + the largest element offset in the code of any loop."""
+    locations = (
+        location
+        for loop in outermost_for_each_loops(statements)
+        for specialization in loop.specializations
+        for block in basic_blocks(specialization.body)
+        for location in block.locations()
     )
-    return 1 + max((slot.item for slot in slots), default=0)
+    return 1 + max((location.element for location in locations), default=0)

@@ -1,4 +1,4 @@
-"""Memory references of programs: arenas, array offsets in an arena (`ArenaOffset`) and array elements (`Slot`).
+"""Memory of programs: arenas, array offsets in an arena (`ArenaOffset`), array elements (`MemoryLocation`).
 
 An arena is a 2-D buffer with one row per scalar and one column per environment. Arrays of a program are ranges of rows.
 """
@@ -21,7 +21,7 @@ THREAD_SCRATCH = "thread scratch"
 CONSTANT_PREFIX = "number "
 """Prefix of the names of row constants of a table, which keeps them apart from arrays of the same name."""
 FIRST_ROW_PREFIX, ROW_COUNT_PREFIX = "first of ", "many of "
-"""Prefixes of two integer columns of a row: first row and number of rows of its range in a nested table loop."""
+"""Prefixes of two integer columns of a row: first row and number of rows of its range in a nested for-each loop."""
 
 
 def round_up_to_4(n: int) -> int:
@@ -36,10 +36,11 @@ class ArenaOffset(NamedTuple):
     row: int
 
 
-class Slot(NamedTuple):
+class MemoryLocation(NamedTuple):
     """Reference to one array element, with one value per environment."""
 
     array: str
-    item: int
+    element: int
     index: int | None = None  # type: ignore[assignment]  tuple.index is never called on a slot
-    """Number of the value that is added to `item`, possibly different in each environment (dynamic index), or None."""
+    """Number of the value that is added to `element`, possibly different in each environment (dynamic index), or
+    None."""

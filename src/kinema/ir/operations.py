@@ -80,7 +80,8 @@ OPERATIONS: dict[str, Operation] = {
     "fms": Operation(3, _sum, lambda a, b, c: a * b - c, 2),
     "fnma": Operation(3, _sum, lambda a, b, c: c - a * b, 2),
 }
-"""Operations on values, by name; besides, `input` loads a slot and `loop_index` is the index of a counted loop."""
+"""Operations on values, by name; besides, `input` loads a memory location and `loop_index` is the index of a counted
+loop."""
 
 
 def constant_type(value: float) -> ValueType:

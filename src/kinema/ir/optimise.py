@@ -18,7 +18,13 @@ def fuse_multiply_add(block: BasicBlock, extra_roots: Sequence[int] = ()) -> Bas
     addition to those that are stored.
     """
     uses = Counter([a for _, _, args, _ in block.instructions for a in args if type(a) is int])
-    uses.update([slot.index for _, _, _, slot in block.instructions if slot is not None and slot.index is not None])
+    uses.update(
+        [
+            location.index
+            for _, _, _, location in block.instructions
+            if location is not None and location.index is not None
+        ]
+    )
     uses.update(block.roots)
     uses.update(extra_roots)
     definitions = {i.result: i for i in block.instructions}
@@ -71,9 +77,9 @@ def depth_first_order(instructions: Sequence[Instruction], roots: Sequence[int])
 def _dependencies(instructions: Sequence[Instruction]) -> dict[int, list[int]]:
     """Map each value to its operands (value numbers), including the dynamic index of a load."""
     dependencies = {target: [a for a in args if type(a) is int] for target, _, args, _ in instructions}
-    for target, _, _, slot in instructions:
-        if slot is not None and slot.index is not None:
-            dependencies[target].append(slot.index)
+    for target, _, _, location in instructions:
+        if location is not None and location.index is not None:
+            dependencies[target].append(location.index)
     return dependencies
 
 

@@ -1,10 +1,10 @@
-"""Function outlining: long table loops, loop variants and basic blocks become functions in separate modules.
+"""Function outlining: long for-each loops, loop specializations and basic blocks become functions in separate modules.
 
 Modules are compiled in parallel, the first while later ones are still emitted, and the time of register allocation
-grows faster than linearly with the length of a function. A table loop or variant can be outlined if it shares no local
-array with the surrounding code: it then communicates through memory only. A long basic block may share local arrays:
-these are placed in a frame in memory, whose pointer is passed to the function. The surrounding function would have to
-spill most of them anyway.
+grows faster than linearly with the length of a function. A for-each loop or specialization can be outlined if it shares
+no local array with the surrounding code: it then communicates through memory only. A long basic block may share local
+arrays: these are placed in a frame in memory, whose pointer is passed to the function. The surrounding function would
+have to spill most of them anyway.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from itertools import accumulate
 
 from .program import (
     BasicBlock,
+    ForEachLoop,
     If,
     Program,
     Statements,
-    TableLoop,
     WhileLoop,
     basic_blocks,
+    memory_accesses,
     nested_bodies,
-    slot_accesses,
 )
 
 MIN_LOOP_INSTRUCTIONS = 2000
-"""Minimum number of instructions of an outlined table loop; calls of shorter ones inside the solver's loop cost 10
+"""Minimum number of instructions of an outlined for-each loop; calls of shorter ones inside the solver's loop cost 10
 %."""
 MIN_VARIANT_INSTRUCTIONS = 1000
-"""Minimum number of instructions of an outlined loop variant."""
+"""Minimum number of instructions of an outlined loop specialization."""
 MIN_BLOCK_INSTRUCTIONS = 2000
 """Minimum number of instructions of an outlined basic block."""
 
@@ -41,10 +41,10 @@ def outline_functions(program: Program) -> Program:
 
 
 def find_outlined(program: Program) -> dict[int, frozenset[str]]:
-    """Select the long table loops, loop variants and basic blocks to outline as functions.
+    """Select the long for-each loops, loop specializations and basic blocks to outline as functions.
 
-    Returns identity (`id`) of the statement -> names of local arrays: for loops and variants those allocated in the
-    function, for basic blocks those that they use, which are placed in a stack frame shared with the caller.
+    Returns identity (`id`) of the statement -> names of local arrays: for loops and specializations those allocated in
+    the function, for basic blocks those that they use, which are placed in a stack frame shared with the caller.
     """
     loops = {id(loop): loop for loop in _candidate_loops(program.body)}
     uses = {key: _local_arrays_used(program, (loop,)) for key, loop in loops.items()}
@@ -53,24 +53,26 @@ def find_outlined(program: Program) -> dict[int, frozenset[str]]:
     outlined = {id(block): _local_arrays_used(program, (block,)) for block in _long_basic_blocks(program.body)}
     for key, names in uses.items():
         if all(users[name] == 1 for name in names):
-            variants = _outlined_variants(program, loops[key])
-            outlined |= variants
-            outlined[key] = names.difference(*variants.values())
+            specializations = _outlined_specializations(program, loops[key])
+            outlined |= specializations
+            outlined[key] = names.difference(*specializations.values())
     return outlined
 
 
-def _outlined_variants(program: Program, loop: TableLoop) -> dict[int, frozenset[str]]:
-    """Long code variants of a table loop to outline as functions: `id` of the variant -> its local arrays.
+def _outlined_specializations(program: Program, loop: ForEachLoop) -> dict[int, frozenset[str]]:
+    """Long specializations of a for-each loop to outline as functions: `id` of the specialization -> its local arrays.
 
-    A variant must share no local array with other variants; loops with a single variant have none.
+    A specialization must share no local array with other specializations; loops with a single specialization have none.
     """
-    uses = [(variant, _local_arrays_used(program, variant.body)) for variant in loop.variants]
+    uses = [
+        (specialization, _local_arrays_used(program, specialization.body)) for specialization in loop.specializations
+    ]
     users = Counter(name for _, names in uses for name in names)
     return {
-        id(variant): names
-        for variant, names in uses
+        id(specialization): names
+        for specialization, names in uses
         if len(uses) > 1
-        and count_instructions(variant.body) >= MIN_VARIANT_INSTRUCTIONS
+        and count_instructions(specialization.body) >= MIN_VARIANT_INSTRUCTIONS
         and all(users[name] == 1 for name in names)
     }
 
@@ -84,13 +86,13 @@ def _local_arrays_used(program: Program, statements: Statements) -> frozenset[st
     return frozenset(_named_arrays(statements, ())) & program.locals.keys()
 
 
-def _candidate_loops(statements: Statements) -> Iterator[TableLoop]:
-    """Long table loops that may be outlined.
+def _candidate_loops(statements: Statements) -> Iterator[ForEachLoop]:
+    """Long for-each loops that may be outlined.
 
-    Loops inside table loops, counted loops and scalarized branches are excluded.
+    Loops inside for-each loops, counted loops and scalarized branches are excluded.
     """
     for block in statements:
-        if isinstance(block, TableLoop):
+        if isinstance(block, ForEachLoop):
             if count_instructions((block,)) >= MIN_LOOP_INSTRUCTIONS:
                 yield block
         elif isinstance(block, WhileLoop) or (isinstance(block, If) and not block.scalarize):
@@ -100,7 +102,7 @@ def _candidate_loops(statements: Statements) -> Iterator[TableLoop]:
 def _long_basic_blocks(statements: Statements) -> Iterator[BasicBlock]:
     """Long basic blocks that may be outlined.
 
-    Blocks inside table loops, counted loops and scalarized branches, and blocks that use a loop index, are excluded.
+    Blocks inside for-each loops, counted loops and scalarized branches, and blocks that use a loop index, are excluded.
     """
     for block in statements:
         if isinstance(block, BasicBlock):
@@ -125,8 +127,12 @@ def _named_arrays(statements: Statements, excluded: Collection[int]) -> Iterator
     """Names of all arrays and arenas that statements refer to, without the statements whose `id` is excluded."""
     for block in statements:
         if id(block) not in excluded:
-            yield from (slot.array for slot, _ in slot_accesses(block))
-            if isinstance(block, TableLoop):
-                yield from (arena for variant in block.variants for arena, _ in variant.array_columns.values())
+            yield from (location.array for location, _ in memory_accesses(block))
+            if isinstance(block, ForEachLoop):
+                yield from (
+                    arena
+                    for specialization in block.specializations
+                    for arena, _ in specialization.array_columns.values()
+                )
             for body in nested_bodies(block):
                 yield from _named_arrays(body, excluded)

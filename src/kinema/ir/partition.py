@@ -1,4 +1,4 @@
-"""Partitioning of a basic block for warp specialisation: each warp computes one partition of the outputs.
+"""Partitioning of a basic block for warp specialization: each warp computes one partition of the outputs.
 
 The limbs of a robot are coupled only through its trunk. A value that depends on the state of one limb belongs to the
 partition of the limb. A value that depends on the trunk only is recomputed by every partition that needs it. A value
@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
 
-from .memory import SCRATCH, Operand, Slot
+from .memory import SCRATCH, MemoryLocation, Operand
 from .optimise import depth_first_order, fuse_multiply_add
 from .program import BasicBlock, Instruction, Program, Store
 
@@ -23,12 +23,12 @@ EXCHANGE = "exchange"
 """Array in shared memory through which partitions exchange values at the barrier."""
 LIVE_ACROSS_BARRIER = "live across barrier"
 """Local array of values that a partition keeps from its first basic block for its second."""
-PartitionOf = Callable[[Slot], "int | None"]
-"""Function from an input or output slot to its partition, or None for slots of the trunk."""
+PartitionOf = Callable[[MemoryLocation], "int | None"]
+"""Function from an input or output memory location to its partition, or None for memory locations of the trunk."""
 
 
 def partition_basic_block(block: BasicBlock, partition_of: PartitionOf, n_partitions: int) -> tuple[Program, ...]:
-    """Split a basic block into programs for `n_partitions` specialised warps, which exchange values once.
+    """Split a basic block into programs for `n_partitions` specialized warps, which exchange values once.
 
     Each program has two basic blocks, with the exchange through shared memory and a barrier in between. Values that
     depend on inputs of a single partition are computed by that partition, all others by each partition that needs them.
@@ -44,13 +44,13 @@ def partition_basic_block(block: BasicBlock, partition_of: PartitionOf, n_partit
         for partition, partition_stores in enumerate(stores)
     ]
     exchanged = sorted(set().union(*(imports for _, imports in required)))
-    exchange_slots = {value: Slot(EXCHANGE, i) for i, value in enumerate(exchanged)}
+    exchange_locations = {value: MemoryLocation(EXCHANGE, i) for i, value in enumerate(exchanged)}
     partitions = [
         _build_partition(block, partition, stores, required[partition], exchanged, dependencies, source_partitions)
         for partition in range(len(required))
     ]
     max_before = max(len(code.before_barrier) for code in partitions)
-    return tuple(_partition_program(_fill_before_barrier(code, max_before), exchange_slots) for code in partitions)
+    return tuple(_partition_program(_fill_before_barrier(code, max_before), exchange_locations) for code in partitions)
 
 
 class _PartitionCode(NamedTuple):
@@ -65,7 +65,7 @@ class _PartitionCode(NamedTuple):
     before_barrier: Sequence[Instruction]
     """Instructions before the barrier."""
     movable_stores: Sequence[Store]
-    """Stores that may move before the barrier, as no instruction loads their slots."""
+    """Stores that may move before the barrier, as no instruction loads their memory locations."""
     early_stores: Sequence[Store] = ()
     """Movable stores that are placed before the barrier."""
 
@@ -81,8 +81,8 @@ def _build_partition(
 ) -> _PartitionCode:
     """Collect the code of one partition: its instructions (multiply-adds fused), stores, exported and imported values.
 
-    The instructions needed for exported values come before the barrier, as do loads of slots that another partition
-    stores.
+    The instructions needed for exported values come before the barrier, as do loads of memory locations that another
+    partition stores.
 
     Args:
         block: the basic block to be partitioned.
@@ -99,15 +99,17 @@ def _build_partition(
     computed = required_values | for_exports
     partition_block = BasicBlock(tuple(i for i in block.instructions if i.result in computed), tuple(stores[partition]))
     partition_block = fuse_multiply_add(partition_block, extra_roots=exports)
-    foreign_slots = {s.slot for other, other_stores in enumerate(stores) if other != partition for s in other_stores}
+    foreign_locations = {
+        s.location for other, other_stores in enumerate(stores) if other != partition for s in other_stores
+    }
     early_loads = [
-        i.result for i in partition_block.instructions if i.slot in foreign_slots
+        i.result for i in partition_block.instructions if i.location in foreign_locations
     ]  # must be read before another partition writes them
-    loaded_slots = {i.slot for i in block.instructions if i.slot is not None}
+    loaded_locations = {i.location for i in block.instructions if i.location is not None}
     movable = [
         s
         for s in partition_block.stores
-        if s.slot.array == SCRATCH and s.slot.index is None and s.slot not in loaded_slots
+        if s.location.array == SCRATCH and s.location.index is None and s.location not in loaded_locations
     ]
     return _PartitionCode(
         partition_block,
@@ -142,10 +144,10 @@ def _fill_before_barrier(code: _PartitionCode, max_instructions: int) -> _Partit
     return code._replace(before_barrier=before, early_stores=early)
 
 
-def _partition_program(code: _PartitionCode, exchange_slots: Mapping[int, Slot]) -> Program:
+def _partition_program(code: _PartitionCode, exchange_locations: Mapping[int, MemoryLocation]) -> Program:
     """Program of a partition: a basic block before the barrier and one after it.
 
-    The first block stores exported values to the exchange array (`exchange_slots`), and values needed by the second
+    The first block stores exported values to the exchange array (`exchange_locations`), and values needed by the second
     block to a local array; the second block loads these and the imported values. Of two instruction orders, the one
     with lower register pressure is used for each block.
     """
@@ -153,11 +155,12 @@ def _partition_program(code: _PartitionCode, exchange_slots: Mapping[int, Slot])
     after = tuple(i for i in block.instructions if i.result not in done)
     late_stores = tuple(store for store in block.stores if store not in code.early_stores)
     used = {v for i in after for v in i.uses} | set(BasicBlock((), late_stores).roots)
-    kept_slots = {v: Slot(LIVE_ACROSS_BARRIER, i) for i, v in enumerate(sorted(used & done))}
-    loads = [*((v, exchange_slots[v]) for v in code.imports), *kept_slots.items()]
-    load_instructions = [Instruction(v, "input", (), slot) for v, slot in loads]
+    kept_locations = {v: MemoryLocation(LIVE_ACROSS_BARRIER, i) for i, v in enumerate(sorted(used & done))}
+    loads = [*((v, exchange_locations[v]) for v in code.imports), *kept_locations.items()]
+    load_instructions = [Instruction(v, "input", (), location) for v, location in loads]
     exports, kept_stores = (
-        [Store(s, v) for v, s in x] for x in (((v, exchange_slots[v]) for v in code.exports), kept_slots.items())
+        [Store(s, v) for v, s in x]
+        for x in (((v, exchange_locations[v]) for v in code.exports), kept_locations.items())
     )
     first = BasicBlock(tuple(code.before_barrier), (*exports, *code.early_stores, *kept_stores))
     depth_first = depth_first_order(first.instructions, [*first.roots, *(i.result for i in first.instructions)])
@@ -166,7 +169,7 @@ def _partition_program(code: _PartitionCode, exchange_slots: Mapping[int, Slot])
     second = _min_live_order(
         [second, replace(second, instructions=depth_first_order([*load_instructions, *after], second.roots))]
     )
-    return Program((first, second), {LIVE_ACROSS_BARRIER: len(kept_slots)})
+    return Program((first, second), {LIVE_ACROSS_BARRIER: len(kept_locations)})
 
 
 def _min_live_order(candidates: Sequence[BasicBlock]) -> BasicBlock:
@@ -190,9 +193,9 @@ def partitions_of_scratch(block: BasicBlock, partition_of: PartitionOf) -> dict[
     """
     source_partitions, partitions = _source_partitions(block, partition_of), {}
     for store in block.stores:
-        if store.slot.array == SCRATCH and store.slot.index is None:
+        if store.location.array == SCRATCH and store.location.index is None:
             sources = source_partitions[store.value] if isinstance(store.value, int) else frozenset[int]()
-            partitions[store.slot.item] = next(iter(sources)) if len(sources) == 1 else None
+            partitions[store.location.element] = next(iter(sources)) if len(sources) == 1 else None
     return partitions
 
 
@@ -205,13 +208,13 @@ def _assign_stores(
 ) -> list[list[Store]]:
     """Assign each store of a basic block to a partition; returns the stores by partition.
 
-    Stores to state arrays go to the partition of their slot (partition 0 if it has none), stores to scratch memory to
-    the only partition that their value depends on. The others go one by one to the partition with the lowest load:
-    number of values to compute so far plus twice the number added by the store.
+    Stores to state arrays go to the partition of their memory location (partition 0 if it has none), stores to scratch
+    memory to the only partition that their value depends on. The others go one by one to the partition with the lowest
+    load: number of values to compute so far plus twice the number added by the store.
 
     Args:
         block: the basic block.
-        partition_of: slot -> partition or None.
+        partition_of: memory location -> partition or None.
         dependencies: value -> its operands.
         source_partitions: value -> partitions whose inputs it depends on.
         n_partitions: number of partitions.
@@ -220,8 +223,8 @@ def _assign_stores(
     unassigned: list[Store] = []
     for store in block.stores:
         sources = source_partitions[store.value] if isinstance(store.value, int) else frozenset[int]()
-        if store.slot.array != SCRATCH:
-            stores[partition_of(store.slot) or 0].append(store)
+        if store.location.array != SCRATCH:
+            stores[partition_of(store.location) or 0].append(store)
         elif len(sources) == 1:
             stores[next(iter(sources))].append(store)
         else:
@@ -343,10 +346,10 @@ def _source_partitions(block: BasicBlock, partition_of: PartitionOf) -> dict[int
     """Value -> set of partitions with an input that the value of a basic block depends on; empty for none."""
     source_partitions: dict[int, frozenset[int]] = {}
     none: frozenset[int] = frozenset()
-    for target, _, arguments, slot in block.instructions:
+    for target, _, arguments, location in block.instructions:
         sources = none
-        if slot is not None:
-            partition = partition_of(slot)
+        if location is not None:
+            partition = partition_of(location)
             sources = none if partition is None else frozenset({partition})
         else:
             for argument in arguments:

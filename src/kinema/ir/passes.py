@@ -1,7 +1,7 @@
 """The passes over programs, in the order in which they run.
 
 While an algorithm is traced, constants are folded and common subexpressions eliminated (`symbolic.py`), dead code is
-eliminated (`tracer.py`), and table loops of small models are unrolled (`unroll.py`). The lists below follow:
+eliminated (`tracer.py`), and for-each loops of small models are unrolled (`unroll.py`). The lists below follow:
 
 - CPU: `CPU_PASSES` on the program; then functions are emitted one by one, with `BLOCK_PASSES` on each basic block just
   before it is emitted, so that the first modules are compiled while later ones are still optimised.
@@ -51,8 +51,8 @@ def gpu_passes(
     """Ordered list of the passes that turn a program into the kernels of a GPU.
 
     Promotion of shared local arrays, kernel fission and, if requested, splitting of long basic blocks. Kernel fission
-    includes level scheduling of the table loops of warp regions and the layout of scratch memory, as both depend on the
-    data that the kernels exchange.
+    includes level scheduling of the for-each loops of warp regions and the layout of scratch memory, as both depend on
+    the data that the kernels exchange.
 
     Args:
         group_size: threads per environment of a warp region.

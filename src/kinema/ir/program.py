@@ -1,10 +1,10 @@
 """Program representation: basic blocks, loops, branches, warp regions, work-queue loops and packed tables.
 
 A program is a sequence of statements that runs for each environment. A basic block computes values from memory, then
-stores some of them. Structured statements contain basic blocks: a loop over the rows of a constant table (`TableLoop`),
-a loop with a trip count computed at run time (`CountedLoop`), a do-while loop (`WhileLoop`) and a branch (`If`). SSA
-values live within one basic block only. Blocks communicate through arrays: in an arena that outlives the run, in the
-scratch memory of a run, or in a local array, which the compiler can promote to registers.
+stores some of them. Structured statements contain basic blocks: a loop over the rows of a constant table
+(`ForEachLoop`), a loop with a trip count computed at run time (`CountedLoop`), a do-while loop (`WhileLoop`) and a
+branch (`If`). SSA values live within one basic block only. Blocks communicate through arrays: in an arena that outlives
+the run, in the scratch memory of a run, or in a local array, which the compiler can promote to registers.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import numpy as np
 import numpy.typing as npt
 
 from .intrinsics import AtomicIncrement, IntrinsicCall, SharedMemoryStaging
-from .memory import SCRATCH, ArenaOffset, Operand, Slot
+from .memory import SCRATCH, ArenaOffset, MemoryLocation, Operand
 from .operations import OPERATIONS
 
 # -------------------------------------------------------------------------------------------- instructions and blocks
 
 
-def operand_values(args: tuple[Operand, ...], slot: Slot | None) -> list[int]:
-    """Numbers of the values that an instruction uses: value arguments and the dynamic index of the slot."""
+def operand_values(args: tuple[Operand, ...], location: MemoryLocation | None) -> list[int]:
+    """Numbers of the values that an instruction uses: value arguments and the dynamic index of the memory location."""
     values = [a for a in args if type(a) is int]
-    if slot is not None and slot.index is not None:
-        values.append(slot.index)
+    if location is not None and location.index is not None:
+        values.append(location.index)
     return values
 
 
@@ -38,26 +38,26 @@ class Instruction(NamedTuple):
     result: int
     op: str
     args: tuple[Operand, ...]
-    slot: Slot | None = None
+    location: MemoryLocation | None = None
     """Memory reference that an `input` instruction loads."""
 
     @property
     def uses(self) -> list[int]:
         """Numbers of the values that the instruction depends on."""
-        return operand_values(self.args, self.slot)
+        return operand_values(self.args, self.location)
 
 
 class Store(NamedTuple):
-    """Store of a value or constant to a slot."""
+    """Store of a value or constant to a memory location."""
 
-    slot: Slot
+    location: MemoryLocation
     value: Operand
 
     @property
     def uses(self) -> list[int]:
-        """Numbers of the values used: the stored value and the dynamic index of the slot."""
+        """Numbers of the values used: the stored value and the dynamic index of the memory location."""
         values = [self.value] if isinstance(self.value, int) else []
-        return values if self.slot.index is None else [*values, self.slot.index]
+        return values if self.location.index is None else [*values, self.location.index]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,48 +100,48 @@ class BasicBlock:
         `eager_arrays`, which are ignored.
         """
         last: dict[int, int] = {}
-        for position, (_, _, arguments, slot) in enumerate(self.instructions):
+        for position, (_, _, arguments, location) in enumerate(self.instructions):
             for argument in arguments:
                 if type(argument) is int:
                     last[argument] = position
-            if slot is not None and slot.index is not None:
-                last[slot.index] = position
-        late_stores = (store for store in self.stores if store.slot.array not in eager_arrays)
+            if location is not None and location.index is not None:
+                last[location.index] = position
+        late_stores = (store for store in self.stores if store.location.array not in eager_arrays)
         last.update((value, len(self.instructions)) for store in late_stores for value in store.uses)
         return last
 
-    def slots(self) -> Iterator[Slot]:
-        """Iterate over all slots that are loaded or stored."""
-        yield from (i.slot for i in self.instructions if i.slot is not None)
-        yield from (s.slot for s in self.stores)
+    def locations(self) -> Iterator[MemoryLocation]:
+        """Iterate over all memory locations that are loaded or stored."""
+        yield from (i.location for i in self.instructions if i.location is not None)
+        yield from (s.location for s in self.stores)
 
     def __str__(self) -> str:
         lines = [f"v{i.result} = {_format_instruction(i)}" for i in self.instructions]
-        return "\n".join(lines + [f"{format_slot(s.slot)} = {_format_operand(s.value)}" for s in self.stores])
+        return "\n".join(lines + [f"{format_location(s.location)} = {_format_operand(s.value)}" for s in self.stores])
 
 
 # ------------------------------------------------------------------------------------------------ loops and branches
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LoopVariant:
-    """Loop body of all table rows of one variant, and the table columns that its slots refer to."""
+class LoopSpecialization:
+    """Loop body of all loop iterations of one specialization, and the table columns that its locations refer to."""
 
     key: str
-    """Text that identifies the code variant."""
+    """Text that identifies the specialization."""
     body: Statements
     array_columns: dict[str, tuple[str, int]]
     """Array name -> (arena, column of the integer table with the first row of the array in the arena)."""
-    constant_columns: dict[Slot, int]
-    """Slot of a row constant -> column of the floating-point table."""
+    constant_columns: dict[MemoryLocation, int]
+    """Memory location of a row constant -> column of the floating-point table."""
 
 
 @dataclass(frozen=True, slots=True)
 class LevelBatch:
-    """Rows of one variant and one dependency level of a table loop that the threads of a warp execute concurrently."""
+    """Rows of one specialization and one dependency level of a loop that the threads of a warp execute concurrently."""
 
-    variant_index: int
-    """Index of the loop variant of all rows of the batch."""
+    specialization_index: int
+    """Index of the loop specialization of all rows of the batch."""
     first_row: int
     n_rows: int
     level: int = 0
@@ -149,13 +149,13 @@ class LevelBatch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableLoop:
-    """Loop over the rows of a constant table in order; each row selects a loop variant, array offsets and constants."""
+class ForEachLoop:
+    """Loop over the rows of a constant table in order; each row selects a loop body, array offsets and constants."""
 
     name: str
-    variants: tuple[LoopVariant, ...]
+    specializations: tuple[LoopSpecialization, ...]
     ints: npt.NDArray[np.int32]
-    """(n_rows, n_columns) array offsets; column 0 is the variant index if there are several variants."""
+    """(n_rows, n_columns) array offsets; column 0 is the specialization index if there are several specializations."""
     floats: npt.NDArray[np.float64]
     """(n_rows, n_columns) constants of the rows."""
     keep_rolled: bool = False
@@ -171,12 +171,13 @@ class TableLoop:
     predicated: bool = False
     """Whether the last integer column of a level-scheduled loop is a flag that disables padding rows; without the
     flag, padding rows work on a dummy allocation."""
-    reductions: tuple[tuple[Slot, Slot], ...] = ()
-    """Reductions of a level-scheduled loop: (local accumulator of each thread, slot that the total is added to)."""
+    reductions: tuple[tuple[MemoryLocation, MemoryLocation], ...] = ()
+    """Reductions of a level-scheduled loop: (local accumulator of each thread, memory location that the total is added
+    to)."""
 
-    def variant_indices(self) -> npt.NDArray[np.int32]:
-        """Variant index of each row, shape (n_rows,)."""
-        return self.ints[:, 0] if len(self.variants) > 1 else np.zeros(len(self.ints), np.int32)
+    def specialization_indices(self) -> npt.NDArray[np.int32]:
+        """Specialization index of each row, shape (n_rows,)."""
+        return self.ints[:, 0] if len(self.specializations) > 1 else np.zeros(len(self.ints), np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,7 +185,7 @@ class CountedLoop:
     """Loop with a trip count read from memory, possibly different in each environment; the index starts at 0."""
 
     name: str
-    count: Slot
+    count: MemoryLocation
     body: Statements
     uniform: bool = False
     """Whether the trip count is the same in all environments."""
@@ -192,26 +193,26 @@ class CountedLoop:
     """Whether iterations are independent, so that the threads of a warp share them."""
     max_iterations: int | None = None
     """Upper bound of the trip count (the trip count itself for parallel loops), or None if unknown."""
-    reductions: tuple[Slot, ...] = ()
+    reductions: tuple[MemoryLocation, ...] = ()
     """Local accumulators of a parallel loop: each thread adds to its own copy, and all threads get the sum."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WhileLoop:
-    """Do-while loop: repeats its body while the condition slot is above 0.5, at most `max_iterations` times."""
+    """Do-while loop: repeats its body while the condition location is above 0.5, at most `max_iterations` times."""
 
     name: str
-    condition: Slot
+    condition: MemoryLocation
     body: Statements
     max_iterations: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class If:
-    """Branch: executes its body in the environments whose condition slot is above 0.5."""
+    """Branch: executes its body in the environments whose condition memory location is above 0.5."""
 
     name: str
-    condition: Slot
+    condition: MemoryLocation
     body: Statements
     scalarize: bool = False
     """Whether a CPU executes the branch one SIMD lane (environment) at a time: few lanes take it, or lanes diverge."""
@@ -222,41 +223,41 @@ class If:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WarpRegion:
-    """Statements executed for one environment by a group of GPU threads, which share the rows of table loops.
+    """Statements executed for one environment by a group of GPU threads, which share the rows of for-each loops.
 
     The region becomes a kernel of its own. It communicates with the surrounding statements through arenas only.
     """
 
     name: str
     body: Statements
-    workload: tuple[Slot, ...] = ()
-    """Slots whose sum estimates the amount of work of an environment."""
+    workload: tuple[MemoryLocation, ...] = ()
+    """Memory locations whose sum estimates the amount of work of an environment."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkQueueLoop:
-    """Table loop with few active rows per environment: GPU threads filter all rows and share the remaining work.
+    """For-each loop with few active rows per environment: GPU threads filter all rows and share the remaining work.
 
     The loop becomes a kernel of its own. Rows are independent: no row reads data that another row writes.
     """
 
     name: str
-    filters: tuple[TableLoop, ...]
+    filters: tuple[ForEachLoop, ...]
     """Filter stages over the same rows, cheapest first; each sets `condition`."""
-    condition: Slot
-    """Slot set by a filter: above 0.5 if the row is active."""
-    work: TableLoop
+    condition: MemoryLocation
+    """Memory location set by a filter: above 0.5 if the row is active."""
+    work: ForEachLoop
     """Loop body of the rows that pass all filters."""
 
     @property
-    def stages(self) -> tuple[TableLoop, ...]:
+    def stages(self) -> tuple[ForEachLoop, ...]:
         """Filter stages followed by the work stage."""
         return (*self.filters, self.work)
 
 
 Statement = (
     BasicBlock
-    | TableLoop
+    | ForEachLoop
     | CountedLoop
     | WhileLoop
     | If
@@ -273,14 +274,14 @@ Statements = tuple[Statement, ...]
 
 
 def nested_bodies(statement: Statement) -> list[Statements]:
-    """Statement sequences directly inside a statement: bodies of loops, branches, loop variants, work-queue stages."""
+    """Statement sequences directly inside a statement: bodies of loops, branches, loop bodys, work-queue stages."""
     match statement:
         case BasicBlock() | IntrinsicCall() | AtomicIncrement() | SharedMemoryStaging():
             return []
         case WorkQueueLoop():
             return [statement.stages]
-        case TableLoop():
-            return [variant.body for variant in statement.variants]
+        case ForEachLoop():
+            return [specialization.body for specialization in statement.specializations]
         case _:
             return [statement.body]
 
@@ -298,16 +299,16 @@ def basic_blocks(statements: Statements) -> Iterator[BasicBlock]:
     return (block for block in walk(statements) if isinstance(block, BasicBlock))
 
 
-def slot_accesses(statement: Statement) -> Iterator[tuple[Slot, bool]]:
-    """Iterate over the memory accesses of a statement, without nested statements, as (slot, whether written).
+def memory_accesses(statement: Statement) -> Iterator[tuple[MemoryLocation, bool]]:
+    """Iterate over the memory accesses of a statement, without nested statements, as (location, whether written).
 
-    Operands of intrinsics get a dynamic index, as they refer to whole arrays. Table loops themselves access no memory;
-    the code of their variants does.
+    Operands of intrinsics get a dynamic index, as they refer to whole arrays. For-each loops themselves access no
+    memory; the code of their specializations does.
     """
     match statement:
         case BasicBlock():
-            yield from ((i.slot, False) for i in statement.instructions if i.slot is not None)
-            yield from ((s.slot, True) for s in statement.stores)
+            yield from ((i.location, False) for i in statement.instructions if i.location is not None)
+            yield from ((s.location, True) for s in statement.stores)
         case IntrinsicCall():
             for operands, written in ((statement.intrinsic.reads, False), (statement.intrinsic.writes, True)):
                 yield from ((operand._replace(index=0), written) for operand in operands)
@@ -326,14 +327,16 @@ def slot_accesses(statement: Statement) -> Iterator[tuple[Slot, bool]]:
 def map_bodies(statement: Statement, transform: Callable[[Statements], Statements]) -> Any:
     """Copy of a statement with `transform` applied to each statement sequence directly inside it.
 
-    Bodies of loops and branches, code variants of table loops, and stages of work-queue loops; a basic block is
+    Bodies of loops and branches, specializations of for-each loops, and stages of work-queue loops; a basic block is
     returned unchanged.
     """
     match statement:
         case BasicBlock() | IntrinsicCall() | AtomicIncrement() | SharedMemoryStaging():
             return statement
-        case TableLoop():
-            return replace(statement, variants=tuple(replace(v, body=transform(v.body)) for v in statement.variants))
+        case ForEachLoop():
+            return replace(
+                statement, specializations=tuple(replace(v, body=transform(v.body)) for v in statement.specializations)
+            )
         case WorkQueueLoop():
             *filters, work = transform(statement.stages)
             return replace(statement, filters=tuple(filters), work=work)
@@ -351,14 +354,18 @@ def map_basic_blocks(statements: Statements, transform: Callable[[BasicBlock], B
     )
 
 
-def format_slot(slot: Slot) -> str:
-    """Format a slot as text, for example `q[3 + v7]`."""
-    return f"{slot.array}[{slot.item}]" if slot.index is None else f"{slot.array}[{slot.item} + v{slot.index}]"
+def format_location(location: MemoryLocation) -> str:
+    """Format a memory location as text, for example `q[3 + v7]`."""
+    return (
+        f"{location.array}[{location.element}]"
+        if location.index is None
+        else f"{location.array}[{location.element} + v{location.index}]"
+    )
 
 
 def _format_instruction(instruction: Instruction) -> str:
-    if instruction.slot is not None:
-        return format_slot(instruction.slot)
+    if instruction.location is not None:
+        return format_location(instruction.location)
     return f"{instruction.op}({', '.join(_format_operand(a) for a in instruction.args)})"
 
 
@@ -383,8 +390,8 @@ class Program:
     oversized_lists: frozenset[int] = frozenset()
     """First rows of allocations that are lists with a capacity far above their usual length."""
     outlined: Mapping[int, frozenset[str]] = field(default_factory=dict)
-    """Table loops, loop variants and basic blocks that are emitted as functions, by identity -> local arrays: of loops
-    and variants those allocated in the function, of basic blocks those that they use."""
+    """For-each loops, loop specializations and basic blocks that are emitted as functions, by identity -> local arrays:
+    of loops and specializations those allocated in the function, of basic blocks those that they use."""
 
     @property
     def basic_block(self) -> BasicBlock:
@@ -399,14 +406,14 @@ class Program:
         return len(self.body) == 1 and isinstance(self.body[0], BasicBlock)
 
     @property
-    def table_loops(self) -> list[TableLoop]:
-        """All table loops, including nested ones, in program order."""
-        return list(all_table_loops(self.body))
+    def for_each_loops(self) -> list[ForEachLoop]:
+        """All for-each loops, including nested ones, in program order."""
+        return list(all_for_each_loops(self.body))
 
     @property
     def has_kept_loops(self) -> bool:
         """Whether unrolling keeps some loops or cooperative regions."""
-        return self.has_cooperative_regions or any(loop.keep_rolled for loop in self.table_loops)
+        return self.has_cooperative_regions or any(loop.keep_rolled for loop in self.for_each_loops)
 
     @property
     def has_cooperative_regions(self) -> bool:
@@ -415,22 +422,25 @@ class Program:
 
     @property
     def inputs(self) -> dict[str, int]:
-        """Array -> minimum number of items loaded outside table loops; without local arrays and scratch memory."""
-        slots = (
-            i.slot for block in blocks_outside_table_loops(self.body) for i in block.instructions if i.slot is not None
+        """Array -> minimum number of elements loaded outside loops; without local arrays and scratch memory."""
+        locations = (
+            i.location
+            for block in blocks_outside_for_each_loops(self.body)
+            for i in block.instructions
+            if i.location is not None
         )
-        return self._extents(slots)
+        return self._extents(locations)
 
     @property
     def outputs(self) -> dict[str, int]:
-        """Array -> minimum number of items stored outside table loops; without local arrays and scratch memory."""
-        return self._extents(s.slot for block in blocks_outside_table_loops(self.body) for s in block.stores)
+        """Array -> minimum number of elements stored outside loops; without local arrays and scratch memory."""
+        return self._extents(s.location for block in blocks_outside_for_each_loops(self.body) for s in block.stores)
 
-    def _extents(self, slots: Iterable[Slot]) -> dict[str, int]:
+    def _extents(self, locations: Iterable[MemoryLocation]) -> dict[str, int]:
         extents: dict[str, int] = {}
-        for slot in slots:
-            if slot.array not in self.locals and slot.array != SCRATCH:
-                extents[slot.array] = max(extents.get(slot.array, 0), slot.item + 1)
+        for location in locations:
+            if location.array not in self.locals and location.array != SCRATCH:
+                extents[location.array] = max(extents.get(location.array, 0), location.element + 1)
         return extents
 
     @property
@@ -454,7 +464,7 @@ class Program:
         integers, offset of its floats. Tables of level-scheduled loops are stored column by column, all others row by
         row.
         """
-        loops = self.table_loops
+        loops = self.for_each_loops
         header: list[int] = []
         int_offset, float_offset = TABLE_HEADER_SIZE * len(loops), 0
         for loop in loops:
@@ -479,12 +489,12 @@ HALF_WORD_BITS = 16
 """Bits of an integer if two are packed into a 32-bit word."""
 
 
-def fits_half_words(loop: TableLoop) -> bool:
+def fits_half_words(loop: ForEachLoop) -> bool:
     """Whether the integers of a level-scheduled loop can be packed in pairs into 32-bit words."""
     return bool(loop.schedule) and loop.ints.size > 0 and loop.ints.min() >= 0 and loop.ints.max() < 1 << HALF_WORD_BITS
 
 
-def pack_int_table(loop: TableLoop) -> npt.NDArray[np.int32]:
+def pack_int_table(loop: ForEachLoop) -> npt.NDArray[np.int32]:
     """Integer table of a loop as laid out in memory.
 
     Without a level schedule, the rows as they are. With a level schedule, the transposed table, so that neighbouring
@@ -500,36 +510,36 @@ def pack_int_table(loop: TableLoop) -> npt.NDArray[np.int32]:
     return np.array(pairs, np.uint32).view(np.int32)
 
 
-def all_table_loops(statements: Statements) -> Iterator[TableLoop]:
-    """Iterate over all table loops, including nested ones, in program order."""
-    return (block for block in walk(statements) if isinstance(block, TableLoop))
+def all_for_each_loops(statements: Statements) -> Iterator[ForEachLoop]:
+    """Iterate over all for-each loops, including nested ones, in program order."""
+    return (block for block in walk(statements) if isinstance(block, ForEachLoop))
 
 
-def blocks_outside_table_loops(statements: Statements) -> Iterator[BasicBlock]:
-    """Iterate over all basic blocks that are not part of a table loop or work-queue loop."""
+def blocks_outside_for_each_loops(statements: Statements) -> Iterator[BasicBlock]:
+    """Iterate over all basic blocks that are not part of a for-each loop or work-queue loop."""
     for block in statements:
         if isinstance(block, BasicBlock):
             yield block
-        elif not isinstance(block, TableLoop | WorkQueueLoop):
+        elif not isinstance(block, ForEachLoop | WorkQueueLoop):
             for body in nested_bodies(block):
-                yield from blocks_outside_table_loops(body)
+                yield from blocks_outside_for_each_loops(body)
 
 
 def _count_operations(statements: Statements) -> int:
     """Approximate number of floating-point operations of one execution of statements.
 
-    The code of a table loop counts once per row of its variant. Bodies of other loops and branches count once, a
-    work-queue loop as its first filter, an intrinsic by its own estimate.
+    The code of a for-each loop counts once per row of its specialization. Bodies of other loops and branches count
+    once, a work-queue loop as its first filter, an intrinsic by its own estimate.
     """
     total = 0
     for block in statements:
         if isinstance(block, BasicBlock):
             total += block.n_operations
-        elif isinstance(block, TableLoop):
-            counts = np.bincount(block.variant_indices(), minlength=len(block.variants))
+        elif isinstance(block, ForEachLoop):
+            counts = np.bincount(block.specialization_indices(), minlength=len(block.specializations))
             total += sum(
-                int(count) * _count_operations(variant.body)
-                for count, variant in zip(counts, block.variants, strict=True)
+                int(count) * _count_operations(specialization.body)
+                for count, specialization in zip(counts, block.specializations, strict=True)
             )
         elif isinstance(block, IntrinsicCall):
             total += block.intrinsic.n_operations
@@ -549,34 +559,34 @@ def _format_statements(statements: Statements, indent: str) -> Iterator[str]:
             case BasicBlock():
                 yield from (indent + line for line in str(block).splitlines())
                 continue
-            case TableLoop():
+            case ForEachLoop():
                 yield f"{indent}for {len(block.ints)} rows of {block.name}:"
-                for variant in block.variants:
-                    yield f"{indent}  {variant.key}:"
-                    yield from _format_statements(variant.body, indent + "    ")
+                for specialization in block.specializations:
+                    yield f"{indent}  {specialization.key}:"
+                    yield from _format_statements(specialization.body, indent + "    ")
                 continue
             case CountedLoop():
                 suffix = ", parallel" * block.parallel
-                yield f"{indent}for {format_slot(block.count)} iterations of {block.name}{suffix}:"
+                yield f"{indent}for {format_location(block.count)} iterations of {block.name}{suffix}:"
             case WhileLoop():
                 limit = f"at most {block.max_iterations} iterations"
-                yield f"{indent}do-while {block.name}, {limit}, while {format_slot(block.condition)}:"
+                yield f"{indent}do-while {block.name}, {limit}, while {format_location(block.condition)}:"
             case WarpRegion():
                 yield f"{indent}warp region ({block.name}):"
             case IntrinsicCall():
                 yield f"{indent}call {block.name}: {block.intrinsic}"
                 continue
             case SharedMemoryStaging():
-                staged = f"up to {block.max_staged} of {format_slot(block.used_count)}"
-                yield f"{indent}stage {format_slot(block.records)} in shared memory, {staged}"
+                staged = f"up to {block.max_staged} of {format_location(block.used_count)}"
+                yield f"{indent}stage {format_location(block.records)} in shared memory, {staged}"
                 continue
             case AtomicIncrement():
-                yield f"{indent}{format_slot(block.result)} = atomic increment of {format_slot(block.counter)}"
+                yield f"{indent}{format_location(block.result)} = atomic increment of {format_location(block.counter)}"
                 continue
             case WorkQueueLoop():
-                yield f"{indent}work queue where {format_slot(block.condition)} ({block.name}):"
+                yield f"{indent}work queue where {format_location(block.condition)} ({block.name}):"
                 yield from _format_statements(block.stages, indent + "  ")
                 continue
             case If():
-                yield f"{indent}if {format_slot(block.condition)} ({block.name}):"
+                yield f"{indent}if {format_location(block.condition)} ({block.name}):"
         yield from _format_statements(block.body, indent + "  ")

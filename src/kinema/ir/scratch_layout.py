@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from .effects import Effects, find_effects
 from .intrinsics import IntrinsicCall, SharedMemoryStaging
 from .memory import SCRATCH, round_up_to_4
-from .program import BasicBlock, CountedLoop, If, Program, Statement, Statements, TableLoop, WhileLoop, basic_blocks
+from .program import BasicBlock, CountedLoop, ForEachLoop, If, Program, Statement, Statements, WhileLoop, basic_blocks
 
 # -------------------------------------------------------------------------------------------------------- live ranges
 
@@ -94,7 +94,7 @@ def _collect_points(
     and after its body. `n_conditions` is the number of enclosing branches and counted loops.
     """
     for block in statements:
-        if isinstance(block, BasicBlock | TableLoop | IntrinsicCall | SharedMemoryStaging):
+        if isinstance(block, BasicBlock | ForEachLoop | IntrinsicCall | SharedMemoryStaging):
             points.append(_ProgramPoint(find_effects(program, (block,)), set(_definite_writes((block,))), n_conditions))
             continue
         assert isinstance(block, WhileLoop | CountedLoop | If), "the statement cannot be part of a warp region"
@@ -120,23 +120,27 @@ def _definite_writes(statements: Statements) -> Iterator[int]:
     """
     for block in statements:
         if isinstance(block, BasicBlock):
-            yield from (s.slot.item for s in block.stores if s.slot.array == SCRATCH and s.slot.index is None)
+            yield from (
+                s.location.element for s in block.stores if s.location.array == SCRATCH and s.location.index is None
+            )
         elif isinstance(block, IntrinsicCall):
             for operand, count in block.intrinsic.definite_writes:
-                yield from range(operand.item, operand.item + count)
-        elif isinstance(block, TableLoop) and not block.row_range_name:
-            variant_indices = block.variant_indices()
-            for variant_index, variant in enumerate(block.variants):
+                yield from range(operand.element, operand.element + count)
+        elif isinstance(block, ForEachLoop) and not block.row_range_name:
+            specialization_indices = block.specialization_indices()
+            for specialization_index, specialization in enumerate(block.specializations):
                 stores = [
-                    s.slot
-                    for body_block in variant.body
+                    s.location
+                    for body_block in specialization.body
                     if isinstance(body_block, BasicBlock)
                     for s in body_block.stores
                 ]
-                for slot in stores:
-                    arena, column = variant.array_columns.get(slot.array, ("", 0))
-                    if arena == SCRATCH and slot.index is None:
-                        yield from (block.ints[variant_indices == variant_index, column] + slot.item).tolist()
+                for location in stores:
+                    arena, column = specialization.array_columns.get(location.array, ("", 0))
+                    if arena == SCRATCH and location.index is None:
+                        yield from (
+                            block.ints[specialization_indices == specialization_index, column] + location.element
+                        ).tolist()
 
 
 def _extend_over_loop(
@@ -390,8 +394,8 @@ def has_static_addresses(statements: Statements) -> bool:
     """Whether statements are basic blocks that access scratch memory at constant addresses only."""
     if not all(isinstance(block, BasicBlock) for block in statements):
         return False
-    slots = (slot for block in basic_blocks(statements) for slot in block.slots())
-    return all(slot.index is None for slot in slots if slot.array == SCRATCH)
+    locations = (location for block in basic_blocks(statements) for location in block.locations())
+    return all(location.index is None for location in locations if location.array == SCRATCH)
 
 
 def handoff_offset(row: int, n_envs: int) -> int:

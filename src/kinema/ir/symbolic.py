@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .memory import Operand, Slot
+from .memory import MemoryLocation, Operand
 
 COMMUTATIVE = frozenset({"add", "mul"})
 """Commutative operations; min and max are not, as the order of operands determines the result for NaN."""
@@ -36,8 +36,8 @@ class Tape:
 
     ops: list[str] = field(default_factory=list)
     args: list[tuple[Operand, ...]] = field(default_factory=list)
-    slots: dict[int, Slot] = field(default_factory=dict)
-    """Value number of an input -> slot that it is loaded from."""
+    locations: dict[int, MemoryLocation] = field(default_factory=dict)
+    """Value number of an input -> memory location that it is loaded from."""
     owner: TapeOwner | None = None
     """Owner of the tape, or None for a single tape."""
     _value_numbers: dict[tuple[Any, ...], int] = field(default_factory=dict)
@@ -45,20 +45,20 @@ class Tape:
     _binary_value_numbers: dict[tuple[str, int, int], int] = field(default_factory=dict)
     """Value numbering of operations on two values, the most frequent case."""
 
-    def input(self, array: str, item: int, index: Value | None = None) -> Scalar:
-        """Record the load of array item `item` + `index`, or return the existing value of an equal load."""
+    def input(self, array: str, element: int, index: Value | None = None) -> Scalar:
+        """Record the load of array element `element` + `index`, or return the existing value of an equal load."""
         if index is not None and type(index) is not Scalar:
-            item, index = item + int(index), None  # type: ignore[arg-type]
+            element, index = element + int(index), None  # type: ignore[arg-type]
         index_value = None if index is None else self.operand(index)
-        key = ("input", array, item, index_value)
+        key = ("input", array, element, index_value)
         value = self._value_numbers.get(key)
         if value is None:
             value = self._value_numbers[key] = self._append("input", ())
-            self.slots[value] = Slot(array, item, index_value)  # type: ignore[arg-type]
+            self.locations[value] = MemoryLocation(array, element, index_value)  # type: ignore[arg-type]
         return Scalar(self, value)
 
     def inputs(self, array: str, count: int) -> list[Scalar]:
-        """Loads of the first `count` items of an array."""
+        """Loads of the first `count` elements of an array."""
         return [self.input(array, i) for i in range(count)]
 
     def operand(self, value: Value) -> Operand:

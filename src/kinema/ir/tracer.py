@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from .intrinsics import AtomicIncrement
-from .memory import Slot
+from .memory import MemoryLocation
 from .program import (
     BasicBlock,
     CountedLoop,
@@ -75,18 +75,20 @@ class Tracer:
 
     # ---------------------------------------------------------------------------------------------- loads and stores
 
-    def read(self, array: str, item: int = 0, index: Value | None = None) -> Value:
-        """Load an array item (plus an optional dynamic index) as it is before the current basic block."""
-        return self.tape.input(array, item, index)
+    def read(self, array: str, element: int = 0, index: Value | None = None) -> Value:
+        """Load an array element (plus an optional dynamic index) as it is before the current basic block."""
+        return self.tape.input(array, element, index)
 
-    def write(self, array: str, values: LoopState, item: int = 0, index: Value | None = None) -> None:
-        """Store values to consecutive array items at the end of the current basic block; `index` is added to `item`."""
+    def write(self, array: str, values: LoopState, element: int = 0, index: Value | None = None) -> None:
+        """Store values to array elements from `element` (+ `index`) on, at the end of the current basic block."""
         if isinstance(index, float | int):
-            item, index = item + int(index), None
+            element, index = element + int(index), None
         index_value = None if index is None else self.tape.operand(index)
         assert index_value is None or isinstance(index_value, int)
         for i, value in enumerate(values):
-            self._open_block.stores.append(Store(Slot(array, item + i, index_value), self.tape.operand(value)))
+            self._open_block.stores.append(
+                Store(MemoryLocation(array, element + i, index_value), self.tape.operand(value))
+            )
 
     def allocate_local(self, size: int) -> str:
         """Allocate a local array of `size` elements and return its name."""
@@ -127,12 +129,12 @@ class Tracer:
 
     @property
     def in_warp_region(self) -> bool:
-        """Whether the current code belongs to a warp region, where more and smaller table rows run faster."""
+        """Whether the current code belongs to a warp region, where more and smaller loop iterations run faster."""
         return self._region > 0
 
     @contextmanager
-    def warp_region(self, name: str, workload: Sequence[Slot] = ()) -> Iterator[None]:
-        """Context manager: record a warp region; the sum of the `workload` slots estimates its amount of work."""
+    def warp_region(self, name: str, workload: Sequence[MemoryLocation] = ()) -> Iterator[None]:
+        """Context manager: record a warp region; the sum of the `workload` locations estimates its amount of work."""
         assert not self._region, "warp regions cannot be nested"
         with self._nested_body(lambda statements: WarpRegion(name, statements, tuple(workload))):
             self._n_regions += 1
@@ -151,7 +153,9 @@ class Tracer:
             return list(initial)
         state, n = self.allocate_local(len(initial) + 1), len(initial)
         self.write(state, initial)
-        with self._nested_body(lambda statements: WhileLoop(name, Slot(state, n), statements, max_iterations)):
+        with self._nested_body(
+            lambda statements: WhileLoop(name, MemoryLocation(state, n), statements, max_iterations)
+        ):
             next_state, a, b = step([self.read(state, i) for i in range(n)])
             assert len(next_state) == n, "the loop state must keep its length"
             self.write(state, [*next_state, select(a, b, 1.0, 0.0)])
@@ -175,7 +179,7 @@ class Tracer:
         """
         state, n = self.allocate_local(len(otherwise) + 1), len(otherwise)
         self.write(state, [*otherwise, select(a, b, 1.0, 0.0)])
-        with self._nested_body(lambda statements: If(name, Slot(state, n), statements, scalarize, uniform)):
+        with self._nested_body(lambda statements: If(name, MemoryLocation(state, n), statements, scalarize, uniform)):
             results = then()
             assert len(results) == n, "`then` must return as many values as `otherwise`"
             self.write(state, results)
@@ -200,7 +204,7 @@ class Tracer:
         self.write(count_array, [count])
         with self._nested_body(
             lambda statements: CountedLoop(
-                name, Slot(count_array, 0), statements, uniform, max_iterations=max_iterations
+                name, MemoryLocation(count_array, 0), statements, uniform, max_iterations=max_iterations
             )
         ):
             body(self.loop_index())
@@ -216,12 +220,12 @@ class Tracer:
         count_array, sums = self.allocate_local(1), self.allocate_local(max(n_sums, 1))
         self.write(count_array, [count])
         self.write(sums, [0.0] * n_sums)
-        accumulators = tuple(Slot(sums, i) for i in range(n_sums))
+        accumulators = tuple(MemoryLocation(sums, i) for i in range(n_sums))
         max_iterations = int(count) if isinstance(count, float | int) else None
         with self._nested_body(
             lambda statements: CountedLoop(
                 name,
-                Slot(count_array, 0),
+                MemoryLocation(count_array, 0),
                 statements,
                 parallel=True,
                 max_iterations=max_iterations,
@@ -233,10 +237,12 @@ class Tracer:
             self.write(sums, [self.read(sums, i) + x for i, x in enumerate(summands)])
         return [self.read(sums, i) for i in range(n_sums)]
 
-    def atomic_increment(self, array: str, item: int = 0) -> Value:
+    def atomic_increment(self, array: str, element: int = 0) -> Value:
         """Record an atomic increment of a counter in memory and return its previous value."""
         result = self.allocate_local(1)
-        self.add_statement(AtomicIncrement("atomic increment", Slot(array, item), Slot(result, 0)), {})
+        self.add_statement(
+            AtomicIncrement("atomic increment", MemoryLocation(array, element), MemoryLocation(result, 0)), {}
+        )
         return self.read(result)
 
     def loop_index(self) -> Value:
@@ -285,29 +291,33 @@ class Tracer:
         items: Sequence[_OpenBlock | _OpenBody | Statement],
         live: set[int],
     ) -> Statements:
-        """Assemble recorded items into statements, from last to first, with dead-code elimination by live-out sets.
+        """Assemble recorded elements into statements, from last to first, with dead-code elimination by live-out sets.
 
         `live` is the set of positions of the live-out array (values passed between basic blocks) that later code reads;
         it is extended by the positions that the assembled code reads. Basic blocks store only live values, and blocks
         without stores are dropped.
         """
         statements: list[Statement] = []
-        for item in reversed(items):
-            if isinstance(item, _OpenBody):
-                statements.append(item.make_statement(self._build_body(item.items, live)))
-            elif isinstance(item, _OpenBlock):
+        for element in reversed(items):
+            if isinstance(element, _OpenBody):
+                statements.append(element.make_statement(self._build_body(element.items, live)))
+            elif isinstance(element, _OpenBlock):
                 live_out_stores = [
-                    Store(Slot(self._live_out_array(tape), position), value)
+                    Store(MemoryLocation(self._live_out_array(tape), position), value)
                     for (tape, value), position in self._live_out.items()
-                    if tape is item.tape and position in live
+                    if tape is element.tape and position in live
                 ]
-                block = eliminate_dead_code(item.tape, [*item.stores, *live_out_stores])
+                block = eliminate_dead_code(element.tape, [*element.stores, *live_out_stores])
                 live_out = self.prefix + LIVE_OUT_ARRAY
-                live.update(i.slot.item for i in block.instructions if i.slot and i.slot.array.startswith(live_out))
+                live.update(
+                    i.location.element
+                    for i in block.instructions
+                    if i.location and i.location.array.startswith(live_out)
+                )
                 if block.stores:
                     statements.append(block)
             else:
-                statements.append(item)
+                statements.append(element)
         return tuple(reversed(statements))
 
 
@@ -331,7 +341,7 @@ def while_loop(
 
 def eliminate_dead_code(tape: Tape, stores: Sequence[Store]) -> BasicBlock:
     """Dead-code elimination: a basic block with `stores` and those instructions of a tape that they depend on."""
-    ops, arguments, slots = tape.ops, tape.args, tape.slots
+    ops, arguments, locations = tape.ops, tape.args, tape.locations
     needed = bytearray(len(ops))
     for store in stores:
         for used in store.uses:
@@ -340,13 +350,13 @@ def eliminate_dead_code(tape: Tape, stores: Sequence[Store]) -> BasicBlock:
     new = tuple.__new__  # three times faster than calling the class
     value = needed.rfind(True)
     while value >= 0:  # operands have lower numbers
-        slot = slots.get(value)
+        location = locations.get(value)
         for argument in arguments[value]:
             if type(argument) is int:
                 needed[argument] = True
-        if slot is not None and slot.index is not None:
-            needed[slot.index] = True
-        kept.append(new(Instruction, (value, ops[value], arguments[value], slot)))
+        if location is not None and location.index is not None:
+            needed[location.index] = True
+        kept.append(new(Instruction, (value, ops[value], arguments[value], location)))
         value = needed.rfind(True, 0, value)
     instructions = tuple(reversed(kept))
     return BasicBlock(instructions, tuple(stores))
@@ -355,8 +365,8 @@ def eliminate_dead_code(tape: Tape, stores: Sequence[Store]) -> BasicBlock:
 def program_from_tape(tape: Tape, outputs: Mapping[str, LoopState]) -> Program:
     """Build a program of one basic block that stores `outputs` (array -> values of the tape), without dead code."""
     stores = [
-        Store(Slot(array, item), tape.operand(value))
+        Store(MemoryLocation(array, element), tape.operand(value))
         for array, values in outputs.items()
-        for item, value in enumerate(values)
+        for element, value in enumerate(values)
     ]
     return Program((eliminate_dead_code(tape, stores),))

@@ -1,13 +1,13 @@
-"""Loop unrolling by symbolic execution of table loops and counted loops into straight-line code.
+"""Loop unrolling by symbolic execution of for-each loops and counted loops into straight-line code.
 
-Memory is a dictionary from cells to symbolic scalars, as all addresses of table loops are known. Stored values are
+Memory is a dictionary from cells to symbolic scalars, as all addresses of for-each loops are known. Stored values are
 forwarded to loads, constants of rows fold, and dead values are never computed. On plain numbers the same code executes
 the program.
 
 While loops, loops with unknown trip count and branches are kept. Cells that their bodies write and that are read later
 become loop-carried values. A dry run, whose recording is discarded, finds these cells.
 
-Table loops marked as rolled, warp regions and work-queue loops are kept too and work on real memory: cells that they
+For-each loops marked as rolled, warp regions and work-queue loops are kept too and work on real memory: cells that they
 read are stored before them, and cells that they write are loaded again after them.
 """
 
@@ -23,14 +23,14 @@ import numpy as np
 
 from .effects import Cell, CellSet, find_effect_cells, kept_statements
 from .evaluator import Evaluator, RowBindings
-from .memory import SCRATCH, Slot
+from .memory import SCRATCH, MemoryLocation
 from .program import (
     CountedLoop,
+    ForEachLoop,
     If,
     Program,
     Statement,
     Statements,
-    TableLoop,
     WarpRegion,
     WhileLoop,
     WorkQueueLoop,
@@ -39,7 +39,7 @@ from .symbolic import OP_FUNCTIONS, Scalar, Value
 from .tracer import Tracer, while_loop
 
 ReadInput = Callable[[str, int], Value]
-"""Function from (array, item) to the value of an array item before the program runs."""
+"""Function from (array, element) to the value of an array element before the program runs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -82,15 +82,15 @@ class _DryRunNeededError(Exception):
 
 
 def unroll(program: Program, read_input: ReadInput, tracer: Tracer | None = None) -> dict[Cell, Value]:
-    """Unroll the table loops and counted loops of a program by symbolic execution.
+    """Unroll the for-each loops and counted loops of a program by symbolic execution.
 
-    Returns the final value of each memory cell (array, item) that the program writes, except in scratch memory and
+    Returns the final value of each memory cell (array, element) that the program writes, except in scratch memory and
     local arrays. Control flow that depends on symbolic values, and loops marked `keep_rolled`, are recorded with the
     tracer instead. Without a tracer the program is executed on Python floats.
 
     Args:
         program: the program.
-        read_input: initial value of an array item.
+        read_input: initial value of an array element.
         tracer: records the statements that are not unrolled.
     """
     kept_effects = (
@@ -163,7 +163,7 @@ class _Unroller(Evaluator):
         return {cell: self.load_cell(cell) for cell in list(self.memory) if cell[0] not in transient_arrays}
 
     def run_statement(self, statement: Statement) -> None:
-        """Execute a statement, or keep it if it is a rolled table loop, warp region or work-queue loop to be kept."""
+        """Execute a statement, or keep it if it is a rolled loop, warp region or work-queue loop to be kept."""
         if id(statement) in self.kept_effects:
             self.keep_statement(statement)
         else:
@@ -171,8 +171,8 @@ class _Unroller(Evaluator):
 
     # ---------------------------------------------------------------------------------------------- unrolled statements
 
-    def run_row(self, loop: TableLoop, row_index: int) -> None:
-        """Execute the body of a table loop for one row."""
+    def run_row(self, loop: ForEachLoop, row_index: int) -> None:
+        """Execute the body of a for-each loop for one row."""
         self.path.append((id(loop), row_index))
         super().run_row(loop, row_index)
         self.path.pop()
@@ -200,15 +200,15 @@ class _Unroller(Evaluator):
 
     # ------------------------------------------------------------------------------------------------------ memory
 
-    def load(self, slot: Slot, values: Mapping[int, Value] | None = None) -> Value:
-        """Value of a slot: a constant of the table row, a memory cell, or a recorded load if the index is symbolic.
+    def load(self, location: MemoryLocation, values: Mapping[int, Value] | None = None) -> Value:
+        """Value of a location: a constant of the iteration, a memory cell, or a recorded load if the index is symbolic.
 
         Array names are resolved by the offsets of the enclosing rows. `values` maps value numbers of the basic block to
         values, for the dynamic index.
         """
-        array, row, index_value = slot
+        array, row, index_value = location
         for offsets, constants in reversed(self.row_stack):
-            value = constants.get(slot)
+            value = constants.get(location)
             if value is not None:
                 return value
             offset = offsets.get(array)
@@ -223,14 +223,14 @@ class _Unroller(Evaluator):
         stored = self.memory.get(cell)
         return self.load_cell(cell) if stored is None or type(stored) is _ClobberedCell else stored  # type: ignore[return-value]  # ty: ignore[invalid-explicit-return]
 
-    def store(self, slot: Slot, value: Value, values: Mapping[int, Value]) -> None:
-        """Store a value to a slot: update the memory cell, or record a store if the index is symbolic.
+    def store(self, location: MemoryLocation, value: Value, values: Mapping[int, Value]) -> None:
+        """Store a value to a memory location: update the memory cell, or record a store if the index is symbolic.
 
         Cells that recorded statements may access become dirty, that is, they are stored before such a statement. In the
         dry run all written cells are noted.
         """
-        array, row = self.resolve(slot)
-        index: Value = 0.0 if slot.index is None else values[slot.index]
+        array, row = self.resolve(location)
+        index: Value = 0.0 if location.index is None else values[location.index]
         if type(index) is Scalar or array in self.indexed_arrays:
             assert self.tracer is not None
             name = self._kept_array(array)
@@ -287,8 +287,8 @@ class _Unroller(Evaluator):
 
     # -------------------------------------------------------------------------------------------------- kept statements
 
-    def keep_statement(self, statement: TableLoop | WarpRegion | WorkQueueLoop) -> None:
-        """Record a table loop, warp region or work-queue loop as it is, after stores of the memory cells that it reads.
+    def keep_statement(self, statement: ForEachLoop | WarpRegion | WorkQueueLoop) -> None:
+        """Record a loop, warp region or work-queue loop as it is, after stores of the memory cells that it reads.
 
         A work-queue loop is a separate kernel, so that cells that any such statement reads are stored before it.
         """

@@ -1,8 +1,8 @@
 """Verifier: checks the structural rules of programs, between any two passes.
 
-In a basic block, each value is defined once, before its uses, by an operation with the right number of operands. Slots
-are inside their arrays. Conditions are of type `bool`, dynamic indices and trip counts of type `int`; scalars loaded
-from memory may be used as any type.
+In a basic block, each value is defined once, before its uses, by an operation with the right number of operands. Memory
+locations are inside their arrays. Conditions are of type `bool`, dynamic indices and trip counts of type `int`; scalars
+loaded from memory may be used as any type.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy as np
 from kinema.core import InternalError
 
 from .intrinsics import IntrinsicCall
-from .memory import FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, SCRATCH, Operand, Slot
+from .memory import FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, SCRATCH, MemoryLocation, Operand
 from .operations import OPERATIONS, ValueType, constant_type
 from .program import (
     BasicBlock,
     CountedLoop,
+    ForEachLoop,
     If,
-    LoopVariant,
+    LoopSpecialization,
     Program,
     Statements,
-    TableLoop,
     WhileLoop,
     WorkQueueLoop,
-    format_slot,
+    format_location,
+    memory_accesses,
     nested_bodies,
-    slot_accesses,
     walk,
 )
 
@@ -53,8 +53,8 @@ class _Verifier:
 
     def __init__(self, program: Program, sizes: Mapping[str, int]) -> None:
         self.sizes = sizes
-        self.expected_types: dict[Slot, ValueType] = {}
-        """Slots of conditions and trip counts, with the type of the values to be stored there."""
+        self.expected_types: dict[MemoryLocation, ValueType] = {}
+        """Memory locations of conditions and trip counts, with the type of the values to be stored there."""
         for statement in walk(program.body):
             match statement:
                 case If() | WhileLoop() | WorkQueueLoop():
@@ -68,32 +68,32 @@ class _Verifier:
         self,
         statements: Statements,
         place: str,
-        rows: list[tuple[TableLoop, LoopVariant, np.ndarray]],
+        rows: list[tuple[ForEachLoop, LoopSpecialization, np.ndarray]],
         *,
         in_counted_loop: bool,
     ) -> Iterator[str]:
         """Yield the violated rules of statements, nested ones included, each with its place in the program.
 
-        `place` is the path of names to the statements; `rows` are the enclosing table loops with their variant and its
-        row indices, outermost first.
+        `place` is the path of names to the statements; `rows` are the enclosing for-each loops with their
+        specialization and its row indices, outermost first.
         """
         for i, statement in enumerate(statements):
             here = f"{place}, {getattr(statement, 'name', '') or f'block {i}'}"
             if isinstance(statement, BasicBlock):
                 yield from (f"{here}: {x}" for x in self._block_faults(statement, in_counted_loop=in_counted_loop))
-            if isinstance(statement, TableLoop):
+            if isinstance(statement, ForEachLoop):
                 yield from (f"{here}: {x}" for x in self._table_faults(statement, rows))
-                variant_indices = statement.variant_indices()
-                for k, variant in enumerate(statement.variants):
-                    inner = [*rows, (statement, variant, np.flatnonzero(variant_indices == k))]
-                    yield from self.check(variant.body, here, inner, in_counted_loop=in_counted_loop)
+                specialization_indices = statement.specialization_indices()
+                for k, specialization in enumerate(statement.specializations):
+                    inner = [*rows, (statement, specialization, np.flatnonzero(specialization_indices == k))]
+                    yield from self.check(specialization.body, here, inner, in_counted_loop=in_counted_loop)
                 continue
-            for slot, _ in slot_accesses(statement):
-                yield from (f"{here}: {x}" for x in self._slot_faults(slot, rows))
+            for location, _ in memory_accesses(statement):
+                yield from (f"{here}: {x}" for x in self._location_faults(location, rows))
             if isinstance(statement, IntrinsicCall):
-                for slot, count in statement.intrinsic.definite_writes:
-                    last = slot._replace(item=slot.item + count - 1)
-                    yield from (f"{here}: {x}" for x in self._slot_faults(last, rows))
+                for location, count in statement.intrinsic.definite_writes:
+                    last = location._replace(element=location.element + count - 1)
+                    yield from (f"{here}: {x}" for x in self._location_faults(last, rows))
             for body in nested_bodies(statement):
                 counted = in_counted_loop or isinstance(statement, CountedLoop)
                 yield from self.check(body, here, rows, in_counted_loop=counted)
@@ -105,65 +105,71 @@ class _Verifier:
         def type_of(operand: Operand) -> ValueType:
             return types[operand] if isinstance(operand, int) else constant_type(operand)
 
-        def index_faults(slot: Slot) -> Iterator[str]:
-            if slot.index is not None and types[slot.index] is ValueType.FLOAT:
-                yield f"the dynamic index of {format_slot(slot)} is not an integer"
+        def index_faults(location: MemoryLocation) -> Iterator[str]:
+            if location.index is not None and types[location.index] is ValueType.FLOAT:
+                yield f"the dynamic index of {format_location(location)} is not an integer"
 
-        for result, op, args, slot in block.instructions:
-            undefined = [x for x in (*args, None if slot is None else slot.index) if type(x) is int and x not in types]
+        for result, op, args, location in block.instructions:
+            undefined = [
+                x for x in (*args, None if location is None else location.index) if type(x) is int and x not in types
+            ]
             if undefined or result in types:
                 yield f"v{result}: {f'uses undefined values {undefined}' if undefined else 'is defined twice'}"
                 return
             types[result] = ValueType.UNKNOWN
-            if op in OPERATIONS and slot is None and len(args) == OPERATIONS[op].arity:
+            if op in OPERATIONS and location is None and len(args) == OPERATIONS[op].arity:
                 types[result] = OPERATIONS[op].result_type(*map(type_of, args))
-            elif op == "loop_index" and slot is None and not args and in_counted_loop:
+            elif op == "loop_index" and location is None and not args and in_counted_loop:
                 types[result] = ValueType.INT
-            elif op == "input" and slot is not None and not args:
-                yield from index_faults(slot)
+            elif op == "input" and location is not None and not args:
+                yield from index_faults(location)
             else:
                 yield f"v{result}: {op} with {len(args)} operands is not possible here"
         for store in block.stores:
             if any(value not in types for value in store.uses):
-                yield f"the store to {format_slot(store.slot)} uses an undefined value"
+                yield f"the store to {format_location(store.location)} uses an undefined value"
                 return
-            yield from index_faults(store.slot)
-            expected = self.expected_types.get(store.slot)
+            yield from index_faults(store.location)
+            expected = self.expected_types.get(store.location)
             if expected is not None and type_of(store.value) not in (ValueType.UNKNOWN, *range(expected + 1)):
-                yield f"{format_slot(store.slot)} must be of type {expected.name.lower()}"
+                yield f"{format_location(store.location)} must be of type {expected.name.lower()}"
 
-    def _table_faults(self, loop: TableLoop, rows: list[tuple[TableLoop, LoopVariant, np.ndarray]]) -> Iterator[str]:
-        """Yield the violated rules of a loop's table: lengths, variant indices, columns, row ranges of nested loops."""
+    def _table_faults(
+        self, loop: ForEachLoop, rows: list[tuple[ForEachLoop, LoopSpecialization, np.ndarray]]
+    ) -> Iterator[str]:
+        """Yield the violated rules of a loop's table: lengths, specialization indices, columns, nested ranges."""
         if len(loop.ints) != len(loop.floats):
             yield "the integer and float tables differ in length"
-        if len(loop.ints) and not 0 <= loop.variant_indices().max() < len(loop.variants):
-            yield "a variant index is out of range"
-        for variant in loop.variants:
-            columns = [column for _, column in variant.array_columns.values()]
+        if len(loop.ints) and not 0 <= loop.specialization_indices().max() < len(loop.specializations):
+            yield "a specialization index is out of range"
+        for specialization in loop.specializations:
+            columns = [column for _, column in specialization.array_columns.values()]
             if any(c >= loop.ints.shape[1] for c in columns) or any(
-                c >= loop.floats.shape[1] for c in variant.constant_columns.values()
+                c >= loop.floats.shape[1] for c in specialization.constant_columns.values()
             ):
-                yield f"a column of variant {variant.key} is out of range"
+                yield f"a column of specialization {specialization.key} is out of range"
         if loop.row_range_name:
-            outer, variant, outer_rows = rows[-1]
+            outer, specialization, outer_rows = rows[-1]
             first, count = (
-                outer.ints[outer_rows, variant.array_columns[prefix + loop.row_range_name][1]]
+                outer.ints[outer_rows, specialization.array_columns[prefix + loop.row_range_name][1]]
                 for prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
             )
             if (first + count).max(initial=0) > len(loop.ints):
                 yield "a row range exceeds the table"
 
-    def _slot_faults(self, slot: Slot, rows: list[tuple[TableLoop, LoopVariant, np.ndarray]]) -> Iterator[str]:
-        """Yield a fault if a slot with static address is outside its array for any row of the enclosing loops."""
-        arena, first, last = slot.array, slot.item, slot.item
-        for loop, variant, indices in reversed(rows):
-            if slot in variant.constant_columns:
+    def _location_faults(
+        self, location: MemoryLocation, rows: list[tuple[ForEachLoop, LoopSpecialization, np.ndarray]]
+    ) -> Iterator[str]:
+        """Yield a fault if a location with static address is outside its array for any row of the enclosing loops."""
+        arena, first, last = location.array, location.element, location.element
+        for loop, specialization, indices in reversed(rows):
+            if location in specialization.constant_columns:
                 return
-            if slot.array in variant.array_columns:
-                arena, column = variant.array_columns[slot.array]
+            if location.array in specialization.array_columns:
+                arena, column = specialization.array_columns[location.array]
                 starts = loop.ints[indices, column]
                 first, last = first + int(starts.min(initial=0)), last + int(starts.max(initial=0))
                 break
         size = self.sizes.get(arena)
-        if size is not None and slot.index is None and not 0 <= first <= last < size:
-            yield f"{format_slot(slot)} is outside of {arena!r}, which has {size} elements"
+        if size is not None and location.index is None and not 0 <= first <= last < size:
+            yield f"{format_location(location)} is outside of {arena!r}, which has {size} elements"

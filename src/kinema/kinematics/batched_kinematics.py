@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinema.core import Array, KinemaError
-from kinema.dynamics.arrays import ARRAYS, ArrayUse, ItemKind, arena_arrays, initial_values
+from kinema.dynamics.arrays import ARRAYS, ArrayUse, ElementKind, arena_arrays, initial_values
 from kinema.dynamics.forces.external_wrenches import add_gravcomp_wrenches, zero_wrenches
 from kinema.dynamics.forces.fluid import add_fluid_wrenches
 from kinema.dynamics.lowering.program_tracing import OutputSpecs
 from kinema.dynamics.lowering.reference_configuration import with_rest_lengths
 from kinema.dynamics.lowering.step_program import should_use_loops, trace_field_program
 from kinema.dynamics.pipeline import compute
-from kinema.dynamics.queries.field_catalog import n_items
+from kinema.dynamics.queries.field_catalog import n_elements
 from kinema.dynamics.queries.field_groups import JACOBIAN_ARRAYS, write_link_jacobians
 from kinema.dynamics.rigid.kinematics import link_pose
 from kinema.dynamics.rigid.link_dynamics import acceleration_at_point
@@ -44,7 +44,7 @@ class KinematicQuery:
     """A traced query: its output arrays and the function that writes them."""
 
     outputs: OutputSpecs
-    """Output arrays (and the input `QACC_INPUT`) with kind of items and values per item."""
+    """Output arrays (and the input `QACC_INPUT`) with kind of elements and values per element."""
     trace: Callable[[StepData], None]
     """Traces the code that writes the outputs."""
 
@@ -63,7 +63,7 @@ def link_pose_query(model: Model) -> KinematicQuery:
 
         ctx.for_each_link("link poses", body)
 
-    return KinematicQuery({"link position": (ItemKind.LINK, 3), "link quaternion": (ItemKind.LINK, 4)}, trace)
+    return KinematicQuery({"link position": (ElementKind.LINK, 3), "link quaternion": (ElementKind.LINK, 4)}, trace)
 
 
 BIAS_ACCELERATION = "bias acceleration"
@@ -99,7 +99,7 @@ def link_jacobian_query(link: int) -> KinematicQuery:
         ctx.for_each_link("bias acceleration", write_bias, [link])
 
     return KinematicQuery(
-        {**dict.fromkeys(JACOBIAN_ARRAYS, (ItemKind.DOF, 1)), BIAS_ACCELERATION: (ItemKind.LINK, 6)}, trace
+        {**dict.fromkeys(JACOBIAN_ARRAYS, (ElementKind.DOF, 1)), BIAS_ACCELERATION: (ElementKind.LINK, 6)}, trace
     )
 
 
@@ -110,7 +110,7 @@ def mass_matrix_query(model: Model) -> KinematicQuery:
         compute(data, "mass_matrix")
         data.mass_matrix.store("mass matrix")
 
-    return KinematicQuery({"mass matrix": (ItemKind.DOF, model.n_dofs)}, trace)
+    return KinematicQuery({"mass matrix": (ElementKind.DOF, model.n_dofs)}, trace)
 
 
 def link_com_query(model: Model) -> KinematicQuery:
@@ -121,7 +121,7 @@ def link_com_query(model: Model) -> KinematicQuery:
         ctx, bodies = data.ctx, data.link_bodies
         ctx.for_each_link("link centres of mass", lambda link: ctx.write("link com", link, bodies[link.ref].com))
 
-    return KinematicQuery({"link com": (ItemKind.LINK, 3)}, trace)
+    return KinematicQuery({"link com": (ElementKind.LINK, 3)}, trace)
 
 
 def inverse_dynamics_query(model: Model) -> KinematicQuery:
@@ -174,9 +174,9 @@ def inverse_dynamics_query(model: Model) -> KinematicQuery:
 
     return KinematicQuery(
         {
-            "actuator force": (ItemKind.DOF, 1),
-            "bias force": (ItemKind.DOF, 1),
-            QACC_INPUT: (ItemKind.DOF, 1),
+            "actuator force": (ElementKind.DOF, 1),
+            "bias force": (ElementKind.DOF, 1),
+            QACC_INPUT: (ElementKind.DOF, 1),
         },
         trace,
     )
@@ -244,8 +244,8 @@ class BatchedKinematics:
     def _compile_query(self, query: KinematicQuery) -> tuple[Kernel, ArenaLayout]:
         """Trace and compile the program of a query; returns the kernel and the layout of its outputs."""
         sizes = [
-            (name, n_items(self.model, item_kind, QUERY_SETTINGS) * width)
-            for name, (item_kind, width) in query.outputs.items()
+            (name, n_elements(self.model, element_kind, QUERY_SETTINGS) * width)
+            for name, (element_kind, width) in query.outputs.items()
         ]
         layout = ArenaLayout.from_sizes("out", sizes)
         array_offsets = {a: p for x in self._layouts.values() for a, p in x.offsets().items()} | layout.offsets()

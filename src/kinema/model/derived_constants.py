@@ -14,7 +14,7 @@ from .table import Table
 
 @dataclass(frozen=True, slots=True)
 class PerEnvParameterEntry:
-    """Location of the values of one parameter of one item in the array of per-environment parameters."""
+    """Location of the values of one parameter of one element in the array of per-environment parameters."""
 
     start: int
     """Index of the first value in the parameter array."""
@@ -27,7 +27,7 @@ class PerEnvParameterTable(Table):
     """All per-environment parameters of a model: locations and initial values."""
 
     entries: Mapping[tuple[str, int | str, str], PerEnvParameterEntry] = field(default_factory=dict)
-    """(table, item, parameter name) -> entry."""
+    """(table, element, parameter name) -> entry."""
     values: Array = field(default_factory=lambda: np.zeros((0, 1)))
     """Initial values, (n_values, n_variants)."""
 
@@ -69,8 +69,8 @@ class DerivedConstants(Table):
     per_env_parameters: PerEnvParameterTable | None = None
     """Constants that programs read from memory instead of folding them."""
 
-    def columns(self, item: str) -> dict[str, Array]:
-        """Columns of one kind of item (`dof`, `tendon`, ...) by their names without the prefix."""
-        prefix = f"{item}_"
+    def columns(self, element: str) -> dict[str, Array]:
+        """Columns of one kind of element (`dof`, `tendon`, ...) by their names without the prefix."""
+        prefix = f"{element}_"
         names = [name for name in type(self).__dataclass_fields__ if name.startswith(prefix)]
         return {name.removeprefix(prefix): getattr(self, name) for name in names}

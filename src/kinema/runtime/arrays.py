@@ -88,7 +88,7 @@ class Arena:
 
 
 class ArrayView:
-    """View of an array of the state, shape (items, environments), without the padding of the stride."""
+    """View of an array of the state, shape (elements, environments), without the padding of the stride."""
 
     def __init__(self, data: Any, n_envs: int) -> None:
         self._data = data
@@ -97,7 +97,7 @@ class ArrayView:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of items and of environments."""
+        """Number of elements and of environments."""
         return int(self._data.shape[0]), self._n_envs
 
     @property
@@ -160,7 +160,7 @@ class ArrayView:
             self._data[:, self._n_envs : self._n_envs + MAX_LANES] = self._data[:, self._n_envs - 1 : self._n_envs]
 
     def assign(self, values: np.ndarray | float, envs: Any = None) -> None:
-        """Write all environments, or those selected by `envs`, from a NumPy array (items, environments) or a scalar.
+        """Write all environments, or those selected by `envs`, from a NumPy array (elements, environments) or a scalar.
 
         On a GPU the whole array is copied to the host, modified and copied back.
         """

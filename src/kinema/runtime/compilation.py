@@ -2,7 +2,7 @@
 
 The LLVM IR is compiled for the CPU, or to PTX for a GPU. On a GPU, a program with cooperative regions is split into
 kernels of three types: thread kernels (one thread, or one thread per partition, per environment), warp kernels (one
-warp per environment) and work-queue kernels (threads of all environments share queued table rows).
+warp per environment) and work-queue kernels (threads of all environments share queued loop iterations).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from kinema.codegen import (
     emit_queue_kernel,
     emit_thread_kernel,
     emit_warp_kernel,
-    inline_variants,
+    inline_specializations,
     max_queued_rows,
-    queued_variants,
+    queued_specializations,
     split_rows_among_warps,
     warp_region_tables,
 )
@@ -37,8 +37,8 @@ from kinema.ir import (
     ArenaOffset,
     BasicBlock,
     KernelPart,
+    MemoryLocation,
     Program,
-    Slot,
     basic_blocks,
     exchange_size,
     gpu_passes,
@@ -93,10 +93,10 @@ def work_queue_kernels(
     device: Device,
     n_envs: int,
 ) -> list[tuple[str, WorkQueues, int, Callable[[], str]]]:
-    """Kernels of a work-queue loop: filter kernels that test table rows, and one queue kernel per expensive variant.
+    """Kernels of a work-queue loop: filter kernels, and one queue kernel per expensive specialization.
 
-    The first filter kernel appends the rows of expensive code variants that pass to work queues, which the queue
-    kernels process; the second filter kernel processes the rows of cheap variants itself.
+    The first filter kernel appends the rows of expensive specializations that pass to work queues, which the queue
+    kernels process; the second filter kernel processes the rows of cheap specializations itself.
 
     Args:
         part_index: index of the part of the program; identifies its queues.
@@ -111,13 +111,16 @@ def work_queue_kernels(
     part = emit_arguments[0]
     queue_loop = part.work_queue_loop
     assert queue_loop is not None
-    base_queues = WorkQueues(part_index, len(queue_loop.work.variants), max_queued_rows(queue_loop))
+    base_queues = WorkQueues(part_index, len(queue_loop.work.specializations), max_queued_rows(queue_loop))
 
     n_operations = part.program.n_operations // 2
     filters: list[tuple[str, WorkQueues, int, Callable[[], str]]] = []
-    for variants, run_inline in ((queued_variants(queue_loop), False), (inline_variants(queue_loop), True)):
+    for specializations, run_inline in (
+        (queued_specializations(queue_loop), False),
+        (inline_specializations(queue_loop), True),
+    ):
         row_shares = split_rows_among_warps(
-            queue_loop, variants, FILTER_WARPS_PER_SM * device.n_multiprocessors * WARP_SIZE // n_envs
+            queue_loop, specializations, FILTER_WARPS_PER_SM * device.n_multiprocessors * WARP_SIZE // n_envs
         )
         queues = replace(base_queues, n_shares=len(row_shares))
         label = "broadphase" if not run_inline else "narrowphase"
@@ -130,13 +133,13 @@ def work_queue_kernels(
                     partial(emit_filter_kernel, *emit_arguments, row_shares, run_inline=run_inline),
                 )
             ]
-            if variants
+            if specializations
             else []
         )
     queues = replace(base_queues, n_blocks=QUEUE_BLOCKS_PER_SM * device.n_multiprocessors)
     queue_kernels = (
-        (f"narrowphase_{variant}", queues, 0, partial(emit_queue_kernel, *emit_arguments, variant))
-        for variant in queued_variants(queue_loop)
+        (f"narrowphase_{specialization}", queues, 0, partial(emit_queue_kernel, *emit_arguments, specialization))
+        for specialization in queued_specializations(queue_loop)
     )
     return [*filters, *queue_kernels]
 
@@ -149,7 +152,7 @@ def count_reset_queues(parts: Sequence[KernelPart]) -> int:
     """
     queue_loops = [part.work_queue_loop for part in parts if part.work_queue_loop is not None]
     is_single = len(queue_loops) == 1 and sum(bool(part.workload_rows) for part in parts) == 1
-    return len(queue_loops[0].work.variants) if is_single and max_queued_rows(queue_loops[0]) else 0
+    return len(queue_loops[0].work.specializations) if is_single and max_queued_rows(queue_loops[0]) else 0
 
 
 # ------------------------------------------------------------------------------------------- length of thread kernels
@@ -286,7 +289,7 @@ class GpuCompiler:
         Args:
             array_offsets: offsets of arrays in their arenas.
             options: device, precision, approximate number of environments, runs per step.
-            partitioning: partitions of straight-line code (warp specialisation); None for one thread per environment.
+            partitioning: partitions of straight-line code (warp specialization); None for one thread per environment.
             wait: whether kernels are assembled at the optimised level from the start.
         """
         self._wait = wait
@@ -420,7 +423,7 @@ class GpuCompiler:
         return get_module
 
     def _partition(self, program: Program) -> tuple[Program, ...]:
-        """Programs of a thread kernel: one per partition (warp specialisation), or the optimised program alone.
+        """Programs of a thread kernel: one per partition (warp specialization), or the optimised program alone.
 
         Not partitioned if partitioning is off, the program has loops or branches, or the values exchanged between
         partitions exceed shared memory.
@@ -455,8 +458,10 @@ def _extend_to_scratch(partitioning: Partitioning, parts: list[KernelPart]) -> P
     """
     partition_of_row: dict[int, int | None] = {}
 
-    def partition_of(slot: Slot) -> int | None:
-        return partition_of_row.get(slot.item) if slot.array == SCRATCH else partitioning.partition_of(slot)
+    def partition_of(location: MemoryLocation) -> int | None:
+        return (
+            partition_of_row.get(location.element) if location.array == SCRATCH else partitioning.partition_of(location)
+        )
 
     for part in parts:
         for block in () if part.is_warp_region else part.program.body:

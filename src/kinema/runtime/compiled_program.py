@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kinema.ir import Slot
+from kinema.ir import MemoryLocation
 
 from .arrays import Arena
 from .cuda_driver import GpuFunction
@@ -30,11 +30,11 @@ BLOCK_DIM = 64
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """Partitioning of an environment among several GPU threads (warp specialisation)."""
+    """Partitioning of an environment among several GPU threads (warp specialization)."""
 
     count: int
     """Number of partitions."""
-    partition_of: Callable[[Slot], int | None]
+    partition_of: Callable[[MemoryLocation], int | None]
     """Partition of an input or output slot; None for slots that all partitions use."""
 
 
@@ -106,11 +106,11 @@ class CompiledKernel:
 
 @dataclass(frozen=True, slots=True)
 class WorkQueues:
-    """Work queues of one program part, one per loop variant."""
+    """Work queues of one program part, one per loop specialization."""
 
     part_index: int
     """The program part that they belong to."""
-    n_variants: int
+    n_specializations: int
     max_rows_per_env: int
     """Largest number of queued rows per environment."""
     n_blocks: int = 0

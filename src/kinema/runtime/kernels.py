@@ -256,7 +256,7 @@ class Kernel:
             kernel.queues.part_index: kernel.queues for kernel in self._kernels if kernel.queues is not None
         }
         return [
-            self._queue_memory(queues, stride)[: queues.n_variants].zero_
+            self._queue_memory(queues, stride)[: queues.n_specializations].zero_
             for queues in queues_of_part.values()
             if queues.max_rows_per_env
         ]
@@ -307,14 +307,14 @@ class Kernel:
         )
 
     def _queue_memory(self, queues: WorkQueues, stride: int) -> Any:
-        """Device memory of the work queues of a program part: one length per code variant, then the entries.
+        """Device memory of the work queues of a program part: one length per specialization, then the entries.
 
-        Room for all queued table rows of all environments (`stride`). Allocated on first use and replaced by a larger
-        array on demand.
+        Room for all queued loop iterations of all environments (`stride`). Allocated on first use and replaced by a
+        larger array on demand.
         """
         key, n_integers = (
             ("queues", queues.part_index),
-            queues.n_variants + QUEUE_ENTRY_SIZE * queues.max_rows_per_env * stride,
+            queues.n_specializations + QUEUE_ENTRY_SIZE * queues.max_rows_per_env * stride,
         )
         if key not in self._scratch or len(self._scratch[key]) < n_integers:
             self._retired_memory += [self._scratch[key]] if key in self._scratch else []

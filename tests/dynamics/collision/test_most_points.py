@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kinema.dynamics.collision.collision_table import get_collision_table
-from kinema.dynamics.collision.contact_sets import (
+from kinema.dynamics.collision.contact_buffer_specs import (
     CONTACTS_PER_NORMAL_BIN,
     CONVEX_TYPES,
     MANIFOLD_TYPES,

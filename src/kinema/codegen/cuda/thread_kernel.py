@@ -25,21 +25,21 @@ class ThreadKernelEmitter(StatementEmitter):
         """Emit a basic block with eager stores to scratch memory and the exchange array, other stores last."""
         eager_stores = self._delay_stores(block, find_eager_stores(block, (SCRATCH, EXCHANGE)))
         names = self.emit_instructions(block, eager_stores)
-        stored_slots = {store.slot for stores in eager_stores.values() for store in stores}
-        self.emit_stores([store for store in block.stores if store.slot not in stored_slots], names)
+        stored_locations = {store.location for stores in eager_stores.values() for store in stores}
+        self.emit_stores([store for store in block.stores if store.location not in stored_locations], names)
 
     def emit_stores(self, stores: Sequence[Store], value_names: ValueNames) -> None:
         """Emit stores; stores to adjacent hand-off rows are combined into vector stores."""
         for group in self._group_stores(stores):
             values = [self._operand(store.value, value_names) for store in group]
             if len(group) == 1:
-                self.store(group[0].slot, values[0], value_names)
+                self.store(group[0].location, values[0], value_names)
             else:
-                self._store_vector(self._pointer(group[0].slot, None), values)
+                self._store_vector(self._pointer(group[0].location, None), values)
 
     def _group_stores(self, stores: Sequence[Store]) -> Iterator[tuple[Store, ...]]:
         """Group stores to aligned runs of four or two adjacent hand-off rows; all other stores are single."""
-        handoff_stores = {store.slot.item: store for store in stores if self._is_handoff_store(store)}
+        handoff_stores = {store.location.element: store for store in stores if self._is_handoff_store(store)}
         for width in (VECTOR_WIDTH, VECTOR_WIDTH // 2, 1):
             for row in sorted(row for row in handoff_stores if row % width == 0):
                 if all(row + i in handoff_stores for i in range(width)):
@@ -48,7 +48,11 @@ class ThreadKernelEmitter(StatementEmitter):
 
     def _is_handoff_store(self, store: Store) -> bool:
         """Whether a store goes to the hand-off area for warp kernels."""
-        return store.slot.array == SCRATCH and store.slot.index is None and store.slot.item < self.n_handoff_rows
+        return (
+            store.location.array == SCRATCH
+            and store.location.index is None
+            and store.location.element < self.n_handoff_rows
+        )
 
     def _store_vector(self, pointer: str, values: Sequence[str]) -> None:
         """Emit one aligned vector store of scalar values."""
@@ -71,10 +75,10 @@ class ThreadKernelEmitter(StatementEmitter):
         stores = [(value, store) for value, value_stores in eager_stores.items() for store in value_stores]
         for value, store in stores:
             if self._is_handoff_store(store):
-                vector = store.slot.item // VECTOR_WIDTH
+                vector = store.location.element // VECTOR_WIDTH
                 last_values[vector] = max(last_values.get(vector, value), value, key=lambda v: positions[v])
         for value, store in stores:
-            trigger = last_values[store.slot.item // VECTOR_WIDTH] if self._is_handoff_store(store) else value
+            trigger = last_values[store.location.element // VECTOR_WIDTH] if self._is_handoff_store(store) else value
             delayed.setdefault(
                 trigger if positions[trigger] - positions[value] <= MAX_STORE_DELAY else value, []
             ).append(store)

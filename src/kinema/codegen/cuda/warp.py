@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kinema.ir import Slot
+from kinema.ir import MemoryLocation
 
 from ..memory import WARP_SIZE
 from ..statements import StatementEmitter
@@ -61,9 +61,9 @@ class WarpEmitter(StatementEmitter):
         """Segment operand of shuffle instructions, which confines them to the group."""
         return (WARP_SIZE - self.config.group_size) << 8 | (WARP_SIZE - 1)
 
-    def slot_pointer(self, slot: Slot) -> tuple[str, str]:
-        """Type and name of the pointer to a slot."""
-        pointer_type, name = self._pointer(slot, None).rsplit(" ", 1)
+    def location_pointer(self, location: MemoryLocation) -> tuple[str, str]:
+        """Type and name of the pointer to a memory location."""
+        pointer_type, name = self._pointer(location, None).rsplit(" ", 1)
         return pointer_type, name
 
     @property

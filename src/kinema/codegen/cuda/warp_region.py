@@ -1,9 +1,9 @@
-"""Emission of warp regions: a group of threads works on one environment, with level-scheduled table loops.
+"""Emission of warp regions: a group of threads works on one environment, with level-scheduled for-each loops.
 
 All threads of the group execute basic blocks and branches redundantly, with the same values, and share the rows of
-table loops, one row per thread and batch, and the iterations of parallel loops. Barriers follow each batch and surround
-the stores of basic blocks. The scratch memory of the group is in shared memory; exchanged data is copied from and to
-the scratch memory of the thread kernels.
+for-each loops, one row per thread and batch, and the iterations of parallel loops. Barriers follow each batch and
+surround the stores of basic blocks. The scratch memory of the group is in shared memory; exchanged data is copied from
+and to the scratch memory of the thread kernels.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from kinema.ir import (
     WARP_GLOBAL,
     BasicBlock,
     CountedLoop,
+    ForEachLoop,
     HandoffLayout,
     IntrinsicCall,
     LevelBatch,
-    LoopVariant,
+    LoopSpecialization,
+    MemoryLocation,
     Program,
     SharedMemoryStaging,
-    Slot,
     Statements,
-    TableLoop,
     fits_half_words,
     handoff_offset,
     map_bodies,
@@ -75,15 +75,15 @@ def scale_offsets_to_bytes(program: Program, scalar_bytes: int) -> Program:
 
     def scale(statements: Statements) -> Statements:
         return tuple(
-            map_bodies(scale_table(block) if isinstance(block, TableLoop) else block, scale) for block in statements
+            map_bodies(scale_table(block) if isinstance(block, ForEachLoop) else block, scale) for block in statements
         )
 
-    def scale_table(loop: TableLoop) -> TableLoop:
-        ints, variant_indices = loop.ints.copy(), loop.variant_indices()
-        for variant_index, variant in enumerate(loop.variants):
-            for arena, column in variant.array_columns.values():
+    def scale_table(loop: ForEachLoop) -> ForEachLoop:
+        ints, specialization_indices = loop.ints.copy(), loop.specialization_indices()
+        for specialization_index, specialization in enumerate(loop.specializations):
+            for arena, column in specialization.array_columns.values():
                 if arena in (SCRATCH, WARP_GLOBAL):
-                    ints[variant_indices == variant_index, column] *= scalar_bytes
+                    ints[specialization_indices == specialization_index, column] *= scalar_bytes
         return replace(loop, ints=ints)
 
     return replace(program, body=scale(program.body))
@@ -92,7 +92,7 @@ def scale_offsets_to_bytes(program: Program, scalar_bytes: int) -> Program:
 # -------------------------------------------------------------------------------------------------------- level loops
 
 MAX_VARIANT_RUNS = 8
-"""Maximum number of runs of batches of one variant for which each run gets code of its own."""
+"""Maximum number of runs of batches of one specialization for which each run gets code of its own."""
 BATCHES_IN_FLIGHT = 8
 """Batches whose loads a thread issues before it waits for the first."""
 MAX_BATCHED_INSTRUCTIONS = 12
@@ -100,22 +100,22 @@ MAX_BATCHED_INSTRUCTIONS = 12
 
 
 class LevelLoopEmitter(WarpEmitter):
-    """Emits level-scheduled table loops: one table row per thread, batch by batch."""
+    """Emits level-scheduled for-each loops: one loop iteration per thread, batch by batch."""
 
     constant_pointers: dict[int, str]
     """Pointers to the constants of the current rows, by loop number (stored column by column)."""
     array_pointers: dict[tuple[int, int], str]
     """Pointers to the arrays of the current rows, by (loop number, column)."""
 
-    def _emit_table_loop(self, loop: TableLoop) -> None:
-        """Emit a loop over table rows; with a level schedule, batch by batch with one row per thread.
+    def _emit_for_each_loop(self, loop: ForEachLoop) -> None:
+        """Emit a loop over loop iterations; with a level schedule, batch by batch with one row per thread.
 
-        Consecutive batches of one code variant form a run. Up to `MAX_VARIANT_RUNS` runs get code of their own;
-        otherwise a loop over all batches switches over the variants. Per-thread accumulators are cleared before the
-        loop and reduced after it.
+        Consecutive batches of one specialization form a run. Up to `MAX_VARIANT_RUNS` runs get code of their own;
+        otherwise a loop over all batches switches over the specializations. Per-thread accumulators are cleared before
+        the loop and reduced after it.
         """
         if not loop.schedule:
-            super()._emit_table_loop(loop)
+            super()._emit_for_each_loop(loop)
             return
         loop_number, header = self.address_resolver.loop_number(loop), self.address_resolver.header_offset(loop)
         for accumulator, _ in loop.reductions:
@@ -123,18 +123,18 @@ class LevelLoopEmitter(WarpEmitter):
         self.table_strides[loop_number] = len(loop.ints)
         starts = [self._load_int("ints", f"{header + i}") for i in (1, 2)]
         runs = [
-            (variant_index, list(batches))
-            for variant_index, batches in groupby(loop.schedule, key=lambda batch: batch.variant_index)
+            (specialization_index, list(batches))
+            for specialization_index, batches in groupby(loop.schedule, key=lambda batch: batch.specialization_index)
         ]
         if len(runs) <= MAX_VARIANT_RUNS:
-            for variant_index, batches in runs:
-                self._emit_variant_run(loop, starts, batches, loop.variants[variant_index])
+            for specialization_index, batches in runs:
+                self._emit_specialization_run(loop, starts, batches, loop.specializations[specialization_index])
         else:
             self._emit_batch_loop(loop, starts, 0, len(loop.schedule), None)
         self._emit_reductions(loop.reductions)
 
-    def _load_row_words(self, loop: TableLoop, ints_start: str, row: str) -> list[str]:
-        """Emit loads of the packed integers of a table row, from a table stored column by column; one per word."""
+    def _load_row_words(self, loop: ForEachLoop, ints_start: str, row: str) -> list[str]:
+        """Emit loads of the packed integers of a loop iteration, from a table stored column by column; one per word."""
         index = self.assign(f"add i32 {ints_start}, {row}")
         pointer = self.assign(f"getelementptr i32, {self.arena_pointer_type} %ints, i32 {index}")
         count, stride = len(pack_int_table(loop)), len(loop.ints)
@@ -147,8 +147,8 @@ class LevelLoopEmitter(WarpEmitter):
             for word_pointer in pointers
         ]
 
-    def _unpack_columns(self, loop: TableLoop, words: Sequence[str]) -> list[str]:
-        """Emit the integer columns of a table row from its packed words (two 16-bit columns per word, if packed)."""
+    def _unpack_columns(self, loop: ForEachLoop, words: Sequence[str]) -> list[str]:
+        """Emit the integer columns of a iteration from its packed words (two 16-bit columns per word, if packed)."""
         if not fits_half_words(loop):
             return list(words)
         halves = []
@@ -159,19 +159,23 @@ class LevelLoopEmitter(WarpEmitter):
             ]
         return halves
 
-    def _emit_variant_run(
-        self, loop: TableLoop, table_starts: Sequence[str], batches: Sequence[LevelBatch], variant: LoopVariant
+    def _emit_specialization_run(
+        self,
+        loop: ForEachLoop,
+        table_starts: Sequence[str],
+        batches: Sequence[LevelBatch],
+        specialization: LoopSpecialization,
     ) -> None:
-        """Emit consecutive batches of table rows with the same code variant, one row per thread.
+        """Emit consecutive batches of loop iterations with the same specialization, one row per thread.
 
         Batches of short code and one dependency level are interleaved, up to `BATCHES_IN_FLIGHT`, to hide memory
         latency; other batches run in a loop with a barrier after each.
         """
         first, count = batches[0].first_row, len(batches)
-        (block, *others) = variant.body
+        (block, *others) = specialization.body
         is_short = isinstance(block, BasicBlock) and not others and len(block.instructions) <= MAX_BATCHED_INSTRUCTIONS
         if count == 1 or loop.predicated or not is_short or len({batch.level for batch in batches}) > 1:
-            self._emit_batch_loop(loop, table_starts, first, count, variant)
+            self._emit_batch_loop(loop, table_starts, first, count, specialization)
             return
         row = self.assign(f"add i32 {first}, %lane")
         if count >= BATCHES_IN_FLIGHT:
@@ -180,7 +184,7 @@ class LevelLoopEmitter(WarpEmitter):
             self.start_block(head)
             phi_position = len(self.output_lines)
             self.emit("")
-            self._emit_batches_at_once(loop, table_starts, f"%{head}.i", BATCHES_IN_FLIGHT, variant)
+            self._emit_batches_at_once(loop, table_starts, f"%{head}.i", BATCHES_IN_FLIGHT, specialization)
             next_row = self.assign(f"add i32 %{head}.i, {BATCHES_IN_FLIGHT * self.config.group_size}")
             self.output_lines[phi_position] = (
                 f"  %{head}.i = phi i32 [ {row}, %{entry_label} ], [ {next_row}, %{self.current_label} ]"
@@ -192,25 +196,30 @@ class LevelLoopEmitter(WarpEmitter):
             self.start_block(done)
             row = next_row
         if count % BATCHES_IN_FLIGHT:
-            self._emit_batches_at_once(loop, table_starts, row, count % BATCHES_IN_FLIGHT, variant)
+            self._emit_batches_at_once(loop, table_starts, row, count % BATCHES_IN_FLIGHT, specialization)
         self.emit_barrier()
 
     def _emit_batches_at_once(
-        self, loop: TableLoop, table_starts: Sequence[str], first_row: str, n_batches: int, variant: LoopVariant
+        self,
+        loop: ForEachLoop,
+        table_starts: Sequence[str],
+        first_row: str,
+        n_batches: int,
+        specialization: LoopSpecialization,
     ) -> None:
-        """Emit several independent batches of table rows together: all loads and instructions, then all stores."""
-        loop_number, (block,) = self.address_resolver.loop_number(loop), variant.body
+        """Emit several independent batches of loop iterations together: all loads and instructions, then all stores."""
+        loop_number, (block,) = self.address_resolver.loop_number(loop), specialization.body
         assert isinstance(block, BasicBlock)
         rows = [
             first_row,
             *(self.assign(f"add i32 {first_row}, {i * self.config.group_size}") for i in range(1, n_batches)),
         ]
         words = [self._load_row_words(loop, table_starts[0], row) for row in rows]
-        self.address_resolver.row_stack.append((loop_number, variant))
+        self.address_resolver.row_stack.append((loop_number, specialization))
         batches = []
         for row, row_words in zip(rows, words, strict=True):
             self._set_constant_pointer(loop, table_starts[1], row)
-            self._set_columns(variant, loop_number, self._unpack_columns(loop, row_words))
+            self._set_columns(specialization, loop_number, self._unpack_columns(loop, row_words))
             batches.append((dict(self.column_values), dict(self.array_pointers), self.emit_instructions(block)))
         for columns, pointers, names in batches:
             self.column_values.update(columns)
@@ -218,20 +227,20 @@ class LevelLoopEmitter(WarpEmitter):
             self.emit_stores(block.stores, names)
         self.address_resolver.row_stack.pop()
 
-    def _set_columns(self, variant: LoopVariant, loop_number: int, columns: Sequence[str]) -> None:
+    def _set_columns(self, specialization: LoopSpecialization, loop_number: int, columns: Sequence[str]) -> None:
         """Make the array offsets of a row current: column values and array pointers."""
-        for arena, column in variant.array_columns.values():
+        for arena, column in specialization.array_columns.values():
             self.column_values[loop_number, column] = columns[column]
             self._set_array_pointer(loop_number, column, arena)
 
-    def _set_constant_pointer(self, loop: TableLoop, floats_start: str, row: str) -> None:
+    def _set_constant_pointer(self, loop: ForEachLoop, floats_start: str, row: str) -> None:
         if loop.floats.shape[1]:
             index = self.assign(f"add i32 {floats_start}, {row}")
             pointer = self.assign(f"getelementptr {self.scalar_type}, {self.arena_pointer_type} %floats, i32 {index}")
             self.constant_pointers[self.address_resolver.loop_number(loop)] = pointer
 
     def load_column(self, loop_number: int, column: int, arena: str, position: int) -> None:  # ty: ignore[lost-keyword-for-regular-parameter]
-        """Emit the load of an array offset, and the pointer to the array, from which items have constant distances."""
+        """Emit the load of an array offset and the pointer to the first element of the array."""
         super().load_column(loop_number, column, arena, position)
         self._set_array_pointer(loop_number, column, arena)
 
@@ -245,16 +254,21 @@ class LevelLoopEmitter(WarpEmitter):
         return (self.shared_pointer_type, "%shared_e") if arena == SCRATCH else (self.arena_pointer_type, "%global_e")
 
     def _emit_batch_loop(
-        self, loop: TableLoop, table_starts: Sequence[str], first_row: int, n_batches: int, variant: LoopVariant | None
+        self,
+        loop: ForEachLoop,
+        table_starts: Sequence[str],
+        first_row: int,
+        n_batches: int,
+        specialization: LoopSpecialization | None,
     ) -> None:
-        """Emit a loop over consecutive batches of table rows, of one code variant, or of any if `variant` is None.
+        """Emit a loop over consecutive batches of iterations of `specialization`, or of any specialization if None.
 
         Software-pipelined: the table words of the next batch are loaded during the current one and carried by phis.
         """
         first = self.assign(f"add i32 {first_row}, %lane")
         words = self._load_row_words(loop, table_starts[0], first)
         if n_batches == 1:
-            self._emit_batch(loop, table_starts[1], first, words, variant)
+            self._emit_batch(loop, table_starts[1], first, words, specialization)
             return
         entry_label, head, done = self.current_label, self.fresh_name("rounds"), self.fresh_name("done")
         self.emit(f"br label %{head}")
@@ -264,7 +278,7 @@ class LevelLoopEmitter(WarpEmitter):
         self.output_lines += [""] * (len(words) + 1)
         next_row = self.assign(f"add i32 {row}, {self.config.group_size}")
         next_words = self._load_row_words(loop, table_starts[0], next_row)
-        self._emit_batch(loop, table_starts[1], row, names, variant)
+        self._emit_batch(loop, table_starts[1], row, names, specialization)
         continues = self.assign(f"icmp slt i32 {next_row}, {first_row + n_batches * self.config.group_size}")
         self.emit(f"br i1 {continues}, label %{head}, label %{done}")
         self.output_lines[phi_position] = (
@@ -277,12 +291,17 @@ class LevelLoopEmitter(WarpEmitter):
         self.start_block(done)
 
     def _emit_batch(
-        self, loop: TableLoop, floats_start: str, row: str, words: Sequence[str], variant: LoopVariant | None
+        self,
+        loop: ForEachLoop,
+        floats_start: str,
+        row: str,
+        words: Sequence[str],
+        specialization: LoopSpecialization | None,
     ) -> None:
-        """Emit the execution of one batch of table rows, one row per thread, followed by a barrier.
+        """Emit the execution of one batch of loop iterations, one row per thread, followed by a barrier.
 
-        Padding rows are skipped by their flag if the loop is predicated. If `variant` is None, a switch selects the
-        code. `words` are the packed integers of the thread's row.
+        Padding rows are skipped by their flag if the loop is predicated. If `specialization` is None, a switch selects
+        the code. `words` are the packed integers of the thread's row.
         """
         loop_number = self.address_resolver.loop_number(loop)
         columns = self._unpack_columns(loop, words)
@@ -293,27 +312,29 @@ class LevelLoopEmitter(WarpEmitter):
             is_real = self.assign(f"icmp ne i32 {columns[loop.ints.shape[1] - 1]}, 0")
             self.emit(f"br i1 {is_real}, label %{body}, label %{after}")
             self.start_block(body)
-        if variant is not None:
-            self._emit_variant_body(variant, loop_number, columns)
+        if specialization is not None:
+            self._emit_specialization_body(specialization, loop_number, columns)
             self.emit(f"br label %{after}")
         else:
-            labels = [self.fresh_name("case") for _ in loop.variants]
+            labels = [self.fresh_name("case") for _ in loop.specializations]
             targets = " ".join(f"i32 {i}, label %{label}" for i, label in enumerate(labels[:-1]))
             self.emit(f"switch i32 {columns[0]}, label %{labels[-1]} [ {targets} ]")
-            for loop_variant, label in zip(loop.variants, labels, strict=True):
+            for loop_specialization, label in zip(loop.specializations, labels, strict=True):
                 self.start_block(label)
-                self._emit_variant_body(loop_variant, loop_number, columns)
+                self._emit_specialization_body(loop_specialization, loop_number, columns)
                 self.emit(f"br label %{after}")
         self.start_block(after)
         self.emit_barrier()
 
-    def _emit_variant_body(self, variant: LoopVariant, loop_number: int, columns: Sequence[str]) -> None:
-        self._set_columns(variant, loop_number, columns)
-        self.address_resolver.row_stack.append((loop_number, variant))
-        self.emit_statements(variant.body)
+    def _emit_specialization_body(
+        self, specialization: LoopSpecialization, loop_number: int, columns: Sequence[str]
+    ) -> None:
+        self._set_columns(specialization, loop_number, columns)
+        self.address_resolver.row_stack.append((loop_number, specialization))
+        self.emit_statements(specialization.body)
         self.address_resolver.row_stack.pop()
 
-    def _emit_reductions(self, reductions: Sequence[tuple[Slot, Slot]]) -> None:
+    def _emit_reductions(self, reductions: Sequence[tuple[MemoryLocation, MemoryLocation]]) -> None:
         """Emit the sum reductions at the end of a loop: per-thread accumulators are summed and added to totals.
 
         `reductions` are (accumulator, total in memory) pairs.
@@ -470,13 +491,13 @@ class WarpRegionEmitter(LevelLoopEmitter):
     def _shared_pointer(self, row: str) -> str:
         return self._element_pointer(self.shared_pointer_type, self.scalar_type, "%shared_e", row)
 
-    def _pointer(self, slot: Slot, index: str | None) -> str:
-        """Emit the address of a slot: in the memory of the thread group, else as in thread kernels.
+    def _pointer(self, location: MemoryLocation, index: str | None) -> str:
+        """Emit the address of a memory location: in the memory of the thread group, else as in thread kernels.
 
-        Handles constants of column-wise tables, the scratch memory of thread kernels, arrays of table rows, and staged
-        lists. `index` is the dynamic index as an integer, or None. Returns pointer type and name.
+        Handles constants of column-wise tables, the scratch memory of thread kernels, arrays of loop iterations, and
+        staged lists. `index` is the dynamic index as an integer, or None. Returns pointer type and name.
         """
-        address = self.address_resolver.resolve(slot)
+        address = self.address_resolver.resolve(location)
         if not address.arena and address.column is not None and address.column[0] in self.table_strides:
             loop_number, column = address.column
             return self._element_pointer(
@@ -488,7 +509,7 @@ class WarpRegionEmitter(LevelLoopEmitter):
         if address.arena == THREAD_SCRATCH:
             return self.thread_scratch_pointer(self.row_expression(address, index))
         if address.arena not in (SCRATCH, WARP_GLOBAL):
-            return super()._pointer(slot, index)
+            return super()._pointer(location, index)
         pointer_type, base = self._arena_base(address.arena)
         row = address.row
         if address.column is not None:
@@ -501,19 +522,21 @@ class WarpRegionEmitter(LevelLoopEmitter):
             base = self.assign(f"getelementptr {self.scalar_type}, {pointer_type} {base}, i32 {index}")
         return self._element_pointer(pointer_type, self.scalar_type, base, str(row))
 
-    def alignment(self, slot: Slot) -> int:  # ty: ignore[lost-keyword-for-regular-parameter]
-        """Alignment in bytes of a slot in the memory of the group, up to a vector of four scalars.
+    def alignment(self, location: MemoryLocation) -> int:  # ty: ignore[lost-keyword-for-regular-parameter]
+        """Alignment in bytes of a memory location in the memory of the group, up to a vector of four scalars.
 
         Known alignment lets the compiler load contact records as vectors, a third of the load instructions for a Go2.
         """
-        address = self.address_resolver.resolve(slot)
+        address = self.address_resolver.resolve(location)
         if address.arena not in (SCRATCH, WARP_GLOBAL) or address.column is not None:
             return self.scalar_bytes
         starts = [
             first for first, end, _ in self.staged_lists if address.arena == WARP_GLOBAL and first <= address.row < end
         ]
         row = address.row - (starts[0] if starts else 0)
-        multiple = gcd(row, VECTOR_WIDTH if slot.index is None else self.index_multiple(slot.index), VECTOR_WIDTH)
+        multiple = gcd(
+            row, VECTOR_WIDTH if location.index is None else self.index_multiple(location.index), VECTOR_WIDTH
+        )
         return min(multiple * self.scalar_bytes, MAX_ACCESS_BYTES)
 
     # ------------------------------------------------------------------------------------------------------- statements
@@ -534,23 +557,23 @@ class WarpRegionEmitter(LevelLoopEmitter):
         The selected generic pointer is used by later accesses to the list; nothing is copied.
         """
         used = self.load(staging.used_count, {})
-        alignment = gcd(staging.shared_offset, staging.records.item, VECTOR_WIDTH)
+        alignment = gcd(staging.shared_offset, staging.records.element, VECTOR_WIDTH)
         assert alignment == VECTOR_WIDTH, "staged lists must be aligned to vectors of four scalars"
         fits = self.assign(f"fcmp olt {self.value_type} {used}, {self.constant(staging.max_staged + 0.5)}")
         pointers = []
-        for arena, row in ((SCRATCH, staging.shared_offset), (WARP_GLOBAL, staging.records.item)):
+        for arena, row in ((SCRATCH, staging.shared_offset), (WARP_GLOBAL, staging.records.element)):
             pointer_type, base = self._arena_base(arena)
             pointer = self.assign(f"getelementptr {self.scalar_type}, {pointer_type} {base}, i32 {row}")
             pointers.append(
                 self.assign(f"addrspacecast {pointer_type} {pointer} to ptr") if " " in pointer_type else pointer
             )
         selected = self.assign(f"select i1 {fits}, ptr {pointers[0]}, ptr {pointers[1]}")
-        self.staged_lists.append((staging.records.item, staging.records.item + staging.total_size, selected))
+        self.staged_lists.append((staging.records.element, staging.records.element + staging.total_size, selected))
 
     def _emit_counted_loop(self, loop: CountedLoop) -> None:
         """Emit a counted loop; a parallel loop is distributed over the threads of the group, with a sum reduction.
 
-        All threads get the sums. Parallel loops inside table rows or other parallel loops run sequentially in each
+        All threads get the sums. Parallel loops inside loop iterations or other parallel loops run sequentially in each
         thread.
         """
         if not loop.parallel or self.address_resolver.row_stack or self.in_parallel_loop:
@@ -605,7 +628,7 @@ class WarpRegionEmitter(LevelLoopEmitter):
     def _emit_basic_block(self, block: BasicBlock) -> None:
         """Emit a basic block that all threads of the group execute redundantly, with barriers around its stores.
 
-        Inside table rows and parallel loops, where each thread has data of its own, no barriers are emitted.
+        Inside loop iterations and parallel loops, where each thread has data of its own, no barriers are emitted.
         """
         if self.address_resolver.row_stack or self.in_parallel_loop:
             super()._emit_basic_block(block)
@@ -614,31 +637,33 @@ class WarpRegionEmitter(LevelLoopEmitter):
         names = self.emit_instructions(block)
         self.in_basic_block = False
         local_stores = [
-            store for store in block.stores if self.address_resolver.is_local(self.address_resolver.resolve(store.slot))
+            store
+            for store in block.stores
+            if self.address_resolver.is_local(self.address_resolver.resolve(store.location))
         ]
         memory_stores = [store for store in block.stores if store not in local_stores]
-        if memory_stores or any(i.slot is not None and self._is_writable(i.slot) for i in block.instructions):
+        if memory_stores or any(i.location is not None and self._is_writable(i.location) for i in block.instructions):
             self.emit_barrier()  # other threads may still read the old values
         self.emit_stores((*local_stores, *memory_stores), names)
         if memory_stores:
             self.emit_barrier()
 
-    def load(self, slot: Slot, value_names: ValueNames) -> str:
-        """Emit the load of a slot; outside basic blocks, as for loop and branch conditions, a barrier follows.
+    def load(self, location: MemoryLocation, value_names: ValueNames) -> str:
+        """Emit the load of a location; outside basic blocks, as for loop and branch conditions, a barrier follows.
 
         The barrier keeps faster threads from changing the value before all have read it.
         """
-        value = super().load(slot, value_names)
+        value = super().load(location, value_names)
         if (
             not self.in_basic_block
             and not self.in_parallel_loop
             and not self.address_resolver.row_stack
-            and self._is_writable(slot)
+            and self._is_writable(location)
         ):
             self.emit_barrier()
         return value
 
-    def _is_writable(self, slot: Slot) -> bool:
-        """Whether a slot is in memory that threads of the group may write."""
-        address = self.address_resolver.resolve(slot)
+    def _is_writable(self, location: MemoryLocation) -> bool:
+        """Whether a memory location is in memory that threads of the group may write."""
+        address = self.address_resolver.resolve(location)
         return address.arena not in READ_ONLY_ARENAS and not self.address_resolver.is_local(address)

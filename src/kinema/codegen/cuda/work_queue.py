@@ -1,10 +1,11 @@
 """Emission of work-queue loops: filter kernels with per-warp queues in shared memory, and queue kernels.
 
-A warp filters rows of one variant for 32 environments. Rows that pass a filter are compacted into a queue in shared
-memory for the next stage (ballot and prefix popcount); a stage runs when its queue holds an entry for each thread, or
-when no entry can be added any more. Divergence stays low, and warps do not communicate. Short work is done in the same
-kernel. Long work is appended to a queue in global memory for its variant, which a separate kernel processes with as
-many threads as fit on the device. The order of queue entries varies between runs, the result of a row does not.
+A warp filters rows of one specialization for 32 environments. Rows that pass a filter are compacted into a queue in
+shared memory for the next stage (ballot and prefix popcount); a stage runs when its queue holds an entry for each
+thread, or when no entry can be added any more. Divergence stays low, and warps do not communicate. Short work is done
+in the same kernel. Long work is appended to a queue in global memory for its specialization, which a separate kernel
+processes with as many threads as fit on the device. The order of queue entries varies between runs, the result of a row
+does not.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from kinema.ir import (
     AtomicIncrement,
     BasicBlock,
     CountedLoop,
-    LoopVariant,
+    ForEachLoop,
+    LoopSpecialization,
     Statements,
-    TableLoop,
     WhileLoop,
     WorkQueueLoop,
     nested_bodies,
@@ -29,7 +30,8 @@ from ..memory import WARP_SIZE
 from ..statements import StatementEmitter
 from .warp import POPCOUNT, SHARED_POINTER, SHUFFLE_INDEX, WARP_SYNC
 
-# ------------------------------------------------------------------------------------------------ variants and queues
+# ------------------------------------------------------------------------------------------------ specializations and
+# queues
 
 LONG_WORK = 2000
 """Number of instructions above which work is queued for a separate kernel."""
@@ -41,41 +43,53 @@ MIN_ACTIVE_LANES = 8
 """Minimum number of threads per warp that process queue entries, if there are fewer entries than threads."""
 
 
-def queued_variants(queue_loop: WorkQueueLoop) -> list[int]:
-    """Indices of variants with long or unbounded work, which are queued for a separate kernel to limit divergence."""
-    return [i for i, variant in enumerate(queue_loop.work.variants) if _max_instructions(variant.body) > LONG_WORK]
+def queued_specializations(queue_loop: WorkQueueLoop) -> list[int]:
+    """Indices of specializations with long or unbounded work, queued for a separate kernel to limit divergence."""
+    return [
+        i
+        for i, specialization in enumerate(queue_loop.work.specializations)
+        if _max_instructions(specialization.body) > LONG_WORK
+    ]
 
 
-def inline_variants(queue_loop: WorkQueueLoop) -> list[int]:
-    """Indices of variants with short work, which is done in the filter kernel."""
-    queued = queued_variants(queue_loop)
-    return [i for i in range(len(queue_loop.work.variants)) if i not in queued]
+def inline_specializations(queue_loop: WorkQueueLoop) -> list[int]:
+    """Indices of specializations with short work, which is done in the filter kernel."""
+    queued = queued_specializations(queue_loop)
+    return [i for i in range(len(queue_loop.work.specializations)) if i not in queued]
 
 
-def split_rows_among_warps(queue_loop: WorkQueueLoop, variant_indices: Sequence[int], n_warps: int) -> list[list[int]]:
-    """Load balancing of a filter kernel: distribute table rows among about `n_warps` warps by expected work.
+def split_rows_among_warps(
+    queue_loop: WorkQueueLoop, specialization_indices: Sequence[int], n_warps: int
+) -> list[list[int]]:
+    """Load balancing of a filter kernel: distribute loop iterations among about `n_warps` warps by expected work.
 
-    Each share has rows of one code variant; every variant gets at least one share. Returns the row indices of each
-    share.
+    Each share has rows of one specialization; every specialization gets at least one share. Returns the row indices of
+    each share.
     """
-    row_variants = queue_loop.work.variant_indices().tolist()
+    row_specializations = queue_loop.work.specialization_indices().tolist()
     rows = {
-        variant: [row for row, n_shares in enumerate(row_variants) if n_shares == variant]
-        for variant in variant_indices
+        specialization: [row for row, n_shares in enumerate(row_specializations) if n_shares == specialization]
+        for specialization in specialization_indices
     }
-    work = {variant: len(rows[variant]) * _expected_instructions(queue_loop, variant) for variant in variant_indices}
+    work = {
+        specialization: len(rows[specialization]) * _expected_instructions(queue_loop, specialization)
+        for specialization in specialization_indices
+    }
     work_per_warp = sum(work.values()) / max(n_warps, 1)
     shares = []
-    for variant in variant_indices:
-        n_shares = max(1, min(round(work[variant] / work_per_warp), len(rows[variant])))
-        shares += [rows[variant][i::n_shares] for i in range(n_shares)]
+    for specialization in specialization_indices:
+        n_shares = max(1, min(round(work[specialization] / work_per_warp), len(rows[specialization])))
+        shares += [rows[specialization][i::n_shares] for i in range(n_shares)]
     return shares
 
 
 def max_queued_rows(queue_loop: WorkQueueLoop) -> int:
-    """Maximum number of queue entries per environment: rows of all queued variants."""
+    """Maximum number of queue entries per environment: rows of all queued specializations."""
     return int(
-        sum((queue_loop.work.variant_indices() == variant_index).sum() for variant_index in queued_variants(queue_loop))
+        sum(
+            (queue_loop.work.specialization_indices() == specialization_index).sum()
+            for specialization_index in queued_specializations(queue_loop)
+        )
     )
 
 
@@ -85,7 +99,7 @@ def _max_instructions(statements: Statements) -> float:
     for block in statements:
         iterations = (
             1
-            if not isinstance(block, TableLoop | CountedLoop | WhileLoop)
+            if not isinstance(block, ForEachLoop | CountedLoop | WhileLoop)
             else getattr(block, "max_iterations", None) or inf
         )
         instructions = len(block.instructions) if isinstance(block, BasicBlock) else 0
@@ -93,41 +107,50 @@ def _max_instructions(statements: Statements) -> float:
     return total
 
 
-def _expected_instructions(queue_loop: WorkQueueLoop, variant_index: int) -> float:
-    """Expected instructions per row of a variant: stages weighted by the estimated frequency of reaching them."""
+def _expected_instructions(queue_loop: WorkQueueLoop, specialization_index: int) -> float:
+    """Expected instructions per iteration of a specialization: stages weighted by their estimated frequency."""
     total = 0.0
     for i, loop in enumerate(queue_loop.stages):
         frequency = STAGE_FREQUENCY[-1] if loop is queue_loop.work else STAGE_FREQUENCY[min(i, 1)]
-        total += frequency * (ROW_OVERHEAD + min(_max_instructions(loop.variants[variant_index].body), LONG_WORK))
+        total += frequency * (
+            ROW_OVERHEAD + min(_max_instructions(loop.specializations[specialization_index].body), LONG_WORK)
+        )
     return total
 
 
 class QueueConsumerEmitter(StatementEmitter):
     """Emits the kernel that processes queued rows; `%memory` holds the queue lengths, then the queues."""
 
-    def _entry_pointer(self, queue_loop: WorkQueueLoop, variant_index: int, position: str) -> str:
-        """Emit the address of entry `position` in the global work queue of a code variant.
+    def _entry_pointer(self, queue_loop: WorkQueueLoop, specialization_index: int, position: str) -> str:
+        """Emit the address of entry `position` in the global work queue of a specialization.
 
-        The queues follow the counters in `%memory`, each with a capacity of (rows of the variant) * `%stride` entries.
+        The queues follow the counters in `%memory`, each with a capacity of (rows of the specialization) * `%stride`
+        entries.
         """
-        variant_indices, queued = queue_loop.work.variant_indices(), queued_variants(queue_loop)
-        rows_before = int(sum((variant_indices == variant).sum() for variant in queued if variant < variant_index))
+        specialization_indices, queued = queue_loop.work.specialization_indices(), queued_specializations(queue_loop)
+        rows_before = int(
+            sum(
+                (specialization_indices == specialization).sum()
+                for specialization in queued
+                if specialization < specialization_index
+            )
+        )
         wide_position, stride = self.assign(f"sext i32 {position} to i64"), self.assign("sext i32 %stride to i64")
         size_before = self.assign(f"mul i64 {stride}, {QUEUE_ENTRY_SIZE * rows_before}")
-        start = self.assign(f"add i64 {len(queue_loop.work.variants)}, {size_before}")
+        start = self.assign(f"add i64 {len(queue_loop.work.specializations)}, {size_before}")
         index = self.assign(f"add i64 {start}, {self.assign(f'mul i64 {wide_position}, {QUEUE_ENTRY_SIZE}')}")
         return self.assign(f"getelementptr i32, {self.arena_pointer_type} %memory, i64 {index}")
 
-    def emit_queue_work(self, queue_loop: WorkQueueLoop, variant_index: int) -> None:
-        """Emit a loop over the work-queue entries of a thread; each entry (environment, table row) is processed.
+    def emit_queue_work(self, queue_loop: WorkQueueLoop, specialization_index: int) -> None:
+        """Emit a loop over the work-queue entries of a thread; each entry (environment, loop iteration) is processed.
 
-        The queue is that of one code variant. `%steps` is the number of thread blocks.
+        The queue is that of one specialization. `%steps` is the number of thread blocks.
         """
         loop = queue_loop.work
         ints_start, floats_start = (
             self._load_int("ints", str(self.address_resolver.header_offset(loop) + i)) for i in (1, 2)
         )
-        counter = self.assign(f"getelementptr i32, {self.arena_pointer_type} %memory, i32 {variant_index}")
+        counter = self.assign(f"getelementptr i32, {self.arena_pointer_type} %memory, i32 {specialization_index}")
         count = self.assign(f"load i32, {self.arena_pointer_type} {counter}")
         first, entry_stride = self._assign_entries(count)
         entry_label = self.current_label
@@ -138,14 +161,14 @@ class QueueConsumerEmitter(StatementEmitter):
         self.emit("")
         self.emit(f"br i1 {self.assign(f'icmp slt i32 %{head}.i, {count}')}, label %{body}, label %{done}")
         self.start_block(body)
-        entry = self._entry_pointer(queue_loop, variant_index, f"%{head}.i")
+        entry = self._entry_pointer(queue_loop, specialization_index, f"%{head}.i")
         env, row = (
             self.assign(f"load i32, {self._element_pointer(self.arena_pointer_type, 'i32', entry, str(i))}")
             for i in range(QUEUE_ENTRY_SIZE)
         )
         self.set_env_pointers(env)
         self.set_row_pointers(loop, row, ints_start, floats_start)
-        self.emit_variant(self.address_resolver.loop_number(loop), loop.variants[variant_index])
+        self.emit_specialization(self.address_resolver.loop_number(loop), loop.specializations[specialization_index])
         next_position = self.assign(f"add i32 %{head}.i, {entry_stride}")
         self.output_lines[phi_position] = (
             f"  %{head}.i = phi i32 [ {first}, %{entry_label} ], [ {next_position}, %{self.current_label} ]"
@@ -219,19 +242,19 @@ class WorkQueueEmitter(QueueConsumerEmitter):
     def emit_filters(
         self, queue_loop: WorkQueueLoop, row_shares: Sequence[Sequence[int]], *, run_inline: bool
     ) -> list[str]:
-        """Emit the filter kernel of a work-queue loop: each warp tests its share of table rows in 32 environments.
+        """Emit the filter kernel of a work-queue loop: each warp tests its share of loop iterations in 32 environments.
 
         In each iteration of the main loop, the warp selects a stage (filter or work), takes an entry (row, environment)
         per thread and executes the stage. Rows that pass all filters are processed (`run_inline`) or appended to the
-        global queue of their code variant. Returns the definitions of the arrays that the kernel uses: `@queues` in
+        global queue of their specialization. Returns the definitions of the arrays that the kernel uses: `@queues` in
         shared memory and the constant `@rows`.
         """
         work_stage = len(queue_loop.filters)  # the work stage
         for name in ("tested", *(f"queued{i}" for i in range(1, work_stage + 1))):
             self.emit(f"%{name} = alloca i32")
             self._store_variable(name, "0")
-        row_variants = queue_loop.work.variant_indices()
-        variant_indices = sorted({int(row_variants[rows[0]]) for rows in row_shares})
+        row_specializations = queue_loop.work.specialization_indices()
+        specialization_indices = sorted({int(row_specializations[rows[0]]) for rows in row_shares})
         share_stride = 1 + max(map(len, row_shares)) + ROWS_PER_PASS
         self._assign_rows(share_stride, work_stage)
         self.table_starts = {id(loop): self._load_table_start(loop) for loop in queue_loop.stages}
@@ -243,12 +266,12 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         stages = " ".join(f"i32 {i}, label %stage{i}" for i in range(work_stage))
         self.emit(f"switch i32 %stage, label %stage{work_stage} [ {stages} ]")
         self.start_block("stage0")
-        self._emit_first_filter(queue_loop, variant_indices)
+        self._emit_first_filter(queue_loop, specialization_indices)
         for stage, loop in enumerate(queue_loop.filters[1:], 1):
             self.start_block(f"stage{stage}")
-            self._emit_next_filter(stage, loop, queue_loop, variant_indices)
+            self._emit_next_filter(stage, loop, queue_loop, specialization_indices)
         self.start_block(f"stage{work_stage}")
-        self._emit_work(queue_loop, variant_indices, run_inline=run_inline)
+        self._emit_work(queue_loop, specialization_indices, run_inline=run_inline)
         self.start_block("turned")
         self.emit(f"call void @{WARP_SYNC}(i32 {FULL_MASK})")  # queue updates are visible to all threads
         self.emit("br label %turn")
@@ -266,18 +289,18 @@ class WorkQueueEmitter(QueueConsumerEmitter):
     def _load_variable(self, name: str) -> str:
         return self.assign(f"load i32, ptr %{name}")
 
-    def _load_table_start(self, loop: TableLoop) -> tuple[str, str]:
+    def _load_table_start(self, loop: ForEachLoop) -> tuple[str, str]:
         """Emit loads of the offsets of the integers and floats of a loop in the packed tables."""
         ints_start, floats_start = (
             self._load_int("ints", str(self.address_resolver.header_offset(loop) + i)) for i in (1, 2)
         )
         return ints_start, floats_start
 
-    def _set_row(self, loop: TableLoop, row: str) -> None:
+    def _set_row(self, loop: ForEachLoop, row: str) -> None:
         self.set_row_pointers(loop, row, *self.table_starts[id(loop)])
 
     def _assign_rows(self, share_stride: int, work_stage: int) -> None:
-        """Emit the work assignment of a thread: its environment `%own_env`, and the table rows `%own_rows` of its warp.
+        """Emit the work assignment of a thread: its environment `%own_env`, and the iterations `%own_rows` of its warp.
 
         Also emits the pointer to the queues of the warp in shared memory. Blocks are numbered by (share of rows, group
         of environments).
@@ -303,7 +326,7 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         """Emit the choice of the stage (filter or work) that a warp executes next; it returns when no work is left.
 
         Sets `%stage`: the latest stage with a queued entry for every thread, else stage 0 (the first filter) if
-        untested table rows are left, else the earliest stage with a nonempty queue.
+        untested loop iterations are left, else the earliest stage with a nonempty queue.
         """
         self.emit("br label %turn")
         self.start_block("turn")
@@ -321,7 +344,7 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         self.start_block("go_on")
 
     def _take_entry(self, work_stage: int) -> None:
-        """Emit the table row `%row` and environment `%e` of each thread, popped from the queue of the current stage.
+        """Emit the iteration `%row` and environment `%e` of each thread, popped from the queue of the current stage.
 
         In stage 0, which has no queue, a thread works on its own environment. `%takes` is the number of popped entries,
         and `%has_entry` whether the thread got one.
@@ -348,8 +371,8 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         for name, first, queued in (("taken", "0", entry), ("row", "0", row), ("e", "%own_env", env)):
             self.emit(f"%{name} = phi i32 [ {first}, %{entry_label} ], [ {queued}, %from_queue ]")
 
-    def _emit_first_filter(self, queue_loop: WorkQueueLoop, variant_indices: Sequence[int]) -> None:
-        """Emit the first filter for `ROWS_PER_PASS` table rows per thread; rows that pass are queued for stage 1."""
+    def _emit_first_filter(self, queue_loop: WorkQueueLoop, specialization_indices: Sequence[int]) -> None:
+        """Emit the first filter for `ROWS_PER_PASS` iterations per thread; rows that pass are queued for stage 1."""
         loop, tested = queue_loop.filters[0], self._load_variable("tested")
         loop_number, rows, valid = self.address_resolver.loop_number(loop), list[str](), list[str]()
         for i in range(ROWS_PER_PASS):
@@ -366,16 +389,16 @@ class WorkQueueEmitter(QueueConsumerEmitter):
             self.name_suffix = f"_{i}"
             self._set_row(loop, rows[-1])
 
-        def emit_variants(variant: LoopVariant) -> list[str]:
+        def emit_specializations(specialization: LoopSpecialization) -> list[str]:
             flags = []
             for i in range(ROWS_PER_PASS):
                 self.name_suffix = f"_{i}"
-                self.emit_variant(loop_number, variant)
+                self.emit_specialization(loop_number, specialization)
                 flags.append(self.condition_mask(queue_loop.condition))
             return flags
 
         self.name_suffix = "_0"
-        flags = self._dispatch_variants(loop, variant_indices, emit_variants)
+        flags = self._dispatch_specializations(loop, specialization_indices, emit_specializations)
         self.name_suffix = ""
         self._store_variable("tested", self.assign(f"add i32 {tested}, {ROWS_PER_PASS}"))
         candidates = []
@@ -385,58 +408,61 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         self._enqueue(1, candidates)
 
     def _emit_next_filter(
-        self, stage: int, loop: TableLoop, queue_loop: WorkQueueLoop, variant_indices: Sequence[int]
+        self, stage: int, loop: ForEachLoop, queue_loop: WorkQueueLoop, specialization_indices: Sequence[int]
     ) -> None:
         """Emit filter number `stage` for the current entry of each thread; passing entries go to the next queue."""
 
-        def emit_body(variant: LoopVariant) -> list[str]:
-            self.emit_variant(self.address_resolver.loop_number(loop), variant)
+        def emit_body(specialization: LoopSpecialization) -> list[str]:
+            self.emit_specialization(self.address_resolver.loop_number(loop), specialization)
             return [self.condition_mask(queue_loop.condition)]
 
-        (flag,) = self._dispatch_variants(loop, variant_indices, emit_body)
+        (flag,) = self._dispatch_specializations(loop, specialization_indices, emit_body)
         self._enqueue(stage + 1, [(self.assign(f"and i1 {flag}, %has_entry"), "%taken")])
 
-    def _emit_work(self, queue_loop: WorkQueueLoop, variant_indices: Sequence[int], *, run_inline: bool) -> None:
+    def _emit_work(self, queue_loop: WorkQueueLoop, specialization_indices: Sequence[int], *, run_inline: bool) -> None:
         """Emit the last stage: process the current entry of each thread, or append it to a queue in global memory.
 
-        The queue is that of the code variant of the entry's table row.
+        The queue is that of the specialization of the entry's loop iteration.
         """
         if not run_inline:
             self._reserve_places(queue_loop)
         self.emit("br i1 %has_entry, label %take, label %turned")
         self.start_block("take")
 
-        def emit_body(variant: LoopVariant) -> list[str]:
-            self.emit_variant(self.address_resolver.loop_number(queue_loop.work), variant)
+        def emit_body(specialization: LoopSpecialization) -> list[str]:
+            self.emit_specialization(self.address_resolver.loop_number(queue_loop.work), specialization)
             return []
 
         if run_inline:
-            self._dispatch_variants(queue_loop.work, variant_indices, emit_body)
+            self._dispatch_specializations(queue_loop.work, specialization_indices, emit_body)
         else:
             self._append_to_queue(queue_loop)
         self.emit("br label %turned")
 
-    def _dispatch_variants(
-        self, loop: TableLoop, variant_indices: Sequence[int], emit_body: Callable[[LoopVariant], list[str]]
+    def _dispatch_specializations(
+        self,
+        loop: ForEachLoop,
+        specialization_indices: Sequence[int],
+        emit_body: Callable[[LoopSpecialization], list[str]],
     ) -> list[str]:
-        """Emit a switch over the code variant of the current table row, with `emit_body` for each case.
+        """Emit a switch over the specialization of the current loop iteration, with `emit_body` for each case.
 
         `emit_body` returns conditions (i1); the result are phis that merge them behind the switch.
         """
-        labels, after = [self.fresh_name("case") for _ in variant_indices], self.fresh_name("after")
-        if len(variant_indices) > 1:
+        labels, after = [self.fresh_name("case") for _ in specialization_indices], self.fresh_name("after")
+        if len(specialization_indices) > 1:
             row_pointer = f"%row{self.address_resolver.loop_number(loop)}{self.name_suffix}"
-            variant = self.assign(f"load i32, {self.arena_pointer_type} {row_pointer}{self.invariant_load}")
+            specialization = self.assign(f"load i32, {self.arena_pointer_type} {row_pointer}{self.invariant_load}")
             targets = " ".join(
-                f"i32 {i}, label %{label}" for i, label in zip(variant_indices[:-1], labels[:-1], strict=True)
+                f"i32 {i}, label %{label}" for i, label in zip(specialization_indices[:-1], labels[:-1], strict=True)
             )
-            self.emit(f"switch i32 {variant}, label %{labels[-1]} [ {targets} ]")
+            self.emit(f"switch i32 {specialization}, label %{labels[-1]} [ {targets} ]")
         else:
             self.emit(f"br label %{labels[0]}")
         results = []
-        for variant, label in zip(variant_indices, labels, strict=True):
+        for specialization, label in zip(specialization_indices, labels, strict=True):
             self.start_block(label)
-            values = emit_body(loop.variants[variant])
+            values = emit_body(loop.specializations[specialization])
             results.append([(value, self.current_label) for value in values])
             self.emit(f"br label %{after}")
         self.start_block(after)
@@ -470,15 +496,15 @@ class WorkQueueEmitter(QueueConsumerEmitter):
     def _reserve_places(self, queue_loop: WorkQueueLoop) -> None:
         """Emit one atomic add per warp that reserves `%takes` entries of a global queue, one for each active thread.
 
-        `%variant` is the code variant of the warp's rows, whose queue counter is incremented; `%place` is the entry
-        reserved for a thread.
+        `%specialization` is the specialization of the warp's rows, whose queue counter is incremented; `%place` is the
+        entry reserved for a thread.
         """
         entry_label = self.current_label
         loop_number = self.address_resolver.loop_number(queue_loop.work)
-        self.emit(f"%variant = load i32, {self.arena_pointer_type} %row{loop_number}{self.invariant_load}")
+        self.emit(f"%specialization = load i32, {self.arena_pointer_type} %row{loop_number}{self.invariant_load}")
         self.emit(f"br i1 {self.assign('icmp eq i32 %lane, 0')}, label %ask, label %answered")
         self.start_block("ask")
-        counter = self.assign(f"getelementptr i32, {self.arena_pointer_type} %memory, i32 %variant")
+        counter = self.assign(f"getelementptr i32, {self.arena_pointer_type} %memory, i32 %specialization")
         position = self.assign(f"atomicrmw add {self.arena_pointer_type} {counter}, i32 %takes monotonic")
         self.emit("br label %answered")
         self.start_block("answered")
@@ -487,15 +513,16 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         self.emit(f"%place = add i32 {first}, %lane")
 
     def _append_to_queue(self, queue_loop: WorkQueueLoop) -> None:
-        """Emit stores of (environment, table row) to the reserved entry of the global queue of the row's variant."""
+        """Emit stores of (environment, iteration) to the reserved entry of the specialization's global queue."""
         done = self.fresh_name("listed")
-        for variant in queued_variants(queue_loop):
+        for specialization in queued_specializations(queue_loop):
             own_label, other_label = self.fresh_name("own"), self.fresh_name("other")
             self.emit(
-                f"br i1 {self.assign(f'icmp eq i32 %variant, {variant}')}, label %{own_label}, label %{other_label}"
+                f"br i1 {self.assign(f'icmp eq i32 %specialization, {specialization}')}, "
+                f"label %{own_label}, label %{other_label}"
             )
             self.start_block(own_label)
-            entry = self._entry_pointer(queue_loop, variant, "%place")
+            entry = self._entry_pointer(queue_loop, specialization, "%place")
             for i, value in enumerate(("%e", "%row")):
                 self.emit(f"store i32 {value}, {self._element_pointer(self.arena_pointer_type, 'i32', entry, str(i))}")
             self.emit(f"br label %{done}")

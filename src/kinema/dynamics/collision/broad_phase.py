@@ -22,10 +22,19 @@ import numpy as np
 import numpy.typing as npt
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, ColumnarGroup, OffsetColumn, RowContext, Table, TableRow, Value
+from kinema.ir import (
+    SCRATCH,
+    ArenaOffset,
+    ColumnarGroup,
+    IterationContext,
+    IterationTable,
+    LoopIteration,
+    OffsetColumn,
+    Value,
+)
 from kinema.model import Model
 
-from ..arrays import ItemKind
+from ..arrays import ElementKind
 from ..rigid.kinematics import Pose
 from ..settings import BroadPhase, Settings
 from ..tree.kinematic_tree import WORLD, frame_ref
@@ -35,8 +44,8 @@ from ..tree.node_tables import NodeRow
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
 from ..vector_math import Vector, add, dot, rotate, sub
-from .contact_buffers import ContactBuffers, ContactSet
-from .contact_sets import ContactSetSpec, contact_set_name
+from .contact_buffer_specs import ContactBufferSpec, contact_buffer_name
+from .contact_buffers import ContactBuffer, ContactBuffers
 from .obb import geom_half_extents, mesh_local_aabb
 from .pair_parameters import frame_pair_spheres
 from .spatial_hash import UNBOUNDED_TYPES, can_use_hash, hashed_pair_mask, is_hash_worthwhile, select_hashed_geoms
@@ -73,7 +82,7 @@ def list_pairs_by_spatial_hash(
         max_half_extent: maximum half extent of any AABB along any axis [m].
     """
     heads, nexts, cell_coordinates = ctx.allocate(GRID_SIZE**3), ctx.allocate(n_geoms), ctx.allocate(3 * n_geoms)
-    ctx.table_loop("clear cells", [TableRow("grid", {"heads": heads})], _clear_cells)
+    ctx.for_each("clear cells", [LoopIteration("grid", {"heads": heads})], _clear_cells)
     indices = np.arange(n_geoms)
     offsets = {
         "aabb": OffsetColumn(SCRATCH, aabbs.row + AABB_SIZE * indices),
@@ -94,14 +103,12 @@ def list_pairs_by_spatial_hash(
         "inverse cell width": np.full((n_geoms, 1), 0.5 / (max_half_extent * CELL_WIDTH_FACTOR)),
     }
 
-    def rows(row_indices: npt.NDArray[np.intp]) -> Table:
-        return Table([ColumnarGroup("hashed geom", row_indices, offsets, constants)])
+    def rows(row_indices: npt.NDArray[np.intp]) -> IterationTable:
+        return IterationTable([ColumnarGroup("hashed geom", row_indices, offsets, constants)])
 
     # in reverse order, so that each linked list is sorted by geom index
-    ctx.table_loop("insert geoms into cells", rows(indices[::-1]), _insert_geom_into_cell)
-    ctx.table_loop(
-        "pairs in neighbour cells", rows(indices), lambda code: _list_pairs_in_neighbour_cells(code, n_geoms)
-    )
+    ctx.for_each("insert geoms into cells", rows(indices[::-1]), _insert_geom_into_cell)
+    ctx.for_each("pairs in neighbour cells", rows(indices), lambda code: _list_pairs_in_neighbour_cells(code, n_geoms))
 
 
 def aabb_separation(a: Vector, b: Vector) -> Value:
@@ -110,14 +117,14 @@ def aabb_separation(a: Vector, b: Vector) -> Value:
     return reduce(ir.maximum, (ir.absolute(x - y) - (half_a + half_b) for x, y, half_a, half_b in axes))
 
 
-def insert_sorted(code: RowContext, pair_index: Value, max_length: int) -> None:
+def insert_sorted(code: IterationContext, pair_index: Value, max_length: int) -> None:
     """Insert a pair index into the sorted candidate list of geom pairs, by insertion sort from the end of the list.
 
     Reads and writes the row array "list": element 0 is the number of entries, followed by the entries in ascending
     order.
 
     Args:
-        code: row context of a table loop with the array "list".
+        code: iteration context of a for-each loop with the array "list".
         pair_index: index of the geom pair.
         max_length: bound of the number of entries that are shifted.
     """
@@ -134,7 +141,7 @@ def insert_sorted(code: RowContext, pair_index: Value, max_length: int) -> None:
     tracer.write("list", [count + 1.0])
 
 
-def _clear_cells(code: RowContext) -> None:
+def _clear_cells(code: IterationContext) -> None:
     code.tracer.counted_loop(
         "cells", float(GRID_SIZE**3), lambda index: code.tracer.write("heads", [0.0], 0, index), uniform=True
     )
@@ -150,7 +157,7 @@ def _cell_index(cell: Sequence[Value]) -> Value:
     return cell[0] + float(GRID_SIZE) * (cell[1] + float(GRID_SIZE) * cell[2])
 
 
-def _insert_geom_into_cell(code: RowContext) -> None:
+def _insert_geom_into_cell(code: IterationContext) -> None:
     """Compute the grid cell of the current row's geom and prepend the geom to the linked list of the cell.
 
     Reads the AABB centre; writes the cell coordinates ("cell"), the next geom of the list ("next") and the head of the
@@ -167,7 +174,7 @@ def _insert_geom_into_cell(code: RowContext) -> None:
     tracer.write("heads", [code.constant("geom")], 0, _cell_index(cell))
 
 
-def _list_pairs_in_neighbour_cells(code: RowContext, n_geoms: int) -> None:
+def _list_pairs_in_neighbour_cells(code: IterationContext, n_geoms: int) -> None:
     """Insert the overlapping pairs of the current row's geom with later geoms in neighbouring cells into the list.
 
     Walks the linked lists of the geom's own cell and its 26 neighbours. For each geom with a larger index whose AABB
@@ -248,7 +255,7 @@ def resolve_broad_phase(model: Model, settings: Settings, *, scalar_envs: bool) 
 
 
 def list_overlapping_pairs(
-    ctx: TraceContext, specs: Sequence[ContactSetSpec], geom_pose_offsets: Sequence[ArenaOffset]
+    ctx: TraceContext, specs: Sequence[ContactBufferSpec], geom_pose_offsets: Sequence[ArenaOffset]
 ) -> ArenaOffset | None:
     """List of the geom pairs whose AABBs overlap in any environment of a SIMD vector.
 
@@ -257,7 +264,7 @@ def list_overlapping_pairs(
 
     Args:
         ctx: tracing context.
-        specs: the contact sets; pairs are numbered in the order in which they appear in the sets.
+        specs: the contact buffers; pairs are numbered in the order in which they appear in the sets.
         geom_pose_offsets: offset of each geom's world pose (position and rotation matrix, 12 scalars).
 
     Returns:
@@ -274,11 +281,13 @@ def list_overlapping_pairs(
     preallocated = {geom: ArenaOffset(SCRATCH, hashed_aabbs.row + AABB_SIZE * i) for i, geom in enumerate(hashed)}
     aabbs = _compute_aabbs(ctx, np.unique(pair_geoms).tolist(), geom_pose_offsets, preallocated)
     candidate_list = ctx.allocate(len(pair_indices) + 1)
-    ctx.table_loop(
-        "clear candidate list", [TableRow("list", {"list": candidate_list})], lambda code: code.write("list", [0.0])
+    ctx.for_each(
+        "clear candidate list",
+        [LoopIteration("list", {"list": candidate_list})],
+        lambda code: code.write("list", [0.0]),
     )
     rows = np.flatnonzero(~hashed_pair_mask(ctx.model)) if hashed else np.arange(len(pair_indices))
-    ctx.table_loop(
+    ctx.for_each(
         "overlapping AABBs",
         _aabb_pair_rows(candidate_list, pair_geoms, rows, aabbs, len(ctx.model.geoms.names)),
         _append_if_overlapping,
@@ -307,7 +316,7 @@ def _aabb_pair_rows(
     row_indices: npt.NDArray[np.intp],
     aabbs: Mapping[int, ArenaOffset],
     n_geoms: int,
-) -> Table:
+) -> IterationTable:
     """Table with one row per geom pair for the AABB test, grouped by which geoms have an AABB.
 
     Args:
@@ -326,17 +335,21 @@ def _aabb_pair_rows(
     starts[[*aabbs]] = [offset.row for offset in aabbs.values()]
     aabb_rows = starts[geoms]
     groups = []
-    for variant in (("a", "b"), ("a",), ("b",), ()):
-        group = np.flatnonzero(((aabb_rows[0] >= 0) == ("a" in variant)) & ((aabb_rows[1] >= 0) == ("b" in variant)))
+    for specialization in (("a", "b"), ("a",), ("b",), ()):
+        group = np.flatnonzero(
+            ((aabb_rows[0] >= 0) == ("a" in specialization)) & ((aabb_rows[1] >= 0) == ("b" in specialization))
+        )
         if len(group):
             aabb_columns = {
                 side: OffsetColumn(SCRATCH, rows[group])
                 for side, rows in zip("ab", aabb_rows, strict=True)
-                if side in variant
+                if side in specialization
             }
             offsets = {"list": OffsetColumn.repeated(candidate_list, len(group)), **aabb_columns}
-            groups.append(ColumnarGroup(variant, group, offsets, {"row": row_indices[group, None].astype(np.float64)}))
-    return Table(groups)
+            groups.append(
+                ColumnarGroup(specialization, group, offsets, {"row": row_indices[group, None].astype(np.float64)})
+            )
+    return IterationTable(groups)
 
 
 def _max_aabb_half_extent(model: Model, geom: int) -> float:
@@ -373,11 +386,13 @@ def _compute_aabbs(
         is_round, is_centered = geom_type == "sphere", not any(centre)
         constants = {"centre": centre, "half": half, "inflation": [_aabb_inflation(model, geom)]}
         rows.append(
-            TableRow((is_round, is_centered), {"geom pose": geom_pose_offsets[geom], "aabb": aabbs[geom]}, constants)
+            LoopIteration(
+                (is_round, is_centered), {"geom pose": geom_pose_offsets[geom], "aabb": aabbs[geom]}, constants
+            )
         )
 
-    def body(code: RowContext) -> None:
-        is_round, is_centered = code.variant  # type: ignore[misc]
+    def body(code: IterationContext) -> None:
+        is_round, is_centered = code.specialization  # type: ignore[misc]
         position, half, inflation = code.read_array("geom pose", 3), code.constants("half"), code.constant("inflation")
         if not (is_round and is_centered):
             rotation = [code.read_array("geom pose", 12)[3 * i : 3 * i + 3] for i in range(1, 4)]
@@ -386,7 +401,7 @@ def _compute_aabbs(
         code.write("aabb", [*position, *(x + inflation for x in half)])
 
     if rows:
-        ctx.table_loop("geom AABBs", rows, body)
+        ctx.for_each("geom AABBs", rows, body)
     return aabbs
 
 
@@ -408,7 +423,7 @@ def _local_aabb(model: Model, geom: int) -> tuple[list[float], list[float]]:
     return geoms.center[geom].tolist(), [float(geoms.radius[geom])] * 3
 
 
-def _append_if_overlapping(code: RowContext) -> None:
+def _append_if_overlapping(code: IterationContext) -> None:
     """Append the current row's geom pair to the candidate list if its AABBs overlap in any environment.
 
     Pairs with an unbounded geom are always appended. Reads the row arrays "a" and "b" (AABBs), writes "list" (number of
@@ -421,7 +436,7 @@ def _append_if_overlapping(code: RowContext) -> None:
         tracer.write("list", [code.constant("row")], 0, count)
         code.write("list", [count])
 
-    if len(code.variant) < 2:  # type: ignore[arg-type]
+    if len(code.specialization) < 2:  # type: ignore[arg-type]
         append()
         return
     separation = aabb_separation(code.read_array("a", AABB_SIZE), code.read_array("b", AABB_SIZE))
@@ -434,22 +449,22 @@ def _append_if_overlapping(code: RowContext) -> None:
 def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_poses: NodeValues[Pose]) -> None:
     """Trace the broad-phase test of frame pairs: bounding spheres of the geoms of both frames.
 
-    Writes the overlap flag of every contact set (1 if the spheres overlap and a tree of the set is awake) and resets
+    Writes the overlap flag of every contact buffer (1 if the spheres overlap and a tree of the set is awake) and resets
     its number of contacts and of contacts lost by overflow. The sphere test is omitted if a candidate list of geom
     pairs is made.
     """
     has_list = uses_candidate_list(
-        ctx.model, ctx.settings, sum(len(contact_set.spec.pairs) for contact_set in contact_buffers.sets)
+        ctx.model, ctx.settings, sum(len(contact_buffer.spec.pairs) for contact_buffer in contact_buffers.sets)
     )
     if has_list and not ctx.skips_sleeping_trees:
         _flag_all_frame_pairs(ctx, contact_buffers)
         return
     rows = _frame_pair_rows(ctx, contact_buffers, has_candidate_list=has_list)
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         code.write("count", [0.0])
         code.write("set lost count", [0.0])
-        method, involves_world = code.variant  # type: ignore[misc]
+        method, involves_world = code.specialization  # type: ignore[misc]
         is_awake = _is_any_tree_awake(code) if ctx.skips_sleeping_trees else 1.0
         if method == "always":
             code.write("near", [is_awake])
@@ -464,28 +479,28 @@ def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_p
         max_distance = code.constant("a radius") + code.constant("b radius") + code.constant("margin")
         code.write("near", [ir.select(dot(offset, offset), max_distance * ir.absolute(max_distance), is_awake, 0.0)])
 
-    ctx.table_loop("cull frame pairs", rows, body)
+    ctx.for_each("cull frame pairs", rows, body)
 
 
 def _frame_pair_rows(ctx: TraceContext, contact_buffers: ContactBuffers, *, has_candidate_list: bool) -> list[NodeRow]:
-    """Rows of the frame-pair culling loop, one per contact set: counters, frames and bounding spheres of both frames.
+    """Rows of the frame-pair culling loop, one per buffer: counters, frames and bounding spheres of both frames.
 
-    Rows without spheres (code variant "always", which passes the test) have at most two geom pairs, geom sizes that
+    Rows without spheres (specialization "always", which passes the test) have at most two geom pairs, geom sizes that
     differ between environments, or a candidate list that makes the test redundant.
     """
     rows = []
-    for contact_set in contact_buffers.sets:
+    for contact_buffer in contact_buffers.sets:
         with ctx.including_idle_trees():
-            row = contact_buffers.table_row(contact_set, _sleep_flag_offsets(ctx, contact_set))
+            row = contact_buffers.loop_iteration(contact_buffer, _sleep_flag_offsets(ctx, contact_buffer))
         constants = (
             {}
             if has_candidate_list or "geom_size" in ctx.settings.per_env
-            else frame_pair_spheres(ctx.model, contact_set.spec)
+            else frame_pair_spheres(ctx.model, contact_buffer.spec)
         )
-        constants = with_per_env_parameters(ctx, "set", contact_set_name(contact_set.spec), constants)
+        constants = with_per_env_parameters(ctx, "set", contact_buffer_name(contact_buffer.spec), constants)
         rows.append(
             NodeRow(
-                ("culled" if constants else "always", contact_set.variant.involves_world),
+                ("culled" if constants else "always", contact_buffer.specialization.involves_world),
                 row.offsets,
                 constants,
                 bindings=row.bindings,
@@ -495,38 +510,40 @@ def _frame_pair_rows(ctx: TraceContext, contact_buffers: ContactBuffers, *, has_
 
 
 def _flag_all_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers) -> None:
-    """Trace loops that set the overlap flags of all contact sets and reset their contact and lost-contact counts.
+    """Trace loops that set the overlap flags of all contact buffers and reset their contact and lost-contact counts.
 
     Each quantity of all sets is contiguous in scratch memory, so each is filled by one loop.
     """
     first_set = contact_buffers.sets[0]
     offsets = {"count": first_set.count, "near": first_set.overlap_flag, "set lost count": first_set.lost_count}
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         for name, value in (("count", 0.0), ("near", 1.0), ("set lost count", 0.0)):
             code.tracer.counted_loop(name, code.constant("sets"), _element_writer(code, name, value), uniform=True)
 
-    ctx.table_loop(
-        "mark all frame pairs near", [TableRow("sets", offsets, {"sets": [float(len(contact_buffers.sets))]})], body
+    ctx.for_each(
+        "mark all frame pairs near",
+        [LoopIteration("sets", offsets, {"sets": [float(len(contact_buffers.sets))]})],
+        body,
     )
 
 
-def _element_writer(code: RowContext, array: str, value: float) -> Callable[[Value], None]:
+def _element_writer(code: IterationContext, array: str, value: float) -> Callable[[Value], None]:
     return lambda index: code.tracer.write(array, [value], 0, index)
 
 
-def _sleep_flag_offsets(ctx: TraceContext, contact_set: ContactSet) -> dict[str, ArenaOffset]:
-    """Offsets of the sleep flags of the one or two kinematic trees of a contact set.
+def _sleep_flag_offsets(ctx: TraceContext, contact_buffer: ContactBuffer) -> dict[str, ArenaOffset]:
+    """Offsets of the sleep flags of the one or two kinematic trees of a contact buffer.
 
-    Empty if trees never sleep. For a contact set with the world, both entries are the flag of the other tree.
+    Empty if trees never sleep. For a contact buffer with the world, both entries are the flag of the other tree.
     """
     if not ctx.skips_sleeping_trees:
         return {}
     trees = tree_index_of_frames(ctx.model)
-    flags = [ctx.item_arrays(ItemKind.TREE, trees[f])["asleep"] for f in contact_set.spec.frames if f != WORLD]
+    flags = [ctx.element_arrays(ElementKind.TREE, trees[f])["asleep"] for f in contact_buffer.spec.frames if f != WORLD]
     return {"asleep a": flags[0], "asleep b": flags[-1]}
 
 
-def _is_any_tree_awake(code: RowContext) -> Value:
-    """1 if any tree of the current row's contact set is awake; contacts between sleeping trees are unchanged."""
+def _is_any_tree_awake(code: IterationContext) -> Value:
+    """1 if any tree of the current row's contact buffer is awake; contacts between sleeping trees are unchanged."""
     return ir.select(ir.minimum(code.read("asleep a"), code.read("asleep b")), 0.5, 1.0, 0.0)

@@ -15,7 +15,7 @@ from . import contact_manifold, height_field, plane_pairs
 from .box_box import collide_box_box
 from .capsule_box import collide_capsule_box
 from .collision_types import CollisionGeom, CollisionTableEntry, ContactQuery
-from .contact_sets import (
+from .contact_buffer_specs import (
     ANALYTIC_MAX_CONTACTS,
     MAX_HEIGHT_FIELD_CONTACTS,
     MAX_MANIFOLD_CONTACTS,
@@ -163,5 +163,5 @@ def check_analytic_collision_table() -> None:
             raise InternalError(
                 f"collision pair {pair}: maximum number of contacts {None if entry is None else entry.max_contacts} in "
                 f"`ANALYTIC_COLLISION_TABLE` (collision_table.py), {planned} in `ANALYTIC_MAX_CONTACTS` "
-                "(contact_sets.py, by which memory is planned)"
+                "(contact_buffer_specs.py, by which memory is planned)"
             )

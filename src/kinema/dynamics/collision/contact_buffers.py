@@ -1,8 +1,8 @@
-"""Contact buffers: per contact set the memory, record layout and loops over the contacts between two frames.
+"""Contact buffers: per contact buffer the memory, record layout and loops over the contacts between two frames.
 
-A contact set holds the contacts between two frames with one condim. Its buffer is at an offset known while tracing, so
-that the code for all contacts of a set binds the two frames once, and environments of a SIMD vector have their contacts
-at the same offsets.
+A contact buffer holds the contacts between two frames with one condim. Its buffer is at an offset known while tracing,
+so that the code for all contacts of a set binds the two frames once, and environments of a SIMD vector have their
+contacts at the same offsets.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, ColumnarGroup, OffsetColumn, RowContext, Table, TableRow, Value
+from kinema.ir import (
+    SCRATCH,
+    ArenaOffset,
+    ColumnarGroup,
+    IterationContext,
+    IterationTable,
+    LoopIteration,
+    OffsetColumn,
+    Value,
+)
 from kinema.model import Model
 
 from ..settings import Settings
@@ -25,18 +34,19 @@ from ..tree.loop_context import IDLE_FLAG, tree_index_of_frames
 from ..tree.node_tables import NodeColumns, NodeRow, make_table
 from ..tree.per_tree import OffsetsPerTree, PerTreeArray, offsets_of_tree
 from ..tree.trace_context import TraceContext
+from .contact_buffer_specs import ContactBufferSpec, ContactSpecialization, plan_contact_buffers
 from .contact_records import buffer_layout, noslip_record_size
-from .contact_sets import ContactSetSpec, ContactSetVariant, plan_contact_sets
 from .vector_math import if_less
 
-# --------------------------------------------------------------------------------------- contact sets with their memory
+# --------------------------------------------------------------------------------------- contact buffers with their
+# memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ContactSet:
-    """Contact set with the offsets of its arrays in scratch memory."""
+class ContactBuffer:
+    """Contact buffer with the offsets of its arrays in scratch memory."""
 
-    spec: ContactSetSpec
+    spec: ContactBufferSpec
     contacts: ArenaOffset
     """Offset of the contact records."""
     count: ArenaOffset
@@ -49,13 +59,13 @@ class ContactSet:
     """Offset of the no-slip solver data of each contact (`noslip_record_size`), if the no-slip solver is used."""
 
     @property
-    def variant(self) -> ContactSetVariant:
-        """Code variant of the set."""
-        return self.spec.variant
+    def specialization(self) -> ContactSpecialization:
+        """Specialization of the set."""
+        return self.spec.specialization
 
     @property
     def offsets(self) -> dict[str, ArenaOffset]:
-        """Offsets of the arrays of the set, by name in table rows."""
+        """Offsets of the arrays of the set, by name in loop iterations."""
         arrays = {
             "contacts": self.contacts,
             "count": self.count,
@@ -66,13 +76,13 @@ class ContactSet:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ContactSetColumns:
-    """Contact sets of one code variant in columnar form."""
+class ContactBufferColumns:
+    """Contact buffers of one specialization in columnar form."""
 
-    variant: ContactSetVariant
+    specialization: ContactSpecialization
     row_indices: npt.NDArray[np.intp]
-    """Row indices of the sets in a table loop."""
-    sets: Sequence[ContactSet]
+    """Row indices of the sets in a for-each loop."""
+    sets: Sequence[ContactBuffer]
     offset_columns: Mapping[str, OffsetColumn]
     """Offsets of the arrays of all sets, by array name."""
     frames: Sequence[NodeRefs]
@@ -81,23 +91,26 @@ class ContactSetColumns:
     """Kinematic tree index of the second frame of each set."""
 
 
-def contact_set_columns(
-    variant: ContactSetVariant, row_indices: Sequence[int], sets: Sequence[ContactSet], tree_of_frame: Sequence[int]
-) -> ContactSetColumns:
-    """Struct of arrays for contact sets of one code variant: buffer offsets, both frames and tree, one item per set.
+def contact_buffer_columns(
+    specialization: ContactSpecialization,
+    row_indices: Sequence[int],
+    sets: Sequence[ContactBuffer],
+    tree_of_frame: Sequence[int],
+) -> ContactBufferColumns:
+    """Struct of arrays for buffers of one specialization: buffer offsets, both frames and tree, one element per set.
 
     Args:
-        variant: the common code variant.
-        row_indices: row index of each set in its table loop.
-        sets: the contact sets.
+        specialization: the common specialization.
+        row_indices: row index of each set in its for-each loop.
+        sets: the contact buffers.
         tree_of_frame: kinematic tree index of every frame of the model.
     """
-    set_offsets = [contact_set.offsets for contact_set in sets]
+    set_offsets = [contact_buffer.offsets for contact_buffer in sets]
     offset_columns = {name: OffsetColumn.from_offsets([x[name] for x in set_offsets]) for name in set_offsets[0]}
     frame_pairs = np.array([x.spec.frames for x in sets], np.int64)
     frames = [NodeRefs(NodeType.FRAMES, frame_pairs[:, i]) for i in range(2)]
-    return ContactSetColumns(
-        variant,
+    return ContactBufferColumns(
+        specialization,
         np.array(row_indices, np.intp),
         sets,
         offset_columns,
@@ -109,13 +122,13 @@ def contact_set_columns(
 # ---------------------------------------------------------------------------------------------------- contact buffers
 
 
-def _buffer_sizes(specs: Sequence[ContactSetSpec]) -> list[int]:
-    """Number of scalars of each contact set's buffer."""
-    return [spec.capacity * buffer_layout(spec.variant).record_size for spec in specs]
+def _buffer_sizes(specs: Sequence[ContactBufferSpec]) -> list[int]:
+    """Number of scalars of each contact buffer's buffer."""
+    return [spec.capacity * buffer_layout(spec.specialization).record_size for spec in specs]
 
 
-class ContactSetFilter(enum.Enum):
-    """Selection of contact sets by whether they involve the world."""
+class ContactBufferFilter(enum.Enum):
+    """Selection of contact buffers by whether they involve the world."""
 
     ALL = "all"
     WITH_WORLD = "with the world"
@@ -128,7 +141,7 @@ others."""
 
 
 class ContactBuffers:
-    """Contact buffers of all contact sets of the traced frames, in scratch memory."""
+    """Contact buffers of all contact buffers of the traced frames, in scratch memory."""
 
     def __init__(self, ctx: TraceContext) -> None:
         self.ctx = ctx
@@ -136,35 +149,35 @@ class ContactBuffers:
         """Offset of the number of contacts of all sets that exceeded the capacity."""
         self.required_capacity = ctx.allocate(1)
         """Offset of the largest capacity that any overflowing set would have needed; 0 without overflow."""
-        self.sets: list[ContactSet] = []
-        specs = plan_contact_sets(ctx.model, [node.index for node in ctx.nodes])
+        self.sets: list[ContactBuffer] = []
+        specs = plan_contact_buffers(ctx.model, [node.index for node in ctx.nodes])
         # Contiguous per-set scalars: next to the contacts of their set, each would be on a memory page of its own.
         counts, overlap_flags, lost_counts = (ctx.allocate_many([1] * len(specs)) for _ in range(3))
         noslip_data: Sequence[ArenaOffset | None] = [None] * len(specs)
         if ctx.settings.noslip_iterations:
-            noslip_sizes = [spec.capacity * noslip_record_size(spec.variant.condim) for spec in specs]
+            noslip_sizes = [spec.capacity * noslip_record_size(spec.specialization.condim) for spec in specs]
             pairs = zip(noslip_sizes, _buffer_sizes(specs), strict=True)
             offsets = ctx.allocate_many([size for pair in pairs for size in pair])  # each beside its buffer
             noslip_data, buffers = offsets[::2], offsets[1::2]
         else:
             buffers = ctx.allocate_many(_buffer_sizes(specs))
         for fields in zip(specs, buffers, counts, overlap_flags, lost_counts, noslip_data, strict=True):
-            self.sets.append(ContactSet(*fields))
+            self.sets.append(ContactBuffer(*fields))
         self._tree_of_frame = tree_index_of_frames(ctx.model)
-        self._columns: dict[ContactSetFilter, list[ContactSetColumns]] = {}
-        self._active_lists: dict[ContactSetFilter, ArenaOffset] = {}
+        self._columns: dict[ContactBufferFilter, list[ContactBufferColumns]] = {}
+        self._active_lists: dict[ContactBufferFilter, ArenaOffset] = {}
 
-    def filter_sets(self, set_filter: ContactSetFilter) -> list[ContactSet]:
-        """Contact sets selected by a filter, in order."""
+    def filter_sets(self, set_filter: ContactBufferFilter) -> list[ContactBuffer]:
+        """Contact buffers selected by a filter, in order."""
         return [
             x
             for x in self.sets
-            if set_filter is ContactSetFilter.ALL
-            or x.variant.involves_world is (set_filter is ContactSetFilter.WITH_WORLD)
+            if set_filter is ContactBufferFilter.ALL
+            or x.specialization.involves_world is (set_filter is ContactBufferFilter.WITH_WORLD)
         ]
 
     def list_active_sets(self, candidate_pairs: ArenaOffset | None = None) -> None:
-        """Trace a stream compaction of the contact sets: list those with contacts in any environment of the vector.
+        """Trace a stream compaction of the contact buffers: list those with contacts in any environment of the vector.
 
         Later loops visit only the listed sets. One list per filter (all sets, with the world, between frames) with at
         least `MIN_SETS_FOR_ACTIVE_LIST` sets: its length, then the indices of the sets. Does nothing with a warp per
@@ -177,11 +190,11 @@ class ContactBuffers:
         ctx = self.ctx
         set_indices = {
             set_filter: {id(x): i for i, x in enumerate(self.filter_sets(set_filter))}
-            for set_filter in ContactSetFilter
+            for set_filter in ContactBufferFilter
         }
         filters = [
             set_filter
-            for set_filter in ContactSetFilter
+            for set_filter in ContactBufferFilter
             if len(set_indices[set_filter]) >= MIN_SETS_FOR_ACTIVE_LIST and not ctx.settings.use_warps
         ]
         if not filters:
@@ -189,47 +202,47 @@ class ContactBuffers:
         self._active_lists = {set_filter: ctx.allocate(len(set_indices[set_filter]) + 1) for set_filter in filters}
         rows = self._active_set_rows(filters, set_indices, per_pair=candidate_pairs is not None)
         with ctx.keeping_loops():
-            list_rows = [TableRow("list", {"list": offset}) for offset in self._active_lists.values()]
-            ctx.table_loop("clear lists of active contact sets", list_rows, lambda code: code.write("list", [0.0]))
-            ctx.table_loop("active contact sets", rows, _append_if_active, candidate_pairs)
+            list_rows = [LoopIteration("list", {"list": offset}) for offset in self._active_lists.values()]
+            ctx.for_each("clear lists of active contact sets", list_rows, lambda code: code.write("list", [0.0]))
+            ctx.for_each("active contact sets", rows, _append_if_active, candidate_pairs)
 
     def _active_set_rows(
         self,
-        filters: Sequence[ContactSetFilter],
-        set_indices: Mapping[ContactSetFilter, Mapping[int, int]],
+        filters: Sequence[ContactBufferFilter],
+        set_indices: Mapping[ContactBufferFilter, Mapping[int, int]],
         *,
         per_pair: bool,
-    ) -> Table:
-        """Rows of the table loop that lists the active contact sets: one row per set, or one per geom pair of a set.
+    ) -> IterationTable:
+        """Rows of the loop that lists the active contact buffers: one row per set, or one per geom pair of a set.
 
         Args:
             filters: filters for which a list is made.
-            set_indices: per filter, index in the list by `id` of the contact set.
+            set_indices: per filter, index in the list by `id` of the contact buffer.
             per_pair: whether there is one row per geom pair, as needed with a candidate list of pairs.
 
         Returns:
-            The table; its code variants are (filters that select the set, whether the set has several rows).
+            The table; its specializations are (filters that select the set, whether the set has several rows).
         """
-        groups: dict[tuple[tuple[ContactSetFilter, ...], bool], list[tuple[int, ContactSet]]] = {}
+        groups: dict[tuple[tuple[ContactBufferFilter, ...], bool], list[tuple[int, ContactBuffer]]] = {}
         first_row = 0
-        for contact_set in self.sets:
-            count = len(contact_set.spec.pairs) if per_pair else 1
-            variant = (
-                tuple(set_filter for set_filter in filters if id(contact_set) in set_indices[set_filter]),
+        for contact_buffer in self.sets:
+            count = len(contact_buffer.spec.pairs) if per_pair else 1
+            specialization = (
+                tuple(set_filter for set_filter in filters if id(contact_buffer) in set_indices[set_filter]),
                 count > 1,
             )
-            groups.setdefault(variant, []).extend((first_row + i, contact_set) for i in range(count))
+            groups.setdefault(specialization, []).extend((first_row + i, contact_buffer) for i in range(count))
             first_row += count
         column_groups = []
         for (set_filters, has_several_rows), rows in groups.items():
-            offsets = {"count": OffsetColumn.from_offsets([contact_set.count for _, contact_set in rows])}
+            offsets = {"count": OffsetColumn.from_offsets([contact_buffer.count for _, contact_buffer in rows])}
             offsets |= {
                 set_filter.value: OffsetColumn.repeated(self._active_lists[set_filter], len(rows))
                 for set_filter in set_filters
             }
             constants = {
                 f"row {set_filter.value}": np.array(
-                    [[float(set_indices[set_filter][id(contact_set)])] for _, contact_set in rows]
+                    [[float(set_indices[set_filter][id(contact_buffer)])] for _, contact_buffer in rows]
                 )
                 for set_filter in set_filters
             }
@@ -241,7 +254,7 @@ class ContactBuffers:
                     constants,
                 )
             )
-        return Table(column_groups)
+        return IterationTable(column_groups)
 
     def copy_to_warp_memory(self) -> ContactBuffers:
         """Trace a copy of all contacts and their counts to new buffers in the memory of the warp region being traced.
@@ -253,9 +266,13 @@ class ContactBuffers:
         rows = []
         for source, target in zip(self.sets, copy.sets, strict=True):
             offsets = {"from": source.contacts, "old count": source.count, "to": target.contacts, "count": target.count}
-            rows.append(TableRow("set", offsets, {"record size": [float(buffer_layout(source.variant).record_size)]}))
+            rows.append(
+                LoopIteration(
+                    "set", offsets, {"record size": [float(buffer_layout(source.specialization).record_size)]}
+                )
+            )
 
-        def body(code: RowContext) -> None:
+        def body(code: IterationContext) -> None:
             tracer, count = code.tracer, code.read("old count")
 
             def copy_scalar(index: Value) -> None:
@@ -265,15 +282,15 @@ class ContactBuffers:
             tracer.counted_loop("contact records", count * code.constant("record size"), copy_scalar)
 
         with self.ctx.keeping_loops():
-            self.ctx.table_loop("copy contacts to warp memory", rows, body)
+            self.ctx.for_each("copy contacts to warp memory", rows, body)
         copy.lost_count, copy.required_capacity = self.lost_count, self.required_capacity
         return copy
 
     def count_contacts(self, *, between_frames: bool = False) -> Value:
-        """Trace the run-time sum of the contact counts of all contact sets, or only of sets of two moving frames."""
+        """Trace the run-time sum of the contact counts of all contact buffers, or only of sets of two moving frames."""
         ctx, total = self.ctx, self.ctx.allocate_fixed(1)
         ctx.tracer.write(SCRATCH, [0.0], total.row)
-        set_filter = ContactSetFilter.BETWEEN_FRAMES if between_frames else ContactSetFilter.ALL
+        set_filter = ContactBufferFilter.BETWEEN_FRAMES if between_frames else ContactBufferFilter.ALL
         sets = self.filter_sets(set_filter)
         offset_columns = (
             {
@@ -283,32 +300,32 @@ class ContactBuffers:
             if sets
             else {}
         )
-        rows = Table([ColumnarGroup("set", np.arange(len(sets)), offset_columns)] if sets else [])
+        rows = IterationTable([ColumnarGroup("set", np.arange(len(sets)), offset_columns)] if sets else [])
 
-        def add_count(code: RowContext) -> None:
+        def add_count(code: IterationContext) -> None:
             code.write("total", [code.read("total") + code.read("count")])
 
         with ctx.keeping_loops():
-            ctx.table_loop("number of contacts", rows, add_count, self._active_lists.get(set_filter))
+            ctx.for_each("number of contacts", rows, add_count, self._active_lists.get(set_filter))
         return ctx.tracer.read(SCRATCH, total.row)
 
-    def set_columns(self, set_filter: ContactSetFilter) -> list[ContactSetColumns]:
-        """Contact sets selected by a filter as structs of arrays, one per code variant (condim etc.); cached."""
+    def set_columns(self, set_filter: ContactBufferFilter) -> list[ContactBufferColumns]:
+        """Contact buffers selected by a filter as structs of arrays, one per specialization (condim etc.); cached."""
         if set_filter not in self._columns:
-            by_variant: dict[ContactSetVariant, list[int]] = {}
+            by_specialization: dict[ContactSpecialization, list[int]] = {}
             sets = self.filter_sets(set_filter)
-            for i, contact_set in enumerate(sets):
-                by_variant.setdefault(contact_set.variant, []).append(i)
+            for i, contact_buffer in enumerate(sets):
+                by_specialization.setdefault(contact_buffer.specialization, []).append(i)
             self._columns[set_filter] = [
-                contact_set_columns(variant, indices, [sets[i] for i in indices], self._tree_of_frame)
-                for variant, indices in by_variant.items()
+                contact_buffer_columns(specialization, indices, [sets[i] for i in indices], self._tree_of_frame)
+                for specialization, indices in by_specialization.items()
             ]
         return self._columns[set_filter]
 
     def table_columns(
-        self, set_filter: ContactSetFilter, extra_offsets: OffsetsPerTree | None = None
+        self, set_filter: ContactBufferFilter, extra_offsets: OffsetsPerTree | None = None
     ) -> list[NodeColumns]:
-        """Table columns of the contact sets selected by a filter, the columnar form of `table_row`.
+        """Table columns of the contact buffers selected by a filter, the columnar form of `loop_iteration`.
 
         Args:
             set_filter: selection of sets.
@@ -317,15 +334,15 @@ class ContactBuffers:
         return [self.table_columns_of(columns, extra_offsets) for columns in self.set_columns(set_filter)]
 
     def table_columns_of(
-        self, set_columns: ContactSetColumns, extra_offsets: OffsetsPerTree | None = None, **options: Any
+        self, set_columns: ContactBufferColumns, extra_offsets: OffsetsPerTree | None = None, **options: Any
     ) -> NodeColumns:
-        """Rows of a table loop over the contact sets of one code variant, in columnar form (struct of arrays).
+        """Rows of a for-each loop over the contact buffers of one specialization, in columnar form (struct of arrays).
 
         The loop body reads the buffers of a set by name, and arrays of its two frames with the name prefixes "a " and
         "b ".
 
         Args:
-            set_columns: the contact sets in columnar form.
+            set_columns: the contact buffers in columnar form.
             extra_offsets: offsets of additional arrays, one for all sets or one per kinematic tree.
             options: constants and nested tables of the rows (`TraceContext.node_columns`).
         """
@@ -340,62 +357,62 @@ class ContactBuffers:
             offset_columns[IDLE_FLAG] = self.ctx.idle_flags.of_trees(set_columns.trees)
         a, b = set_columns.frames
         return self.ctx.node_columns(
-            set_columns.variant, set_columns.row_indices, {"a ": a, "b ": b}, offset_columns, **options
+            set_columns.specialization, set_columns.row_indices, {"a ": a, "b ": b}, offset_columns, **options
         )
 
-    def table_row(self, contact_set: ContactSet, extra_offsets: OffsetsPerTree | None = None) -> NodeRow:
-        """Row of a table loop for one contact set: offsets of its buffers and of the arrays of its frames.
+    def loop_iteration(self, contact_buffer: ContactBuffer, extra_offsets: OffsetsPerTree | None = None) -> NodeRow:
+        """Row of a for-each loop for one contact buffer: offsets of its buffers and of the arrays of its frames.
 
         The loop body reads arrays of the two frames with the name prefixes "a " and "b ".
 
         Args:
-            contact_set: the contact set.
+            contact_buffer: the contact buffer.
             extra_offsets: offsets of additional arrays, one for all sets or one per kinematic tree.
         """
-        second_frame = contact_set.spec.frames[1]
+        second_frame = contact_buffer.spec.frames[1]
         offsets = {
-            **contact_set.offsets,
+            **contact_buffer.offsets,
             **offsets_of_tree(self._tree_of_frame[second_frame], extra_offsets or {}),
             **self.ctx.idle_flag_of_frame(second_frame),
         }
-        bindings = {"a ": frame_ref(contact_set.spec.frames[0]), "b ": frame_ref(contact_set.spec.frames[1])}
-        return self.ctx.node_row(contact_set.variant, bindings, offsets, {})
+        bindings = {"a ": frame_ref(contact_buffer.spec.frames[0]), "b ": frame_ref(contact_buffer.spec.frames[1])}
+        return self.ctx.node_row(contact_buffer.specialization, bindings, offsets, {})
 
     def for_each_active_set(
         self,
         name: str,
-        body: Callable[[RowContext, ContactSetVariant], None],
+        body: Callable[[IterationContext, ContactSpecialization], None],
         rows: Sequence[NodeRow] | Sequence[NodeColumns] | None = None,
-        set_filter: ContactSetFilter = ContactSetFilter.ALL,
+        set_filter: ContactBufferFilter = ContactBufferFilter.ALL,
     ) -> None:
-        """Trace a loop over the contact sets (geom pairs of two frames with equal condim) that have contacts.
+        """Trace a loop over the contact buffers (geom pairs of two frames with equal condim) that have contacts.
 
         Never unrolled, also in unrolled programs.
 
         Args:
             name: label of the loop.
-            body: traces the code of a set, given its row context and code variant.
-            rows: table rows of all sets of the filter, in order; made by `table_columns` if None.
+            body: traces the code of a set, given its iteration context and specialization.
+            rows: loop iterations of all sets of the filter, in order; made by `table_columns` if None.
             set_filter: selection of sets.
         """
 
-        def run(code: RowContext) -> None:
-            variant = code.variant
-            assert isinstance(variant, ContactSetVariant)
-            if_less(code.tracer, "has contacts", 0.5, code.read("count"), lambda: body(code, variant))
+        def run(code: IterationContext) -> None:
+            specialization = code.specialization
+            assert isinstance(specialization, ContactSpecialization)
+            if_less(code.tracer, "has contacts", 0.5, code.read("count"), lambda: body(code, specialization))
 
         with self.ctx.keeping_loops():
-            table_rows = self.table_columns(set_filter) if rows is None else rows
-            self.ctx.table_loop(name, make_table(table_rows), run, self._active_lists.get(set_filter))
+            loop_iterations = self.table_columns(set_filter) if rows is None else rows
+            self.ctx.for_each(name, make_table(loop_iterations), run, self._active_lists.get(set_filter))
 
 
-def _append_if_active(code: RowContext) -> None:
-    """Append the current table row's contact set to its lists of active sets if any SIMD lane has contacts of the set.
+def _append_if_active(code: IterationContext) -> None:
+    """Append the current iteration's buffer to its lists of active sets if any SIMD lane has contacts of the set.
 
     A set with one row per geom pair is appended only once: it is skipped if the last entry of the list is the set
-    itself. The code variant of the row is (filters whose lists contain the set, whether the set has several rows).
+    itself. The specialization of the row is (filters whose lists contain the set, whether the set has several rows).
     """
-    set_filters, has_several_rows = code.variant  # type: ignore[misc]
+    set_filters, has_several_rows = code.specialization  # type: ignore[misc]
     if not set_filters:
         return
     tracer, first_list = code.tracer, set_filters[0].value

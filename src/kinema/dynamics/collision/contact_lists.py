@@ -11,15 +11,15 @@ from kinema.ir import SCRATCH, ArenaOffset, Value
 from ..tree.kinematic_tree import WORLD
 from ..tree.trace_context import TraceContext
 from ..vector_math import sum_values
-from .contact_buffers import ContactBuffers
-from .contact_records import list_layout
-from .contact_sets import (
-    ContactSetSpec,
-    ContactSetVariant,
+from .contact_buffer_specs import (
+    ContactBufferSpec,
+    ContactSpecialization,
     has_surface_velocity,
-    plan_contact_sets,
+    plan_contact_buffers,
     warp_contact_capacity,
 )
+from .contact_buffers import ContactBuffers
+from .contact_records import list_layout
 
 # -------------------------------------------------------------------------------------------------------- contact lists
 
@@ -32,7 +32,7 @@ capacity."""
 class ContactList:
     """List of contacts with one condim and friction cone."""
 
-    variant: ContactSetVariant
+    specialization: ContactSpecialization
     capacity: int
     """Maximum number of contacts stored."""
     count: ArenaOffset
@@ -64,23 +64,25 @@ class ContactLists:
     def __init__(self, ctx: TraceContext) -> None:
         self.frame_order = preorder_indices(ctx)
         self.max_contacts = warp_contact_capacity(ctx.model, sum(len(node.dofs) for node in ctx.nodes))
-        self.specs = plan_contact_sets(ctx.model, [node.index for node in ctx.nodes])
+        self.specs = plan_contact_buffers(ctx.model, [node.index for node in ctx.nodes])
         max_counts: dict[tuple[int, bool], int] = {}
         for spec in self.specs:
-            key = spec.variant.condim, spec.variant.elliptic
+            key = spec.specialization.condim, spec.specialization.elliptic
             max_counts[key] = max_counts.get(key, 0) + spec.max_contacts
         self.by_condim_and_cone: dict[tuple[int, bool], ContactList] = {}
         for (condim, elliptic), max_count in sorted(max_counts.items()):
             capacity = min(max_count, self.max_contacts + min(self.max_contacts, MAX_SPARE_CONTACTS))
-            variant = ContactSetVariant(
+            specialization = ContactSpecialization(
                 condim,
                 elliptic,
                 involves_world=False,
                 has_restitution_or_stiction=False,
                 has_surface_velocity=has_surface_velocity(ctx.model),
             )
-            contacts = ctx.allocate(capacity * list_layout(variant).record_size, oversized=True)
-            self.by_condim_and_cone[condim, elliptic] = ContactList(variant, capacity, ctx.allocate_fixed(1), contacts)
+            contacts = ctx.allocate(capacity * list_layout(specialization).record_size, oversized=True)
+            self.by_condim_and_cone[condim, elliptic] = ContactList(
+                specialization, capacity, ctx.allocate_fixed(1), contacts
+            )
             ctx.tracer.write(SCRATCH, [0.0], self.by_condim_and_cone[condim, elliptic].count.row)
 
     @property
@@ -90,19 +92,21 @@ class ContactLists:
         With elliptic cones, all elliptic and frictionless lists form one group; every other list is a group of its own.
         """
         all_lists = list(self.by_condim_and_cone.values())
-        has_elliptic = any(x.variant.elliptic for x in all_lists)
-        elliptic_group = [x for x in all_lists if has_elliptic and (x.variant.elliptic or x.variant.condim == 1)]
+        has_elliptic = any(x.specialization.elliptic for x in all_lists)
+        elliptic_group = [
+            x for x in all_lists if has_elliptic and (x.specialization.elliptic or x.specialization.condim == 1)
+        ]
         groups = [*([elliptic_group] if elliptic_group else []), *([x] for x in all_lists if x not in elliptic_group)]
         return [ContactListGroup(group, min(sum(x.capacity for x in group), self.max_contacts)) for group in groups]
 
-    def loop_offsets(self, spec: ContactSetSpec) -> Mapping[str, ArenaOffset]:
-        """Offsets of the arrays "contacts" and "count" of the list that receives the contacts of a contact set."""
-        contact_list = self.by_condim_and_cone[spec.variant.condim, spec.variant.elliptic]
+    def loop_offsets(self, spec: ContactBufferSpec) -> Mapping[str, ArenaOffset]:
+        """Offsets of the arrays "contacts" and "count" of the list that receives the contacts of a contact buffer."""
+        contact_list = self.by_condim_and_cone[spec.specialization.condim, spec.specialization.elliptic]
         return {"contacts": contact_list.contacts, "count": contact_list.count}
 
-    def loop_constants(self, spec: ContactSetSpec) -> Mapping[str, list[float]]:
-        """Row constants of a contact set: preorder indices of its frames, and the capacity of its list."""
-        contact_list = self.by_condim_and_cone[spec.variant.condim, spec.variant.elliptic]
+    def loop_constants(self, spec: ContactBufferSpec) -> Mapping[str, list[float]]:
+        """Row constants of a contact buffer: preorder indices of its frames, and the capacity of its list."""
+        contact_list = self.by_condim_and_cone[spec.specialization.condim, spec.specialization.elliptic]
         return {"frames": [float(self.frame_order[f]) for f in spec.frames], "capacity": [float(contact_list.capacity)]}
 
 

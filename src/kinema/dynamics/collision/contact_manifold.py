@@ -15,7 +15,7 @@ from kinema.ir import Tracer, Value
 
 from ..vector_math import Vector, add, cross, rotate, rotate_inverse, scale
 from .collision_types import CollisionGeom, ContactQuery
-from .contact_sets import MAX_MANIFOLD_CONTACTS
+from .contact_buffer_specs import MAX_MANIFOLD_CONTACTS
 from .convex_distance import ConvexPairDistance, emit_closest_point, emit_local_point
 from .support_mapping import SUPPORT_FEATURES
 from .vector_math import TINY, less_than, norm, perpendicular_unit, select_vector, sign

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kinema.ir import RowContext, Tracer, Value, round_up_to_4
+from kinema.ir import IterationContext, Tracer, Value, round_up_to_4
 
 from ..vector_math import Vector, cross
 
@@ -98,8 +98,8 @@ class ContactLayout:
         return [x for name in self.offsets if name in values for x in values[name][: self.sizes[name]]]
 
 
-class ContactVariant(Protocol):
-    """Code variant with a contact dimension and a type of friction cone."""
+class ContactSpecialization(Protocol):
+    """Specialization with a contact dimension and a type of friction cone."""
 
     @property
     def condim(self) -> int:
@@ -117,23 +117,28 @@ class ContactVariant(Protocol):
         ...
 
 
-def _detected_fields(variant: ContactVariant) -> tuple[str, ...]:
-    return (*DETECTED_FIELDS, *(["surface_velocity"] if variant.has_surface_velocity else []))
+def _detected_fields(specialization: ContactSpecialization) -> tuple[str, ...]:
+    return (*DETECTED_FIELDS, *(["surface_velocity"] if specialization.has_surface_velocity else []))
 
 
-def buffer_layout(variant: ContactVariant) -> ContactLayout:
+def buffer_layout(specialization: ContactSpecialization) -> ContactLayout:
     """Layout of the records of contact buffers."""
-    fields = (*_detected_fields(variant), "residual", "residual_derivative", "restitution")
-    return ContactLayout(variant.condim, fields, elliptic=variant.elliptic)
+    fields = (*_detected_fields(specialization), "residual", "residual_derivative", "restitution")
+    return ContactLayout(specialization.condim, fields, elliptic=specialization.elliptic)
 
 
-def list_layout(variant: ContactVariant) -> ContactLayout:
+def list_layout(specialization: ContactSpecialization) -> ContactLayout:
     """Layout of the records of contact lists: without solver fields, with the frames.
 
     The second tangent is omitted, as it follows from the other axes, and without friction both tangents are omitted.
     """
-    sizes = {"axes": 6 if variant.condim > 1 else 3}
-    return ContactLayout(variant.condim, (*_detected_fields(variant), "frames"), elliptic=variant.elliptic, sizes=sizes)
+    sizes = {"axes": 6 if specialization.condim > 1 else 3}
+    return ContactLayout(
+        specialization.condim,
+        (*_detected_fields(specialization), "frames"),
+        elliptic=specialization.elliptic,
+        sizes=sizes,
+    )
 
 
 def noslip_record_size(condim: int) -> int:
@@ -213,7 +218,9 @@ class Contact:
         return [self.scalar("damping"), *self.read("friction_damping") * (self.condim - 1)]
 
 
-def for_each_contact(code: RowContext, variant: ContactVariant, body: Callable[[Contact], None]) -> None:
-    """Trace a loop over the contacts of the current row's contact set."""
-    layout = buffer_layout(variant)
+def for_each_contact(
+    code: IterationContext, specialization: ContactSpecialization, body: Callable[[Contact], None]
+) -> None:
+    """Trace a loop over the contacts of the current row's contact buffer."""
+    layout = buffer_layout(specialization)
     code.tracer.counted_loop("contacts", code.read("count"), lambda index: body(Contact(code.tracer, layout, index)))

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, Value
 
-from ..arrays import MAX_RADIUS, ItemKind
+from ..arrays import MAX_RADIUS, ElementKind
 from ..constraints.impedance import impedance, max_stiffness, reference_stiffness_and_damping, valid_solref
 from ..rigid.kinematics import Pose
 from ..tree.kinematic_tree import WORLD, frame_ref
@@ -23,12 +23,12 @@ from ..vector_math import Vector, add, cross, dot, matmul, rotate, scale, sub
 from .broad_phase import cull_frame_pairs, list_overlapping_pairs
 from .collision_table import ANALYTIC_COLLISION_TABLE, get_collision_table
 from .collision_types import CollisionGeom, ContactQuery, HeightFieldData, PackedHull, SdfData
+from .contact_buffer_specs import has_surface_velocity
 from .contact_buffers import ContactBuffers
 from .contact_lists import ContactLists
 from .contact_records import buffer_layout, list_layout
-from .contact_sets import has_surface_velocity
 from .obb import OBB_ROUNDING, geom_half_extents, obb_separation, uses_obb_test
-from .pair_parameters import ContactSetInputs, NarrowPhaseVariant, build_pair_rows, geom_local_pose
+from .pair_parameters import ContactBufferInputs, NarrowPhaseSpecialization, build_pair_rows, geom_local_pose
 from .vector_math import if_less, select_vector
 
 # -------------------------------------------------------------------------------------------------------- contact frame
@@ -70,31 +70,35 @@ def _normalize_nonzero(vector: Vector) -> Vector:
 # ---------------------------------------------------------------------------------- bounding-volume tests of geom pairs
 
 
-def pair_variant(code: RowContext) -> NarrowPhaseVariant:
-    """Code variant of the geom pair of the current row."""
-    assert isinstance(code.variant, NarrowPhaseVariant)
-    return code.variant
+def pair_specialization(code: IterationContext) -> NarrowPhaseSpecialization:
+    """Specialization of the geom pair of the current row."""
+    assert isinstance(code.specialization, NarrowPhaseSpecialization)
+    return code.specialization
 
 
-def pair_values(code: RowContext, name: str, count: int) -> list[Value]:
+def pair_values(code: IterationContext, name: str, count: int) -> list[Value]:
     """Parameter values of the current row's geom pair: read per environment, or constants of the table."""
-    return code.read_array(name, count) if name in pair_variant(code).per_env_parameters else list(code.constants(name))
+    return (
+        code.read_array(name, count)
+        if name in pair_specialization(code).per_env_parameters
+        else list(code.constants(name))
+    )
 
 
-def bounding_volume_test(code: RowContext) -> tuple[Value, Value]:
+def bounding_volume_test(code: IterationContext) -> tuple[Value, Value]:
     """Bounding-sphere test of a geom pair, followed by the OBB test where it is worthwhile.
 
     Returns:
         Two values a and b; the bounding volumes, inflated by the margin, overlap if a < b.
     """
     lhs, rhs = bounding_sphere_test(code)
-    if not uses_obb_test(pair_variant(code).geom_types):
+    if not uses_obb_test(pair_specialization(code).geom_types):
         return lhs, rhs
     gap = code.tracer.if_less("boxes", lhs, rhs, lambda: [_obb_gap(code)], [1.0])
     return gap[0], 0.0
 
 
-def bounding_sphere_test(code: RowContext) -> tuple[Value, Value]:
+def bounding_sphere_test(code: IterationContext) -> tuple[Value, Value]:
     """Bounding-sphere test of the current row's geom pair, including the contact margin.
 
     For a plane, the signed distance of the other geom's centre is compared with its radius plus margin; otherwise
@@ -103,7 +107,7 @@ def bounding_sphere_test(code: RowContext) -> tuple[Value, Value]:
     Returns:
         Two values a and b; the spheres overlap if a < b.
     """
-    geom_types, margin = pair_variant(code).geom_types, code.constant("margin")
+    geom_types, margin = pair_specialization(code).geom_types, code.constant("margin")
     centers = [
         _bounding_sphere_center(code, prefix, geom_type)
         for prefix, geom_type in zip(("a", "b"), geom_types, strict=True)
@@ -116,7 +120,7 @@ def bounding_sphere_test(code: RowContext) -> tuple[Value, Value]:
     return dot(offset, offset), max_distance * ir.absolute(max_distance)
 
 
-def analytic_or_obb_test(code: RowContext) -> tuple[Value, Value]:
+def analytic_or_obb_test(code: IterationContext) -> tuple[Value, Value]:
     """Second culling test of a geom pair: OBB separation, or smallest distance by its analytic contact function.
 
     Pairs without either test always pass.
@@ -124,10 +128,10 @@ def analytic_or_obb_test(code: RowContext) -> tuple[Value, Value]:
     Returns:
         Two values a and b; the pair is passed to contact generation if a < b.
     """
-    variant, tracer, margin = pair_variant(code), code.tracer, code.constant("margin")
-    if uses_obb_test(variant.geom_types):
+    specialization, tracer, margin = pair_specialization(code), code.tracer, code.constant("margin")
+    if uses_obb_test(specialization.geom_types):
         return _obb_gap(code), 0.0
-    if variant.geom_types not in ANALYTIC_COLLISION_TABLE:
+    if specialization.geom_types not in ANALYTIC_COLLISION_TABLE:
         return 0.0, 1.0
     min_distance = tracer.allocate_local(1)
 
@@ -141,21 +145,21 @@ def analytic_or_obb_test(code: RowContext) -> tuple[Value, Value]:
 
     store(MAX_RADIUS)
 
-    ANALYTIC_COLLISION_TABLE[variant.geom_types].collide(
-        ContactQuery(tracer, margin, record_distance), *read_geom_pair(code, variant)
+    ANALYTIC_COLLISION_TABLE[specialization.geom_types].collide(
+        ContactQuery(tracer, margin, record_distance), *read_geom_pair(code, specialization)
     )
     return tracer.read(min_distance), margin
 
 
-def _obb_gap(code: RowContext) -> Value:
+def _obb_gap(code: IterationContext) -> Value:
     """Separation [m] of the OBBs of the row's two geoms, minus the margin and a rounding bound; negative if near."""
     margin = code.constant("margin")
     max_distance = pair_values(code, "a radius", 1)[0] + pair_values(code, "b radius", 1)[0] + margin
-    sides = zip(("a", "b"), pair_variant(code).geom_types, strict=True)
+    sides = zip(("a", "b"), pair_specialization(code).geom_types, strict=True)
     return obb_separation(*(_read_obb(code, *x) for x in sides)) - (margin + OBB_ROUNDING * max_distance)
 
 
-def _read_obb(code: RowContext, prefix: str, geom_type: str) -> CollisionGeom:
+def _read_obb(code: IterationContext, prefix: str, geom_type: str) -> CollisionGeom:
     """OBB of a geom of the current row, as a `CollisionGeom` whose `size` are the half extents."""
     geom = _read_geom(code, prefix, geom_type)
     if geom_type != "mesh":
@@ -165,7 +169,7 @@ def _read_obb(code: RowContext, prefix: str, geom_type: str) -> CollisionGeom:
     return replace(geom, position=centre, size=aabb[3:])
 
 
-def _bounding_sphere_center(code: RowContext, prefix: str, geom_type: str) -> Vector:
+def _bounding_sphere_center(code: IterationContext, prefix: str, geom_type: str) -> Vector:
     """World position of the bounding sphere's centre of a geom of the current row."""
     position = code.read_array(prefix, 3)
     if geom_type not in ("mesh", "height field", "distance field"):
@@ -173,11 +177,11 @@ def _bounding_sphere_center(code: RowContext, prefix: str, geom_type: str) -> Ve
     return add(position, rotate(_read_geom(code, prefix, geom_type).rotation, code.constants(f"{prefix} center")))
 
 
-def _read_geom(code: RowContext, prefix: str, geom_type: str) -> CollisionGeom:
+def _read_geom(code: IterationContext, prefix: str, geom_type: str) -> CollisionGeom:
     """Read a geom of the current row: world pose, sizes, and packed mesh, height-field or SDF data.
 
     Args:
-        code: row context of the pair.
+        code: iteration context of the pair.
         prefix: "a" or "b", the first or second geom of the pair.
         geom_type: type of the geom.
     """
@@ -200,10 +204,13 @@ def _read_geom(code: RowContext, prefix: str, geom_type: str) -> CollisionGeom:
     )
 
 
-def read_geom_pair(code: RowContext, variant: NarrowPhaseVariant) -> tuple[CollisionGeom, CollisionGeom]:
+def read_geom_pair(
+    code: IterationContext, specialization: NarrowPhaseSpecialization
+) -> tuple[CollisionGeom, CollisionGeom]:
     """The two posed geoms of the current row's pair."""
     a, b = (
-        _read_geom(code, prefix, geom_type) for prefix, geom_type in zip(("a", "b"), variant.geom_types, strict=True)
+        _read_geom(code, prefix, geom_type)
+        for prefix, geom_type in zip(("a", "b"), specialization.geom_types, strict=True)
     )
     return a, b
 
@@ -216,8 +223,8 @@ thread."""
 
 
 @dataclass(frozen=True, slots=True)
-class GeomPoseVariant:
-    """Code variant of the pose computation of a geom."""
+class GeomPoseSpecialization:
+    """Specialization of the pose computation of a geom."""
 
     is_on_world: bool
     is_sphere: bool
@@ -235,8 +242,8 @@ def detect_contacts(
 ) -> ArenaOffset | None:
     """Trace the complete collision detection: geom poses, broad phase and narrow phase, into the contact buffers.
 
-    Fills the contact sets (contacts per frame pair and condim) of `contact_buffers` and resets their contact and lost
-    counts. Poses are relative to the floating origin.
+    Fills the contact buffers (contacts per frame pair and condim) of `contact_buffers` and resets their contact and
+    lost counts. Poses are relative to the floating origin.
 
     Returns:
         Offset of the candidate list of geom pairs (`list_overlapping_pairs`), or None if all pairs were tested.
@@ -246,27 +253,29 @@ def detect_contacts(
     with ctx.keeping_loops():
         geom_poses = _compute_geom_poses(ctx, frame_poses)
         cull_frame_pairs(ctx, contact_buffers, frame_poses)
-        candidates = list_overlapping_pairs(ctx, [contact_set.spec for contact_set in contact_buffers.sets], geom_poses)
+        candidates = list_overlapping_pairs(
+            ctx, [contact_buffer.spec for contact_buffer in contact_buffers.sets], geom_poses
+        )
         set_inputs = [
-            ContactSetInputs(
-                contact_set.spec,
+            ContactBufferInputs(
+                contact_buffer.spec,
                 {
                     **{
-                        "contacts": contact_set.contacts,
-                        "count": contact_set.count,
-                        "near": contact_set.overlap_flag,
-                        "set lost count": contact_set.lost_count,
+                        "contacts": contact_buffer.contacts,
+                        "count": contact_buffer.count,
+                        "near": contact_buffer.overlap_flag,
+                        "set lost count": contact_buffer.lost_count,
                     },
                     **{
                         "lost count": contact_buffers.lost_count,
                         "required capacity": contact_buffers.required_capacity,
                     },
                 },
-                {"capacity": [float(contact_set.spec.capacity)]},
+                {"capacity": [float(contact_buffer.spec.capacity)]},
             )
-            for contact_set in contact_buffers.sets
+            for contact_buffer in contact_buffers.sets
         ]
-        ctx.table_loop("narrowphase", build_pair_rows(ctx, set_inputs, geom_poses), _collide_if_overlapping, candidates)
+        ctx.for_each("narrowphase", build_pair_rows(ctx, set_inputs, geom_poses), _collide_if_overlapping, candidates)
     return candidates
 
 
@@ -279,7 +288,7 @@ def detect_contacts_into_lists(ctx: TraceContext, contact_lists: ContactLists, f
     with ctx.keeping_loops(len(ctx.model.geoms.names) > MAX_UNROLLED_GEOMS):
         geom_poses = _compute_geom_poses(ctx, frame_poses)
     set_inputs = [
-        ContactSetInputs(spec, contact_lists.loop_offsets(spec), contact_lists.loop_constants(spec))
+        ContactBufferInputs(spec, contact_lists.loop_offsets(spec), contact_lists.loop_constants(spec))
         for spec in contact_lists.specs
     ]
     rows = build_pair_rows(ctx, set_inputs, geom_poses, uses_lists=True)
@@ -287,7 +296,7 @@ def detect_contacts_into_lists(ctx: TraceContext, contact_lists: ContactLists, f
         "narrowphase",
         rows,
         [bounding_sphere_test, analytic_or_obb_test],
-        lambda code: _collide_pair(code, pair_variant(code)),
+        lambda code: _collide_pair(code, pair_specialization(code)),
     )
 
 
@@ -306,102 +315,104 @@ def _compute_geom_poses(ctx: TraceContext, frame_poses: NodeValues[Pose]) -> lis
     rows = []
     for i, geom_type in enumerate(geoms.types):
         frame = int(geoms.frame_idx[i])
-        variant = GeomPoseVariant(frame == WORLD, geom_type == "sphere", moves)
+        specialization = GeomPoseSpecialization(frame == WORLD, geom_type == "sphere", moves)
         constants = with_per_env_parameters(ctx, "geom", i, geom_local_pose(ctx.model, i))
         arrays = {"geom": offsets[i]}
         if moves:
-            arrays["surface velocity"] = ctx.item_arrays(ItemKind.GEOM, i)["surface_velocity"]
-        rows.append(ctx.node_row(variant, {"frame ": frame_ref(frame)}, arrays, constants))
+            arrays["surface velocity"] = ctx.element_arrays(ElementKind.GEOM, i)["surface_velocity"]
+        rows.append(ctx.node_row(specialization, {"frame ": frame_ref(frame)}, arrays, constants))
 
-    def body(code: RowContext) -> None:
-        variant = code.variant
-        assert isinstance(variant, GeomPoseVariant)
+    def body(code: IterationContext) -> None:
+        specialization = code.specialization
+        assert isinstance(specialization, GeomPoseSpecialization)
         frame_pose = frame_poses[frame_ref("frame ")]
         local_rotation_values = code.constants("rotation")
         local_rotation = [local_rotation_values[3 * i : 3 * i + 3] for i in range(3)]
         offset = (
             code.constants("position")
-            if variant.is_on_world
+            if specialization.is_on_world
             else rotate(frame_pose.rotation, code.constants("position"))
         )
-        rotation = local_rotation if variant.is_on_world else matmul(frame_pose.rotation, local_rotation)
+        rotation = local_rotation if specialization.is_on_world else matmul(frame_pose.rotation, local_rotation)
         code.write("geom", add(frame_pose.position, offset))
-        if not variant.is_sphere:
+        if not specialization.is_sphere:
             code.write("geom", [x for row in rotation for x in row], 3)
-        if variant.has_surface_velocity:
+        if specialization.has_surface_velocity:
             velocity = code.read_array("surface velocity", 6)
             for i in (0, 3):
                 part = velocity[i : i + 3]
-                part = part if variant.is_on_world else rotate(frame_pose.rotation, part)
+                part = part if specialization.is_on_world else rotate(frame_pose.rotation, part)
                 code.write("geom", part, GEOM_POSE_SIZE + i)
 
-    ctx.table_loop("geom poses", rows, body)
+    ctx.for_each("geom poses", rows, body)
     return offsets
 
 
-def _scaled_invweight(code: RowContext, variant: NarrowPhaseVariant, friction: Value, regularized_mu: Value) -> Value:
+def _scaled_invweight(
+    code: IterationContext, specialization: NarrowPhaseSpecialization, friction: Value, regularized_mu: Value
+) -> Value:
     """Approximate inverse inertia (MuJoCo's diagApprox) of a contact's rows, scaled for its friction cone.
 
     invweight w for condim 1; w mu^2 for elliptic cones; 2 w mu^2 (1 + friction^2) for pyramidal cones, where mu is the
     regularized friction.
     """
     invweight = code.constant("weight")
-    if variant.condim == 1:
+    if specialization.condim == 1:
         return invweight
     elliptic_invweight = invweight * regularized_mu * regularized_mu
-    return elliptic_invweight if variant.elliptic else 2.0 * elliptic_invweight * (1.0 + friction * friction)
+    return elliptic_invweight if specialization.elliptic else 2.0 * elliptic_invweight * (1.0 + friction * friction)
 
 
-def _collide_if_overlapping(code: RowContext) -> None:
+def _collide_if_overlapping(code: IterationContext) -> None:
     """Generate the contacts of the current row's geom pair if bounding volumes of its frames and of both geoms overlap.
 
     Pairs without an analytic contact function are executed environment by environment (scalarized), because few
     environments reach the iterative algorithms and each takes another path.
     """
-    variant, tracer = pair_variant(code), code.tracer
+    specialization, tracer = pair_specialization(code), code.tracer
 
     def test_bounding_volumes() -> None:
         if_less(
             tracer,
             "near",
             *bounding_volume_test(code),
-            lambda: _collide_pair(code, variant),
-            scalarize=variant.geom_types not in ANALYTIC_COLLISION_TABLE,
+            lambda: _collide_pair(code, specialization),
+            scalarize=specialization.geom_types not in ANALYTIC_COLLISION_TABLE,
         )
 
     if_less(tracer, "near frames", 0.5, code.read("near"), test_bounding_volumes)
 
 
-def _collide_pair(code: RowContext, variant: NarrowPhaseVariant) -> None:
+def _collide_pair(code: IterationContext, specialization: NarrowPhaseSpecialization) -> None:
     """Call the contact function of a geom pair and store the contacts closer than the margin.
 
     Contacts are appended to the unordered list, inserted with overflow handling (the deepest are kept), or appended to
-    the contact set, depending on the variant.
+    the contact buffer, depending on the specialization.
     """
     tracer, margin = code.tracer, code.constant("margin")
 
     def emit(distance: Value, point: Vector, normal: Vector, tangent: Vector | None = None) -> None:
         def store() -> None:
-            fields = _contact_fields(code, variant, distance, point, normal, tangent)
-            if variant.uses_lists:
-                _append_to_list(code, variant, fields)
+            fields = _contact_fields(code, specialization, distance, point, normal, tangent)
+            if specialization.uses_lists:
+                _append_to_list(code, specialization, fields)
                 return
-            record = buffer_layout(variant).pack(fields)
-            if variant.may_overflow:
-                _insert_keeping_deepest(code, variant, distance, record)
+            record = buffer_layout(specialization).pack(fields)
+            if specialization.may_overflow:
+                _insert_keeping_deepest(code, specialization, distance, record)
             else:
-                _append_contact(code, variant, record)
+                _append_contact(code, specialization, record)
 
         if_less(tracer, "within margin", distance, margin, store)
 
-    get_collision_table(multiccd=variant.multiccd)[variant.geom_types].collide(
-        ContactQuery(tracer, margin, emit), *read_geom_pair(code, variant)
+    get_collision_table(multiccd=specialization.multiccd)[specialization.geom_types].collide(
+        ContactQuery(tracer, margin, emit), *read_geom_pair(code, specialization)
     )
 
 
 def _contact_fields(
-    code: RowContext,
-    variant: NarrowPhaseVariant,
+    code: IterationContext,
+    specialization: NarrowPhaseSpecialization,
     distance: Value,
     point: Vector,
     normal: Vector,
@@ -419,18 +430,18 @@ def _contact_fields(
     solimp = [*pair_values(code, "solimp", 5)[:4], code.constants("solimp")[4]]
     friction = pair_values(code, "friction", 5)
     mu = friction[0] * code.constant("inverse sqrt impratio")
-    invweight = _scaled_invweight(code, variant, friction[0], mu)
+    invweight = _scaled_invweight(code, specialization, friction[0], mu)
     violation = distance - code.constant("force margin")
-    imp = impedance(solimp, variant.solimp_power, violation)
+    imp = impedance(solimp, specialization.solimp_power, violation)
     stiffness_ref, damping = reference_stiffness_and_damping(
-        valid_solref(pair_values(code, "solref", 2)), solimp[1], code.read("dt"), refsafe=variant.refsafe
+        valid_solref(pair_values(code, "solref", 2)), solimp[1], code.read("dt"), refsafe=specialization.refsafe
     )
     friction_damping = damping
-    if variant.has_solref_friction:
+    if specialization.has_solref_friction:
         _, friction_damping = reference_stiffness_and_damping(
-            code.constants("solref friction"), solimp[1], code.read("dt"), refsafe=variant.refsafe
+            code.constants("solref friction"), solimp[1], code.read("dt"), refsafe=specialization.refsafe
         )
-    normal_scale = mu if variant.elliptic else 1.0
+    normal_scale = mu if specialization.elliptic else 1.0
     stiffness = ir.select(violation, 0.0, ir.minimum(imp / ((1.0 - imp) * invweight), code.constant("hardest")), 0.0)
     fields = {
         "point": point,
@@ -442,23 +453,23 @@ def _contact_fields(
         "position_feedback": [normal_scale * stiffness_ref * imp * violation],
         "damping": [damping],
         "friction_damping": [friction_damping],
-        "row_scales": [normal_scale, *friction[: variant.condim - 1]],
+        "row_scales": [normal_scale, *friction[: specialization.condim - 1]],
     }
-    if variant.has_surface_velocity:
-        fields["surface_velocity"] = _relative_surface_velocity(code, variant, point, axes)
-    if variant.has_restitution_or_stiction:
+    if specialization.has_surface_velocity:
+        fields["surface_velocity"] = _relative_surface_velocity(code, specialization, point, axes)
+    if specialization.has_restitution_or_stiction:
         max_rigid = ir.minimum(max_stiffness(invweight), code.constant("hardest"))
         fields["restitution"] = [max_rigid, *code.constants("restitution and stiction")]
     return fields
 
 
 def _relative_surface_velocity(
-    code: RowContext, variant: NarrowPhaseVariant, point: Vector, axes: Sequence[Vector]
+    code: IterationContext, specialization: NarrowPhaseSpecialization, point: Vector, axes: Sequence[Vector]
 ) -> list[Value]:
     """Velocity of the second surface relative to the first at a contact, by its rows, (condim,) [m/s, rad/s].
 
     As in MuJoCo the velocities of surfaces are projected onto the tangent plane: they have components along the two
-    tangents and about the normal. `axes` points from the first to the second frame of the contact set.
+    tangents and about the normal. `axes` points from the first to the second frame of the contact buffer.
     """
     linear: list[Vector] = []
     angular: list[Vector] = []
@@ -469,22 +480,24 @@ def _relative_surface_velocity(
     sign = code.constant("sign")
     sliding, spin = (scale(sign, sub(b, a)) for a, b in (linear, angular))
     rows = [0.0, dot(axes[1], sliding), dot(axes[2], sliding), dot(axes[0], spin), 0.0, 0.0]
-    return rows[: variant.condim]
+    return rows[: specialization.condim]
 
 
-def _append_contact(code: RowContext, variant: NarrowPhaseVariant, record: list[Value]) -> None:
-    """Append a contact record to the contact set of the current row and increment its contact count."""
+def _append_contact(code: IterationContext, specialization: NarrowPhaseSpecialization, record: list[Value]) -> None:
+    """Append a contact record to the contact buffer of the current row and increment its contact count."""
     count = code.read("count")
-    code.tracer.write("contacts", record, 0, count * float(buffer_layout(variant).record_size))
+    code.tracer.write("contacts", record, 0, count * float(buffer_layout(specialization).record_size))
     code.tracer.write("count", [count + 1.0])
 
 
-def _append_to_list(code: RowContext, variant: NarrowPhaseVariant, fields: Mapping[str, Sequence[Value]]) -> None:
+def _append_to_list(
+    code: IterationContext, specialization: NarrowPhaseSpecialization, fields: Mapping[str, Sequence[Value]]
+) -> None:
     """Append a contact with its two frame indices to the environment's unordered list, by an atomic increment.
 
     The record is dropped if the list is full, but counted.
     """
-    tracer, layout = code.tracer, list_layout(variant)
+    tracer, layout = code.tracer, list_layout(specialization)
     slot = tracer.atomic_increment("count")
 
     def store() -> None:
@@ -496,17 +509,17 @@ def _append_to_list(code: RowContext, variant: NarrowPhaseVariant, fields: Mappi
 
 
 def _insert_keeping_deepest(
-    code: RowContext, variant: NarrowPhaseVariant, distance: Value, record: list[Value]
+    code: IterationContext, specialization: NarrowPhaseSpecialization, distance: Value, record: list[Value]
 ) -> None:
-    """Append a contact to its contact set; in a full set, replace the shallowest contact if the new contact is deeper.
+    """Append a contact to its buffer; in a full set, replace the shallowest contact if the new contact is deeper.
 
     Contacts that do not fit are counted in the lost counts of the set and of all sets, and the required capacity is
     updated.
     """
-    tracer, layout, capacity = code.tracer, buffer_layout(variant), code.constant("capacity")
+    tracer, layout, capacity = code.tracer, buffer_layout(specialization), code.constant("capacity")
     record_size = float(layout.record_size)
     is_full = ir.select(code.read("count"), capacity, 0.0, 1.0)
-    if_less(tracer, "has capacity", is_full, 0.5, lambda: _append_contact(code, variant, record))
+    if_less(tracer, "has capacity", is_full, 0.5, lambda: _append_contact(code, specialization, record))
 
     def replace_shallowest() -> None:
         shallowest = tracer.allocate_local(2)  # slot and distance

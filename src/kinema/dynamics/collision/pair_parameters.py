@@ -1,4 +1,4 @@
-"""Parameter tables of geom pairs for the narrow phase: contact parameters per pair, and the code variant of each pair.
+"""Parameter tables of geom pairs for the narrow phase: contact parameters and specialization per pair.
 
 The table is built by columns with NumPy; it is built row by row if parameters differ between environments.
 """
@@ -13,16 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from kinema.core import Array
-from kinema.ir import ArenaOffset, OffsetColumn, Table, TableRows
+from kinema.ir import ArenaOffset, IterationTable, LoopIterations, OffsetColumn
 from kinema.model import ABSENT_RADIUS, Model
 
-from ..arrays import MAX_RADIUS, ItemKind
+from ..arrays import MAX_RADIUS, ElementKind
 from ..constraints.impedance import integer_power, valid_solref
 from ..settings import Settings
 from ..tree.node_constants import with_per_env_parameters
 from ..tree.node_tables import NodeRow
 from ..tree.trace_context import TraceContext
-from .contact_sets import ContactSetSpec
+from .contact_buffer_specs import ContactBufferSpec
 from .obb import mesh_local_aabb
 
 # ---------------------------------------------------------------------- parameters of geoms, geom pairs and frame pairs
@@ -40,7 +40,7 @@ def geom_local_pose(model: Model, geom: int) -> ParameterRow:
     return {"position": model.geoms.pos[geom].tolist(), "rotation": model.geoms.rot[geom].ravel().tolist()}
 
 
-def pair_parameter_row(model: Model, settings: Settings, spec: ContactSetSpec, pair: int) -> ParameterRow:
+def pair_parameter_row(model: Model, settings: Settings, spec: ContactBufferSpec, pair: int) -> ParameterRow:
     """All parameters of one geom pair for the narrow phase, by parameter name.
 
     Contains sizes, packed-data indices, local AABBs and bounding spheres of both geoms (prefixes "a" and "b"), and the
@@ -82,7 +82,7 @@ def pair_parameter_row(model: Model, settings: Settings, spec: ContactSetSpec, p
 def pair_parameter_columns(
     model: Model,
     settings: Settings,
-    specs: Sequence[ContactSetSpec],
+    specs: Sequence[ContactBufferSpec],
     set_index: npt.NDArray[np.intp],
     pair_indices: npt.NDArray[np.intp],
 ) -> dict[str, Any]:
@@ -142,19 +142,19 @@ def _radius_about_origin(model: Model, geom: int) -> float:
     return float(min(geoms.radius[geom] + (geoms.center[geom] ** 2).sum() ** 0.5, MAX_RADIUS))
 
 
-def stiffness_limit(settings: Settings, spec: ContactSetSpec, invweight: Any) -> Any:
-    """Upper limit of the constraint stiffness D of a contact set's contacts.
+def stiffness_limit(settings: Settings, spec: ContactBufferSpec, invweight: Any) -> Any:
+    """Upper limit of the constraint stiffness D of a contact buffer's contacts.
 
     Pyramidal friction cones become stiffer the lower the friction is; in single precision, D is limited to
     `MAX_RELATIVE_STIFFNESS / invweight`, so that the Hessian can be factorized. Otherwise the limit is `MAX_RADIUS`
     (none).
     """
-    is_limited = settings.is_single_precision and spec.variant.condim > 1 and not spec.variant.elliptic
+    is_limited = settings.is_single_precision and spec.specialization.condim > 1 and not spec.specialization.elliptic
     return MAX_RELATIVE_STIFFNESS / invweight if is_limited else MAX_RADIUS
 
 
-def frame_pair_spheres(model: Model, spec: ContactSetSpec) -> ParameterRow:
-    """Bounding spheres of the colliding geoms of a contact set's two frames, with the largest margin.
+def frame_pair_spheres(model: Model, spec: ContactBufferSpec) -> ParameterRow:
+    """Bounding spheres of the colliding geoms of a contact buffer's two frames, with the largest margin.
 
     Returns:
         Parameters "a center", "a radius", "b center", "b radius" and "margin" [m]; empty for at most two geom pairs,
@@ -169,10 +169,10 @@ def frame_pair_spheres(model: Model, spec: ContactSetSpec) -> ParameterRow:
     return parameters
 
 
-def _frame_bounding_sphere(model: Model, spec: ContactSetSpec, frame: int) -> tuple[list[float], float]:
-    """Bounding sphere (centre in frame axes, radius [m]) of the geoms of a frame that are in pairs of a contact set.
+def _frame_bounding_sphere(model: Model, spec: ContactBufferSpec, frame: int) -> tuple[list[float], float]:
+    """Bounding sphere (centre in frame axes, radius [m]) of the geoms of a frame that are in pairs of a contact buffer.
 
-    The radius is `ABSENT_RADIUS` if no geom is present in this model variant.
+    The radius is `ABSENT_RADIUS` if no geom is present in this model specialization.
     """
     geoms, pairs = model.geoms, model.pairs
     frame_geoms = {
@@ -188,12 +188,13 @@ def _frame_bounding_sphere(model: Model, spec: ContactSetSpec, frame: int) -> tu
     return center.tolist(), radius
 
 
-# --------------------------------------------------------------------------------------------- table rows of geom pairs
+# --------------------------------------------------------------------------------------------- loop iterations of geom
+# pairs
 
 
 @dataclass(frozen=True, slots=True)
-class NarrowPhaseVariant:
-    """Code variant (specialisation key) of the narrow phase of a geom pair."""
+class NarrowPhaseSpecialization:
+    """Specialization (specialization key) of the narrow phase of a geom pair."""
 
     geom_types: tuple[str, str]
     condim: int
@@ -203,8 +204,8 @@ class NarrowPhaseVariant:
     has_solref_friction: bool
     """Whether friction rows have their own solref (`solreffriction`)."""
     may_overflow: bool
-    """Whether the contact set may receive more contacts than its capacity. Set for all pairs of otherwise equal
-    variants if set for any, so that the contact function is traced and compiled once."""
+    """Whether the contact buffer may receive more contacts than its capacity. Set for all pairs of otherwise equal
+    specializations if set for any, so that the contact function is traced and compiled once."""
     refsafe: bool
     """Whether the solref time constant is limited to at least two time steps (MuJoCo's `refsafe`)."""
     has_restitution_or_stiction: bool
@@ -220,11 +221,11 @@ class NarrowPhaseVariant:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ContactSetInputs:
-    """Contact set with additional arrays and constants for the table rows of its geom pairs."""
+class ContactBufferInputs:
+    """Contact buffer with additional arrays and constants for the loop iterations of its geom pairs."""
 
-    spec: ContactSetSpec
-    """The contact set."""
+    spec: ContactBufferSpec
+    """The contact buffer."""
     offsets: Mapping[str, ArenaOffset]
     """Offset of each additional array, by name."""
     constants: Mapping[str, list[float]]
@@ -233,18 +234,18 @@ class ContactSetInputs:
 
 def build_pair_rows(
     ctx: TraceContext,
-    set_inputs: Sequence[ContactSetInputs],
+    set_inputs: Sequence[ContactBufferInputs],
     geom_pose_offsets: Sequence[ArenaOffset],
     *,
     uses_lists: bool = False,
-) -> TableRows:
-    """Rows of the narrow-phase table loop, one per geom pair: geom poses, contact buffer and contact parameters.
+) -> LoopIterations:
+    """Rows of the narrow-phase for-each loop, one per geom pair: geom poses, contact buffer and contact parameters.
 
     Built by columns, or row by row if parameters differ between environments.
 
     Args:
         ctx: tracing context.
-        set_inputs: contact sets with additional arrays and constants of their rows, in the order of the rows.
+        set_inputs: contact buffers with additional arrays and constants of their rows, in the order of the rows.
         geom_pose_offsets: offset of each geom's world pose (12 scalars).
         uses_lists: whether contacts are appended to unordered lists.
     """
@@ -254,9 +255,14 @@ def build_pair_rows(
             for inputs in set_inputs
             for row in _pair_rows_of_set(ctx, inputs, geom_pose_offsets, uses_lists=uses_lists)
         ]
-        variants = [row.variant for row in rows if isinstance(row.variant, NarrowPhaseVariant)]
-        merged = _merge_overflow_variants(variants)
-        return [replace(row, variant=merged[variant]) for row, variant in zip(rows, variants, strict=True)]
+        specializations = [
+            row.specialization for row in rows if isinstance(row.specialization, NarrowPhaseSpecialization)
+        ]
+        merged = _merge_overflow_specializations(specializations)
+        return [
+            replace(row, specialization=merged[specialization])
+            for row, specialization in zip(rows, specializations, strict=True)
+        ]
     specs = [inputs.spec for inputs in set_inputs]
     pairs = np.array([p for spec in specs for p in spec.pairs])
     set_index = np.repeat(np.arange(len(specs)), [len(spec.pairs) for spec in specs])
@@ -269,14 +275,18 @@ def build_pair_rows(
     for name in set_inputs[0].constants:
         constants[name] = np.array([inputs.constants[name] for inputs in set_inputs])[set_index]
     groups = []
-    for variant, group in _group_by_variant(ctx, specs, set_index, pairs, uses_lists=uses_lists).items():
+    for specialization, group in _group_by_specialization(ctx, specs, set_index, pairs, uses_lists=uses_lists).items():
         group_columns = {name: column.select(group) for name, column in offset_columns.items()}
         groups.append(
             ctx.node_columns(
-                variant, group, {}, group_columns, constants={name: values[group] for name, values in constants.items()}
+                specialization,
+                group,
+                {},
+                group_columns,
+                constants={name: values[group] for name, values in constants.items()},
             )
         )
-    return Table(groups)
+    return IterationTable(groups)
 
 
 def _has_per_env_parameters(ctx: TraceContext) -> bool:
@@ -293,15 +303,15 @@ def _pair_offset_columns(
     pairs: npt.NDArray[np.intp],
     set_offset_columns: Mapping[str, OffsetColumn],
 ) -> dict[str, OffsetColumn]:
-    """Array offsets of geom pairs for their table rows, by array name: poses of both geoms ("a", "b") and geom data.
+    """Array offsets of geom pairs for their iterations, by array name: poses of both geoms ("a", "b") and geom data.
 
-    Also the arrays of the contact set of each pair (`set_offset_columns`).
+    Also the arrays of the contact buffer of each pair (`set_offset_columns`).
 
     Args:
         ctx: tracing context.
         geom_pose_offsets: offset of each geom's world pose.
         pairs: pair indices, shape (n,).
-        set_offset_columns: offsets of the contact set arrays of each pair.
+        set_offset_columns: offsets of the contact buffer arrays of each pair.
     """
     poses = OffsetColumn.from_offsets(geom_pose_offsets)
     sides = {"a": poses.select(ctx.model.pairs.geom_a[pairs]), "b": poses.select(ctx.model.pairs.geom_b[pairs])}
@@ -313,19 +323,19 @@ def _pair_offset_columns(
     return {**sides, **set_offset_columns, **data}
 
 
-def _group_by_variant(
+def _group_by_specialization(
     ctx: TraceContext,
-    specs: Sequence[ContactSetSpec],
+    specs: Sequence[ContactBufferSpec],
     set_index: npt.NDArray[np.intp],
     pairs: npt.NDArray[np.intp],
     *,
     uses_lists: bool,
-) -> dict[NarrowPhaseVariant, npt.NDArray[np.intp]]:
+) -> dict[NarrowPhaseSpecialization, npt.NDArray[np.intp]]:
     """Group geom pairs by the specialization key of their narrow-phase code.
 
-    Pairs are first grouped by the distinct combinations of geom types, contact set variant, overflow flag, solimp power
-    and solref friction, so that the key is built once per combination. `set_index` is the index into `specs` of each
-    pair.
+    Pairs are first grouped by the distinct combinations of geom types, contact buffer specialization, overflow flag,
+    solimp power and solref friction, so that the key is built once per combination. `set_index` is the index into
+    `specs` of each pair.
 
     Returns:
         For each key the sorted positions in `pairs`.
@@ -333,64 +343,74 @@ def _group_by_variant(
     pair_info, geoms = ctx.model.pairs, ctx.model.geoms
     type_ids = {name: i for i, name in enumerate(dict.fromkeys(geoms.types))}
     geom_type_ids = np.array([type_ids[name] for name in geoms.types])
-    variant_ids = {variant: i for i, variant in enumerate(dict.fromkeys(spec.variant for spec in specs))}
-    set_keys = np.array([[variant_ids[spec.variant], spec.capacity < spec.max_contacts] for spec in specs])
+    specialization_ids = {
+        specialization: i for i, specialization in enumerate(dict.fromkeys(spec.specialization for spec in specs))
+    }
+    set_keys = np.array(
+        [[specialization_ids[spec.specialization], spec.capacity < spec.max_contacts] for spec in specs]
+    )
     _, power = np.unique(pair_info.solimp[pairs, 4], return_inverse=True)
     keys = [geom_type_ids[pair_info.geom_a[pairs]], geom_type_ids[pair_info.geom_b[pairs]], *set_keys[set_index].T]
     keys += [power.ravel(), pair_info.solref_friction[pairs].any(axis=1)]
     _, first_positions, group_of_pair = np.unique(np.column_stack(keys), axis=0, return_index=True, return_inverse=True)
-    result: dict[NarrowPhaseVariant, list[npt.NDArray[np.intp]]] = {}
+    result: dict[NarrowPhaseSpecialization, list[npt.NDArray[np.intp]]] = {}
     for i, first in enumerate(first_positions.tolist()):
-        variant = _variant_of(ctx, specs[int(set_index[first])], int(pairs[first]), (), uses_lists=uses_lists)
-        result.setdefault(variant, []).append(np.flatnonzero(group_of_pair.ravel() == i))
-    merged: dict[NarrowPhaseVariant, list[npt.NDArray[np.intp]]] = {}
-    for variant, merged_variant in _merge_overflow_variants(result).items():
-        merged.setdefault(merged_variant, []).extend(result[variant])
-    return {variant: np.sort(np.concatenate(positions)) for variant, positions in merged.items()}
+        specialization = _specialization_of(
+            ctx, specs[int(set_index[first])], int(pairs[first]), (), uses_lists=uses_lists
+        )
+        result.setdefault(specialization, []).append(np.flatnonzero(group_of_pair.ravel() == i))
+    merged: dict[NarrowPhaseSpecialization, list[npt.NDArray[np.intp]]] = {}
+    for specialization, merged_specialization in _merge_overflow_specializations(result).items():
+        merged.setdefault(merged_specialization, []).extend(result[specialization])
+    return {specialization: np.sort(np.concatenate(positions)) for specialization, positions in merged.items()}
 
 
-def _merge_overflow_variants(variants: Collection[NarrowPhaseVariant]) -> dict[NarrowPhaseVariant, NarrowPhaseVariant]:
-    """Map each variant to the variant used for tracing: variants that differ only in `may_overflow` are merged.
+def _merge_overflow_specializations(
+    specializations: Collection[NarrowPhaseSpecialization],
+) -> dict[NarrowPhaseSpecialization, NarrowPhaseSpecialization]:
+    """Map each specialization to the one used for tracing: equal but for `may_overflow` are merged.
 
-    The merged variant has `may_overflow` set if any of its members has.
+    The merged specialization has `may_overflow` set if any of its members has.
     """
-    overflowing = {replace(variant, may_overflow=False) for variant in variants if variant.may_overflow}
+    overflowing = {
+        replace(specialization, may_overflow=False) for specialization in specializations if specialization.may_overflow
+    }
     return {
-        variant: replace(variant, may_overflow=replace(variant, may_overflow=False) in overflowing)
-        for variant in variants
+        specialization: replace(specialization, may_overflow=replace(specialization, may_overflow=False) in overflowing)
+        for specialization in specializations
     }
 
 
-def _variant_of(
-    ctx: TraceContext, spec: ContactSetSpec, pair: int, per_env_parameters: tuple[str, ...], *, uses_lists: bool
-) -> NarrowPhaseVariant:
-    """Specialization key of a geom pair's narrow-phase code: geom types, contact set variant, overflow handling ..."""
+def _specialization_of(
+    ctx: TraceContext, spec: ContactBufferSpec, pair: int, per_env_parameters: tuple[str, ...], *, uses_lists: bool
+) -> NarrowPhaseSpecialization:
+    """Specialization of a geom pair's narrow-phase code: geom types, contact specialization, overflow handling ..."""
     geoms, pairs = ctx.model.geoms, ctx.model.pairs
-    return NarrowPhaseVariant(
+    return NarrowPhaseSpecialization(
         (geoms.types[pairs.geom_a[pair]], geoms.types[pairs.geom_b[pair]]),
-        spec.variant.condim,
-        spec.variant.elliptic,
+        spec.specialization.condim,
+        spec.specialization.elliptic,
         integer_power(pairs.solimp[pair].tolist()),
-        bool(pairs.solref_friction[pair].any() and spec.variant.elliptic),
+        bool(pairs.solref_friction[pair].any() and spec.specialization.elliptic),
         not uses_lists and spec.capacity < spec.max_contacts,
         ctx.model.options.refsafe,
-        spec.variant.has_restitution_or_stiction,
+        spec.specialization.has_restitution_or_stiction,
         per_env_parameters,
         uses_lists,
         ctx.model.options.multiccd,
-        spec.variant.has_surface_velocity,
+        spec.specialization.has_surface_velocity,
     )
 
 
 def _pair_rows_of_set(
-    ctx: TraceContext, set_inputs: ContactSetInputs, geom_pose_offsets: Sequence[ArenaOffset], *, uses_lists: bool
+    ctx: TraceContext, set_inputs: ContactBufferInputs, geom_pose_offsets: Sequence[ArenaOffset], *, uses_lists: bool
 ) -> list[NodeRow]:
-    """Narrow-phase table rows of a contact set's geom pairs, one by one, with per-environment parameters if any."""
+    """Narrow-phase iterations of a contact buffer's geom pairs, one by one, with per-environment parameters if any."""
     geoms, pairs, spec = ctx.model.geoms, ctx.model.pairs, set_inputs.spec
     rows = []
     for p in spec.pairs:
         a, b, per_env_offsets = int(pairs.geom_a[p]), int(pairs.geom_b[p]), _per_env_offsets(ctx, p)
-        variant = _variant_of(ctx, spec, p, tuple(sorted(per_env_offsets)), uses_lists=uses_lists)
+        specialization = _specialization_of(ctx, spec, p, tuple(sorted(per_env_offsets)), uses_lists=uses_lists)
         constants = {
             **with_per_env_parameters(ctx, "pair", p, pair_parameter_row(ctx.model, ctx.settings, spec, p)),
             **set_inputs.constants,
@@ -398,7 +418,7 @@ def _pair_rows_of_set(
         offsets = {"a": geom_pose_offsets[a], "b": geom_pose_offsets[b], **set_inputs.offsets, **per_env_offsets}
         if geoms.data.size:
             offsets["geom_data"] = ctx.array_offsets["geom_data"]
-        rows.append(ctx.node_row(variant, {}, offsets, constants))
+        rows.append(ctx.node_row(specialization, {}, offsets, constants))
     return rows
 
 
@@ -410,14 +430,14 @@ def _per_env_offsets(ctx: TraceContext, pair: int) -> dict[str, ArenaOffset]:
     """
     if not ctx.settings.per_env & {"geom_friction", "geom_sol_params", "geom_size"}:
         return {}
-    arrays = ctx.item_arrays(ItemKind.PAIR, pair)
+    arrays = ctx.element_arrays(ElementKind.PAIR, pair)
     offsets = {
         parameter: arrays[f"pair_{parameter}"]
         for parameter in ("friction", "solref", "solimp")
         if f"pair_{parameter}" in arrays
     }
     for side, geoms in (("a", ctx.model.pairs.geom_a), ("b", ctx.model.pairs.geom_b)):
-        arrays = ctx.item_arrays(ItemKind.GEOM, int(geoms[pair]))
+        arrays = ctx.element_arrays(ElementKind.GEOM, int(geoms[pair]))
         for parameter in ("size", "radius"):
             if f"geom_{parameter}" in arrays:
                 offsets[f"{side} {parameter}"] = arrays[f"geom_{parameter}"]

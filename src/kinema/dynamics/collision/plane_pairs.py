@@ -13,7 +13,7 @@ from kinema.ir import Value
 
 from ..vector_math import Vector, add, cross, dot, rotate, rotate_inverse, scale, sub
 from .collision_types import CollisionGeom, ContactQuery
-from .contact_sets import MAX_PLANE_MESH_CONTACTS
+from .contact_buffer_specs import MAX_PLANE_MESH_CONTACTS
 from .support_mapping import hull_support_vertex, hull_vertex
 from .vector_math import MIN_LENGTH, TINY, column, if_less, point_along, select_vector, sign
 

@@ -16,7 +16,7 @@ from kinema.ir import Value
 
 from ..vector_math import Vector, add, dot, matmul, rotate, rotate_inverse, scale, sub, transpose
 from .collision_types import CollisionFunction, CollisionGeom, CollisionTableEntry, ContactQuery, PackedHull
-from .contact_sets import CONTACTS_PER_NORMAL_BIN, MAX_SDF_CONTACTS, N_NORMAL_BINS, SDF_TYPE
+from .contact_buffer_specs import CONTACTS_PER_NORMAL_BIN, MAX_SDF_CONTACTS, N_NORMAL_BINS, SDF_TYPE
 from .height_field import cells_in_interval
 from .sdf import SURFACE_SAMPLES, SdfGrid, SurfaceSamples
 from .sphere_capsule_pairs import (

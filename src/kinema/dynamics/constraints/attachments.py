@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from kinema import ir
-from kinema.ir import ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Value
 
-from ..arrays import ItemKind
+from ..arrays import ElementKind
 from ..rigid.kinematics import Pose
 from ..sensors.ray_casting import compute_geom_poses, geom_table_row, intersect_geom
 from ..sensors.ray_intersection import NO_HIT
@@ -43,15 +43,15 @@ def update_attachments(ctx: TraceContext, rows: ConstraintRows, world_poses: Nod
             continue
         cup = int(ctx.model.attachments.cup_idx[block.attachment_idx])
         offsets = {"force": arrays["force"], "row wrenches": arrays["on a"]}
-        offsets |= ctx.item_arrays(ItemKind.ATTACHMENT, block.attachment_idx) | idle_flags[block.dofs[0]]
+        offsets |= ctx.element_arrays(ElementKind.ATTACHMENT, block.attachment_idx) | idle_flags[block.dofs[0]]
         bindings, constants = {}, {}
         if cup >= 0:
-            offsets |= ctx.item_arrays(ItemKind.SUCTION_CUP, cup)
+            offsets |= ctx.element_arrays(ElementKind.SUCTION_CUP, cup)
             bindings, constants = {"cup ": frame_ref(int(cups.frame_idx[cup]))}, {"axis": cups.axis[cup].tolist()}
         table.append(ctx.node_row((block.n_rows, cup >= 0), bindings, offsets, constants))
 
-    def body(code: RowContext) -> None:
-        n_rows, is_suction = code.variant  # type: ignore[misc]
+    def body(code: IterationContext) -> None:
+        n_rows, is_suction = code.specialization  # type: ignore[misc]
         forces = code.read_array("force", n_rows)
         wrench = [dot(forces, [code.read("row wrenches", 6 * r + i) for r in range(n_rows)]) for i in range(6)]
         force = wrench[3:]
@@ -63,7 +63,7 @@ def update_attachments(ctx: TraceContext, rows: ConstraintRows, world_poses: Nod
         for name in ("attachment_on", *(["suction_on"] if is_suction else [])):
             code.write(name, [ir.select(strength, load, 0.0, code.read(name))])
 
-    ctx.table_loop("forces of attachments", table, body)
+    ctx.for_each("forces of attachments", table, body)
 
 
 # --------------------------------------------------------------------------------------------------------- suction cups
@@ -85,9 +85,9 @@ def operate_suction_cups(ctx: TraceContext, world_poses: NodeValues[Pose]) -> No
         geom_indices = np.flatnonzero(geoms.collision & np.isin(geoms.link_idx, held_links)).tolist()
         pose_offsets = compute_geom_poses(ctx, world_poses, geom_indices)
         cup_rows = [_cup_row(ctx, cup, attachments, memory[cup], pose_offsets) for cup in memory]
-        ctx.table_loop("rays of suction cups", cup_rows, lambda code: _cast_cup_ray(code, world_poses))
-        ctx.table_loop("release of suction cups", attachment_rows, _release)
-        ctx.table_loop("grip of suction cups", attachment_rows, lambda code: _grip(code, world_poses))
+        ctx.for_each("rays of suction cups", cup_rows, lambda code: _cast_cup_ray(code, world_poses))
+        ctx.for_each("release of suction cups", attachment_rows, _release)
+        ctx.for_each("grip of suction cups", attachment_rows, lambda code: _grip(code, world_poses))
 
 
 DISTANCE, NEAREST, IS_HOLDING = range(3)
@@ -96,15 +96,15 @@ whether the cup holds a link."""
 
 
 def _attachment_row(ctx: TraceContext, attachment: int, memory: dict[str, ArenaOffset]) -> NodeRow:
-    """Table row of an attachment of a suction cup: moving frames of the cup and of the link that it may hold."""
+    """Loop iteration of an attachment of a suction cup: moving frames of the cup and of the link that it may hold."""
     equalities, cups, cup = (
         ctx.model.equalities,
         ctx.model.suction_cups,
         int(ctx.model.attachments.cup_idx[attachment]),
     )
     equality = int(ctx.model.attachments.equality_idx[attachment])
-    offsets = {**memory, **ctx.item_arrays(ItemKind.ATTACHMENT, attachment)}
-    offsets |= ctx.item_arrays(ItemKind.SUCTION_CUP, cup)
+    offsets = {**memory, **ctx.element_arrays(ElementKind.ATTACHMENT, attachment)}
+    offsets |= ctx.element_arrays(ElementKind.SUCTION_CUP, cup)
     constants = {
         "attachment": [float(attachment)],
         "pos": cups.pos[cup].tolist(),
@@ -125,7 +125,7 @@ def _cup_row(
     memory: dict[str, ArenaOffset],
     pose_offsets: Mapping[int, ArenaOffset],
 ) -> NodeRow:
-    """Table row of a suction cup with the collision geoms of the links that it may hold as nested rows."""
+    """Loop iteration of a suction cup with the collision geoms of the links that it may hold as nested rows."""
     cups, geoms, info = ctx.model.suction_cups, ctx.model.sensors.ray_geoms, ctx.model.attachments
     held_links = ctx.model.equalities.link_a[info.equality_idx]
     geom_rows = []
@@ -133,17 +133,19 @@ def _cup_row(
         for geom in (g for g in pose_offsets if geoms.link_idx[g] == held_links[attachment]):
             row = geom_table_row(ctx, geom, pose_offsets[geom])
             constants: dict[str, Any] = {**row.constants, "attachment": [float(attachment)]}
-            geom_rows.append(TableRow(row.variant, {**row.offsets, **memory}, constants))
+            geom_rows.append(LoopIteration(row.specialization, {**row.offsets, **memory}, constants))
     constants = {
         "pos": cups.pos[cup].tolist(),
         "axis": cups.axis[cup].tolist(),
         "reach": [float(cups.reach[cup])],
     }
     node_row = ctx.node_row(bool(geom_rows), {"cup ": frame_ref(int(cups.frame_idx[cup]))}, memory, constants)
-    return NodeRow(node_row.variant, node_row.offsets, node_row.constants, {"geoms": geom_rows}, node_row.bindings)
+    return NodeRow(
+        node_row.specialization, node_row.offsets, node_row.constants, {"geoms": geom_rows}, node_row.bindings
+    )
 
 
-def _cast_cup_ray(code: RowContext, world_poses: NodeValues[Pose]) -> None:
+def _cast_cup_ray(code: IterationContext, world_poses: NodeValues[Pose]) -> None:
     """Write distance and attachment of the nearest hit of a cup's ray, which starts one reach behind the lip."""
     tracer, pose, reach = code.tracer, world_poses[frame_ref("cup ")], code.constant("reach")
     axis = rotate(pose.rotation, code.constants("axis"))
@@ -154,7 +156,7 @@ def _cast_cup_ray(code: RowContext, world_poses: NodeValues[Pose]) -> None:
     code.write("cup", [NO_HIT, -1.0, 0.0])
     tracer.new_basic_block()
 
-    def intersect(inner: RowContext) -> None:
+    def intersect(inner: IterationContext) -> None:
         inner.tracer.write(previous, [inner.tracer.read(best)])
         intersect_geom(inner, ray, best)
         inner.tracer.new_basic_block()
@@ -162,18 +164,18 @@ def _cast_cup_ray(code: RowContext, world_poses: NodeValues[Pose]) -> None:
         nearest = ir.select(0.5, is_nearer, inner.constant("attachment"), inner.read("cup", NEAREST))
         inner.write("cup", [inner.tracer.read(best), nearest])
 
-    if code.variant:
+    if code.specialization:
         code.nested_loop("geoms", intersect)
 
 
-def _release(code: RowContext) -> None:
+def _release(code: IterationContext) -> None:
     """Release the attachment of a cup that is off, and note whether the cup holds a link."""
     active = ir.select(0.5, code.read("suction_on"), code.read("attachment_on"), 0.0)
     code.write("attachment_on", [active])
     code.write("cup", [ir.maximum(active, code.read("cup", IS_HOLDING))], IS_HOLDING)
 
 
-def _grip(code: RowContext, world_poses: NodeValues[Pose]) -> None:
+def _grip(code: IterationContext, world_poses: NodeValues[Pose]) -> None:
     """Activate an attachment at the present relative pose, with the lip as anchor, if its link is hit within reach."""
     distance, nearest, is_holding = code.read_array("cup", 3)
     is_hit = ir.select(ir.absolute(nearest - code.constant("attachment")), 0.5, 1.0, 0.0)

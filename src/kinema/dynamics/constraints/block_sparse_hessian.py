@@ -1,7 +1,7 @@
 """Assembly of the block-sparse Hessian H = M + J^T D J of the constraint cost for scenes with many kinematic trees.
 
 Most pairs of trees are not in contact, so most 6 x 6 blocks of H are zero. The nonzero blocks are flagged at run time
-from the active contact sets, extended by the fill-in of the factorisation, and only these blocks are assembled. A
+from the active contact buffers, extended by the fill-in of the factorisation, and only these blocks are assembled. A
 contact between two trees contributes a 6 x 6 spatial Hessian to each of its two frames, as if the other frame were
 fixed, and dense blocks that couple the dofs of one tree with the dofs of the other one.
 """
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.ir import SCRATCH, ColumnarGroup, NestedTable, OffsetColumn, RowContext, Table, Value
+from kinema.ir import SCRATCH, ColumnarGroup, IterationContext, IterationTable, NestedIterations, OffsetColumn, Value
 
-from ..collision.contact_buffers import ContactSet, ContactSetColumns, ContactSetFilter
-from ..collision.contact_sets import ContactSetVariant
+from ..collision.contact_buffer_specs import ContactSpecialization
+from ..collision.contact_buffers import ContactBuffer, ContactBufferColumns, ContactBufferFilter
 from ..tree.block_sparse_matrix import BLOCK_SIZE, BlockSparseMatrix, DofBlocks
 from ..tree.kinematic_tree import WORLD, Ints, frame_ref
 from ..tree.loop_context import tree_index_of_frames
@@ -44,7 +44,7 @@ def allocate_block_sparse_hessian(
 ) -> BlockSparseMatrix | None:
     """Allocate the block-sparse Hessian and find its nonzero blocks; None if fewer than 4 trees may collide.
 
-    Flags the blocks of the mass matrix, of the constraint rows and of the active contact sets between moving frames,
+    Flags the blocks of the mass matrix, of the constraint rows and of the active contact buffers between moving frames,
     adds the fill-in of the Cholesky factorisation and lists the flagged blocks. Values are written later by
     `assemble_block_sparse_hessian`.
     """
@@ -78,26 +78,26 @@ def assemble_block_sparse_hessian(
 
 
 def _has_many_contact_trees(contacts: ContactConstraints) -> bool:
-    """Return whether at least `MIN_TREES_FOR_BLOCKS` trees take part in contact sets between moving frames."""
+    """Return whether at least `MIN_TREES_FOR_BLOCKS` trees take part in contact buffers between moving frames."""
     tree_of_frame, sets = tree_index_of_frames(contacts.ctx.model), contacts.sets_between_frames()
     return (
-        len({tree_of_frame[frame] for contact_set in sets for frame in contact_set.spec.frames if frame != WORLD})
+        len({tree_of_frame[frame] for contact_buffer in sets for frame in contact_buffer.spec.frames if frame != WORLD})
         >= MIN_TREES_FOR_BLOCKS
     )
 
 
 def _flag_contact_blocks(contacts: ContactConstraints, matrix: BlockSparseMatrix) -> None:
-    """Set the nonzero flags of all Hessian blocks that active contact sets between moving frames contribute to."""
+    """Set the nonzero flags of all Hessian blocks that active contact buffers between moving frames contribute to."""
 
-    def body(code: RowContext, _: ContactSetVariant) -> None:
+    def body(code: IterationContext, _: ContactSpecialization) -> None:
         code.nested_loop("flags", lambda inner: inner.write("flag", [1.0]))
 
     contact_blocks, rows = ContactBlocks(contacts, matrix.blocks), []
-    for sets in contacts.buffers.set_columns(ContactSetFilter.BETWEEN_FRAMES):
+    for sets in contacts.buffers.set_columns(ContactBufferFilter.BETWEEN_FRAMES):
         a, b, counts = contact_blocks.block_pairs(sets)
-        flags = Table([ColumnarGroup("flag", np.arange(len(a)), {"flag": matrix.flag_offset_column(a, b)})])
-        rows.append(contacts.buffers.table_columns_of(sets, nested_tables={"flags": NestedTable(flags, counts)}))
-    contacts.buffers.for_each_active_set("nonzero blocks of contacts", body, rows, ContactSetFilter.BETWEEN_FRAMES)
+        flags = IterationTable([ColumnarGroup("flag", np.arange(len(a)), {"flag": matrix.flag_offset_column(a, b)})])
+        rows.append(contacts.buffers.table_columns_of(sets, nested_tables={"flags": NestedIterations(flags, counts)}))
+    contacts.buffers.for_each_active_set("nonzero blocks of contacts", body, rows, ContactBufferFilter.BETWEEN_FRAMES)
 
 
 def _add_contact_hessian_blocks(
@@ -105,21 +105,23 @@ def _add_contact_hessian_blocks(
 ) -> None:
     """Add J^T D J of the contacts between moving frames to the block-sparse Hessian.
 
-    For a contact set between two trees, the parts within each tree are added to `frame_hessians` (6 x 6 spatial Hessian
-    of each frame about the reference point of its tree), as for contacts with the world; the dense blocks between the
-    trees are added to `matrix`. For a contact set within one tree, all blocks of the relative dofs are added to
-    `matrix`.
+    For a contact buffer between two trees, the parts within each tree are added to `frame_hessians` (6 x 6 spatial
+    Hessian of each frame about the reference point of its tree), as for contacts with the world; the dense blocks
+    between the trees are added to `matrix`. For a contact buffer within one tree, all blocks of the relative dofs are
+    added to `matrix`.
     """
 
-    def body(code: RowContext, variant: ContactSetVariant) -> None:
-        point = first_contact_point(code, variant)
-        hessian = spatial_hessian_of_set(code, variant, contacts.cost_model, lambda: read_local_array(code, point, 3))
+    def body(code: IterationContext, specialization: ContactSpecialization) -> None:
+        point = first_contact_point(code, specialization)
+        hessian = spatial_hessian_of_set(
+            code, specialization, contacts.cost_model, lambda: read_local_array(code, point, 3)
+        )
         for side in ("a", "b"):
             offset = sub(read_local_array(code, point, 3), code.read_array(f"reference point {side}", 3))
             shifted = shift_spatial_hessian(read_local_array(code, hessian), offset)
             frame_hessians.add(frame_ref(f"{side} "), list(scale(code.constant("is between trees"), shifted)))
 
-        def add_block(inner: RowContext) -> None:
+        def add_block(inner: IterationContext) -> None:
             stiffness, reference = read_local_array(inner, hessian), read_local_array(inner, point, 3)
             wrenches = [
                 apply_spatial_hessian_about(stiffness, reference, unflatten_twist(row_axis))
@@ -139,26 +141,26 @@ def _add_contact_hessian_blocks(
         ContactBlocks(contacts, matrix.blocks),
         np.array(tree_index_of_frames(contacts.ctx.model)),
     )
-    for sets in contacts.buffers.set_columns(ContactSetFilter.BETWEEN_FRAMES):
+    for sets in contacts.buffers.set_columns(ContactBufferFilter.BETWEEN_FRAMES):
         block_table, counts = contact_blocks.block_rows(matrix, sets)
         trees = [tree_of_frame[refs.index] for refs in sets.frames]
         constants = {"is between trees": (trees[0] != trees[1]).astype(np.float64)[:, None]}
         rows.append(
             contacts.buffers.table_columns_of(
-                sets, constants=constants, nested_tables={"blocks": NestedTable(block_table, counts)}
+                sets, constants=constants, nested_tables={"blocks": NestedIterations(block_table, counts)}
             )
         )
         for side, side_trees in zip("ab", trees, strict=True):
             rows[-1].set_column(f"reference point {side}", contacts.reference_points.column_of(side_trees))
     contacts.buffers.for_each_active_set(
-        "Hessian of contacts between trees", body, rows, ContactSetFilter.BETWEEN_FRAMES
+        "Hessian of contacts between trees", body, rows, ContactBufferFilter.BETWEEN_FRAMES
     )
 
 
 class ContactBlocks:
-    """Indices of the Hessian blocks that contact sets contribute to, and the joint motion axes they are computed from.
+    """Indices of the Hessian blocks that buffers contribute to, and the joint motion axes they are computed from.
 
-    The blocks and axes of a frame are computed once and reused for all contact sets of the frame.
+    The blocks and axes of a frame are computed once and reused for all contact buffers of the frame.
     """
 
     def __init__(self, contacts: ContactConstraints, dof_blocks: DofBlocks) -> None:
@@ -167,28 +169,28 @@ class ContactBlocks:
         self._axes = {dof: offset.row for dof, offset in contacts.motion_axis_places().items()}
         self._frame_blocks: dict[int, _FrameBlocks] = {}
 
-    def block_pairs(self, sets: ContactSetColumns) -> tuple[Ints, Ints, Ints]:
-        """Return row and column indices (lower triangle) of the blocks that contact sets fill, and the count per set.
+    def block_pairs(self, sets: ContactBufferColumns) -> tuple[Ints, Ints, Ints]:
+        """Return row and column indices (lower triangle) of the blocks that buffers fill, and the count per set.
 
         The first two arrays are concatenated over the sets.
         """
-        pairs = [self._block_pairs_of_set(contact_set) for contact_set in sets.sets]
+        pairs = [self._block_pairs_of_set(contact_buffer) for contact_buffer in sets.sets]
         flat = np.array([pair for set_pairs in pairs for pair in set_pairs], np.int64).reshape(-1, 2)
         return flat[:, 0], flat[:, 1], np.array([len(set_pairs) for set_pairs in pairs], np.int64)
 
-    def block_rows(self, matrix: BlockSparseMatrix, sets: ContactSetColumns) -> tuple[Table, Ints]:
-        """Return a table with a row per 6 x 6 Hessian block that contacts fill, and the number of rows per contact set.
+    def block_rows(self, matrix: BlockSparseMatrix, sets: ContactBufferColumns) -> tuple[IterationTable, Ints]:
+        """Return a table with a row per 6 x 6 Hessian block that contacts fill, and the number of rows per buffer.
 
         A row has the offset of the block, the offsets of the six motion axes of its block row and of its block column,
         and their signs: -1 or +1 for dofs that move the first or second frame, 0 for padding and for dofs that move
-        neither or both. Blocks within one tree are left out for a contact set between two trees.
+        neither or both. Blocks within one tree are left out for a contact buffer between two trees.
         """
         rows, counts = [], []
-        for contact_set in sets.sets:
+        for contact_buffer in sets.sets:
             set_rows = (
-                list(self._rows_between_trees(contact_set))
-                if self._is_between_trees(contact_set)
-                else list(self._rows_within_tree(contact_set))
+                list(self._rows_between_trees(contact_buffer))
+                if self._is_between_trees(contact_buffer)
+                else list(self._rows_within_tree(contact_buffer))
             )
             rows += set_rows
             counts.append(len(set_rows))
@@ -202,20 +204,20 @@ class ContactBlocks:
             )
         constants = {"row axis signs": signs[:, :BLOCK_SIZE], "column axis signs": signs[:, BLOCK_SIZE:]}
         groups = [ColumnarGroup("block", np.arange(len(flat)), offsets, constants)] if rows else []
-        return Table(groups), np.array(counts, np.int64)
+        return IterationTable(groups), np.array(counts, np.int64)
 
-    def _is_between_trees(self, contact_set: ContactSet) -> bool:
-        a, b = contact_set.spec.frames
+    def _is_between_trees(self, contact_buffer: ContactBuffer) -> bool:
+        a, b = contact_buffer.spec.frames
         return self._trees[a] != self._trees[b]
 
-    def _block_pairs_of_set(self, contact_set: ContactSet) -> list[tuple[int, int]]:
-        """Return the (row, column) indices of the lower-triangular Hessian blocks that one contact set fills."""
-        if not self._is_between_trees(contact_set):
-            return self._dof_blocks.block_pairs(dof for dof, _ in self._contacts.relative_dofs(contact_set))
+    def _block_pairs_of_set(self, contact_buffer: ContactBuffer) -> list[tuple[int, int]]:
+        """Return the (row, column) indices of the lower-triangular Hessian blocks that one contact buffer fills."""
+        if not self._is_between_trees(contact_buffer):
+            return self._dof_blocks.block_pairs(dof for dof, _ in self._contacts.relative_dofs(contact_buffer))
         blocks = sorted(
             [
-                *self._blocks_of_frame(contact_set.spec.frames[0]).axis_rows,
-                *self._blocks_of_frame(contact_set.spec.frames[1]).axis_rows,
+                *self._blocks_of_frame(contact_buffer.spec.frames[0]).axis_rows,
+                *self._blocks_of_frame(contact_buffer.spec.frames[1]).axis_rows,
             ]
         )
         return [(a, b) for a in blocks for b in blocks if b <= a]
@@ -231,13 +233,13 @@ class ContactBlocks:
             self._frame_blocks[frame] = _FrameBlocks(axis_rows, min(dofs))
         return self._frame_blocks[frame]
 
-    def _rows_between_trees(self, contact_set: ContactSet) -> Iterator[list[float]]:
+    def _rows_between_trees(self, contact_buffer: ContactBuffer) -> Iterator[list[float]]:
         """Yield block row, block column, axis offsets and signs (12 each) of the blocks between two trees.
 
         One list per lower-triangular Hessian block that couples a dof block of one tree with a dof block of the other
-        tree of a contact set. Axes of dofs that do not move the contact frame have sign 0 and an arbitrary offset.
+        tree of a contact buffer. Axes of dofs that do not move the contact frame have sign 0 and an arbitrary offset.
         """
-        first, second = (self._blocks_of_frame(frame) for frame in contact_set.spec.frames)
+        first, second = (self._blocks_of_frame(frame) for frame in contact_buffer.spec.frames)
         any_axis = self._axes[min(first.first_dof, second.first_dof)]
         orientations = ((first, second), (-1.0, 1.0)), ((second, first), (1.0, -1.0))
         orientation_of_pair = {
@@ -256,13 +258,13 @@ class ContactBlocks:
             ]
             yield [a, b, *axes, *axis_signs]
 
-    def _rows_within_tree(self, contact_set: ContactSet) -> Iterator[list[float]]:
+    def _rows_within_tree(self, contact_buffer: ContactBuffer) -> Iterator[list[float]]:
         """Yield block row, block column, axis offsets and signs (12 each) of the blocks within one tree.
 
         One list per lower-triangular Hessian block of the dofs that move exactly one of the two frames of a contact
         set. Other axes have sign 0 and an arbitrary offset.
         """
-        sign_of_dof = dict(self._contacts.relative_dofs(contact_set))
+        sign_of_dof = dict(self._contacts.relative_dofs(contact_buffer))
         any_axis = self._axes[next(iter(sign_of_dof))]
         for a, b in self._dof_blocks.block_pairs(sign_of_dof):
             axis_rows = [
@@ -293,6 +295,6 @@ def _block_axes(dofs: Sequence[int], moving_dofs: Collection[int], axes: Mapping
     return [axes[dof] if dof in moving_dofs else None for dof in dofs] + [None] * (BLOCK_SIZE - len(dofs))
 
 
-def _signed_axes(code: RowContext, prefix: str) -> list[list[Value]]:
+def _signed_axes(code: IterationContext, prefix: str) -> list[list[Value]]:
     signs = code.constants(f"{prefix} signs")
     return [list(scale(sign, code.read_array(f"{prefix} {i}", 6))) for i, sign in enumerate(signs)]

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.ir import RowContext, Value
+from kinema.ir import IterationContext, Value
 from kinema.model import Model
 
-from ..collision.contact_buffers import ContactSet
+from ..collision.contact_buffer_specs import ContactSpecialization
+from ..collision.contact_buffers import ContactBuffer
 from ..collision.contact_records import Contact, buffer_layout, for_each_contact
-from ..collision.contact_sets import ContactSetVariant
 from ..rigid.kinematics import Pose, Twist
 from ..rigid.rnea import Wrench
 from ..tree.kinematic_tree import WORLD, frame_ref
@@ -47,10 +47,10 @@ def twist_about_world_origin(pose: Pose, twist: Twist) -> Twist:
     return Twist(angular, add(rotate(pose.rotation, twist.linear), cross(pose.position, angular)))
 
 
-def relative_twist(twists: NodeValues[Twist], variant: ContactSetVariant) -> Twist:
-    """Return the twist of the second frame ("b") of a contact set relative to the first frame ("a", or the world)."""
+def relative_twist(twists: NodeValues[Twist], specialization: ContactSpecialization) -> Twist:
+    """Return the twist of the second frame ("b") of a buffer relative to the first frame ("a", or the world)."""
     b = twists[frame_ref("b ")]
-    if variant.involves_world:
+    if specialization.involves_world:
         return b
     a = twists[frame_ref("a ")]
     return Twist(sub(b.angular, a.angular), sub(b.linear, a.linear))
@@ -101,15 +101,18 @@ def contact_velocity(contact: Contact, relative_velocity: Twist) -> list[Value]:
     return [v + factor * surface_velocity for v, factor, surface_velocity in terms]
 
 
-def first_contact_point(code: RowContext, variant: ContactSetVariant) -> str:
-    """Copy the position of the first contact of a non-empty contact set into a new local array; return its name."""
+def first_contact_point(code: IterationContext, specialization: ContactSpecialization) -> str:
+    """Copy the position of the first contact of a non-empty contact buffer into a new local array; return its name."""
     array = code.tracer.allocate_local(3)
-    code.tracer.write(array, Contact(code.tracer, buffer_layout(variant), 0.0).read("point"))
+    code.tracer.write(array, Contact(code.tracer, buffer_layout(specialization), 0.0).read("point"))
     return array
 
 
 def spatial_hessian_of_set(
-    code: RowContext, variant: ContactSetVariant, cost_model: ContactCost, reference_point: Callable[[], Values]
+    code: IterationContext,
+    specialization: ContactSpecialization,
+    cost_model: ContactCost,
+    reference_point: Callable[[], Values],
 ) -> str:
     """Sum J^T H J (6 x 6, lower triangle) over the contacts of a frame pair into a new local array; return its name.
 
@@ -128,7 +131,7 @@ def spatial_hessian_of_set(
                 code.tracer.write(sums, [code.tracer.read(sums, entry) + product], entry)
                 entry += 1
 
-    for_each_contact(code, variant, add_contact)
+    for_each_contact(code, specialization, add_contact)
     return sums
 
 
@@ -159,7 +162,7 @@ def _hessian_factors(
     return vectors, [scale(factor, jacobian_row) for factor, jacobian_row in zip(weights, vectors, strict=True)]
 
 
-def read_local_array(code: RowContext, array: str, count: int = N_SPATIAL_HESSIAN) -> list[Value]:
+def read_local_array(code: IterationContext, array: str, count: int = N_SPATIAL_HESSIAN) -> list[Value]:
     """Read the first `count` values of a local array; by default a packed 6 x 6 Hessian."""
     return [code.tracer.read(array, i) for i in range(count)]
 
@@ -202,7 +205,7 @@ def unflatten_twist(values: Sequence[Value]) -> Twist:
 
 
 def tree_reference_points(
-    ctx: TraceContext, world_contact_sets: Sequence[ContactSet], floating_origin_poses: NodeValues[Pose]
+    ctx: TraceContext, world_contact_buffers: Sequence[ContactBuffer], floating_origin_poses: NodeValues[Pose]
 ) -> PerTreeArray:
     """Write the reference point of each tree (3 values, about the floating origin) and return the array.
 
@@ -210,7 +213,7 @@ def tree_reference_points(
 
     Args:
         ctx: tracing context.
-        world_contact_sets: contact sets with the world, whose frames are to be close to the reference point.
+        world_contact_buffers: contact buffers with the world, whose frames are to be close to the reference point.
         floating_origin_poses: poses of all frames about the floating origin.
     """
     points, trees = PerTreeArray(ctx, 3), tree_index_of_frames(ctx.model)
@@ -218,11 +221,11 @@ def tree_reference_points(
     for frame in reference_frames(
         ctx.model,
         [node.index for node in ctx.nodes],
-        [contact_set.spec.frames[1] for contact_set in world_contact_sets],
+        [contact_buffer.spec.frames[1] for contact_buffer in world_contact_buffers],
     ):
         rows.append(ctx.frame_row(ctx.tree.nodes[frame]))
         rows[-1].offsets["point"] = points.offset_of(trees[frame])
-    ctx.table_loop(
+    ctx.for_each(
         "reference points of trees",
         rows,
         lambda code: code.write("point", floating_origin_poses[ctx.frame_of_row(code).ref].position),
@@ -240,11 +243,11 @@ def motion_subspaces_about(
         rows.append(ctx.frame_row(node))
         rows[-1].offsets["point"] = reference_points.offset_of(trees[node.index])
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         ref, point = ctx.frame_of_row(code).ref, code.read_array("point", 3)
         shifted.put(ref, MotionSubspace([shift_twist(x, point) for x in motion_subspaces[ref].twists]))
 
-    ctx.table_loop("motion subspaces about reference points", rows, body)
+    ctx.for_each("motion subspaces about reference points", rows, body)
     return shifted
 
 

@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
+from ..collision.contact_buffer_specs import ContactSpecialization
 from ..collision.contact_buffers import (
+    ContactBuffer,
+    ContactBufferFilter,
     ContactBuffers,
-    ContactSet,
-    ContactSetFilter,
 )
 from ..collision.contact_records import Contact, for_each_contact
-from ..collision.contact_sets import ContactSetVariant
 from ..rigid.kinematics import ZERO_TWIST, Pose, Twist, motion_subspace
 from ..rigid.rnea import Wrench, power
 from ..tree.kinematic_tree import WORLD, FrameNode, frame_ref
@@ -63,7 +63,7 @@ NO_BOUNCE = -1e15
 
 
 def apply_restitution_and_static_friction(
-    contact: Contact, variant: ContactSetVariant, relative_velocity: Twist, code: RowContext
+    contact: Contact, specialization: ContactSpecialization, relative_velocity: Twist, code: IterationContext
 ) -> Value:
     """Scale a contact's friction by its sliding speed and return the normal acceleration of its rebound.
 
@@ -74,7 +74,7 @@ def apply_restitution_and_static_friction(
     rigid_stiffness, restitution, min_speed, stiction_ratio = contact.read("restitution")
     point_velocity = add(relative_velocity.linear, cross(relative_velocity.angular, contact.read("point")))
     axes, surface_velocity = contact.axes, contact.surface_velocity
-    if variant.condim > 1:
+    if specialization.condim > 1:
         sliding_velocity = [dot(axes[k], point_velocity) + surface_velocity[k] for k in (1, 2)]
         sliding_speed = ir.sqrt(ir.maximum(dot(sliding_velocity, sliding_velocity), TINY))
         factor = 1.0 + (stiction_ratio - 1.0) * ir.clamp(2.0 - sliding_speed * (1.0 / SLIDING_SPEED), 0.0, 1.0)
@@ -105,7 +105,9 @@ def _scale_friction(contact: Contact, factor: Value) -> Value:
     return stiffness_factor
 
 
-def _bounce_acceleration(contact: Contact, code: RowContext, normal_velocity: Value, parameters: list[Value]) -> Value:
+def _bounce_acceleration(
+    contact: Contact, code: IterationContext, normal_velocity: Value, parameters: list[Value]
+) -> Value:
     """Return the normal acceleration of Newton's impact law, -(1 + e) v_n / dt [m/s^2], or `NO_BOUNCE`.
 
     A bouncing contact gets the stiffness of a rigid contact. Contacts that approach slower than the resting speed or
@@ -157,7 +159,7 @@ def world_motion_subspaces(
 
 
 class ContactConstraints:
-    """All contacts of an environment as constraints of the Newton solver, stored in contact buffers per contact set."""
+    """All contacts of an environment as constraints of the Newton solver, stored in buffers per buffer."""
 
     def __init__(
         self,
@@ -171,7 +173,7 @@ class ContactConstraints:
         self.motion_subspaces = motion_subspaces
         self.cost_model = ContactCost()
         self.reference_points = tree_reference_points(
-            ctx, buffers.filter_sets(ContactSetFilter.WITH_WORLD), floating_origin_poses
+            ctx, buffers.filter_sets(ContactBufferFilter.WITH_WORLD), floating_origin_poses
         )
         self.motion_subspaces_about_reference = motion_subspaces_about(ctx, motion_subspaces, self.reference_points)
 
@@ -209,13 +211,16 @@ class ContactConstraints:
             smooth_accelerations: spatial accelerations of the frames for the joint accelerations without constraints.
         """
 
-        def body(code: RowContext, variant: ContactSetVariant) -> None:
-            velocity, acceleration = relative_twist(velocities, variant), relative_twist(smooth_accelerations, variant)
+        def body(code: IterationContext, specialization: ContactSpecialization) -> None:
+            velocity, acceleration = (
+                relative_twist(velocities, specialization),
+                relative_twist(smooth_accelerations, specialization),
+            )
 
             def write_residual(contact: Contact) -> None:
                 bounce_acceleration = (
-                    apply_restitution_and_static_friction(contact, variant, velocity, code)
-                    if variant.has_restitution_or_stiction
+                    apply_restitution_and_static_friction(contact, specialization, velocity, code)
+                    if specialization.has_restitution_or_stiction
                     else None
                 )
                 damping = contact.damping
@@ -230,33 +235,33 @@ class ContactConstraints:
                     )
                 contact.write("residual", [normal, *tangential])
 
-            for_each_contact(code, variant, write_residual)
+            for_each_contact(code, specialization, write_residual)
 
         self.buffers.for_each_active_set("contact residuals", body)
 
     def multiply_jacobian(self, frame_twists: NodeValues[Twist]) -> None:
         """Write J d of each contact: derivative of its residual along a search direction d, given as frame twists."""
 
-        def body(code: RowContext, variant: ContactSetVariant) -> None:
-            twist = relative_twist(frame_twists, variant)
+        def body(code: IterationContext, specialization: ContactSpecialization) -> None:
+            twist = relative_twist(frame_twists, specialization)
 
             def write_derivative(contact: Contact) -> None:
                 contact.write("residual_derivative", project_twist(contact, twist))
 
-            for_each_contact(code, variant, write_derivative)
+            for_each_contact(code, specialization, write_derivative)
 
         self.buffers.for_each_active_set("residual derivatives of contacts", body)
 
     def advance_residuals(self, step_length: ArenaOffset | PerTreeArray) -> None:
         """Update each contact's residual by a line-search step: r += step_length * (J d)."""
 
-        def body(code: RowContext, variant: ContactSetVariant) -> None:
+        def body(code: IterationContext, specialization: ContactSpecialization) -> None:
             length = code.read("length")
 
             def advance(contact: Contact) -> None:
                 contact.write("residual", contact.residual_at(length))
 
-            for_each_contact(code, variant, advance)
+            for_each_contact(code, specialization, advance)
 
         self._for_each_set("advance contact residuals", body, {"length": step_length})
 
@@ -306,7 +311,7 @@ class ContactConstraints:
         `total` and `step_length` are common to all trees or one per tree.
         """
 
-        def body(code: RowContext, variant: ContactSetVariant) -> None:
+        def body(code: IterationContext, specialization: ContactSpecialization) -> None:
             sums = code.tracer.allocate_local(n_values)
             code.tracer.write(sums, [0.0] * n_values)
 
@@ -315,7 +320,7 @@ class ContactConstraints:
                 old = [code.tracer.read(sums, i) for i in range(n_values)]
                 code.tracer.write(sums, [a + b for a, b in zip(old, values, strict=True)])
 
-            for_each_contact(code, variant, add_up)
+            for_each_contact(code, specialization, add_up)
             pairs = zip(
                 code.read_array("total", n_values), (code.tracer.read(sums, i) for i in range(n_values)), strict=True
             )
@@ -324,9 +329,9 @@ class ContactConstraints:
         self._for_each_set(name, body, {"length": step_length, "total": total})
 
     def _for_each_set(
-        self, name: str, body: Callable[[RowContext, ContactSetVariant], None], extra_arrays: OffsetsPerTree
+        self, name: str, body: Callable[[IterationContext, ContactSpecialization], None], extra_arrays: OffsetsPerTree
     ) -> None:
-        self.buffers.for_each_active_set(name, body, self.buffers.table_columns(ContactSetFilter.ALL, extra_arrays))
+        self.buffers.for_each_active_set(name, body, self.buffers.table_columns(ContactBufferFilter.ALL, extra_arrays))
 
     # ----------------------------------------------------------------------------------------------------- joint forces
 
@@ -341,7 +346,7 @@ class ContactConstraints:
         wrenches: NodeValues[Wrench] = ctx.new_values(f"{name}, on frames")
         ctx.for_each_frame(f"{name}, zero", lambda node: wrenches.put(node.ref, Wrench(ZERO, ZERO)))
 
-        def body(code: RowContext, variant: ContactSetVariant) -> None:
+        def body(code: IterationContext, specialization: ContactSpecialization) -> None:
             sums = code.tracer.allocate_local(6)
             code.tracer.write(sums, [0.0] * 6)
 
@@ -350,16 +355,16 @@ class ContactConstraints:
                 for i, column in enumerate(zip(*spatial_contact_jacobian(contact), strict=True)):
                     code.tracer.write(sums, [code.tracer.read(sums, i) - dot(gradient, column)], i)
 
-            for_each_contact(code, variant, add_contact)
+            for_each_contact(code, specialization, add_contact)
             total = [code.tracer.read(sums, i) for i in range(6)]
             if adds_directly:
-                add_to_frames(total, variant)
+                add_to_frames(total, specialization)
             else:
                 code.write("wrench", total)
 
-        def add_to_frames(total: Sequence[Value], variant: ContactSetVariant) -> None:
+        def add_to_frames(total: Sequence[Value], specialization: ContactSpecialization) -> None:
             wrenches.add(frame_ref("b "), Wrench(total[:3], total[3:]))
-            if not variant.involves_world:
+            if not specialization.involves_world:
                 wrenches.add(frame_ref("a "), Wrench([-x for x in total[:3]], [-x for x in total[3:]]))
 
         adds_directly = not ctx.tracer.in_warp_region  # else threads would write to the same frames
@@ -370,14 +375,16 @@ class ContactConstraints:
 
             def rows() -> list[NodeRow]:
                 return [
-                    self.buffers.table_row(x, arrays)
+                    self.buffers.loop_iteration(x, arrays)
                     for x, arrays in zip(self.buffers.sets, wrench_arrays, strict=True)
                 ]
 
-            ctx.table_loop(f"{name}, zero", rows(), lambda code: code.write("wrench", [0.0] * 6))
+            ctx.for_each(f"{name}, zero", rows(), lambda code: code.write("wrench", [0.0] * 6))
             self.buffers.for_each_active_set(f"{name}, of contact sets", body, rows())
             self.buffers.for_each_active_set(
-                f"{name}, on frames", lambda code, variant: add_to_frames(code.read_array("wrench", 6), variant), rows()
+                f"{name}, on frames",
+                lambda code, specialization: add_to_frames(code.read_array("wrench", 6), specialization),
+                rows(),
             )
         ctx.accumulate_to_parents(f"{name}, of subtrees", wrenches)
         result: NodeValues[list[Value]] = ctx.new_values(name)
@@ -409,15 +416,15 @@ class ContactConstraints:
             "clear spatial Hessians of frames", lambda node: hessians.put(node.ref, [0.0] * N_SPATIAL_HESSIAN)
         )
 
-        def body(code: RowContext, variant: ContactSetVariant) -> None:
+        def body(code: IterationContext, specialization: ContactSpecialization) -> None:
             set_hessian = spatial_hessian_of_set(
-                code, variant, self.cost_model, lambda: code.read_array("reference point", 3)
+                code, specialization, self.cost_model, lambda: code.read_array("reference point", 3)
             )
             hessians.add(frame_ref("b "), read_local_array(code, set_hessian))
 
-        columns = self.buffers.table_columns(ContactSetFilter.WITH_WORLD, {"reference point": self.reference_points})
+        columns = self.buffers.table_columns(ContactBufferFilter.WITH_WORLD, {"reference point": self.reference_points})
         self.buffers.for_each_active_set(
-            "Hessian of contacts with the world", body, columns, ContactSetFilter.WITH_WORLD
+            "Hessian of contacts with the world", body, columns, ContactBufferFilter.WITH_WORLD
         )
         if add_frame_hessians is not None:
             add_frame_hessians(hessians)
@@ -438,16 +445,16 @@ class ContactConstraints:
         matrix.compute(diagonal_entries, ancestor_entries, accumulate=True)
 
     def coupled_dofs(self) -> list[list[int]]:
-        """Return, for each contact set between moving frames, the dofs that move exactly one of the two frames."""
+        """Return, for each contact buffer between moving frames, the dofs that move exactly one of the two frames."""
         return [[d for d, _ in self.relative_dofs(x)] for x in self.sets_between_frames()]
 
-    def sets_between_frames(self) -> list[ContactSet]:
-        """Return the contact sets between two moving frames."""
-        return self.buffers.filter_sets(ContactSetFilter.BETWEEN_FRAMES)
+    def sets_between_frames(self) -> list[ContactBuffer]:
+        """Return the contact buffers between two moving frames."""
+        return self.buffers.filter_sets(ContactBufferFilter.BETWEEN_FRAMES)
 
-    def relative_dofs(self, contact_set: ContactSet) -> list[tuple[int, float]]:
-        """Return the dofs that move exactly one frame of a contact set, with sign -1 (first frame) or +1 (second)."""
-        first, second = (set(self.ancestor_dofs(frame)) for frame in contact_set.spec.frames)
+    def relative_dofs(self, contact_buffer: ContactBuffer) -> list[tuple[int, float]]:
+        """Return the dofs that move exactly one frame of a buffer, with sign -1 (first frame) or +1 (second)."""
+        first, second = (set(self.ancestor_dofs(frame)) for frame in contact_buffer.spec.frames)
         return sorted([(d, -1.0) for d in first - second] + [(d, 1.0) for d in second - first])
 
     def ancestor_dofs(self, frame: int) -> list[int]:
@@ -466,25 +473,27 @@ class ContactConstraints:
         """
         axes = self.motion_axis_places()
         rows = []
-        for contact_set in self.sets_between_frames():
-            row = self.buffers.table_row(contact_set)
+        for contact_buffer in self.sets_between_frames():
+            row = self.buffers.loop_iteration(contact_buffer)
             dof_rows = []
-            signed_dofs = self.relative_dofs(contact_set)
+            signed_dofs = self.relative_dofs(contact_buffer)
             for i, (dof, sign) in enumerate(signed_dofs):
                 entry_rows = [
-                    TableRow("entry", {"other": axes[d], "entry": matrix.symmetric_entry(dof, d)}, {"other sign": [x]})
+                    LoopIteration(
+                        "entry", {"other": axes[d], "entry": matrix.symmetric_entry(dof, d)}, {"other sign": [x]}
+                    )
                     for d, x in signed_dofs[: i + 1]
                 ]
-                dof_rows.append(TableRow("dof", {"axis": axes[dof]}, {"sign": [sign]}, {"entries": entry_rows}))
+                dof_rows.append(LoopIteration("dof", {"axis": axes[dof]}, {"sign": [sign]}, {"entries": entry_rows}))
             rows.append(replace(row, nested_rows={"dofs": dof_rows}))
 
-        def body(code: RowContext, variant: ContactSetVariant) -> None:
-            reference = first_contact_point(code, variant)
+        def body(code: IterationContext, specialization: ContactSpecialization) -> None:
+            reference = first_contact_point(code, specialization)
             set_hessian = spatial_hessian_of_set(
-                code, variant, self.cost_model, lambda: read_local_array(code, reference, 3)
+                code, specialization, self.cost_model, lambda: read_local_array(code, reference, 3)
             )
 
-            def project_dof(inner: RowContext) -> None:
+            def project_dof(inner: IterationContext) -> None:
                 axis = unflatten_twist(inner.read_array("axis", 6))
                 wrench = apply_spatial_hessian_about(
                     read_local_array(inner, set_hessian), read_local_array(inner, reference, 3), axis
@@ -492,7 +501,7 @@ class ContactConstraints:
                 signed_wrench = inner.tracer.allocate_local(6)
                 inner.tracer.write(signed_wrench, scale(inner.constant("sign"), [*wrench.torque, *wrench.force]))
 
-                def add_entry(entry: RowContext) -> None:
+                def add_entry(entry: IterationContext) -> None:
                     product = dot(entry.read_array("other", 6), [entry.tracer.read(signed_wrench, i) for i in range(6)])
                     entry.write("entry", [entry.read("entry") + entry.constant("other sign") * product])
 
@@ -501,7 +510,7 @@ class ContactConstraints:
             code.nested_loop("dofs", project_dof)
 
         self.buffers.for_each_active_set(
-            "Hessian of contacts between frames", body, rows, ContactSetFilter.BETWEEN_FRAMES
+            "Hessian of contacts between frames", body, rows, ContactBufferFilter.BETWEEN_FRAMES
         )
 
     def motion_axis_places(self) -> dict[int, ArenaOffset]:

@@ -7,10 +7,10 @@ times joint position, or the length of a spatial path.
 
 from __future__ import annotations
 
-from kinema.ir import ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Value
 from kinema.model import Model
 
-from ..arrays import ItemKind
+from ..arrays import ElementKind
 from ..tree.kinematic_tree import FrameNode
 from ..tree.trace_context import TraceContext
 from .rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
@@ -26,7 +26,7 @@ def coupling_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
         if dofs and frame_dofs.issuperset(dofs):
             solref_and_solimp, is_rigid = (info.solref[i].tolist(), info.solimp[i].tolist()), bool(info.is_rigid[i])
             options = {
-                "item": (ItemKind.COUPLING, i),
+                "element": (ElementKind.COUPLING, i),
                 "parameter_group": "coupling",
                 "equality_idx": int(info.equality_idx[i]),
             }
@@ -58,7 +58,7 @@ def fill_couplings(kinematic_state: KinematicState, rows: ConstraintRows) -> Non
     info = ctx.model.couplings
     lengths = {i: ctx.allocate(3) for i, _ in blocks_and_couplings}
     """Per block: follower length, leader length and derivative of the polynomial."""
-    ctx.table_loop(
+    ctx.for_each(
         "initial lengths of couplings",
         [_initial_lengths_row(kinematic_state, coupling, lengths[i]) for i, coupling in blocks_and_couplings],
         _write_initial_lengths,
@@ -68,23 +68,21 @@ def fill_couplings(kinematic_state: KinematicState, rows: ConstraintRows) -> Non
         for i, coupling in blocks_and_couplings
         for dof in rows.blocks[i].dofs
     ]
-    ctx.table_loop(
-        "lengths of couplings", [row for row in moment_arm_rows if "qpos" in row.offsets], _add_joint_position
-    )
+    ctx.for_each("lengths of couplings", [row for row in moment_arm_rows if "qpos" in row.offsets], _add_joint_position)
     table = [
-        TableRow(
+        LoopIteration(
             "coupling",
             {**rows.block_arrays[i], "lengths": lengths[i]},
             {"polynomial": info.polynomial[coupling].tolist()},
         )
         for i, coupling in blocks_and_couplings
     ]
-    ctx.table_loop("couplings", table, _write_position)
-    ctx.table_loop("jacobian of couplings", moment_arm_rows, _write_jacobian_entry)
+    ctx.for_each("couplings", table, _write_position)
+    ctx.for_each("jacobian of couplings", moment_arm_rows, _write_jacobian_entry)
 
 
-def _initial_lengths_row(kinematic_state: KinematicState, coupling: int, lengths: ArenaOffset) -> TableRow:
-    """Return the table row that initialises follower and leader length of a coupling to path length minus reference.
+def _initial_lengths_row(kinematic_state: KinematicState, coupling: int, lengths: ArenaOffset) -> LoopIteration:
+    """Return the iteration that initialises follower and leader length of a coupling to path length minus reference.
 
     Sides without a path start at minus the reference; joint positions are added later.
     """
@@ -93,22 +91,23 @@ def _initial_lengths_row(kinematic_state: KinematicState, coupling: int, lengths
     offsets = {side: path_lengths[path] for side, path in paths.items() if path >= 0}
     derived = kinematic_state.ctx.model.derived
     references = [float(derived.coupling_reference_a[coupling]), float(derived.coupling_reference_b[coupling])]
-    return TableRow("".join(offsets), {"lengths": lengths, **offsets}, {"reference": references})
+    return LoopIteration("".join(offsets), {"lengths": lengths, **offsets}, {"reference": references})
 
 
-def _write_initial_lengths(code: RowContext) -> None:
+def _write_initial_lengths(code: IterationContext) -> None:
     """Write follower and leader length before joint positions are added, and a zero polynomial derivative."""
     sides = zip("ab", code.constants("reference"), strict=True)
     code.write(
         "lengths",
-        [(code.read(side) if side in str(code.variant) else 0.0) - reference for side, reference in sides] + [0.0],
+        [(code.read(side) if side in str(code.specialization) else 0.0) - reference for side, reference in sides]
+        + [0.0],
     )
 
 
 def _moment_arm_row(
     kinematic_state: KinematicState, coupling: int, dof: int, entry: ArenaOffset, lengths: ArenaOffset
-) -> TableRow:
-    """Return the table row of one joint coupling and one dof, with the moment arm of the dof on both sides.
+) -> LoopIteration:
+    """Return the loop iteration of one joint coupling and one dof, with the moment arm of the dof on both sides.
 
     Moment arms are constants, or path moments (derivatives of a path length). The row is used to add moment arm times
     joint position to the lengths, where a side is a sum over joints, and to write the Jacobian entry.
@@ -122,27 +121,29 @@ def _moment_arm_row(
     summed = [x for x, path in zip("ab", (info.path_a, info.path_b), strict=True) if path[coupling] < 0]
     if ctx.model.dofs.q_idx[dof] >= 0 and any(moment_arms["ab".index(x)] for x in summed):
         offsets["qpos"] = ctx.dof_arrays(dof)["qpos"]
-    return TableRow(("".join(x for x in "ab" if x in offsets), "".join(summed)), offsets, {"moment arms": moment_arms})
+    return LoopIteration(
+        ("".join(x for x in "ab" if x in offsets), "".join(summed)), offsets, {"moment arms": moment_arms}
+    )
 
 
-def _add_joint_position(code: RowContext) -> None:
+def _add_joint_position(code: IterationContext) -> None:
     """Add moment arm times joint position to the follower and leader lengths that are sums over joints."""
-    _, summed = code.variant  # type: ignore[misc]
+    _, summed = code.specialization  # type: ignore[misc]
     sides = zip("ab", code.read_array("lengths", 2), code.constants("moment arms"), strict=True)
     code.write(
         "lengths", [x + moment_arm * code.read("qpos") if side in summed else x for side, x, moment_arm in sides]
     )
 
 
-def _write_jacobian_entry(code: RowContext) -> None:
+def _write_jacobian_entry(code: IterationContext) -> None:
     """Write the Jacobian entry dx/dq - p'(y) dy/dq of one dof."""
-    path_sides, _ = code.variant  # type: ignore[misc]
+    path_sides, _ = code.specialization  # type: ignore[misc]
     sides = zip("ab", code.constants("moment arms"), strict=True)
     a, b = (moment_arm * code.read(side) if side in path_sides else moment_arm for side, moment_arm in sides)
     code.write("entry", [a - code.read("lengths", 2) * b])
 
 
-def _write_position(code: RowContext) -> None:
+def _write_position(code: IterationContext) -> None:
     """Write the position error x - p(y) and the polynomial derivative p'(y), evaluated by Horner's scheme.
 
     x is the length of the follower and y the length of the leader, read from `lengths`.
@@ -163,5 +164,5 @@ def write_coupling_errors(ctx: TraceContext, rows: ConstraintRows) -> None:
     table = []
     for block, offsets in zip(rows.blocks, rows.block_arrays, strict=True):
         coupling = int(block.source["coupling"])  # type: ignore[call-overload]
-        table.append(TableRow("coupling", {**offsets, "out": ArenaOffset(start.arena, start.row + coupling)}))
-    ctx.table_loop("errors of couplings", table, lambda code: code.write("out", [code.read("position")]))
+        table.append(LoopIteration("coupling", {**offsets, "out": ArenaOffset(start.arena, start.row + coupling)}))
+    ctx.for_each("errors of couplings", table, lambda code: code.write("out", [code.read("position")]))

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinema import ir
-from kinema.ir import ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Value
 from kinema.model import Model
 
-from ..arrays import UNBREAKABLE_FORCE, ItemKind
+from ..arrays import UNBREAKABLE_FORCE, ElementKind
 from ..forces.tendon_wrapping import angle_from_cos_sin
 from ..rigid.kinematics import Pose, Twist, motion_subspace, twist_at_point
 from ..rigid.link_dynamics import acceleration_at_point
 from ..rigid.rnea import Wrench, power
 from ..tree.kinematic_tree import WORLD, FrameNode, frame_ref
-from ..tree.node_constants import FrameVariant
+from ..tree.node_constants import FrameSpecialization
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
 from ..vector_math import (
@@ -263,12 +263,12 @@ def equality_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
             )
             solref_and_solimp = info.solref[i].tolist(), info.solimp[i].tolist()
             options: dict[str, Any] = {
-                "item": (ItemKind.EQUALITY, i),
+                "element": (ElementKind.EQUALITY, i),
                 "parameter_group": "equality",
                 "equality_idx": i if info.breakable[i] else -1,
             }
             if i in attachments:
-                options = {"item": (ItemKind.ATTACHMENT, attachments[i]), "attachment_idx": attachments[i]}
+                options = {"element": (ElementKind.ATTACHMENT, attachments[i]), "attachment_idx": attachments[i]}
                 options["parameter_group"] = "attachment"
             blocks.append(
                 ConstraintBlock(
@@ -324,33 +324,33 @@ def fill_equalities(kinematic_state: KinematicState, rows: ConstraintRows) -> No
         }
         constants |= {name: [float(getattr(info, name)[equality])] for name in ("torque_scale", "pitch")}
         offsets = {**rows.block_arrays[i], **wrench_arrays[i]}
-        pose = ctx.item_arrays(ItemKind.EQUALITY, equality).get("equality_pose")
+        pose = ctx.element_arrays(ElementKind.EQUALITY, equality).get("equality_pose")
         if rows.blocks[i].attachment_idx >= 0:
-            arrays = ctx.item_arrays(ItemKind.ATTACHMENT, rows.blocks[i].attachment_idx)
+            arrays = ctx.element_arrays(ElementKind.ATTACHMENT, rows.blocks[i].attachment_idx)
             pose = arrays["attachment_pose"]
             offsets |= {"point a": arrays["attachment_point"], "length": arrays["attachment_length"]}
         if pose is not None:
             offsets["pose b"] = pose
-        variant = tuple(info.components[equality]), rows.blocks[i].attachment_idx >= 0
-        table.append(ctx.node_row(variant, bindings, offsets, constants))
-    ctx.table_loop("equality constraints", table, lambda code: _write_equality(code, kinematic_state))
+        specialization = tuple(info.components[equality]), rows.blocks[i].attachment_idx >= 0
+        table.append(ctx.node_row(specialization, bindings, offsets, constants))
+    ctx.for_each("equality constraints", table, lambda code: _write_equality(code, kinematic_state))
     jacobian_rows = [
         row for i, equality in blocks_and_equalities for row in _jacobian_rows(ctx, rows, i, equality, wrench_arrays[i])
     ]
-    ctx.table_loop(
+    ctx.for_each(
         "Jacobian of equality constraints",
         jacobian_rows,
         lambda code: _write_jacobian_columns(ctx, code, local_poses, world_poses),
     )
 
 
-def _write_equality(code: RowContext, kinematic_state: KinematicState) -> None:
+def _write_equality(code: IterationContext, kinematic_state: KinematicState) -> None:
     """Write `position`, bias acceleration and the wrenches (6 per row: torque, force) of one equality constraint.
 
     Wrenches on a and b are about the origin of frame b, which is written to `about`.
     """
     a, b = (_frame_state(code, side, kinematic_state) for side in SIDES)
-    components, is_attachment = code.variant  # type: ignore[misc]
+    components, is_attachment = code.specialization  # type: ignore[misc]
     length = code.read("length") if is_attachment else 0.0
     parameters = EqualityParameters(code.constant("torque_scale"), code.constant("pitch"), length)
     equality_rows = [row for component in components for row in EQUALITY_COMPONENTS[component][1](a, b, parameters)]
@@ -364,7 +364,7 @@ def _write_equality(code: RowContext, kinematic_state: KinematicState) -> None:
         code.write("b ", [-x for x in (*torques[1], *row.force)], 6 * r)
 
 
-def _frame_state(code: RowContext, side: str, kinematic_state: KinematicState) -> FrameState:
+def _frame_state(code: IterationContext, side: str, kinematic_state: KinematicState) -> FrameState:
     """Return world pose, velocity and bias acceleration of one frame of an equality constraint: link frame plus offset.
 
     `side` is "a" or "b". The offset of frame b is read from `pose b` if it differs between environments, and the
@@ -394,10 +394,10 @@ def _frame_state(code: RowContext, side: str, kinematic_state: KinematicState) -
 
 def _jacobian_rows(
     ctx: TraceContext, rows: ConstraintRows, block_index: int, equality: int, wrench_arrays: dict
-) -> Iterator[TableRow]:
+) -> Iterator[LoopIteration]:
     """Yield one loop row per frame on the kinematic path of each side, with the offsets of its Jacobian entries.
 
-    A frame on both paths is visited twice; its second row (variant `again`) adds to the entries.
+    A frame on both paths is visited twice; its second row (specialization `again`) adds to the entries.
     """
     visited: set[int] = set()
     block = rows.blocks[block_index]
@@ -407,20 +407,20 @@ def _jacobian_rows(
         for index in _ancestor_frames(ctx.model, frame):
             node = ctx.tree.nodes[index]
             frame_row = ctx.frame_row(node)
-            assert isinstance(frame_row.variant, FrameVariant)
-            variant = (("", frame_row.variant), ("rows", block.n_rows), ("again", index in visited))
+            assert isinstance(frame_row.specialization, FrameSpecialization)
+            specialization = (("", frame_row.specialization), ("rows", block.n_rows), ("again", index in visited))
             visited.add(index)
             columns = [(r, k, dof) for r in range(block.n_rows) for k, dof in enumerate(node.dofs)]
             entries = {f"entry {r} {k}": rows.jacobian_entry(block_index, r, dof) for r, k, dof in columns}
             offsets = {**frame_row.offsets, **entries, "wrenches": wrench_arrays[side], "about": wrench_arrays["about"]}
-            yield ctx.node_row(variant, frame_row.bindings, offsets, frame_row.constants)
+            yield ctx.node_row(specialization, frame_row.bindings, offsets, frame_row.constants)
 
 
 def _write_jacobian_columns(
-    ctx: TraceContext, code: RowContext, local_poses: NodeValues[Pose], world_poses: NodeValues[Pose]
+    ctx: TraceContext, code: IterationContext, local_poses: NodeValues[Pose], world_poses: NodeValues[Pose]
 ) -> None:
     """Write the Jacobian entries of one frame's dofs: power of each row's wrench in the motion of the dof."""
-    options: dict[str, Any] = dict(code.variant)  # type: ignore[call-overload]
+    options: dict[str, Any] = dict(code.specialization)  # type: ignore[call-overload]
     node = ctx.frame_of_row(code)
     about = code.read_array("about", 3)
     for k, twist in enumerate(motion_subspace(node, local_poses[node.ref])):
@@ -442,19 +442,21 @@ def write_equality_errors(ctx: TraceContext, rows: ConstraintRows) -> None:
             "gap": ArenaOffset(gap.arena, gap.row + equality),
             "turn": ArenaOffset(turn.arena, turn.row + equality),
         }
-        table.append(TableRow(tuple(ctx.model.equalities.components[equality]), {**offsets, **outputs}))
+        table.append(LoopIteration(tuple(ctx.model.equalities.components[equality]), {**offsets, **outputs}))
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         squares: dict[str, Value] = {"gap": 0.0, "turn": 0.0}
-        errors = iter(code.read_array("position", sum(EQUALITY_COMPONENTS[component][0] for component in code.variant)))  # type: ignore[attr-defined]
-        for component in code.variant:  # type: ignore[attr-defined]
+        errors = iter(
+            code.read_array("position", sum(EQUALITY_COMPONENTS[component][0] for component in code.specialization))
+        )  # type: ignore[attr-defined]
+        for component in code.specialization:  # type: ignore[attr-defined]
             for _ in range(EQUALITY_COMPONENTS[component][0]):
                 output, error = "turn" if is_rotational(component) else "gap", next(errors)
                 squares[output] = squares[output] + error * error
         for output, square in squares.items():
             code.write(output, [ir.sqrt(square)])
 
-    ctx.table_loop("errors of equality constraints", table, body)
+    ctx.for_each("errors of equality constraints", table, body)
 
 
 # ------------------------------------------------------------------------------------------------------------- breaking
@@ -474,16 +476,16 @@ def update_broken_joints(ctx: TraceContext, rows: ConstraintRows) -> None:
             continue
         if "wrenches" not in offsets and info.components[block.equality_idx]:
             continue  # limits and drives along the free axes do not load the joint
-        broken_flag = ctx.item_arrays(ItemKind.EQUALITY, block.equality_idx)["broken"]
+        broken_flag = ctx.element_arrays(ElementKind.EQUALITY, block.equality_idx)["broken"]
         strength = [min(float(x[block.equality_idx]), UNBREAKABLE_FORCE) for x in (info.break_force, info.break_torque)]
-        variant = ("wrenches" if "wrenches" in offsets else "length", block.n_rows)
-        table.append(TableRow(variant, {**offsets, "broken": broken_flag}, {"strength": strength}))
-    ctx.table_loop("breaking joints", table, _write_broken)
+        specialization = ("wrenches" if "wrenches" in offsets else "length", block.n_rows)
+        table.append(LoopIteration(specialization, {**offsets, "broken": broken_flag}, {"strength": strength}))
+    ctx.for_each("breaking joints", table, _write_broken)
 
 
-def _write_broken(code: RowContext) -> None:
+def _write_broken(code: IterationContext) -> None:
     """Set `broken` to 1 if the norm of the total constraint force or torque exceeds its strength; never clear it."""
-    load_type, n_rows = code.variant  # type: ignore[misc]
+    load_type, n_rows = code.specialization  # type: ignore[misc]
     forces = code.read_array("force", n_rows)
     torque: Vector = [0.0, 0.0, 0.0]
     force: Vector = [forces[0], 0.0, 0.0]

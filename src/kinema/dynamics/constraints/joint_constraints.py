@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kinema import ir
-from kinema.ir import SCRATCH, RowContext, TableRow, Value
+from kinema.ir import SCRATCH, IterationContext, LoopIteration, Value
 from kinema.model import Model, PrimitiveJointType
 
-from ..arrays import ItemKind
+from ..arrays import ElementKind
 from ..rigid.kinematics import UNLIMITED_DISTANCE, ball_angle_limit, ball_cone_limit
 from ..tree.kinematic_tree import FrameNode
 from ..tree.node_tables import NodeRow
@@ -39,10 +39,10 @@ def joint_limit_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintB
         margin = float(model.dofs.limit_margin[first])
         for side in _limited_sides(model, node, margin):
             source = {"limit": node.index, "side": side}
-            item = (ItemKind.DOF, first)
+            element = (ElementKind.DOF, first)
             options = {
                 "spring_damper": model.dofs.limit_spring[first].tolist(),
-                "item": item,
+                "element": element,
                 "parameter_group": "limit",
             }
             blocks += [
@@ -68,14 +68,14 @@ def fill_joint_limits(kinematic_state: KinematicState, rows: ConstraintRows) -> 
     """Write signed distance to the limit and Jacobian row (d distance / d dof) of each joint limit."""
     ctx = kinematic_state.ctx
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         distance, jacobian_row = limit_distance_and_jacobian(
-            ctx, ctx.frame_of_row(code), str(dict(code.variant)["side"])
+            ctx, ctx.frame_of_row(code), str(dict(code.specialization)["side"])
         )  # type: ignore[arg-type]
         code.write("position", [distance])
         code.write("jacobian 0", jacobian_row)
 
-    ctx.table_loop(
+    ctx.for_each(
         "joint limits", [_limit_block_row(ctx, rows, i) for i, b in enumerate(rows.blocks) if "limit" in b.source], body
     )
 
@@ -85,9 +85,9 @@ def count_joint_limits_within_margin(kinematic_state: KinematicState, blocks: li
     ctx = kinematic_state.ctx
     table = [_limit_frame_row(ctx, block) for block in blocks]
 
-    def distance_and_margin(code: RowContext) -> tuple[Value, Value]:
+    def distance_and_margin(code: IterationContext) -> tuple[Value, Value]:
         node = ctx.frame_of_row(code)
-        distance, _ = limit_distance_and_jacobian(ctx, node, str(dict(code.variant)["side"]))  # type: ignore[arg-type]
+        distance, _ = limit_distance_and_jacobian(ctx, node, str(dict(code.specialization)["side"]))  # type: ignore[arg-type]
         return distance, ctx.read_node("limit_margin", node)[0]
 
     return count_within_margin(ctx, "joint limits within their margin", table, distance_and_margin)
@@ -96,28 +96,28 @@ def count_joint_limits_within_margin(kinematic_state: KinematicState, blocks: li
 def count_within_margin(
     ctx: TraceContext,
     name: str,
-    table: Sequence[TableRow],
-    distance_and_margin: Callable[[RowContext], tuple[Value, Value]],
+    table: Sequence[LoopIteration],
+    distance_and_margin: Callable[[IterationContext], tuple[Value, Value]],
 ) -> Value:
-    """Trace the number of table rows (limits) whose distance is below their margin, summed at run time."""
+    """Trace the number of loop iterations (limits) whose distance is below their margin, summed at run time."""
     total = ctx.allocate_fixed(1)
     ctx.tracer.write(SCRATCH, [0.0], total.row)
     for row in table:
         row.offsets["near"] = total
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         code.write("near", [code.read("near") + ir.select(*distance_and_margin(code), 1.0, 0.0)])
 
-    ctx.table_loop(name, table, body)
+    ctx.for_each(name, table, body)
     return ctx.tracer.read(SCRATCH, total.row)
 
 
 def _limit_frame_row(ctx: TraceContext, block: ConstraintBlock) -> NodeRow:
-    """Return the loop row of a limit block's frame, with the side of the limit as part of the variant."""
+    """Return the loop row of a limit block's frame, with the side of the limit as part of the specialization."""
     node = ctx.tree.nodes[int(block.source["limit"])]  # type: ignore[call-overload]
     row = ctx.frame_row(node)
-    variant = (("", row.variant), ("side", block.source["side"]))
-    return ctx.node_row(variant, row.bindings, row.offsets, row.constants)
+    specialization = (("", row.specialization), ("side", block.source["side"]))
+    return ctx.node_row(specialization, row.bindings, row.offsets, row.constants)
 
 
 def _limit_block_row(ctx: TraceContext, rows: ConstraintRows, block_index: int) -> NodeRow:
@@ -175,7 +175,7 @@ def joint_friction_blocks(model: Model, nodes: list[FrameNode]) -> list[Constrai
             dofs.friction_solref[dof].tolist(),
             dofs.friction_solimp[dof].tolist(),
             friction_bound=float(dofs.frictionloss[dof]),
-            item=(ItemKind.DOF, dof),
+            element=(ElementKind.DOF, dof),
             parameter_group="friction",
             source={"friction": dof},
         )
@@ -188,10 +188,12 @@ def joint_friction_blocks(model: Model, nodes: list[FrameNode]) -> list[Constrai
 def fill_joint_friction(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
     """Write the rows of dry joint friction: position error 0 and Jacobian entry 1."""
     ctx = kinematic_state.ctx
-    table = [TableRow("dof", rows.block_arrays[i]) for i, block in enumerate(rows.blocks) if "friction" in block.source]
+    table = [
+        LoopIteration("dof", rows.block_arrays[i]) for i, block in enumerate(rows.blocks) if "friction" in block.source
+    ]
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         code.write("position", [0.0])
         code.write("jacobian 0", [1.0])
 
-    ctx.table_loop("dry joint friction", table, body)
+    ctx.for_each("dry joint friction", table, body)

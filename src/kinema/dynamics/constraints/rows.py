@@ -15,9 +15,9 @@ from typing import Any
 
 from kinema import ir
 from kinema.core import InternalError
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
-from ..arrays import ItemKind
+from ..arrays import ElementKind
 from ..rigid.kinematics import FrameAcceleration, Pose, Twist
 from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_constants import with_per_env_parameters
@@ -75,8 +75,9 @@ class ConstraintBlock:
     """Whether position errors are corrected at `MAX_CORRECTION_SPEED` at most, as rigid constraints are."""
     has_bias_acceleration: bool = False
     """Whether the rows have a bias acceleration (dJ/dt v), written by the constraint kind."""
-    item: tuple[ItemKind, int] | None = None
-    """Kind and index of the model item (dof, coupling, ...) with per-environment parameters; None if there are none."""
+    element: tuple[ElementKind, int] | None = None
+    """Kind and index of the model element (dof, coupling, ...) with per-environment parameters; None if there are
+    none."""
     parameter_group: str = ""
     """Key of `PER_ENV_ARRAYS`."""
     equality_idx: int = -1
@@ -106,7 +107,7 @@ def block_key(block: ConstraintBlock) -> str:
 
 
 def block_parameters(block: ConstraintBlock) -> dict[str, list[Any]]:
-    """Numeric parameters of a constraint block by name, as constants of its table row.
+    """Numeric parameters of a constraint block by name, as constants of its loop iteration.
 
     Inverse weights have one value per row; solref, solimp, margin, friction bound and spring-damper are per block.
     """
@@ -151,8 +152,8 @@ PER_ENV_ARRAYS = {
 
 
 @dataclass(frozen=True, slots=True)
-class BlockVariant:
-    """Properties of a block that select the code specialised for it."""
+class BlockSpecialization:
+    """Properties of a block that select the code specialized for it."""
 
     row_type: RowType
     n_rows: int
@@ -221,7 +222,7 @@ class ConstraintRows:
         return ArenaOffset(SCRATCH, self.block_arrays[block_index][f"jacobian {row}"].row + column)
 
     def for_each_block(
-        self, name: str, body: Callable[[RowContext], None], extra_arrays: OffsetsPerTree | None = None
+        self, name: str, body: Callable[[IterationContext], None], extra_arrays: OffsetsPerTree | None = None
     ) -> None:
         """Trace a loop over the constraint blocks (the rows of one limit, friction or equality constraint each).
 
@@ -232,7 +233,7 @@ class ConstraintRows:
         for block, arrays in zip(self.blocks, self.block_arrays, strict=True):
             per_env = self.per_env_arrays(block)
             limits_speed = block.limits_correction_speed or 0.0 < block.solref[0] < RIGID_TIME_CONSTANT
-            variant = BlockVariant(
+            specialization = BlockSpecialization(
                 row_type=block.row_type,
                 n_rows=block.n_rows,
                 impedance_power=integer_power(block.solimp),
@@ -246,23 +247,23 @@ class ConstraintRows:
             parameters = with_per_env_parameters(self.ctx, "block", block_key(block), block_parameters(block))
             tree = trees[int(self.ctx.model.dofs.frame_idx[block.dofs[0]])]
             extra = {**offsets_of_tree(tree, extra_arrays or {}), **idle_flags[block.dofs[0]]}
-            rows.append(self.ctx.node_row(variant, {}, {**arrays, **per_env, **extra}, parameters))
-        self.ctx.table_loop(name, rows, body)
+            rows.append(self.ctx.node_row(specialization, {}, {**arrays, **per_env, **extra}, parameters))
+        self.ctx.for_each(name, rows, body)
 
     def per_env_arrays(self, block: ConstraintBlock) -> dict[str, ArenaOffset]:
         """Return the offsets of a block's per-environment parameter arrays by name, and of its `broken` flag."""
-        arrays = {} if block.item is None else self.ctx.item_arrays(*block.item)
+        arrays = {} if block.element is None else self.ctx.element_arrays(*block.element)
         offsets = {
             name: arrays[array]
             for name, array in PER_ENV_ARRAYS.get(block.parameter_group, {}).items()
             if array in arrays
         }
         if block.equality_idx >= 0 and "broken" in self.ctx.array_offsets:
-            offsets["broken"] = self.ctx.item_arrays(ItemKind.EQUALITY, block.equality_idx)["broken"]
+            offsets["broken"] = self.ctx.element_arrays(ElementKind.EQUALITY, block.equality_idx)["broken"]
         return offsets
 
     def sum_over_blocks(
-        self, name: str, body: Callable[[RowContext], Sequence[Value]], extra_arrays: Mapping[str, ArenaOffset]
+        self, name: str, body: Callable[[IterationContext], Sequence[Value]], extra_arrays: Mapping[str, ArenaOffset]
     ) -> list[Value]:
         """Trace the run-time sum of two values per constraint block, over all blocks; return both sums.
 
@@ -271,7 +272,7 @@ class ConstraintRows:
         total = self.ctx.allocate_fixed(2)
         self.ctx.tracer.write(SCRATCH, [0.0, 0.0], total.row)
 
-        def add(code: RowContext) -> None:
+        def add(code: IterationContext) -> None:
             values = body(code)
             code.write("total", [a + b for a, b in zip(code.read_array("total", 2), values, strict=True)])
 
@@ -288,33 +289,35 @@ class ConstraintRows:
         velocities = {dof: self.ctx.dof_arrays(dof)["vel"] for block in self.blocks for dof in block.dofs}
         self._multiply_jacobian_at("velocities of constraints", velocities, "velocity")
 
-        def body(code: RowContext) -> None:
-            variant: BlockVariant = code.variant  # type: ignore[assignment]
-            if variant.is_spring_damper:
+        def body(code: IterationContext) -> None:
+            specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
+            if specialization.is_spring_damper:
                 _write_spring_damper(code)
                 return
-            n, margin = variant.n_rows, code.constant("margin")
+            n, margin = specialization.n_rows, code.constant("margin")
             solimp = [*_parameters(code, "solimp", 5)[:4], code.constants("solimp")[4]]
             positions = [x - margin for x in code.read_array("position", n)]
             violation = positions[0] if n == 1 else ir.sqrt(dot(positions, positions))
-            d = impedance(solimp, variant.impedance_power, violation)
-            refsafe = variant.limits_correction_speed or self.ctx.model.options.refsafe
+            d = impedance(solimp, specialization.impedance_power, violation)
+            refsafe = specialization.limits_correction_speed or self.ctx.model.options.refsafe
             k, b = reference_stiffness_and_damping(
                 valid_solref(_parameters(code, "solref", 2)), solimp[1], code.read("dt"), refsafe=refsafe
             )
             stiffness = [d / ((1.0 - d) * invweight) for invweight in code.constants("weights")]
-            if variant.row_type is RowType.LIMIT:
+            if specialization.row_type is RowType.LIMIT:
                 stiffness = [ir.select(x, 0.0, y, 0.0) for x, y in zip(positions, stiffness, strict=True)]
-            if "on" in variant.per_env:
+            if "on" in specialization.per_env:
                 stiffness = [ir.select(0.5, code.read("on"), x, 0.0) for x in stiffness]
-            if "broken" in variant.per_env:
+            if "broken" in specialization.per_env:
                 stiffness = [ir.select(code.read("broken"), 0.5, x, 0.0) for x in stiffness]
-            bias: list[Value] = code.read_array("bias acceleration", n) if variant.has_bias_acceleration else [0.0] * n
+            bias: list[Value] = (
+                code.read_array("bias acceleration", n) if specialization.has_bias_acceleration else [0.0] * n
+            )
             feedback = [k * d * x for x in positions]
-            if variant.limits_correction_speed or "solref" in variant.per_env:
+            if specialization.limits_correction_speed or "solref" in specialization.per_env:
                 bound = (
                     b * MAX_CORRECTION_SPEED
-                    if variant.limits_correction_speed
+                    if specialization.limits_correction_speed
                     else correction_acceleration_bound(code.read("solref"), b)
                 )
                 feedback = [ir.clamp(x, -bound, bound) for x in feedback]
@@ -340,8 +343,8 @@ class ConstraintRows:
                         "of": vector_offsets[dof],
                     }
                     offsets |= idle_flags[block.dofs[0]]
-                    rows.append(TableRow("next" if k else "first", offsets))
-        self.ctx.table_loop(name, rows, _accumulate_product)
+                    rows.append(LoopIteration("next" if k else "first", offsets))
+        self.ctx.for_each(name, rows, _accumulate_product)
 
     def joint_forces(self, name: str) -> NodeValues[list[Value]]:
         """Return the joint forces J^T f of the constraint forces f in the row array `force`."""
@@ -356,8 +359,8 @@ class ConstraintRows:
                         "entry": self.jacobian_entry(block_index, r, dof),
                         **idle_flags[block.dofs[0]],
                     }
-                    rows.append(TableRow("next", {**offsets, "of": self._row_offset(block_index, "force", r)}))
-        self.ctx.table_loop(name, rows, _accumulate_product)
+                    rows.append(LoopIteration("next", {**offsets, "of": self._row_offset(block_index, "force", r)}))
+        self.ctx.for_each(name, rows, _accumulate_product)
         return result
 
     def implicit_spring_forces(self, name: str) -> NodeValues[list[Value]]:
@@ -366,8 +369,8 @@ class ConstraintRows:
         Overwrites the row array `force` with D aref - f.
         """
 
-        def body(code: RowContext) -> None:
-            n = code.variant.n_rows  # type: ignore[attr-defined]
+        def body(code: IterationContext) -> None:
+            n = code.specialization.n_rows  # type: ignore[attr-defined]
             terms = zip(*(code.read_array(name, n) for name in ("stiffness", "aref", "force")), strict=True)
             code.write("force", [d * aref - force for d, aref, force in terms])
 
@@ -382,8 +385,8 @@ class ConstraintRows:
         """
         self.multiply_jacobian(acceleration, "residual")
 
-        def body(code: RowContext) -> None:
-            n = code.variant.n_rows  # type: ignore[attr-defined]
+        def body(code: IterationContext) -> None:
+            n = code.specialization.n_rows  # type: ignore[attr-defined]
             terms = zip(*(code.read_array(name, n) for name in ("stiffness", "aref", "residual")), strict=True)
             code.write("force", [d * (aref - acceleration_of_row) for d, aref, acceleration_of_row in terms])
 
@@ -410,75 +413,82 @@ class ConstraintRows:
                             "active stiffness": self._row_offset(block_index, "residual derivative", r),
                         }
                         offsets |= idle_flags[block.dofs[0]]
-                        rows.append(TableRow("entry", offsets))
+                        rows.append(LoopIteration("entry", offsets))
 
-        def body(code: RowContext) -> None:
+        def body(code: IterationContext) -> None:
             code.write("to", [code.read("to") + code.read("a") * code.read("b") * code.read("active stiffness")])
 
-        self.ctx.table_loop("Hessian of constraints", rows, body)
+        self.ctx.for_each("Hessian of constraints", rows, body)
 
     def _row_offset(self, block_index: int, array: str, row: int) -> ArenaOffset:
         return ArenaOffset(SCRATCH, self.block_arrays[block_index][array].row + row)
 
 
-def _parameters(code: RowContext, name: str, count: int) -> Sequence[Value]:
+def _parameters(code: IterationContext, name: str, count: int) -> Sequence[Value]:
     """Read block parameters from their per-environment array if they have one, else from the constants of the row."""
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
-    return code.read_array(name, count) if name in variant.per_env else code.constants(name)
+    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
+    return code.read_array(name, count) if name in specialization.per_env else code.constants(name)
 
 
-def _write_spring_damper(code: RowContext) -> None:
+def _write_spring_damper(code: IterationContext) -> None:
     """Write stiffness and aref of a limit that is a spring and a damper, evaluated at the end of the step (implicit).
 
     From f = -k (x + dt v') - c v' with v' = v + dt a follow D = dt (k dt + c) and aref; stable for any stiffness k.
     """
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
     position, dt = code.read("position") - code.constant("margin"), code.read("dt")
     stiffness, damping = code.constants("spring")
     (invweight,) = code.constants("weights")
     implicit_stiffness = dt * (stiffness * dt + damping)
     bounded_stiffness = ir.minimum(implicit_stiffness, MAX_IMPEDANCE / ((1.0 - MAX_IMPEDANCE) * invweight))
-    if "broken" in variant.per_env:
+    if "broken" in specialization.per_env:
         bounded_stiffness = ir.select(code.read("broken"), 0.5, bounded_stiffness, 0.0)
     code.write("stiffness", [ir.select(position, 0.0, bounded_stiffness, 0.0)])
     code.write("aref", [-(code.read("velocity") / dt) - stiffness * position / implicit_stiffness])
 
 
-def _accumulate_product(code: RowContext) -> None:
+def _accumulate_product(code: IterationContext) -> None:
     term = code.read("entry") * code.read("of")
-    code.write("to", [term if code.variant == "first" else code.read("to") + term])
+    code.write("to", [term if code.specialization == "first" else code.read("to") + term])
 
 
-def _write_active_stiffness(code: RowContext) -> None:
+def _write_active_stiffness(code: IterationContext) -> None:
     """Write the active stiffness of each row (0 without force or at a bound) into the array `residual derivative`."""
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
     code.write(
         "residual derivative",
-        [stiffness for _, stiffness in row_forces_and_stiffness(code, code.read_array("residual", variant.n_rows))],
+        [
+            stiffness
+            for _, stiffness in row_forces_and_stiffness(code, code.read_array("residual", specialization.n_rows))
+        ],
     )
 
 
-def row_forces_and_stiffness(code: RowContext, residuals: Sequence[Value]) -> list[ForceAndStiffness]:
+def row_forces_and_stiffness(code: IterationContext, residuals: Sequence[Value]) -> list[ForceAndStiffness]:
     """Return force and active stiffness -df/dr of each row of a constraint block at the given residuals r = J a - aref.
 
     The force is -D r: for limits only where r < 0, for dry friction clamped to its bound. In the no-slip solve, frozen
     rows return their stored force with stiffness 0, and friction rows are springs about their stored force.
     """
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
     stored: list[Value] = (
-        code.read_array("stored force", variant.n_rows) if variant.is_noslip else [0.0] * variant.n_rows
+        code.read_array("stored force", specialization.n_rows)
+        if specialization.is_noslip
+        else [0.0] * specialization.n_rows
     )
-    if variant.is_noslip and variant.row_type is not RowType.FRICTION:
+    if specialization.is_noslip and specialization.row_type is not RowType.FRICTION:
         return [(force, 0.0) for force in stored]
     result: list[ForceAndStiffness] = []
-    for residual, d, stored_force in zip(residuals, code.read_array("stiffness", variant.n_rows), stored, strict=True):
+    for residual, d, stored_force in zip(
+        residuals, code.read_array("stiffness", specialization.n_rows), stored, strict=True
+    ):
         force: Value = stored_force - d * residual
         active_stiffness: Value = d
-        if variant.row_type is RowType.LIMIT:
+        if specialization.row_type is RowType.LIMIT:
             force, active_stiffness = ir.select(residual, 0.0, force, 0.0), ir.select(residual, 0.0, d, 0.0)
-        elif variant.row_type is RowType.FRICTION:
+        elif specialization.row_type is RowType.FRICTION:
             (bound,) = _parameters(code, "bound", 1)
-            active_stiffness = d if variant.assume_sticking else ir.select(ir.absolute(force), bound, d, 0.0)
+            active_stiffness = d if specialization.assume_sticking else ir.select(ir.absolute(force), bound, d, 0.0)
             force = ir.clamp(force, -bound, bound)
         result.append((force, active_stiffness))
     return result
@@ -491,44 +501,49 @@ MIN_STIFFNESS = 1e-30
 """Lower bound of the stiffness as a denominator."""
 
 
-def subtract_aref(code: RowContext) -> None:
+def subtract_aref(code: IterationContext) -> None:
     """Turn J a into the residual J a - aref, in the row array `residual` of a block."""
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
-    pairs = zip(code.read_array("residual", variant.n_rows), code.read_array("aref", variant.n_rows), strict=True)
+    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
+    pairs = zip(
+        code.read_array("residual", specialization.n_rows), code.read_array("aref", specialization.n_rows), strict=True
+    )
     code.write("residual", [a - b for a, b in pairs])
 
 
-def write_row_forces(code: RowContext) -> None:
+def write_row_forces(code: IterationContext) -> None:
     """Write the constraint forces of a block's rows at their current residuals to the row array `force`."""
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
     code.write(
-        "force", [force for force, _ in row_forces_and_stiffness(code, code.read_array("residual", variant.n_rows))]
+        "force",
+        [force for force, _ in row_forces_and_stiffness(code, code.read_array("residual", specialization.n_rows))],
     )
 
 
-def _residuals_at_step(code: RowContext) -> list[Value]:
+def _residuals_at_step(code: IterationContext) -> list[Value]:
     """Return the residuals of a block's rows at step length `length` along the search direction."""
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
     pairs = zip(
-        code.read_array("residual", variant.n_rows), code.read_array("residual derivative", variant.n_rows), strict=True
+        code.read_array("residual", specialization.n_rows),
+        code.read_array("residual derivative", specialization.n_rows),
+        strict=True,
     )
     return [x + code.read("length") * v for x, v in pairs]
 
 
-def advance_row_residuals(code: RowContext) -> None:
+def advance_row_residuals(code: IterationContext) -> None:
     """Update the residuals of a block's rows by the step along the search direction."""
     code.write("residual", _residuals_at_step(code))
 
 
-def block_active_set_changes(code: RowContext) -> list[Value]:
+def block_active_set_changes(code: IterationContext) -> list[Value]:
     """Return the number of a block's rows whose active set changes within the step, and a zero.
 
     A row counts if it becomes active or inactive, or if its friction switches to the opposite bound.
     """
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
     before, after = (
         row_forces_and_stiffness(code, x)
-        for x in (code.read_array("residual", variant.n_rows), _residuals_at_step(code))
+        for x in (code.read_array("residual", specialization.n_rows), _residuals_at_step(code))
     )
     return [sum_values([active_set_change(a, b) for a, b in zip(before, after, strict=True)]), 0.0]
 
@@ -540,12 +555,12 @@ def active_set_change(before: ForceAndStiffness, after: ForceAndStiffness) -> Va
     return ir.select(0.0, ir.absolute(stiffness - new_stiffness) + bound_change, 1.0, 0.0)
 
 
-def block_cost(code: RowContext) -> list[Value]:
+def block_cost(code: IterationContext) -> list[Value]:
     """Return the summed cost of a block's rows at step length `length`, and a zero."""
     return [sum_values(row_costs(code, _residuals_at_step(code))), 0.0]
 
 
-def row_costs(code: RowContext, residuals: Sequence[Value]) -> list[Value]:
+def row_costs(code: IterationContext, residuals: Sequence[Value]) -> list[Value]:
     """Return the cost of each row of a block: D/2 r^2 where active, linear beyond a friction bound, else 0."""
     stiffness, forces = code.read_array("stiffness", len(residuals)), row_forces_and_stiffness(code, residuals)
     rows = zip(residuals, stiffness, forces, strict=True)
@@ -557,24 +572,24 @@ def row_cost(residual: Value, stiffness: Value, force: Value) -> Value:
     return -(force * (residual + 0.5 * (force / ir.maximum(stiffness, MIN_STIFFNESS))))
 
 
-def block_line_derivatives(code: RowContext) -> list[Value]:
+def block_line_derivatives(code: IterationContext) -> list[Value]:
     """Return first and second derivative of a block's cost along the search direction at step length `length`.
 
     Line search of the Newton solver. In the no-slip solve, the first derivative is relative to its value at step length
     0.
     """
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
     first: Value = 0.0
     second: Value = 0.0
-    start_forces: list[Value] = [0.0] * variant.n_rows
-    if variant.is_noslip:  # relative to the start of the line search
+    start_forces: list[Value] = [0.0] * specialization.n_rows
+    if specialization.is_noslip:  # relative to the start of the line search
         start_forces = [
-            force for force, _ in row_forces_and_stiffness(code, code.read_array("residual", variant.n_rows))
+            force for force, _ in row_forces_and_stiffness(code, code.read_array("residual", specialization.n_rows))
         ]
     rows = zip(
         row_forces_and_stiffness(code, _residuals_at_step(code)),
         start_forces,
-        code.read_array("residual derivative", variant.n_rows),
+        code.read_array("residual derivative", specialization.n_rows),
         strict=True,
     )
     for (force, stiffness), start_force, derivative in rows:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kinema.ir import ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Value
 from kinema.model import Model
 
 from ..tree.kinematic_tree import FrameNode
@@ -92,20 +92,20 @@ def fill_tendon_limits(kinematic_state: KinematicState, rows: ConstraintRows) ->
         row.offsets.update({"position": rows.block_arrays[i]["position"], "sign": signs[i]})
         table.append(row)
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         distance, sign = _limit_distance_and_sign(code)
         code.write("position", [distance])
         code.write("sign", [sign])
 
-    kinematic_state.ctx.table_loop("tendon limits", table, body)
+    kinematic_state.ctx.for_each("tendon limits", table, body)
     _fill_tendon_jacobian(kinematic_state, rows, blocks_and_tendons, signs)
 
 
 def fill_tendon_friction(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
     """Write the rows of dry tendon friction: position error 0, and the moment arms as Jacobian."""
     blocks_and_tendons = _blocks_from_source(rows, "tendon friction")
-    table = [TableRow("tendon", {"position": rows.block_arrays[i]["position"]}) for i, _ in blocks_and_tendons]
-    kinematic_state.ctx.table_loop("dry tendon friction", table, lambda code: code.write("position", [0.0]))
+    table = [LoopIteration("tendon", {"position": rows.block_arrays[i]["position"]}) for i, _ in blocks_and_tendons]
+    kinematic_state.ctx.for_each("dry tendon friction", table, lambda code: code.write("position", [0.0]))
     _fill_tendon_jacobian(kinematic_state, rows, blocks_and_tendons, {})
 
 
@@ -143,36 +143,36 @@ def _tendon_lengths(kinematic_state: KinematicState, blocks: Sequence[Constraint
     tendons = sorted({int(b.source["tendon limit"]) for b in blocks})  # type: ignore[call-overload]
     lengths = {i: path_lengths[int(info.path_idx[i])] for i in tendons if info.path_idx[i] >= 0}
     sums = {i: ctx.allocate(1) for i in tendons if i not in lengths}
-    ctx.table_loop(
+    ctx.for_each(
         "clear tendon lengths",
-        [TableRow("sum", {"to": x}) for x in sums.values()],
+        [LoopIteration("sum", {"to": x}) for x in sums.values()],
         lambda code: code.write("to", [0.0]),
     )
     tendons_and_dofs = [(i, int(d)) for i in sums for d in info.moment[i].nonzero()[0]]
     table = [
-        TableRow(
+        LoopIteration(
             "moment arm", {"to": sums[i], "qpos": ctx.dof_arrays(d)["qpos"]}, {"moment arm": [float(info.moment[i, d])]}
         )
         for i, d in tendons_and_dofs
     ]
 
-    def add_joint_position(code: RowContext) -> None:
+    def add_joint_position(code: IterationContext) -> None:
         code.write("to", [code.read("to") + code.constant("moment arm") * code.read("qpos")])
 
-    ctx.table_loop("lengths of limited tendons", table, add_joint_position)
+    ctx.for_each("lengths of limited tendons", table, add_joint_position)
     return lengths | sums
 
 
-def _limit_distance_row(kinematic_state: KinematicState, block: ConstraintBlock, length: ArenaOffset) -> TableRow:
-    """Return the loop row that computes a tendon's distance to its limits; the side is the variant."""
+def _limit_distance_row(kinematic_state: KinematicState, block: ConstraintBlock, length: ArenaOffset) -> LoopIteration:
+    """Return the loop row that computes a tendon's distance to its limits; the side is the specialization."""
     info, i = kinematic_state.ctx.model.tendons, int(block.source["tendon limit"])  # type: ignore[call-overload]
     constants = {name: [float(getattr(info, name)[i])] for name in ("lower", "upper")}
-    return TableRow(str(block.source["side"]), {"length": length}, {**constants, "margin": [block.margin]})
+    return LoopIteration(str(block.source["side"]), {"length": length}, {**constants, "margin": [block.margin]})
 
 
-def _limit_distance_and_sign(code: RowContext) -> tuple[Value, Value]:
+def _limit_distance_and_sign(code: IterationContext) -> tuple[Value, Value]:
     limits = code.constant("lower"), code.constant("upper")
-    return limit_distance_and_sign(code.read("length"), *limits, str(code.variant))
+    return limit_distance_and_sign(code.read("length"), *limits, str(code.specialization))
 
 
 def _fill_tendon_jacobian(
@@ -197,13 +197,15 @@ def _fill_tendon_jacobian(
                 offsets["sign"] = signs[i]
             if info.path_idx[tendon] >= 0:
                 offsets["moment"] = moments[int(info.path_idx[tendon])][dof]
-            table.append(TableRow(tuple(sorted(offsets)), offsets, {"moment arm": [float(info.moment[tendon, dof])]}))
+            table.append(
+                LoopIteration(tuple(sorted(offsets)), offsets, {"moment arm": [float(info.moment[tendon, dof])]})
+            )
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         value = code.constant("moment arm")
         for name in ("moment", "sign"):
-            if name in code.variant:  # type: ignore[operator]
+            if name in code.specialization:  # type: ignore[operator]
                 value = value * code.read(name)
         code.write("entry", [value])
 
-    kinematic_state.ctx.table_loop("Jacobian of tendons", table, body)
+    kinematic_state.ctx.for_each("Jacobian of tendons", table, body)

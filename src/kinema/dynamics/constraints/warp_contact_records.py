@@ -42,7 +42,7 @@ class ContactSource:
 
     def contact(self, ctx: TraceContext, index: Value) -> Contact:
         """Return an accessor of the contact at `index` of the list."""
-        layout, start = list_layout(self.contact_list.variant), self.contact_list.contacts.row
+        layout, start = list_layout(self.contact_list.specialization), self.contact_list.contacts.row
         return Contact(ctx.tracer, layout, index, SCRATCH, start)
 
     def sort_key(self, ctx: TraceContext, index: Value) -> Value:
@@ -205,9 +205,9 @@ class ContactRow:
         """Row within the contact: 0 normal, then tangential, torsional and rolling."""
         self.offset = contact * float(group.layout.record_size)
 
-    def read_contact(self, field: str, item: int = 0) -> Value:
+    def read_contact(self, field: str, element: int = 0) -> Value:
         """Read one scalar of a field of the row's contact record."""
-        return self.tracer.read(SCRATCH, self.group.records.row + self.layout.offsets[field] + item, self.offset)
+        return self.tracer.read(SCRATCH, self.group.records.row + self.layout.offsets[field] + element, self.offset)
 
     def jacobian_entry(self, column: int) -> Value:
         """Return the Jacobian entry of this row in a column."""
@@ -267,7 +267,7 @@ class ContactSorter:
         group, contact, contact_list = self.group, self.source.contact(self.ctx, index), self.source.contact_list
         record = contact_record(self.ctx, group, record_index)
         stiffness, mu = contact.stiffness_and_mu
-        frictionless = group.elliptic and not contact_list.variant.elliptic
+        frictionless = group.elliptic and not contact_list.specialization.elliptic
         record.write("stiffness", [stiffness, 0.0 if frictionless else mu])
         names = ("frames", "position_feedback", "damping", "friction_damping")
         record.write("frames", [x for name in names for x in contact.read(name)])

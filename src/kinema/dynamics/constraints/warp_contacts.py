@@ -15,16 +15,16 @@ from kinema.codegen import EdgeRecords, HessianTerm
 from kinema.ir import (
     SCRATCH,
     ArenaOffset,
+    LoopIteration,
+    MemoryLocation,
     SharedMemoryStaging,
-    Slot,
-    TableRow,
     Value,
     round_up_to_4,
 )
 
+from ..collision.contact_buffer_specs import has_surface_velocity
 from ..collision.contact_lists import ContactListGroup, ContactLists, last_descendant_indices
 from ..collision.contact_records import Contact, ContactLayout
-from ..collision.contact_sets import has_surface_velocity
 from ..collision.vector_math import if_less
 from ..tree.node_values import NodeValues
 from ..tree.per_tree import PaddedTreeLayout
@@ -82,8 +82,8 @@ class WarpContacts:
         of the preceding list lengths.
         """
         ctx, tracer, capacity = self.ctx, self.ctx.tracer, list_group.capacity
-        condim = max(x.variant.condim for x in list_group.lists)
-        elliptic = any(x.variant.elliptic for x in list_group.lists)
+        condim = max(x.specialization.condim for x in list_group.lists)
+        elliptic = any(x.specialization.elliptic for x in list_group.lists)
         layout = self._record_layout(condim, elliptic=elliptic)
         total: Value = 0.0
         sources: list[ContactSource] = []
@@ -112,7 +112,7 @@ class WarpContacts:
     def _stage_in_shared_memory(self, group: ContactGroup) -> None:
         """Let the first contact records of a group be placed in GPU shared memory, if there are only few contacts."""
         record_size, capacity = group.layout.record_size, group.capacity
-        records, count = (Slot(SCRATCH, offset.row) for offset in (group.records, group.count))
+        records, count = (MemoryLocation(SCRATCH, offset.row) for offset in (group.records, group.count))
         max_staged = min(MAX_SHARED_CONTACTS, capacity)
         self.ctx.tracer.add_statement(
             SharedMemoryStaging(
@@ -162,8 +162,8 @@ class WarpContacts:
         nodes = [node for node in ctx.nodes for _ in node.dofs]
         for i, node in enumerate(nodes):
             bounds = [order[node.index] - 0.5, last[node.index] + 0.5]
-            rows.append(TableRow("dof", {"to": ArenaOffset(SCRATCH, ranges.row + 2 * i)}, {"bounds": bounds}))
-        ctx.table_loop("subtree ranges of dofs", rows, lambda code: code.write("to", code.constants("bounds")))
+            rows.append(LoopIteration("dof", {"to": ArenaOffset(SCRATCH, ranges.row + 2 * i)}, {"bounds": bounds}))
+        ctx.for_each("subtree ranges of dofs", rows, lambda code: code.write("to", code.constants("bounds")))
         return ranges
 
     def _compute_jacobian_column(
@@ -225,7 +225,7 @@ class WarpContacts:
     def _reference_terms(row: ContactRow) -> list[tuple[Value, Value]]:
         """Return (normal, tangential) pairs of damping [1/s] and of position feedback (zero if tangential)."""
         damping, friction_damping, position_feedback = (
-            row.read_contact(item) for item in ("damping", "friction_damping", "position_feedback")
+            row.read_contact(element) for element in ("damping", "friction_damping", "position_feedback")
         )
         return [(damping, friction_damping), (position_feedback, 0.0)]
 
@@ -294,9 +294,9 @@ class WarpContacts:
         """Return descriptors of the terms J^T H J that the contacts add to the Newton matrix, one per group."""
         return tuple(
             HessianTerm(
-                Slot(SCRATCH, group.records.row),
+                MemoryLocation(SCRATCH, group.records.row),
                 group.layout.record_size,
-                Slot(SCRATCH, group.count.row),
+                MemoryLocation(SCRATCH, group.count.row),
                 group.condim,
                 group.layout.offsets["n_active_rows"],
                 group.layout.offsets["hessian"],
@@ -415,11 +415,11 @@ class TreePairContacts(WarpContacts):
         """Write the tree index of each frame by preorder index, -1 for the world first; return the offset."""
         ctx, layout = self.ctx, self.layout
         table = ctx.allocate(len(ctx.nodes) + 1)
-        rows = [TableRow("frame", {"to": table}, {"tree": [-1.0]})]
+        rows = [LoopIteration("frame", {"to": table}, {"tree": [-1.0]})]
         for node in ctx.nodes:
             to = ArenaOffset(SCRATCH, table.row + 1 + self.frame_order[node.index])
-            rows.append(TableRow("frame", {"to": to}, {"tree": [float(layout.tree_of[node.index])]}))
-        ctx.table_loop("trees of frames", rows, lambda code: code.write("to", [code.constant("tree")]))
+            rows.append(LoopIteration("frame", {"to": to}, {"tree": [float(layout.tree_of[node.index])]}))
+        ctx.for_each("trees of frames", rows, lambda code: code.write("to", [code.constant("tree")]))
         return table
 
     def _dof_table(self, axes_start: int) -> ArenaOffset:
@@ -428,23 +428,26 @@ class TreePairContacts(WarpContacts):
         Dofs are in the padded layout; padding entries are zero.
         """
         ctx, layout, last = self.ctx, self.layout, last_descendant_indices(self.ctx)
-        start, table = ctx.allocate(8 * layout.size), list[TableRow]()
+        start, table = ctx.allocate(8 * layout.size), list[LoopIteration]()
         nodes = [(node, dof) for node in ctx.nodes for dof in node.dofs]
         for i, (node, dof) in enumerate(nodes):
             bounds = [self.frame_order[node.index] - 0.5, last[node.index] + 0.5]
             to = ArenaOffset(SCRATCH, start.row + 8 * layout.position_of_dof[dof])
             table.append(
-                TableRow("joint", {"to": to, "axis": ArenaOffset(SCRATCH, axes_start + 6 * i)}, {"bounds": bounds})
+                LoopIteration("joint", {"to": to, "axis": ArenaOffset(SCRATCH, axes_start + 6 * i)}, {"bounds": bounds})
             )
         table += [
-            TableRow("none", {"to": ArenaOffset(SCRATCH, start.row + 8 * position)}) for position in layout.padding
+            LoopIteration("none", {"to": ArenaOffset(SCRATCH, start.row + 8 * position)}) for position in layout.padding
         ]
 
-        ctx.table_loop(
+        ctx.for_each(
             "motion axes and subtree ranges of dofs",
             table,
             lambda code: code.write(
-                "to", [*code.read_array("axis", 6), *code.constants("bounds")] if code.variant == "joint" else [0.0] * 8
+                "to",
+                [*code.read_array("axis", 6), *code.constants("bounds")]
+                if code.specialization == "joint"
+                else [0.0] * 8,
             ),
         )
         return start
@@ -539,9 +542,9 @@ class TreePairContacts(WarpContacts):
         """Return descriptors of the contact records as edges of the tree graph, for minimum-degree ordering."""
         return tuple(
             EdgeRecords(
-                Slot(SCRATCH, group.records.row),
+                MemoryLocation(SCRATCH, group.records.row),
                 group.layout.record_size,
-                Slot(SCRATCH, group.count.row),
+                MemoryLocation(SCRATCH, group.count.row),
                 group.layout.offsets["tree_indices"],
             )
             for group in self.groups

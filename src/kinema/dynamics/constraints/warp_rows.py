@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from kinema import ir
 from kinema.codegen import HessianTerm
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, Slot, TableRow, Value, round_up_to_4
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, MemoryLocation, Value, round_up_to_4
 
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
@@ -92,7 +92,7 @@ class SingleDofRows:
     """Constraint rows that act on a single dof, in arrays over the dofs.
 
     Rigid and breakable rows and attachments are left out. Several rows of one dof (such as a limit and dry friction)
-    occupy different slots. Blocks that are not handled here are in `other_rows`.
+    occupy different memory locations. Blocks that are not handled here are in `other_rows`.
     """
 
     def __init__(
@@ -108,20 +108,21 @@ class SingleDofRows:
                 b.n_rows == 1 and len(b.dofs) == 1 and not b.is_rigid and b.equality_idx < 0 and b.attachment_idx < 0
             )
         )
-        slots: dict[int, int] = {}
-        self.slots: list[int] = []
+        locations: dict[int, int] = {}
+        self.locations: list[int] = []
         for block in self.selected_rows.blocks:
-            self.slots.append(slots.get(block.dofs[0], 0))
-            slots[block.dofs[0]] = self.slots[-1] + 1
+            self.locations.append(locations.get(block.dofs[0], 0))
+            locations[block.dofs[0]] = self.locations[-1] + 1
         self.array_starts = [
-            {name: ctx.allocate(vector_size).row for name in ROW_FIELDS} for _ in range(max(slots.values(), default=0))
+            {name: ctx.allocate(vector_size).row for name in ROW_FIELDS}
+            for _ in range(max(locations.values(), default=0))
         ]
-        """Per slot: field name -> scratch row of the array over all dofs."""
+        """Per memory location: field name -> scratch row of the array over all dofs."""
 
     def initialize(self, qacc_smooth: NodeValues[list[Value]]) -> None:
         """Write residual at the unconstrained accelerations, stiffness, force bounds and Jacobian entry of all rows.
 
-        Slots without a row get zeros.
+        Memory locations without a row get zeros.
         """
         ctx, tracer, first = self.ctx, self.ctx.tracer, self.ctx.start_row(qacc_smooth)
 
@@ -134,23 +135,23 @@ class SingleDofRows:
         tracer.parallel_loop("clear single-dof rows", float(self.vector_size), clear)
         table = []
         selected = self.selected_rows
-        for block, arrays, slot in zip(selected.blocks, selected.block_arrays, self.slots, strict=True):
+        for block, arrays, location in zip(selected.blocks, selected.block_arrays, self.locations, strict=True):
             position = self.position_of_dof[block.dofs[0]]
-            targets = {name: ArenaOffset(SCRATCH, row + position) for name, row in self.array_starts[slot].items()}
+            targets = {name: ArenaOffset(SCRATCH, row + position) for name, row in self.array_starts[location].items()}
             inputs = {f"block {name}": arrays[name] for name in ("aref", "stiffness", "jacobian 0")}
             bound = selected.per_env_arrays(block).get("bound")
             inputs |= {} if bound is None else {"per-env bound": bound}
             table.append(
-                TableRow(
+                LoopIteration(
                     (block.row_type, bound is not None),
                     {**targets, **inputs, "qacc_smooth": ArenaOffset(SCRATCH, first + position)},
                     {"bound": [block.friction_bound]},
                 )
             )
-        ctx.table_loop("single-dof rows", table, _write_single_dof_row)
+        ctx.for_each("single-dof rows", table, _write_single_dof_row)
 
     def rows_of_dof(self, dof: Value, direction: Value) -> list[BoundedRow]:
-        """Return the rows of one dof, one per slot, along a search direction given by its element of this dof."""
+        """Return the rows of one dof, one per location, along a search direction given by its element of this dof."""
         read = self.ctx.tracer.read
         rows = []
         for starts in self.array_starts:
@@ -173,9 +174,9 @@ class SingleDofRows:
         return force, stiffness
 
 
-def _write_single_dof_row(code: RowContext) -> None:
+def _write_single_dof_row(code: IterationContext) -> None:
     """Write residual J a - aref, stiffness, force bounds and Jacobian entry of one single-dof row."""
-    row_type, is_per_env = code.variant  # type: ignore[misc]
+    row_type, is_per_env = code.specialization  # type: ignore[misc]
     entry = code.read("block jacobian 0")
     bound = code.read("per-env bound") if is_per_env else code.constant("bound")
     residual_and_stiffness: Sequence[Value] = (
@@ -244,12 +245,16 @@ class MultiDofRows:
                 offsets = {name: ArenaOffset(SCRATCH, arrays[name].row + r) for name in ("aref", "stiffness")}
                 offsets |= {} if bound is None else {"per-env bound": bound}
                 offsets |= {"to": ArenaOffset(SCRATCH, record)}
-                table.append(TableRow((block.row_type, bound is not None), offsets, {"bound": [block.friction_bound]}))
+                table.append(
+                    LoopIteration((block.row_type, bound is not None), offsets, {"bound": [block.friction_bound]})
+                )
                 for dof in block.dofs:
                     to = ArenaOffset(SCRATCH, record + self.jacobian + self.position_of_dof[dof])
-                    table.append(TableRow("entry", {"from": selected.jacobian_entry(block_index, r, dof), "to": to}))
+                    table.append(
+                        LoopIteration("entry", {"from": selected.jacobian_entry(block_index, r, dof), "to": to})
+                    )
                 record += self.record_size
-        self.ctx.table_loop("multi-dof rows", table, _write_multi_dof_row)
+        self.ctx.for_each("multi-dof rows", table, _write_multi_dof_row)
 
         first = self.ctx.start_row(qacc_smooth)
         acceleration = [tracer.read(SCRATCH, first + i) for i in range(self.n_dofs)]
@@ -267,17 +272,17 @@ class MultiDofRows:
             for r in range(block.n_rows):
                 if block.attachment_idx >= 0:
                     to = ArenaOffset(SCRATCH, arrays["force"].row + r)
-                    table.append(TableRow("force", {"from": ArenaOffset(SCRATCH, record), "to": to}))
+                    table.append(LoopIteration("force", {"from": ArenaOffset(SCRATCH, record), "to": to}))
                 record += self.record_size
-        self.ctx.table_loop("forces of attachments", table, lambda code: code.write("to", [code.read("from")]))
+        self.ctx.for_each("forces of attachments", table, lambda code: code.write("to", [code.read("from")]))
 
     # ------------------------------------------------------------------------------------------------------ single rows
 
-    def _read(self, index: Value, item: int) -> Value:
-        return self.ctx.tracer.read(SCRATCH, self.records + item, index * float(self.record_size))
+    def _read(self, index: Value, element: int) -> Value:
+        return self.ctx.tracer.read(SCRATCH, self.records + element, index * float(self.record_size))
 
-    def _write(self, index: Value, item: int, value: Value) -> None:
-        self.ctx.tracer.write(SCRATCH, [value], self.records + item, index * float(self.record_size))
+    def _write(self, index: Value, element: int, value: Value) -> None:
+        self.ctx.tracer.write(SCRATCH, [value], self.records + element, index * float(self.record_size))
 
     def _multiply_jacobian(self, index: Value, vector: Sequence[Value]) -> Value:
         """Return the product of a row's Jacobian with a joint-space vector."""
@@ -286,7 +291,10 @@ class MultiDofRows:
     def row(self, index: Value) -> BoundedRow:
         """Return one row along the prepared search direction."""
         return BoundedRow(
-            *(self._read(index, item) for item in (RESIDUAL, STIFFNESS, MIN_FORCE, MAX_FORCE, RESIDUAL_DERIVATIVE))
+            *(
+                self._read(index, element)
+                for element in (RESIDUAL, STIFFNESS, MIN_FORCE, MAX_FORCE, RESIDUAL_DERIVATIVE)
+            )
         )
 
     def set_residual_derivative(self, index: Value, direction: Sequence[Value]) -> None:
@@ -332,7 +340,7 @@ class MultiDofRows:
         count_offset = self.ctx.allocate_fixed(1)
         self.ctx.tracer.write(SCRATCH, [float(self.n_rows)], count_offset.row)
         self.ctx.tracer.new_basic_block()
-        records, count = Slot(SCRATCH, self.records), Slot(SCRATCH, count_offset.row)
+        records, count = MemoryLocation(SCRATCH, self.records), MemoryLocation(SCRATCH, count_offset.row)
         return (
             HessianTerm(
                 records, self.record_size, count, 1, N_ROWS, self.hessian, self.jacobian, round_up_to_4(self.n_dofs)
@@ -340,11 +348,11 @@ class MultiDofRows:
         )
 
 
-def _write_multi_dof_row(code: RowContext) -> None:
+def _write_multi_dof_row(code: IterationContext) -> None:
     """Write the header of a row record (residual -aref, stiffness, force bounds), or copy one Jacobian entry."""
-    if code.variant == "entry":
+    if code.specialization == "entry":
         code.write("to", [code.read("from")])
         return
-    row_type, is_per_env = code.variant  # type: ignore[misc]
+    row_type, is_per_env = code.specialization  # type: ignore[misc]
     bound = code.read("per-env bound") if is_per_env else code.constant("bound")
     code.write("to", [-code.read("aref"), code.read("stiffness"), *force_bounds(row_type, bound), 0.0, 0.0, 1.0])

@@ -96,8 +96,8 @@ def flatten_model_arrays(value: object, name: str = "") -> Iterator[tuple[str, n
         for field in fields(value):
             yield from flatten_model_arrays(getattr(value, field.name), f"{name}.{field.name}" if name else field.name)
     elif isinstance(value, list | tuple) and any(is_dataclass(x) or isinstance(x, np.ndarray) for x in value):
-        for index, item in enumerate(value):
-            yield from flatten_model_arrays(item, f"{name}.{index}")
+        for index, element in enumerate(value):
+            yield from flatten_model_arrays(element, f"{name}.{index}")
     elif value is not None:
         is_plain = isinstance(value, np.ndarray | bool | int | float | str)
         array = np.asarray(value) if is_plain else _as_array(value)
@@ -420,13 +420,13 @@ class Engine:
         return to_identifier(self.model.entities[0].name) if self.model.entities else "scene"
 
     def _partitioning(self, count: int) -> Partitioning | None:
-        """Assignment of program slots to `count` threads; None for a single thread."""
+        """Assignment of program memory locations to `count` threads; None for a single thread."""
         if count == 1:
             return None
         from ..lowering.partition import partition_tree
         from ..tree.kinematic_tree import build_tree
 
-        return Partitioning(count, partition_tree(build_tree(self.model), count).slot_partition(self.model))
+        return Partitioning(count, partition_tree(build_tree(self.model), count).location_partition(self.model))
 
     def step(self, count: int = 1) -> None:
         """Advance all environments by `count` steps, in one launch.
@@ -570,7 +570,7 @@ class FusedRollout:
     def run(self, name: str, rows: np.ndarray, values: np.ndarray) -> None:
         """Run the rollout from the current state: apply each control for several steps, then record the state.
 
-        `values` (n_controls, items, n_envs) are written to `rows` of the input array `name`; all other inputs keep
+        `values` (n_controls, elements, n_envs) are written to `rows` of the input array `name`; all other inputs keep
         their current values. The recorded states are in `recorded`; the last inputs stay in the engine's controls.
         """
         engine = self._engine

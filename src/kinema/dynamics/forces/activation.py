@@ -47,7 +47,7 @@ def record_controls(ctx: TraceContext, actuators: Transmissions) -> None:
     def body(actuator: Transmission) -> None:
         ctx.code.write("history", push_control_history(ctx, actuator.read("ctrl")[0], actuator.read("history")))
 
-    actuators.for_each("record delayed controls", body, lambda variant: variant.n_delay_samples > 0)
+    actuators.for_each("record delayed controls", body, lambda specialization: specialization.n_delay_samples > 0)
 
 
 def push_control_history(ctx: TraceContext, control: Value, history: Sequence[Value]) -> list[Value]:
@@ -146,7 +146,7 @@ def integrate_activations(ctx: TraceContext, actuators: Transmissions) -> None:
             ],
         )
 
-    actuators.for_each("activations", body, lambda variant: variant.dynamics != "none")
+    actuators.for_each("activations", body, lambda specialization: specialization.dynamics != "none")
 
 
 def _rk4_activation_stage(ctx: TraceContext, transmission: Transmission, act: Value, rate: Value) -> Value:

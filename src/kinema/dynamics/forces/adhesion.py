@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kinema import ir
-from kinema.ir import ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Value
 
-from ..collision.contact_buffers import ContactBuffers, ContactSet
+from ..collision.contact_buffer_specs import ContactSpecialization
+from ..collision.contact_buffers import ContactBuffer, ContactBuffers
 from ..collision.contact_records import Contact, for_each_contact
-from ..collision.contact_sets import ContactSetVariant
 from ..collision.vector_math import if_less
 from ..rigid.kinematics import Pose
 from ..rigid.rnea import Wrench
@@ -23,10 +23,10 @@ from ..vector_math import Vector, cross, rotate_inverse, scale, sub
 
 
 @dataclass(frozen=True, slots=True)
-class AdhesionVariant:
-    """Specialisation key of a table row: a contact set for one adhesion actuator."""
+class AdhesionSpecialization:
+    """Specialization key of a loop iteration: a contact buffer for one adhesion actuator."""
 
-    contact_set: ContactSetVariant
+    contact_buffer: ContactSpecialization
     all_contacts: bool
     """Whether all contacts of the set involve the link."""
 
@@ -50,68 +50,72 @@ def add_adhesion_wrenches(
     rows = [
         row
         for a in adhesion_actuators
-        for contact_set in contact_buffers.sets
-        for row in _adhesion_rows(ctx, contact_buffers, contact_set, a, counts[a], actuators)
+        for contact_buffer in contact_buffers.sets
+        for row in _adhesion_rows(ctx, contact_buffers, contact_buffer, a, counts[a], actuators)
     ]
     with ctx.keeping_loops():
-        ctx.table_loop(
-            "clear adhesion counts", [TableRow("count", {"count": x}) for x in counts.values()], _clear_count
+        ctx.for_each(
+            "clear adhesion counts", [LoopIteration("count", {"count": x}) for x in counts.values()], _clear_count
         )
-        ctx.table_loop("count adhesion contacts", rows, _count_contacts)
-        ctx.table_loop("adhesion wrenches", rows, lambda code: _apply_adhesion(code, poses, wrenches))
+        ctx.for_each("count adhesion contacts", rows, _count_contacts)
+        ctx.for_each("adhesion wrenches", rows, lambda code: _apply_adhesion(code, poses, wrenches))
 
 
 def _adhesion_rows(
     ctx: TraceContext,
     contact_buffers: ContactBuffers,
-    contact_set: ContactSet,
+    contact_buffer: ContactBuffer,
     actuator: int,
     count: ArenaOffset,
     actuators: Transmissions,
 ) -> list[NodeRow]:
     """Loop iteration data of a contact buffer for an adhesion actuator; empty if no geom pair of it involves the link.
 
-    `contact_set` is the buffer of all contacts between two frames. The row has the contact count and the actuator
+    `contact_buffer` is the buffer of all contacts between two frames. The row has the contact count and the actuator
     force, and nested rows with the indices of the link's geom pairs.
     """
     geoms, pairs, link = ctx.model.geoms, ctx.model.pairs, ctx.model.actuators.link_idx[actuator]
     link_pairs = [
-        p for p in contact_set.spec.pairs if link in (geoms.link_idx[pairs.geom_a[p]], geoms.link_idx[pairs.geom_b[p]])
+        p
+        for p in contact_buffer.spec.pairs
+        if link in (geoms.link_idx[pairs.geom_a[p]], geoms.link_idx[pairs.geom_b[p]])
     ]
     if not link_pairs:
         return []
     extra = {"n contacts": count, "force": actuators.pair_offsets[actuator]}
-    row = contact_buffers.table_row(contact_set, extra)
-    variant = AdhesionVariant(contact_set.variant, len(link_pairs) == len(contact_set.spec.pairs))
+    row = contact_buffers.loop_iteration(contact_buffer, extra)
+    specialization = AdhesionSpecialization(
+        contact_buffer.specialization, len(link_pairs) == len(contact_buffer.spec.pairs)
+    )
     return [
         replace(
             row,
-            variant=variant,
-            nested_rows={"pairs": [TableRow("pair", {}, {"pair": [float(p + 1)]}) for p in link_pairs]},
+            specialization=specialization,
+            nested_rows={"pairs": [LoopIteration("pair", {}, {"pair": [float(p + 1)]}) for p in link_pairs]},
         )
     ]
 
 
-def _clear_count(code: RowContext) -> None:
+def _clear_count(code: IterationContext) -> None:
     code.write("count", [0.0])
 
 
-def _count_contacts(code: RowContext) -> None:
+def _count_contacts(code: IterationContext) -> None:
     def count(contact: Contact) -> None:
         code.write("n contacts", [code.read("n contacts") + _is_link_contact(code, contact)])
 
-    for_each_contact(code, _adhesion_variant(code).contact_set, count)
+    for_each_contact(code, _adhesion_specialization(code).contact_buffer, count)
 
 
-def _is_link_contact(code: RowContext, contact: Contact) -> Value:
+def _is_link_contact(code: IterationContext, contact: Contact) -> Value:
     """1 if a contact belongs to one of the adhesion actuator's geom pairs (or if all contacts do), else 0."""
-    if _adhesion_variant(code).all_contacts:
+    if _adhesion_specialization(code).all_contacts:
         return 1.0
     pair = ir.absolute(contact.scalar("signed_pair"))
     local = code.tracer.allocate_local(2)
     code.tracer.write(local, [0.0, pair])
 
-    def compare(inner: RowContext) -> None:
+    def compare(inner: IterationContext) -> None:
         found, contact_pair = (inner.tracer.read(local, i) for i in range(2))
         same = ir.select(ir.absolute(contact_pair - inner.constant("pair")), 0.5, 1.0, 0.0)
         inner.tracer.write(local, [found + same])
@@ -120,20 +124,22 @@ def _is_link_contact(code: RowContext, contact: Contact) -> Value:
     return code.tracer.read(local)
 
 
-def _apply_adhesion(code: RowContext, poses: NodeValues[Pose], wrenches: NodeValues[Wrench]) -> None:
+def _apply_adhesion(code: IterationContext, poses: NodeValues[Pose], wrenches: NodeValues[Wrench]) -> None:
     """Loop body: add the share of the adhesion force at each contact of the link to the wrenches of both frames."""
-    variant = _adhesion_variant(code).contact_set
+    specialization = _adhesion_specialization(code).contact_buffer
 
     def apply(contact: Contact) -> None:
         share = code.read("force") * _is_link_contact(code, contact) / code.read("n contacts")
         force = scale(-share, contact.read("axes", 0, 3))
         point = contact.read("point")
-        ends: Sequence[tuple[str, float]] = (("b ", 1.0),) if variant.involves_world else (("b ", 1.0), ("a ", -1.0))
+        ends: Sequence[tuple[str, float]] = (
+            (("b ", 1.0),) if specialization.involves_world else (("b ", 1.0), ("a ", -1.0))
+        )
         for prefix, sign in ends:
             wrenches.add(frame_ref(prefix), _wrench_of_point_force(poses[frame_ref(prefix)], point, scale(sign, force)))
 
     def apply_all() -> None:
-        for_each_contact(code, variant, apply)
+        for_each_contact(code, specialization, apply)
 
     if_less(code.tracer, "has adhesion contacts", 0.5, code.read("n contacts"), apply_all)
 
@@ -144,6 +150,6 @@ def _wrench_of_point_force(pose: Pose, point: Vector, force: Vector) -> Wrench:
     return Wrench(cross(rotate_inverse(pose.rotation, sub(point, pose.position)), local_force), local_force)
 
 
-def _adhesion_variant(code: RowContext) -> AdhesionVariant:
-    assert isinstance(code.variant, AdhesionVariant)
-    return code.variant
+def _adhesion_specialization(code: IterationContext) -> AdhesionSpecialization:
+    assert isinstance(code.specialization, AdhesionSpecialization)
+    return code.specialization

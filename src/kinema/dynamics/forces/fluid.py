@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kinema import ir
-from kinema.ir import RowContext, TableRow, Value
+from kinema.ir import IterationContext, LoopIteration, Value
 from kinema.model import FluidInfo, Model
 
-from ..arrays import ItemKind
+from ..arrays import ElementKind
 from ..extensions import look_up
 from ..rigid.aba import ArticulatedInertia, apply_inertia, transform_inertia_to_parent
 from ..rigid.crba import joint_space_matrix
@@ -68,7 +68,7 @@ def box_constants(sides: Sequence[float]) -> dict[str, list[float]]:
     }
 
 
-def box_force(code: RowContext, density: Value, viscosity: Value, velocity: Twist) -> Wrench:
+def box_force(code: IterationContext, density: Value, viscosity: Value, velocity: Twist) -> Wrench:
     """Fluid wrench on a box at its centre: viscous and quadratic drag.
 
     Wrench and `velocity` (relative to the fluid) are in box axes.
@@ -80,7 +80,7 @@ def box_force(code: RowContext, density: Value, viscosity: Value, velocity: Twis
     return Wrench(torque, force)
 
 
-def box_force_derivative(code: RowContext, density: Value, viscosity: Value, velocity: Twist) -> WrenchDerivative:
+def box_force_derivative(code: IterationContext, density: Value, viscosity: Value, velocity: Twist) -> WrenchDerivative:
     """Derivative of the fluid wrench on a box by its velocity relative to the fluid; diagonal."""
     angular, linear = (
         [-(viscosity * viscous + 2.0 * density * (c * ir.absolute(x))) for c, x in zip(quadratic, v, strict=True)]
@@ -89,7 +89,7 @@ def box_force_derivative(code: RowContext, density: Value, viscosity: Value, vel
     return WrenchDerivative(diagonal_matrix(angular), ZERO_MATRIX, ZERO_MATRIX, diagonal_matrix(linear))
 
 
-def _box_drag_terms(code: RowContext, velocity: Twist) -> list[tuple[Value, Sequence[Value], Sequence[Value]]]:
+def _box_drag_terms(code: IterationContext, velocity: Twist) -> list[tuple[Value, Sequence[Value], Sequence[Value]]]:
     """Viscous coefficient, quadratic coefficients and velocity components of the angular and the linear motion."""
     angular, linear = code.constants("viscous")
     return [(angular, code.constants("spin"), velocity.angular), (linear, code.constants("faces"), velocity.linear)]
@@ -154,7 +154,7 @@ class _RelativeFlow:
     """Norm of `angular_drag`."""
 
 
-def _relative_flow(code: RowContext, density: Value, velocity: Twist) -> _RelativeFlow:
+def _relative_flow(code: IterationContext, density: Value, velocity: Twist) -> _RelativeFlow:
     """Intermediate quantities of the flow around an ellipsoid that forces and derivatives share.
 
     Q v, Q^2 v, v^T Q v, speed and angular drag moment, with the constants of the current ellipsoid; Q is the diagonal
@@ -185,7 +185,7 @@ def _relative_flow(code: RowContext, density: Value, velocity: Twist) -> _Relati
     )
 
 
-def ellipsoid_force(code: RowContext, density: Value, viscosity: Value, velocity: Twist) -> Wrench:
+def ellipsoid_force(code: IterationContext, density: Value, viscosity: Value, velocity: Twist) -> Wrench:
     """Fluid wrench on an ellipsoid at its centre, in its axes, from its velocity relative to the fluid.
 
     Added mass, viscous and quadratic drag, Magnus and Kutta lift.
@@ -215,7 +215,9 @@ def ellipsoid_force(code: RowContext, density: Value, viscosity: Value, velocity
     return Wrench(torque, add(cross(added_momentum, flow.angular_velocity), lift, scale(-drag, flow.linear_velocity)))
 
 
-def ellipsoid_force_derivative(code: RowContext, density: Value, viscosity: Value, velocity: Twist) -> WrenchDerivative:
+def ellipsoid_force_derivative(
+    code: IterationContext, density: Value, viscosity: Value, velocity: Twist
+) -> WrenchDerivative:
     """Derivative of the fluid wrench on an ellipsoid by its velocity relative to the fluid."""
     flow = _relative_flow(code, density, velocity)
     magnus = density * flow.lift_coefficients[1]
@@ -320,8 +322,8 @@ def _kutta_lift_derivative(flow: _RelativeFlow, density: Value) -> Matrix:
 # --------------------------------------------------------------------------------------------- fluid wrenches on frames
 
 R = TypeVar("R")
-FluidForceLaw = Callable[[RowContext, Value, Value, Twist], Wrench]
-FluidDerivativeLaw = Callable[[RowContext, Value, Value, Twist], WrenchDerivative]
+FluidForceLaw = Callable[[IterationContext, Value, Value, Twist], Wrench]
+FluidDerivativeLaw = Callable[[IterationContext, Value, Value, Twist], WrenchDerivative]
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,13 +385,13 @@ def add_fluid_wrenches(step: HasMotionState, wrenches: NodeValues[Wrench]) -> No
         return
     poses, velocities = step.world_poses, step.velocities
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         rotation, center, relative_velocity = _velocity_in_fluid(ctx, code, poses, velocities)
-        wrench = fluid_law(code.variant[0]).force(code, *_density_and_viscosity(ctx), relative_velocity)  # type: ignore[index]
+        wrench = fluid_law(code.specialization[0]).force(code, *_density_and_viscosity(ctx), relative_velocity)  # type: ignore[index]
         force = rotate(rotation, wrench.force)
         wrenches.add(FRAME_REF, Wrench(add(rotate(rotation, wrench.torque), cross(center, force)), force))
 
-    ctx.table_loop("fluid forces", _fluid_rows(ctx), body)
+    ctx.for_each("fluid forces", _fluid_rows(ctx), body)
 
 
 def _density_and_viscosity(ctx: TraceContext) -> tuple[Value, Value]:
@@ -397,7 +399,7 @@ def _density_and_viscosity(ctx: TraceContext) -> tuple[Value, Value]:
 
 
 def _velocity_in_fluid(
-    ctx: TraceContext, code: RowContext, world_poses: NodeValues[Pose], velocities: NodeValues[Twist]
+    ctx: TraceContext, code: IterationContext, world_poses: NodeValues[Pose], velocities: NodeValues[Twist]
 ) -> tuple[Matrix, Vector, Twist]:
     """Rotation and centre of a body in its frame, and its velocity relative to the fluid in its own axes."""
     flat, center = code.constants("rot"), code.constants("pos")
@@ -426,7 +428,7 @@ def _fluid_rows(ctx: TraceContext, only: set[int] | None = None) -> list[NodeRow
         law, offsets = fluid_law(kind), {}
         constants = {"pos": info.pos[i].tolist(), "rot": info.rot[i].ravel().tolist(), **law.constants(info, i)}
         if law.is_at_com and "com_shift" in ctx.settings.per_env:
-            offsets["com_shift"] = ctx.item_arrays(ItemKind.LINK, link)["com_shift"]
+            offsets["com_shift"] = ctx.element_arrays(ElementKind.LINK, link)["com_shift"]
             constants["link rot"] = links.rot[link].ravel().tolist()
         rows.append(ctx.node_row((kind, tuple(offsets)), {"frame ": frame_ref(frame)}, offsets, constants))
     return rows
@@ -450,7 +452,7 @@ def subtract_drag_derivatives(step: HasMotionState, implicit_matrix: JointSpaceM
     composite = ctx.backward_pass("composite fluid derivatives", lambda node: derivatives[node.ref], to_parent)
     drag = joint_space_matrix(ctx, "drag", local_poses, lambda node, motion: apply_inertia(composite[node.ref], motion))
     rows = [
-        TableRow(
+        LoopIteration(
             "entry",
             {
                 "to": implicit_matrix.entry(dof, ancestor),
@@ -462,10 +464,10 @@ def subtract_drag_derivatives(step: HasMotionState, implicit_matrix: JointSpaceM
         for ancestor in columns
     ]
 
-    def subtract(code: RowContext) -> None:
+    def subtract(code: IterationContext) -> None:
         code.write("to", [code.read("to") - code.read("dt") * code.read("of")])
 
-    ctx.table_loop("subtract fluid derivatives", rows, subtract)
+    ctx.for_each("subtract fluid derivatives", rows, subtract)
 
 
 def drag_derivatives(step: HasMotionState) -> NodeValues[WrenchDerivative] | None:
@@ -524,10 +526,10 @@ def _sum_drag_derivatives(
     total: NodeValues[R] = ctx.new_values(name)
     ctx.for_each_frame(f"clear {name}", lambda node: total.put(node.ref, zero))
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         rotation, center, relative_velocity = _velocity_in_fluid(ctx, code, poses, velocities)
-        derivative = fluid_law(code.variant[0]).derivative(code, *_density_and_viscosity(ctx), relative_velocity)  # type: ignore[index]
+        derivative = fluid_law(code.specialization[0]).derivative(code, *_density_and_viscosity(ctx), relative_velocity)  # type: ignore[index]
         total.add(FRAME_REF, project(transform_derivative(derivative, rotation, center)))
 
-    ctx.table_loop(name, make_rows(), body)
+    ctx.for_each(name, make_rows(), body)
     return total

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from kinema import ir
-from kinema.ir import ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Value
 from kinema.model import PathSegmentsInfo
 
 from ..rigid.crba import mass_matrix
@@ -133,9 +133,9 @@ def _path_bias_accelerations(step: HasMotionState, paths: set[int]) -> dict[int,
     ctx, info = step.ctx, step.ctx.model.path_segments
     motions = (step.world_poses, step.velocities, step.bias_accelerations)
     accelerations = {path: ctx.allocate(1) for path in paths}
-    ctx.table_loop(
+    ctx.for_each(
         "clear path bias accelerations",
-        [TableRow("path", {"to": x}) for x in accelerations.values()],
+        [LoopIteration("path", {"to": x}) for x in accelerations.values()],
         lambda code: code.write("to", [0.0]),
     )
     table = []
@@ -147,7 +147,7 @@ def _path_bias_accelerations(step: HasMotionState, paths: set[int]) -> dict[int,
             table.append(
                 ctx.node_row(info.kinds[i].partition(" ")[0], bindings, {"to": accelerations[path]}, constants)
             )
-    ctx.table_loop("path bias accelerations", table, lambda code: _segment_bias_acceleration(code, motions))
+    ctx.for_each("path bias accelerations", table, lambda code: _segment_bias_acceleration(code, motions))
     return accelerations
 
 
@@ -161,7 +161,7 @@ def _axis_in_parent(info: PathSegmentsInfo, segment: int) -> list[float]:
 
 
 def _segment_bias_acceleration(
-    code: RowContext, kinematic_values: tuple[NodeValues[Pose], NodeValues[Twist], NodeValues[FrameAcceleration]]
+    code: IterationContext, kinematic_values: tuple[NodeValues[Pose], NodeValues[Twist], NodeValues[FrameAcceleration]]
 ) -> None:
     """Traced loop body: add the second time derivative of a segment's length at zero joint acceleration to its path.
 
@@ -174,10 +174,12 @@ def _segment_bias_acceleration(
         point = add(pose.position, rotate(pose.rotation, code.constants(f"pos {k}")))
         velocity = twist_at_point(pose, velocities[frame_ref(prefix)], point)
         ends.append(_EndMotion(point, velocity, acceleration_at_point(pose, accelerations[frame_ref(prefix)], point)))
-    if code.variant in ARMATURE_JOINTS:
+    if code.specialization in ARMATURE_JOINTS:
         axis = rotate(poses[frame_ref("b ")].rotation, code.constants("axis"))
         acceleration = (
-            _hinge_bias_acceleration(axis, *ends) if code.variant == "hinge" else _slide_bias_acceleration(axis, *ends)
+            _hinge_bias_acceleration(axis, *ends)
+            if code.specialization == "hinge"
+            else _slide_bias_acceleration(axis, *ends)
         )
     else:
         acceleration = _distance_bias_acceleration(*ends)

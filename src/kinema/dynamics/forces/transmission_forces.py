@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kinema import ir
-from kinema.ir import ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Value
 
-from ..arrays import ItemKind
+from ..arrays import ElementKind
 from ..extensions import look_up
 from ..rigid.rnea import Wrench
 from ..settings import InputMode
@@ -34,24 +34,24 @@ def clamp_shared_tendon_forces(actuators: Transmissions) -> None:
     group_of = {i: int(info.force_group_idx[i]) for i in actuators.pair_offsets if info.force_group_idx[i] >= 0}
     totals = {group: ctx.allocate(1) for group in sorted(set(group_of.values()))}
     rows = [
-        TableRow(
+        LoopIteration(
             "actuator",
             {"pair": actuators.pair_offsets[i], "total": totals[group]},
             {name: [float(getattr(info, name)[i])] for name in ("force_group_lower", "force_group_upper")},
         )
         for i, group in group_of.items()
     ]
-    clear = [TableRow("tendon", {"total": offset}) for offset in totals.values()]
-    ctx.table_loop("clear actuator forces of tendons", clear, lambda code: code.write("total", [0.0]))
-    ctx.table_loop("sum actuator forces of tendons", rows, _sum_tendon_force)
-    ctx.table_loop("clamp actuator forces of tendons", rows, _scale_to_tendon_limits)
+    clear = [LoopIteration("tendon", {"total": offset}) for offset in totals.values()]
+    ctx.for_each("clear actuator forces of tendons", clear, lambda code: code.write("total", [0.0]))
+    ctx.for_each("sum actuator forces of tendons", rows, _sum_tendon_force)
+    ctx.for_each("clamp actuator forces of tendons", rows, _scale_to_tendon_limits)
 
 
-def _sum_tendon_force(code: RowContext) -> None:
+def _sum_tendon_force(code: IterationContext) -> None:
     code.write("total", [code.read("total") + code.read("pair")])
 
 
-def _scale_to_tendon_limits(code: RowContext) -> None:
+def _scale_to_tendon_limits(code: IterationContext) -> None:
     """Loop body: scale an actuator force so that the total force on its tendon is within the force range.
 
     Where the range is exceeded, the derivative of the force by velocity becomes zero.
@@ -81,7 +81,7 @@ def apply_orientation_servos(ctx: TraceContext, actuators: Transmissions) -> Non
     torque vector is limited to the length `force_upper`.
     """
     rows = [_orientation_servo_row(ctx, actuators, group) for group in _orientation_servo_actuators(ctx, actuators)]
-    ctx.table_loop("orientation servos", rows, lambda code: _orientation_servo_torque(ctx, code))
+    ctx.for_each("orientation servos", rows, lambda code: _orientation_servo_torque(ctx, code))
 
 
 def record_quaternion_controls(ctx: TraceContext, actuators: Transmissions) -> None:
@@ -95,15 +95,15 @@ def record_quaternion_controls(ctx: TraceContext, actuators: Transmissions) -> N
         if len(group) > len(SERVO_AXES) and ctx.model.actuators.n_delay_samples[group[0]]
     ]
     rows = [
-        TableRow(int(ctx.model.actuators.n_delay_samples[group[0]]), _scalar_part_offsets(ctx, group[0]))
+        LoopIteration(int(ctx.model.actuators.n_delay_samples[group[0]]), _scalar_part_offsets(ctx, group[0]))
         for group in delayed
     ]
 
-    def body(code: RowContext) -> None:
-        n: int = code.variant  # type: ignore[assignment]
+    def body(code: IterationContext) -> None:
+        n: int = code.specialization  # type: ignore[assignment]
         code.write("history", push_control_history(ctx, code.read("w"), code.read_array("history", n)))
 
-    ctx.table_loop("record delayed quaternion controls", rows, body)
+    ctx.for_each("record delayed quaternion controls", rows, body)
 
 
 def _orientation_servo_actuators(ctx: TraceContext, actuators: Transmissions) -> list[list[int]]:
@@ -117,18 +117,20 @@ def _orientation_servo_actuators(ctx: TraceContext, actuators: Transmissions) ->
 
 def _scalar_part_offsets(ctx: TraceContext, actuator: int) -> dict[str, ArenaOffset]:
     """Row arrays of the scalar part of a quaternion control: the control `w` and its history buffer if delayed."""
-    offsets, info = {"w": ctx.item_arrays(ItemKind.ACTUATOR, actuator)["ctrl"]}, ctx.model.actuators
+    offsets, info = {"w": ctx.element_arrays(ElementKind.ACTUATOR, actuator)["ctrl"]}, ctx.model.actuators
     if info.n_delay_samples[actuator]:
-        offsets["history"] = ctx.item_arrays(ItemKind.DELAY_SAMPLE, int(info.n_delay_samples[:actuator].sum()))[
+        offsets["history"] = ctx.element_arrays(ElementKind.DELAY_SAMPLE, int(info.n_delay_samples[:actuator].sum()))[
             "history"
         ]
     return offsets
 
 
-def _orientation_servo_row(ctx: TraceContext, actuators: Transmissions, servo_actuators: Sequence[int]) -> TableRow:
+def _orientation_servo_row(
+    ctx: TraceContext, actuators: Transmissions, servo_actuators: Sequence[int]
+) -> LoopIteration:
     """Loop iteration data of an orientation servo: memory offsets of its axes, target, PD gains and torque limit.
 
-    The specialisation key is (control form, whether the actuator can be disabled, number of delay samples,
+    The specialization key is (control form, whether the actuator can be disabled, number of delay samples,
     interpolation).
     """
     info, axes = ctx.model.actuators, servo_actuators[-len(SERVO_AXES) :]
@@ -141,7 +143,7 @@ def _orientation_servo_row(ctx: TraceContext, actuators: Transmissions, servo_ac
         offsets |= _scalar_part_offsets(ctx, first)
     can_disable = ctx.settings.input_mode is not InputMode.ACTUATORS
     if can_disable:
-        offsets["on"] = ctx.item_arrays(ItemKind.ACTUATOR, axes[0])["actuator_on"]
+        offsets["on"] = ctx.element_arrays(ElementKind.ACTUATOR, axes[0])["actuator_on"]
     constants = {
         "kp": [float(info.gain[axes[0], 0])],
         "kv": [-float(info.bias[axes[0], 2])],
@@ -150,16 +152,16 @@ def _orientation_servo_row(ctx: TraceContext, actuators: Transmissions, servo_ac
         "delay": [float(info.delay[first])],
     }
     delay = (int(info.n_delay_samples[first]), info.interpolation[first]) if is_quaternion else (0, "")
-    return TableRow(("quaternion" if is_quaternion else "vector", can_disable, *delay), offsets, constants)
+    return LoopIteration(("quaternion" if is_quaternion else "vector", can_disable, *delay), offsets, constants)
 
 
-def _orientation_servo_torque(ctx: TraceContext, code: RowContext) -> None:
+def _orientation_servo_torque(ctx: TraceContext, code: IterationContext) -> None:
     """Traced loop body: PD torque of an orientation servo, limited in norm, written as force of its three axes.
 
     Torque kp e - kv w, with e the rotation vector from current to target orientation; the target is a rotation vector
     or a quaternion (whose scalar part may be delayed).
     """
-    form, can_disable, n_samples, interpolation = code.variant  # type: ignore[misc]
+    form, can_disable, n_samples, interpolation = code.specialization  # type: ignore[misc]
     pairs = [code.read_array(f"pair {k}", 2) for k in SERVO_AXES]
     control, velocities = ([pair[index] for pair in pairs] for index in (0, 1))
     current = _rotation_vector_to_quaternion([code.read(f"rotation {k}") for k in SERVO_AXES])

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Tracer, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Tracer, Value
 from kinema.model import Model
 
 from ..extensions import look_up
@@ -21,7 +21,7 @@ from ..rigid.kinematics import Pose, ball_angle_limit, ball_cone_limit, motion_s
 from ..rigid.rnea import Wrench, power
 from ..tree.kinematic_tree import WORLD, frame_ref
 from ..tree.loop_context import LoopContext
-from ..tree.node_constants import FrameVariant
+from ..tree.node_constants import FrameSpecialization
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
 from ..tree.transmissions import PathLengths
@@ -368,23 +368,23 @@ def measure_path_lengths(step: HasPoses) -> PathLengths:
         return PathLengths(lengths, moments)
     local_poses, world_poses = step.local_poses, step.world_poses
     offsets = [*lengths.values(), *(x for moment in moments.values() for x in moment.values())]
-    ctx.table_loop(
-        "clear paths", [TableRow("value", {"value": x}) for x in offsets], lambda code: code.write("value", [0.0])
+    ctx.for_each(
+        "clear paths", [LoopIteration("value", {"value": x}) for x in offsets], lambda code: code.write("value", [0.0])
     )
     segments = [i for i, path in enumerate(info.path_idx.tolist()) if path in lengths]
     wrenches = {
         i: {end: ctx.allocate(6) for end in END_PREFIXES[:N_LOADED_ENDS]} | {"about": ctx.allocate(3)} for i in segments
     }
     table = [_segment_row(ctx, i, {**wrenches[i], "length": lengths[int(info.path_idx[i])]}) for i in segments]
-    ctx.table_loop("path segments", table, lambda code: _measure_segment(code, world_poses))
+    ctx.for_each("path segments", table, lambda code: _measure_segment(code, world_poses))
     moment_rows = [row for i in segments for row in _moment_rows(ctx, i, moments[int(info.path_idx[i])], wrenches[i])]
-    ctx.table_loop(
+    ctx.for_each(
         "moment arms of paths", moment_rows, lambda code: _accumulate_moment(ctx, code, local_poses, world_poses)
     )
     return PathLengths(lengths, moments, wrenches)
 
 
-def _segment_row(ctx: LoopContext, segment: int, row_offsets: dict[str, ArenaOffset]) -> TableRow:
+def _segment_row(ctx: LoopContext, segment: int, row_offsets: dict[str, ArenaOffset]) -> LoopIteration:
     """Loop iteration data of a path segment: poses of its ends in their frames, scale and parameters."""
     info, kind = ctx.model.path_segments, ctx.model.path_segments.kinds[segment]
     n_ends, _ = look_up(SEGMENT_KINDS, kind, "path segment (`SEGMENT_KINDS`)")
@@ -396,12 +396,12 @@ def _segment_row(ctx: LoopContext, segment: int, row_offsets: dict[str, ArenaOff
     return ctx.node_row(kind, bindings, row_offsets, constants)
 
 
-def _measure_segment(code: RowContext, world_poses: NodeValues[Pose]) -> None:
+def _measure_segment(code: IterationContext, world_poses: NodeValues[Pose]) -> None:
     """Traced loop body: add the scaled length of a segment to its path, and write the unit-force wrenches on its ends.
 
     The wrenches (torque, force) are in world axes about a common reference point, the position of the second end.
     """
-    kind, factor = str(code.variant), code.constant("scale")
+    kind, factor = str(code.specialization), code.constant("scale")
     n_ends, measure = SEGMENT_KINDS[kind]
     ends = []
     for k in range(n_ends):
@@ -421,8 +421,8 @@ def _measure_segment(code: RowContext, world_poses: NodeValues[Pose]) -> None:
 
 def _moment_rows(
     ctx: TraceContext, segment: int, moment_offsets: dict[int, ArenaOffset], wrench_offsets: dict[str, ArenaOffset]
-) -> Iterator[TableRow]:
-    """Yield loop iteration data for a segment's moment arms: one item per loaded end and ancestor frame of it."""
+) -> Iterator[LoopIteration]:
+    """Yield loop iteration data for a segment's moment arms: one element per loaded end and ancestor frame of it."""
     info = ctx.model.path_segments
     for k in range(min(N_LOADED_ENDS, SEGMENT_KINDS[info.kinds[segment]][0])):
         frame = int(info.frame_idx[segment, k])
@@ -430,7 +430,7 @@ def _moment_rows(
             node = ctx.tree.nodes[frame]
             if info.dof_mask[segment, node.dofs.start]:
                 frame_row = ctx.frame_row(node)
-                assert isinstance(frame_row.variant, FrameVariant)
+                assert isinstance(frame_row.specialization, FrameSpecialization)
                 entries = {f"entry {i}": moment_offsets[dof] for i, dof in enumerate(node.dofs)}
                 offsets = {
                     **frame_row.offsets,
@@ -438,12 +438,12 @@ def _moment_rows(
                     "wrench": wrench_offsets[END_PREFIXES[k]],
                     "about": wrench_offsets["about"],
                 }
-                yield ctx.node_row((("", frame_row.variant),), frame_row.bindings, offsets, frame_row.constants)
+                yield ctx.node_row((("", frame_row.specialization),), frame_row.bindings, offsets, frame_row.constants)
             frame = node.parent
 
 
 def _accumulate_moment(
-    ctx: TraceContext, code: RowContext, local_poses: NodeValues[Pose], world_poses: NodeValues[Pose]
+    ctx: TraceContext, code: IterationContext, local_poses: NodeValues[Pose], world_poses: NodeValues[Pose]
 ) -> None:
     """Loop body: add the power of an end's unit-force wrench in the motion of a frame's dofs to the moment arms."""
     node, reference_point = ctx.frame_of_row(code), code.read_array("about", 3)

@@ -113,7 +113,7 @@ class StepTarget:
     use_warps: bool | None
     """Whether a warp of threads solves the constraints of an environment."""
     n_partitions: int | None
-    """Number of threads that share an environment (warp specialisation)."""
+    """Number of threads that share an environment (warp specialization)."""
 
 
 def choose_step_form(
@@ -186,7 +186,7 @@ def _load_per_env_parameters(cached: Mapping[str, Any]) -> PerEnvParameterTable 
     if "per_env_entries" not in cached:
         return None
     entries = {
-        (table, item, parameter): PerEnvParameterEntry(start, tuple(folded))
-        for table, item, parameter, start, folded in cached["per_env_entries"]
+        (table, element, parameter): PerEnvParameterEntry(start, tuple(folded))
+        for table, element, parameter, start, folded in cached["per_env_entries"]
     }
     return PerEnvParameterTable(entries=entries, values=cached["per_env_values"])

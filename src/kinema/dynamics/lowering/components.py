@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from kinema.ir import ArenaOffset, RowContext, TableRow, Tracer, Value, trace_table_loop, unroll
+from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Tracer, Value, trace_for_each_loop, unroll
 from kinema.model import FluidInfo, Model
 
-from ..arrays import ARRAYS, ARRAYS_BY_NAME, ArrayUse, ItemKind
+from ..arrays import ARRAYS, ARRAYS_BY_NAME, ArrayUse, ElementKind
 from ..constraints.constraint_kinds import CONSTRAINT_KINDS, blocks_beyond_tables
 from ..constraints.joint_constraints import joint_limit_blocks
 from ..forces.fluid import fluid_law
@@ -25,7 +25,7 @@ from ..pipeline import record_step
 from ..settings import Settings
 from ..step import StepData
 from ..tree.kinematic_tree import WORLD, KinematicTree, build_tree
-from ..tree.node_constants import FrameConstants, FrameVariant, link_constants
+from ..tree.node_constants import FrameConstants, FrameSpecialization, link_constants
 from ..tree.trace_context import TraceContext
 from .program_tracing import named_array_offsets
 
@@ -218,7 +218,7 @@ def trace_copies(
     differing = [name for name, values in parameters[0].items() if any(other[name] != values for other in parameters)]
     starts = {array: _array_offset(array, first) for array in ARRAYS_BY_NAME}
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         overrides: dict[int, dict[str, Sequence[Value]]] = {}
         for frame, name in differing:
             columns = zip(code.constants(f"{name} {frame}"), *(table[frame, name] for table in parameters), strict=True)
@@ -230,19 +230,19 @@ def trace_copies(
         )
         record_step(StepData(ctx))
         program = inner.build(n_scratch=ctx.n_scratch)
-        outputs = unroll(program, lambda array, item: code.read(array, item - starts[array]), code.tracer)
-        for array, item in sorted(outputs):
-            code.write(array, [outputs[array, item]], item - starts[array])
+        outputs = unroll(program, lambda array, element: code.read(array, element - starts[array]), code.tracer)
+        for array, element in sorted(outputs):
+            code.write(array, [outputs[array, element]], element - starts[array])
 
     rows = [
-        TableRow(
+        LoopIteration(
             "copy",
             _copy_offsets(array_offsets, component),
             {f"{name} {frame}": table[frame, name] for frame, name in differing},
         )
         for component, table in zip(copies, parameters, strict=True)
     ]
-    trace_table_loop(tracer, f"copies of a component with {len(first.dofs)} dofs", rows, body)
+    trace_for_each_loop(tracer, f"copies of a component with {len(first.dofs)} dofs", rows, body)
 
 
 def _copy_parameters(
@@ -264,13 +264,13 @@ def _copy_parameters(
 def _array_offset(array: str, component: Component) -> int:
     """Index of the first value of a component in an array of the state or the inputs; 0 for shared arrays."""
     info = ARRAYS_BY_NAME[array]
-    firsts = {ItemKind.COORDINATE: component.qs, ItemKind.DOF: component.dofs, ItemKind.LINK: component.links}
+    firsts = {ElementKind.COORDINATE: component.qs, ElementKind.DOF: component.dofs, ElementKind.LINK: component.links}
     firsts |= {
-        ItemKind.ACTUATOR: component.actuators,
-        ItemKind.TENDON: component.tendons,
-        ItemKind.DELAY_SAMPLE: component.control_samples,
+        ElementKind.ACTUATOR: component.actuators,
+        ElementKind.TENDON: component.tendons,
+        ElementKind.DELAY_SAMPLE: component.control_samples,
     }
-    items = firsts.get(info.item_kind)
+    items = firsts.get(info.element_kind)
     return info.width * items[0] if items else 0
 
 
@@ -309,12 +309,12 @@ def copy_signature(
             if k not in PER_COPY_PARAMETERS and k not in INPUT_ARRAYS
         }
         ranges = (node.qs.start - component.qs[0], node.dofs.start - component.dofs[0])
-        key += [local_frame[node.parent], FrameVariant.from_node(node), ranges, str(constants)]
+        key += [local_frame[node.parent], FrameSpecialization.from_node(node), ranges, str(constants)]
         key += [block.source["side"] for block in joint_limit_blocks(model, [node])] if settings.limits else []
     if links_matter:
         key += [(local_frame[int(links.frame_idx[link])], str(link_constants(model, link))) for link in component.links]
-    key += [_table_row_signature(model.actuators, a, component, local_frame) for a in component.actuators]
-    key += [_table_row_signature(model.tendons, t, component, local_frame) for t in component.tendons]
+    key += [_iteration_signature(model.actuators, a, component, local_frame) for a in component.actuators]
+    key += [_iteration_signature(model.tendons, t, component, local_frame) for t in component.tendons]
     key += [
         _fluid_signature(model.fluid, i, component, local_frame)
         for i, f in enumerate(model.fluid.frame_idx)
@@ -347,7 +347,7 @@ def has_equality_or_path(model: Model, component: Component) -> bool:
     return not tied.isdisjoint(component.frames) or bool(coupled[:, component.dofs].any())
 
 
-def _table_row_signature(
+def _iteration_signature(
     table: Any, row: int, component: Component, local_frame: Mapping[int, int]
 ) -> tuple[object, ...]:
     """Hashable key of all properties of an actuator or tendon except its name, with component-relative indices."""

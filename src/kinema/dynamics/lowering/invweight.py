@@ -15,8 +15,8 @@ from kinema.core import Array
 from kinema.ir import Program, interpret_batched, interpret_in_place, supports_batching
 from kinema.model import Model
 
-from ..arrays import ItemKind
-from ..collision.contact_sets import ContactSetSpec, plan_contact_sets
+from ..arrays import ElementKind
+from ..collision.contact_buffer_specs import ContactBufferSpec, plan_contact_buffers
 from ..collision.pair_parameters import INVWEIGHT_COLUMNS, stiffness_limit
 from ..constraints.constraint_kinds import blocks_by_kind
 from ..constraints.rows import block_key
@@ -138,15 +138,15 @@ def compute_inverse_inertias(
         ctx.for_each_frame("joint axes", axes)
         ctx.for_each_link("link masses", mass_properties)
 
-    outputs = {"inertia": (ItemKind.DOF, n), "mass": (ItemKind.LINK, 1), "center": (ItemKind.LINK, 3)}
-    outputs |= dict.fromkeys(("angular", "linear", "origin"), (ItemKind.DOF, 3))
+    outputs = {"inertia": (ElementKind.DOF, n), "mass": (ElementKind.LINK, 1), "center": (ElementKind.LINK, 3)}
+    outputs |= dict.fromkeys(("angular", "linear", "origin"), (ElementKind.DOF, 3))
     if settings not in program_cache:
         program_cache[settings] = trace_looped_program(
             model, settings, trace, named_array_offsets(settings, outputs), outputs
         )
     memory = {name: np.array(x, np.float64) for name, x in arrays.items()} | {"vel": np.zeros((n, columns))}
-    for name, (item_kind, width) in outputs.items():
-        memory[name] = np.zeros(((model.n_links if item_kind is ItemKind.LINK else n) * width, columns))
+    for name, (element_kind, width) in outputs.items():
+        memory[name] = np.zeros(((model.n_links if element_kind is ElementKind.LINK else n) * width, columns))
     if model.n_frames >= MIN_BATCHED_FRAMES and supports_batching(program_cache[settings]):
         interpret_batched(program_cache[settings], memory)
     else:
@@ -294,15 +294,15 @@ def compute_per_env_invweights(
         model, compute_inverse_inertias(model, invweight_settings, {**arrays, "qpos": qpos}, program_cache), precision
     )
     flat, rows, values = invweights.flattened().T, [], []
-    for source, parameters, contact_set in _invweight_sources(model, settings):
+    for source, parameters, contact_buffer in _invweight_sources(model, settings):
         for name, sources in parameters.items():
             entry = model.derived.per_env_parameters.entries.get((*source, name))
             if entry is not None:
                 new_values = flat[[int(i) for i in sources]]
                 new_values = (
                     new_values
-                    if name != "hardest" or contact_set is None
-                    else stiffness_limit(settings, contact_set, new_values)
+                    if name != "hardest" or contact_buffer is None
+                    else stiffness_limit(settings, contact_buffer, new_values)
                 )
                 rows += range(entry.start, entry.start + len(sources))
                 values.append(np.broadcast_to(new_values, (len(sources), n_envs)))
@@ -311,19 +311,19 @@ def compute_per_env_invweights(
 
 def _invweight_sources(
     model: Model, settings: Settings
-) -> Iterator[tuple[tuple[str, int | str], dict[str, list[float]], ContactSetSpec | None]]:
+) -> Iterator[tuple[tuple[str, int | str], dict[str, list[float]], ContactBufferSpec | None]]:
     """Yield for each geom pair and constraint block which invweights its parameters are computed from.
 
-    Each item is (key of the pair or block in the per-environment parameters, parameter name -> indices into
+    Each element is (key of the pair or block in the per-environment parameters, parameter name -> indices into
     `ConstraintInvweights.flattened`, contact buffer plan of a pair or None). Indices of blocks are found by building
     the blocks of a model whose invweights are replaced by their own indices.
     """
-    names = [f"{item}_invweight" for item in ("dof", "equality", "pair", "tendon", "coupling")]
+    names = [f"{element}_invweight" for element in ("dof", "equality", "pair", "tendon", "coupling")]
     tables = [getattr(model.derived, name) for name in names]
     ends = np.cumsum([table.size for table in tables])
     ids = [np.arange(end - x.size, end, dtype=np.float64).reshape(x.shape) for x, end in zip(tables, ends, strict=True)]
     tagged = model.with_derived(**dict(zip(names, ids, strict=True)))
-    for spec in plan_contact_sets(model) if settings.contacts else ():
+    for spec in plan_contact_buffers(model) if settings.contacts else ():
         for p in spec.pairs:
             yield ("pair", p), {name: [float(ids[2][p, 0])] for name in INVWEIGHT_COLUMNS}, spec
     for _, blocks in blocks_by_kind(tagged, settings, build_tree(tagged).nodes):

@@ -1,4 +1,4 @@
-"""Partition of the kinematic tree into branches computed by different threads of a warp (warp specialisation).
+"""Partition of the kinematic tree into branches computed by different threads of a warp (warp specialization).
 
 Each partition has some subtrees; the frames above them (the trunk) belong to no single partition, and their cost counts
 for every partition. The partitions balance estimated operation counts.
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kinema.ir import Slot
+from kinema.ir import MemoryLocation
 from kinema.model import Model
 
-from ..arrays import ARRAYS_BY_NAME, ItemKind
+from ..arrays import ARRAYS_BY_NAME, ElementKind
 from ..tree.kinematic_tree import WORLD, KinematicTree
 
 MIN_PARTITION_OPERATIONS = 2_000
@@ -31,7 +31,7 @@ class TreePartition:
     max_operations: int
     """Estimated operations of the busiest partition, those of the trunk included."""
 
-    def slot_partition(self, model: Model) -> Callable[[Slot], int | None]:
+    def location_partition(self, model: Model) -> Callable[[MemoryLocation], int | None]:
         """Return a function from an input or output scalar of a program to its partition, None for shared scalars.
 
         A partition is the share of the step that one thread computes. A scalar of a coordinate, dof or actuator belongs
@@ -42,18 +42,18 @@ class TreePartition:
             q: partition for frame, partition in self.partition_of_frame.items() for q in model.frame_q_range(frame)
         }
         actuators = {a: self._actuator_partition(dofs, model, a) for a in range(model.n_actuators)}
-        by_kind = {ItemKind.COORDINATE: coordinates, ItemKind.DOF: dofs, ItemKind.ACTUATOR: actuators}
+        by_kind = {ElementKind.COORDINATE: coordinates, ElementKind.DOF: dofs, ElementKind.ACTUATOR: actuators}
 
-        def partition_of_slot(slot: Slot) -> int | None:
-            info = ARRAYS_BY_NAME.get(slot.array)
+        def partition_of_location(location: MemoryLocation) -> int | None:
+            info = ARRAYS_BY_NAME.get(location.array)
             if info is None:  # a local array
                 return None
-            if info.item_kind is ItemKind.PARTITION:
-                return slot.item
-            partitions = by_kind.get(info.item_kind)
-            return None if partitions is None else partitions[slot.item // info.width]
+            if info.element_kind is ElementKind.PARTITION:
+                return location.element
+            partitions = by_kind.get(info.element_kind)
+            return None if partitions is None else partitions[location.element // info.width]
 
-        return partition_of_slot
+        return partition_of_location
 
     @staticmethod
     def _actuator_partition(dofs: dict[int, int | None], model: Model, actuator: int) -> int | None:

@@ -12,7 +12,7 @@ from kinema.core import Array, KinemaError
 from kinema.model import Model, PerEnvParameterEntry, PerEnvParameterTable
 
 from ..arrays import ARRAYS, ArrayUse, initial_values
-from ..collision.contact_sets import contact_set_name, pair_geom_types, plan_contact_sets
+from ..collision.contact_buffer_specs import contact_buffer_name, pair_geom_types, plan_contact_buffers
 from ..collision.pair_parameters import INVWEIGHT_COLUMNS, frame_pair_spheres, geom_local_pose, pair_parameter_row
 from ..constraints.constraint_kinds import blocks_by_kind
 from ..constraints.rows import block_key, block_parameters
@@ -20,12 +20,13 @@ from ..model_variants import INVWEIGHT_PARAMETERS, structure_mismatch_message
 from ..rigid.free_bodies import free_bodies
 from ..settings import Settings
 from ..tree.kinematic_tree import build_tree
-from ..tree.node_constants import FrameConstants, FrameVariant, link_constants
+from ..tree.node_constants import FrameConstants, FrameSpecialization, link_constants
 
 FOLDABLE_CONSTANTS = (0.0, 1.0, -1.0)
 """Values that stay folded into the code if all variants have them: folding is exact for these values."""
 ParameterSource = tuple[str, int | str]
-"""Table and item of a row: frame, link, geom or pair with its index; contact set or constraint block with its name."""
+"""Table and element of a row: frame, link, geom or pair with its index; contact buffer or constraint block with its
+name."""
 
 
 def select_per_env_parameters(
@@ -44,19 +45,20 @@ def parameter_rows(
 ) -> Iterator[tuple[ParameterSource, str, Mapping[str, Sequence[Any]]]]:
     """Yield the constants of every frame, link, geom, contact buffer, geom pair and constraint block of a model.
 
-    Each item is (kind and index, code specialisation, constants by name); constants may differ between model variants.
+    Each element is (kind and index, code specialization, constants by name); constants may differ between model
+    variants.
     """
     nodes, frame_constants = build_tree(model).nodes, FrameConstants(model)
     for node in nodes:
-        yield ("frame", node.index), str(FrameVariant.from_node(node)), frame_constants.of_frame(node)
+        yield ("frame", node.index), str(FrameSpecialization.from_node(node)), frame_constants.of_frame(node)
     for link in range(model.n_links):
         has_gravcomp, has_mass = bool(model.links.gravity_scale[link] != 1.0), bool(model.links.inertial_mass[link])
         yield ("link", link), f"{has_gravcomp} {has_mass}", dict(link_constants(model, link))
     if settings.contacts:
         for geom in range(len(model.geoms.names)):
             yield ("geom", geom), "", geom_local_pose(model, geom)
-        for spec in plan_contact_sets(model):
-            yield ("set", contact_set_name(spec)), str(spec.variant), frame_pair_spheres(model, spec)
+        for spec in plan_contact_buffers(model):
+            yield ("set", contact_buffer_name(spec)), str(spec.specialization), frame_pair_spheres(model, spec)
             for p in spec.pairs:
                 yield ("pair", p), str(pair_geom_types(model, p)), pair_parameter_row(model, settings, spec, p)
     for kind, blocks in blocks_by_kind(model, settings, nodes):
@@ -78,10 +80,10 @@ def find_per_env_parameters(models: Sequence[Model], settings: Settings) -> PerE
     groups: dict[tuple[str, str], list[_ParameterValues]] = {}
     is_uniform = len(models) == 1 and not needs_invweights
     for variants in zip(*(parameter_rows(model, settings) for model in models), strict=True):
-        source, variant, constants = variants[0]
+        source, specialization, constants = variants[0]
         if is_uniform and source[0] != "frame":  # frames come first; of a single model nothing else is read from memory
             break
-        if any(other[:2] != (source, variant) for other in variants):
+        if any(other[:2] != (source, specialization) for other in variants):
             raise KinemaError(structure_mismatch_message(f"{source[0]} {source[1]}"))
         for name in constants:
             model_values = np.array([np.asarray(other[2][name], np.float64) for other in variants]).T
@@ -90,7 +92,7 @@ def find_per_env_parameters(models: Sequence[Model], settings: Settings) -> PerE
                 (source[0] == "pair" and name in INVWEIGHT_COLUMNS) or (source[0], name) == ("block", "weights")
             )
             is_per_env = is_free_inertia or is_invweight or bool((model_values != model_values[:, :1]).any())
-            code = f"pair {variant}" if source[0] == "pair" else f"{source}"
+            code = f"pair {specialization}" if source[0] == "pair" else f"{source}"
             groups.setdefault((code, name), []).append(
                 _ParameterValues((*source, name), model_values, is_per_env, is_free_inertia)
             )
@@ -111,7 +113,7 @@ class _ParameterValues:
     """Values of one parameter of one row in all model variants."""
 
     key: tuple[str, int | str, str]
-    """Table, item and parameter name."""
+    """Table, element and parameter name."""
     values: Array
     """(n_values, n_models)"""
     is_per_env: bool

@@ -10,7 +10,7 @@ from kinema.core import Array, pause_garbage_collection
 from kinema.ir import ArenaOffset, Program, Tracer, Value, interpret_batched, supports_batching, unroll
 from kinema.model import Model
 
-from ..arrays import ARRAYS, ItemKind
+from ..arrays import ARRAYS, ElementKind
 from ..pipeline import advance_rk4_phase, record_step
 from ..settings import Integrator, Settings
 from ..step import StepData
@@ -20,8 +20,8 @@ from .partition import partition_tree
 
 TraceFunction = Callable[[TraceContext], None]
 """Traces an algorithm on the frames and links of a context."""
-OutputSpecs = Mapping[str, tuple[ItemKind, int]]
-"""Output array -> kind of its items and values per item."""
+OutputSpecs = Mapping[str, tuple[ElementKind, int]]
+"""Output array -> kind of its elements and values per element."""
 MIN_BATCHED_FRAMES = 64
 """Number of frames from which on one-off evaluations use the batched interpreter (all rows of a table at once)."""
 
@@ -62,8 +62,8 @@ def trace_unrolled_program(
     tracer = Tracer()
     program = trace_looped_program(model, settings, trace_function, named_array_offsets(settings, outputs), outputs)
     values = unroll(program, tracer.read, tracer)
-    for array, item in sorted(values):
-        tracer.write(array, [values[array, item]], item)
+    for array, element in sorted(values):
+        tracer.write(array, [values[array, element]], element)
     if not program.has_kept_loops:
         return tracer.build()
     return tracer.build(
@@ -101,8 +101,8 @@ def _interpret_state(
     ):
         return batched
     results: dict[str, dict[int, Value]] = {name: {} for name in outputs}
-    for (array, item), value in unroll(program, lambda array, item: float(arrays[array][item])).items():
-        results[array][item] = value
+    for (array, element), value in unroll(program, lambda array, element: float(arrays[array][element])).items():
+        results[array][element] = value
     return {
         name: np.array([values.get(i, 0.0) for i in range(max(values, default=-1) + 1)], np.float64)
         for name, values in results.items()
@@ -119,10 +119,10 @@ def _interpret_batched(
     if not supports_batching(program):
         return None
     inputs = {name: np.array(x, np.float64)[:, None] for name, x in arrays.items()}
-    n_items = {ItemKind.DOF: model.n_dofs, ItemKind.LINK: model.n_links, ItemKind.ENVIRONMENT: 1}
-    if any(item_kind not in n_items for item_kind, _ in outputs.values()):
+    n_elements = {ElementKind.DOF: model.n_dofs, ElementKind.LINK: model.n_links, ElementKind.ENVIRONMENT: 1}
+    if any(element_kind not in n_elements for element_kind, _ in outputs.values()):
         return None
-    inputs |= {name: np.zeros((n_items[item_kind] * width, 1)) for name, (item_kind, width) in outputs.items()}
+    inputs |= {name: np.zeros((n_elements[element_kind] * width, 1)) for name, (element_kind, width) in outputs.items()}
     written = interpret_batched(program, inputs, use_python_trig=True)
     ends = {name: int(np.flatnonzero(written[name]).max(initial=-1)) + 1 for name in outputs}
     results = {name: inputs[name][: ends[name], 0] for name in outputs}

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from kinema.core import Array
-from kinema.ir import ArenaOffset, TableRow
+from kinema.ir import ArenaOffset, LoopIteration
 from kinema.model import Model, PrimitiveJointType
 
-from ..arrays import ItemKind
+from ..arrays import ElementKind
 from ..pipeline import compute
 from ..rigid.aba import write_joint_inertias
 from ..rigid.integrators import integrate_coordinates
@@ -30,7 +30,7 @@ def compute_joint_inertias(model: Model, *configurations: Sequence[float] | Arra
     def trace(ctx: TraceContext) -> None:
         write_joint_inertias(ctx, poses_in_parents(ctx), MIN_INERTIA_SHARE)
 
-    outputs = {"locked_inertia": (ItemKind.DOF, 1), "free_inertia": (ItemKind.DOF, 1)}
+    outputs = {"locked_inertia": (ElementKind.DOF, 1), "free_inertia": (ElementKind.DOF, 1)}
     results = interpret_outputs(model, Settings(), trace, outputs, *({"qpos": q} for q in configurations))
     return [JointInertias(arrays["locked_inertia"].tolist(), arrays["free_inertia"].tolist()) for arrays in results]
 
@@ -51,7 +51,7 @@ def with_muscle_peak_forces(model: Model) -> Model:
         step.mass_matrix.store("inertia")
 
     arrays = {"qpos": model.qpos0, "vel": np.zeros(n)}
-    flat_inertia = interpret_outputs(model, Settings(), trace, {"inertia": (ItemKind.DOF, n)}, arrays)[0]["inertia"]
+    flat_inertia = interpret_outputs(model, Settings(), trace, {"inertia": (ElementKind.DOF, n)}, arrays)[0]["inertia"]
     _, path_moments = path_lengths_and_moments(model, model.qpos0)
     inertia = np.concatenate([flat_inertia, np.zeros(n * n)])[: n * n].reshape(n, n)
     peak_force = actuators.peak_force.copy()
@@ -72,16 +72,18 @@ def path_lengths_and_moments(model: Model, qpos: Sequence[float] | Array) -> tup
     n_paths, n = 1 + max(model.path_segments.path_idx.tolist(), default=-1), model.n_dofs
     if not n_paths:
         return np.zeros(0), np.zeros((0, n))
-    outputs = {"lengths": (ItemKind.ENVIRONMENT, n_paths), "moments": (ItemKind.DOF, n_paths)}
+    outputs = {"lengths": (ElementKind.ENVIRONMENT, n_paths), "moments": (ElementKind.DOF, n_paths)}
 
     def trace(ctx: TraceContext) -> None:
         step = StepData(ctx)
         compute(step, "path_lengths")
         found = step.path_lengths
-        rows = [TableRow("length", {"of": x, "to": ArenaOffset("lengths", i)}) for i, x in found.lengths.items()]
+        rows = [LoopIteration("length", {"of": x, "to": ArenaOffset("lengths", i)}) for i, x in found.lengths.items()]
         for i, moment in found.moments.items():
-            rows += [TableRow("moment", {"of": x, "to": ArenaOffset("moments", i * n + d)}) for d, x in moment.items()]
-        ctx.table_loop("path lengths and moments", rows, lambda code: code.write("to", [code.read("of")]))
+            rows += [
+                LoopIteration("moment", {"of": x, "to": ArenaOffset("moments", i * n + d)}) for d, x in moment.items()
+            ]
+        ctx.for_each("path lengths and moments", rows, lambda code: code.write("to", [code.read("of")]))
 
     (found,) = interpret_outputs(model, Settings(), trace, outputs, {"qpos": qpos})
     lengths, moments = (np.resize(np.append(x, np.zeros(n_paths * n + 1)), n_paths * max(n, 1)) for x in found.values())

@@ -134,8 +134,8 @@ def _has_per_env_parameters(model: Model, component: Component) -> bool:
     """Whether frames or links of a component have constants that are read per environment."""
     entries = () if model.derived.per_env_parameters is None else model.derived.per_env_parameters.entries
     return any(
-        (table == "frame" and item in component.frames) or (table == "link" and item in component.links)
-        for table, item, _ in entries
+        (table == "frame" and element in component.frames) or (table == "link" and element in component.links)
+        for table, element, _ in entries
     )
 
 

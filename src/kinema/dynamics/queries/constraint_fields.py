@@ -11,19 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 from kinema.model import Model
 
-from ..arrays import ItemKind
+from ..arrays import ElementKind
+from ..collision.contact_buffer_specs import ContactSpecialization
 from ..collision.contact_buffers import ContactBuffers
 from ..collision.contact_records import Contact, for_each_contact
-from ..collision.contact_sets import ContactSetVariant
 from ..constraints.constraint_kinds import blocks_by_kind
 from ..constraints.contact_jacobian import contact_velocity, relative_twist, spatial_contact_jacobian
 from ..constraints.couplings import coupling_blocks, fill_couplings, write_coupling_errors
 from ..constraints.equalities import equality_blocks, fill_equalities, write_equality_errors
 from ..constraints.friction_cone import TINY, ContactCost
-from ..constraints.rows import BlockVariant, ConstraintBlock, ConstraintRows, RowType, row_costs
+from ..constraints.rows import BlockSpecialization, ConstraintBlock, ConstraintRows, RowType, row_costs
 from ..pipeline import compute
 from ..rigid.kinematics import floating_origin
 from ..settings import Settings
@@ -128,17 +128,17 @@ def write_constraint_row_fields(data: StepData) -> None:
         return
     ctx, rows = data.ctx, solver.objective.rows
     for block_index, first_row in _block_row_offsets(rows):
-        rows.block_arrays[block_index] |= ctx.item_arrays(ItemKind.CONSTRAINT_ROW, first_row)
+        rows.block_arrays[block_index] |= ctx.element_arrays(ElementKind.CONSTRAINT_ROW, first_row)
     rows.multiply_jacobian(solver.objective.inputs.qacc_smooth, "residual derivative")
 
-    def body(code: RowContext) -> None:
-        variant: BlockVariant = code.variant  # type: ignore[assignment]
+    def body(code: IterationContext) -> None:
+        specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
         row_arrays = {
-            name: code.read_array(name, variant.n_rows)
+            name: code.read_array(name, specialization.n_rows)
             for name in ("position", "velocity", "stiffness", "aref", "force")
         }
         free_accelerations, residuals = (
-            code.read_array(name, variant.n_rows) for name in ("residual derivative", "residual")
+            code.read_array(name, specialization.n_rows) for name in ("residual derivative", "residual")
         )
         for field, values in (
             ("efc_pos", row_arrays["position"]),
@@ -153,7 +153,7 @@ def write_constraint_row_fields(data: StepData) -> None:
 
     rows.for_each_block("constraint row fields", body)
     table = [
-        TableRow(
+        LoopIteration(
             "entry",
             {
                 "entry": rows.jacobian_entry(block_index, r, dof),
@@ -164,7 +164,7 @@ def write_constraint_row_fields(data: StepData) -> None:
         for r in range(rows.blocks[block_index].n_rows)
         for dof in rows.blocks[block_index].dofs
     ]
-    ctx.table_loop("constraint Jacobian field", table, lambda code: code.write("out", [code.read("entry")]))
+    ctx.for_each("constraint Jacobian field", table, lambda code: code.write("out", [code.read("entry")]))
 
 
 def _block_row_offsets(rows: ConstraintRows) -> list[tuple[int, int]]:
@@ -197,7 +197,7 @@ def write_delassus_fields(data: StepData) -> None:
     ]
     for i, row_i in enumerate(row_indices):
         accelerations = ctx.dof_offsets(_unit_force_acceleration(data, solver, *row_i))
-        table: list[TableRow] = []
+        table: list[LoopIteration] = []
         for j, (block_index, r) in enumerate(row_indices[: i + 1]):
             out = {
                 "out": _matrix_entry_offset(data, "efc_AR", i, j, len(row_indices)),
@@ -205,15 +205,15 @@ def write_delassus_fields(data: StepData) -> None:
             }
             for k, dof in enumerate(rows.blocks[block_index].dofs):
                 entry = {"entry": rows.jacobian_entry(block_index, r, dof), "of": accelerations[dof]}
-                table.append(TableRow("next" if k else "first", {**out, **entry}))
+                table.append(LoopIteration("next" if k else "first", {**out, **entry}))
         stiffness = ArenaOffset(SCRATCH, rows.block_arrays[row_i[0]]["stiffness"].row + row_i[1])
         table.append(
-            TableRow(
+            LoopIteration(
                 "regularizer",
                 {"out": _matrix_entry_offset(data, "efc_AR", i, i, len(row_indices)), "stiffness": stiffness},
             )
         )
-        ctx.table_loop("Delassus matrix", table, _accumulate_delassus_entry)
+        ctx.for_each("Delassus matrix", table, _accumulate_delassus_entry)
 
 
 def _unit_force_acceleration(data: StepData, solver: NewtonSolver, block_index: int, row: int) -> JointVector:
@@ -223,26 +223,26 @@ def _unit_force_acceleration(data: StepData, solver: NewtonSolver, block_index: 
     ctx.for_each_frame("clear Jacobian row", lambda node: jacobian_row.put(node.ref, [0.0] * len(node.dofs)))
     offsets = ctx.dof_offsets(jacobian_row)
     table = [
-        TableRow("entry", {"entry": rows.jacobian_entry(block_index, row, dof), "to": offsets[dof]})
+        LoopIteration("entry", {"entry": rows.jacobian_entry(block_index, row, dof), "to": offsets[dof]})
         for dof in rows.blocks[block_index].dofs
     ]
-    ctx.table_loop("copy Jacobian row", table, lambda code: code.write("to", [code.read("entry")]))
+    ctx.for_each("copy Jacobian row", table, lambda code: code.write("to", [code.read("entry")]))
     return solver.objective.inputs.mass_factors.solve("acceleration of unit row force", jacobian_row)
 
 
-def _accumulate_delassus_entry(code: RowContext) -> None:
+def _accumulate_delassus_entry(code: IterationContext) -> None:
     """Traced loop body: add one product J_jk (M^-1 J_i^T)_k to entries (i, j) and (j, i) of the Delassus matrix.
 
-    The variant `first` overwrites the entries, `next` adds to them; `regularizer` adds 1 / efc_D to a diagonal entry of
-    `efc_AR` if efc_D > 0.
+    The specialization `first` overwrites the entries, `next` adds to them; `regularizer` adds 1 / efc_D to a diagonal
+    entry of `efc_AR` if efc_D > 0.
     """
-    if code.variant == "regularizer":
+    if code.specialization == "regularizer":
         stiffness = code.read("stiffness")
         inverse = 1.0 / ir.select(0.0, stiffness, stiffness, 1.0)
         code.write("out", [code.read("out") + ir.select(0.0, stiffness, inverse, 0.0)])
         return
     term = code.read("entry") * code.read("of")
-    total = term if code.variant == "first" else code.read("out") + term
+    total = term if code.specialization == "first" else code.read("out") + term
     code.write("out", [total])
     code.write("mirrored", [total])
 
@@ -309,9 +309,9 @@ def _solver_statistics(data: StepData, solver: NewtonSolver) -> list[Value]:
     ]
 
 
-def _count_active_rows(code: RowContext) -> list[Value]:
+def _count_active_rows(code: IterationContext) -> list[Value]:
     """Traced loop body: number of rows of a block with efc_D > 0, as a pair with zero for `sum_over_blocks`."""
-    stiffness = code.read_array("stiffness", code.variant.n_rows)  # type: ignore[attr-defined]
+    stiffness = code.read_array("stiffness", code.specialization.n_rows)  # type: ignore[attr-defined]
     return [sum_values([ir.select(0.0, x, 1.0, 0.0) for x in stiffness]), 0.0]
 
 
@@ -322,23 +322,30 @@ def _count_contact_rows(contact_buffers: ContactBuffers) -> Value:
     """
     ctx, total = contact_buffers.ctx, contact_buffers.ctx.allocate_fixed(1)
     ctx.tracer.write(SCRATCH, [0.0], total.row)
-    rows = [TableRow(_rows_per_contact(x.variant), {"count": x.count, "total": total}) for x in contact_buffers.sets]
+    rows = [
+        LoopIteration(_rows_per_contact(x.specialization), {"count": x.count, "total": total})
+        for x in contact_buffers.sets
+    ]
 
-    def add(code: RowContext) -> None:
-        code.write("total", [code.read("total") + float(code.variant) * code.read("count")])  # type: ignore[arg-type]
+    def add(code: IterationContext) -> None:
+        code.write("total", [code.read("total") + float(code.specialization) * code.read("count")])  # type: ignore[arg-type]
 
     with ctx.keeping_loops():
-        ctx.table_loop("count contact rows", rows, add)
+        ctx.for_each("count contact rows", rows, add)
     return ctx.tracer.read(SCRATCH, total.row)
 
 
-def _rows_per_contact(variant: ContactSetVariant) -> int:
-    return variant.condim if variant.elliptic or variant.condim == 1 else 2 * (variant.condim - 1)
+def _rows_per_contact(specialization: ContactSpecialization) -> int:
+    return (
+        specialization.condim
+        if specialization.elliptic or specialization.condim == 1
+        else 2 * (specialization.condim - 1)
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- contacts
 #
-# A contact set has `capacity` slots in the output arrays; unused slots are zero, with pair index -1.
+# A contact buffer has `capacity` slots in the output arrays; unused slots are zero, with pair index -1.
 
 ContactFieldValues = dict[str, Vector]
 """Field name -> values of one contact."""
@@ -364,7 +371,9 @@ def write_contact_fields(data: StepData) -> None:
     origin = ctx.allocate_fixed(3)
     ctx.tracer.write(SCRATCH, floating_origin(ctx), origin.row)
 
-    def field_values(code: RowContext, contact: Contact, variant: ContactSetVariant) -> ContactFieldValues:
+    def field_values(
+        code: IterationContext, contact: Contact, specialization: ContactSpecialization
+    ) -> ContactFieldValues:
         pair = contact.scalar("signed_pair")
         sign = ir.select(pair, 0.0, -1.0, 1.0)
         gradient = cost_model.derivatives(contact, contact.residual).gradient
@@ -395,17 +404,19 @@ def write_contact_law_fields(data: StepData) -> None:
         return
     twists = data.contacts.frame_twists("contact velocities")
 
-    def field_values(_: RowContext, contact: Contact, variant: ContactSetVariant) -> ContactFieldValues:
+    def field_values(
+        _: IterationContext, contact: Contact, specialization: ContactSpecialization
+    ) -> ContactFieldValues:
         sign = ir.select(contact.scalar("signed_pair"), 0.0, -1.0, 1.0)
         scales = contact.read("row_scales")
-        velocity = contact_velocity(contact, relative_twist(twists, variant))
-        feedback = [contact.scalar("position_feedback"), *[0.0] * (variant.condim - 1)]
+        velocity = contact_velocity(contact, relative_twist(twists, specialization))
+        feedback = [contact.scalar("position_feedback"), *[0.0] * (specialization.condim - 1)]
         terms = zip(velocity, contact.damping, feedback, scales, strict=True)
         aref = [-(v * d + more) / ir.maximum(row_scale, TINY) for v, d, more, row_scale in terms]
         return {
             "frame": scale(sign, contact.read("axes")),
             "efc_D": [contact.stiffness_and_mu[0] * scales[0] * scales[0]],
-            "efc_aref": [*aref, *[0.0] * (CONTACT_LAW_FIELD_WIDTHS["efc_aref"] - variant.condim)],
+            "efc_aref": [*aref, *[0.0] * (CONTACT_LAW_FIELD_WIDTHS["efc_aref"] - specialization.condim)],
         }
 
     _store_per_contact(data.ctx, buffers, CONTACT_LAW_FIELD_WIDTHS, field_values, {})
@@ -415,7 +426,7 @@ def _store_per_contact(
     ctx: TraceContext,
     contact_buffers: ContactBuffers,
     widths: Mapping[str, int],
-    field_values: Callable[[RowContext, Contact, ContactSetVariant], ContactFieldValues],
+    field_values: Callable[[IterationContext, Contact, ContactSpecialization], ContactFieldValues],
     extra_offsets: Mapping[str, ArenaOffset],
 ) -> None:
     """Trace a loop that writes fields of every contact to its slot of the output arrays, and zeros to unused slots.
@@ -431,35 +442,37 @@ def _store_per_contact(
         extra_offsets: further arrays that the traced code reads, by name.
     """
     rows, first_slot = [], 0
-    for contact_set in contact_buffers.sets:
-        row = contact_buffers.table_row(contact_set, {**ctx.item_arrays(ItemKind.CONTACT, first_slot), **extra_offsets})
+    for contact_buffer in contact_buffers.sets:
+        row = contact_buffers.loop_iteration(
+            contact_buffer, {**ctx.element_arrays(ElementKind.CONTACT, first_slot), **extra_offsets}
+        )
         rows.append(
             NodeRow(
-                contact_set.variant,
+                contact_buffer.specialization,
                 row.offsets,
-                {"capacity": [float(contact_set.spec.capacity)]},
+                {"capacity": [float(contact_buffer.spec.capacity)]},
                 bindings=row.bindings,
             )
         )
-        first_slot += contact_set.spec.capacity
+        first_slot += contact_buffer.spec.capacity
 
-    def write(code: RowContext, name: str, values: Vector, index: Value) -> None:
+    def write(code: IterationContext, name: str, values: Vector, index: Value) -> None:
         code.tracer.write(ctx.output_prefix + name, values, 0, index * float(widths[name]))
 
-    def body(code: RowContext) -> None:
-        variant = code.variant
-        assert isinstance(variant, ContactSetVariant)
+    def body(code: IterationContext) -> None:
+        specialization = code.specialization
+        assert isinstance(specialization, ContactSpecialization)
 
         def clear(index: Value) -> None:
             for name, width in widths.items():
                 write(code, name, [-1.0 if name == "pair" else 0.0] * width, index)
 
         def store(contact: Contact) -> None:
-            for name, values in field_values(code, contact, variant).items():
+            for name, values in field_values(code, contact, specialization).items():
                 write(code, name, values, contact.index)
 
         code.tracer.counted_loop("clear contact slots", code.constant("capacity"), clear, uniform=True)
-        for_each_contact(code, variant, store)
+        for_each_contact(code, specialization, store)
 
     with ctx.keeping_loops():
-        ctx.table_loop("contact fields", rows, body)
+        ctx.for_each("contact fields", rows, body)

@@ -1,4 +1,4 @@
-"""Catalog of all fields of the array contract: name, item shape, unit, meaning and the group whose program computes it.
+"""Catalog of all fields of the array contract: name, element shape, unit, meaning and the group computing it.
 
 Fields describe the current state with the current control inputs. Units are m, rad, kg and s; quaternions are (w, x, y,
 z). Vectors are in world axes unless stated otherwise. Quantities called com-based refer to the centre of mass of the
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from kinema.model import Model
 
-from ..arrays import ItemKind
-from ..collision.contact_sets import plan_contact_sets
+from ..arrays import ElementKind
+from ..collision.contact_buffer_specs import plan_contact_buffers
 from ..settings import Settings
 
 
@@ -24,12 +24,12 @@ class FieldInfo:
     name: str
     group: str
     """Fields of a group are computed by one program; `zeros`: the quantity is not simulated and always zero."""
-    item_shape: tuple[int, ...]
-    """Shape of one item; `PER_DOF_SHAPE` and `PER_ROW_SHAPE` stand for sizes that depend on the model."""
+    element_shape: tuple[int, ...]
+    """Shape of one element; `PER_DOF_SHAPE` and `PER_ROW_SHAPE` stand for sizes that depend on the model."""
     unit: str
     meaning: str
-    item_kind: ItemKind | None = None
-    """Kind of object that has one item each; None for that of the namespace (`NAMESPACE_ITEM_KINDS`)."""
+    element_kind: ElementKind | None = None
+    """Kind of object that has one element each; None for that of the namespace (`NAMESPACE_ELEMENT_KINDS`)."""
 
 
 JACOBIAN_ARRAYS = [f"jacobian {k}" for k in range(6)]
@@ -39,9 +39,9 @@ PER_DOF_SHAPE, PER_ROW_SHAPE = (-1,), (-2,)
 
 
 def _field_infos(
-    group: str, *specs: tuple[str, tuple[int, ...], str, str], item_kind: ItemKind | None = None
+    group: str, *specs: tuple[str, tuple[int, ...], str, str], element_kind: ElementKind | None = None
 ) -> list[FieldInfo]:
-    return [FieldInfo(name, group, item, unit, meaning, item_kind) for name, item, unit, meaning in specs]
+    return [FieldInfo(name, group, element, unit, meaning, element_kind) for name, element, unit, meaning in specs]
 
 
 LINK_FIELDS = [
@@ -192,7 +192,7 @@ CONSTRAINT_FIELDS = [
         ("gradient", (), "N m or N", "norm of the gradient of the cost at the solution"),
         ("n_iterations", (), "1", "iterations of the solver"),
         ("n_rows", (), "1", "active constraint rows, those of contacts as counted by MuJoCo included"),
-        item_kind=ItemKind.ENVIRONMENT,
+        element_kind=ElementKind.ENVIRONMENT,
     ),
     *_field_infos(
         "rows",
@@ -214,7 +214,7 @@ CONSTRAINT_FIELDS = [
         ("efc_b", (), "rad/s2 or m/s2", "J qacc_smooth - efc_aref"),
         ("efc_force", (), "N m or N", "constraint force along the row"),
         ("quad", (), "N2/kg", "cost of the row at the solution"),
-        item_kind=ItemKind.CONSTRAINT_ROW,
+        element_kind=ElementKind.CONSTRAINT_ROW,
     ),
     *_field_infos(
         "rows against rows",
@@ -224,7 +224,7 @@ CONSTRAINT_FIELDS = [
             "1/(kg m2) or 1/kg",
             "regularised Delassus matrix J M^-1 J^T + diag(1 / efc_D); (n_rows, n_rows, n_envs)",
         ),
-        item_kind=ItemKind.CONSTRAINT_ROW,
+        element_kind=ElementKind.CONSTRAINT_ROW,
     ),
 ]
 
@@ -284,59 +284,61 @@ NAMESPACES = {
     "sensors": SENSOR_FIELDS,
     "system": SYSTEM_FIELDS,
 }
-"""Namespace -> its fields. `system` has one item per environment, the others one per object (link, dof, ...)."""
+"""Namespace -> its fields. `system` has one element per environment, the others one per object (link, dof, ...)."""
 
 
-NAMESPACE_ITEM_KINDS = {
-    "links_state": ItemKind.LINK,
-    "dofs_state": ItemKind.DOF,
-    "constraints": ItemKind.DOF,
-    "equalities": ItemKind.EQUALITY,
-    "couplings": ItemKind.COUPLING,
-    "contacts": ItemKind.CONTACT,
-    "sensors": ItemKind.SENSOR_VALUE,
-    "system": ItemKind.ENVIRONMENT,
+NAMESPACE_ELEMENT_KINDS = {
+    "links_state": ElementKind.LINK,
+    "dofs_state": ElementKind.DOF,
+    "constraints": ElementKind.DOF,
+    "equalities": ElementKind.EQUALITY,
+    "couplings": ElementKind.COUPLING,
+    "contacts": ElementKind.CONTACT,
+    "sensors": ElementKind.SENSOR_VALUE,
+    "system": ElementKind.ENVIRONMENT,
 }
-"""Namespace -> kind of object that has one item each."""
+"""Namespace -> kind of object that has one element each."""
 
 
-def n_items(model: Model, item_kind: ItemKind, settings: Settings) -> int:
+def n_elements(model: Model, element_kind: ElementKind, settings: Settings) -> int:
     """Number of model objects of one kind: links, dofs, equality constraints, couplings, contact slots, ...
 
     Constraint rows are those of the constraint kinds enabled in `settings`. Fields of the whole environment have 1.
     """
     sizes = {
-        ItemKind.LINK: model.n_links,
-        ItemKind.DOF: model.n_dofs,
-        ItemKind.EQUALITY: len(model.equalities.names),
+        ElementKind.LINK: model.n_links,
+        ElementKind.DOF: model.n_dofs,
+        ElementKind.EQUALITY: len(model.equalities.names),
     }
-    if item_kind is ItemKind.CONTACT:
-        return sum(spec.capacity for spec in plan_contact_sets(model))
-    if item_kind is ItemKind.SENSOR_VALUE:
+    if element_kind is ElementKind.CONTACT:
+        return sum(spec.capacity for spec in plan_contact_buffers(model))
+    if element_kind is ElementKind.SENSOR_VALUE:
         return model.sensors.n_values
-    if item_kind is ItemKind.CONSTRAINT_ROW:
+    if element_kind is ElementKind.CONSTRAINT_ROW:
         from .constraint_fields import constraint_rows_info
 
         return len(constraint_rows_info(model, settings).kinds)
-    return {**sizes, ItemKind.COUPLING: len(model.couplings.names)}.get(item_kind, 1)
+    return {**sizes, ElementKind.COUPLING: len(model.couplings.names)}.get(element_kind, 1)
 
 
-def resolve_item_shape(item_shape: tuple[int, ...], model: Model, settings: Settings) -> tuple[int, ...]:
+def resolve_element_shape(element_shape: tuple[int, ...], model: Model, settings: Settings) -> tuple[int, ...]:
     """Item shape of a field with `PER_DOF_SHAPE` and `PER_ROW_SHAPE` replaced by (n_dofs,) and (n_rows,)."""
-    if item_shape == PER_DOF_SHAPE:
+    if element_shape == PER_DOF_SHAPE:
         return (model.n_dofs,)
-    return (n_items(model, ItemKind.CONSTRAINT_ROW, settings),) if item_shape == PER_ROW_SHAPE else item_shape
+    return (
+        (n_elements(model, ElementKind.CONSTRAINT_ROW, settings),) if element_shape == PER_ROW_SHAPE else element_shape
+    )
 
 
-def group_outputs(group: str, model: Model, settings: Settings) -> dict[str, tuple[ItemKind, int]]:
+def group_outputs(group: str, model: Model, settings: Settings) -> dict[str, tuple[ElementKind, int]]:
     """Kind of model object and number of values per object of each field of a group, by field name.
 
     Fields of a group are computed by the same program.
     """
     return {
         info.name: (
-            info.item_kind or NAMESPACE_ITEM_KINDS[namespace],
-            math.prod(resolve_item_shape(info.item_shape, model, settings)),
+            info.element_kind or NAMESPACE_ELEMENT_KINDS[namespace],
+            math.prod(resolve_element_shape(info.element_shape, model, settings)),
         )
         for namespace, infos in NAMESPACES.items()
         for info in infos

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kinema import ir
-from kinema.ir import RowContext, Value
+from kinema.ir import IterationContext, Value
 from kinema.model import PrimitiveJointType
 
-from ..arrays import ItemKind
+from ..arrays import ElementKind
 from ..forces import transmission_forces
 from ..forces.external_wrenches import add_applied_wrenches, add_gravcomp_wrenches, zero_wrenches
 from ..forces.fluid import add_fluid_wrenches
@@ -69,15 +69,15 @@ def write_sleep_fields(data: StepData) -> None:
     for link in ctx.links:
         frame = int(ctx.model.links.frame_idx[link])
         table.append(ctx.link_row(link))
-        table[-1].offsets.update({} if frame == WORLD else ctx.item_arrays(ItemKind.TREE, trees[frame]))
+        table[-1].offsets.update({} if frame == WORLD else ctx.element_arrays(ElementKind.TREE, trees[frame]))
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         link = ctx.link_of_row(code)
         can_sleep = link.in_moving_frame and ctx.settings.sleep_tolerance > 0.0
         asleep = ir.select(0.5, code.read("asleep"), 1.0, 0.0) if can_sleep else 0.0
         ctx.write("hibernated", link, [asleep])
 
-    ctx.table_loop("sleep flags", table, body)
+    ctx.for_each("sleep flags", table, body)
 
 
 def write_awake_dof_mask(data: StepData) -> None:
@@ -85,14 +85,14 @@ def write_awake_dof_mask(data: StepData) -> None:
     ctx, table, trees = data.ctx, [], tree_index_of_frames(data.ctx.model)
     for node in ctx.nodes:
         table.append(ctx.frame_row(node))
-        table[-1].offsets.update(ctx.item_arrays(ItemKind.TREE, trees[node.index]))
+        table[-1].offsets.update(ctx.element_arrays(ElementKind.TREE, trees[node.index]))
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         node = ctx.frame_of_row(code)
         awake = ir.select(code.read("asleep"), 0.5, 1.0, 0.0) if ctx.settings.sleep_tolerance else 1.0
         ctx.write("mass_mat_mask", node, [awake] * len(node.dofs))
 
-    ctx.table_loop("awake dof mask", table, body)
+    ctx.for_each("awake dof mask", table, body)
 
 
 # ---------------------------------------------------------------------------------------------------------------- links
@@ -398,7 +398,7 @@ def write_link_jacobians(
         for k, name in enumerate(JACOBIAN_ARRAYS):
             ctx.write(prefix + name, node, [(*c.linear, *c.angular)[k] for c in columns])
 
-    ctx.table_loop("link Jacobian", rows, lambda code: body(ctx.frame_of_row(code)))
+    ctx.for_each("link Jacobian", rows, lambda code: body(ctx.frame_of_row(code)))
 
 
 FIELD_GROUPS: dict[str, Callable[[StepData], None]] = {

@@ -29,19 +29,19 @@ from kinema.runtime import (
     synchronise_unless_shared,
 )
 
-from ..arrays import ItemKind
+from ..arrays import ElementKind
 from ..extensions import program_key
 from ..settings import InputMode, Settings
 from .field_catalog import (
     JACOBIAN_ARRAYS,
-    NAMESPACE_ITEM_KINDS,
+    NAMESPACE_ELEMENT_KINDS,
     NAMESPACES,
     PER_DOF_SHAPE,
     PER_ROW_SHAPE,
     FieldInfo,
     group_outputs,
-    n_items,
-    resolve_item_shape,
+    n_elements,
+    resolve_element_shape,
 )
 
 if TYPE_CHECKING:
@@ -63,13 +63,13 @@ class FieldArray:
 
         Args:
             storage: rows of the field, (values, environments).
-            storage_shape: shape of the memory: items, item shape, environments.
+            storage_shape: shape of the memory: elements, element shape, environments.
             env_axis: axis of the environments in `shape`.
             refresh: called before each read; recomputes the field if the state changed.
         """
         self._storage = storage
         self._storage_shape = storage_shape
-        """Shape in memory: (items, item shape, environments)."""
+        """Shape in memory: (elements, element shape, environments)."""
         self._env_axis = env_axis
         """Axis of the environments in `shape`."""
         self._refresh = refresh
@@ -223,18 +223,20 @@ class _FieldGroup:
             engine: the engine.
             name: name of the group.
             trace_function: returns the function that traces the fields.
-            outputs: output array -> kind of items and values per item.
+            outputs: output array -> kind of elements and values per element.
         """
         self._engine = engine
         self._name = name
         self._trace_function = trace_function
         """Returns the trace function; its module is imported only if the program is not in the cache."""
         self._outputs = outputs
-        """Output array -> kind of items and values per item."""
+        """Output array -> kind of elements and values per element."""
         self._version: object = None
         self._launches: dict[object, Callable[[], None]] = {}
         model, settings = engine.model, engine.settings
-        sizes = {array: n_items(model, item_kind, settings) * width for array, (item_kind, width) in outputs.items()}
+        sizes = {
+            array: n_elements(model, element_kind, settings) * width for array, (element_kind, width) in outputs.items()
+        }
         layout = ArenaLayout.from_sizes("out", [(f"{OUTPUT_PREFIX}{array}", size) for array, size in sizes.items()])
         self.arena = Arena(layout, engine.n_envs, engine.device, engine.precision)
         self._current_launch()
@@ -355,7 +357,7 @@ class Fields:
             raise KinemaError("the model has no degrees of freedom, so there is no Jacobian")
         key = ("jacobian", link)
         if key not in self._groups:
-            outputs = dict.fromkeys(JACOBIAN_ARRAYS, (ItemKind.DOF, 1))
+            outputs = dict.fromkeys(JACOBIAN_ARRAYS, (ElementKind.DOF, 1))
             name = f"jacobian of link {link}"
             self._groups[key] = _FieldGroup(engine, name, lambda: _jacobian_trace_function(link), outputs)
         group = self._groups[key]
@@ -369,31 +371,31 @@ class Fields:
         Raises `KinemaError` if the model has none of the objects of the field.
         """
         engine = self._engine
-        item_kind = info.item_kind or NAMESPACE_ITEM_KINDS[namespace]
-        n_objects = self._n_items(item_kind)
+        element_kind = info.element_kind or NAMESPACE_ELEMENT_KINDS[namespace]
+        n_objects = self._n_elements(element_kind)
         if n_objects == 0 or (namespace == "constraints" and engine.model.n_dofs == 0):
             lacking = {
-                ItemKind.EQUALITY: "equality constraints",
-                ItemKind.COUPLING: "couplings",
-                ItemKind.CONTACT: "contacts",
-                ItemKind.CONSTRAINT_ROW: "constraint rows",
+                ElementKind.EQUALITY: "equality constraints",
+                ElementKind.COUPLING: "couplings",
+                ElementKind.CONTACT: "contacts",
+                ElementKind.CONSTRAINT_ROW: "constraint rows",
             }
-            lacking |= {ItemKind.SENSOR_VALUE: "sensors"}
-            missing = lacking.get(item_kind, "degrees of freedom")
+            lacking |= {ElementKind.SENSOR_VALUE: "sensors"}
+            missing = lacking.get(element_kind, "degrees of freedom")
             raise KinemaError(f"the model has no {missing}, so there is no {namespace}.{info.name}")
         rows, refresh = self._storage(namespace, info)
-        if item_kind is ItemKind.ENVIRONMENT:
-            return FieldArray(rows, (*info.item_shape, engine.n_envs), 0 if not info.item_shape else 1, refresh)
-        inner = resolve_item_shape(info.item_shape, engine.model, engine.settings)
+        if element_kind is ElementKind.ENVIRONMENT:
+            return FieldArray(rows, (*info.element_shape, engine.n_envs), 0 if not info.element_shape else 1, refresh)
+        inner = resolve_element_shape(info.element_shape, engine.model, engine.settings)
         return FieldArray(
             rows,
             (n_objects, *inner, engine.n_envs),
-            2 if info.item_shape in (PER_DOF_SHAPE, PER_ROW_SHAPE) else 1,
+            2 if info.element_shape in (PER_DOF_SHAPE, PER_ROW_SHAPE) else 1,
             refresh,
         )
 
-    def _n_items(self, item_kind: ItemKind) -> int:
-        return n_items(self._engine.model, item_kind, self._engine.settings)
+    def _n_elements(self, element_kind: ElementKind) -> int:
+        return n_elements(self._engine.model, element_kind, self._engine.settings)
 
     def _storage(self, namespace: str, info: FieldInfo) -> tuple[ArrayView, Callable[[], None]]:
         """Memory of a field and the function that brings it up to date.
@@ -426,7 +428,7 @@ class Fields:
             arrays = [
                 (
                     f"{name} {field_info.name}",
-                    self._n_items(NAMESPACE_ITEM_KINDS[name]) * int(np.prod(field_info.item_shape)),
+                    self._n_elements(NAMESPACE_ELEMENT_KINDS[name]) * int(np.prod(field_info.element_shape)),
                 )
                 for name in ("links_state", "dofs_state", "equalities")
                 for field_info in NAMESPACES[name]
@@ -439,7 +441,7 @@ class Fields:
         """The program that copies `vel` to `vel_prev`, created and run once on first access."""
         if self._previous_velocity is None:
             self._previous_velocity = _FieldGroup(
-                self._engine, "previous", lambda: _write_previous_velocity, {"vel_prev": (ItemKind.DOF, 1)}
+                self._engine, "previous", lambda: _write_previous_velocity, {"vel_prev": (ElementKind.DOF, 1)}
             )
             self._previous_velocity.compute()
         return self._previous_velocity

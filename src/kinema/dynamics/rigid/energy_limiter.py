@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, Value
 from kinema.model import PrimitiveJointType
 
 from ..settings import Integrator
@@ -68,13 +68,13 @@ def limit_constraint_motion(
     for row in rows:
         row.offsets["largest"] = largest
 
-    def update_largest(code: RowContext) -> None:
+    def update_largest(code: IterationContext) -> None:
         maximum = code.read("largest")
         for a in constraint_acceleration(ctx.frame_of_row(code)):
             maximum = ir.maximum(maximum, ir.absolute(ctx.dt * (ctx.dt * a)))
         code.write("largest", [maximum])
 
-    ctx.table_loop("largest rotation by constraints", rows, update_largest)
+    ctx.for_each("largest rotation by constraints", rows, update_largest)
     ctx.tracer.write(SCRATCH, [MAX_MOTION_PER_STEP / ctx.tracer.read(SCRATCH, largest.row)], limiter_factors.row)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
-from kinema.ir import RowContext, Value
+from kinema.ir import IterationContext, Value
 from kinema.model import PrimitiveJointType
 
 from ..tree.kinematic_tree import WORLD, FrameNode, frame_ref
@@ -45,7 +45,7 @@ def implicit_free_body_accelerations(
     accelerations: NodeValues[list[Value]] = ctx.new_values("free-body accelerations")
     rows = [_free_body_row(ctx, implicit_matrix, slides, ball) for slides, ball in free_bodies(ctx.nodes, coupled_dofs)]
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         ball = ctx.frame_of_row(code)
         matrix = [[code.read(f"entry {max(i, j)} {min(i, j)}") for j in range(6)] for i in range(6)]
         axes = [rotate_inverse(local_poses[ball.ref].rotation, code.constants(f"axis {k}")) for k in range(3)]
@@ -64,7 +64,7 @@ def implicit_free_body_accelerations(
             accelerations.put(ref, [x])
         accelerations.put(ball.ref, solution[3:])
 
-    ctx.table_loop("free bodies", rows, body)
+    ctx.for_each("free bodies", rows, body)
     return accelerations if rows else None
 
 
@@ -84,7 +84,7 @@ def replace_free_body_accelerations(
 
 
 SLIDE_REFS = [frame_ref(f"slide {k} ") for k in range(3)]
-"""The three slide frames above the ball, as bound in the table row of a free body."""
+"""The three slide frames above the ball, as bound in the loop iteration of a free body."""
 
 
 def _free_body_row(
@@ -96,7 +96,7 @@ def _free_body_row(
     entries = {f"entry {i} {j}": implicit_matrix.entry(dofs[i], dofs[j]) for i in range(6) for j in range(i + 1)}
     bindings = {**row.bindings, **{str(ref.index): node.ref for ref, node in zip(SLIDE_REFS, slides, strict=True)}}
     axes = {f"axis {k}": [float(x) for x in node.axis] for k, node in enumerate(slides)}
-    return ctx.node_row(row.variant, bindings, {**row.offsets, **entries}, {**row.constants, **axes})
+    return ctx.node_row(row.specialization, bindings, {**row.offsets, **entries}, {**row.constants, **axes})
 
 
 def free_bodies(

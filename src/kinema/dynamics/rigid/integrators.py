@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kinema import ir
-from kinema.ir import SCRATCH, RowContext, Value
+from kinema.ir import SCRATCH, IterationContext, Value
 from kinema.model import PrimitiveJointType
 
 from ..settings import Integrator
@@ -186,10 +186,10 @@ class DeferredState:
             rows.append(ctx.frame_row(node))
             rows[-1].offsets["invalid"] = self.error_offset
 
-        def body(code: RowContext) -> None:
+        def body(code: IterationContext) -> None:
             node, invalid = ctx.frame_of_row(code), code.read("invalid")
             for name, deferred in (("qpos", self.q), ("vel", self.v)):
                 pairs = zip(deferred[node.ref], ctx.read_node(prefix + name, node), strict=True)
                 ctx.write(name, node, [ir.select(invalid, 0.5, new, old) for new, old in pairs])
 
-        ctx.table_loop("write next state if valid", rows, body)
+        ctx.for_each("write next state if valid", rows, body)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
 from ..collision.contact_records import Contact, for_each_contact
 from ..collision.vector_math import if_less
@@ -23,13 +23,19 @@ from ..vector_math import Vector, add, cross, dot, scale, sub
 from .contact_weights import pair_weights, weight_offset
 from .frame_sensors import to_local_point
 from .ray_intersection import HIT_THRESHOLD, PRIMITIVE_INTERSECTIONS, Ray, contains_point
-from .sensor_outputs import OBJECT_FRAME, SensorOutputs, SensorOutputVariant, attachment_pose, write_sensor_output
+from .sensor_outputs import (
+    OBJECT_FRAME,
+    SensorOutputs,
+    SensorOutputSpecialization,
+    attachment_pose,
+    write_sensor_output,
+)
 
 # ------------------------------------------------------------------------------------------------ contacts of an output
 
 CONTACT_WEIGHTS = "contact_weights"
-ContactVisitor = Callable[[RowContext, Contact, Value], None]
-"""Traced callback (code, contact, weight, variant): weight is the sign of the contact in the output."""
+ContactVisitor = Callable[[IterationContext, Contact, Value], None]
+"""Traced callback (code, contact, weight, specialization): weight is the sign of the contact in the output."""
 
 
 def visit_contacts(
@@ -58,18 +64,22 @@ def visit_contacts(
     model, rows = ctx.model, []
     for i in output_indices:
         weights = pair_weights(model, i)
-        for contact_set in buffers.sets:
-            if not weights[contact_set.spec.pairs].any():
+        for contact_buffer in buffers.sets:
+            if not weights[contact_buffer.spec.pairs].any():
                 continue
-            set_row = buffers.table_row(contact_set)
+            set_row = buffers.loop_iteration(contact_buffer)
             extra = {"sum": sums[i], CONTACT_WEIGHTS: ctx.array_offsets[CONTACT_WEIGHTS]}
             row = outputs.frame_row(
                 i, {**set_row.offsets, **extra}, set_row.bindings, {"weight offset": [float(weight_offset(model, i))]}
             )
-            rows.append(ctx.node_row((row.variant, contact_set.variant), row.bindings, row.offsets, row.constants))
+            rows.append(
+                ctx.node_row(
+                    (row.specialization, contact_buffer.specialization), row.bindings, row.offsets, row.constants
+                )
+            )
 
-    def body(code: RowContext) -> None:
-        _, set_variant = code.variant  # type: ignore[misc]
+    def body(code: IterationContext) -> None:
+        _, set_specialization = code.specialization  # type: ignore[misc]
 
         def visit(contact: Contact) -> None:
             pair = ir.absolute(contact.scalar("signed_pair")) - 1.0
@@ -87,20 +97,20 @@ def visit_contacts(
             "has contacts",
             0.5,
             code.read("count"),
-            lambda: for_each_contact(code, set_variant, visit),
+            lambda: for_each_contact(code, set_specialization, visit),
         )
 
     with ctx.keeping_loops():
-        ctx.table_loop("contacts of sensors", rows, body)
+        ctx.for_each("contacts of sensors", rows, body)
 
 
 def allocate_zero_sums(data: StepData, output_indices: Sequence[int], width: int) -> dict[int, ArenaOffset]:
     """Allocate an accumulator of `width` values in scratch memory per sensor output, and trace code that zeroes it."""
     ctx = data.ctx
     sums = {i: ctx.allocate(width) for i in output_indices}
-    ctx.table_loop(
+    ctx.for_each(
         "clear sensor sums",
-        [TableRow("sum", {"sum": offset}) for offset in sums.values()],
+        [LoopIteration("sum", {"sum": offset}) for offset in sums.values()],
         lambda code: code.write("sum", [0.0] * width),
     )
     return sums
@@ -129,9 +139,9 @@ def measure_touch(data: StepData, outputs: SensorOutputs, output_indices: list[i
     ctx, poses = data.ctx, data.floating_origin_poses
     sums = allocate_zero_sums(data, output_indices, 1)
 
-    def visit(code: RowContext, contact: Contact, weight: Value) -> None:
-        output, _ = code.variant  # type: ignore[misc]
-        assert isinstance(output, SensorOutputVariant)
+    def visit(code: IterationContext, contact: Contact, weight: Value) -> None:
+        output, _ = code.specialization  # type: ignore[misc]
+        assert isinstance(output, SensorOutputSpecialization)
         normal: Vector = contact.read("axes", 0, 3)
         force = dot(contact_wrench(contact)[3:], normal)
         pose = attachment_pose(code, poses, OBJECT_FRAME)
@@ -142,7 +152,7 @@ def measure_touch(data: StepData, outputs: SensorOutputs, output_indices: list[i
 
     visit_contacts(data, outputs, output_indices, sums, visit)
     rows = [outputs.value_row(i, {"sum": sums[i]}) for i in output_indices]
-    ctx.table_loop("touch sensors", rows, lambda code: write_sensor_output(code, [code.read("sum")]))
+    ctx.for_each("touch sensors", rows, lambda code: write_sensor_output(code, [code.read("sum")]))
 
 
 # ----------------------------------------------------------------------------------------------- MuJoCo contact sensors
@@ -171,8 +181,8 @@ def measure_contacts(data: StepData, outputs: SensorOutputs, output_indices: lis
     sums = allocate_zero_sums(data, output_indices, max(SLOTS_OFFSET + max_slots * RECORD_WIDTH, NET_WIDTH))
     poses = data.floating_origin_poses
 
-    def visit(code: RowContext, contact: Contact, weight: Value) -> None:
-        output, _ = code.variant  # type: ignore[misc]
+    def visit(code: IterationContext, contact: Contact, weight: Value) -> None:
+        output, _ = code.specialization  # type: ignore[misc]
         volume = str(output.options[2])
         if not volume:
             _accumulate_contact(code, contact, weight, str(output.options[1]))
@@ -194,10 +204,10 @@ def measure_contacts(data: StepData, outputs: SensorOutputs, output_indices: lis
     extra = {"origin": origin}
     counts = {i: int(outputs.info.params[i][0]) for i in output_indices}
     rows = [outputs.frame_row(i, {**extra, "sum": sums[i]}, None, None, counts[i]) for i in output_indices]
-    ctx.table_loop("contact sensors", rows, _write_contact_output)
+    ctx.for_each("contact sensors", rows, _write_contact_output)
 
 
-def _accumulate_contact(code: RowContext, contact: Contact, normal_sign: Value, reduce: str) -> None:
+def _accumulate_contact(code: IterationContext, contact: Contact, normal_sign: Value, reduce: str) -> None:
     """Traced code: add one matching contact to the accumulator of an MJCF contact sensor, by the sensor's reduction.
 
     A record has force and torque in the contact frame, distance, position relative to the floating origin, normal and
@@ -251,11 +261,15 @@ def _accumulate_contact(code: RowContext, contact: Contact, normal_sign: Value, 
     if_less(tracer, "better contact", best, score, replace)
 
 
-def _write_contact_output(code: RowContext) -> None:
+def _write_contact_output(code: IterationContext) -> None:
     """Traced loop body: write the requested fields of the stored contacts, or the net wrench, of a contact sensor."""
-    variant = code.variant
-    assert isinstance(variant, SensorOutputVariant)
-    requested, reduce, n_slots = set(str(variant.options[0]).split()), str(variant.options[1]), int(variant.options[-1])  # type: ignore[call-overload]
+    specialization = code.specialization
+    assert isinstance(specialization, SensorOutputSpecialization)
+    requested, reduce, n_slots = (
+        set(str(specialization.options[0]).split()),
+        str(specialization.options[1]),
+        int(specialization.options[-1]),
+    )  # type: ignore[call-overload]
     n_found = code.read("sum", COUNT_OFFSET)
     values: list[Value] = []
     for slot in range(n_slots):
@@ -264,7 +278,7 @@ def _write_contact_output(code: RowContext) -> None:
     write_sensor_output(code, values)
 
 
-def _stored_record(code: RowContext, slot: int) -> list[Value]:
+def _stored_record(code: IterationContext, slot: int) -> list[Value]:
     """Contact record of a slot of the accumulator, with its position relative to the world origin."""
     record = [code.read("sum", SLOTS_OFFSET + slot * RECORD_WIDTH + k) for k in range(RECORD_WIDTH)]
     return [*record[:7], *add(record[7:10], code.read_array("origin", 3)), *record[10:]]
@@ -283,7 +297,7 @@ def _select_fields(requested: set[str], found: Value, record: Sequence[Value], s
     return [ir.select(slot, found, x, 0.0) for x in values]
 
 
-def _net_wrench_record(code: RowContext) -> list[Value]:
+def _net_wrench_record(code: IterationContext) -> list[Value]:
     """Contact record of the net wrench: force and torque in world axes at the force-weighted mean position."""
     sums = code.read_array("sum", NET_WIDTH)
     position = scale(1.0 / ir.maximum(sums[NET_WEIGHT_OFFSET], 1e-15), sums[NET_POSITION_OFFSET:NET_FORCE_OFFSET])

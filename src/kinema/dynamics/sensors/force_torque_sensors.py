@@ -11,11 +11,11 @@ from functools import partial
 
 import numpy as np
 
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
 from ..collision.contact_records import Contact
 from ..constraints.equalities import equality_blocks, fill_equalities
-from ..constraints.rows import BlockVariant, ConstraintBlock, ConstraintRows, row_forces_and_stiffness
+from ..constraints.rows import BlockSpecialization, ConstraintBlock, ConstraintRows, row_forces_and_stiffness
 from ..constraints.tendon_constraints import (
     fill_tendon_friction,
     fill_tendon_limits,
@@ -36,7 +36,7 @@ from .sensor_outputs import (
     OBJECT_FRAME,
     REFERENCE_FRAME,
     SensorOutputs,
-    SensorOutputVariant,
+    SensorOutputSpecialization,
     attachment_pose,
     write_sensor_output,
 )
@@ -76,7 +76,7 @@ def add_equality_wrenches(
             offsets = {"sum": sums[i], "origin": origin, "wrench": arrays[f"on {side}"]}
             offsets |= {name: arrays[name] for name in ("about", "force")}
             table.append(ctx.node_row(blocks[block_of_equality[equality]].n_rows, {}, offsets, {}))
-    ctx.table_loop("equality wrenches of sensors", table, _accumulate_row_wrenches)
+    ctx.for_each("equality wrenches of sensors", table, _accumulate_row_wrenches)
 
 
 def _equalities_across_subtree(
@@ -99,20 +99,22 @@ def _equalities_across_subtree(
     return result
 
 
-def compute_row_forces(code: RowContext) -> None:
+def compute_row_forces(code: IterationContext) -> None:
     """Traced loop body: write `force` of the rows of a block from `residual` = J a and the reference acceleration."""
-    variant = code.variant
-    assert isinstance(variant, BlockVariant)
-    pairs = zip(code.read_array("residual", variant.n_rows), code.read_array("aref", variant.n_rows), strict=True)
+    specialization = code.specialization
+    assert isinstance(specialization, BlockSpecialization)
+    pairs = zip(
+        code.read_array("residual", specialization.n_rows), code.read_array("aref", specialization.n_rows), strict=True
+    )
     code.write("force", [force for force, _ in row_forces_and_stiffness(code, [a - b for a, b in pairs])])
 
 
-def _accumulate_row_wrenches(code: RowContext) -> None:
+def _accumulate_row_wrenches(code: IterationContext) -> None:
     """Traced loop body: add the wrench of an equality constraint about the origin to the accumulator `sum`.
 
     The wrench is the sum over its constraint rows of row force times unit wrench, shifted from the reference point.
     """
-    n_rows = int(code.variant)  # type: ignore[call-overload]
+    n_rows = int(code.specialization)  # type: ignore[call-overload]
     total = code.read_array("sum", 6)
     arm = sub(code.read_array("about", 3), code.read_array("origin", 3))
     for r, force in enumerate(code.read_array("force", n_rows)):
@@ -150,8 +152,8 @@ def add_tendon_wrenches(
     for i, segment, end in ends:
         end_wrenches = lengths.end_wrenches[segment]
         offsets = {"sum": sums[i], "origin": origin, "about": end_wrenches["about"], "unit wrench": end_wrenches[end]}
-        table.append(TableRow("end", {**offsets, "force": forces[int(info.path_idx[segment])]}))
-    ctx.table_loop("tendon wrenches of sensors", table, _accumulate_end_wrench)
+        table.append(LoopIteration("end", {**offsets, "force": forces[int(info.path_idx[segment])]}))
+    ctx.for_each("tendon wrenches of sensors", table, _accumulate_end_wrench)
 
 
 def _segment_ends_on_subtree(
@@ -189,8 +191,10 @@ def _path_forces(data: StepData, paths: Sequence[int]) -> dict[int, ArenaOffset]
     """
     ctx, model = data.ctx, data.ctx.model
     sums = {path: ctx.allocate(1) for path in paths}
-    ctx.table_loop(
-        "clear path forces", [TableRow("sum", {"sum": x}) for x in sums.values()], lambda code: code.write("sum", [0.0])
+    ctx.for_each(
+        "clear path forces",
+        [LoopIteration("sum", {"sum": x}) for x in sums.values()],
+        lambda code: code.write("sum", [0.0]),
     )
     table = []
     compute(data, "tendons", "actuators")
@@ -199,16 +203,16 @@ def _path_forces(data: StepData, paths: Sequence[int]) -> dict[int, ArenaOffset]
             if int(info.path_idx[i]) in sums:
                 moment_arm = float(next(x for x in info.moment[i] if x))
                 table.append(
-                    TableRow(
+                    LoopIteration(
                         "unsigned", {"sum": sums[int(info.path_idx[i])], "force": pair}, {"moment arm": [moment_arm]}
                     )
                 )
     table += _constraint_force_rows(data, sums)
-    ctx.table_loop("path forces of sensors", table, _accumulate_path_force)
+    ctx.for_each("path forces of sensors", table, _accumulate_path_force)
     return sums
 
 
-def _constraint_force_rows(data: StepData, sums: Mapping[int, ArenaOffset]) -> list[TableRow]:
+def _constraint_force_rows(data: StepData, sums: Mapping[int, ArenaOffset]) -> list[LoopIteration]:
     """Loop iteration data that add the limit and friction forces of tendons to the forces `sums` of their paths.
 
     Traces the constraint forces of tendon limits and tendon friction at the constrained acceleration; the sign of a
@@ -237,17 +241,17 @@ def _constraint_force_rows(data: StepData, sums: Mapping[int, ArenaOffset]) -> l
             path = int(tendons.path_idx[int(block.source[source_key])])  # type: ignore[call-overload]
             offsets = {"sum": sums[path], "force": arrays["force"]}
             offsets |= {"sign": arrays["sign"]} if "sign" in arrays else {}
-            table.append(TableRow("signed" if "sign" in arrays else "unsigned", offsets, {"moment arm": [1.0]}))
+            table.append(LoopIteration("signed" if "sign" in arrays else "unsigned", offsets, {"moment arm": [1.0]}))
     return table
 
 
-def _accumulate_path_force(code: RowContext) -> None:
+def _accumulate_path_force(code: IterationContext) -> None:
     """Traced loop body: add moment arm times force, with the sign of a limit, to the force along a path."""
     force = code.constant("moment arm") * code.read("force")
-    code.write("sum", [code.read("sum") + (force * code.read("sign") if code.variant == "signed" else force)])
+    code.write("sum", [code.read("sum") + (force * code.read("sign") if code.specialization == "signed" else force)])
 
 
-def _accumulate_end_wrench(code: RowContext) -> None:
+def _accumulate_end_wrench(code: IterationContext) -> None:
     """Traced loop body: add force times the unit-tension wrench of a segment end, shifted to the origin, to `sum`."""
     unit_wrench, arm = code.read_array("unit wrench", 6), sub(code.read_array("about", 3), code.read_array("origin", 3))
     shifted = [*add(unit_wrench[:3], cross(arm, unit_wrench[3:])), *unit_wrench[3:]]
@@ -272,7 +276,7 @@ def measure_force_torque(data: StepData, outputs: SensorOutputs, output_indices:
     subtree_wrenches = ctx.sum_over_subtrees("subtree wrenches", partial(newton_euler_wrench, data))
     sums = allocate_zero_sums(data, output_indices, 6)
 
-    def add_contact(code: RowContext, contact: Contact, weight: Value) -> None:
+    def add_contact(code: IterationContext, contact: Contact, weight: Value) -> None:
         code.write("sum", add(code.read_array("sum", 6), scale(weight, contact_wrench(contact))))
 
     visit_contacts(data, outputs, output_indices, sums, add_contact)
@@ -286,9 +290,9 @@ def measure_force_torque(data: StepData, outputs: SensorOutputs, output_indices:
         bindings = {"link ": link_ref(link), "root ": link_ref(root_link(ctx.model, link))}
         rows.append(outputs.frame_row(i, {"sum": sums[i], "origin": origin}, bindings))
 
-    def body(code: RowContext) -> None:
-        variant = code.variant
-        assert isinstance(variant, SensorOutputVariant)
+    def body(code: IterationContext) -> None:
+        specialization = code.specialization
+        assert isinstance(specialization, SensorOutputSpecialization)
         mounting, total = attachment_pose(code, poses, OBJECT_FRAME), subtree_wrenches[SENSOR_LINK]
         transmitted = shift_wrench(sub(tree_coms[ROOT_LINK], mounting.position), total.torque, total.force)
         external_sum = code.read_array("sum", 6)
@@ -297,12 +301,16 @@ def measure_force_torque(data: StepData, outputs: SensorOutputs, output_indices:
         )
         vector = (
             sub(transmitted.force, external.force)
-            if variant.name == "force"
+            if specialization.name == "force"
             else sub(transmitted.torque, external.torque)
         )
-        axes = attachment_pose(code, poses, REFERENCE_FRAME).rotation if variant.has_reference else mounting.rotation
+        axes = (
+            attachment_pose(code, poses, REFERENCE_FRAME).rotation
+            if specialization.has_reference
+            else mounting.rotation
+        )
         sign = code.constants("params")
         local = rotate_inverse(axes, vector)
         write_sensor_output(code, scale(sign[0], local) if sign else local)
 
-    ctx.table_loop("force and torque sensors", rows, body)
+    ctx.for_each("force and torque sensors", rows, body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kinema import ir
-from kinema.ir import RowContext, Value
+from kinema.ir import IterationContext, Value
 from kinema.model import PrimitiveJointType
 
 from ..pipeline import compute
@@ -22,7 +22,7 @@ from .sensor_outputs import (
     OBJECT_FRAME,
     REFERENCE_FRAME,
     SensorOutputs,
-    SensorOutputVariant,
+    SensorOutputSpecialization,
     attachment_pose,
     write_sensor_output,
 )
@@ -75,38 +75,38 @@ def measure_positions(data: StepData, outputs: SensorOutputs, output_indices: li
     ctx, poses = data.ctx, data.world_poses
     field = {"field": ctx.model.sensors.magnetic_field.tolist()}
 
-    def body(code: RowContext) -> None:
-        variant = code.variant
-        assert isinstance(variant, SensorOutputVariant)
+    def body(code: IterationContext) -> None:
+        specialization = code.specialization
+        assert isinstance(specialization, SensorOutputSpecialization)
         mounting = attachment_pose(code, poses, OBJECT_FRAME)
-        if variant.name == "magnetometer":
+        if specialization.name == "magnetometer":
             write_sensor_output(code, rotate_inverse(mounting.rotation, code.constants("field")))
-        elif variant.name == "height":
+        elif specialization.name == "height":
             write_sensor_output(code, [mounting.position[2]])
-        elif variant.name == "camprojection":
+        elif specialization.name == "camprojection":
             write_sensor_output(
                 code,
                 _project_to_pixels(
                     code, to_local_point(attachment_pose(code, poses, REFERENCE_FRAME), mounting.position)
                 ),
             )
-        elif variant.name == "framepos":
+        elif specialization.name == "framepos":
             write_sensor_output(
                 code,
                 to_local_point(attachment_pose(code, poses, REFERENCE_FRAME), mounting.position)
-                if variant.has_reference
+                if specialization.has_reference
                 else mounting.position,
             )
         else:
-            axis = _rotation_column(mounting, AXIS_INDEX[variant.name])
+            axis = _rotation_column(mounting, AXIS_INDEX[specialization.name])
             write_sensor_output(
                 code,
                 rotate_inverse(attachment_pose(code, poses, REFERENCE_FRAME).rotation, axis)
-                if variant.has_reference
+                if specialization.has_reference
                 else axis,
             )
 
-    ctx.table_loop("position sensors", [outputs.frame_row(i, constants=field) for i in output_indices], body)
+    ctx.for_each("position sensors", [outputs.frame_row(i, constants=field) for i in output_indices], body)
 
 
 def to_local_point(pose: Pose, point: Vector) -> Vector:
@@ -114,7 +114,7 @@ def to_local_point(pose: Pose, point: Vector) -> Vector:
     return rotate_inverse(pose.rotation, sub(point, pose.position))
 
 
-def _project_to_pixels(code: RowContext, camera_point: Vector) -> Vector:
+def _project_to_pixels(code: IterationContext, camera_point: Vector) -> Vector:
     """Pixel coordinates (x right, y down) of a point in camera coordinates; the camera looks along its -z axis.
 
     The row's parameters are focal lengths and principal point offsets [pixels], image width and height.
@@ -129,21 +129,21 @@ def measure_orientations(data: StepData, outputs: SensorOutputs, output_indices:
     """Trace the sensor `framequat`: unit quaternion (w, x, y, z) of the object, in the reference frame if any."""
     ctx, frame_quats = data.ctx, frame_quaternions(data.ctx)
 
-    def mounting_quaternion(code: RowContext, prefix: str) -> Vector:
+    def mounting_quaternion(code: IterationContext, prefix: str) -> Vector:
         flat = code.constants(f"{prefix} rot")
         mounting = matrix_to_quaternion([flat[3 * i : 3 * i + 3] for i in range(3)])
         return quaternion_multiply(frame_quats[OBJECT_FRAME if prefix == "object" else REFERENCE_FRAME], mounting)
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         quaternion = mounting_quaternion(code, "object")
-        variant = code.variant
-        assert isinstance(variant, SensorOutputVariant)
-        if variant.has_reference:
+        specialization = code.specialization
+        assert isinstance(specialization, SensorOutputSpecialization)
+        if specialization.has_reference:
             w, *xyz = mounting_quaternion(code, "reference")
             quaternion = quaternion_multiply([w, *scale(-1.0, xyz)], quaternion)
         write_sensor_output(code, scale(1.0 / _quaternion_norm(quaternion), quaternion))
 
-    ctx.table_loop("orientation sensors", [outputs.frame_row(i) for i in output_indices], body)
+    ctx.for_each("orientation sensors", [outputs.frame_row(i) for i in output_indices], body)
 
 
 def _quaternion_norm(q: Vector) -> Value:
@@ -158,20 +158,20 @@ def measure_velocities(data: StepData, outputs: SensorOutputs, output_indices: l
     compute(data, "world_poses", "velocities")
     ctx, poses = data.ctx, data.world_poses
 
-    def body(code: RowContext) -> None:
-        variant = code.variant
-        assert isinstance(variant, SensorOutputVariant)
+    def body(code: IterationContext) -> None:
+        specialization = code.specialization
+        assert isinstance(specialization, SensorOutputSpecialization)
         mounting = attachment_pose(code, poses, OBJECT_FRAME)
         twist = frame_twist(data, OBJECT_FRAME, mounting.position)
-        if variant.has_reference:
+        if specialization.has_reference:
             reference = attachment_pose(code, poses, REFERENCE_FRAME)
             reference_twist = frame_twist(data, REFERENCE_FRAME, mounting.position)
             twist = _twist_in_frame(
                 reference, Twist(*map(sub, _twist_components(twist), _twist_components(reference_twist)))
             )
-        write_sensor_output(code, MOTION_OUTPUTS[variant.name](mounting, twist))
+        write_sensor_output(code, MOTION_OUTPUTS[specialization.name](mounting, twist))
 
-    ctx.table_loop("velocity sensors", [outputs.frame_row(i) for i in output_indices], body)
+    ctx.for_each("velocity sensors", [outputs.frame_row(i) for i in output_indices], body)
 
 
 def _twist_components(twist: Twist) -> tuple[Vector, Vector]:
@@ -203,18 +203,18 @@ def measure_accelerations(data: StepData, outputs: SensorOutputs, output_indices
     compute(data, "world_poses", "proper_accelerations")
     ctx, poses, accelerations = data.ctx, data.world_poses, data.proper_accelerations
 
-    def body(code: RowContext) -> None:
-        variant = code.variant
-        assert isinstance(variant, SensorOutputVariant)
+    def body(code: IterationContext) -> None:
+        specialization = code.specialization
+        assert isinstance(specialization, SensorOutputSpecialization)
         mounting = attachment_pose(code, poses, OBJECT_FRAME)
         write_sensor_output(
             code,
-            MOTION_OUTPUTS[variant.name](
+            MOTION_OUTPUTS[specialization.name](
                 mounting, acceleration_at_point(poses[OBJECT_FRAME], accelerations[OBJECT_FRAME], mounting.position)
             ),
         )
 
-    ctx.table_loop("acceleration sensors", [outputs.frame_row(i) for i in output_indices], body)
+    ctx.for_each("acceleration sensors", [outputs.frame_row(i) for i in output_indices], body)
 
 
 def measure_inside_site(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
@@ -222,12 +222,12 @@ def measure_inside_site(data: StepData, outputs: SensorOutputs, output_indices: 
     compute(data, "world_poses")
     poses = data.world_poses
 
-    def body(code: RowContext) -> None:
-        variant = code.variant
-        assert isinstance(variant, SensorOutputVariant)
+    def body(code: IterationContext) -> None:
+        specialization = code.specialization
+        assert isinstance(specialization, SensorOutputSpecialization)
         point = to_local_point(
             attachment_pose(code, poses, REFERENCE_FRAME), attachment_pose(code, poses, OBJECT_FRAME).position
         )
-        write_sensor_output(code, [contains_point(str(variant.options[0]), point, code.constants("params"))])
+        write_sensor_output(code, [contains_point(str(specialization.options[0]), point, code.constants("params"))])
 
-    data.ctx.table_loop("inside-site sensors", [outputs.frame_row(i) for i in output_indices], body)
+    data.ctx.for_each("inside-site sensors", [outputs.frame_row(i) for i in output_indices], body)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kinema import ir
-from kinema.ir import ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Value
 
-from ..arrays import ItemKind
+from ..arrays import ElementKind
 from ..constraints.joint_constraints import fill_joint_limits, joint_limit_blocks
 from ..constraints.rows import ConstraintBlock, ConstraintRows
 from ..constraints.tendon_constraints import fill_tendon_limits, tendon_limit_blocks
@@ -19,7 +19,7 @@ from ..tree.node_values import NodeValues
 from ..tree.transmissions import ForceTerm, Transmission
 from ..vector_math import dot, scale
 from .force_torque_sensors import compute_row_forces
-from .sensor_outputs import SensorOutputs, SensorOutputVariant, write_sensor_output
+from .sensor_outputs import SensorOutputs, SensorOutputSpecialization, write_sensor_output
 
 # --------------------------------------------------------------------------------------------------------------- joints
 
@@ -30,28 +30,31 @@ JOINT_VELOCITY_KINDS = ("jointvel", "ballangvel")
 def measure_joint_positions(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Trace joint position sensors `jointpos` [rad or m] and `ballquat` (normalised quaternion (w, x, y, z))."""
     ctx, info = data.ctx, outputs.info
-    rows = [outputs.value_row(i, ctx.item_arrays(ItemKind.COORDINATE, int(info.target_idx[i]))) for i in output_indices]
+    rows = [
+        outputs.value_row(i, ctx.element_arrays(ElementKind.COORDINATE, int(info.target_idx[i])))
+        for i in output_indices
+    ]
 
-    def body(code: RowContext) -> None:
-        variant = code.variant
-        assert isinstance(variant, SensorOutputVariant)
-        q = code.read_array("qpos", 4 if variant.name == "ballquat" else 1)
+    def body(code: IterationContext) -> None:
+        specialization = code.specialization
+        assert isinstance(specialization, SensorOutputSpecialization)
+        q = code.read_array("qpos", 4 if specialization.name == "ballquat" else 1)
         write_sensor_output(code, q if len(q) == 1 else scale(1.0 / ir.sqrt(dot(q, q)), q))
 
-    ctx.table_loop("joint position sensors", rows, body)
+    ctx.for_each("joint position sensors", rows, body)
 
 
 def measure_joint_velocities(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Trace joint velocity sensors `jointvel` [rad/s or m/s] and `ballangvel` (angular velocity in child axes)."""
     ctx, info = data.ctx, outputs.info
-    rows = [outputs.value_row(i, ctx.item_arrays(ItemKind.DOF, int(info.target_idx[i]))) for i in output_indices]
+    rows = [outputs.value_row(i, ctx.element_arrays(ElementKind.DOF, int(info.target_idx[i]))) for i in output_indices]
 
-    def body(code: RowContext) -> None:
-        variant = code.variant
-        assert isinstance(variant, SensorOutputVariant)
-        write_sensor_output(code, code.read_array("vel", 3 if variant.name == "ballangvel" else 1))
+    def body(code: IterationContext) -> None:
+        specialization = code.specialization
+        assert isinstance(specialization, SensorOutputSpecialization)
+        write_sensor_output(code, code.read_array("vel", 3 if specialization.name == "ballangvel" else 1))
 
-    ctx.table_loop("joint velocity sensors", rows, body)
+    ctx.for_each("joint velocity sensors", rows, body)
 
 
 def measure_joint_actuator_forces(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
@@ -59,7 +62,7 @@ def measure_joint_actuator_forces(data: StepData, outputs: SensorOutputs, output
     ctx, info = data.ctx, outputs.info
     force_offsets = ctx.dof_offsets(joint_actuation_forces(data))
     rows = [outputs.value_row(i, {"force": force_offsets[int(info.target_idx[i])]}) for i in output_indices]
-    ctx.table_loop("joint force sensors", rows, lambda code: write_sensor_output(code, [code.read("force")]))
+    ctx.for_each("joint force sensors", rows, lambda code: write_sensor_output(code, [code.read("force")]))
 
 
 def joint_actuation_forces(data: StepData) -> NodeValues[list[Value]]:
@@ -92,11 +95,11 @@ ACTUATOR_FORCE_KINDS = ("actuatorfrc", "tendonactuatorfrc")
 TENDON_LENGTH_KINDS = ("tendonpos", "tendonvel")
 
 
-def _write_pair_component(code: RowContext) -> None:
+def _write_pair_component(code: IterationContext) -> None:
     """Traced loop body: write the first value of `pair` (length or force), or the second for kinds ending in `vel`."""
-    variant = code.variant
-    assert isinstance(variant, SensorOutputVariant)
-    write_sensor_output(code, [code.read("pair", 1 if variant.name.endswith("vel") else 0)])
+    specialization = code.specialization
+    assert isinstance(specialization, SensorOutputSpecialization)
+    write_sensor_output(code, [code.read("pair", 1 if specialization.name.endswith("vel") else 0)])
 
 
 def measure_actuator_lengths(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
@@ -116,7 +119,7 @@ def measure_actuator_lengths(data: StepData, outputs: SensorOutputs, output_indi
         for i in output_indices
         if info.target_idx[i] in transmissions.pair_offsets
     ]
-    ctx.table_loop("actuator length sensors", rows, _write_pair_component)
+    ctx.for_each("actuator length sensors", rows, _write_pair_component)
 
 
 def measure_actuator_forces(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
@@ -128,23 +131,23 @@ def measure_actuator_forces(data: StepData, outputs: SensorOutputs, output_indic
     ctx, info, pairs = data.ctx, outputs.info, data.actuators.pair_offsets
     actuator_outputs = [i for i in output_indices if info.kinds[i] == "actuatorfrc" and info.target_idx[i] in pairs]
     rows = [outputs.value_row(i, {"pair": pairs[int(info.target_idx[i])]}) for i in actuator_outputs]
-    ctx.table_loop("actuator force sensors", rows, _write_pair_component)
+    ctx.for_each("actuator force sensors", rows, _write_pair_component)
     tendon_outputs = [i for i in output_indices if info.kinds[i] != "actuatorfrc"]
     sums = {i: ctx.allocate(1) for i in tendon_outputs}
     _clear_sums(data, list(sums.values()))
     terms = [(i, int(a)) for i in tendon_outputs for a in info.params[i] if int(a) in pairs]
-    table = [TableRow("actuator", {"pair": pairs[a], "sum": sums[i]}) for i, a in terms]
-    ctx.table_loop(
+    table = [LoopIteration("actuator", {"pair": pairs[a], "sum": sums[i]}) for i, a in terms]
+    ctx.for_each(
         "actuator forces of tendons", table, lambda code: code.write("sum", [code.read("sum") + code.read("pair")])
     )
     tendon_rows = [outputs.value_row(i, {"sum": sums[i]}) for i in tendon_outputs]
-    ctx.table_loop("tendon force sensors", tendon_rows, lambda code: write_sensor_output(code, [code.read("sum")]))
+    ctx.for_each("tendon force sensors", tendon_rows, lambda code: write_sensor_output(code, [code.read("sum")]))
 
 
 def _clear_sums(data: StepData, offsets: list[ArenaOffset], width: int = 1) -> None:
     """Trace code that sets accumulators of `width` values in scratch memory to zero."""
-    rows = [TableRow("sum", {"sum": offset}) for offset in offsets]
-    data.ctx.table_loop("clear sensor sums", rows, lambda code: code.write("sum", [0.0] * width))
+    rows = [LoopIteration("sum", {"sum": offset}) for offset in offsets]
+    data.ctx.for_each("clear sensor sums", rows, lambda code: code.write("sum", [0.0] * width))
 
 
 def measure_tendon_lengths(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
@@ -159,11 +162,14 @@ def measure_tendon_lengths(data: StepData, outputs: SensorOutputs, output_indice
     _clear_sums(data, list(pairs.values()), 2)
     path_outputs = [i for i in output_indices if info.target_idx[i] in lengths.lengths]
     table = [
-        TableRow("path", {"pair": pairs[i], "length": lengths.lengths[int(info.target_idx[i])]}) for i in path_outputs
+        LoopIteration("path", {"pair": pairs[i], "length": lengths.lengths[int(info.target_idx[i])]})
+        for i in path_outputs
     ]
-    ctx.table_loop("path lengths of sensors", table, lambda code: code.write("pair", [code.read("length"), 0.0]))
+    ctx.for_each("path lengths of sensors", table, lambda code: code.write("pair", [code.read("length"), 0.0]))
     terms = [
-        TableRow("path", {"pair": pairs[i], "moment": offset, "vel": ctx.item_arrays(ItemKind.DOF, dof)["vel"]})
+        LoopIteration(
+            "path", {"pair": pairs[i], "moment": offset, "vel": ctx.element_arrays(ElementKind.DOF, dof)["vel"]}
+        )
         for i in path_outputs
         for dof, offset in lengths.moments[int(info.target_idx[i])].items()
     ]
@@ -172,19 +178,19 @@ def measure_tendon_lengths(data: StepData, outputs: SensorOutputs, output_indice
             if coefficient:
                 arrays = ctx.dof_arrays(dof)
                 offsets = {"pair": pairs[i], "qpos": arrays["qpos"], "vel": arrays["vel"]}
-                terms.append(TableRow("coordinate", offsets, {"coefficient": [coefficient]}))
+                terms.append(LoopIteration("coordinate", offsets, {"coefficient": [coefficient]}))
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         length, velocity = code.read_array("pair", 2)
-        if code.variant == "path":
+        if code.specialization == "path":
             code.write("pair", [length, velocity + code.read("moment") * code.read("vel")])
         else:
             coefficient = code.constant("coefficient")
             code.write("pair", [length + coefficient * code.read("qpos"), velocity + coefficient * code.read("vel")])
 
-    ctx.table_loop("tendon lengths and velocities", terms, body)
+    ctx.for_each("tendon lengths and velocities", terms, body)
     rows = [outputs.value_row(i, {"pair": pairs[i]}) for i in output_indices]
-    ctx.table_loop("tendon sensors", rows, _write_pair_component)
+    ctx.for_each("tendon sensors", rows, _write_pair_component)
 
 
 # --------------------------------------------------------------------------------------------------------------- limits
@@ -244,24 +250,24 @@ def _measure_limits(
         offsets = {f"{name} {k}": arrays[name] for k, arrays in enumerate(side_arrays) for name in _LIMIT_QUANTITIES}
         row = outputs.value_row(i, offsets)
         margins = {"margin": [output_blocks[0].margin]}
-        table.append(TableRow((row.variant, len(side_arrays)), row.offsets, {**row.constants, **margins}))
-    ctx.table_loop("limit sensors", table, _write_first_active_limit)
+        table.append(LoopIteration((row.specialization, len(side_arrays)), row.offsets, {**row.constants, **margins}))
+    ctx.for_each("limit sensors", table, _write_first_active_limit)
 
 
 _LIMIT_QUANTITIES = ("position", "velocity", "force")
 
 
-def _write_first_active_limit(code: RowContext) -> None:
+def _write_first_active_limit(code: IterationContext) -> None:
     """Traced loop body: write the output of the first limit whose position is below its margin, else 0.
 
     The output is position minus margin, velocity or force.
     """
-    variant, n_sides = code.variant  # type: ignore[misc]
+    specialization, n_sides = code.specialization  # type: ignore[misc]
     margin = code.constant("margin")
-    quantity = {"pos": "position", "vel": "velocity", "frc": "force"}[variant.name[-3:]]
+    quantity = {"pos": "position", "vel": "velocity", "frc": "force"}[specialization.name[-3:]]
     result: Value = 0.0
     for k in reversed(range(n_sides)):
         position = code.read(f"position {k}")
         value = position - margin if quantity == "position" else code.read(f"{quantity} {k}")
         result = ir.select(position, margin, value, result)
-    write_sensor_output(code, [result], variant)
+    write_sensor_output(code, [result], specialization)

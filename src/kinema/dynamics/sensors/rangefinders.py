@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinema import ir
-from kinema.ir import RowContext, Value
+from kinema.ir import IterationContext, Value
 
 from ..pipeline import compute
 from ..rigid.kinematics import Pose
@@ -19,7 +19,7 @@ from .sensor_outputs import (
     OBJECT_FRAME,
     SENSOR_OUTPUT_ARRAY,
     SensorOutputs,
-    SensorOutputVariant,
+    SensorOutputSpecialization,
     apply_cutoff,
     attachment_pose,
 )
@@ -43,8 +43,8 @@ def measure_ranges(data: StepData, outputs: SensorOutputs, output_indices: list[
             geom_rows = [geom_table_row(ctx, geom, pose_offsets[geom]) for geom in geoms]
             ray_data = {RAY_DATA: ctx.array_offsets[RAY_DATA]}
             row = outputs.frame_row(i, ray_data, None, None, bool(geom_rows))
-            rows.append(NodeRow(row.variant, row.offsets, row.constants, {"geoms": geom_rows}, row.bindings))
-        ctx.table_loop("rangefinder sensors", rows, lambda code: _cast_sensor_rays(code, poses))
+            rows.append(NodeRow(row.specialization, row.offsets, row.constants, {"geoms": geom_rows}, row.bindings))
+        ctx.for_each("rangefinder sensors", rows, lambda code: _cast_sensor_rays(code, poses))
 
 
 def _visible_geoms(data: StepData, outputs: SensorOutputs, output: int) -> list[int]:
@@ -58,18 +58,18 @@ def _visible_geoms(data: StepData, outputs: SensorOutputs, output: int) -> list[
     return [int(x) for x in np.flatnonzero(visible & ~on_link)]
 
 
-def _cast_sensor_rays(code: RowContext, floating_origin_poses: NodeValues[Pose]) -> None:
+def _cast_sensor_rays(code: IterationContext, floating_origin_poses: NodeValues[Pose]) -> None:
     """Traced loop body: cast the rays of one sensor one after the other and write their distances to `sensordata`.
 
     The output's parameters are the index of the first direction in the ray data, the number of rays, and range bounds
     if any.
     """
-    variant, tracer = code.variant, code.tracer
-    assert isinstance(variant, SensorOutputVariant)
+    specialization, tracer = code.specialization, code.tracer
+    assert isinstance(specialization, SensorOutputSpecialization)
     mounting = attachment_pose(code, floating_origin_poses, OBJECT_FRAME)
     first, count, *bounds = code.constants("params")
     best_distance, ray = tracer.allocate_local(1), tracer.allocate_local(6)
-    has_geoms = bool(variant.options[-1])
+    has_geoms = bool(specialization.options[-1])
 
     def cast(index: Value) -> None:
         direction = [tracer.read(RAY_DATA, i, first + 3.0 * index) for i in range(3)]
@@ -78,21 +78,25 @@ def _cast_sensor_rays(code: RowContext, floating_origin_poses: NodeValues[Pose])
         tracer.new_basic_block()
         if has_geoms:
             code.nested_loop("geoms", lambda inner: intersect_geom(inner, ray, best_distance))
-        tracer.write(SENSOR_OUTPUT_ARRAY, [_range_value(code, variant, tracer.read(best_distance), bounds)], 0, index)
+        tracer.write(
+            SENSOR_OUTPUT_ARRAY, [_range_value(code, specialization, tracer.read(best_distance), bounds)], 0, index
+        )
 
     tracer.counted_loop("rays", count, cast, uniform=True)
 
 
-def _range_value(code: RowContext, variant: SensorOutputVariant, distance: Value, bounds: list[Value]) -> Value:
+def _range_value(
+    code: IterationContext, specialization: SensorOutputSpecialization, distance: Value, bounds: list[Value]
+) -> Value:
     """Value of a ray for its hit distance, clamped to the cutoff of the sensor.
 
     With the option `inf`, distances below the lower bound give -inf and distances above the upper bound +inf; otherwise
     a miss gives -1.
     """
-    if variant.options[0] == "inf":
+    if specialization.options[0] == "inf":
         low, high = bounds
         value = ir.select(distance, low, -np.inf, ir.select(high, distance, np.inf, distance))
     else:
         value = ir.select(HIT_THRESHOLD, distance, -1.0, distance)
-    (clamped,) = apply_cutoff(code, variant, [value])
+    (clamped,) = apply_cutoff(code, specialization, [value])
     return clamped

@@ -1,4 +1,4 @@
-"""Rays cast at the geoms of a scene: poses and table rows of the geoms, nearest intersection of a ray."""
+"""Rays cast at the geoms of a scene: poses and loop iterations of the geoms, nearest intersection of a ray."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinema import ir
-from kinema.ir import ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Value
 
 from ..rigid.kinematics import Pose
 from ..tree.kinematic_tree import frame_ref
@@ -22,8 +22,8 @@ RAY_DATA = "ray_data"
 
 
 @dataclass(frozen=True, slots=True)
-class RayGeomVariant:
-    """Specialisation key of a geom in the loop over geoms: its type."""
+class RayGeomSpecialization:
+    """Specialization key of a geom in the loop over geoms: its type."""
 
     geom_type: str
 
@@ -44,17 +44,17 @@ def compute_geom_poses(
             ctx.node_row("geom", {"frame ": frame_ref(int(geoms.frame_idx[i]))}, {"geom pose": offset}, constants)
         )
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         pose, flat = frame_poses[frame_ref("frame ")], code.constants("rotation")
         rotation = matmul(pose.rotation, [flat[3 * i : 3 * i + 3] for i in range(3)])
         code.write("geom pose", add(pose.position, rotate(pose.rotation, code.constants("position"))))
         code.write("geom pose", [x for row in rotation for x in row], 3)
 
-    ctx.table_loop("poses of ray geoms", rows, body)
+    ctx.for_each("poses of ray geoms", rows, body)
     return pose_offsets
 
 
-def geom_table_row(ctx: TraceContext, geom: int, pose_offset: ArenaOffset) -> TableRow:
+def geom_table_row(ctx: TraceContext, geom: int, pose_offset: ArenaOffset) -> LoopIteration:
     """Loop iteration data of a geom hit by rays: type, pose, size, bounding sphere, range of its mesh data."""
     geoms = ctx.model.sensors.ray_geoms
     constants = {
@@ -63,14 +63,14 @@ def geom_table_row(ctx: TraceContext, geom: int, pose_offset: ArenaOffset) -> Ta
         "radius": [min(float(geoms.radius[geom]), NO_HIT)],
         "header": [float(geoms.data_start[geom]), *(float(x) for x in geoms.data_counts[geom])],
     }
-    return TableRow(
-        RayGeomVariant(geoms.types[geom]),
+    return LoopIteration(
+        RayGeomSpecialization(geoms.types[geom]),
         {"geom pose": pose_offset, RAY_DATA: ctx.array_offsets[RAY_DATA]},
         constants,
     )
 
 
-def intersect_geom(code: RowContext, ray: str, best_distance: str) -> None:
+def intersect_geom(code: IterationContext, ray: str, best_distance: str) -> None:
     """Traced loop body: intersect a ray with one geom and update the smallest distance found so far.
 
     The exact test runs only if the ray hits the geom's bounding sphere nearer than the best distance; planes are always
@@ -81,8 +81,8 @@ def intersect_geom(code: RowContext, ray: str, best_distance: str) -> None:
         ray: local array with origin (3) and direction (3) of the ray.
         best_distance: local array with the smallest distance, updated.
     """
-    variant, tracer = code.variant, code.tracer
-    assert isinstance(variant, RayGeomVariant)
+    specialization, tracer = code.specialization, code.tracer
+    assert isinstance(specialization, RayGeomSpecialization)
     flat, pose_values = [tracer.read(ray, i) for i in range(6)], code.read_array("geom pose", 12)
     pose = Pose([pose_values[3 * i : 3 * i + 3] for i in range(1, 4)], pose_values[:3])
 
@@ -93,18 +93,22 @@ def intersect_geom(code: RowContext, ray: str, best_distance: str) -> None:
         def read(index: Value) -> Value:
             return tracer.read(RAY_DATA, 0, index)
 
-        if variant.geom_type == "mesh":
+        if specialization.geom_type == "mesh":
             intersect_mesh(tracer, read, header, local_ray, best_distance)
-        elif variant.geom_type == "height field":
+        elif specialization.geom_type == "height field":
             HeightFieldIntersection(tracer, read, header, size, local_ray, best_distance).intersect()
         else:
             tracer.write(
                 best_distance,
-                [ir.minimum(tracer.read(best_distance), PRIMITIVE_INTERSECTIONS[variant.geom_type](local_ray, size))],
+                [
+                    ir.minimum(
+                        tracer.read(best_distance), PRIMITIVE_INTERSECTIONS[specialization.geom_type](local_ray, size)
+                    )
+                ],
             )
         return []
 
-    if variant.geom_type == "plane":
+    if specialization.geom_type == "plane":
         intersect()
         return
     radius = code.constant("radius")

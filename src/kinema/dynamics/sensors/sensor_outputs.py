@@ -1,7 +1,7 @@
 """Sensor outputs as data of traced loops: object and reference frames, output offsets, cutoffs.
 
 An output is one measured quantity with one or more values; a sensor has one or several outputs. The functions of a
-sensor family trace a table loop with one row per output, whose code writes the values to the array `sensordata`.
+sensor family trace a for-each loop with one row per output, whose code writes the values to the array `sensordata`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kinema import ir
-from kinema.ir import ArenaOffset, RowContext, Value
+from kinema.ir import ArenaOffset, IterationContext, Value
 from kinema.model import SensorOutputsInfo
 
 from ..rigid.kinematics import Pose
@@ -27,8 +27,8 @@ OBJECT_FRAME, REFERENCE_FRAME = frame_ref("object "), frame_ref("reference ")
 
 
 @dataclass(frozen=True, slots=True)
-class SensorOutputVariant:
-    """Hashable specialisation key: outputs of equal variant share traced code."""
+class SensorOutputSpecialization:
+    """Hashable specialization key: outputs of equal specialization share traced code."""
 
     name: str
     """Kind of the output, such as `framepos`."""
@@ -58,15 +58,15 @@ class SensorOutputs:
         first = self.ctx.array_offsets[self.ctx.output_prefix + SENSOR_OUTPUT_ARRAY]
         return ArenaOffset(first.arena, first.row + int(self.info.start[output]))
 
-    def variant_of(self, output: int, *options: object) -> SensorOutputVariant:
-        """Specialisation key of a sensor output: outputs of equal key share traced code.
+    def specialization_of(self, output: int, *options: object) -> SensorOutputSpecialization:
+        """Specialization key of a sensor output: outputs of equal key share traced code.
 
         Kind, cutoff mode, whether there is a reference frame, options of the model followed by `options`, and number of
         parameters.
         """
         info = self.info
         cutoff_mode = "" if info.cutoff[output] <= 0 else "above" if info.positive[output] else "both"
-        return SensorOutputVariant(
+        return SensorOutputSpecialization(
             info.kinds[output],
             cutoff_mode,
             bool(info.has_reference[output]),
@@ -89,7 +89,7 @@ class SensorOutputs:
             offsets: further arrays of the iteration, by name.
             bindings: further nodes (frames or links), by the name of their symbolic reference.
             constants: further constants, by name.
-            options: appended to the options of the specialisation key.
+            options: appended to the options of the specialization key.
         """
         info = self.info
         frames = {
@@ -102,7 +102,7 @@ class SensorOutputs:
         }
         parameters |= {"cutoff": [float(info.cutoff[output])], "params": list(info.params[output])}
         return self.ctx.node_row(
-            self.variant_of(output, *options),
+            self.specialization_of(output, *options),
             {**frames, **(bindings or {})},
             {SENSOR_OUTPUT_ARRAY: self.output_offset(output), **(offsets or {})},
             {**parameters, **(constants or {})},
@@ -112,11 +112,11 @@ class SensorOutputs:
         """Loop iteration data of an output without frames: memory offset, cutoff and the given array offsets."""
         cutoff = {"cutoff": [float(self.info.cutoff[output])]}
         return self.ctx.node_row(
-            self.variant_of(output), {}, {SENSOR_OUTPUT_ARRAY: self.output_offset(output), **offsets}, cutoff
+            self.specialization_of(output), {}, {SENSOR_OUTPUT_ARRAY: self.output_offset(output), **offsets}, cutoff
         )
 
 
-def attachment_pose(code: RowContext, frame_poses: NodeValues[Pose], frame: NodeRef) -> Pose:
+def attachment_pose(code: IterationContext, frame_poses: NodeValues[Pose], frame: NodeRef) -> Pose:
     """World pose of the sensor mounting (object or reference attachment) in one of the row's two frames.
 
     `frame_poses` gives the pose of the frame; the mounting pose in the frame is a constant of the row.
@@ -129,17 +129,21 @@ def attachment_pose(code: RowContext, frame_poses: NodeValues[Pose], frame: Node
     )
 
 
-def write_sensor_output(code: RowContext, values: Sequence[Value], variant: SensorOutputVariant | None = None) -> None:
-    """Write the values of an output, clamped to its cutoff; `variant` defaults to that of the loop iteration."""
-    variant = variant or code.variant  # type: ignore[assignment]
-    assert isinstance(variant, SensorOutputVariant)
-    code.write(SENSOR_OUTPUT_ARRAY, apply_cutoff(code, variant, values))
+def write_sensor_output(
+    code: IterationContext, values: Sequence[Value], specialization: SensorOutputSpecialization | None = None
+) -> None:
+    """Write the values of an output, clamped to its cutoff; `specialization` defaults to that of the loop iteration."""
+    specialization = specialization or code.specialization  # type: ignore[assignment]
+    assert isinstance(specialization, SensorOutputSpecialization)
+    code.write(SENSOR_OUTPUT_ARRAY, apply_cutoff(code, specialization, values))
 
 
-def apply_cutoff(code: RowContext, variant: SensorOutputVariant, values: Sequence[Value]) -> Sequence[Value]:
+def apply_cutoff(
+    code: IterationContext, specialization: SensorOutputSpecialization, values: Sequence[Value]
+) -> Sequence[Value]:
     """Clamp values to at most the cutoff, and to at least its negative if the cutoff mode is `both`."""
-    if not variant.cutoff_mode:
+    if not specialization.cutoff_mode:
         return values
     cutoff = code.constant("cutoff")
     values = [ir.minimum(x, cutoff) for x in values]
-    return [ir.maximum(x, -cutoff) for x in values] if variant.cutoff_mode == "both" else values
+    return [ir.maximum(x, -cutoff) for x in values] if specialization.cutoff_mode == "both" else values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kinema import ir
-from kinema.ir import SCRATCH, RowContext, Value
+from kinema.ir import SCRATCH, IterationContext, Value
 
 from ..pipeline import compute
 from ..queries.body_quantities import frame_twist, kinetic_energy, potential_energy, system_totals
@@ -14,7 +14,7 @@ from ..step import StepData
 from ..tree.kinematic_tree import LinkNode, NodeType, link_ref
 from ..tree.node_values import flatten
 from ..vector_math import ZERO, Vector, add, cross, rotate, scale, sub
-from .sensor_outputs import SensorOutputs, SensorOutputVariant, write_sensor_output
+from .sensor_outputs import SensorOutputs, SensorOutputSpecialization, write_sensor_output
 
 # ------------------------------------------------------------------------------------------------------------- subtrees
 
@@ -51,16 +51,16 @@ def measure_subtrees(data: StepData, outputs: SensorOutputs, output_indices: lis
         angular = add(rotate(body.inertia, twist.angular), cross(body.com, linear))
         return SubtreeMomentum(body.mass, scale(body.mass, body.com), linear, angular)
 
-    def body(code: RowContext) -> None:
-        variant = code.variant
-        assert isinstance(variant, SensorOutputVariant)
-        subtree = subtrees[SUBTREE_LINK] if variant.options == () else _read_system_momentum(code)
+    def body(code: IterationContext) -> None:
+        specialization = code.specialization
+        assert isinstance(specialization, SensorOutputSpecialization)
+        subtree = subtrees[SUBTREE_LINK] if specialization.options == () else _read_system_momentum(code)
         divisor = ir.select(0.0, subtree.mass, subtree.mass, 1.0)
-        fallback = bodies[SUBTREE_LINK].com if variant.options == () else ZERO
+        fallback = bodies[SUBTREE_LINK].com if specialization.options == () else ZERO
         com = [
             ir.select(0.0, subtree.mass, m / divisor, x) for m, x in zip(subtree.first_moment, fallback, strict=True)
         ]
-        match variant.name:
+        match specialization.name:
             case "subtreecom":
                 write_sensor_output(code, com)
             case "subtreelinvel":
@@ -87,10 +87,10 @@ def measure_subtrees(data: StepData, outputs: SensorOutputs, output_indices: lis
         for i in output_indices
         if info.target_idx[i] != ALL_LINKS
     ]
-    ctx.table_loop("subtree sensors", rows, body)
+    ctx.for_each("subtree sensors", rows, body)
 
 
-def _read_system_momentum(code: RowContext) -> SubtreeMomentum:
+def _read_system_momentum(code: IterationContext) -> SubtreeMomentum:
     flat = code.read_array("total", 10)
     return SubtreeMomentum(flat[0], flat[1:4], flat[4:7], flat[7:10])
 
@@ -118,4 +118,4 @@ def measure_clock_and_energy(data: StepData, outputs: SensorOutputs, output_indi
     for kind, offset in offsets.items():
         ctx.tracer.write(SCRATCH, [values[kind]], offset.row)
     rows = [outputs.value_row(i, {"value": offsets[info.kinds[i]]}) for i in output_indices]
-    ctx.table_loop("clock and energy sensors", rows, lambda code: write_sensor_output(code, [code.read("value")]))
+    ctx.for_each("clock and energy sensors", rows, lambda code: write_sensor_output(code, [code.read("value")]))

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
-from ..arrays import ItemKind
-from ..collision.contact_buffers import ContactBuffers, ContactSetFilter
-from ..collision.contact_sets import ContactSetVariant
+from ..arrays import ElementKind
+from ..collision.contact_buffer_specs import ContactSpecialization
+from ..collision.contact_buffers import ContactBufferFilter, ContactBuffers
 from ..collision.narrow_phase import detect_contacts
 from ..rigid.kinematics import Pose
 from ..solver.islands import moving_trees
@@ -44,7 +44,7 @@ def put_still_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None
     )
     trees, lengths = tree_index_of_frames(ctx.model), dof_lengths(ctx.model)
     rows = [
-        TableRow(
+        LoopIteration(
             "dof",
             {**ctx.dof_arrays(dof), **ctx.idle_flag_of_frame(node.index), "speed": speeds.offset_of(trees[node.index])},
             {"length": [float(lengths[dof])]},
@@ -53,12 +53,12 @@ def put_still_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None
         for dof in node.dofs
     ]
 
-    def update_speed(code: RowContext) -> None:
+    def update_speed(code: IterationContext) -> None:
         speed = ir.absolute(code.read("vel")) * code.constant("length")
         code.write("speed", [ir.maximum(code.read("speed"), speed)])
 
     with ctx.keeping_loops():
-        ctx.table_loop("maximum speeds of trees", rows, update_speed)
+        ctx.for_each("maximum speeds of trees", rows, update_speed)
 
     policy = sleep_policies(ctx.model)
 
@@ -69,14 +69,15 @@ def put_still_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None
             "ready": n_ready,
             IDLE_FLAG: idle.of_tree(tree),
         }
-        return {**arrays, **ctx.item_arrays(ItemKind.TREE, tree)}
+        return {**arrays, **ctx.element_arrays(ElementKind.TREE, tree)}
 
     rows = [
-        TableRow("never" if policy[t] == NEVER else "allowed", tree_offsets(t), {"tree": [float(t)]}) for t in ctx.trees
+        LoopIteration("never" if policy[t] == NEVER else "allowed", tree_offsets(t), {"tree": [float(t)]})
+        for t in ctx.trees
     ]
 
-    def count_still_steps(code: RowContext) -> None:
-        if code.variant == "never":
+    def count_still_steps(code: IterationContext) -> None:
+        if code.specialization == "never":
             code.write("still", [0.0])
             return
         still = ir.select(code.read("speed"), ctx.settings.sleep_tolerance, code.read("still") + 1.0, 0.0)
@@ -84,7 +85,7 @@ def put_still_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None
         code.write("ready", [code.read("ready") + ir.select(still, MIN_STILL_STEPS - 0.5, 0.0, 1.0)])
 
     with ctx.keeping_loops():
-        ctx.table_loop("count still steps", rows, count_still_steps)
+        ctx.for_each("count still steps", rows, count_still_steps)
     ctx.if_nonzero(
         "some tree was still long enough",
         ctx.tracer.read(SCRATCH, n_ready.row),
@@ -106,9 +107,9 @@ def _mark_islands_asleep(ctx: TraceContext, islands: PerTreeArray) -> None:
 
     def tree_offsets(tree: int) -> dict[str, ArenaOffset]:
         arrays = {"island": islands.offset_of(tree), "moving": moving.start, IDLE_FLAG: idle.of_tree(tree)}
-        return {**arrays, **ctx.item_arrays(ItemKind.TREE, tree)}
+        return {**arrays, **ctx.element_arrays(ElementKind.TREE, tree)}
 
-    def flag_moving(code: RowContext) -> None:
+    def flag_moving(code: IterationContext) -> None:
         def set_flag() -> list[Value]:
             code.tracer.write("moving", [1.0], 0, code.read("island"))
             return []
@@ -117,7 +118,7 @@ def _mark_islands_asleep(ctx: TraceContext, islands: PerTreeArray) -> None:
 
     for_each_tree(ctx, "moving islands", tree_offsets, flag_moving)
 
-    def write_asleep(code: RowContext) -> None:
+    def write_asleep(code: IterationContext) -> None:
         island = code.read("island")
         asleep = ir.select(code.tracer.read("moving", 0, island), 0.5, island + 1.0, 0.0)
         code.write("asleep", [asleep])
@@ -134,24 +135,24 @@ def _store_state_at_sleep(ctx: TraceContext) -> None:
     assert ctx.idle_flags is not None
     trees, idle = tree_index_of_frames(ctx.model), ctx.idle_flags
 
-    def row(variant: str, tree: int, **offsets: ArenaOffset) -> TableRow:
-        arrays = {"asleep": ctx.item_arrays(ItemKind.TREE, tree)["asleep"], IDLE_FLAG: idle.of_tree(tree)}
-        return TableRow((variant, *(offset.arena for offset in offsets.values())), {**arrays, **offsets})
+    def row(specialization: str, tree: int, **offsets: ArenaOffset) -> LoopIteration:
+        arrays = {"asleep": ctx.element_arrays(ElementKind.TREE, tree)["asleep"], IDLE_FLAG: idle.of_tree(tree)}
+        return LoopIteration((specialization, *(offset.arena for offset in offsets.values())), {**arrays, **offsets})
 
-    rows: list[TableRow] = []
+    rows: list[LoopIteration] = []
     for node in ctx.nodes:
         for q in node.qs:
-            arrays = ctx.item_arrays(ItemKind.COORDINATE, q)
+            arrays = ctx.element_arrays(ElementKind.COORDINATE, q)
             rows.append(row("store", trees[node.index], now=arrays["qpos"], before=arrays["slept_qpos"]))
         for dof in node.dofs:
-            arrays = ctx.item_arrays(ItemKind.DOF, dof)
+            arrays = ctx.element_arrays(ElementKind.DOF, dof)
             rows.append(row("stop", trees[node.index], before=arrays["vel"]))
             rows.append(row("store", trees[node.index], now=arrays["command"], before=arrays["slept_command"]))
     for actuator, moment in enumerate(ctx.model.actuators.moment):
-        arrays = ctx.item_arrays(ItemKind.ACTUATOR, actuator)
+        arrays = ctx.element_arrays(ElementKind.ACTUATOR, actuator)
         actuated_trees = {trees[int(ctx.model.dofs.frame_idx[d])] for d in moment.nonzero()[0]}
         rows += [row("store", tree, now=arrays["ctrl"], before=arrays["slept_ctrl"]) for tree in actuated_trees]
-    arrays = ctx.item_arrays(ItemKind.ENVIRONMENT, 0)
+    arrays = ctx.element_arrays(ElementKind.ENVIRONMENT, 0)
     for tree in ctx.trees:
         for i in range(3):
             now, before = (
@@ -159,15 +160,15 @@ def _store_state_at_sleep(ctx: TraceContext) -> None:
             )
             rows.append(row("store", tree, now=now, before=before))
 
-    def body(code: RowContext) -> None:
+    def body(code: IterationContext) -> None:
         def store() -> list[Value]:
-            code.write("before", [0.0 if "stop" in str(code.variant) else code.read("now")])
+            code.write("before", [0.0 if "stop" in str(code.specialization) else code.read("now")])
             return []
 
         code.tracer.if_less("asleep", 0.5, code.read("asleep"), store, [])
 
     with ctx.keeping_loops():
-        ctx.table_loop("store state at sleep", rows, body)
+        ctx.for_each("store state at sleep", rows, body)
 
 
 # --------------------------------------------------------------------------------------------------------------- waking
@@ -185,7 +186,7 @@ class SleepState:
 
     def asleep_offset(self, tree: int) -> ArenaOffset:
         """Return the offset of a tree's `asleep` value: 0, or 1 + the index of the island it fell asleep with."""
-        return self.ctx.item_arrays(ItemKind.TREE, tree)["asleep"]
+        return self.ctx.element_arrays(ElementKind.TREE, tree)["asleep"]
 
     def begin_step(self) -> None:
         """Mark sleeping trees idle (skipped by loops), count them, and wake islands with changed state or inputs."""
@@ -193,7 +194,7 @@ class SleepState:
         assert ctx.idle_flags is not None
         tracer.write(SCRATCH, [0.0], self.n_asleep.row)
 
-        def mark_idle(code: RowContext) -> None:
+        def mark_idle(code: IterationContext) -> None:
             asleep = ir.select(0.5, code.read("asleep"), 1.0, 0.0)
             code.write("idle flag", [asleep])
             code.write("count", [code.read("count") + asleep])
@@ -211,9 +212,9 @@ class SleepState:
         """Wake islands of sleeping trees whose positions, velocities, inputs, applied forces or gravity changed."""
         self._clear_wake_flags()
 
-        def compare(code: RowContext) -> None:
+        def compare(code: IterationContext) -> None:
             def flag() -> list[Value]:
-                reference: Value = 0.0 if "zero" in str(code.variant) else code.read("before")
+                reference: Value = 0.0 if "zero" in str(code.specialization) else code.read("before")
                 index = ir.select(0.0, ir.absolute(code.read("now") - reference), code.read("asleep"), 0.0)
                 code.tracer.write("wake flags", [1.0], 0, index)
                 return []
@@ -221,45 +222,45 @@ class SleepState:
             code.tracer.if_less("asleep", 0.5, code.read("asleep"), flag, [])
 
         with self.ctx.keeping_loops():
-            self.ctx.table_loop("disturbances of sleeping trees", list(self._disturbance_rows()), compare)
+            self.ctx.for_each("disturbances of sleeping trees", list(self._disturbance_rows()), compare)
         self._wake_flagged()
 
-    def _disturbance_rows(self) -> Iterator[TableRow]:
-        """Yield table rows of all values whose change wakes a sleeping tree.
+    def _disturbance_rows(self) -> Iterator[LoopIteration]:
+        """Yield loop iterations of all values whose change wakes a sleeping tree.
 
         Positions, commands, controls and gravity wake the tree if they differ from the stored value; velocities and
         applied forces if they are not zero.
         """
         ctx, trees = self.ctx, tree_index_of_frames(self.ctx.model)
 
-        def row(tree: int, now: ArenaOffset, before: ArenaOffset | None = None) -> TableRow:
+        def row(tree: int, now: ArenaOffset, before: ArenaOffset | None = None) -> LoopIteration:
             offsets = {"asleep": self.asleep_offset(tree), "wake flags": self.wake_flags, "now": now}
             if before is None:
-                return TableRow(("zero", now.arena), offsets)
-            return TableRow(("stored", now.arena), {**offsets, "before": before})
+                return LoopIteration(("zero", now.arena), offsets)
+            return LoopIteration(("stored", now.arena), {**offsets, "before": before})
 
         for node in ctx.nodes:
             tree = trees[node.index]
             for q in node.qs:
-                arrays = ctx.item_arrays(ItemKind.COORDINATE, q)
+                arrays = ctx.element_arrays(ElementKind.COORDINATE, q)
                 yield row(tree, arrays["qpos"], arrays["slept_qpos"])
             for dof in node.dofs:
-                arrays = ctx.item_arrays(ItemKind.DOF, dof)
+                arrays = ctx.element_arrays(ElementKind.DOF, dof)
                 yield row(tree, arrays["vel"])
                 yield row(tree, arrays["command"], arrays["slept_command"])
                 if ctx.settings.external_forces:
                     yield row(tree, arrays["dof_force_applied"])
         for actuator, moment in enumerate(ctx.model.actuators.moment):
-            arrays = ctx.item_arrays(ItemKind.ACTUATOR, actuator)
+            arrays = ctx.element_arrays(ElementKind.ACTUATOR, actuator)
             for tree in {trees[int(ctx.model.dofs.frame_idx[d])] for d in moment.nonzero()[0]}:
                 yield row(tree, arrays["ctrl"], arrays["slept_ctrl"])
         for tree in ctx.trees:
-            arrays = ctx.item_arrays(ItemKind.ENVIRONMENT, 0)
+            arrays = ctx.element_arrays(ElementKind.ENVIRONMENT, 0)
             for i in range(3):
                 yield row(tree, _offset_by(arrays["gravity"], i), _offset_by(arrays["slept_gravity"], i))
         for link in ctx.links if ctx.settings.external_forces else ():
             frame = int(ctx.model.links.frame_idx[link])
-            arrays = ctx.item_arrays(ItemKind.LINK, link)
+            arrays = ctx.element_arrays(ElementKind.LINK, link)
             for name in ("cfrc_applied_ang", "cfrc_applied_vel"):
                 for i in range(3 if frame != WORLD else 0):
                     yield row(trees[frame], _offset_by(arrays[name], i))
@@ -268,25 +269,25 @@ class SleepState:
         """Wake islands with a sleeping tree in contact with an awake tree; return the number of trees woken."""
         ctx, total = self.ctx, self.ctx.allocate_fixed(1)
 
-        def flag_mixed(code: RowContext, _: ContactSetVariant) -> None:
+        def flag_mixed(code: IterationContext, _: ContactSpecialization) -> None:
             a, b = code.read("asleep a"), code.read("asleep b")
             mixed = ir.select(ir.minimum(a, b), 0.5, ir.maximum(a, b), 0.0)
             code.tracer.write("wake flags", [1.0], 0, mixed)
 
         rows = []
-        for contact_set in buffers.filter_sets(ContactSetFilter.BETWEEN_FRAMES):
-            asleep_a, asleep_b = (self.asleep_offset(tree) for tree in moving_trees(ctx, contact_set.spec.frames))
+        for contact_buffer in buffers.filter_sets(ContactBufferFilter.BETWEEN_FRAMES):
+            asleep_a, asleep_b = (self.asleep_offset(tree) for tree in moving_trees(ctx, contact_buffer.spec.frames))
             with ctx.including_idle_trees():
                 rows.append(
-                    buffers.table_row(
-                        contact_set, {"asleep a": asleep_a, "asleep b": asleep_b, "wake flags": self.wake_flags}
+                    buffers.loop_iteration(
+                        contact_buffer, {"asleep a": asleep_a, "asleep b": asleep_b, "wake flags": self.wake_flags}
                     )
                 )
 
         def wake() -> None:
             self._clear_wake_flags()
             buffers.for_each_active_set(
-                "contacts with sleeping trees", flag_mixed, rows, ContactSetFilter.BETWEEN_FRAMES
+                "contacts with sleeping trees", flag_mixed, rows, ContactBufferFilter.BETWEEN_FRAMES
             )
             self._wake_flagged(total)
 
@@ -315,12 +316,12 @@ class SleepState:
         def tree_offsets(tree: int) -> dict[str, ArenaOffset]:
             arrays = {
                 "asleep": self.asleep_offset(tree),
-                "still": ctx.item_arrays(ItemKind.TREE, tree)["still"],
+                "still": ctx.element_arrays(ElementKind.TREE, tree)["still"],
                 "idle flag": idle.of_tree(tree),
             }
             return {**arrays, "wake flags": self.wake_flags, "count": self.n_asleep, "total": n_woken or self.n_asleep}
 
-        def wake(code: RowContext) -> None:
+        def wake(code: IterationContext) -> None:
             def clear() -> list[Value]:
                 for name in ("asleep", "still", "idle flag"):
                     code.write(name, [0.0])
@@ -341,7 +342,7 @@ def find_contacts_and_wake(
 ) -> None:
     """Detect contacts and wake sleeping islands touched by awake trees, repeatedly until no further tree wakes.
 
-    Finally lists the active contact sets. Without sleep, contacts are detected once.
+    Finally lists the active contact buffers. Without sleep, contacts are detected once.
 
     Args:
         ctx: tracing context.
@@ -375,5 +376,5 @@ def _offset_by(place: ArenaOffset, offset: int) -> ArenaOffset:
     return ArenaOffset(place.arena, place.row + offset)
 
 
-def _write_zero_wake_flag(code: RowContext) -> None:
+def _write_zero_wake_flag(code: IterationContext) -> None:
     code.write("wake flags", [0.0])

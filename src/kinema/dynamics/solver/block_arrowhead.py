@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kinema import ir
 from kinema.codegen import BlockArrowhead
-from kinema.ir import SCRATCH, Slot, Value
+from kinema.ir import SCRATCH, MemoryLocation, Value
 
 from ..collision.contact_lists import ContactLists, last_descendant_indices, preorder_indices
 from ..constraints.warp_contact_records import ContactGroup, contact_record
@@ -148,8 +148,8 @@ def with_contact_coupling(
 ) -> BlockArrowhead:
     """Return the block-arrowhead structure with a run-time flag that no contact couples two branches.
 
-    The flag is omitted if no contact set connects two branches. Otherwise one thread per contact compares the branches
-    of its frames, and the flag is written to scratch memory; where it is 0, the dense solve is used.
+    The flag is omitted if no contact buffer connects two branches. Otherwise one thread per contact compares the
+    branches of its frames, and the flag is written to scratch memory; where it is 0, the dense solve is used.
     """
     if contact_lists is None or warp_contacts is None:
         return partition.structure
@@ -172,7 +172,9 @@ def with_contact_coupling(
     flag = ctx.allocate_fixed(1)
     ctx.tracer.write(SCRATCH, [ir.select(total, 0.5, 1.0, 0.0)], flag.row)
     ctx.tracer.new_basic_block()
-    return BlockArrowhead(partition.structure.diagonal_blocks, partition.structure.border, Slot(SCRATCH, flag.row))
+    return BlockArrowhead(
+        partition.structure.diagonal_blocks, partition.structure.border, MemoryLocation(SCRATCH, flag.row)
+    )
 
 
 def _in_different_branches(branch_frames: Sequence[FrameRange], frame_a: Value, frame_b: Value) -> Value:

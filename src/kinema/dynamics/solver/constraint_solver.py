@@ -167,7 +167,7 @@ def solve_constraints(  # noqa: PLR0913
         ctx: tracing context.
         blocks: constraint blocks by kind.
         kinematic_state: kinematic quantities that the constraints depend on.
-        contacts: detected contacts, per contact set or in lists; None if contacts are disabled.
+        contacts: detected contacts, per contact buffer or in lists; None if contacts are disabled.
         make_inputs: computes the inputs of the solver; traced inside the conditional.
         on_solved: called with the solver after the solve, inside the conditional.
         always_solve: solve even if no constraint is active.

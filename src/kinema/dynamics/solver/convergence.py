@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
 from ..tree.loop_context import tree_index_of_frames
 from ..tree.per_tree import PerTreeArray, for_each_tree
@@ -38,7 +38,7 @@ def write_smooth_motion_work(
     ctx.tracer.write(SCRATCH, [0.0], target.row)
     accelerations = ctx.dof_offsets(qacc_smooth)
     rows = [
-        TableRow(
+        LoopIteration(
             "dof",
             {
                 "acceleration": accelerations[dof],
@@ -50,11 +50,11 @@ def write_smooth_motion_work(
         for dof, inverse_pivot in mass_factors.inverse_pivots.items()
     ]
 
-    def add(code: RowContext) -> None:
+    def add(code: IterationContext) -> None:
         x = code.read("acceleration")
         code.write("work", [code.read("work") + x * x / code.read("inverse pivot")])
 
-    ctx.table_loop("work of unconstrained motion", rows, add)
+    ctx.for_each("work of unconstrained motion", rows, add)
 
 
 def made_progress(cost_decreases: Sequence[Value], work: Value, tolerance: float) -> Value:
@@ -120,18 +120,18 @@ class TreeConvergence:
             rows.append(ctx.frame_row(node))
             rows[-1].offsets.update({"sums": sums.offset_of(trees[node.index]), "total": self._total_squared_force})
 
-        def add_squares(code: RowContext) -> None:
+        def add_squares(code: IterationContext) -> None:
             ref = ctx.frame_of_row(code).ref
             squares = [dot(x[ref], x[ref]) for x in (gradient, forces)]
             code.write("sums", [a + b for a, b in zip(code.read_array("sums", 2), squares, strict=True)])
             code.write("total", [code.read("total") + squares[1]])
 
-        def compare(code: RowContext) -> None:
+        def compare(code: IterationContext) -> None:
             squared_gradient, squared_force = code.read_array("sums", 2)
             bound = code.read("squared tolerance") * squared_force + ROUNDING_TOLERANCE**2 * code.read("total")
             code.write("n_unconverged", [code.read("n_unconverged") + ir.select(bound, squared_gradient, 1.0, 0.0)])
 
-        ctx.table_loop("gradient and force norms of trees", rows, add_squares)
+        ctx.for_each("gradient and force norms of trees", rows, add_squares)
         offsets = {
             "squared tolerance": self._squared_tolerance,
             "total": self._total_squared_force,

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
-from ..collision.contact_buffers import ContactBuffers, ContactSetFilter
-from ..collision.contact_sets import ContactSetVariant
+from ..collision.contact_buffer_specs import ContactSpecialization
+from ..collision.contact_buffers import ContactBufferFilter, ContactBuffers
 from ..constraints.rows import block_active_set_changes, block_cost, block_line_derivatives
 from ..tree.kinematic_tree import WORLD
 from ..tree.loop_context import tree_index_of_frames
@@ -36,7 +36,7 @@ def find_islands(
 ) -> PerTreeArray:
     """Find connected components of trees by label propagation; return the island index of each tree.
 
-    Each tree starts with its own index; constraints and active contact sets between two trees propagate the smaller
+    Each tree starts with its own index; constraints and active contact buffers between two trees propagate the smaller
     index until nothing changes.
 
     Args:
@@ -55,30 +55,34 @@ def find_islands(
     pairs = sorted(
         {(tree_of_dof[group[0]], tree_of_dof[dof]) for group in map(list, constrained_dofs) for dof in group}
     )
-    constraint_rows = [TableRow("constraint", _island_pair_offsets(islands, a, b, changed)) for a, b in pairs if a != b]
+    constraint_rows = [
+        LoopIteration("constraint", _island_pair_offsets(islands, a, b, changed)) for a, b in pairs if a != b
+    ]
     contact_rows = []
-    for contact_set in [] if buffers is None else buffers.filter_sets(ContactSetFilter.BETWEEN_FRAMES):
+    for contact_buffer in [] if buffers is None else buffers.filter_sets(ContactBufferFilter.BETWEEN_FRAMES):
         assert buffers is not None
-        tree_a, tree_b = moving_trees(ctx, contact_set.spec.frames)
-        contact_rows.append(buffers.table_row(contact_set, _island_pair_offsets(islands, tree_a, tree_b, changed)))
+        tree_a, tree_b = moving_trees(ctx, contact_buffer.spec.frames)
+        contact_rows.append(
+            buffers.loop_iteration(contact_buffer, _island_pair_offsets(islands, tree_a, tree_b, changed))
+        )
 
-    def join(code: RowContext) -> None:
+    def join(code: IterationContext) -> None:
         a, b = code.read("island a"), code.read("island b")
         smaller = ir.minimum(a, b)
         code.write("island a", [smaller])
         code.write("island b", [smaller])
         code.write("changed", [code.read("changed") + ir.absolute(a - b)])
 
-    def join_contact(code: RowContext, _: ContactSetVariant) -> None:
+    def join_contact(code: IterationContext, _: ContactSpecialization) -> None:
         join(code)
 
     def propagate() -> tuple[Value, Value]:
         ctx.tracer.write(SCRATCH, [0.0], changed.row)
         with ctx.keeping_loops():
-            ctx.table_loop("join islands by constraints", constraint_rows, join)
+            ctx.for_each("join islands by constraints", constraint_rows, join)
         if buffers is not None:
             buffers.for_each_active_set(
-                "join islands by contacts", join_contact, contact_rows, ContactSetFilter.BETWEEN_FRAMES
+                "join islands by contacts", join_contact, contact_rows, ContactBufferFilter.BETWEEN_FRAMES
             )
         return 0.5, ctx.tracer.read(SCRATCH, changed.row)
 
@@ -128,15 +132,15 @@ class IslandIteration(Iteration):
         offsets = {"value": values, "island": self.islands}
         sums = self._island_sums.start
 
-        def clear(code: RowContext) -> None:
+        def clear(code: IterationContext) -> None:
             code.write("sum", [0.0] * n)
 
-        def add(code: RowContext) -> None:
+        def add(code: IterationContext) -> None:
             offset = code.read("island") * width
             old = [code.tracer.read("sums", i, offset) for i in range(n)]
             code.tracer.write("sums", [a + b for a, b in zip(old, code.read_array("value", n), strict=True)], 0, offset)
 
-        def distribute(code: RowContext) -> None:
+        def distribute(code: IterationContext) -> None:
             offset = code.read("island") * width
             code.write("value", [code.tracer.read("sums", i, offset) for i in range(n)])
 
@@ -175,7 +179,7 @@ class IslandIteration(Iteration):
             )
             self._sum_terms_by_island(f"costs at {length}", block_cost, "add_costs", cost)
 
-        def choose(code: RowContext) -> None:
+        def choose(code: IterationContext) -> None:
             warm_start_cost = code.read("cost at warm start") + 0.5 * code.read("work")
             code.write("length", [ir.select(warm_start_cost, code.read("cost at zero"), 1.0, 0.0)])
 
@@ -195,7 +199,7 @@ class IslandIteration(Iteration):
         contacts = self.objective.contacts
         for_each_active_tree(self.ctx, f"{name}, zero", {"total": target}, lambda code: code.write("total", [0.0] * 2))
 
-        def add(code: RowContext) -> None:
+        def add(code: IterationContext) -> None:
             terms = row_terms(code)
             code.write("total", [a + b for a, b in zip(code.read_array("total", 2), terms, strict=True)])
 
@@ -234,7 +238,7 @@ class IslandIteration(Iteration):
         self._sum_over_islands(norms)
         tracer.write(SCRATCH, [0.0], self._n_unconverged.row)
 
-        def test_convergence(code: RowContext) -> None:
+        def test_convergence(code: IterationContext) -> None:
             squared_gradient, squared_force = code.read_array("norms", 2)
             tolerance = 0.0 if has_rigid_rows else ir.select(0.5, code.read("changed"), 0.0, LOOSE_TOLERANCE)
             tolerance = ir.maximum(tolerance, ctx.settings.tolerance)
@@ -276,14 +280,14 @@ class IslandIteration(Iteration):
 
         names = ("length", "low", "high")
 
-        def begin(code: RowContext) -> None:
+        def begin(code: IterationContext) -> None:
             for name, value in zip(names, (1.0, 0.0, MAX_STEP_LENGTH), strict=True):
                 code.write(name, [value])
 
         offsets = {"length": self._step_lengths, "low": low, "high": high}
         for_each_active_tree(ctx, "initialise line search", offsets, begin)
 
-        def update(code: RowContext) -> None:
+        def update(code: IterationContext) -> None:
             *products, start_product = code.read_array("products", 3)
             bracket = [code.read(name) for name in names]
             threshold = LINE_SEARCH_TOLERANCE * ir.absolute(start_product)

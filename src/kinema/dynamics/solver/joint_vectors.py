@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, Value
 
 from ..constraints.warp_contacts import LoadedVector
 from ..tree.kinematic_tree import FrameNode, NodeType
@@ -54,12 +54,12 @@ class TreeVectors:
             rows.append(ctx.frame_row(node))
             rows[-1].offsets.update(offsets_of_tree(trees[node.index], {"length": step_length}))
 
-        def body(code: RowContext) -> None:
+        def body(code: IterationContext) -> None:
             ref = ctx.frame_of_row(code).ref
             pairs = zip(vector[ref], direction[ref], strict=True)
             vector.put(ref, [x + code.read("length") * d for x, d in pairs])
 
-        ctx.table_loop("add step to vector", rows, body)
+        ctx.for_each("add step to vector", rows, body)
 
 
 class WarpVectors:

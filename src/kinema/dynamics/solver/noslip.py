@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kinema.ir import RowContext, Value
+from kinema.ir import IterationContext, Value
 
+from ..collision.contact_buffer_specs import ContactSpecialization
 from ..collision.contact_records import Contact, for_each_contact
-from ..collision.contact_sets import ContactSetVariant
 from ..constraints.contacts import ContactConstraints
 from ..constraints.friction_cone import NOSLIP_STIFFNESS_FACTOR, NoSlipFriction
-from ..constraints.rows import BlockVariant, RowType, row_forces_and_stiffness
+from ..constraints.rows import BlockSpecialization, RowType, row_forces_and_stiffness
 from .objective import ThreadObjective
 
 INNER_TOLERANCE = 1e-4
@@ -28,9 +28,9 @@ MIN_LINE_SEARCH_TRIALS = 50
 
 
 def has_friction(objective: ThreadObjective) -> bool:
-    """Return whether any contact set (condim > 1) or constraint row has friction."""
-    contact_sets = () if objective.contacts is None else objective.contacts.buffers.sets
-    return any(contact_set.variant.condim > 1 for contact_set in contact_sets) or any(
+    """Return whether any contact buffer (condim > 1) or constraint row has friction."""
+    contact_buffer_specs = () if objective.contacts is None else objective.contacts.buffers.sets
+    return any(contact_buffer.specialization.condim > 1 for contact_buffer in contact_buffer_specs) or any(
         block.row_type is RowType.FRICTION for block in objective.rows.blocks
     )
 
@@ -79,25 +79,27 @@ def solve_noslip(
 
 
 def _for_each_contact(contacts: ContactConstraints, name: str, action: Callable[[Contact], None]) -> None:
-    """Apply `action` to each contact of all active contact sets."""
+    """Apply `action` to each contact of all active contact buffers."""
 
-    def body(code: RowContext, variant: ContactSetVariant) -> None:
-        for_each_contact(code, variant, action)
+    def body(code: IterationContext, specialization: ContactSpecialization) -> None:
+        for_each_contact(code, specialization, action)
 
     contacts.buffers.for_each_active_set(name, body)
 
 
-def _store_forces(code: RowContext) -> None:
+def _store_forces(code: IterationContext) -> None:
     """Store the current forces of a block's rows, as frozen forces or as friction multipliers."""
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
+    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
     code.write(
         "stored force",
-        [force for force, _ in row_forces_and_stiffness(code, code.read_array("residual", variant.n_rows))],
+        [force for force, _ in row_forces_and_stiffness(code, code.read_array("residual", specialization.n_rows))],
     )
 
 
-def _stiffen_friction(code: RowContext) -> None:
+def _stiffen_friction(code: IterationContext) -> None:
     """Multiply the stiffness of friction rows by `NOSLIP_STIFFNESS_FACTOR`."""
-    variant: BlockVariant = code.variant  # type: ignore[assignment]
-    if variant.row_type is RowType.FRICTION:
-        code.write("stiffness", [NOSLIP_STIFFNESS_FACTOR * x for x in code.read_array("stiffness", variant.n_rows)])
+    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
+    if specialization.row_type is RowType.FRICTION:
+        code.write(
+            "stiffness", [NOSLIP_STIFFNESS_FACTOR * x for x in code.read_array("stiffness", specialization.n_rows)]
+        )

@@ -3,8 +3,8 @@
 x is the change of the joint accelerations a from their unconstrained values; the cost of a row or contact is a
 piecewise quadratic function of its residual J a - aref. `Objective` is what the line-search methods need of it:
 residuals, products with J and M, gradient, reductions. `ThreadObjective` evaluates it with one thread per environment,
-by loops over constraint blocks, contact sets and frames; `warp_objective.py` with one warp per environment. Vectors and
-scalars lie in scratch memory, and `Value` results are run-time values.
+by loops over constraint blocks, contact buffers and frames; `warp_objective.py` with one warp per environment. Vectors
+and scalars lie in scratch memory, and `Value` results are run-time values.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, Value
 
 from ..constraints.contacts import ContactConstraints, MotionSubspace
 from ..constraints.rows import (
@@ -76,9 +76,9 @@ class SolverState:
         self.negative_gradient = new_vector("negative gradient")
         """Negative gradient J^T f - M x of the cost."""
 
-    def read(self, scalar: ArenaOffset, item: int = 0) -> Value:
+    def read(self, scalar: ArenaOffset, element: int = 0) -> Value:
         """Read a scalar of the solver."""
-        return self.ctx.tracer.read(SCRATCH, scalar.row + item)
+        return self.ctx.tracer.read(SCRATCH, scalar.row + element)
 
     def set_step_length(self, step_length: Value) -> None:
         """Write the step length."""
@@ -256,7 +256,7 @@ class ThreadObjective:
         self.vectors.set_sum(total, row_forces, contact_forces, 1.0)
         return total
 
-    def _sum_over_rows(self, name: str, body: Callable[[RowContext], Sequence[Value]]) -> list[Value]:
+    def _sum_over_rows(self, name: str, body: Callable[[IterationContext], Sequence[Value]]) -> list[Value]:
         return sum_over_rows(self.rows, name, body, self.state.step_length)
 
     def _sum_over_contacts(self, add_terms: Callable[[ArenaOffset, ArenaOffset], None], n_values: int) -> list[Value]:
@@ -274,7 +274,7 @@ def initialize_row_residuals(rows: ConstraintRows, qacc_smooth: JointVector) -> 
 
 
 def sum_over_rows(
-    rows: ConstraintRows, name: str, body: Callable[[RowContext], Sequence[Value]], step_length: ArenaOffset
+    rows: ConstraintRows, name: str, body: Callable[[IterationContext], Sequence[Value]], step_length: ArenaOffset
 ) -> list[Value]:
     """Sum the two values per block that `body` returns, which may read the step length `length`."""
     return rows.sum_over_blocks(name, body, {"length": step_length}) if rows.blocks else [0.0, 0.0]

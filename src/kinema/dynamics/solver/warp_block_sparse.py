@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from kinema import ir
 from kinema.codegen import MinimumDegreeOrdering
-from kinema.ir import SCRATCH, ArenaOffset, IntrinsicCall, SharedMemoryStaging, Slot, TableRow, Value
+from kinema.ir import SCRATCH, ArenaOffset, IntrinsicCall, LoopIteration, MemoryLocation, SharedMemoryStaging, Value
 
 from ..collision.contact_lists import ContactLists
 from ..constraints.warp_contacts import LoadedVector, TreePairContacts, divmod_index
@@ -69,18 +69,18 @@ class WarpBlockSparseMatrix:
         Two trees are coupled by a contact between them. Also stages the first blocks in shared memory if they fit.
         """
         tracer, layout = self.ctx.tracer, self.layout
-        slots = [
-            Slot(SCRATCH, row)
+        locations = [
+            MemoryLocation(SCRATCH, row)
             for row in (self.tree_table, self.block_trees, self.block_of_tree_pair, self.block_counts)
         ]
         couplings = () if contacts is None else contacts.tree_couplings()
-        ordering = MinimumDegreeOrdering(layout.n_trees, self.capacity, couplings, *slots)
+        ordering = MinimumDegreeOrdering(layout.n_trees, self.capacity, couplings, *locations)
         tracer.add_statement(IntrinsicCall("elimination order", ordering), {})
         n_staged = min(SHARED_BLOCKS_PER_TREE, 1 + self.capacity // layout.n_trees) * layout.n_trees
         if n_staged * self.block_size > MAX_SHARED_VALUES:
             return
-        blocks, length = Slot(SCRATCH, self.blocks), (layout.n_trees + self.capacity) * self.block_size
-        block_count, n_trees = Slot(SCRATCH, self.block_counts), layout.n_trees
+        blocks, length = MemoryLocation(SCRATCH, self.blocks), (layout.n_trees + self.capacity) * self.block_size
+        block_count, n_trees = MemoryLocation(SCRATCH, self.block_counts), layout.n_trees
         tracer.add_statement(
             SharedMemoryStaging(
                 "matrix blocks", blocks, length, self.block_size, block_count, n_staged - n_trees, n_always=n_trees
@@ -308,12 +308,14 @@ class PaddedVectors(WarpVectors):
         ctx, layout = self.ctx, self.layout
         start = ctx.allocate(layout.size).row
         targets = {dof: ArenaOffset(SCRATCH, start + position) for dof, position in layout.position_of_dof.items()}
-        rows = [TableRow("dof", {"from": x, "to": targets[dof]}) for dof, x in factors.inverse_pivots.items()]
-        rows += [TableRow("padding", {"to": ArenaOffset(SCRATCH, start + position)}) for position in layout.padding]
-        ctx.table_loop(
+        rows = [LoopIteration("dof", {"from": x, "to": targets[dof]}) for dof, x in factors.inverse_pivots.items()]
+        rows += [
+            LoopIteration("padding", {"to": ArenaOffset(SCRATCH, start + position)}) for position in layout.padding
+        ]
+        ctx.for_each(
             "bounds of inverse pivots",
             rows,
-            lambda code: code.write("to", [code.read("from") if code.variant == "dof" else 1.0]),
+            lambda code: code.write("to", [code.read("from") if code.specialization == "dof" else 1.0]),
         )
         return start
 

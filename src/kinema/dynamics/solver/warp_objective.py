@@ -17,7 +17,16 @@ from functools import reduce
 
 from kinema import ir
 from kinema.codegen import BlockArrowhead, LdlSolve
-from kinema.ir import SCRATCH, ArenaOffset, IntrinsicCall, RowContext, Slot, TableRow, Value, round_up_to_4
+from kinema.ir import (
+    SCRATCH,
+    ArenaOffset,
+    IntrinsicCall,
+    IterationContext,
+    LoopIteration,
+    MemoryLocation,
+    Value,
+    round_up_to_4,
+)
 
 from ..collision.contact_lists import ContactLists
 from ..collision.contact_records import Contact
@@ -96,14 +105,16 @@ class BlockDiagonalMatrix:
             for j in range(self.block_size):
                 to = {"to": self.entry(i, j)}
                 if (i, j) in entries:
-                    rows.append(TableRow("entry", {**to, "from": entries[i, j]}))
+                    rows.append(LoopIteration("entry", {**to, "from": entries[i, j]}))
                 else:
-                    rows.append(TableRow("padding" if i % self.block_size == j else "zero", to))
+                    rows.append(LoopIteration("padding" if i % self.block_size == j else "zero", to))
         values = {"padding": 1.0, "zero": 0.0}
-        self.ctx.table_loop(
+        self.ctx.for_each(
             "dense mass matrix",
             rows,
-            lambda code: code.write("to", [code.read("from") if code.variant == "entry" else values[code.variant]]),
+            lambda code: code.write(
+                "to", [code.read("from") if code.specialization == "entry" else values[code.specialization]]
+            ),
         )
 
     def row_times(self, row: Value, vector: LoadedVector) -> Value:
@@ -137,7 +148,7 @@ ContactFunction = Callable[[Contact], Sequence[Value]]
 COST = ContactCost()
 """Cost of the contacts: no-slip friction is not available on a warp."""
 ParallelTask = tuple[str, Value, IndexFunction]
-"""Label, number of items, and function of the item index that returns values to be summed."""
+"""Label, number of elements, and function of the element index that returns values to be summed."""
 
 
 class WarpObjective:
@@ -369,7 +380,7 @@ class WarpObjective:
     def _rows_of_dof(self, dof: Value, direction: JointVector) -> list[BoundedRow]:
         return self.single_dof_rows.rows_of_dof(dof, self.vectors.read(direction, dof))
 
-    def _sum_over_rows(self, name: str, body: Callable[[RowContext], Sequence[Value]]) -> list[Value]:
+    def _sum_over_rows(self, name: str, body: Callable[[IterationContext], Sequence[Value]]) -> list[Value]:
         return sum_over_rows(self.rows, name, body, self.state.step_length)
 
     def _tasks(
@@ -415,7 +426,7 @@ class WarpObjective:
     def _run_tasks(self, name: str, tasks: Sequence[ParallelTask], n_sums: int) -> list[Value]:
         """Run several tasks in one parallel loop and return the sums of the values that their functions return.
 
-        A thread processes the item of its index in each task; all sums are reduced across the warp once.
+        A thread processes the element of its index in each task; all sums are reduced across the warp once.
         """
         tracer = self.ctx.tracer
         if len(tasks) == 1:
@@ -464,13 +475,13 @@ class DenseDirection(SearchDirection):
         )
         solve = LdlSolve(
             matrix.size,
-            Slot(SCRATCH, matrix.start),
+            MemoryLocation(SCRATCH, matrix.start),
             matrix.row_stride,
-            Slot(SCRATCH, ctx.start_row(objective.hessian_diagonal)),
-            Slot(SCRATCH, objective.max_inverse_pivots),
-            Slot(SCRATCH, ctx.start_row(objective.state.negative_gradient)),
-            Slot(SCRATCH, ctx.start_row(direction)),
-            Slot(SCRATCH, ctx.allocate(workspace_size).row),
+            MemoryLocation(SCRATCH, ctx.start_row(objective.hessian_diagonal)),
+            MemoryLocation(SCRATCH, objective.max_inverse_pivots),
+            MemoryLocation(SCRATCH, ctx.start_row(objective.state.negative_gradient)),
+            MemoryLocation(SCRATCH, ctx.start_row(direction)),
+            MemoryLocation(SCRATCH, ctx.allocate(workspace_size).row),
             (
                 *objective.multi_dof_rows.hessian_terms(),
                 *(() if objective.contacts is None else objective.contacts.hessian_terms()),

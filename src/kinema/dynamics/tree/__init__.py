@@ -1,1 +1,1 @@
-"""Kinematic tree, tree traversals traced as table loops, joint-space matrices and transmissions."""
+"""Kinematic tree, tree traversals traced as for-each loops, joint-space matrices and transmissions."""

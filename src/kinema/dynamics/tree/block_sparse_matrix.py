@@ -18,7 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, ColumnarGroup, OffsetColumn, RowContext, Table, TableRow, Value
+from kinema.ir import (
+    SCRATCH,
+    ArenaOffset,
+    ColumnarGroup,
+    IterationContext,
+    IterationTable,
+    LoopIteration,
+    OffsetColumn,
+    Value,
+)
 
 from .kinematic_tree import WORLD, FrameNode, Ints
 from .loop_context import LoopContext
@@ -85,13 +94,13 @@ def _no_columns(*_: Ints) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockRows:
-    """A subset of the matrix blocks that runs one code variant of a block loop, with its extra columns."""
+    """A subset of the matrix blocks that runs one specialization of a block loop, with its extra columns."""
 
-    variant: Hashable
+    specialization: Hashable
     mask: npt.NDArray[np.bool_]
     """For each block of the loop whether it belongs to this subset, (n_blocks_of_loop,)."""
     offset_columns: Callable[[Ints, Ints], Mapping[str, OffsetColumn]] = _no_columns
-    """Extra arena offsets of the table rows, computed from block row and block column indices."""
+    """Extra arena offsets of the loop iterations, computed from block row and block column indices."""
     constants: Callable[[Ints, Ints], Mapping[str, npt.NDArray[np.float64]]] = _no_columns
     """Extra table constants, computed from block row and block column indices."""
 
@@ -164,7 +173,7 @@ class BlockSparseMatrix(JointSpaceMatrix):
     def clear_flags(self) -> None:
         """Trace a loop that sets the nonzero flags of the diagonal blocks and clears those of all other blocks."""
 
-        def body(code: RowContext) -> None:
+        def body(code: IterationContext) -> None:
             tracer = code.tracer
             tracer.counted_loop(
                 "flags", code.constant("count"), lambda index: tracer.write("flags", [0.0], 0, index), uniform=True
@@ -174,8 +183,8 @@ class BlockSparseMatrix(JointSpaceMatrix):
         rows = []
         for k in range(self.blocks.count):
             offsets = {"flags": self.flag_offset(k, 0), "diagonal flag": self.flag_offset(k, k)}
-            rows.append(TableRow("flags", offsets, {"count": [float(k)]}))
-        self.ctx.table_loop(f"{self.name}, clear flags", rows, body)
+            rows.append(LoopIteration("flags", offsets, {"count": [float(k)]}))
+        self.ctx.for_each(f"{self.name}, clear flags", rows, body)
 
     def flag_structural_blocks(self, coupled_groups: Iterable[Iterable[int]]) -> None:
         """Trace a loop that flags the structurally nonzero blocks: branch sparsity and cliques of coupled dofs.
@@ -188,8 +197,8 @@ class BlockSparseMatrix(JointSpaceMatrix):
             for column in columns
         }
         pairs |= {block_pair for group in coupled_groups for block_pair in self.blocks.block_pairs(group)}
-        rows = [TableRow("flag", {"flag": self.flag_offset(a, b)}) for a, b in sorted(pairs) if a != b]
-        self.ctx.table_loop(f"{self.name}, structural flags", rows, lambda code: code.write("flag", [1.0]))
+        rows = [LoopIteration("flag", {"flag": self.flag_offset(a, b)}) for a, b in sorted(pairs) if a != b]
+        self.ctx.for_each(f"{self.name}, structural flags", rows, lambda code: code.write("flag", [1.0]))
 
     def flag_fill_in(self) -> None:
         """Trace the symbolic factorisation: flag all blocks that elimination of the flagged blocks fills in.
@@ -198,7 +207,7 @@ class BlockSparseMatrix(JointSpaceMatrix):
         of its flags over the lanes.
         """
 
-        def unite_lanes(code: RowContext) -> None:
+        def unite_lanes(code: IterationContext) -> None:
             tracer = code.tracer
 
             def combine(index: Value) -> None:
@@ -206,7 +215,7 @@ class BlockSparseMatrix(JointSpaceMatrix):
 
             tracer.counted_loop("flags", code.constant("count"), combine, uniform=True)
 
-        def fill(code: RowContext) -> None:
+        def fill(code: IterationContext) -> None:
             tracer = code.tracer
 
             def combine(index: Value) -> None:
@@ -220,16 +229,16 @@ class BlockSparseMatrix(JointSpaceMatrix):
             tracer.if_less("nonzero", 0.5, code.read("flag"), merge_row, [])
 
         rows = self._fill_in_table()
-        self.ctx.table_loop(
+        self.ctx.for_each(
             f"{self.name}, fill-in flags",
             rows,
-            lambda code: (fill if code.variant == "pair" else unite_lanes)(code),
+            lambda code: (fill if code.specialization == "pair" else unite_lanes)(code),
         )
 
-    def _fill_in_table(self) -> Table:
+    def _fill_in_table(self) -> IterationTable:
         """Table of the symbolic factorisation: off-diagonal blocks (k, i), i < k, from the last block row to the first.
 
-        If SIMD lanes share the flags, a row of variant "row" for the whole block row k precedes its pairs.
+        If SIMD lanes share the flags, a row of specialization "row" for the whole block row k precedes its pairs.
         """
         n = self.blocks.count
         k = np.repeat(np.arange(n - 1, -1, -1), np.arange(n - 1, -1, -1))
@@ -246,7 +255,7 @@ class BlockSparseMatrix(JointSpaceMatrix):
             row_positions = np.setdiff1d(np.arange(len(k) + n), pair_positions)
             row_columns = {"flags": self.flag_offset_column(rows, 0 * rows)}
             groups.append(ColumnarGroup("row", row_positions, row_columns, {"count": rows[:, None].astype(np.float64)}))
-        return Table(groups)
+        return IterationTable(groups)
 
     def list_nonzero_blocks(self) -> None:
         """Trace loops that list the blocks flagged in any SIMD lane, in backward and forward order.
@@ -265,10 +274,10 @@ class BlockSparseMatrix(JointSpaceMatrix):
         k, i = self._block_order(forward=forward)
         list_offset = self.ctx.allocate(len(k) + 1)
 
-        def clear(code: RowContext) -> None:
+        def clear(code: IterationContext) -> None:
             _if_in_all_environments(code, 1.0, lambda: code.write("list", [0.0]))
 
-        def append_if_flagged(code: RowContext) -> None:
+        def append_if_flagged(code: IterationContext) -> None:
             def append() -> None:
                 count = code.read("list") + 1.0
                 code.tracer.write("list", [code.constant("row")], 0, count)
@@ -278,10 +287,12 @@ class BlockSparseMatrix(JointSpaceMatrix):
 
         positions = np.arange(len(k))
         columns = {"flag": self.flag_offset_column(k, i), "list": OffsetColumn.repeated(list_offset, len(k))}
-        rows = Table([ColumnarGroup("block", positions, columns, {"row": positions[:, None].astype(np.float64)})])
+        rows = IterationTable(
+            [ColumnarGroup("block", positions, columns, {"row": positions[:, None].astype(np.float64)})]
+        )
         direction = "forward" if forward else "backward"
-        self.ctx.table_loop(f"{self.name}, clear {direction} list", [TableRow("list", {"list": list_offset})], clear)
-        self.ctx.table_loop(f"{self.name}, {direction} list", rows, append_if_flagged)
+        self.ctx.for_each(f"{self.name}, clear {direction} list", [LoopIteration("list", {"list": list_offset})], clear)
+        self.ctx.for_each(f"{self.name}, {direction} list", rows, append_if_flagged)
         return list_offset
 
     def _block_order(self, *, forward: bool) -> tuple[Ints, Ints]:
@@ -301,7 +312,7 @@ class BlockSparseMatrix(JointSpaceMatrix):
         self,
         name: str,
         block_rows: Callable[[Ints, Ints], Iterable[BlockRows]],
-        body: Callable[[RowContext], None],
+        body: Callable[[IterationContext], None],
         *,
         forward: bool = False,
     ) -> None:
@@ -312,7 +323,7 @@ class BlockSparseMatrix(JointSpaceMatrix):
 
         Args:
             name: label of the loop.
-            block_rows: from block row and column indices, the subsets with their code variants and extra columns.
+            block_rows: from block row and column indices, the subsets with their specializations and extra columns.
             body: code of one block.
             forward: from the first block row to the last instead of from the last to the first.
         """
@@ -328,14 +339,14 @@ class BlockSparseMatrix(JointSpaceMatrix):
             }
             groups.append(
                 ColumnarGroup(
-                    subset.variant, positions, {**subset.offset_columns(k, i), **columns}, subset.constants(k, i)
+                    subset.specialization, positions, {**subset.offset_columns(k, i), **columns}, subset.constants(k, i)
                 )
             )
 
-        def run(code: RowContext) -> None:
+        def run(code: IterationContext) -> None:
             self.if_nonzero(code, code.read("flag"), lambda: body(code))
 
-        self.ctx.table_loop(name, Table(groups), run, self._forward_list if forward else self._backward_list)
+        self.ctx.for_each(name, IterationTable(groups), run, self._forward_list if forward else self._backward_list)
 
     def copy_from(self, source: JointSpaceMatrix) -> None:
         """Trace loops that copy a matrix with branch sparsity into the blocks; other flagged entries become zero.
@@ -352,21 +363,23 @@ class BlockSparseMatrix(JointSpaceMatrix):
         )
         idle_flags = self.ctx.idle_flags_of_dofs()
         rows = [
-            TableRow("entry", {"from": source.entry(dof, column), "to": self.entry(dof, column), **idle_flags[dof]})
+            LoopIteration(
+                "entry", {"from": source.entry(dof, column), "to": self.entry(dof, column), **idle_flags[dof]}
+            )
             for dof, columns in self.sparsity.items()
             for column in columns
         ]
         for k, dofs in enumerate(blocks.dofs_of_block):
             for i in range(len(dofs), BLOCK_SIZE):
                 offset = ArenaOffset(SCRATCH, self.block_offset(k, k).row + (BLOCK_SIZE + 1) * i)
-                rows.append(TableRow("one", {"to": offset, **idle_flags[dofs[0]]}))
+                rows.append(LoopIteration("one", {"to": offset, **idle_flags[dofs[0]]}))
 
-        def body(code: RowContext) -> None:
-            code.write("to", [code.read("from") if code.variant == "entry" else 1.0])
+        def body(code: IterationContext) -> None:
+            code.write("to", [code.read("from") if code.specialization == "entry" else 1.0])
 
-        self.ctx.table_loop(f"{self.name}, copy entries", rows, body)
+        self.ctx.for_each(f"{self.name}, copy entries", rows, body)
 
-    def for_each_nonzero_in_row(self, code: RowContext, body: Callable[[], None]) -> None:
+    def for_each_nonzero_in_row(self, code: IterationContext, body: Callable[[], None]) -> None:
         """Trace a loop over the flagged blocks among the first `count` blocks of a block row.
 
         Reads the row array `row flags` and the row constant `count`; the loop index of the tracer is the block column.
@@ -378,7 +391,7 @@ class BlockSparseMatrix(JointSpaceMatrix):
 
         tracer.counted_loop("blocks of the row", code.constant("count"), visit, uniform=True)
 
-    def if_nonzero(self, code: RowContext, flag: Value, body: Callable[[], None]) -> None:
+    def if_nonzero(self, code: IterationContext, flag: Value, body: Callable[[], None]) -> None:
         """Trace a branch that runs `body` if a nonzero flag is set."""
 
         def run() -> list[Value]:
@@ -388,7 +401,7 @@ class BlockSparseMatrix(JointSpaceMatrix):
         code.tracer.if_less("nonzero", 0.5, flag, run, [], uniform=self.shares_flags)
 
 
-def _if_in_all_environments(code: RowContext, flag: Value, body: Callable[[], object]) -> None:
+def _if_in_all_environments(code: IterationContext, flag: Value, body: Callable[[], object]) -> None:
     """Trace a uniform branch: `body` runs in all SIMD lanes, active or not, if `flag` exceeds 0.5.
 
     Used for lists shared by the lanes, which are read from the first lane.
@@ -465,16 +478,16 @@ class BlockCholeskyFactors:
             for i, dof in enumerate(dofs)
         }
         padding_rows = [
-            TableRow("padding", {"to": ArenaOffset(SCRATCH, self.solution.row + BLOCK_SIZE * k + i)})
+            LoopIteration("padding", {"to": ArenaOffset(SCRATCH, self.solution.row + BLOCK_SIZE * k + i)})
             for k, dofs in enumerate(blocks.dofs_of_block)
             for i in range(len(dofs), BLOCK_SIZE)
         ]
-        rows = [TableRow("dof", {"from": dof_offsets[dof], "to": offset}) for dof, offset in block_offsets.items()]
+        rows = [LoopIteration("dof", {"from": dof_offsets[dof], "to": offset}) for dof, offset in block_offsets.items()]
 
-        def copy(code: RowContext) -> None:
-            code.write("to", [code.read("from") if code.variant == "dof" else 0.0])
+        def copy(code: IterationContext) -> None:
+            code.write("to", [code.read("from") if code.specialization == "dof" else 0.0])
 
-        ctx.table_loop(f"{name}, gather into blocks", [*rows, *padding_rows], copy)
+        ctx.for_each(f"{name}, gather into blocks", [*rows, *padding_rows], copy)
 
         def pivot_columns(k: Ints, _: Ints) -> dict[str, OffsetColumn]:
             return {"row x": self._solution_column(k)}
@@ -493,34 +506,34 @@ class BlockCholeskyFactors:
             f"{name}, forward substitution", subsets, _forward_substitution, forward=True
         )
         scatter_rows = [
-            TableRow("dof", {"from": offset, "to": dof_offsets[dof]}) for dof, offset in block_offsets.items()
+            LoopIteration("dof", {"from": offset, "to": dof_offsets[dof]}) for dof, offset in block_offsets.items()
         ]
-        ctx.table_loop(f"{name}, scatter from blocks", scatter_rows, copy)
+        ctx.for_each(f"{name}, scatter from blocks", scatter_rows, copy)
         return result
 
 
-def _read_block(code: RowContext, array: str) -> Block:
+def _read_block(code: IterationContext, array: str) -> Block:
     return [code.read_array(array, BLOCK_ENTRIES)[BLOCK_SIZE * i : BLOCK_SIZE * (i + 1)] for i in range(BLOCK_SIZE)]
 
 
-def _read_block_row(code: RowContext, array: str, row: int, offset: Value | None = None) -> list[Value]:
+def _read_block_row(code: IterationContext, array: str, row: int, offset: Value | None = None) -> list[Value]:
     return [code.tracer.read(array, BLOCK_SIZE * row + j, offset) for j in range(BLOCK_SIZE)]
 
 
-def _eliminate_block(matrix: BlockSparseMatrix, code: RowContext) -> None:
+def _eliminate_block(matrix: BlockSparseMatrix, code: IterationContext) -> None:
     """Code of one block of the factorisation: factorise a diagonal block, or solve and eliminate an off-diagonal block.
 
     An off-diagonal block (k, i) is first solved against the factor of the diagonal block k; then its products with the
     flagged blocks (k, 0..i) are subtracted from the blocks of row i.
     """
-    if isinstance(code.variant, tuple):
-        _factorize_diagonal_block(code, code.variant[1])
+    if isinstance(code.specialization, tuple):
+        _factorize_diagonal_block(code, code.specialization[1])
     else:
         _solve_off_diagonal_block(code)
         matrix.for_each_nonzero_in_row(code, lambda: _subtract_block_product(code))
 
 
-def _factorize_diagonal_block(code: RowContext, n_dofs: int) -> None:
+def _factorize_diagonal_block(code: IterationContext, n_dofs: int) -> None:
     """Cholesky factorisation of a diagonal block in place: rows of G with the inverse square roots of the pivots.
 
     Only the leading `n_dofs` rows and columns are factorised. An inverse pivot larger than its bound `max inverse` is
@@ -538,7 +551,7 @@ def _factorize_diagonal_block(code: RowContext, n_dofs: int) -> None:
         code.write("pivot block", row, BLOCK_SIZE * i)
 
 
-def _solve_off_diagonal_block(code: RowContext) -> None:
+def _solve_off_diagonal_block(code: IterationContext) -> None:
     """Triangular solve of an off-diagonal block with the transposed factor of its diagonal block, in place.
 
     One basic block per matrix row keeps the live values within the registers.
@@ -554,7 +567,7 @@ def _solve_off_diagonal_block(code: RowContext) -> None:
         tracer.new_basic_block()
 
 
-def _subtract_block_product(code: RowContext) -> None:
+def _subtract_block_product(code: IterationContext) -> None:
     """Schur complement update of block (i, j): subtract block(k, i)^T block(k, j), with j the current loop index.
 
     One basic block per matrix row keeps the live values within the registers.
@@ -570,14 +583,14 @@ def _subtract_block_product(code: RowContext) -> None:
         tracer.new_basic_block()
 
 
-def _backward_substitution(code: RowContext) -> None:
+def _backward_substitution(code: IterationContext) -> None:
     """Code of one block of the solution of G^T y = rhs, run from the last block row to the first.
 
     The diagonal block solves for its six values `row x` in place; an off-diagonal block subtracts its transposed
     product with them from `column x`.
     """
     x = code.read_array("row x", BLOCK_SIZE)
-    if code.variant == "pivot":
+    if code.specialization == "pivot":
         pivot = _read_block(code, "pivot block")
         for p in reversed(range(BLOCK_SIZE)):
             for r in range(p + 1, BLOCK_SIZE):
@@ -592,13 +605,13 @@ def _backward_substitution(code: RowContext) -> None:
     code.write("column x", column_x)
 
 
-def _forward_substitution(code: RowContext) -> None:
+def _forward_substitution(code: IterationContext) -> None:
     """Code of one block of the solution of G x = y, run from the first block row to the last.
 
     An off-diagonal block subtracts its product with `column x` from `row x`; the diagonal block solves for `row x`.
     """
     x = code.read_array("row x", BLOCK_SIZE)
-    if code.variant == "pivot":
+    if code.specialization == "pivot":
         pivot = _read_block(code, "pivot block")
         for p in range(BLOCK_SIZE):
             for q in range(p):

@@ -33,7 +33,7 @@ class NodeType(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodeRef:
-    """Reference to a frame or link: by its index, or in traced code by the prefix of its arrays in the table row."""
+    """Reference to a frame or link: by its index, or in traced code by the prefix of its arrays in the iteration."""
 
     node_type: NodeType
     index: int | str

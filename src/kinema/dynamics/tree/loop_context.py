@@ -1,8 +1,8 @@
-"""Context for tracing table loops over frames and links: scratch memory, table rows, array access, idle flags.
+"""Context for tracing for-each loops over frames and links: scratch memory, loop iterations, array access, idle flags.
 
-The body of a loop is traced once per variant (specialisation key), with symbols for the constants of the node and for
-the values of the nodes it is bound to; the rows of the table give constants and memory offsets. Values of nodes lie in
-the scratch memory of the program.
+The body of a loop is traced once per specialization (specialization key), with symbols for the constants of the node
+and for the values of the nodes it is bound to; the rows of the table give constants and memory offsets. Values of nodes
+lie in the scratch memory of the program.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import numpy as np
 from kinema.ir import (
     SCRATCH,
     ArenaOffset,
+    IterationContext,
+    IterationTable,
+    LoopIterations,
     OffsetColumn,
-    RowContext,
-    Table,
-    TableRows,
     Tracer,
     Value,
-    trace_table_loop,
+    trace_for_each_loop,
     trace_work_queue_loop,
 )
 from kinema.model import Model
 
-from ..arrays import ARRAYS_BY_NAME, ItemKind
+from ..arrays import ARRAYS_BY_NAME, ElementKind
 from ..settings import Settings
 from ..topology import WORLD, tree_index_of_frames
 from ..vector_math import add
@@ -43,7 +43,13 @@ from .kinematic_tree import (
     link_ref,
     root_link,
 )
-from .node_constants import FrameConstants, FrameVariant, LinkVariant, link_constants, with_per_env_parameters
+from .node_constants import (
+    FrameConstants,
+    FrameSpecialization,
+    LinkSpecialization,
+    link_constants,
+    with_per_env_parameters,
+)
 from .node_tables import NodeBindings, NodeColumns, NodeRow, OffsetRegistry, RowOffsets, rows_to_columns
 from .node_values import NodeValues
 
@@ -100,15 +106,15 @@ IDLE_FLAG = "idle"
 class IdleFlags:
     """Idle flags of all trees in consecutive rows: 1 for trees that are asleep or whose constraints are already solved.
 
-    Table rows that belong to a tree are skipped if its flag is set. Only the poses, which other trees may need, are
-    computed for idle trees too (`including_idle_trees`).
+    Loop iterations that belong to a tree are skipped if its flag is set. Only the poses, which other trees may need,
+    are computed for idle trees too (`including_idle_trees`).
     """
 
     def __init__(self, model: Model, first_flag: ArenaOffset) -> None:
         self._tree_of = tree_index_of_frames(model)
         self._first_flag = first_flag
         self.paused = False
-        """Whether table rows ignore the flags for now."""
+        """Whether loop iterations ignore the flags for now."""
 
     def of_tree(self, tree: int) -> ArenaOffset:
         """Arena offset of the idle flag of a tree."""
@@ -130,7 +136,7 @@ class IdleFlags:
         self.paused = False
 
 
-def run_unless_idle(code: RowContext, body: Callable[[RowContext], None]) -> None:
+def run_unless_idle(code: IterationContext, body: Callable[[IterationContext], None]) -> None:
     """Trace a loop body under a run-time branch that skips rows whose tree is idle (asleep or converged).
 
     Rows without an idle flag are never skipped.
@@ -150,12 +156,12 @@ def run_unless_idle(code: RowContext, body: Callable[[RowContext], None]) -> Non
 
 
 class FrameRowExtension(Protocol):
-    """Provider of additional arrays in the table rows of frames, such as transmissions or matrices."""
+    """Provider of additional arrays in the loop iterations of frames, such as transmissions or matrices."""
 
     name: str
 
     def acts_on(self, node: FrameNode) -> bool:
-        """Whether the extension changes the code variant of a frame."""
+        """Whether the extension changes the specialization of a frame."""
         ...
 
     def frame_offsets(self, node: FrameNode) -> Mapping[str, ArenaOffset]:
@@ -182,7 +188,7 @@ class LoopContext(ScratchAllocator):
         tree: KinematicTree,
         frames: Sequence[int] | None = None,
         *,
-        outputs: Mapping[str, tuple[ItemKind, int]] | None = None,
+        outputs: Mapping[str, tuple[ElementKind, int]] | None = None,
         frame_overrides: Mapping[int, Mapping[str, Sequence[Value]]] | None = None,
     ) -> None:
         """Args beyond the model: `outputs` declares arrays to write, `frame_overrides` replaces constants of frames."""
@@ -197,10 +203,10 @@ class LoopContext(ScratchAllocator):
         self.nodes = [tree.nodes[f] for f in frames]
         link_frames = {WORLD, *frames} if len(frames) == model.n_frames else set(frames)
         self.links = [i for i, f in enumerate(model.links.frame_idx.tolist()) if f in link_frames]
-        self.array_item_kinds = {name: (info.item_kind, info.width) for name, info in ARRAYS_BY_NAME.items()} | dict(
-            outputs or {}
-        )
-        """For each array the kind of its items and the number of scalars per item."""
+        self.array_element_kinds = {
+            name: (info.element_kind, info.width) for name, info in ARRAYS_BY_NAME.items()
+        } | dict(outputs or {})
+        """For each array the kind of its elements and the number of scalars per element."""
         self._frame_overrides = frame_overrides or {}
         self.output_prefix = ""
         """Prefix of the names of output arrays."""
@@ -208,13 +214,13 @@ class LoopContext(ScratchAllocator):
         self._keeps_loops = False
         self.node_values: list[NodeValues[Any]] = []
         self.registry = OffsetRegistry()
-        self._arrays_of_kind: dict[ItemKind, list[tuple[str, ArenaOffset, int]]] = {}
-        self._arrays_of_item: dict[tuple[ItemKind, int], dict[str, ArenaOffset]] = {}
+        self._arrays_of_kind: dict[ElementKind, list[tuple[str, ArenaOffset, int]]] = {}
+        self._arrays_of_element: dict[tuple[ElementKind, int], dict[str, ArenaOffset]] = {}
         self._constants_of_frame: dict[tuple[int, str], dict[str, Any]] = {}
         self._frame_constants = FrameConstants(model)
         self._frame_rows: dict[Any, list[NodeColumns]] = {}
         self.frame_extensions: list[FrameRowExtension] = []
-        self._code: RowContext | None = None
+        self._code: IterationContext | None = None
         tree_of_frame = tree_index_of_frames(model)
         self.trees = sorted({tree_of_frame[f] for f in frames})
         """Indices of the trees of this context."""
@@ -223,15 +229,19 @@ class LoopContext(ScratchAllocator):
         """Spatial inertias of the frames in scratch memory where masses differ between environments."""
 
     @property
-    def code(self) -> RowContext:
-        """Code of the loop variant being traced; only available inside a loop body."""
+    def code(self) -> IterationContext:
+        """Code of the loop specialization being traced; only available inside a loop body."""
         assert self._code is not None, "values of nodes are available only inside a loop body"
         return self._code
 
     # ------------------------------------------------------------------------------------------------------------ loops
 
-    def table_loop(
-        self, name: str, rows: TableRows, body: Callable[[RowContext], None], active_rows: ArenaOffset | None = None
+    def for_each(
+        self,
+        name: str,
+        rows: LoopIterations,
+        body: Callable[[IterationContext], None],
+        active_rows: ArenaOffset | None = None,
     ) -> None:
         """Trace a loop over the rows of a table; each row holds the array offsets and constants of one iteration.
 
@@ -239,27 +249,27 @@ class LoopContext(ScratchAllocator):
         listed rows are visited.
         """
 
-        def run(code: RowContext) -> None:
+        def run(code: IterationContext) -> None:
             self._code = code
             run_unless_idle(code, body)
             self._code = None
 
-        trace_table_loop(self.tracer, name, rows, run, keep_rolled=self._keeps_loops, active_rows=active_rows)
+        trace_for_each_loop(self.tracer, name, rows, run, keep_rolled=self._keeps_loops, active_rows=active_rows)
 
     def work_queue_loop(
         self,
         name: str,
-        rows: TableRows,
-        filters: Sequence[Callable[[RowContext], tuple[Value, Value]]],
-        work: Callable[[RowContext], None],
+        rows: LoopIterations,
+        filters: Sequence[Callable[[IterationContext], tuple[Value, Value]]],
+        work: Callable[[IterationContext], None],
     ) -> None:
-        """Trace a compacted loop: `work` runs for the table rows (items with array offsets) that pass all filters.
+        """Trace a compacted loop: `work` runs for the iterations (elements with array offsets) that pass all filters.
 
         Each filter returns a pair of values; a row passes if the first is less than the second. On a GPU the passing
         rows are queued, so that threads work only on them.
         """
 
-        def run(code: RowContext, body: Callable[[RowContext], Any]) -> Any:
+        def run(code: IterationContext, body: Callable[[IterationContext], Any]) -> Any:
             self._code = code
             result = body(code)
             self._code = None
@@ -282,7 +292,7 @@ class LoopContext(ScratchAllocator):
 
     def for_each_joint(self, name: str, body: Callable[[FrameNode], None]) -> None:
         """Trace a loop over the frames of the context (one joint each); `body` gets the frame node."""
-        self.table_loop(name, self.frame_rows(self.nodes), lambda code: body(self.frame_of_row(code)))
+        self.for_each(name, self.frame_rows(self.nodes), lambda code: body(self.frame_of_row(code)))
 
     def dof_offsets(self, values: NodeValues[Any]) -> dict[int, ArenaOffset]:
         """Scratch offset of each degree of freedom in a joint vector."""
@@ -302,34 +312,44 @@ class LoopContext(ScratchAllocator):
         return values.offsets[self.nodes[0].ref].row
 
     def node_row(
-        self, variant: Any, bindings: NodeBindings, row_offsets: Mapping[str, ArenaOffset], constants: Mapping[str, Any]
+        self,
+        specialization: Any,
+        bindings: NodeBindings,
+        row_offsets: Mapping[str, ArenaOffset],
+        constants: Mapping[str, Any],
     ) -> NodeRow:
-        """Row of a table loop (one iteration), with array offsets of the frames and links in `bindings`.
+        """Row of a for-each loop (one iteration), with array offsets of the frames and links in `bindings`.
 
         The loop body reads an array of a bound node by the prefix of the node followed by the array's name.
         `row_offsets` and `constants` are the row's own arrays and constants; arrays of the environment are included.
         """
-        offsets = RowOffsets(row_offsets, bindings, self.registry, self._cached_item_arrays(ItemKind.ENVIRONMENT, 0))
-        return NodeRow(variant, offsets, constants, bindings=bindings)
+        offsets = RowOffsets(
+            row_offsets, bindings, self.registry, self._cached_element_arrays(ElementKind.ENVIRONMENT, 0)
+        )
+        return NodeRow(specialization, offsets, constants, bindings=bindings)
 
     def frame_row(self, node: FrameNode, target_link: int | None = None) -> NodeRow:
-        """Row of a table loop for one frame: constants, and offsets of its coordinates, dofs, extensions and idle flag.
+        """Row of a loop for one frame: constants, and offsets of its coordinates, dofs, extensions and idle flag.
 
         The loop body also reads arrays of the parent frame, root link and target link with the name prefixes "parent ",
         "root " and "target ".
         """
-        variant = FrameVariant.from_node(node, tuple(x.name for x in self.frame_extensions if x.acts_on(node)))
+        specialization = FrameSpecialization.from_node(
+            node, tuple(x.name for x in self.frame_extensions if x.acts_on(node))
+        )
         bindings = {"": node.ref, "parent ": node.parent_ref, "root ": node.root_ref}
         if target_link is not None:
             bindings["target "] = link_ref(target_link)
-        offsets = self.item_arrays(ItemKind.COORDINATE, node.qs.start) | self.item_arrays(ItemKind.DOF, node.dofs.start)
+        offsets = self.element_arrays(ElementKind.COORDINATE, node.qs.start) | self.element_arrays(
+            ElementKind.DOF, node.dofs.start
+        )
         for extension in self.frame_extensions:
             offsets |= extension.frame_offsets(node)
         offsets |= self.idle_flag_of_frame(node.index)
-        return self.node_row(variant, bindings, offsets, self.frame_constants(node))
+        return self.node_row(specialization, bindings, offsets, self.frame_constants(node))
 
-    def frame_rows(self, nodes: Sequence[FrameNode], target_link: int | None = None) -> TableRows:
-        """Rows of a table loop over frames in columnar form (struct of arrays), cached; see `frame_row`.
+    def frame_rows(self, nodes: Sequence[FrameNode], target_link: int | None = None) -> LoopIterations:
+        """Rows of a for-each loop over frames in columnar form (struct of arrays), cached; see `frame_row`.
 
         Cached rows see arrays registered since. With frame overrides the rows are built one by one.
         """
@@ -339,35 +359,35 @@ class LoopContext(ScratchAllocator):
         key = tuple(node.index for node in nodes), target_link, len(self.frame_extensions), has_idle_flags
         if key not in self._frame_rows:
             self._frame_rows[key] = self.rows_to_columns([self.frame_row(node, target_link) for node in nodes])
-        return Table([group.with_current_offsets() for group in self._frame_rows[key]])
+        return IterationTable([group.with_current_offsets() for group in self._frame_rows[key]])
 
     def node_columns(
         self,
-        variant: Any,
+        specialization: Any,
         row_indices: Any,
         bindings: Mapping[str, NodeRefs],
         offset_columns: Mapping[str, OffsetColumn],
         **options: Any,
     ) -> NodeColumns:
-        """Rows of a table loop in columnar form, with array offsets of the frames and links in `bindings` (`node_row`).
+        """Rows of a loop in columnar form, with array offsets of the frames and links in `bindings` (`node_row`).
 
         Options are `constants` (columns of constants by name) and `nested_tables`.
         """
         constants = options.pop("constants", {})
         return NodeColumns(
-            variant,
+            specialization,
             row_indices,
             offset_columns,
             constants,
             bindings,
             self.registry,
-            self._cached_item_arrays(ItemKind.ENVIRONMENT, 0),
+            self._cached_element_arrays(ElementKind.ENVIRONMENT, 0),
             **options,
         )
 
     def rows_to_columns(self, rows: Sequence[NodeRow]) -> list[NodeColumns]:
         """Convert node rows to columnar groups that can be reused in several loops."""
-        return rows_to_columns(rows, self.registry, self._cached_item_arrays(ItemKind.ENVIRONMENT, 0))
+        return rows_to_columns(rows, self.registry, self._cached_element_arrays(ElementKind.ENVIRONMENT, 0))
 
     def idle_flag_of_frame(self, frame: int) -> dict[str, ArenaOffset]:
         """Row array of the idle flag for rows of a frame; empty without idle flags."""
@@ -378,7 +398,7 @@ class LoopContext(ScratchAllocator):
         return {dof: self.idle_flag_of_frame(node.index) for node in self.nodes for dof in node.dofs}
 
     def frame_constants(self, node: FrameNode, prefix: str = "") -> dict[str, Any]:
-        """Constants of a frame's table row (pose in parent, inertia, limits ...), with names prefixed.
+        """Constants of a frame's loop iteration (pose in parent, inertia, limits ...), with names prefixed.
 
         A nonempty prefix restricts them to the pose parameters. Per-environment parameters and frame overrides are
         applied. Cached.
@@ -393,7 +413,7 @@ class LoopContext(ScratchAllocator):
         return self._constants_of_frame[node.index, prefix]
 
     def link_row(self, link: int) -> NodeRow:
-        """Row of a table loop for one link: offsets of its arrays, constants (mass, inertia, pose) and code variant.
+        """Row of a loop for one link: offsets of its arrays, constants (mass, inertia, pose) and specialization.
 
         The loop body also reads arrays of the link's frame, parent link, parent frame and root link with name prefixes.
         """
@@ -403,7 +423,7 @@ class LoopContext(ScratchAllocator):
         bindings |= {prefix: frame_ref(frame) for prefix, frame in frames.items()}
         if parent >= 0:
             bindings["parent "] = link_ref(parent)
-        variant = LinkVariant(
+        specialization = LinkSpecialization(
             in_moving_frame=frames["frame "] != WORLD,
             has_gravcomp=bool(links.gravity_scale[link] != 1.0),
             has_mass=bool(links.inertial_mass[link]),
@@ -411,67 +431,71 @@ class LoopContext(ScratchAllocator):
             has_joint=frames["frame "] != frames["parent frame "],
         )
         constants = with_per_env_parameters(self, "link", link, link_constants(self.model, link))
-        return self.node_row(variant, bindings, self.item_arrays(ItemKind.LINK, link), constants)
+        return self.node_row(specialization, bindings, self.element_arrays(ElementKind.LINK, link), constants)
 
     def dof_arrays(self, dof: int) -> dict[str, ArenaOffset]:
         """Row arrays of a degree of freedom and, for joints with one coordinate, of its coordinate."""
         q = int(self.model.dofs.q_idx[dof])
-        arrays = {} if q < 0 else self.item_arrays(ItemKind.COORDINATE, q)
-        return arrays | self.item_arrays(ItemKind.DOF, dof)
+        arrays = {} if q < 0 else self.element_arrays(ElementKind.COORDINATE, q)
+        return arrays | self.element_arrays(ElementKind.DOF, dof)
 
-    def item_arrays(self, item_kind: ItemKind, item: int) -> dict[str, ArenaOffset]:
-        """Arena offsets of all arrays with values for one item of a kind, by array name."""
-        return dict(self._cached_item_arrays(item_kind, item))
+    def element_arrays(self, element_kind: ElementKind, element: int) -> dict[str, ArenaOffset]:
+        """Arena offsets of all arrays with values for one element of a kind, by array name."""
+        return dict(self._cached_element_arrays(element_kind, element))
 
-    def _cached_item_arrays(self, item_kind: ItemKind, item: int) -> Mapping[str, ArenaOffset]:
+    def _cached_element_arrays(self, element_kind: ElementKind, element: int) -> Mapping[str, ArenaOffset]:
         """Arena offsets, by array name, of one element (dof, link, tendon, ...) in all arrays of its element type.
 
         The mapping is cached and must not be modified.
         """
-        if item_kind not in self._arrays_of_kind:
+        if element_kind not in self._arrays_of_kind:
             arrays = (
-                (name, offset, *self.array_item_kinds[name])
+                (name, offset, *self.array_element_kinds[name])
                 for name, offset in self.array_offsets.items()
-                if name in self.array_item_kinds
+                if name in self.array_element_kinds
             )
-            self._arrays_of_kind[item_kind] = [
-                (name, offset, width) for name, offset, x, width in arrays if x is item_kind
+            self._arrays_of_kind[element_kind] = [
+                (name, offset, width) for name, offset, x, width in arrays if x is element_kind
             ]  # ty: ignore[invalid-assignment]
-        if (item_kind, item) not in self._arrays_of_item:
-            self._arrays_of_item[item_kind, item] = {
-                name: ArenaOffset(offset.arena, offset.row + item * width)
-                for name, offset, width in self._arrays_of_kind[item_kind]
+        if (element_kind, element) not in self._arrays_of_element:
+            self._arrays_of_element[element_kind, element] = {
+                name: ArenaOffset(offset.arena, offset.row + element * width)
+                for name, offset, width in self._arrays_of_kind[element_kind]
             }
-        return self._arrays_of_item[item_kind, item]
+        return self._arrays_of_element[element_kind, element]
 
-    def frame_of_row(self, code: RowContext, prefix: str = "") -> FrameNode:
-        """Symbolic frame node of the table row being traced: parameters are reads of the row's constants.
+    def frame_of_row(self, code: IterationContext, prefix: str = "") -> FrameNode:
+        """Symbolic frame node of the loop iteration being traced: parameters are reads of the row's constants.
 
         `prefix` selects another frame that the row is bound to, such as "parent ". The structure comes from the code
-        variant.
+        specialization.
         """
-        variant: FrameVariant = code.variant if isinstance(code.variant, FrameVariant) else dict(code.variant)[prefix]  # type: ignore[call-overload]
+        specialization: FrameSpecialization = (
+            code.specialization
+            if isinstance(code.specialization, FrameSpecialization)
+            else dict(code.specialization)[prefix]
+        )  # type: ignore[call-overload]
         flat = code.constants(f"{prefix}rotation")
         node = FrameNode(
             ref=frame_ref(prefix),
             parent_ref=frame_ref("parent "),
-            joint_type=variant.joint_type,
+            joint_type=specialization.joint_type,
             position=code.constants(f"{prefix}position"),
             rotation=[flat[3 * i : 3 * i + 3] for i in range(3)],
-            axis=variant.axis,
+            axis=specialization.axis,
             pitch=code.constant(f"{prefix}pitch"),
             reference=code.constant(f"{prefix}reference"),
-            inverted=variant.inverted,
-            qs=range(variant.n_qs),
-            dofs=range(variant.n_dofs),
-            has_spring=variant.has_spring,
-            has_acceleration_drive=variant.has_acceleration_drive,
-            has_actuator_gravcomp=variant.has_actuator_gravcomp,
-            limit_power=variant.limit_power,
+            inverted=specialization.inverted,
+            qs=range(specialization.n_qs),
+            dofs=range(specialization.n_dofs),
+            has_spring=specialization.has_spring,
+            has_acceleration_drive=specialization.has_acceleration_drive,
+            has_actuator_gravcomp=specialization.has_actuator_gravcomp,
+            limit_power=specialization.limit_power,
             root_ref=link_ref("root "),
             target_link_ref=link_ref("target "),
         )
-        if not variant.has_inertia:
+        if not specialization.has_inertia:
             return node
         if self.frame_inertias is not None and not prefix:
             node.inertia = self.frame_inertias[node.ref]
@@ -480,28 +504,28 @@ class LoopContext(ScratchAllocator):
         node.inertia = SpatialInertia(mass, (x, y, z), ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)))
         return node
 
-    def link_of_row(self, code: RowContext) -> LinkNode:
-        """Symbolic link node of the table row being traced: mass, centre of mass, inertia, pose and frame references.
+    def link_of_row(self, code: IterationContext) -> LinkNode:
+        """Symbolic link node of the iteration being traced: mass, centre of mass, inertia, pose and frame references.
 
         Mass and centre of mass include their per-environment shifts; the rotational inertia scales with the mass.
         """
-        variant = code.variant
-        assert isinstance(variant, LinkVariant)
+        specialization = code.specialization
+        assert isinstance(specialization, LinkSpecialization)
         mass, center = code.constant("mass"), code.constants("center")
         mass_ratio: Value = 1.0
         if "mass_shift" in self.settings.per_env:
             mass = mass + code.read("mass_shift")
-            mass_ratio = mass * code.constant("per mass") if variant.has_mass else 1.0
+            mass_ratio = mass * code.constant("per mass") if specialization.has_mass else 1.0
         if "com_shift" in self.settings.per_env:
             center = add(center, code.read_array("com_shift", 3))
         flat, inertia, axes = (code.constants(name) for name in ("rotation", "inertia", "principal"))
         return LinkNode(
             ref=link_ref(""),
             frame_ref=frame_ref("frame "),
-            parent_ref=link_ref("parent ") if variant.has_parent else None,
+            parent_ref=link_ref("parent ") if specialization.has_parent else None,
             parent_frame_ref=frame_ref("parent frame "),
             root_ref=link_ref("root "),
-            joint_frame_ref=frame_ref("frame ") if variant.has_joint else None,
+            joint_frame_ref=frame_ref("frame ") if specialization.has_joint else None,
             position=code.constants("position"),
             rotation=[flat[3 * i : 3 * i + 3] for i in range(3)],
             mass=mass,
@@ -509,27 +533,27 @@ class LoopContext(ScratchAllocator):
             inertia=[[mass_ratio * x for x in inertia[3 * i : 3 * i + 3]] for i in range(3)],
             principal_axes=[axes[3 * i : 3 * i + 3] for i in range(3)],
             gravity_scale=code.constant("gravity_scale"),
-            in_moving_frame=variant.in_moving_frame,
-            has_gravcomp=variant.has_gravcomp,
+            in_moving_frame=specialization.in_moving_frame,
+            has_gravcomp=specialization.has_gravcomp,
         )
 
     # ----------------------------------------------------------------------------------------------------------- arrays
 
-    def read(self, array: str, item: int = 0) -> Value:
+    def read(self, array: str, element: int = 0) -> Value:
         """Read a scalar of an array of the environment, inside or outside of a loop body."""
-        return self.tracer.read(array, item) if self._code is None else self._code.read(array, item)
+        return self.tracer.read(array, element) if self._code is None else self._code.read(array, element)
 
     def read_node(self, array: str, node: TreeNode) -> list[Value]:
         """Read the values of an array for a frame or link in the loop body being traced.
 
-        Arrays that are compiled in as constants are taken from the constants of the table row.
+        Arrays that are compiled in as constants are taken from the constants of the loop iteration.
         """
         info = ARRAYS_BY_NAME.get(array)
         if info is None or info.arena(self.settings) is None:
             return self.code.constants(array)
         if isinstance(node, LinkNode):
             return self.code.read_array(array, info.width)
-        items = node.qs if info.item_kind is ItemKind.COORDINATE else node.dofs
+        items = node.qs if info.element_kind is ElementKind.COORDINATE else node.dofs
         return self.code.read_array(array, info.width * len(items))
 
     def has_output(self, array: str) -> bool:

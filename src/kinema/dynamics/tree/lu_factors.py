@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
 from .node_values import NodeValues
 from .sparse_matrix import JointSpaceMatrix
@@ -32,14 +32,14 @@ class LUFactors:
             rows.append(self._pivot_row("invert", dof))
             for ancestor in reversed(lower.sparsity[dof][:-1]):
                 rows += self._elimination_rows(dof, ancestor)
-        self.ctx.table_loop(f"{lower.name}, LU factorize", rows, self._eliminate)
+        self.ctx.for_each(f"{lower.name}, LU factorize", rows, self._eliminate)
 
-    def _pivot_row(self, variant: str, dof: int) -> TableRow:
+    def _pivot_row(self, specialization: str, dof: int) -> LoopIteration:
         offsets = {"diagonal": self.lower.entry(dof, dof), "inverse": self.inverse_pivots[dof]}
-        return TableRow(variant, {**offsets, **self.idle_flags[dof]})
+        return LoopIteration(specialization, {**offsets, **self.idle_flags[dof]})
 
-    def _elimination_rows(self, dof: int, ancestor: int) -> list[TableRow]:
-        """Table rows that subtract multiples of the rows of a dof from those of an ancestor, in both matrices.
+    def _elimination_rows(self, dof: int, ancestor: int) -> list[LoopIteration]:
+        """Loop iterations that subtract multiples of the rows of a dof from those of an ancestor, in both matrices.
 
         One row with an inner loop per matrix if the ancestor's row is a prefix of the row of `dof`, else, and in warp
         regions, one per entry.
@@ -52,21 +52,21 @@ class LUFactors:
             if target.shares_row_prefix(ancestor, dof) and not self.ctx.tracer.in_warp_region:
                 starts = {"to": target.row_starts[ancestor], "from": target.row_starts[dof]}
                 offsets |= {name: ArenaOffset(SCRATCH, start) for name, start in starts.items()}
-                rows += [TableRow("row", offsets, {"count": [float(len(columns))]})] if columns else []
+                rows += [LoopIteration("row", offsets, {"count": [float(len(columns))]})] if columns else []
                 continue
             rows += [
-                TableRow("entry", {**offsets, "to": target.entry(ancestor, x), "from": target.entry(dof, x)})
+                LoopIteration("entry", {**offsets, "to": target.entry(ancestor, x), "from": target.entry(dof, x)})
                 for x in columns
                 if x in target.column_of[dof]
             ]
         return rows
 
-    def _eliminate(self, code: RowContext) -> None:
+    def _eliminate(self, code: IterationContext) -> None:
         """Code of one row of the LU factorisation: pivot bound, inverse pivot, or elimination of entries."""
-        if code.variant == "smallest pivot":
+        if code.specialization == "smallest pivot":
             code.write("inverse", [self.MIN_PIVOT_RATIO * ir.absolute(code.read("diagonal"))])
             return
-        if code.variant == "invert":
+        if code.specialization == "invert":
             code.write("inverse", [1.0 / ir.maximum(code.read("diagonal"), code.read("inverse"))])
             return
         tracer, factor = code.tracer, code.read("factor") * code.read("inverse")
@@ -75,7 +75,7 @@ class LUFactors:
             to, dof_entry = tracer.read("to", 0, index), tracer.read("from", 0, index)
             tracer.write("to", [to - factor * dof_entry], index=index)
 
-        if code.variant == "row":
+        if code.specialization == "row":
             tracer.counted_loop("row entries", code.constant("count"), subtract, uniform=True)
         else:
             code.write("to", [code.read("to") - factor * code.read("from")])
@@ -90,9 +90,11 @@ class LUFactors:
         ctx.for_each_joint(f"{name}, right-hand side", lambda node: x.put(node.ref, rhs[node.ref]))
         x_offsets = ctx.dof_offsets(x)
 
-        def rows(matrix: JointSpaceMatrix, pairs: Sequence[tuple[int, int]], *, to_ancestor: bool) -> list[TableRow]:
+        def rows(
+            matrix: JointSpaceMatrix, pairs: Sequence[tuple[int, int]], *, to_ancestor: bool
+        ) -> list[LoopIteration]:
             return [
-                TableRow(
+                LoopIteration(
                     "pair",
                     {
                         "to": x_offsets[ancestor if to_ancestor else dof],
@@ -105,17 +107,18 @@ class LUFactors:
                 for dof, ancestor in pairs
             ]
 
-        def subtract(code: RowContext) -> None:
+        def subtract(code: IterationContext) -> None:
             code.write("to", [code.read("to") - code.read("entry") * code.read("inverse") * code.read("from")])
 
         pairs = [(dof, ancestor) for dof in reversed(dofs) for ancestor in reversed(self.lower.sparsity[dof][:-1])]
-        ctx.table_loop(f"{name}, backward substitution", rows(self.upper, pairs, to_ancestor=True), subtract)
+        ctx.for_each(f"{name}, backward substitution", rows(self.upper, pairs, to_ancestor=True), subtract)
         scale_rows = [
-            TableRow("dof", {"x": x_offsets[d], "inverse": self.inverse_pivots[d], **self.idle_flags[d]}) for d in dofs
+            LoopIteration("dof", {"x": x_offsets[d], "inverse": self.inverse_pivots[d], **self.idle_flags[d]})
+            for d in dofs
         ]
-        ctx.table_loop(
+        ctx.for_each(
             f"{name}, scale", scale_rows, lambda code: code.write("x", [code.read("x") * code.read("inverse")])
         )
         forward = sorted(pairs, key=lambda pair: self.lower.order[pair[1]])
-        ctx.table_loop(f"{name}, forward substitution", rows(self.lower, forward, to_ancestor=False), subtract)
+        ctx.for_each(f"{name}, forward substitution", rows(self.lower, forward, to_ancestor=False), subtract)
         return x

@@ -1,7 +1,7 @@
-"""Code variants (specialisation keys) and table constants of frames and links.
+"""Specializations (specialization keys) and table constants of frames and links.
 
-Loop bodies are traced once per variant; table rows hold the constants of the individual frame or link, some of which
-are read per environment from the array of per-environment parameters.
+Loop bodies are traced once per specialization; loop iterations hold the constants of the individual frame or link, some
+of which are read per environment from the array of per-environment parameters.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .kinematic_tree import WORLD, FrameNode, principal_axes
 
 
 @dataclass(frozen=True, slots=True)
-class FrameVariant:
-    """Specialisation key of a frame: everything that changes the code traced for the frame."""
+class FrameSpecialization:
+    """Specialization key of a frame: everything that changes the code traced for the frame."""
 
     joint_type: int
     axis: tuple[float, ...]
@@ -39,7 +39,7 @@ class FrameVariant:
     has_actuator_gravcomp: bool = False
 
     @classmethod
-    def from_node(cls, node: FrameNode, transmissions: tuple[str, ...] = ()) -> FrameVariant:
+    def from_node(cls, node: FrameNode, transmissions: tuple[str, ...] = ()) -> FrameSpecialization:
         """Specialization key of a frame's generated code: joint type, axis, sizes and flags of the frame.
 
         `transmissions` are the names of the transmissions that act on the frame's joint.
@@ -61,8 +61,8 @@ class FrameVariant:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkVariant:
-    """Specialisation key of a link: everything that changes the code traced for the link."""
+class LinkSpecialization:
+    """Specialization key of a link: everything that changes the code traced for the link."""
 
     in_moving_frame: bool
     has_gravcomp: bool
@@ -85,7 +85,7 @@ class FrameConstants:
                 self._dof_fields[f.name] = values.reshape(len(values), -1).tolist() if len(values) else []
 
     def of_frame(self, node: FrameNode, *, pose_only: bool = False) -> dict[str, Sequence[Value]]:
-        """Constants of a frame's table row: pose in parent, pitch, reference, inertia, limits and its dofs' parameters.
+        """Constants of a frame's iteration: pose in parent, pitch, reference, inertia, limits and its dofs' parameters.
 
         With `pose_only` only the constants that determine the pose.
         """
@@ -111,7 +111,7 @@ class FrameConstants:
 
 
 def link_constants(model: Model, link: int) -> dict[str, Sequence[float]]:
-    """Constants of a link's table row: pose in its frame, mass and inverse, centre of mass, inertia, gravity scale.
+    """Constants of a link's iteration: pose in its frame, mass and inverse, centre of mass, inertia, gravity scale.
 
     Also the rotation matrix of the principal axes of inertia.
     """
@@ -137,11 +137,11 @@ class HasArrayOffsets(Protocol):
 
 
 def with_per_env_parameters(
-    ctx: HasArrayOffsets, table: str, item: int | str, constants: Mapping[str, Any]
+    ctx: HasArrayOffsets, table: str, element: int | str, constants: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Replace constants that differ between environments by references to the array of per-environment parameters.
 
-    `constants` of row `item` of table `table` are looked up by name in the per-environment parameter table of the
+    `constants` of row `element` of table `table` are looked up by name in the per-environment parameter table of the
     model; without such a table or array the constants are returned unchanged.
     """
     result = dict(constants)
@@ -149,7 +149,7 @@ def with_per_env_parameters(
     if parameters is None or array_offset is None:
         return result
     for name in result:
-        entry = parameters.entries.get((table, item, name))
+        entry = parameters.entries.get((table, element, name))
         if entry is not None:
             result[name] = PerEnvParameters(
                 ArenaOffset(array_offset.arena, array_offset.row + entry.start), entry.folded

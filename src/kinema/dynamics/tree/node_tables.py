@@ -1,4 +1,4 @@
-"""Table rows of frames and links, row by row or by column, and the registry of arena offsets of each node's arrays.
+"""Loop iterations of frames and links, row by row or by column, and registry of each node's arena offsets.
 
 A row binds prefixes to nodes: the array `<prefix><name>` of the row is the array `<name>` of the bound node. Rows look
 arrays up on demand instead of copying all offsets, which matters for large models.
@@ -16,14 +16,14 @@ import numpy.typing as npt
 from kinema.ir import (
     ArenaOffset,
     ColumnarGroup,
-    NestedTable,
+    IterationTable,
+    LoopIteration,
+    LoopIterations,
+    NestedIterations,
     OffsetColumn,
     PerEnvParameterColumn,
     PerEnvParameters,
     RowwiseGroup,
-    Table,
-    TableRow,
-    TableRows,
 )
 
 from .kinematic_tree import NodeRef, NodeRefs, NodeType
@@ -166,30 +166,30 @@ NodeBindings = Mapping[str, NodeRef]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NodeRow(TableRow):
-    """Table row of one frame or link, with the nodes that its prefixes are bound to."""
+class NodeRow(LoopIteration):
+    """Loop iteration of one frame or link, with the nodes that its prefixes are bound to."""
 
     bindings: NodeBindings = field(default_factory=dict)
 
 
 class NodeColumns(ColumnarGroup):
-    """Columnar table rows of frames or links with one code variant.
+    """Columnar loop iterations of frames or links with one specialization.
 
     Rows find their own arrays, those of the nodes their prefixes are bound to, and those of the environment.
     """
 
     def __init__(
         self,
-        variant: Hashable,
+        specialization: Hashable,
         row_indices: npt.NDArray[np.intp],
         offset_columns: Mapping[str, OffsetColumn],
         constants: Mapping[str, npt.NDArray[np.float64] | PerEnvParameterColumn],
         bindings: Mapping[str, NodeRefs],
         registry: OffsetRegistry,
         env_offsets: Mapping[str, ArenaOffset],
-        nested_tables: Mapping[str, NestedTable] | None = None,
+        nested_tables: Mapping[str, NestedIterations] | None = None,
     ) -> None:
-        super().__init__(variant, row_indices, offset_columns, constants, nested_tables)
+        super().__init__(specialization, row_indices, offset_columns, constants, nested_tables)
         self.bindings = bindings
         """The nodes that each prefix is bound to, one per row."""
         self._registry = registry
@@ -202,7 +202,7 @@ class NodeColumns(ColumnarGroup):
         self,
         more_columns: Mapping[str, OffsetColumn] | None = None,
         more_constants: Mapping[str, npt.NDArray[np.float64]] | None = None,
-        nested_tables: Mapping[str, NestedTable] | None = None,
+        nested_tables: Mapping[str, NestedIterations] | None = None,
     ) -> NodeColumns:
         """Copy of the rows that sees all arrays registered by now, with more columns, constants or nested tables."""
         columns, constants = (
@@ -210,7 +210,7 @@ class NodeColumns(ColumnarGroup):
             {**self.constants, **(more_constants or {})},
         )
         result = NodeColumns(
-            self.variant,
+            self.specialization,
             self.row_indices,
             columns,
             constants,
@@ -261,13 +261,13 @@ class NodeColumns(ColumnarGroup):
 def rows_to_columns(
     rows: Sequence[NodeRow], registry: OffsetRegistry, env_offsets: Mapping[str, ArenaOffset]
 ) -> list[NodeColumns]:
-    """Convert table rows of frames or links to columnar form (struct of arrays), one group per code variant.
+    """Convert loop iterations of frames or links to columnar form (struct of arrays), one group per specialization.
 
     Constants must be numeric or per-environment parameters.
     """
     return [
         _group_to_columns(group, registry, env_offsets)
-        for group in Table.from_rows(rows).groups
+        for group in IterationTable.from_rows(rows).groups
         if isinstance(group, RowwiseGroup)
     ]
 
@@ -275,7 +275,7 @@ def rows_to_columns(
 def _group_to_columns(
     group: RowwiseGroup, registry: OffsetRegistry, env_offsets: Mapping[str, ArenaOffset]
 ) -> NodeColumns:
-    """Convert table rows of one code variant to columnar form: columns of array offsets, constants and bound nodes."""
+    """Columnar form of the iterations of one specialization: columns of array offsets, constants and bound nodes."""
     rows = [row for row in group.rows if isinstance(row, NodeRow)]
     first, row_offsets = rows[0], [row.offsets.row_offsets for row in rows if isinstance(row.offsets, RowOffsets)]
     columns = {name: OffsetColumn.from_offsets([own[name] for own in row_offsets]) for name in row_offsets[0]}
@@ -287,10 +287,10 @@ def _group_to_columns(
         else:
             constants[name] = np.array([row.constants[name] for row in rows], np.float64).reshape(len(rows), -1)
     bindings = {prefix: NodeRefs.from_refs([row.bindings[prefix] for row in rows]) for prefix in first.bindings}
-    return NodeColumns(first.variant, group.row_indices, columns, constants, bindings, registry, env_offsets)
+    return NodeColumns(first.specialization, group.row_indices, columns, constants, bindings, registry, env_offsets)
 
 
-def make_table(rows: Sequence[NodeRow] | Sequence[NodeColumns]) -> TableRows:
+def make_table(rows: Sequence[NodeRow] | Sequence[NodeColumns]) -> LoopIterations:
     """Table of node rows given row by row or in columnar form."""
     columns = [x for x in rows if isinstance(x, NodeColumns)]
-    return Table(columns) if columns else [x for x in rows if isinstance(x, NodeRow)]
+    return IterationTable(columns) if columns else [x for x in rows if isinstance(x, NodeRow)]

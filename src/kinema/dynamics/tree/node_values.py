@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Generic, Protocol, TypeVar
 
-from kinema.ir import SCRATCH, ArenaOffset, OffsetColumn, RowContext, RowwiseGroup, Scalar, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, OffsetColumn, RowwiseGroup, Scalar, Value
 
 from .kinematic_tree import NodeRef, NodeRefs
 from .node_tables import NodeColumns, NodeRow, OffsetRegistry
@@ -84,8 +84,8 @@ class ScratchContext(Protocol):
     registry: OffsetRegistry
 
     @property
-    def code(self) -> RowContext:
-        """Code of the loop variant being traced."""
+    def code(self) -> IterationContext:
+        """Code of the loop specialization being traced."""
         ...
 
     def allocate(self, count: int, *, oversized: bool = False) -> ArenaOffset:
@@ -101,7 +101,7 @@ class NodeValues(Generic[R]):
     """One record of scalars (for example a pose) per frame or link, stored in scratch memory.
 
     In traced loop bodies, `values[ref]` reads the record of a node and `put` writes it; the node is named by the prefix
-    of the table row (`NodeRef.index` a string). Memory is allocated on the first write.
+    of the loop iteration (`NodeRef.index` a string). Memory is allocated on the first write.
     """
 
     def __init__(self, ctx: ScratchContext, name: str) -> None:
@@ -160,7 +160,7 @@ class NodeValues(Generic[R]):
         return start
 
     def array_name(self, ref: NodeRef) -> str:
-        """Name of the array in a table row: the prefix of the node followed by the name of the values."""
+        """Name of the array in a loop iteration: the prefix of the node followed by the name of the values."""
         return f"{ref.index}{self.name}"
 
     def __getitem__(self, ref: NodeRef) -> R:
@@ -184,16 +184,16 @@ class NodeValues(Generic[R]):
         self.put(ref, add_records(self[ref], increment))
 
 
-def node_rows(code: RowContext) -> list[NodeRow]:
-    """Table rows of the loop variant being traced; requires a row-wise group of node rows."""
+def node_rows(code: IterationContext) -> list[NodeRow]:
+    """Loop iterations of the loop specialization being traced; requires a row-wise group of node rows."""
     assert isinstance(code.group, RowwiseGroup)
     rows = [row for row in code.group.rows if isinstance(row, NodeRow)]
     assert len(rows) == len(code.group.rows), "only rows of frames and links have node values"
     return rows
 
 
-def first_bound_node(code: RowContext, prefix: str) -> NodeRef:
-    """The node that a prefix is bound to in the first table row of the loop variant being traced."""
+def first_bound_node(code: IterationContext, prefix: str) -> NodeRef:
+    """The node that a prefix is bound to in the first loop iteration of the loop specialization being traced."""
     group = code.group
     if isinstance(group, NodeColumns):
         return group.bindings[prefix].first

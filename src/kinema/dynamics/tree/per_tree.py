@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kinema.ir import SCRATCH, ArenaOffset, OffsetColumn, RowContext, TableRow, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, OffsetColumn, Value
 
 from .kinematic_tree import WORLD, FrameNode, Ints
 from .loop_context import IDLE_FLAG, LoopContext, tree_index_of_frames
@@ -19,9 +19,9 @@ class PerTreeArray:
         self.width = width
         self.start = ctx.allocate(width * (max(ctx.trees, default=-1) + 1))
 
-    def offset_of(self, tree: int, item: int = 0) -> ArenaOffset:
-        """Scratch offset of value `item` of a tree."""
-        return ArenaOffset(SCRATCH, self.start.row + self.width * tree + item)
+    def offset_of(self, tree: int, element: int = 0) -> ArenaOffset:
+        """Scratch offset of value `element` of a tree."""
+        return ArenaOffset(SCRATCH, self.start.row + self.width * tree + element)
 
     def column_of(self, trees: Ints) -> OffsetColumn:
         """Scratch offsets of the values of many trees as a table column."""
@@ -40,19 +40,22 @@ def offsets_of_tree(tree: int, offsets: OffsetsPerTree) -> dict[str, ArenaOffset
 
 
 def for_each_tree(
-    ctx: LoopContext, name: str, offsets: Callable[[int], Mapping[str, ArenaOffset]], body: Callable[[RowContext], None]
+    ctx: LoopContext,
+    name: str,
+    offsets: Callable[[int], Mapping[str, ArenaOffset]],
+    body: Callable[[IterationContext], None],
 ) -> None:
-    """Trace a loop over the trees of the context; table rows hold the tree index as constant `tree`.
+    """Trace a loop over the trees of the context; loop iterations hold the tree index as constant `tree`.
 
     `offsets` maps a tree index to the arena offsets of the row arrays. The loop is never unrolled.
     """
-    rows = [TableRow("tree", dict(offsets(tree)), {"tree": [float(tree)]}) for tree in ctx.trees]
+    rows = [LoopIteration("tree", dict(offsets(tree)), {"tree": [float(tree)]}) for tree in ctx.trees]
     with ctx.keeping_loops():
-        ctx.table_loop(name, rows, body)
+        ctx.for_each(name, rows, body)
 
 
 def for_each_active_tree(
-    ctx: LoopContext, name: str, offsets: OffsetsPerTree, body: Callable[[RowContext], None]
+    ctx: LoopContext, name: str, offsets: OffsetsPerTree, body: Callable[[IterationContext], None]
 ) -> None:
     """Trace a loop over the trees that are not idle (asleep or already solved); requires idle flags."""
     idle = ctx.idle_flags
@@ -72,11 +75,11 @@ def sum_frames_per_tree(
         rows.append(ctx.frame_row(node))
         rows[-1].offsets["total"] = totals.offset_of(trees[node.index])
 
-    def add(code: RowContext) -> None:
+    def add(code: IterationContext) -> None:
         values = body(ctx.frame_of_row(code))
         code.write("total", [a + b for a, b in zip(code.read_array("total", totals.width), values, strict=True)])
 
-    ctx.table_loop(name, rows, add)
+    ctx.for_each(name, rows, add)
 
 
 # ------------------------------------------------------------------------------------------------- padded joint vectors

@@ -13,12 +13,12 @@ from copy import copy as copy_of
 from typing import Any, Protocol
 
 from kinema import ir
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 from kinema.model import PrimitiveJointType
 
 from .kinematic_tree import WORLD, FrameNode, frame_ref
 from .loop_context import LoopContext
-from .node_constants import FrameVariant
+from .node_constants import FrameSpecialization
 from .node_values import NodeValues
 from .transmissions import Transmissions, moment_arm_product
 
@@ -130,20 +130,20 @@ class JointSpaceMatrix:
         ctx = self.ctx
         carried = ctx.new_values(f"{self.name}, carried")
 
-        def write_rows(code: RowContext, rows: list[list[Value]]) -> None:
+        def write_rows(code: IterationContext, rows: list[list[Value]]) -> None:
             for k, row in enumerate(rows):
                 before = code.read_array(f"row {k}", len(row)) if accumulate else []
                 code.write(f"row {k}", [a + b for a, b in zip(before, row, strict=True)] if accumulate else row)
 
-        def diagonal(code: RowContext) -> None:
+        def diagonal(code: IterationContext) -> None:
             node = ctx.frame_of_row(code)
             carry, rows = diagonal_block(node)
             carried.put(node.ref, carry)
             write_rows(code, rows)
 
-        ctx.table_loop(f"{self.name}, diagonal blocks", [self._diagonal_row(node) for node in ctx.nodes], diagonal)
+        ctx.for_each(f"{self.name}, diagonal blocks", [self._diagonal_row(node) for node in ctx.nodes], diagonal)
 
-        def off_diagonal(code: RowContext) -> None:
+        def off_diagonal(code: IterationContext) -> None:
             child, ancestor = ctx.frame_of_row(code, "child "), ctx.frame_of_row(code, "ancestor ")
             ref = frame_ref("")
             before = carried[ref]
@@ -152,15 +152,15 @@ class JointSpaceMatrix:
                 carried.put(ref, carry)
             write_rows(code, rows)
 
-        ctx.table_loop(f"{self.name}, ancestor blocks", list(self._ancestor_rows()), off_diagonal)
+        ctx.for_each(f"{self.name}, ancestor blocks", list(self._ancestor_rows()), off_diagonal)
 
-    def _diagonal_row(self, node: FrameNode) -> TableRow:
+    def _diagonal_row(self, node: FrameNode) -> LoopIteration:
         row = self.ctx.frame_row(node)
         row.offsets.update({f"row {k}": self.entry(d, node.dofs[0]) for k, d in enumerate(node.dofs)})
         return row
 
-    def _ancestor_rows(self) -> Sequence[TableRow]:
-        """Table rows of the off-diagonal blocks: for each frame a row per proper ancestor, from its parent to the root.
+    def _ancestor_rows(self) -> Sequence[LoopIteration]:
+        """Iterations of the off-diagonal blocks: for each frame a row per proper ancestor, from its parent to the root.
 
         The loop body reads arrays of the frame, and with the name prefixes "ancestor " and "child " those of the
         ancestor and of the ancestor's child on the path.
@@ -170,21 +170,21 @@ class JointSpaceMatrix:
             child = node
             while child.parent != WORLD:
                 ancestor = ctx.tree.nodes[child.parent]
-                variant = (
+                specialization = (
                     ("dofs", len(node.dofs)),
-                    ("child ", _kinematic_variant(child)),
-                    ("ancestor ", _kinematic_variant(ancestor)),
+                    ("child ", _kinematic_specialization(child)),
+                    ("ancestor ", _kinematic_specialization(ancestor)),
                 )
                 bindings = {"": node.ref, "child ": child.ref, "ancestor ": ancestor.ref}
                 offsets = {f"row {k}": self.entry(d, ancestor.dofs[0]) for k, d in enumerate(node.dofs)}
                 offsets |= ctx.idle_flag_of_frame(node.index)
                 constants = ctx.frame_constants(child, "child ") | ctx.frame_constants(ancestor, "ancestor ")
-                rows.append(ctx.node_row(variant, bindings, offsets, constants))
+                rows.append(ctx.node_row(specialization, bindings, offsets, constants))
                 child = ancestor
         return rows
 
     def acts_on(self, node: FrameNode) -> bool:
-        """False: a matrix does not change the code variant of frames."""
+        """False: a matrix does not change the specialization of frames."""
         return False
 
     def frame_offsets(self, node: FrameNode) -> Mapping[str, ArenaOffset]:
@@ -216,14 +216,14 @@ class JointSpaceMatrix:
                 ctx.code.write(f"diagonal {k} of {copy.name}", [old + new])
 
         frame_rows = [ctx.frame_row(node) for node in ctx.nodes]
-        ctx.table_loop(f"{name}, diagonal", frame_rows, lambda code: add_to_diagonal(ctx.frame_of_row(code)))
+        ctx.for_each(f"{name}, diagonal", frame_rows, lambda code: add_to_diagonal(ctx.frame_of_row(code)))
         for group in transmissions:
 
-            def couple(code: RowContext) -> None:
+            def couple(code: IterationContext) -> None:
                 dforce_dvel = code.read("pair", 1)
                 code.write("entry", [code.read("entry") + derivative_factor() * moment_arm_product(code) * dforce_dvel])
 
-            ctx.table_loop(f"{name}, coupling by {group.name}", group.dof_pair_rows(copy.entry), couple)
+            ctx.for_each(f"{name}, coupling by {group.name}", group.dof_pair_rows(copy.entry), couple)
         return copy
 
     def copy(self, name: str) -> JointSpaceMatrix:
@@ -248,30 +248,30 @@ class JointSpaceMatrix:
 
         Rows with equal columns are copied by an inner loop, other rows (and in warp regions all) entry by entry.
         """
-        rows: list[TableRow] = []
+        rows: list[LoopIteration] = []
         idle_flags = self.ctx.idle_flags_of_dofs()
         for dof, columns in self.sparsity.items():
             if columns == source.sparsity[dof] and not self.ctx.tracer.in_warp_region:
                 offsets = {"from": source.entry(dof, columns[0]), "to": self.entry(dof, columns[0]), **idle_flags[dof]}
-                rows.append(TableRow("row", offsets, {"count": [float(len(columns))]}))
+                rows.append(LoopIteration("row", offsets, {"count": [float(len(columns))]}))
                 continue
             for ancestor in columns:
                 source_offset = {"from": source.entry(dof, ancestor)} if ancestor in source.column_of[dof] else {}
                 offsets = {**source_offset, "to": self.entry(dof, ancestor), **idle_flags[dof]}
-                rows.append(TableRow("entry" if source_offset else "zero", offsets))
+                rows.append(LoopIteration("entry" if source_offset else "zero", offsets))
 
-        def body(code: RowContext) -> None:
+        def body(code: IterationContext) -> None:
             tracer = code.tracer
 
             def copy_entry(index: Value) -> None:
                 tracer.write("to", [tracer.read("from", 0, index)], index=index)
 
-            if code.variant == "row":
+            if code.specialization == "row":
                 tracer.counted_loop("row entries", code.constant("count"), copy_entry, uniform=True)
             else:
-                code.write("to", [code.read("from") if code.variant == "entry" else 0.0])
+                code.write("to", [code.read("from") if code.specialization == "entry" else 0.0])
 
-        self.ctx.table_loop(f"{self.name}, copy", rows, body)
+        self.ctx.for_each(f"{self.name}, copy", rows, body)
 
     def multiply(self, name: str, x: NodeValues[list[Value]]) -> NodeValues[list[Value]]:
         """Trace the matrix-vector product A x; returns a joint vector."""
@@ -282,21 +282,23 @@ class JointSpaceMatrix:
         for dof, columns in self.sparsity.items():
             for ancestor in columns:
                 offsets = {"entry": self.entry(dof, ancestor), **idle_flags[dof]}
-                rows.append(TableRow("pair", {"to": result_offsets[dof], "of": x_offsets[ancestor], **offsets}))
+                rows.append(LoopIteration("pair", {"to": result_offsets[dof], "of": x_offsets[ancestor], **offsets}))
                 if ancestor != dof:
-                    rows.append(TableRow("pair", {"to": result_offsets[ancestor], "of": x_offsets[dof], **offsets}))
+                    rows.append(
+                        LoopIteration("pair", {"to": result_offsets[ancestor], "of": x_offsets[dof], **offsets})
+                    )
 
-        def body(code: RowContext) -> None:
+        def body(code: IterationContext) -> None:
             code.write("to", [code.read("to") + code.read("entry") * code.read("of")])
 
-        self.ctx.table_loop(name, rows, body)
+        self.ctx.for_each(name, rows, body)
         return result
 
     def store(self, array: str) -> None:
         """Trace a loop that writes the full symmetric matrix to an output array (n_dofs, n_dofs)."""
         n, start = self.ctx.model.n_dofs, self.ctx.array_offsets[self.ctx.output_prefix + array]
         rows = [
-            TableRow(
+            LoopIteration(
                 "entry",
                 {
                     "entry": self.entry(i, j),
@@ -308,22 +310,22 @@ class JointSpaceMatrix:
             for j in columns
         ]
 
-        def body(code: RowContext) -> None:
+        def body(code: IterationContext) -> None:
             code.write("out", [code.read("entry")])
             code.write("mirrored", [code.read("entry")])
 
-        self.ctx.table_loop(f"{self.name}, store", rows, body)
+        self.ctx.for_each(f"{self.name}, store", rows, body)
 
 
-def _kinematic_variant(node: FrameNode) -> FrameVariant:
-    """Code variant of a frame reduced to the fields that affect pose or motion subspace, so that frames share code."""
-    variant = FrameVariant.from_node(node)
-    return FrameVariant(
-        variant.joint_type,
-        variant.axis,
-        variant.inverted,
-        variant.n_qs,
-        variant.n_dofs,
+def _kinematic_specialization(node: FrameNode) -> FrameSpecialization:
+    """Specialization of a frame with only the fields that affect pose or motion subspace, so that frames share code."""
+    specialization = FrameSpecialization.from_node(node)
+    return FrameSpecialization(
+        specialization.joint_type,
+        specialization.axis,
+        specialization.inverted,
+        specialization.n_qs,
+        specialization.n_dofs,
         False,
         False,
         False,
@@ -372,12 +374,12 @@ class LDLFactors:
         self.has_unit_diagonal = not self.ctx.tracer.in_warp_region
         """Whether rows of L are divided by their pivots. In warp regions rows are divided when used, which needs fewer
         barriers."""
-        rows: list[TableRow] = []
+        rows: list[LoopIteration] = []
         if self.has_unit_diagonal and min_pivots is None:
             pivot_rows = [
                 self._pivot_row(dof, "min pivot", min_ratio=self._min_pivot_ratio()) for dof in matrix.sparsity
             ]
-            self.ctx.table_loop(f"{matrix.name}, smallest pivots", pivot_rows, _store_min_pivot)
+            self.ctx.for_each(f"{matrix.name}, smallest pivots", pivot_rows, _store_min_pivot)
         self._gimbal_chains = gimbal_chains(self.ctx) if self.has_unit_diagonal else {}
         for dof in reversed(list(matrix.sparsity)):
             rows += [self._gimbal_pivot_row(d) for d in self._gimbal_chains.get(dof, ())]
@@ -385,10 +387,10 @@ class LDLFactors:
             for ancestor in reversed(matrix.sparsity[dof][:-1]):
                 rows += self._elimination_rows(dof, ancestor)
         rows += [] if self.has_unit_diagonal else [self._pivot_row(dof, "plain") for dof in matrix.sparsity]
-        self.ctx.table_loop(f"{matrix.name}, factorize", rows, _eliminate_entry)
+        self.ctx.for_each(f"{matrix.name}, factorize", rows, _eliminate_entry)
 
-    def _pivot_row(self, dof: int, variant: str = "invert", min_ratio: float = 0.0) -> TableRow:
-        """Table row that inverts the pivot D of a dof in the L^T D L factorisation.
+    def _pivot_row(self, dof: int, specialization: str = "invert", min_ratio: float = 0.0) -> LoopIteration:
+        """Loop iteration that inverts the pivot D of a dof in the L^T D L factorisation.
 
         With `min_pivots` (another factorisation), the inverse is at most that factorisation's inverse pivot. A nonzero
         `min_ratio` becomes a constant of the row.
@@ -398,17 +400,17 @@ class LDLFactors:
             {} if self.min_pivots is None else {"max inverse": self.min_pivots.inverse_pivots[dof]},
         )
         if bound:
-            variant = "invert gimbal and bound" if self._in_gimbal(dof) else "invert and bound"
-        return TableRow(variant, offsets | bound, {"min ratio": [min_ratio]} if min_ratio else {})
+            specialization = "invert gimbal and bound" if self._in_gimbal(dof) else "invert and bound"
+        return LoopIteration(specialization, offsets | bound, {"min ratio": [min_ratio]} if min_ratio else {})
 
-    def _gimbal_pivot_row(self, dof: int) -> TableRow:
-        """Table row that stores a lower bound of the pivot of a gimbal hinge, relative to its present diagonal entry.
+    def _gimbal_pivot_row(self, dof: int) -> LoopIteration:
+        """Iteration that stores a lower bound of the pivot of a gimbal hinge, relative to its present diagonal entry.
 
         The bound is kept where the inverse pivot is stored later.
         """
-        variant = "gimbal" if self.min_pivots is None else "gimbal and bound"
-        return TableRow(
-            variant, self._pivot_offsets(dof), {"min ratio": [GIMBAL_PIVOT_FACTOR * self._min_pivot_ratio()]}
+        specialization = "gimbal" if self.min_pivots is None else "gimbal and bound"
+        return LoopIteration(
+            specialization, self._pivot_offsets(dof), {"min ratio": [GIMBAL_PIVOT_FACTOR * self._min_pivot_ratio()]}
         )
 
     def _in_gimbal(self, dof: int) -> bool:
@@ -420,8 +422,8 @@ class LDLFactors:
     def _min_pivot_ratio(self) -> float:
         return MIN_PIVOT_RATIO_SINGLE if self.ctx.settings.is_single_precision else MIN_PIVOT_RATIO_DOUBLE
 
-    def _elimination_rows(self, dof: int, ancestor: int) -> list[TableRow]:
-        """Table rows that eliminate entry (dof, ancestor): subtract a multiple of row `dof` from the row of `ancestor`.
+    def _elimination_rows(self, dof: int, ancestor: int) -> list[LoopIteration]:
+        """Iterations that eliminate entry (dof, ancestor): subtract a multiple of row `dof` from the row of `ancestor`.
 
         One row with an inner loop if the ancestor's row is a prefix of the row of `dof`, else one row per entry. In
         warp regions always one row per entry.
@@ -433,10 +435,10 @@ class LDLFactors:
             pivot_offsets = {k: p for k, p in self._pivot_row(dof).offsets.items() if k != "inverse"} | {
                 "entry": offsets["entry"]
             }
-            variant = "one entry, bound" if self.min_pivots else "one entry, divided"
+            specialization = "one entry, bound" if self.min_pivots else "one entry, divided"
             return [
-                TableRow(
-                    variant,
+                LoopIteration(
+                    specialization,
                     {
                         **pivot_offsets,
                         "ancestor entry": matrix.entry(ancestor, column),
@@ -450,16 +452,20 @@ class LDLFactors:
                 "row": ArenaOffset(SCRATCH, matrix.row_starts[dof]),
                 "ancestor row": ArenaOffset(SCRATCH, matrix.row_starts[ancestor]),
             }
-            variant = "eliminate if coupled" if self.ctx.keeps_loops else "eliminate"
-            return [TableRow(variant, {**offsets, **row_offsets}, {"count": [float(len(matrix.sparsity[ancestor]))]})]
+            specialization = "eliminate if coupled" if self.ctx.keeps_loops else "eliminate"
+            return [
+                LoopIteration(
+                    specialization, {**offsets, **row_offsets}, {"count": [float(len(matrix.sparsity[ancestor]))]}
+                )
+            ]
         rows = [
-            TableRow(
+            LoopIteration(
                 "one entry",
                 {**offsets, "ancestor entry": matrix.entry(ancestor, column), "dof entry": matrix.entry(dof, column)},
             )
             for column in columns
         ]
-        return [*rows, TableRow("divide", offsets)]
+        return [*rows, LoopIteration("divide", offsets)]
 
     def _off_diagonal_pairs(self) -> list[tuple[int, int]]:
         return [(dof, ancestor) for dof, columns in self.matrix.sparsity.items() for ancestor in reversed(columns[:-1])]
@@ -474,11 +480,11 @@ class LDLFactors:
         ctx.for_each_joint(f"{name}, right-hand side", lambda node: x.put(node.ref, rhs[node.ref]))
         x_offsets = ctx.dof_offsets(x)
 
-        def subtract(code: RowContext) -> None:
+        def subtract(code: IterationContext) -> None:
             entry = code.read("entry") if self.has_unit_diagonal else code.read("entry") * code.read("inverse")
             code.write("to", [code.read("to") - entry * code.read("from")])
 
-        def rows(pairs: Sequence[tuple[int, int]]) -> list[TableRow]:
+        def rows(pairs: Sequence[tuple[int, int]]) -> list[LoopIteration]:
             result = []
             for t, f in pairs:
                 offsets = {
@@ -489,7 +495,7 @@ class LDLFactors:
                 }
                 row_dof = t if matrix.order[t] >= matrix.order[f] else f
                 result.append(
-                    TableRow(
+                    LoopIteration(
                         "pair",
                         offsets if self.has_unit_diagonal else {**offsets, "inverse": self.inverse_pivots[row_dof]},
                     )
@@ -501,17 +507,17 @@ class LDLFactors:
             for dof in reversed(list(matrix.sparsity))
             for ancestor in reversed(matrix.sparsity[dof][:-1])
         ]
-        ctx.table_loop(f"{name}, backward substitution", rows(backward_pairs), subtract)
+        ctx.for_each(f"{name}, backward substitution", rows(backward_pairs), subtract)
         scale_rows = [
-            TableRow("dof", {"x": x_offsets[d], "inverse": self.inverse_pivots[d], **self.idle_flags[d]})
+            LoopIteration("dof", {"x": x_offsets[d], "inverse": self.inverse_pivots[d], **self.idle_flags[d]})
             for d in matrix.sparsity
         ]
-        ctx.table_loop(
+        ctx.for_each(
             f"{name}, scale", scale_rows, lambda code: code.write("x", [code.read("x") * code.read("inverse")])
         )
         # sorted by ancestor: updates that depend on the same known value are independent of each other
         forward_pairs = sorted(self._off_diagonal_pairs(), key=lambda pair: matrix.order[pair[1]])
-        ctx.table_loop(f"{name}, forward substitution", rows(forward_pairs), subtract)
+        ctx.for_each(f"{name}, forward substitution", rows(forward_pairs), subtract)
         return x
 
     def store(self, lower: str, inverse: str) -> None:
@@ -523,54 +529,54 @@ class LDLFactors:
             return ArenaOffset(start.arena, start.row + i * n + j)
 
         rows = [
-            TableRow("lower", {"out": out_offset(i, j), "entry": matrix.entry(i, j)})
+            LoopIteration("lower", {"out": out_offset(i, j), "entry": matrix.entry(i, j)})
             for i, j in self._off_diagonal_pairs()
         ]
         for i, pivot_offset in self.inverse_pivots.items():
             rows.append(
-                TableRow("inverse", {"out": ArenaOffset(diagonal.arena, diagonal.row + i), "entry": pivot_offset})
+                LoopIteration("inverse", {"out": ArenaOffset(diagonal.arena, diagonal.row + i), "entry": pivot_offset})
             )
-        ctx.table_loop(f"{matrix.name}, store factors", rows, lambda code: code.write("out", [code.read("entry")]))
-        ones = [TableRow("one", {"out": out_offset(i, i)}) for i in matrix.sparsity]
-        ctx.table_loop(f"{matrix.name}, store unit diagonal", ones, lambda code: code.write("out", [1.0]))
+        ctx.for_each(f"{matrix.name}, store factors", rows, lambda code: code.write("out", [code.read("entry")]))
+        ones = [LoopIteration("one", {"out": out_offset(i, i)}) for i in matrix.sparsity]
+        ctx.for_each(f"{matrix.name}, store unit diagonal", ones, lambda code: code.write("out", [1.0]))
 
 
-def _store_min_pivot(code: RowContext) -> None:
+def _store_min_pivot(code: IterationContext) -> None:
     """Store the smallest allowed pivot, a fraction of the diagonal entry, in the place of the inverse pivot."""
     code.write("inverse", [code.constant("min ratio") * code.read("diagonal")])
 
 
-def _eliminate_entry(code: RowContext) -> None:
+def _eliminate_entry(code: IterationContext) -> None:
     """Code of one row of the L^T D L factorisation: invert a pivot, store a pivot bound, or eliminate an entry.
 
     Elimination of entry (dof, ancestor) subtracts L(dof, ancestor) times row `dof` from the row of the ancestor, and
     stores L(dof, ancestor) in the place of the entry.
     """
-    if code.variant == "invert":
+    if code.specialization == "invert":
         code.write("inverse", [1.0 / ir.maximum(code.read("diagonal"), code.read("inverse"))])
         return
-    if code.variant == "gimbal":
+    if code.specialization == "gimbal":
         code.write("inverse", [ir.maximum(code.read("inverse"), code.constant("min ratio") * code.read("diagonal"))])
         return
-    if code.variant == "gimbal and bound":
+    if code.specialization == "gimbal and bound":
         _store_min_pivot(code)
         return
-    if code.variant in ("plain", "invert and bound"):
-        code.write("inverse", [_inverse_pivot(code, bounded=code.variant != "plain")])
+    if code.specialization in ("plain", "invert and bound"):
+        code.write("inverse", [_inverse_pivot(code, bounded=code.specialization != "plain")])
         return
-    if code.variant == "invert gimbal and bound":
+    if code.specialization == "invert gimbal and bound":
         pivot = ir.maximum(code.read("diagonal"), code.read("inverse"))
         code.write("inverse", [ir.minimum(1.0 / pivot, code.read("max inverse"))])
         return
-    if code.variant in ("one entry, divided", "one entry, bound"):
-        factor = code.read("entry") * _inverse_pivot(code, bounded=code.variant != "one entry, divided")
+    if code.specialization in ("one entry, divided", "one entry, bound"):
+        factor = code.read("entry") * _inverse_pivot(code, bounded=code.specialization != "one entry, divided")
         code.write("ancestor entry", [code.read("ancestor entry") - factor * code.read("dof entry")])
         return
     factor = code.read("entry") * code.read("inverse")
-    if code.variant == "divide":
+    if code.specialization == "divide":
         code.write("entry", [factor])
         return
-    if code.variant == "one entry":
+    if code.specialization == "one entry":
         code.write("ancestor entry", [code.read("ancestor entry") - factor * code.read("dof entry")])
         return
     tracer = code.tracer
@@ -583,14 +589,14 @@ def _eliminate_entry(code: RowContext) -> None:
         tracer.counted_loop("row entries", code.constant("count"), subtract_entry, uniform=True)
         return []
 
-    if code.variant == "eliminate":
+    if code.specialization == "eliminate":
         subtract_row()
     else:  # entries of possible contacts are mostly zero
         tracer.if_less("coupled", 0.0, ir.absolute(factor), subtract_row, [])
     code.write("entry", [factor])
 
 
-def _inverse_pivot(code: RowContext, *, bounded: bool) -> Value:
+def _inverse_pivot(code: IterationContext, *, bounded: bool) -> Value:
     """Inverse of a diagonal entry.
 
     If `bounded`, no larger than the bound `max inverse`, which also replaces nonpositive pivots.

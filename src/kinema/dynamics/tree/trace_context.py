@@ -1,7 +1,7 @@
 """TraceContext: passes over the kinematic tree, sums over frames and links, control flow of the traced program.
 
-The body of a pass is a pure function of a frame or link, traced once per code variant; every pass becomes a loop over a
-table. Where straight-line code is wanted, the loops are unrolled afterwards.
+The body of a pass is a pure function of a frame or link, traced once per specialization; every pass becomes a loop over
+a table. Where straight-line code is wanted, the loops are unrolled afterwards.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from kinema.ir import SCRATCH, ArenaOffset, OffsetColumn, RowContext, Slot, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, MemoryLocation, OffsetColumn, Value
 from kinema.model import Model, PrimitiveJointType
 
 from ..vector_math import Vector
@@ -85,12 +85,12 @@ class TraceContext(LoopContext):
         `target_link` is an additional link that the body can read through `node.target_link_ref`.
         """
         nodes = self.nodes if only is None else [self.tree.nodes[i] for i in only]
-        self.table_loop(name, self.frame_rows(nodes, target_link), lambda code: body(self.frame_of_row(code)))
+        self.for_each(name, self.frame_rows(nodes, target_link), lambda code: body(self.frame_of_row(code)))
 
     def for_each_link(self, name: str, body: Callable[[LinkNode], None], only: Sequence[int] | None = None) -> None:
         """Trace a loop over the links of the context, or over the links listed in `only`."""
         links = self.links if only is None else only
-        self.table_loop(name, [self.link_row(i) for i in links], lambda code: body(self.link_of_row(code)))
+        self.for_each(name, [self.link_row(i) for i in links], lambda code: body(self.link_of_row(code)))
 
     def forward_pass(self, name: str, world_value: R, body: Callable[[FrameNode, R], R]) -> NodeValues[R]:
         """Trace a pass from the root to the leaves: value(frame) = body(frame, value(parent frame)).
@@ -127,13 +127,13 @@ class TraceContext(LoopContext):
         Without `body` the total itself is added. Updates `total` in place.
         """
 
-        def add_to_parent(code: RowContext) -> None:
+        def add_to_parent(code: IterationContext) -> None:
             node = self.frame_of_row(code)
             contribution = body(node, total[node.ref])
-            if not code.variant.is_root:  # type: ignore[attr-defined]
+            if not code.specialization.is_root:  # type: ignore[attr-defined]
                 total.add(node.parent_ref, contribution)
 
-        self.table_loop(name, self.frame_rows(self.nodes[::-1]), add_to_parent)
+        self.for_each(name, self.frame_rows(self.nodes[::-1]), add_to_parent)
 
     def sum_over_subtrees(self, name: str, initial: Callable[[LinkNode], R]) -> NodeValues[R]:
         """Trace the sum of `initial(link)` over the subtree of each link, the link itself included."""
@@ -169,10 +169,10 @@ class TraceContext(LoopContext):
             row.offsets[total.array_name(total_ref)] = offset
         rows = [replace(row, bindings={**row.bindings, "total ": total_ref}) for row in rows]
 
-        def run(code: RowContext) -> None:
+        def run(code: IterationContext) -> None:
             total.add(total_ref, body(self.frame_of_row(code) if over_frames else self.link_of_row(code)))
 
-        self.table_loop(name, rows, run)
+        self.for_each(name, rows, run)
         return unflatten(zero, [self.tracer.read(SCRATCH, offset.row + i) for i in range(count)])
 
     def transmissions(
@@ -246,8 +246,8 @@ class TraceContext(LoopContext):
 
         `workload` lists scratch values that tell how much work the region has.
         """
-        slots = [Slot(SCRATCH, offset.row) for offset in workload]
-        return self.tracer.warp_region(name, slots) if self.settings.use_warps else nullcontext()
+        locations = [MemoryLocation(SCRATCH, offset.row) for offset in workload]
+        return self.tracer.warp_region(name, locations) if self.settings.use_warps else nullcontext()
 
     def if_nonzero(self, name: str, count: Value, body: Callable[[], object]) -> None:
         """Trace a branch that runs `body` if a count is not zero."""
@@ -292,7 +292,7 @@ class FiniteStateCheck:
                     self._error_offset(partition),
                 )
         total = code.read("state sum")
-        add_coordinates = node.joint_type == PrimitiveJointType.SLIDE or code.variant.is_root  # type: ignore[attr-defined]
+        add_coordinates = node.joint_type == PrimitiveJointType.SLIDE or code.specialization.is_root  # type: ignore[attr-defined]
         for x in (*(q if add_coordinates else ()), *v):
             total = total + x
         code.write("state sum", [total])

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from kinema.core import Array
-from kinema.ir import SCRATCH, ArenaOffset, RowContext, TableRow, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 from kinema.model import Model
 
-from ..arrays import ItemKind
+from ..arrays import ElementKind
 from .kinematic_tree import WORLD, FrameNode, NodeRef, frame_ref
 from .loop_context import LoopContext
 
@@ -56,8 +56,8 @@ class Transmission:
 
 
 @dataclass(frozen=True, slots=True)
-class TransmissionVariant:
-    """Specialisation key of a transmission: everything that changes the code traced for the transmission."""
+class TransmissionSpecialization:
+    """Specialization key of a transmission: everything that changes the code traced for the transmission."""
 
     kind: str
     on_frame: bool
@@ -152,67 +152,67 @@ class Transmissions:
         """Trace the loops that compute lengths and velocities, forces along transmissions, and joint forces."""
         ctx = self.ctx
         clear = [
-            TableRow("pair", {"pair": offset})
+            LoopIteration("pair", {"pair": offset})
             for offset in (*self.pair_offsets.values(), *self._joint_force_offsets.values())
         ]
-        ctx.table_loop(f"clear {self.name}", clear, lambda code: code.write("pair", [0.0, 0.0]))
-        ctx.table_loop(
+        ctx.for_each(f"clear {self.name}", clear, lambda code: code.write("pair", [0.0, 0.0]))
+        ctx.for_each(
             f"path lengths of {self.name}", [self._path_row(i) for i in self.path_of_transmission], self._init_from_path
         )
         moment_arms = [(i, dof, arm) for i, moment in self.moments.items() for dof, arm in moment.items()]
-        ctx.table_loop(
+        ctx.for_each(
             f"lengths of {self.name}", [self._moment_arm_row(*x) for x in moment_arms], self._accumulate_length
         )
-        ctx.table_loop(
+        ctx.for_each(
             f"forces of {self.name}",
             [self._transmission_row(table, i) for i in self.moments],
             self._force_code(force_law),
         )
         if adjust_forces is not None:
             adjust_forces(self)
-        ctx.table_loop(
+        ctx.for_each(
             f"joint forces of {self.name}",
             [self._moment_arm_row(*x) for x in moment_arms],
             self._accumulate_joint_force,
         )
 
-    def _path_row(self, index: int) -> TableRow:
+    def _path_row(self, index: int) -> LoopIteration:
         scale = next(iter(self.moments[index].values()))
-        return TableRow(
+        return LoopIteration(
             "path",
             {"pair": self.pair_offsets[index], "length": self.path_lengths.lengths[self.path_of_transmission[index]]},
             {"scale": [scale]},
         )
 
     @staticmethod
-    def _init_from_path(code: RowContext) -> None:
+    def _init_from_path(code: IterationContext) -> None:
         code.write("pair", [code.constant("scale") * code.read("length"), 0.0])
 
-    def _moment_arm_row(self, index: int, dof: int, moment_arm: float) -> TableRow:
-        """Table row of one moment arm: a transmission, one of its dofs, and the constant factor of the moment arm.
+    def _moment_arm_row(self, index: int, dof: int, moment_arm: float) -> LoopIteration:
+        """Loop iteration of one moment arm: a transmission, one of its dofs, and the constant factor of the moment arm.
 
-        Code variants: "linear" adds moment arm times coordinate to the length; "angular" (a dof without coordinate of
+        Specializations: "linear" adds moment arm times coordinate to the length; "angular" (a dof without coordinate of
         its own) and "path" (the length is computed from the tendon path) contribute to the velocity only.
         """
-        dofs, arrays = self.ctx.model.dofs, self.ctx.item_arrays(ItemKind.DOF, dof)
+        dofs, arrays = self.ctx.model.dofs, self.ctx.element_arrays(ElementKind.DOF, dof)
         offsets = {"pair": self.pair_offsets[index], "vel": arrays["vel"], "joint": self._joint_force_offsets[dof]}
         if index in self.path_of_transmission:
             offsets["moment"] = self.path_lengths.moments[self.path_of_transmission[index]][dof]
-            variant = "path"
+            specialization = "path"
         elif dofs.q_idx[dof] < 0:
-            variant = "angular"
+            specialization = "angular"
         else:
-            offsets["qpos"] = self.ctx.item_arrays(ItemKind.COORDINATE, int(dofs.q_idx[dof]))["qpos"]
-            variant = "linear"
+            offsets["qpos"] = self.ctx.element_arrays(ElementKind.COORDINATE, int(dofs.q_idx[dof]))["qpos"]
+            specialization = "linear"
         suffix = MATRIX_DERIVATIVE if index in self.in_matrix_only else ""
-        return TableRow(variant + suffix, offsets, {"moment arm": [moment_arm]})
+        return LoopIteration(specialization + suffix, offsets, {"moment arm": [moment_arm]})
 
     @staticmethod
-    def _moment_arm(code: RowContext) -> Value:
+    def _moment_arm(code: IterationContext) -> Value:
         return code.constant("moment arm") * (code.read("moment") if code.has_array("moment") else 1.0)
 
     @classmethod
-    def _accumulate_length(cls, code: RowContext) -> None:
+    def _accumulate_length(cls, code: IterationContext) -> None:
         moment_arm = cls._moment_arm(code)
         length, velocity = code.read_array("pair", 2)
         if code.has_array("qpos"):
@@ -220,13 +220,13 @@ class Transmissions:
         code.write("pair", [length, velocity + moment_arm * code.read("vel")])
 
     @classmethod
-    def _accumulate_joint_force(cls, code: RowContext) -> None:
+    def _accumulate_joint_force(cls, code: IterationContext) -> None:
         """Add moment arm times transmission force to the joint force of a dof, and its velocity derivative likewise.
 
         The derivative is left out for actuators whose derivative enters the matrix separately.
         """
         moment_arm = cls._moment_arm(code)
-        if str(code.variant).endswith(MATRIX_DERIVATIVE):
+        if str(code.specialization).endswith(MATRIX_DERIVATIVE):
             code.write("joint", [code.read("joint") + moment_arm * code.read("pair")])
             return
         (force, derivative), (joint_force, joint_derivative) = code.read_array("pair", 2), code.read_array("joint", 2)
@@ -234,55 +234,63 @@ class Transmissions:
             "joint", [joint_force + moment_arm * force, joint_derivative + (moment_arm * moment_arm) * derivative]
         )
 
-    def _transmission_row(self, table: Any, index: int) -> TableRow:
-        """Table row of an actuator or tendon for its force law: variant, pair (length, velocity), parameters."""
+    def _transmission_row(self, table: Any, index: int) -> LoopIteration:
+        """Iteration of an actuator or tendon for its force law: specialization, pair (length, velocity), parameters."""
         frame = int(table.frame_idx[index]) if hasattr(table, "frame_idx") else WORLD
         is_angle_servo = hasattr(table, "length_per_radian") and bool(table.length_per_radian[index])
-        variant = TransmissionVariant(table.kinds[index], frame != WORLD, bool(self.moments[index]), is_angle_servo)
+        specialization = TransmissionSpecialization(
+            table.kinds[index], frame != WORLD, bool(self.moments[index]), is_angle_servo
+        )
         offsets: dict[str, ArenaOffset] = {"pair": self.pair_offsets[index]}
         if self.name == "actuators":
             delay = {"n_delay_samples": int(table.n_delay_samples[index]), "interpolation": table.interpolation[index]}
-            variant = replace(variant, dynamics=table.dynamics[index], act_early=bool(table.act_early[index]), **delay)
-            offsets |= self.ctx.item_arrays(ItemKind.ACTUATOR, index)
+            specialization = replace(
+                specialization, dynamics=table.dynamics[index], act_early=bool(table.act_early[index]), **delay
+            )
+            offsets |= self.ctx.element_arrays(ElementKind.ACTUATOR, index)
             if table.n_delay_samples[index]:
-                offsets |= self.ctx.item_arrays(ItemKind.DELAY_SAMPLE, int(table.n_delay_samples[:index].sum()))
+                offsets |= self.ctx.element_arrays(ElementKind.DELAY_SAMPLE, int(table.n_delay_samples[:index].sum()))
         elif hasattr(table, "spring_yield") and np.isfinite(table.spring_yield[index]):
-            offsets |= self.ctx.item_arrays(ItemKind.TENDON, index)
+            offsets |= self.ctx.element_arrays(ElementKind.TENDON, index)
         equality = int(table.equality_idx[index]) if hasattr(table, "equality_idx") else -1
         if equality >= 0 and "broken" in self.ctx.array_offsets:
-            variant = replace(variant, is_breakable=True)
-            offsets["broken"] = self.ctx.item_arrays(ItemKind.EQUALITY, equality)["broken"]
+            specialization = replace(specialization, is_breakable=True)
+            offsets["broken"] = self.ctx.element_arrays(ElementKind.EQUALITY, equality)["broken"]
         constants = {name: values[index].reshape(-1).tolist() for name, values in self._columns.items()}
         bindings = {"frame ": frame_ref(frame)} if frame != WORLD else {}
-        return self.ctx.node_row(variant, bindings, offsets, constants)
+        return self.ctx.node_row(specialization, bindings, offsets, constants)
 
-    def _force_code(self, force_law: Callable[[Transmission], ForceTerm]) -> Callable[[RowContext], None]:
+    def _force_code(self, force_law: Callable[[Transmission], ForceTerm]) -> Callable[[IterationContext], None]:
         """Loop body that applies the force law: (length, velocity) in memory becomes (force, derivative by velocity).
 
         Broken transmissions give zero.
         """
 
-        def run(code: RowContext) -> None:
-            variant = code.variant
-            assert isinstance(variant, TransmissionVariant)
-            length, velocity = code.read_array("pair", 2) if variant.has_moment_arms else (0.0, 0.0)
+        def run(code: IterationContext) -> None:
+            specialization = code.specialization
+            assert isinstance(specialization, TransmissionSpecialization)
+            length, velocity = code.read_array("pair", 2) if specialization.has_moment_arms else (0.0, 0.0)
             term = force_law(_transmission_of_row(code, length, velocity))
-            intact = 1.0 - code.read("broken") if variant.is_breakable else 1.0
+            intact = 1.0 - code.read("broken") if specialization.is_breakable else 1.0
             code.write("pair", [intact * term.force, intact * term.dforce_dvel])
 
         return run
 
     def for_each(
-        self, name: str, body: Callable[[Transmission], None], only: Callable[[TransmissionVariant], bool]
+        self, name: str, body: Callable[[Transmission], None], only: Callable[[TransmissionSpecialization], bool]
     ) -> None:
-        """Trace a loop over the transmissions whose variant passes `only`; length and velocity are not available.
+        """Trace a loop over the transmissions whose specialization passes `only`, without length and velocity.
 
         Used after the forces, when the pairs no longer hold lengths.
         """
         table = getattr(self.ctx.model, self.name)
         rows = [self._transmission_row(table, i) for i in self.moments]
-        rows = [row for row in rows if isinstance(row.variant, TransmissionVariant) and only(row.variant)]
-        self.ctx.table_loop(name, rows, lambda code: body(_transmission_of_row(code, 0.0, 0.0)))
+        rows = [
+            row
+            for row in rows
+            if isinstance(row.specialization, TransmissionSpecialization) and only(row.specialization)
+        ]
+        self.ctx.for_each(name, rows, lambda code: body(_transmission_of_row(code, 0.0, 0.0)))
 
     def acts_on(self, node: FrameNode) -> bool:
         """Whether a transmission acts on the joint of a frame."""
@@ -298,7 +306,7 @@ class Transmissions:
         Read in the loop body being traced; zero if no transmission acts on the joint.
         """
         code = self.ctx.code
-        if self.name not in code.variant.transmissions:  # type: ignore[attr-defined]
+        if self.name not in code.specialization.transmissions:  # type: ignore[attr-defined]
             return [ForceTerm(0.0, 0.0)] * len(node.dofs)
         flat = code.read_array(f"forces of {self.name}", 2 * len(node.dofs))
         return [ForceTerm(flat[2 * k], flat[2 * k + 1]) for k in range(len(node.dofs))]
@@ -307,22 +315,22 @@ class Transmissions:
         """Trace the sum of the scalar forces of all transmissions; returns the sum."""
         offset = self.ctx.allocate_fixed(1)
         self.ctx.tracer.write(SCRATCH, [0.0], offset.row)
-        rows = [TableRow("pair", {"pair": pair, "total": offset}) for pair in self.pair_offsets.values()]
+        rows = [LoopIteration("pair", {"pair": pair, "total": offset}) for pair in self.pair_offsets.values()]
 
-        def body(code: RowContext) -> None:
+        def body(code: IterationContext) -> None:
             code.write("total", [code.read("total") + code.read("pair")])
 
-        self.ctx.table_loop(f"total of {self.name}", rows, body)
+        self.ctx.for_each(f"total of {self.name}", rows, body)
         return self.ctx.tracer.read(SCRATCH, offset.row)
 
-    def dof_pair_rows(self, entry: Callable[[int, int], ArenaOffset]) -> list[TableRow]:
-        """Table rows of the pairs (dof, ancestor dof) that share a transmission, to add force derivatives to a matrix.
+    def dof_pair_rows(self, entry: Callable[[int, int], ArenaOffset]) -> list[LoopIteration]:
+        """Iterations of the pairs (dof, ancestor dof) that share a transmission, to add force derivatives to a matrix.
 
         Pairs of a dof with itself are included for transmissions in `matrix_derivative_actuators`. Rows have the arrays
         `entry` (the matrix entry at `entry(dof, ancestor)`) and `pair` (force, derivative), and the product of moment
         arms (`moment_arm_product`).
         """
-        rows: list[TableRow] = []
+        rows: list[LoopIteration] = []
         for i, moment in self.moments.items():
             moments = self.path_lengths.moments[self.path_of_transmission[i]] if i in self.path_of_transmission else {}
             for dof, arm in moment.items():
@@ -330,13 +338,15 @@ class Transmissions:
                 for ancestor in (other for other in moment if other in ancestors):
                     offsets = {"entry": entry(dof, ancestor), "pair": self.pair_offsets[i]}
                     offsets |= {"a": moments[dof], "b": moments[ancestor]} if moments else {}
-                    variant = "path" if moments else "constant"
-                    rows.append(self.ctx.node_row(variant, {}, offsets, {"moment arms": [arm * moment[ancestor]]}))
+                    specialization = "path" if moments else "constant"
+                    rows.append(
+                        self.ctx.node_row(specialization, {}, offsets, {"moment arms": [arm * moment[ancestor]]})
+                    )
         return rows
 
 
 MATRIX_DERIVATIVE = ", derivative in the matrix"
-"""Suffix of the variant of moment arms of the actuators in `matrix_derivative_actuators`."""
+"""Suffix of the specialization of moment arms of the actuators in `matrix_derivative_actuators`."""
 
 
 def matrix_derivative_actuators(model: Model) -> frozenset[int]:
@@ -362,30 +372,38 @@ def transmission_columns(model: Model, table_name: str) -> dict[str, Array]:
     }
 
 
-def moment_arm_product(code: RowContext) -> Value:
+def moment_arm_product(code: IterationContext) -> Value:
     """Product of the moment arms of two dofs on a common transmission, from a row of `dof_pair_rows`."""
     product = code.constant("moment arms")
-    return product * code.read("a") * code.read("b") if code.variant == "path" else product
+    return product * code.read("a") * code.read("b") if code.specialization == "path" else product
 
 
-def _transmission_of_row(code: RowContext, length: Value, velocity: Value) -> Transmission:
-    """Symbolic transmission (actuator or tendon) of the table row being traced, with given length and velocity.
+def _transmission_of_row(code: IterationContext, length: Value, velocity: Value) -> Transmission:
+    """Symbolic transmission (actuator or tendon) of the loop iteration being traced, with given length and velocity.
 
     Parameters and arrays are read by name.
     """
-    variant = code.variant
-    assert isinstance(variant, TransmissionVariant)
+    specialization = code.specialization
+    assert isinstance(specialization, TransmissionSpecialization)
 
     def read(array: str) -> list[Value]:
         is_array = code.has_array(array)
         return (
-            code.read_array(array, variant.n_delay_samples if array == "history" else 1)
+            code.read_array(array, specialization.n_delay_samples if array == "history" else 1)
             if is_array
             else code.constants(array)
         )
 
-    frame = frame_ref("frame ") if variant.on_frame else None
-    delay = variant.n_delay_samples, variant.interpolation
+    frame = frame_ref("frame ") if specialization.on_frame else None
+    delay = specialization.n_delay_samples, specialization.interpolation
     return Transmission(
-        variant.kind, length, velocity, read, frame, variant.is_angle_servo, variant.dynamics, variant.act_early, *delay
+        specialization.kind,
+        length,
+        velocity,
+        read,
+        frame,
+        specialization.is_angle_servo,
+        specialization.dynamics,
+        specialization.act_early,
+        *delay,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kinema.ir import Slot
+from kinema.ir import MemoryLocation
 
 from ..warp import SHUFFLE_INDEX, WarpEmitter
 from .dense_solve import VECTOR_BYTES, DenseSolveEmitter, RegisterLoop, RowRegisters, Unknowns
@@ -42,9 +42,9 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
         for first, size in self.structure.diagonal_blocks:
             self.block_ranges.append(LaneRange(sum(lane_range.size for lane_range in self.block_ranges), first, size))
         self.block_row_stride, self.border_row_stride = self.structure.row_strides(emitter.group_size)
-        start = solve.workspace.item + self.structure.n_block_unknowns * self.block_row_stride
-        self.border_rows = Slot(solve.workspace.array, start)
-        self.border_workspace = Slot(solve.workspace.array, start + self.n_border * self.border_row_stride)
+        start = solve.workspace.element + self.structure.n_block_unknowns * self.block_row_stride
+        self.border_rows = MemoryLocation(solve.workspace.array, start)
+        self.border_workspace = MemoryLocation(solve.workspace.array, start + self.n_border * self.border_row_stride)
 
     def emit(self) -> None:
         """Emit the solve of a block-arrowhead system A x = b (diagonal blocks coupled by a common border) by a warp.
@@ -166,33 +166,34 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
             offset = emitter.assign(f"select i1 {is_below}, i32 {offset}, i32 {mirrored}")
         return self._load_element(self.solve.matrix, offset)
 
-    def _gather_columns(self, slot: Slot, start: str) -> list[RowRegisters]:
-        """Emit loads of a row of J at offset `start` of `slot`, restricted to the columns that each matrix row needs.
+    def _gather_columns(self, location: MemoryLocation, start: str) -> list[RowRegisters]:
+        """Emit loads of a row of J at offset `start` of `location`, only of the columns that each matrix row needs.
 
         These are the columns of the thread's block and of the border for the first row of the thread, and of the border
         for its second row.
         """
         emitter = self.emitter
         block_part = [
-            self._load_element(slot, emitter.assign(f"add i32 {start}, {column}")) for column in self._block_columns()
+            self._load_element(location, emitter.assign(f"add i32 {start}, {column}"))
+            for column in self._block_columns()
         ]
         border_part: RowRegisters = []
         for lane_range in self._border_ranges(0):
-            border_part += self._load_range(slot, start, lane_range)
+            border_part += self._load_range(location, start, lane_range)
         return [[*block_part, *border_part], border_part][: len(self.own_rows)]
 
-    def _load_range(self, slot: Slot, start: str, lane_range: LaneRange) -> RowRegisters:
+    def _load_range(self, location: MemoryLocation, start: str, lane_range: LaneRange) -> RowRegisters:
         """Emit loads of consecutive scalars, one per unknown of `lane_range`, by vector loads where aligned.
 
-        The first scalar is at offset `start` of `slot`. Returns their LLVM names.
+        The first scalar is at offset `start` of `location`. Returns their LLVM names.
         """
         width = VECTOR_BYTES // self.emitter.scalar_bytes
         n_unaligned = min(-lane_range.first_unknown % width, lane_range.size)
         offsets = [self.emitter.assign(f"add i32 {start}, {lane_range.first_unknown + i}") for i in range(n_unaligned)]
         rest = self.emitter.assign(f"add i32 {start}, {lane_range.first_unknown + n_unaligned}")
         return [
-            *(self._load_element(slot, offset) for offset in offsets),
-            *self._load_vector(slot, rest, lane_range.size - n_unaligned),
+            *(self._load_element(location, offset) for offset in offsets),
+            *self._load_vector(location, rest, lane_range.size - n_unaligned),
         ]
 
     def _clear_missing_columns(self, row: RowRegisters) -> RowRegisters:
@@ -350,18 +351,18 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
         emitter.emit(f"br label %{done}")
         emitter.start_block(done)
 
-    def _store_vector(self, index: str, values: Sequence[str], slot: Slot | None = None) -> None:
-        """Emit stores of consecutive scalars to a slot, as vectors if possible.
+    def _store_vector(self, index: str, values: Sequence[str], location: MemoryLocation | None = None) -> None:
+        """Emit stores of consecutive scalars to a memory location, as vectors if possible.
 
-        The first one goes to offset `index`; the default slot is the workspace.
+        The first one goes to offset `index`; the default memory location is the workspace.
         """
-        emitter, slot = self.emitter, self.solve.workspace if slot is None else slot
+        emitter, location = self.emitter, self.solve.workspace if location is None else location
         width = VECTOR_BYTES // emitter.scalar_bytes
         for i in range(0, len(values), width):
             chunk, start = values[i : i + width], emitter.assign(f"add i32 {index}, {i}")
             if len(chunk) < width:
                 for j, value in enumerate(chunk):
-                    self._store_element(slot, emitter.assign(f"add i32 {start}, {j}"), value)
+                    self._store_element(location, emitter.assign(f"add i32 {start}, {j}"), value)
                 continue
             vector = "poison"
             for j, value in enumerate(chunk):
@@ -369,6 +370,6 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
                     f"insertelement <{width} x {emitter.scalar_type}> {vector}, {emitter.scalar_type} {value}, i32 {j}"
                 )
             emitter.emit(
-                f"store <{width} x {emitter.scalar_type}> {vector}, {self._element_pointer(slot, start)}, "
+                f"store <{width} x {emitter.scalar_type}> {vector}, {self._element_pointer(location, start)}, "
                 f"align {VECTOR_BYTES}"
             )

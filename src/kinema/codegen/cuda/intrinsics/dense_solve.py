@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kinema.ir import Slot, round_up_to_4
+from kinema.ir import MemoryLocation, round_up_to_4
 
 from ..warp import NO_UNROLL_METADATA, SHUFFLE_INDEX, WarpEmitter
 from .linear_system import HessianTerm, LinearSystem, cone_weight_size
@@ -99,7 +99,7 @@ class Unknowns:
     """Indices of the unknowns that a thread owns."""
     global_indices: list[str]
     """Indices of the same unknowns in the whole system."""
-    workspace: Slot
+    workspace: MemoryLocation
     """Workspace of two columns."""
 
 
@@ -137,33 +137,33 @@ class DenseSolveEmitter:
 
     # ------------------------------------------------------------------------------------------------------- memory
 
-    def _element_pointer(self, slot: Slot, index: str) -> str:
-        pointer_type, start = self.emitter.slot_pointer(slot)
+    def _element_pointer(self, location: MemoryLocation, index: str) -> str:
+        pointer_type, start = self.emitter.location_pointer(location)
         address = f"getelementptr {self.emitter.scalar_type}, {pointer_type} {start}, i32 {index}"
         return f"{pointer_type} {self.emitter.assign(address)}"
 
-    def _load_element(self, slot: Slot, index: str) -> str:
-        return self._load_pointer(self._element_pointer(slot, index))
+    def _load_element(self, location: MemoryLocation, index: str) -> str:
+        return self._load_pointer(self._element_pointer(location, index))
 
     def _load_pointer(self, pointer: str) -> str:
         return self.emitter.assign(f"load {self.emitter.scalar_type}, {pointer}, align {self.emitter.scalar_bytes}")
 
-    def _store_element(self, slot: Slot, index: str, value: str) -> None:
+    def _store_element(self, location: MemoryLocation, index: str, value: str) -> None:
         self.emitter.emit(
-            f"store {self.emitter.scalar_type} {value}, {self._element_pointer(slot, index)}, "
+            f"store {self.emitter.scalar_type} {value}, {self._element_pointer(location, index)}, "
             f"align {self.emitter.scalar_bytes}"
         )
 
-    def _load_vector(self, slot: Slot, start: str, count: int) -> RowRegisters:
+    def _load_vector(self, location: MemoryLocation, start: str, count: int) -> RowRegisters:
         """Emit loads of `count` consecutive scalars, the same in all threads, with vector loads where possible."""
         emitter, values = self.emitter, []
         width = VECTOR_BYTES // emitter.scalar_bytes
         for i in range(0, count, width):
             n = min(width, count - i)
             if n < width:
-                values += [self._load_element(slot, emitter.assign(f"add i32 {start}, {i + k}")) for k in range(n)]
+                values += [self._load_element(location, emitter.assign(f"add i32 {start}, {i + k}")) for k in range(n)]
                 continue
-            pointer = self._element_pointer(slot, emitter.assign(f"add i32 {start}, {i}"))
+            pointer = self._element_pointer(location, emitter.assign(f"add i32 {start}, {i}"))
             vector = emitter.assign(f"load <{width} x {emitter.scalar_type}>, {pointer}, align {VECTOR_BYTES}")
             values += [
                 emitter.assign(f"extractelement <{width} x {emitter.scalar_type}> {vector}, i32 {k}")
@@ -293,9 +293,9 @@ class DenseSolveEmitter:
             )
         ]
 
-    def _gather_columns(self, slot: Slot, start: str) -> list[RowRegisters]:
+    def _gather_columns(self, location: MemoryLocation, start: str) -> list[RowRegisters]:
         """Load consecutive scalars (a row of J), restricted to the columns held for each row of the thread."""
-        return [self._load_vector(slot, start, self.solve.size)] * len(self.own_rows)
+        return [self._load_vector(location, start, self.solve.size)] * len(self.own_rows)
 
     def _dot(self, products: list[tuple[str, str]]) -> str:
         (a, b), *rest = products
@@ -330,8 +330,8 @@ class DenseSolveEmitter:
         count = min(unknowns.count, (pass_index + 1) * emitter.group_size)
         n_pivots = count - pass_index * emitter.group_size
         max_inverses, diagonals = (
-            [self._load_element(slot, unknowns.global_indices[q]) for q in active]
-            for slot in (solve.max_inverse_pivot, solve.diagonal)
+            [self._load_element(location, unknowns.global_indices[q]) for q in active]
+            for location in (solve.max_inverse_pivot, solve.diagonal)
         )
         initial_rows = [rows[q][:count] for q in active]
         loop = RegisterLoop(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.ir import Intrinsic, Slot, round_up_to_4
+from kinema.ir import Intrinsic, MemoryLocation, round_up_to_4
 
 from ..warp import WarpEmitter
 from .block_arrowhead_solve import BlockArrowheadSolveEmitter
@@ -23,19 +23,19 @@ class LdlSolve(LinearSystem, Intrinsic):
     """
 
     @property
-    def reads(self) -> list[Slot]:
+    def reads(self) -> list[MemoryLocation]:
         """Operands of all arrays that are read."""
-        slots = [self.matrix, self.diagonal, self.max_inverse_pivot, self.rhs]
-        slots += [] if self.arrowhead is None or self.arrowhead.decoupled is None else [self.arrowhead.decoupled]
-        return slots + [x for term in self.terms for x in (term.records, term.count)]
+        locations = [self.matrix, self.diagonal, self.max_inverse_pivot, self.rhs]
+        locations += [] if self.arrowhead is None or self.arrowhead.decoupled is None else [self.arrowhead.decoupled]
+        return locations + [x for term in self.terms for x in (term.records, term.count)]
 
     @property
-    def writes(self) -> list[Slot]:
+    def writes(self) -> list[MemoryLocation]:
         """Operands of all arrays that are written."""
         return [self.result, self.workspace]
 
     @property
-    def definite_writes(self) -> list[tuple[Slot, int]]:
+    def definite_writes(self) -> list[tuple[MemoryLocation, int]]:
         """Solution and workspace with their sizes."""
         return [(self.result, self.size), (self.workspace, max(2 * round_up_to_4(self.size), self.workspace_size))]
 
@@ -44,7 +44,7 @@ class LdlSolve(LinearSystem, Intrinsic):
         """Floating-point operations of the factorisation, n^3/3."""
         return self.size**3 // 3
 
-    def evaluate(self, memory: Callable[[Slot], np.ndarray]) -> None:
+    def evaluate(self, memory: Callable[[MemoryLocation], np.ndarray]) -> None:
         """Reference evaluation: assemble the matrix from memory, solve the system and write the solution to memory.
 
         While the diagonal blocks are decoupled, entries outside of the block-arrowhead sparsity pattern are ignored.

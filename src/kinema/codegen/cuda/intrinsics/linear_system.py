@@ -7,18 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kinema.ir import Slot, round_up_to_4
+from kinema.ir import MemoryLocation, round_up_to_4
 
 
 @dataclass(frozen=True, slots=True)
 class HessianTerm:
     """Records (J, W) whose sum of J^T W J is added to the matrix of a solve; J and W are stored row by row."""
 
-    records: Slot
+    records: MemoryLocation
     """Start of the first record."""
     record_stride: int
     """Size of a record in scalars."""
-    count: Slot
+    count: MemoryLocation
     """Number of records."""
     max_rows: int
     """Maximum number of rows of J; unused rows of J are zero."""
@@ -49,7 +49,7 @@ class BlockArrowhead:
     """(first unknown, number of unknowns) of each diagonal block."""
     border: tuple[int, ...]
     """All other unknowns."""
-    decoupled: Slot | None
+    decoupled: MemoryLocation | None
     """Flag, above 0.5 if no two diagonal blocks are coupled at the moment; None if they never are."""
 
     @property
@@ -112,19 +112,19 @@ class LinearSystem:
 
     size: int
     """Number of unknowns n."""
-    matrix: Slot
+    matrix: MemoryLocation
     """A, row by row."""
     row_stride: int
     """Row stride of A."""
-    diagonal: Slot
+    diagonal: MemoryLocation
     """(n,) values added to the diagonal of A."""
-    max_inverse_pivot: Slot
+    max_inverse_pivot: MemoryLocation
     """(n,) upper bounds of the inverse pivots."""
-    rhs: Slot
+    rhs: MemoryLocation
     """(n,) right-hand side."""
-    result: Slot
+    result: MemoryLocation
     """(n,) solution x."""
-    workspace: Slot
+    workspace: MemoryLocation
     """Workspace: two columns, or `workspace_size` scalars for the block-arrowhead solve."""
     terms: tuple[HessianTerm, ...] = ()
     """Terms J^T W J of the matrix."""

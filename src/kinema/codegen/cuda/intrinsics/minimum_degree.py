@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kinema.ir import Intrinsic, Slot
+from kinema.ir import Intrinsic, MemoryLocation
 
 from ...memory import WARP_SIZE
 from ..warp import POPCOUNT, SHUFFLE_INDEX, SHUFFLE_XOR, WarpEmitter
@@ -33,11 +33,11 @@ BlockPair = tuple[int, int]
 class EdgeRecords:
     """Records that are the edges of a graph: each holds the indices of the two coupled blocks (which may be equal)."""
 
-    records: Slot
+    records: MemoryLocation
     """Start of the first record."""
     record_stride: int
     """Size of a record in scalars."""
-    count: Slot
+    count: MemoryLocation
     """Number of records."""
     pair_offset: int
     """Offset in a record of the two block indices."""
@@ -59,26 +59,26 @@ class MinimumDegreeOrdering(Intrinsic):
     """Capacity for off-diagonal tiles."""
     edges: tuple[EdgeRecords, ...]
     """Edges of the graph."""
-    block_info: Slot
+    block_info: MemoryLocation
     """Output (n_blocks, 4)."""
-    tiles: Slot
+    tiles: MemoryLocation
     """Output (max_tiles, 2): the two blocks of each tile, the later one first."""
-    tile_of_pair: Slot
+    tile_of_pair: MemoryLocation
     """Output (n_blocks, n_blocks): index of the tile of two blocks."""
-    status: Slot
+    status: MemoryLocation
     """Output (2,): number of tiles, and 1 if some did not fit."""
 
     @property
-    def reads(self) -> list[Slot]:
+    def reads(self) -> list[MemoryLocation]:
         """Operands of all arrays that are read."""
         return [x for records in self.edges for x in (records.records, records.count)]
 
     @property
-    def writes(self) -> list[Slot]:
+    def writes(self) -> list[MemoryLocation]:
         """Operands of all arrays that are written."""
         return [self.block_info, self.tiles, self.tile_of_pair, self.status]
 
-    def evaluate(self, memory: Callable[[Slot], np.ndarray]) -> None:
+    def evaluate(self, memory: Callable[[MemoryLocation], np.ndarray]) -> None:
         """Reference evaluation: read the edges from memory, compute the ordering and write it to memory."""
         pairs: list[BlockPair] = []
         for edges in self.edges:
@@ -226,23 +226,24 @@ class MinimumDegreeEmitter:
 
     # --------------------------------------------------------------------------------------------------------- memory
 
-    def _element_pointer(self, slot: Slot, index: str) -> str:
-        pointer_type, start = self.emitter.slot_pointer(slot)
+    def _element_pointer(self, location: MemoryLocation, index: str) -> str:
+        pointer_type, start = self.emitter.location_pointer(location)
         address = f"getelementptr {self.emitter.scalar_type}, {pointer_type} {start}, i32 {index}"
         return f"{pointer_type} {self.emitter.assign(address)}"
 
-    def _load_int(self, slot: Slot, index: str) -> str:
+    def _load_int(self, location: MemoryLocation, index: str) -> str:
         emitter = self.emitter
         value = emitter.assign(
-            f"load {emitter.scalar_type}, {self._element_pointer(slot, index)}, align {emitter.scalar_bytes}"
+            f"load {emitter.scalar_type}, {self._element_pointer(location, index)}, align {emitter.scalar_bytes}"
         )
         return emitter.assign(f"fptosi {emitter.scalar_type} {value} to i32")
 
-    def _store_int(self, slot: Slot, index: str, integer: str) -> None:
+    def _store_int(self, location: MemoryLocation, index: str, integer: str) -> None:
         emitter = self.emitter
         value = emitter.assign(f"sitofp i32 {integer} to {emitter.scalar_type}")
         emitter.emit(
-            f"store {emitter.scalar_type} {value}, {self._element_pointer(slot, index)}, align {emitter.scalar_bytes}"
+            f"store {emitter.scalar_type} {value}, {self._element_pointer(location, index)}, "
+            f"align {emitter.scalar_bytes}"
         )
 
     def _emit_loop(
@@ -360,11 +361,11 @@ class MinimumDegreeEmitter:
     def _neighbours_of(self, block_index: str, masks: Sequence[str]) -> str:
         """Neighbour mask of a block, broadcast from the thread that owns it."""
         emitter, group_size = self.emitter, self.emitter.group_size
-        slot = emitter.assign(f"udiv i32 {block_index}, {group_size}")
+        location = emitter.assign(f"udiv i32 {block_index}, {group_size}")
         own_mask = masks[0]
         for i, mask in enumerate(masks[1:], 1):
-            is_slot = emitter.assign(f"icmp eq i32 {slot}, {i}")
-            own_mask = emitter.assign(f"select i1 {is_slot}, {self.mask_type} {mask}, {self.mask_type} {own_mask}")
+            is_location = emitter.assign(f"icmp eq i32 {location}, {i}")
+            own_mask = emitter.assign(f"select i1 {is_location}, {self.mask_type} {mask}, {self.mask_type} {own_mask}")
         return self._broadcast_mask(own_mask, emitter.assign(f"urem i32 {block_index}, {group_size}"))
 
     def _merge_neighbours(

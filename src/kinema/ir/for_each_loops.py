@@ -1,10 +1,10 @@
-"""Table loops: table rows grouped by code variant, and tracing of the loop body once per variant.
+"""For-each loops: loop iterations grouped by specialization, and tracing of the loop body once per specialization.
 
-The variant of a row selects the code that the row runs, its integers are the offsets of its arrays in the arenas, and
-its floats are its constants. Constants that are 0, 1, -1 or infinite in all rows of a variant are folded into the code.
-The code size is thus independent of the size of the model, and models with the same variants share code.
-Per-environment parameters are read from an array instead. Tables with thousands of rows are built column by column
-(`ColumnarGroup`), as creating one object per row would take longer than compiling the code.
+The specialization of a row selects the code that the row runs, its integers are the offsets of its arrays in the
+arenas, and its floats are its constants. Constants that are 0, 1, -1 or infinite in all rows of a specialization are
+folded into the code. The code size is thus independent of the size of the model, and models with the same
+specializations share code. Per-environment parameters are read from an array instead. Tables with thousands of rows are
+built column by column (`ColumnarGroup`), as creating one object per row would take longer than compiling the code.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .memory import CONSTANT_PREFIX, FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, ArenaOffset, Slot
-from .program import LoopVariant, Statements, TableLoop, WorkQueueLoop, nested_bodies, slot_accesses, walk
+from .memory import CONSTANT_PREFIX, FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, ArenaOffset, MemoryLocation
+from .program import ForEachLoop, LoopSpecialization, Statements, WorkQueueLoop, memory_accesses, nested_bodies, walk
 from .symbolic import Scalar, Value, select
 from .tracer import Tracer
 
 # --------------------------------------------------------------------------------------------------------------- rows
 
 FOLDABLE_CONSTANTS = (0.0, 1.0, -1.0, math.inf, -math.inf)
-"""Constants that are folded into the code if all rows of a variant have them."""
+"""Constants that are folded into the code if all rows of a specialization have them."""
 PER_ENV_PREFIX = "own "
 """Prefix of the array that per-environment parameters of a row are read from."""
 Ints = npt.NDArray[np.int64]
@@ -45,23 +45,23 @@ class PerEnvParameters:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableRow:
-    """Row of a table; all rows of a variant name the same arrays and constants."""
+class LoopIteration:
+    """Row of a table; all rows of a specialization name the same arrays and constants."""
 
-    variant: Hashable
+    specialization: Hashable
     """Record of all properties that the code depends on; rows with equal text of the record share code."""
     offsets: MutableMapping[str, ArenaOffset]
-    """Array -> offset of its first item for this row."""
+    """Array -> offset of its first element for this row."""
     constants: Mapping[str, Sequence[Value] | PerEnvParameters] = field(default_factory=dict)
     """Name -> constants or per-environment parameters; symbolic values only if the loop is going to be unrolled."""
-    nested_rows: Mapping[str, Sequence[TableRow]] = field(default_factory=dict)
+    nested_rows: Mapping[str, Sequence[LoopIteration]] = field(default_factory=dict)
     """Rows of nested loops in the code of this row, by name of the loop."""
 
     @property
-    def variant_key(self) -> str:
-        """Text that identifies the code variant of the row, including the folded per-environment parameters."""
+    def specialization_key(self) -> str:
+        """Text that identifies the specialization of the row, including the folded per-environment parameters."""
         per_env = [(name, x.folded) for name, x in self.constants.items() if isinstance(x, PerEnvParameters)]
-        return _variant_key(self.variant, per_env)
+        return _specialization_key(self.specialization, per_env)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +70,7 @@ class OffsetColumn:
 
     arena: str
     rows: Ints
-    """(n_rows,) first arena row of the array for each table row."""
+    """(n_rows,) first arena row of the array for each loop iteration."""
 
     @classmethod
     def from_offsets(cls, offsets: Sequence[ArenaOffset]) -> OffsetColumn:
@@ -104,11 +104,11 @@ ConstantColumns = Mapping[str, "Floats | PerEnvParameterColumn"]
 # --------------------------------------------------------------------------------------------- groups of rows, tables
 
 
-class VariantGroup(ABC):
-    """Rows of a table that run the same code variant."""
+class SpecializationGroup(ABC):
+    """Rows of a table that run the same specialization."""
 
-    variant: Hashable
-    variant_key: str
+    specialization: Hashable
+    specialization_key: str
     row_indices: npt.NDArray[np.intp]
     """Indices of the rows in the loop."""
     per_env_names: frozenset[str]
@@ -128,11 +128,11 @@ class VariantGroup(ABC):
 
     @abstractmethod
     def start_rows(self, array: str) -> npt.ArrayLike:
-        """First arena row of an array for each table row, shape (n_rows,)."""
+        """First arena row of an array for each loop iteration, shape (n_rows,)."""
 
     @abstractmethod
-    def constant_column(self, name: str, item: int) -> Any:
-        """One constant for each row, shape (n_rows,): item `item` of the constants `name`."""
+    def constant_column(self, name: str, element: int) -> Any:
+        """One constant for each row, shape (n_rows,): element `element` of the constants `name`."""
 
     @abstractmethod
     def folded_constants(self) -> dict[str, list[float | None]]:
@@ -143,18 +143,18 @@ class VariantGroup(ABC):
         """Add the arrays of per-environment parameters to the arrays of the rows."""
 
     @abstractmethod
-    def nested_table(self, name: str) -> Sequence[TableRow] | Table:
+    def nested_table(self, name: str) -> Sequence[LoopIteration] | IterationTable:
         """Rows of the nested loop `name` of all rows of the group, concatenated.
 
         Sets the columns with the first row and the number of rows of each row's range.
         """
 
 
-class RowwiseGroup(VariantGroup):
-    """Rows of one variant as a sequence of `TableRow` objects."""
+class RowwiseGroup(SpecializationGroup):
+    """Rows of one specialization as a sequence of `LoopIteration` objects."""
 
-    def __init__(self, variant_key: str, rows: Sequence[TableRow], row_indices: Sequence[int]) -> None:
-        self.variant, self.variant_key, self.rows = rows[0].variant, variant_key, rows
+    def __init__(self, specialization_key: str, rows: Sequence[LoopIteration], row_indices: Sequence[int]) -> None:
+        self.specialization, self.specialization_key, self.rows = rows[0].specialization, specialization_key, rows
         self.row_indices = np.array(row_indices, np.intp)
         self.per_env_names = frozenset(name for name, x in rows[0].constants.items() if isinstance(x, PerEnvParameters))
 
@@ -172,14 +172,14 @@ class RowwiseGroup(VariantGroup):
         return {a: offset.arena for a, offset in self.rows[0].offsets.items() if a in used}
 
     def start_rows(self, array: str) -> npt.ArrayLike:
-        """First arena row of an array for each table row."""
+        """First arena row of an array for each loop iteration."""
         offsets = [row.offsets[array] for row in self.rows]
         assert all(offset.arena == offsets[0].arena for offset in offsets), "all rows must use one arena for each array"
         return [offset.row for offset in offsets]
 
-    def constant_column(self, name: str, item: int) -> Any:
-        """One constant for each row: item `item` of the constants `name`."""
-        return [row.constants[name][item] for row in self.rows]  # type: ignore[index]  # ty: ignore[not-subscriptable]
+    def constant_column(self, name: str, element: int) -> Any:
+        """One constant for each row: element `element` of the constants `name`."""
+        return [row.constants[name][element] for row in self.rows]  # type: ignore[index]  # ty: ignore[not-subscriptable]
 
     def folded_constants(self) -> dict[str, list[float | None]]:
         """Name -> constants folded into the code, with None for those read from the table."""
@@ -191,13 +191,13 @@ class RowwiseGroup(VariantGroup):
             for row in self.rows:
                 row.offsets[PER_ENV_PREFIX + name] = row.constants[name].offset  # type: ignore[union-attr]  # ty: ignore[missing-union-attribute]
 
-    def nested_table(self, name: str) -> Sequence[TableRow] | Table:
+    def nested_table(self, name: str) -> Sequence[LoopIteration] | IterationTable:
         """Rows of the nested loop `name` of all rows of the group, concatenated into one table.
 
         Side effect: the range of nested rows of each row is stored in its offsets `FIRST_ROW_PREFIX` + name (first row)
         and `ROW_COUNT_PREFIX` + name (number of rows).
         """
-        nested: list[TableRow] = []
+        nested: list[LoopIteration] = []
         for row in self.rows:
             rows = row.nested_rows.get(name, ())
             row.offsets[FIRST_ROW_PREFIX + name] = ArenaOffset("", len(nested))
@@ -206,25 +206,28 @@ class RowwiseGroup(VariantGroup):
         return nested
 
 
-class ColumnarGroup(VariantGroup):
-    """Rows of one variant stored column by column, for tables with thousands of rows."""
+class ColumnarGroup(SpecializationGroup):
+    """Rows of one specialization stored column by column, for tables with thousands of rows."""
 
     def __init__(
         self,
-        variant: Hashable,
+        specialization: Hashable,
         row_indices: npt.NDArray[np.intp],
         offset_columns: Mapping[str, OffsetColumn],
         constants: ConstantColumns | None = None,
-        nested_tables: Mapping[str, NestedTable] | None = None,
+        nested_tables: Mapping[str, NestedIterations] | None = None,
     ) -> None:
-        self.variant, self.row_indices = variant, row_indices
+        self.specialization, self.row_indices = specialization, row_indices
         self.offset_columns = dict(offset_columns)
         self.constants = constants or {}
         self.nested_tables = nested_tables or {}
         self._fold_cache: dict[int, tuple[Floats, list[float | None]]] = {}
         """Results of constant folding by identity of the array."""
         per_env = {name: x.folded for name, x in self.constants.items() if isinstance(x, PerEnvParameterColumn)}
-        self.variant_key, self.per_env_names = _variant_key(variant, per_env.items()), frozenset(per_env)
+        self.specialization_key, self.per_env_names = (
+            _specialization_key(specialization, per_env.items()),
+            frozenset(per_env),
+        )
 
     def find_column(self, array: str) -> OffsetColumn | None:
         """Offsets of an array for each row, or None if the rows do not have the array."""
@@ -252,16 +255,16 @@ class ColumnarGroup(VariantGroup):
         return {a: column.arena for a, column in columns if column is not None}
 
     def start_rows(self, array: str) -> npt.ArrayLike:
-        """First arena row of an array for each table row."""
+        """First arena row of an array for each loop iteration."""
         column = self.find_column(array)
         assert column is not None
         return column.rows
 
-    def constant_column(self, name: str, item: int) -> Any:
-        """One constant for each row: item `item` of the constants `name`."""
+    def constant_column(self, name: str, element: int) -> Any:
+        """One constant for each row: element `element` of the constants `name`."""
         column = self.constants[name]
         assert not isinstance(column, PerEnvParameterColumn)
-        return column[:, item]
+        return column[:, element]
 
     def folded_constants(self) -> dict[str, list[float | None]]:
         """Name -> constants folded into the code, with None for those read from the table."""
@@ -282,7 +285,7 @@ class ColumnarGroup(VariantGroup):
             if isinstance(column, PerEnvParameterColumn):
                 self.set_column(PER_ENV_PREFIX + name, column.offsets)
 
-    def nested_table(self, name: str) -> Sequence[TableRow] | Table:
+    def nested_table(self, name: str) -> Sequence[LoopIteration] | IterationTable:
         """Table of the nested loop `name` of all rows of the group.
 
         Sets the columns `FIRST_ROW_PREFIX` + name and `ROW_COUNT_PREFIX` + name to each row's range of nested rows.
@@ -293,22 +296,22 @@ class ColumnarGroup(VariantGroup):
         return nested.table
 
 
-class Table:
-    """Rows of a loop, grouped by code variant."""
+class IterationTable:
+    """Rows of a loop, grouped by specialization."""
 
-    def __init__(self, groups: Sequence[VariantGroup]) -> None:
+    def __init__(self, groups: Sequence[SpecializationGroup]) -> None:
         # in canonical order, so that models share code
-        self.groups = sorted(groups, key=lambda group: group.variant_key)
-        assert len({group.variant_key for group in self.groups}) == len(self.groups), (
-            "there must be one group for each variant"
+        self.groups = sorted(groups, key=lambda group: group.specialization_key)
+        assert len({group.specialization_key for group in self.groups}) == len(self.groups), (
+            "there must be one group for each specialization"
         )
         self.n_rows = sum(len(group.row_indices) for group in self.groups)
 
     @classmethod
-    def from_rows(cls, rows: Sequence[TableRow]) -> Table:
-        """Group single rows by their variant key."""
+    def from_rows(cls, rows: Sequence[LoopIteration]) -> IterationTable:
+        """Group single rows by their specialization key."""
         indices_by_key: dict[str, list[int]] = {}
-        for i, key in enumerate(_variant_keys(rows)):
+        for i, key in enumerate(_specialization_keys(rows)):
             indices_by_key.setdefault(key, []).append(i)
         return cls([RowwiseGroup(key, [rows[i] for i in indices], indices) for key, indices in indices_by_key.items()])
 
@@ -317,33 +320,33 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NestedTable:
+class NestedIterations:
     """Rows of a nested loop for all rows of a group, concatenated in order of the outer rows."""
 
-    table: Table
+    table: IterationTable
     row_counts: Ints
     """(n_outer_rows,) number of nested rows of each outer row."""
 
 
-def _variant_key(variant: Hashable, per_env: Iterable[tuple[str, tuple[float | None, ...]]]) -> str:
-    """Text that identifies a code variant: the variant record and the folded per-environment parameters."""
-    return str(variant) + "".join(f" {name} {folded}" for name, folded in per_env)
+def _specialization_key(specialization: Hashable, per_env: Iterable[tuple[str, tuple[float | None, ...]]]) -> str:
+    """Text that identifies a specialization: the specialization record and the folded per-environment parameters."""
+    return str(specialization) + "".join(f" {name} {folded}" for name, folded in per_env)
 
 
-def _variant_keys(rows: Sequence[TableRow]) -> Iterator[str]:
-    """Text key of the code variant of each table row; rows with equal keys share code.
+def _specialization_keys(rows: Sequence[LoopIteration]) -> Iterator[str]:
+    """Text key of the specialization of each loop iteration; rows with equal keys share code.
 
-    Keys of rows without per-environment parameters are cached by variant record.
+    Keys of rows without per-environment parameters are cached by specialization record.
     """
     key_cache: dict[Hashable, str] = {}
     for row in rows:
         if any(isinstance(x, PerEnvParameters) for x in row.constants.values()):
-            yield row.variant_key
+            yield row.specialization_key
         else:
-            variant = type(row.variant), row.variant
-            if variant not in key_cache:
-                key_cache[variant] = row.variant_key
-            yield key_cache[variant]
+            specialization = type(row.specialization), row.specialization
+            if specialization not in key_cache:
+                key_cache[specialization] = row.specialization_key
+            yield key_cache[specialization]
 
 
 def _fold_rows(values: Sequence[Sequence[Value] | PerEnvParameters]) -> list[float | None]:
@@ -364,35 +367,35 @@ def _fold_columns(values: Floats) -> list[float | None]:
 
 # ------------------------------------------------------------------------------------------------------------ tracing
 
-TableRows = Sequence[TableRow] | Table
-"""Rows of a table loop, one by one or grouped."""
+LoopIterations = Sequence[LoopIteration] | IterationTable
+"""Rows of a for-each loop, one by one or grouped."""
 
 
-class RowContext:
-    """Access to the arrays and constants of a row while the code of a variant is traced."""
+class IterationContext:
+    """Access to the arrays and constants of a row while the code of a specialization is traced."""
 
     def __init__(
         self,
-        group: VariantGroup,
+        group: SpecializationGroup,
         tracer: Tracer,
         folded: Mapping[str, Sequence[float | None]],
-        outer: RowContext | None = None,
+        outer: IterationContext | None = None,
     ) -> None:
         self.group = group
         """All rows that run this code; tracing may add arrays to them."""
-        self.variant: Any = group.variant
+        self.specialization: Any = group.specialization
         self.tracer = tracer
         self._folded = folded if outer is None else {**outer._folded, **folded}
         self._per_env_names = (
             set(group.per_env_names) if outer is None else (outer._per_env_names - folded.keys()) | group.per_env_names
         )
 
-    def read(self, array: str, item: int = 0) -> Value:
-        """Load an item of an array of this row."""
-        return self.tracer.read(array, item)
+    def read(self, array: str, element: int = 0) -> Value:
+        """Load an element of an array of this row."""
+        return self.tracer.read(array, element)
 
     def read_array(self, array: str, count: int) -> list[Value]:
-        """Load the first `count` items of an array."""
+        """Load the first `count` elements of an array."""
         return [self.read(array, i) for i in range(count)]
 
     def constants(self, name: str) -> list[Value]:
@@ -409,39 +412,39 @@ class RowContext:
         return self.group.has_array(array)
 
     def set_offset(self, array: str, offset: ArenaOffset) -> None:
-        """Set the offset of an array to the same value in all rows of the variant."""
+        """Set the offset of an array to the same value in all rows of the specialization."""
         self.group.set_offset(array, offset)
 
-    def write(self, array: str, values: Sequence[Value], item: int = 0) -> None:
-        """Store values to consecutive items of an array at the end of the current basic block."""
-        self.tracer.write(array, values, item)
+    def write(self, array: str, values: Sequence[Value], element: int = 0) -> None:
+        """Store values to consecutive elements of an array at the end of the current basic block."""
+        self.tracer.write(array, values, element)
 
-    def nested_loop(self, name: str, body: RowBody) -> None:
+    def nested_loop(self, name: str, body: IterationBody) -> None:
         """Trace a loop over the nested rows `name` of this row; its body also sees the arrays of this row."""
         _add_loop(self.tracer, name, self.group.nested_table(name), body, row_range_name=name, outer=self)
 
 
-RowBody = Callable[[RowContext], None]
+IterationBody = Callable[[IterationContext], None]
 """Code of a row: reads and writes the row's arrays."""
-RowFilter = Callable[[RowContext], "tuple[Value, Value]"]
+IterationFilter = Callable[[IterationContext], "tuple[Value, Value]"]
 """Filter of a row: returns (a, b); the row passes if a < b."""
 
 
-def trace_table_loop(
+def trace_for_each_loop(
     tracer: Tracer,
     name: str,
-    rows: TableRows,
-    body: RowBody,
+    rows: LoopIterations,
+    body: IterationBody,
     *,
     keep_rolled: bool = False,
     active_rows: ArenaOffset | None = None,
 ) -> None:
-    """Append a loop over table rows: the body is traced once per code variant, and the rows are packed into a table.
+    """Append a loop over iterations: the body is traced once per specialization, and the rows are packed into a table.
 
     Args:
-        tracer: receives the `TableLoop`; nothing is appended if there are no rows.
+        tracer: receives the `ForEachLoop`; nothing is appended if there are no rows.
         name: name of the loop.
-        rows: one row per iteration: code variant, array offsets and constants.
+        rows: one row per iteration: specialization, array offsets and constants.
         body: code of a row.
         keep_rolled: whether the loop is kept when the program is unrolled.
         active_rows: offset of a list of the rows that have an effect; CPU code skips all others.
@@ -450,16 +453,16 @@ def trace_table_loop(
 
 
 def trace_work_queue_loop(
-    tracer: Tracer, name: str, rows: TableRows, filters: Sequence[RowFilter], work: RowBody
+    tracer: Tracer, name: str, rows: LoopIterations, filters: Sequence[IterationFilter], work: IterationBody
 ) -> None:
     """Append a work-queue loop to the program: `work` runs only for (row, environment) pairs that pass all filters.
 
     A filter returns (a, b), and a row passes if a < b; later filters run only for rows that passed the earlier ones.
-    The code of filters and work is traced once per code variant of the rows.
+    The code of filters and work is traced once per specialization of the rows.
     """
     flag = f"{tracer.prefix}filter flag {len(tracer.locals)}"
 
-    def run_filter(row_filter: RowFilter, row: RowContext) -> None:
+    def run_filter(row_filter: IterationFilter, row: IterationContext) -> None:
         row.tracer.write(flag, [select(*row_filter(row), 1.0, 0.0)])
 
     bodies = [*(partial(run_filter, row_filter) for row_filter in filters), work]
@@ -467,13 +470,18 @@ def trace_work_queue_loop(
     *filter_loops, (work_loop, _) = loops
     local_arrays = {local: count for _, locals_ in loops for local, count in locals_.items()}
     tracer.add_statement(
-        WorkQueueLoop(name, tuple(loop for loop, _ in filter_loops), Slot(flag, 0), work_loop),
+        WorkQueueLoop(name, tuple(loop for loop, _ in filter_loops), MemoryLocation(flag, 0), work_loop),
         {**local_arrays, flag: 1},
     )
 
 
 def _add_loop(
-    tracer: Tracer, name: str, rows: TableRows, body: RowBody, outer: RowContext | None = None, **options: Any
+    tracer: Tracer,
+    name: str,
+    rows: LoopIterations,
+    body: IterationBody,
+    outer: IterationContext | None = None,
+    **options: Any,
 ) -> None:
     if rows:
         tracer.add_statement(*_pack_loop(tracer, name, rows, body, outer, **options))
@@ -482,80 +490,90 @@ def _add_loop(
 def _pack_loop(
     tracer: Tracer,
     name: str,
-    rows: TableRows,
-    body: RowBody,
-    outer: RowContext | None = None,
+    rows: LoopIterations,
+    body: IterationBody,
+    outer: IterationContext | None = None,
     prefix: str = "",
     **options: Any,
-) -> tuple[TableLoop, dict[str, int]]:
-    """Trace the body of a table loop for each code variant and pack its rows into an integer and a float table.
+) -> tuple[ForEachLoop, dict[str, int]]:
+    """Trace the body of a for-each loop for each specialization and pack its rows into an integer and a float table.
 
-    Integers are the variant index (if there are several variants) and the array offsets; floats are the constants that
-    are not folded into the code. Returns the loop and the sizes of the local arrays of its code. `outer` is the context
-    of the enclosing row, `options` are further fields of `TableLoop`.
+    Integers are the specialization index (if there are several specializations) and the array offsets; floats are the
+    constants that are not folded into the code. Returns the loop and the sizes of the local arrays of its code. `outer`
+    is the context of the enclosing row, `options` are further fields of `ForEachLoop`.
     """
-    table = rows if isinstance(rows, Table) else Table.from_rows(rows)
+    table = rows if isinstance(rows, IterationTable) else IterationTable.from_rows(rows)
     n_key_columns = int(len(table.groups) > 1)
-    variants: list[LoopVariant] = []
+    specializations: list[LoopSpecialization] = []
     local_arrays: dict[str, int] = {}
-    for variant_index, group in enumerate(table.groups):
-        variant_prefix = f"{prefix}{tracer.prefix}{len(tracer.locals)} {variant_index} "
-        variant, variant_locals = _trace_variant(group, body, n_key_columns, variant_prefix, outer)
-        variants.append(variant)
-        local_arrays.update(variant_locals)
-    ints = np.zeros((len(table), n_key_columns + max(len(v.array_columns) for v in variants)), np.int32)
+    for specialization_index, group in enumerate(table.groups):
+        specialization_prefix = f"{prefix}{tracer.prefix}{len(tracer.locals)} {specialization_index} "
+        specialization, specialization_locals = _trace_specialization(
+            group, body, n_key_columns, specialization_prefix, outer
+        )
+        specializations.append(specialization)
+        local_arrays.update(specialization_locals)
+    ints = np.zeros((len(table), n_key_columns + max(len(v.array_columns) for v in specializations)), np.int32)
     columns: list[tuple[Any, int, Any]] = []
-    for variant_index, (group, variant) in enumerate(zip(table.groups, variants, strict=True)):
-        ints[group.row_indices, :n_key_columns] = variant_index
-        for array, (_, column) in variant.array_columns.items():
+    for specialization_index, (group, specialization) in enumerate(zip(table.groups, specializations, strict=True)):
+        ints[group.row_indices, :n_key_columns] = specialization_index
+        for array, (_, column) in specialization.array_columns.items():
             ints[group.row_indices, column] = group.start_rows(array)
-        for slot, column in variant.constant_columns.items():
+        for location, column in specialization.constant_columns.items():
             columns.append(
-                (group.row_indices, column, group.constant_column(slot.array.removeprefix(CONSTANT_PREFIX), slot.item))
+                (
+                    group.row_indices,
+                    column,
+                    group.constant_column(location.array.removeprefix(CONSTANT_PREFIX), location.element),
+                )
             )
     symbolic = any(isinstance(values, list) and any(isinstance(x, Scalar) for x in values) for _, _, values in columns)
-    floats = np.zeros((len(table), max(len(v.constant_columns) for v in variants)), object if symbolic else np.float64)
+    floats = np.zeros(
+        (len(table), max(len(v.constant_columns) for v in specializations)), object if symbolic else np.float64
+    )
     for row_indices, column, values in columns:
         floats[row_indices, column] = values
-    return TableLoop(name, tuple(variants), ints, floats, **options), local_arrays
+    return ForEachLoop(name, tuple(specializations), ints, floats, **options), local_arrays
 
 
-def _trace_variant(
-    group: VariantGroup, body: RowBody, first_column: int, prefix: str, outer: RowContext | None
-) -> tuple[LoopVariant, dict[str, int]]:
-    """Trace the loop body for the rows of one code variant, and assign table columns to its arrays and constants.
+def _trace_specialization(
+    group: SpecializationGroup, body: IterationBody, first_column: int, prefix: str, outer: IterationContext | None
+) -> tuple[LoopSpecialization, dict[str, int]]:
+    """Trace the loop body for the rows of one specialization, and assign table columns to its arrays and constants.
 
-    Returns the `LoopVariant` and the sizes of its local arrays, whose names start with `prefix`. Array columns start at
-    `first_column`; `outer` is the context of the enclosing row of a nested loop.
+    Returns the `LoopSpecialization` and the sizes of its local arrays, whose names start with `prefix`. Array columns
+    start at `first_column`; `outer` is the context of the enclosing row of a nested loop.
     """
     folded = group.folded_constants()
     group.add_per_env_arrays()
     tracer = Tracer(prefix)
-    body(RowContext(group, tracer, folded, outer))
+    body(IterationContext(group, tracer, folded, outer))
     program = tracer.build()
-    slots = {slot for statement in walk(program.body) for slot, _ in slot_accesses(statement)}
-    used = {slot.array for slot in slots} | {
+    locations = {location for statement in walk(program.body) for location, _ in memory_accesses(statement)}
+    used = {location.array for location in locations} | {
         range_prefix + name
         for name in _nested_loop_names(program.body)
         for range_prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
     }
     arrays = group.arenas(used)
     order = {CONSTANT_PREFIX + name: (i, len(values)) for i, (name, values) in enumerate(folded.items())}
-    constants = [slot for slot in slots if slot.array in order and slot.item < order[slot.array][1]]
-    ordered = sorted(constants, key=lambda slot: (order[slot.array], slot.item))
-    return LoopVariant(
-        group.variant_key,
+    constants = [
+        location for location in locations if location.array in order and location.element < order[location.array][1]
+    ]
+    ordered = sorted(constants, key=lambda location: (order[location.array], location.element))
+    return LoopSpecialization(
+        group.specialization_key,
         program.body,
         {a: (arena, i + first_column) for i, (a, arena) in enumerate(arrays.items())},
-        {slot: i for i, slot in enumerate(ordered)},
+        {location: i for i, location in enumerate(ordered)},
     ), dict(program.locals)
 
 
 def _nested_loop_names(statements: Statements) -> Iterator[str]:
-    """Names of the row ranges of the outermost nested table loops."""
+    """Names of the row ranges of the outermost nested for-each loops."""
     for block in statements:
-        if isinstance(block, TableLoop) and block.row_range_name:
+        if isinstance(block, ForEachLoop) and block.row_range_name:
             yield block.row_range_name
-        elif not isinstance(block, TableLoop):
+        elif not isinstance(block, ForEachLoop):
             for body in nested_bodies(block):
                 yield from _nested_loop_names(body)

@@ -1,6 +1,6 @@
-"""Contact sets (geom pairs between two frames with one condim): maximum number of contacts and buffer capacities.
+"""Contact buffers (geom pairs between two frames with one condim): maximum number of contacts and buffer capacities.
 
-A contact set is planned from the model alone, before tracing.
+A contact buffer is planned from the model alone, before tracing.
 """
 
 from __future__ import annotations
@@ -82,10 +82,11 @@ def _max_contacts_without_formula(*, multiccd: bool) -> dict[tuple[str, str], in
     return table
 
 
-# ------------------------------------------------------------------------------------------ contact sets and capacities
+# ------------------------------------------------------------------------------------------ contact buffers and
+# capacities
 
 DEFAULT_CONTACTS_PER_FRAME_PAIR = 64
-"""Default capacity of a contact set."""
+"""Default capacity of a contact buffer."""
 MIN_WARP_CONTACTS, WARP_CONTACTS_PER_DOF = 48, 3
 """Capacity of a contact group of an environment that is simulated by a warp: minimum, and per degree of freedom. Larger
 if the user requests a larger capacity per frame pair."""
@@ -95,8 +96,8 @@ degree of freedom."""
 
 
 @dataclass(frozen=True, slots=True)
-class ContactSetVariant:
-    """Code variant (specialisation key) of a contact set."""
+class ContactSpecialization:
+    """Specialization (specialization key) of a contact buffer."""
 
     condim: int
     """Contact dimension: 1 frictionless, 3 sliding, 4 torsional, 6 rolling friction."""
@@ -111,12 +112,12 @@ class ContactSetVariant:
 
 
 @dataclass(frozen=True, slots=True)
-class ContactSetSpec:
-    """Contact set before memory is allocated: the geom pairs between two frames with one condim."""
+class ContactBufferSpec:
+    """Contact buffer before memory is allocated: the geom pairs between two frames with one condim."""
 
     frames: tuple[int, int]
     """Indices of the two frames in ascending order; the world is -1."""
-    variant: ContactSetVariant
+    specialization: ContactSpecialization
     pairs: list[int]
     """Indices of the geom pairs in the model."""
     max_contacts: int
@@ -125,14 +126,14 @@ class ContactSetSpec:
     """Number of contacts that the buffer can hold."""
 
 
-def plan_contact_sets(model: Model, frames: Collection[int] | None = None) -> list[ContactSetSpec]:
-    """Contact sets of a model: its geom pairs grouped by frame pair and condim, and sorted by both.
+def plan_contact_buffers(model: Model, frames: Collection[int] | None = None) -> list[ContactBufferSpec]:
+    """Contact buffers of a model: its geom pairs grouped by frame pair and condim, and sorted by both.
 
     Pairs of geom types that do not collide are left out.
 
     Args:
         model: the model.
-        frames: indices of the frames whose mutual and world contact sets are returned; None for all frames.
+        frames: indices of the frames whose mutual and world contact buffers are returned; None for all frames.
     """
     geoms, pairs = model.geoms, model.pairs
     pair_frames = np.sort(np.stack([geoms.frame_idx[x] for x in (pairs.geom_a, pairs.geom_b)], axis=1), axis=1)
@@ -153,14 +154,16 @@ def plan_contact_sets(model: Model, frames: Collection[int] | None = None) -> li
         np.append(starts[1:], len(pair_indices)).tolist(),
     )
     sets, all_pairs, start, capacity = [], pair_indices.tolist(), 0, frame_pair_capacity(model)
-    variants: dict[tuple[int, bool, bool], ContactSetVariant] = {}
+    specializations: dict[tuple[int, bool, bool], ContactSpecialization] = {}
     moves = has_surface_velocity(model)
     for (a, b, condim), has_extra, n_contacts, end in zip(*columns, strict=True):
         key = condim, a == WORLD, has_extra
-        if key not in variants:
+        if key not in specializations:
             elliptic = model.options.elliptic and condim > 1
-            variants[key] = ContactSetVariant(condim, elliptic, a == WORLD, has_extra, moves)
-        sets.append(ContactSetSpec((a, b), variants[key], all_pairs[start:end], n_contacts, min(n_contacts, capacity)))
+            specializations[key] = ContactSpecialization(condim, elliptic, a == WORLD, has_extra, moves)
+        sets.append(
+            ContactBufferSpec((a, b), specializations[key], all_pairs[start:end], n_contacts, min(n_contacts, capacity))
+        )
         start = end
     return sets
 
@@ -181,9 +184,9 @@ def _max_contacts_per_pair(model: Model) -> npt.NDArray[np.int64]:
     return table[type_indices[model.pairs.geom_a], type_indices[model.pairs.geom_b]]
 
 
-def contact_set_name(spec: ContactSetSpec) -> str:
-    """Unique name of a contact set: its frames and condim."""
-    return f"{spec.frames} {spec.variant.condim}"
+def contact_buffer_name(spec: ContactBufferSpec) -> str:
+    """Unique name of a contact buffer: its frames and condim."""
+    return f"{spec.frames} {spec.specialization.condim}"
 
 
 def may_lose_contacts(model: Model, *, use_warps: bool = False) -> bool:
@@ -194,16 +197,16 @@ def may_lose_contacts(model: Model, *, use_warps: bool = False) -> bool:
         use_warps: whether the capacity is that of an environment simulated by a warp, instead of one per contact
             set.
     """
-    specs = plan_contact_sets(model)
+    specs = plan_contact_buffers(model)
     if use_warps:
         return sum(spec.max_contacts for spec in specs) > warp_contact_capacity(model, _n_colliding_dofs(model, specs))
     return any(spec.capacity < spec.max_contacts for spec in specs)
 
 
 def contact_capacity(model: Model, *, use_warps: bool = False) -> int:
-    """Number of contacts that can be stored: per contact set or, with `use_warps`, per contact group."""
+    """Number of contacts that can be stored: per contact buffer or, with `use_warps`, per contact group."""
     if use_warps:
-        return warp_contact_capacity(model, _n_colliding_dofs(model, plan_contact_sets(model)))
+        return warp_contact_capacity(model, _n_colliding_dofs(model, plan_contact_buffers(model)))
     return frame_pair_capacity(model)
 
 
@@ -230,8 +233,8 @@ def warp_contact_capacity(model: Model, n_dofs: int) -> int:
     )
 
 
-def _n_colliding_dofs(model: Model, specs: Sequence[ContactSetSpec]) -> int:
-    """Number of degrees of freedom of the frames that are in any contact set."""
+def _n_colliding_dofs(model: Model, specs: Sequence[ContactBufferSpec]) -> int:
+    """Number of degrees of freedom of the frames that are in any contact buffer."""
     frames = {frame for spec in specs for frame in spec.frames} - {WORLD}
     return sum(len(model.frame_dof_range(frame)) for frame in frames)
 
