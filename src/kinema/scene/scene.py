@@ -401,10 +401,14 @@ class Scene:
             external_forces=external_forces,
         )
 
-    def _rebuild(self, per_env: frozenset[str]) -> BuiltScene:
-        """Build the scene again with other per-environment parameters; diagnostics are not reported again."""
-        external = self.built.engine.settings.external_forces
-        return self._build(self.n_envs, self._make_settings(per_env, external), Diagnostics())
+    def _rebuild(self, per_env: frozenset[str], external_forces: bool | None = None) -> BuiltScene:
+        """Build the scene again with other per-environment parameters; diagnostics are not reported again.
+
+        External forces are enabled or disabled; None for the present setting.
+        """
+        present = self.built.engine.settings.external_forces
+        settings = self._make_settings(per_env, present if external_forces is None else external_forces)
+        return self._build(self.n_envs, settings, Diagnostics())
 
     def _build(self, n_envs: int, settings: Settings, diagnostics: Diagnostics) -> BuiltScene:
         """Build models, engine, arrays and controls with the given settings; replaces the previous build, if any."""
@@ -1126,10 +1130,24 @@ class Scene:
             present | set(missing),
         )
 
-    def _recompile(self, message: str, hint: str, per_env: frozenset[str]) -> None:
-        """Build the scene again with the given per-environment parameters, keep the state, and report a message."""
+    def allow_external_forces(self) -> None:
+        """Let external forces and torques be applied from now on, as with `build(external_forces=True)`.
+
+        If the scene was built without, the step is compiled once more, which is reported, and the state is kept.
+        """
+        settings = self.built.engine.settings
+        if not settings.external_forces:
+            self._recompile(
+                "external forces can be applied now; the step is compiled once more",
+                "use scene.build(external_forces=True) to avoid the recompilation",
+                settings.per_env,
+                external_forces=True,
+            )
+
+    def _recompile(self, message: str, hint: str, per_env: frozenset[str], external_forces: bool | None = None) -> None:
+        """Build the scene again with the given settings, keep the state, and report a message."""
         state = snapshot_state(self.built)
-        transfer_state(self._rebuild(per_env), state)
+        transfer_state(self._rebuild(per_env, external_forces), state)
         self.diagnostics.note("scene.recompiled", message, hint=hint)
         print_if_terminal(message, self.progress)
 

@@ -12,6 +12,7 @@ import pytest
 
 import kinema as km
 from kinema.apps.viewer import ElementRef, Viewer, view
+from kinema.apps.viewer.drag import DragSpring
 from kinema.apps.viewer.simulation import (
     BASE_FIXED,
     BASE_FREE,
@@ -19,7 +20,6 @@ from kinema.apps.viewer.simulation import (
     NO_CONTROL,
     RANDOM,
     SLIDERS,
-    DragSpring,
     has_unspecified_base,
 )
 from kinema.core import KinemaError
@@ -84,6 +84,30 @@ def test_a_pull_draws_the_link_to_the_pointer(viewer: Viewer) -> None:
     assert distance[NO_CONTROL] < distance[SLIDERS] < 0.3
 
 
+def test_a_pull_is_critically_damped(viewer: Viewer) -> None:
+    """The effective mass of the grabbed point is the moment of inertia by the squared lever; it never overshoots."""
+    exhibit, player = viewer.models[0], viewer.player
+    player.reset()
+    player.control_inputs.source = NO_CONTROL
+    player.mark_commands_changed()
+    player.step()
+    spring = DragSpring.attach(exhibit, "arm", 0, np.array([0.4, -0.1, 0.2]))
+    mass = 3.0 * (0.02 + 0.2**2) / 0.4**2  # of the arm about its hinge; the trace of J M^-1 J^T has one term
+    assert spring.damping == pytest.approx(2.0 * np.sqrt(spring.stiffness * mass), rel=1e-3)
+    spring.target = spring.attachment_point + np.array([0.0, 0.0, 0.1])
+    player.set_drag_spring(spring)
+    heights = []
+    for _ in range(150):
+        player.step(4)
+        heights.append(float(spring.attachment_point[2]))
+    player.set_drag_spring(None)
+    player.control_inputs.source = SLIDERS
+    player.mark_commands_changed()
+    assert max(heights) <= heights[-1] + 1e-3
+    weight = 9.81 * 0.2 / 0.4  # N at the grabbed point
+    assert heights[-1] == pytest.approx(0.3 - weight / spring.stiffness, abs=2e-3)
+
+
 def test_reset_goes_back_to_the_start(viewer: Viewer) -> None:
     viewer.player.step(5)
     viewer.player.reset()
@@ -95,14 +119,14 @@ def test_reset_goes_back_to_the_start(viewer: Viewer) -> None:
 
 def test_environments_stand_side_by_side(viewer: Viewer) -> None:
     viewer.choose_environment(1, side_by_side=True)
-    crowd = viewer._env_grid
+    crowd = viewer.env_grid
     assert crowd is not None
-    node = crowd._nodes[0, "arm"]
+    node = crowd.nodes[0, "arm"]
     assert viewer.models[0].entity is not None
     places = viewer.models[0].entity.get_links_pos(["arm"])[:, 0] + crowd.env_offsets
     np.testing.assert_allclose(node.batched_positions, places, atol=1e-6)
     viewer.choose_environment(0, side_by_side=False)
-    assert viewer._env_grid is None
+    assert viewer.env_grid is None
 
 
 def test_commands_are_drawn_within_their_limits(viewer: Viewer) -> None:
@@ -210,11 +234,44 @@ def test_contacts_are_marked_where_their_environment_is_drawn() -> None:
         assert viewer.differences == []  # entities of a scene are not versions of one file
         viewer.set_layer("Contacts", True)
         viewer.choose_environment(3, side_by_side=True)
-        assert viewer._env_grid is not None
+        assert viewer.env_grid is not None
         scene.step(20)
         viewer.update()
-        (point,) = viewer.layers._handles["Contacts"][0].points
-        np.testing.assert_allclose(point, viewer._env_grid.env_offsets[3] + [0.2, 0.0, 0.0], atol=2e-3)
+        points = viewer.layers._handles["Contacts"][0].points
+        np.testing.assert_allclose(points, viewer.env_grid.env_offsets + [0.2, 0.0, 0.0], atol=2e-3)
+        viewer.choose_environment(3, side_by_side=False)
+        np.testing.assert_allclose(viewer.layers._handles["Contacts"][0].points, [[0.2, 0.0, 0.0]], atol=2e-3)
+    finally:
+        viewer.close()
+
+
+def test_a_scene_without_external_forces_is_compiled_again_for_a_drag() -> None:
+    """Dragging one of the environments side by side pulls that one only, and keeps the state of the scene."""
+    needs_viser()
+    scene = km.Scene(quiet=True, gravity=(0.0, 0.0, 0.0))
+    ball = scene.add(km.Sphere(0.05))
+    scene.build(n_envs=2)
+    viewer = scene.show(port=0)
+    try:
+        ball.set_pos([[0.0, 0.0, 1.0], [0.0, 0.0, 2.0]])
+        scene.step()
+        viewer.choose_environment(0, side_by_side=True)
+        assert viewer.env_grid is not None
+        drawn = viewer.env_grid.env_offsets[1] + np.array([0.0, 0.0, 2.0])
+        pointer = drawn + np.array([0.3, 0.0, 0.0])
+        element, drag = ElementRef(0, "link", ball.links[0].name), viewer._drag_interaction.handle_drag
+        drag(element, "start", drawn, drawn, 1)
+        drag(element, "update", drawn, pointer, 1)
+        viewer.player.step(20)
+        viewer.refresh()
+        np.testing.assert_allclose(viewer._drag_interaction._line.points[0, 1], pointer)
+        moved = ball.get_pos() - [[0.0, 0.0, 1.0], [0.0, 0.0, 2.0]]
+        assert moved[1, 0] > 0.01
+        np.testing.assert_allclose(moved[0], 0.0, atol=1e-9)
+        assert scene.time == pytest.approx(21 * scene.dt)
+        drag(element, "end", drawn, drawn, 1)
+        viewer.refresh()
+        assert viewer._drag_interaction._line is None
     finally:
         viewer.close()
 

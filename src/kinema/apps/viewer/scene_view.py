@@ -392,7 +392,8 @@ class EnvironmentGrid:
         self.env_offsets[:, 1] = (numbers % columns - (columns - 1) / 2) * step
         self.extent = columns * step
         """How wide they stand [m]."""
-        self._nodes: dict[tuple[int, str], Any] = {}
+        self.nodes: dict[tuple[int, str], Any] = {}
+        """Batched node of each link that is drawn, by model and link."""
         with scene_view.viser.atomic():
             for exhibit in scene_view.models:
                 self._add_model(exhibit)
@@ -408,14 +409,14 @@ class EnvironmentGrid:
         for i, (link, parts) in enumerate(drawn.items()):
             if parts:
                 coarse = [simplify_primitive(part, share) for part in parts] if share < 1.0 else parts
-                self._nodes[model.index, link] = self.scene_view.scene.add_batched_glb(
+                self.nodes[model.index, link] = self.scene_view.scene.add_batched_glb(
                     f"/crowd/{model.index}/{i}", encode_glb(coarse), still, self.env_offsets
                 )
 
     def set_link_poses(self, model: DisplayedModel, poses: dict[str, tuple[Array, Array]]) -> None:
         """Set the links of all environments: positions (n, 3) and quaternions (n, 4)."""
         for link, (positions, quaternions) in poses.items():
-            node = self._nodes.get((model.index, link))
+            node = self.nodes.get((model.index, link))
             if node is not None:
                 node.batched_positions = np.nan_to_num(positions + self.env_offsets).astype(np.float32)
                 node.batched_wxyzs = np.nan_to_num(quaternions).astype(np.float32)
@@ -433,6 +434,6 @@ class EnvironmentGrid:
     def remove(self) -> None:
         """Remove all nodes."""
         with self.scene_view.viser.atomic():
-            for node in self._nodes.values():
+            for node in self.nodes.values():
                 node.remove()
-        self._nodes = {}
+        self.nodes = {}

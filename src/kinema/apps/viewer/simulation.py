@@ -1,4 +1,4 @@
-"""Real-time simulation of displayed models: base fixation, control inputs, and a spring for dragging links."""
+"""Real-time simulation of displayed models: base fixation, control inputs, and forces applied before steps."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -153,72 +154,26 @@ def add_ground_plane_if_needed(
         scene.add(Plane(), pos=floor_pose.position, quat=floor_pose.quaternion, name="floor")
 
 
-# ---------------------------------------------------------------------------------------------------------- drag spring
-
-_STIFFNESS_PER_MASS = 120.0
-"""Spring stiffness per mass [1/s2]."""
+# ------------------------------------------------------------------------------------------------- real-time simulation
 
 
-@dataclass(slots=True, eq=False)
-class DragSpring:
-    """Damped spring between a point of a link and the mouse pointer."""
+class AppliedForce(Protocol):
+    """A force that is applied before steps, such as the spring of the mouse."""
 
-    exhibit: DisplayedModel
-    link: str
     env: int
-    local_attachment: Array
-    """Attachment point in the link frame [m]."""
     target: Array
     """World position of the pointer [m]."""
-    mass: float
-    """Effective mass that determines stiffness and damping [kg]."""
-
-    @classmethod
-    def attach(cls, model: DisplayedModel, link: str, env: int, point: Array) -> DragSpring:
-        """Attach a spring to a link at a world point."""
-        assert model.entity is not None
-        own = model.entity.get_link(link).mass
-        total = sum(x.mass for x in model.entity.links)
-        pull = cls(model, link, env, np.zeros(3), np.array(point), max(own, 0.1 * total))
-        pull.local_attachment = pull._link_pose().inverse().apply(point)
-        return pull
-
-    def _link_pose(self) -> Pose:
-        assert self.exhibit.entity is not None
-        link = self.exhibit.entity.get_link(self.link)
-        return Pose.from_quaternion(link.get_pos([self.env])[0], link.get_quat([self.env])[0])
 
     @property
     def attachment_point(self) -> Array:
-        """Current world position of the attachment point [m]."""
-        return self._link_pose().apply(self.local_attachment)
+        """World position of the grabbed point [m]."""
 
     def apply(self) -> None:
-        """Apply the spring-damper force at the attachment point for the next steps."""
-        entity = self.exhibit.entity
-        assert entity is not None
-        link, pose = entity.get_link(self.link), self._link_pose()
-        inertial = self.exhibit.links[self.link].inertial
-        centre = pose.apply(np.zeros(3) if inertial is None else inertial.center)
-        point = pose.apply(self.local_attachment)
-        speed = link.get_vel([self.env])[0] + np.cross(link.get_ang([self.env])[0], point - pose.position)
-        stiffness = _STIFFNESS_PER_MASS * self.mass
-        damping = 2.0 * math.sqrt(stiffness * max(link.mass, 1e-3))
-        force: Array = np.asarray(stiffness * (self.target - point) - damping * speed, dtype=np.float64)
-        self._apply_wrench(force, np.cross(point - centre, force))
+        """Set the force of the next steps."""
 
     def release(self) -> None:
         """Remove the force."""
-        self._apply_wrench(np.zeros(3), np.zeros(3))
 
-    def _apply_wrench(self, force: Array, torque: Array) -> None:
-        entity = self.exhibit.entity
-        assert entity is not None
-        entity.apply_links_external_force(force[None, None], [self.link], [self.env])
-        entity.apply_links_external_torque(torque[None, None], [self.link], [self.env])
-
-
-# ------------------------------------------------------------------------------------------------- real-time simulation
 
 FRAME_INTERVAL = 1 / 40
 """Seconds between pictures while something moves, unless browsers draw more slowly."""
@@ -253,7 +208,10 @@ class SimulationPlayer:
         """Seconds between pictures now."""
         self.error_message = ""
         """Why it cannot be simulated; empty where it can, or nobody has tried."""
-        self.drag_spring: DragSpring | None = None
+        self.drag_spring: AppliedForce | None = None
+        """Spring by which a link is dragged."""
+        self.drive: Callable[[float], None] = lambda _: None
+        """Called before steps with the time they simulate [s]: applies the velocity command of keyboard or gamepad."""
         self.on_frame: Callable[[], None] = lambda: None
         """Called after each frame's steps."""
         self.on_state: Callable[[str], None] = lambda _: None
@@ -370,6 +328,7 @@ class SimulationPlayer:
             if self.drag_spring is not None:
                 self.drag_spring.apply()
                 some = min(count, max(1, round(_PULL_UPDATE_PERIOD / scene.dt)))
+            self.drive(some * scene.dt)
             scene.step(some)
             count -= some
 
@@ -387,7 +346,14 @@ class SimulationPlayer:
                     model.read_joints_from_simulation(0)
         self.on_frame()
 
-    def set_drag_spring(self, drag_spring: DragSpring | None) -> None:
+    def allow_external_forces(self, before_compiling: Callable[[], None]) -> None:
+        """Let external forces act, which compiles the step again if the scene was built without them."""
+        assert self.scene is not None
+        if not self.scene.built.engine.settings.external_forces:
+            before_compiling()
+            self.scene.allow_external_forces()
+
+    def set_drag_spring(self, drag_spring: AppliedForce | None) -> None:
         """Start or end dragging."""
         with self.lock:
             if drag_spring is None and self.drag_spring is not None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from kinema.core import Array, KinemaError, Severity, write_file
 from kinema.scene import Scene
 
 from .displayed_model import CHANGED_COLOR, MISSING_COLOR, DisplayedModel, ElementRef, find_differences
+from .drag import DragInteraction
 from .layers import Layers
 from .panels import (
     JointPanel,
@@ -32,72 +33,7 @@ from .panels.display_panels import IMAGE_SIZE, encode_png
 from .render_quality import AUTOMATIC, FAST, FULL, RenderQuality
 from .scene_view import DEFAULT_VIEW, SELECTION_COLOR, EnvironmentGrid, SceneView
 from .server import PageServer, inject_script
-from .simulation import DragSpring, SimulationPlayer
-
-# ------------------------------------------------------------------------------------------------------- mouse dragging
-
-
-class DragHost(Protocol):
-    """Interface of the viewer that dragging uses."""
-
-    models: list[DisplayedModel]
-    player: SimulationPlayer
-    scene_view: SceneView
-    env: int
-
-    def notify(self, text: str) -> None:
-        """Show a notification to all clients."""
-
-
-class DragInteraction:
-    """Mouse dragging of links by a spring."""
-
-    def __init__(self, host: DragHost) -> None:
-        self._host = host
-        self._line: Any = None
-
-    def enable(self, handle: Any, element: ElementRef) -> None:
-        """Make a node draggable."""
-
-        async def dragged(event: Any) -> None:  # in order, because it is awaited
-            self._handle_drag(element, event.phase, np.array(event.start_position), np.array(event.end_position))
-
-        handle.on_drag("left", modifier="cmd/ctrl")(dragged)
-
-    def _handle_drag(self, element: ElementRef, phase: str, start_point: Array, pointer: Array) -> None:
-        director = self._host
-        exhibit, player = director.models[element.model_index], director.player
-        if phase == "end" or exhibit.entity is None or element.name not in exhibit.links:
-            player.set_drag_spring(None)
-        elif phase == "start" or player.drag_spring is None:
-            try:
-                pull = DragSpring.attach(exhibit, element.name, director.env, start_point)
-                pull.target = pointer
-                pull.release()  # which fails where nothing can be pushed
-            except KinemaError as error:
-                director.notify(str(error))
-                return
-            player.set_drag_spring(pull)
-        else:
-            player.drag_spring.target = pointer
-
-    def draw_spring(self) -> None:
-        """Draw the spring as a line while dragging."""
-        pull = self._host.player.drag_spring
-        if pull is None:
-            if self._line is not None:
-                self._line.remove()
-                self._line = None
-            return
-        ends = np.stack([pull.attachment_point, pull.target])[None]
-        if self._line is not None:
-            self._line.points = ends
-        else:
-            paint = np.array([255, 60, 60], dtype=np.uint8)
-            self._line = self._host.scene_view.scene.add_line_segments(
-                "/pull", ends, paint, thickness=3.0, thickness_units="screen"
-            )
-
+from .simulation import SimulationPlayer
 
 # --------------------------------------------------------------------------------------------------------------- viewer
 
@@ -133,7 +69,8 @@ class Viewer:
         """What is to be ended with the viewer."""
         self._compares_files = scene is None
         """Whether two models are two files that are compared, not two entities of a scene."""
-        self._env_grid: EnvironmentGrid | None = None
+        self.env_grid: EnvironmentGrid | None = None
+        """Environments side by side, while they are shown."""
         self._last_panel_update = self._last_slider_update = 0.0
         self._difference_nodes: list[Any] = []
         self._show_models(models, scene)
@@ -204,7 +141,7 @@ class Viewer:
                 self._add_differences(gui)
                 add_diagnostics_panel(gui, self.models, gate, self._show_diagnostic)
             with tabs.add_tab("Plots"):
-                self.plot_panel = PlotPanel(gui, self.player, self._show_compiling)
+                self.plot_panel = PlotPanel(gui, self.player, self.show_compiling)
             with tabs.add_tab("Pictures"):
                 add_capture_panel(gui, self.notify)
 
@@ -235,7 +172,7 @@ class Viewer:
                 values |= exhibit.slider_values()
             layers = self.layers.enabled
             self.player.close()
-            self._env_grid, self._difference_nodes, self.selected = None, [], None
+            self.env_grid, self._difference_nodes, self.selected = None, [], None
             for exhibit in models:
                 known = exhibit.slider_values()
                 exhibit.set_slider_values({n: v for n, v in values.items() if n in known and len(v) == len(known[n])})
@@ -251,8 +188,8 @@ class Viewer:
         with self.lock, self.player.lock, self.viser.atomic():
             simulated = self.player.scene is not None
             for exhibit in self.models:
-                if simulated and self._env_grid is not None:
-                    self._env_grid.set_link_poses(exhibit, exhibit.simulated_poses(list(range(self._env_grid.n_envs))))
+                if simulated and self.env_grid is not None:
+                    self.env_grid.set_link_poses(exhibit, exhibit.simulated_poses(list(range(self.env_grid.n_envs))))
                 elif simulated:
                     poses = exhibit.simulated_poses([self.env])
                     self.scene_view.set_link_poses(exhibit, {link: (p[0], q[0]) for link, (p, q) in poses.items()})
@@ -277,10 +214,11 @@ class Viewer:
         if "Tendons" in self.layers.enabled:
             self.layers.draw_tendons()
         if "Contacts" in self.layers.enabled and self.player.scene is not None and self.player.scene.contacts:
-            found = self.player.scene.get_contacts([self.env])
-            valid = found["valid_mask"][0]
-            offset = np.zeros(3) if self._env_grid is None else self._env_grid.env_offsets[self.env]
-            self.layers.draw_contacts(found["position"][0][valid] + offset, found["force_b"][0][valid])
+            grid = self.env_grid
+            found = self.player.scene.get_contacts([self.env] if grid is None else list(range(grid.n_envs)))
+            valid = found["valid_mask"]
+            positions = found["position"] if grid is None else found["position"] + grid.env_offsets[:, None]
+            self.layers.draw_contacts(positions[valid], found["force_b"][valid])
         self._drag_interaction.draw_spring()
 
     def _refresh_panels(self) -> None:
@@ -308,18 +246,24 @@ class Viewer:
     def _redraw(self) -> None:
         with self.lock, self.viser.atomic():
             self.scene_view.set_simple_shading(self.quality.is_fast)
-            if self._env_grid is not None:
-                self._env_grid.remove()
-                self._env_grid = EnvironmentGrid(self.scene_view, self.n_envs, is_coarse=self.quality.is_fast)
+            if self.env_grid is not None:
+                self.env_grid.remove()
+                self.env_grid = self._make_env_grid()
                 self.refresh()
             self.quality_panel.update_text()
+
+    def _make_env_grid(self) -> EnvironmentGrid:
+        grid = EnvironmentGrid(self.scene_view, self.n_envs, is_coarse=self.quality.is_fast)
+        for (model, link), node in grid.nodes.items():
+            self._drag_interaction.enable(node, ElementRef(model, "link", link))
+        return grid
 
     def _show_state(self, state: str) -> None:
         self.simulation_panel.show_state(state)
         if state == "failed":
             self.notify(self.player.error_message)
 
-    def _show_compiling(self) -> None:
+    def show_compiling(self) -> None:
         """Show the compiling state immediately, before an operation that blocks."""
         if self.player.scene is not None:
             self.simulation_panel.show_state("compiling")
@@ -359,7 +303,7 @@ class Viewer:
                 closed &= exhibit.set_slider_values({joint: values})
             if self.player.scene is not None:
                 for exhibit in (e for e in self.models if e.entity is not None):
-                    exhibit.write_joints_to_simulation(None if self._env_grid is not None else self.env)
+                    exhibit.write_joints_to_simulation(None if self.env_grid is not None else self.env)
             self.refresh()
             if not closed:
                 self.joint_panel.refresh()
@@ -368,8 +312,8 @@ class Viewer:
         """Show or hide a layer."""
         with self.lock:
             if layer == "Contacts" and on and self.player.ensure_built():
-                self._show_compiling()  # what tells of contacts, when it is asked for the first time
-            self.layers.set_enabled(layer, on and not (layer == "Visual" and self._env_grid is not None))
+                self.show_compiling()  # what tells of contacts, when it is asked for the first time
+            self.layers.set_enabled(layer, on and not (layer == "Visual" and self.env_grid is not None))
             if not on and layer == "Contacts":
                 self.layers.draw_contacts(np.zeros((0, 3)), np.zeros((0, 3)))
             if not on and layer == "Tendons":
@@ -380,18 +324,18 @@ class Viewer:
         """Show one environment, or many side by side."""
         with self.lock:
             self.env = number
-            if side_by_side and self.player.ensure_built() and self._env_grid is None:
-                self._env_grid = EnvironmentGrid(self.scene_view, self.n_envs, is_coarse=self.quality.is_fast)
-            elif not side_by_side and self._env_grid is not None:
-                self._env_grid.remove()
-                self._env_grid = None
+            if side_by_side and self.player.ensure_built() and self.env_grid is None:
+                self.env_grid = self._make_env_grid()
+            elif not side_by_side and self.env_grid is not None:
+                self.env_grid.remove()
+                self.env_grid = None
             for handle in self.scene_view.visuals:
-                handle.visible = self._env_grid is None and "Visual" in self.layers.enabled
+                handle.visible = self.env_grid is None and "Visual" in self.layers.enabled
             self.refresh()
 
     def frame_camera(self, client: Any, view: str) -> None:
         """Move the camera of a client to show everything, from one of `VIEWS`."""
-        (self.scene_view if self._env_grid is None else self._env_grid).frame_camera(client, view)
+        (self.scene_view if self.env_grid is None else self.env_grid).frame_camera(client, view)
 
     def screenshot(self, path: str | Path, size: tuple[int, int] = IMAGE_SIZE) -> None:
         """Write the view of the first client as a PNG; a client must be connected.
