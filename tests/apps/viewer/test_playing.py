@@ -238,7 +238,7 @@ def test_contacts_are_marked_where_their_environment_is_drawn() -> None:
         scene.step(20)
         viewer.update()
         points = viewer.layers._handles["Contacts"][0].points
-        np.testing.assert_allclose(points, viewer.env_grid.env_offsets + [0.2, 0.0, 0.0], atol=2e-3)
+        np.testing.assert_allclose(points, np.add(viewer.env_grid.env_offsets, [0.2, 0.0, 0.0]), atol=2e-3)
         viewer.choose_environment(3, side_by_side=False)
         np.testing.assert_allclose(viewer.layers._handles["Contacts"][0].points, [[0.2, 0.0, 0.0]], atol=2e-3)
     finally:

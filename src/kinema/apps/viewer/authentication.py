@@ -60,6 +60,8 @@ class Authenticator:
         address = urlsplit(request.path)
         handler = self.handlers.get(address.path)
         if handler is not None:
+            if request.headers.get("Sec-Fetch-Site") == "cross-site":  # an image of another website, for example
+                return connection.respond(http.HTTPStatus.FORBIDDEN, "another website may not use this page\n")
             handler(address.query)
             return connection.respond(http.HTTPStatus.NO_CONTENT, "")
         response = next_handler(connection, request)

@@ -218,13 +218,13 @@ class Mechanism:
             else:
                 pairs.append((constraint.a, constraint.b))
         for a, b in pairs:
-            above = [self._joints_to_base(a), self._joints_to_base(b)]
+            above = [self.joints_to_base(a), self.joints_to_base(b)]
             names |= {name: None for name in (*above[0], *above[1]) if (name in above[0]) != (name in above[1])}
         follows = {j.name for j in self.robot.joints if any(a.mimic is not None for a in j.moving_axes)}
         free = {j.name for j in self.robot.joints if j.kind is JointKind.FREE}
         return [name for name in names if self.joints_by_name[name].n_dofs and name not in follows | free]
 
-    def _joints_to_base(self, link: str | None) -> list[str]:
+    def joints_to_base(self, link: str | None) -> list[str]:
         """Joints of the tree between a link and the base."""
         edges = self.tree.edge_by_child()
         names: list[str] = []

@@ -91,6 +91,51 @@
     part?.scrollIntoView({ block: "nearest" });
   }, 250);
 
+  // Driving: keys, gamepads and the pad of the panel command a velocity, which is told while it lasts.
+  const KEYS = {
+    KeyW: [0, 1], ArrowUp: [0, 1], KeyS: [0, -1], ArrowDown: [0, -1], KeyQ: [1, 1], KeyE: [1, -1], KeyR: [2, 1], KeyF: [2, -1],
+    KeyA: [3, 1], ArrowLeft: [3, 1], KeyD: [3, -1], ArrowRight: [3, -1],
+  };
+  const STICKS = [[1, 0], [0, 1], [3, 2], [2, 3]], DEAD_ZONE = 0.12; // axis of a standard gamepad, part of the command
+  const held = new Set();
+  let pad = [0, 0], moved = false;
+  const driving = () => document.getElementById("kinema-drive") !== null;
+  const typing = (event) => event.target.closest?.("input, textarea, [contenteditable='true']");
+  const knob = () => document.querySelector("#kinema-pad > div");
+  const pushPad = (event) => {
+    const box = document.getElementById("kinema-pad").getBoundingClientRect(), radius = box.width / 2;
+    const x = (event.clientX - box.left) / radius - 1, y = (event.clientY - box.top) / radius - 1;
+    const size = Math.max(1, Math.hypot(x, y));
+    pad = [-y / size, -x / size];
+    knob().style.transform = `translate(${(x / size) * 30}px, ${(y / size) * 30}px)`;
+  };
+  const letPadGo = () => { pad = [0, 0]; if (knob()) knob().style.transform = ""; };
+  window.addEventListener("keydown", (event) => {
+    if (!driving() || !(event.code in KEYS) || event.ctrlKey || event.metaKey || event.altKey || typing(event)) return;
+    held.add(event.code);
+    event.preventDefault();
+    event.stopImmediatePropagation(); // the library would move the camera
+  }, { capture: true });
+  window.addEventListener("keyup", (event) => held.delete(event.code), { capture: true });
+  window.addEventListener("blur", () => { held.clear(); letPadGo(); });
+  window.addEventListener("pointerdown", (event) => {
+    if (event.target.id !== "kinema-pad") return;
+    event.target.setPointerCapture(event.pointerId);
+    pushPad(event);
+    event.target.onpointermove = pushPad;
+    event.target.onpointerup = event.target.onpointercancel = (end) => { end.target.onpointermove = null; letPadGo(); };
+  }, { capture: true });
+  setInterval(() => {
+    const command = [pad[0], 0, 0, pad[1]];
+    for (const key of held) command[KEYS[key][0]] += KEYS[key][1];
+    for (const gamepad of navigator.getGamepads?.() ?? [])
+      for (const [axis, part] of gamepad ? STICKS.map(([a, p]) => [gamepad.axes[a] ?? 0, p]) : [])
+        if (Math.abs(axis) > DEAD_ZONE) command[part] -= axis; // sticks count right and down
+    const moves = driving() && command.some((x) => x !== 0);
+    if (moves || moved) fetch(`/kinema/drive?command=${command.map((x) => (moves ? x : 0).toFixed(3)).join(",")}`).catch(() => {});
+    moved = moves;
+  }, 50);
+
   let frames = 0, last = null, began = performance.now();
   const clear = WebGL2RenderingContext.prototype.clear;
   WebGL2RenderingContext.prototype.clear = function (mask) {

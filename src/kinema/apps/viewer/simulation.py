@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from kinema.core import Array, KinemaError, Pose
-from kinema.description import Base, Robot
+from kinema.description import Actuator, AxisMotion, Base, Robot, Transmission
 from kinema.scene import Entity, Plane, Scene
 
 from .displayed_model import DisplayedModel
@@ -38,6 +38,12 @@ class ControlInput:
     lower: float
     upper: float
     value: float
+    dof: int = -1
+    """Degree of freedom of the joint that the actuator drives, or of the target; -1 for other actuators."""
+    servo: str = ""
+    """`position` or `velocity`: the quantity of the joint that follows the control input; empty for other actuators."""
+    gear: float = 1.0
+    """Value of the control input per coordinate or velocity of the joint."""
 
 
 class ControlInputs:
@@ -48,6 +54,10 @@ class ControlInputs:
         self.rng = np.random.default_rng(seed)
         self.inputs = [c for entity in entities for c in (_actuator_inputs(entity) or _position_target_inputs(entity))]
         self.source = source
+        self.driven: dict[Entity, set[int]] = {}
+        """Degrees of freedom of each entity that are driven by velocity, not by the sliders."""
+        self.is_changed = False
+        """Whether position targets were changed since they were sent."""
         self._next_draw = -math.inf
 
     def send(self, time: float, *, changed: bool) -> None:
@@ -57,6 +67,7 @@ class ControlInputs:
             time: simulated time [s].
             changed: whether the user has changed anything since the last call.
         """
+        changed, self.is_changed = changed or self.is_changed, False
         drawn = self.source == RANDOM and (
             changed or not self._next_draw - RANDOM_COMMAND_PERIOD <= time < self._next_draw
         )
@@ -64,7 +75,8 @@ class ControlInputs:
             return
         self._next_draw = time + RANDOM_COMMAND_PERIOD
         for entity in self.entities:
-            own = [c for c in self.inputs if c.entity is entity]
+            driven = self.driven.get(entity, ())
+            own = [c for c in self.inputs if c.entity is entity and c.dof not in driven]
             if self.source == NO_CONTROL and entity.n_dofs:
                 self._release(entity)
             elif own:
@@ -81,6 +93,28 @@ class ControlInputs:
         else:
             entity.control_dofs_position(values, indices)
 
+    def set_positions(self, entity: Entity, positions: Mapping[int, float]) -> None:
+        """Set the sliders of position targets and position servos to joint coordinates by degree of freedom."""
+        self.source = SLIDERS
+        for c in self.inputs:
+            if c.entity is entity and c.servo == "position" and c.dof in positions:
+                value = min(max(c.gear * positions[c.dof], c.lower), c.upper)
+                self.is_changed |= value != c.value
+                c.value = value
+
+    def send_velocities(self, entity: Entity, velocities: Mapping[int, float]) -> None:
+        """Control the velocities of degrees of freedom, by velocity servos where there are any."""
+        self.driven.setdefault(entity, set()).update(velocities)
+        servos = {c.dof: c for c in self.inputs if c.entity is entity and c.is_actuator and c.servo == "velocity"}
+        own = [servos[dof] for dof in velocities if dof in servos]
+        for c in own:
+            c.value = min(max(c.gear * velocities[c.dof], c.lower), c.upper)
+        if own:
+            entity.control(np.array([c.value for c in own]), [c.index for c in own])
+        rest = {dof: speed for dof, speed in velocities.items() if dof not in servos}
+        if rest:
+            entity.control_dofs_velocity(np.array(list(rest.values())), list(rest))
+
     def _release(self, entity: Entity) -> None:
         if entity.n_actuators:
             entity.control(np.zeros(entity.n_actuators))
@@ -89,15 +123,46 @@ class ControlInputs:
 
 
 def _actuator_inputs(entity: Entity) -> list[ControlInput]:
-    ranges = {a.name: a.control_range for a in entity.description.actuators}
+    actuators = {a.name: a for a in entity.description.actuators}
     for robot in getattr(entity.description, "robots", []):
-        ranges |= {a.name: a.control_range for a in robot.actuators}
+        actuators |= {a.name: a for a in robot.actuators}
+    dofs = {joint.name: joint.dofs_idx[0] for joint in entity.joints if len(joint.dofs_idx) == 1}
+    dof_limits = entity.get_dofs_limit() if dofs else (np.zeros(0), np.zeros(0))
     result = []
     for i, name in enumerate(entity.actuator_names):
-        lower, upper = ranges.get(name, (-1.0, 1.0))
-        lower, upper = (b if math.isfinite(b) else s for b, s in ((lower, -1.0), (upper, 1.0)))
-        result.append(ControlInput(entity, name, i, True, lower, upper, min(max(0.0, lower), upper)))
+        actuator = actuators.get(name)
+        control = ControlInput(entity, name, i, True, -1.0, 1.0, 0.0)
+        if actuator is not None and actuator.transmission == Transmission.JOINT and actuator.target in dofs:
+            control.dof, control.servo, control.gear = dofs[actuator.target], servo_kind(actuator), actuator.gear[0]
+        if control.servo:
+            default = UNLIMITED_SLIDER_RANGE[AxisMotion.ROTATION] if control.servo == "position" else _MAX_WHEEL_SPEED
+            limits = [float(x[control.dof]) if control.servo == "position" else math.inf for x in dof_limits]
+            lower, upper = (x if math.isfinite(x) else s * default for x, s in zip(limits, (-1, 1), strict=True))
+            control.lower, control.upper = sorted((control.gear * lower, control.gear * upper))
+        if actuator is not None:
+            lower, upper = actuator.control_range
+            control.lower = lower if math.isfinite(lower) else control.lower
+            control.upper = upper if math.isfinite(upper) else control.upper
+        control.value = min(max(0.0, control.lower), control.upper)
+        result.append(control)
     return result
+
+
+_MAX_WHEEL_SPEED = 100.0
+"""Range of velocity servos without a control range [rad/s]."""
+
+
+def servo_kind(actuator: Actuator) -> str:
+    """`position` or `velocity` if the coordinate or velocity of the joint follows the control; empty otherwise.
+
+    A servo has the force k (u - q) - d v, or k (u - v).
+    """
+    if (actuator.gain_type, actuator.bias_type) != ("fixed", "affine") or actuator.dynamics_type != "none":
+        return ""
+    gain, bias = actuator.gain[0], (*actuator.bias, 0.0, 0.0, 0.0)[:3]
+    if gain > 0 and bias[:2] == (0.0, -gain):
+        return "position"
+    return "velocity" if gain > 0 and bias == (0.0, 0.0, -gain) else ""
 
 
 def _position_target_inputs(entity: Entity) -> list[ControlInput]:
@@ -113,7 +178,7 @@ def _position_target_inputs(entity: Entity) -> list[ControlInput]:
         low = float(lower[dof]) if math.isfinite(lower[dof]) else float(now[dof]) - reach
         high = float(upper[dof]) if math.isfinite(upper[dof]) else float(now[dof]) + reach
         value = min(max(float(now[dof]), low), high)
-        result.append(ControlInput(entity, entity.dof_names[dof], dof, False, low, high, value))
+        result.append(ControlInput(entity, entity.dof_names[dof], dof, False, low, high, value, dof, "position"))
     return result
 
 

@@ -18,8 +18,12 @@ from kinema.scene import Scene
 
 from .displayed_model import CHANGED_COLOR, MISSING_COLOR, DisplayedModel, ElementRef, find_differences
 from .drag import DragInteraction
+from .ik_target import IKTargets
 from .layers import Layers
 from .panels import (
+    DRIVE_IK,
+    DrivePanel,
+    IKPanel,
     JointPanel,
     PlotPanel,
     QualityPanel,
@@ -34,6 +38,7 @@ from .render_quality import AUTOMATIC, FAST, FULL, RenderQuality
 from .scene_view import DEFAULT_VIEW, SELECTION_COLOR, EnvironmentGrid, SceneView
 from .server import PageServer, inject_script
 from .simulation import SimulationPlayer
+from .teleoperation import DRIVE_INTERVAL, DRIVE_PATH, VelocityCommand, drive_wheels, find_wheels
 
 # --------------------------------------------------------------------------------------------------------------- viewer
 
@@ -73,9 +78,11 @@ class Viewer:
         """Environments side by side, while they are shown."""
         self._last_panel_update = self._last_slider_update = 0.0
         self._difference_nodes: list[Any] = []
+        self._velocity_command = VelocityCommand()
         self._show_models(models, scene)
         self.viser.on_client_connect(lambda client: self.frame_camera(client, DEFAULT_VIEW))
         page.authenticator.handlers[PACE_PATH] = self._handle_pace_report
+        page.authenticator.handlers[DRIVE_PATH] = self._handle_drive_report
         page.authenticator.transform_response = lambda response: inject_script(
             response, antialias=self.quality.choice == FULL
         )
@@ -109,7 +116,10 @@ class Viewer:
         self.player.on_frame = self.refresh
         self.player.on_state = self._show_state
         self.scene_view.on_pick = self._handle_pick
+        self.player.drive = self._drive
         self._drag_interaction = DragInteraction(self)
+        self.ik_targets = IKTargets(self)
+        self._wheels = {model.index: wheels for model in self.models if (wheels := find_wheels(model))}
         self.scene_view.on_visual_added.append(self._drag_interaction.enable)
         self.scene_view.build()
         self.layers = Layers(self.scene_view)
@@ -129,7 +139,10 @@ class Viewer:
                 self.tree_panel = TreePanel(gui, self.models, gate, self.select)
             with tabs.add_tab("Joints"):
                 self.joint_panel = JointPanel(gui, self.models, self.move_joint)
-            with tabs.add_tab("Commands"):
+            with tabs.add_tab("Control"):
+                IKPanel(gui, self.ik_targets, self._add_ik_target)
+                wheeled = [self.models[i].title for i in self._wheels]
+                self.drive_panel = DrivePanel(gui, self._velocity_command, wheeled, self.simulation_panel.drive_mark)
                 keyframes = [k.name for e in self.models for r in (*e.robots, e.description) for k in r.keyframes]
                 keyframes = list(dict.fromkeys(filter(None, keyframes)))
                 self.command_panel = self.simulation_panel.command_panel
@@ -141,8 +154,8 @@ class Viewer:
                 self._add_differences(gui)
                 add_diagnostics_panel(gui, self.models, gate, self._show_diagnostic)
             with tabs.add_tab("Plots"):
-                self.plot_panel = PlotPanel(gui, self.player, self.show_compiling)
-            with tabs.add_tab("Pictures"):
+                self.plot_panel = PlotPanel(gui, self.player, self.models, self.show_compiling, self.notify)
+            with tabs.add_tab("Record"):
                 add_capture_panel(gui, self.notify)
 
     def _add_differences(self, gui: Any) -> None:
@@ -199,6 +212,9 @@ class Viewer:
                         exhibit, {link: (p.position, p.quaternion) for link, p in found.items()}
                     )
             self._refresh_dynamic_layers()
+            self.ik_targets.follow_links()
+            if simulated:
+                self.plot_panel.sample(self.env)
             now = time.perf_counter()
             if now - self._last_panel_update > _PANEL_INTERVAL or not self.player.playing:
                 self._last_panel_update = now
@@ -222,8 +238,8 @@ class Viewer:
         self._drag_interaction.draw_spring()
 
     def _refresh_panels(self) -> None:
+        self.drive_panel.show_command()
         if self.player.scene is not None:
-            self.plot_panel.sample(self.env)
             self.command_panel.refresh()
             self.simulation_panel.show_state(
                 "failed" if self.player.error_message else "playing" if self.player.playing else "paused"
@@ -265,9 +281,8 @@ class Viewer:
 
     def show_compiling(self) -> None:
         """Show the compiling state immediately, before an operation that blocks."""
-        if self.player.scene is not None:
-            self.simulation_panel.show_state("compiling")
-            self.viser.flush()
+        self.simulation_panel.show_state("compiling")
+        self.viser.flush()
 
     def notify(self, text: str) -> None:
         """Show a notification to all clients."""
@@ -282,7 +297,7 @@ class Viewer:
             self.selected = element
             self.scene_view.highlight(element, color)
             self.tree_panel.show_element(element)
-            self.plot_panel.select_joint(element)
+            self.plot_panel.select_element(element)
 
     def _handle_pick(self, element: ElementRef) -> None:
         """Select the link on a click, and the shape on a second click."""
@@ -319,6 +334,40 @@ class Viewer:
             if not on and layer == "Tendons":
                 self.layers.draw_tendons()
             self.refresh()
+
+    @property
+    def velocity_command(self) -> Array:
+        """Velocity commanded by keyboard, gamepad or pad, (4,): forward, left, up [m/s] and yaw rate [rad/s].
+
+        Zero unless "Drive" is switched on in the page.
+        """
+        return self._velocity_command.value
+
+    def _handle_drive_report(self, query: str) -> None:
+        """Process the report of a browser whose keys or sticks are deflected."""
+        self._velocity_command.handle_report(query)
+        if not self.player.playing:
+            if self.drive_panel.choice == DRIVE_IK:
+                self.ik_targets.jog(self.velocity_command, DRIVE_INTERVAL)
+            self.drive_panel.show_command()
+
+    def _drive(self, duration: float) -> None:
+        """Apply the velocity command before steps of a duration [s]."""
+        choice = self.drive_panel.choice
+        if choice == DRIVE_IK:
+            self.ik_targets.jog(self.velocity_command, duration)
+        for index, wheels in self._wheels.items():
+            model = self.models[index]
+            is_driven = choice == model.title
+            if model.entity is not None and (is_driven or model.entity in self.player.control_inputs.driven):
+                command = self.velocity_command if is_driven else np.zeros(4)
+                drive_wheels(model, wheels, command, self.player.control_inputs)
+
+    def _add_ik_target(self, label: str) -> None:
+        self.show_compiling()
+        if self.ik_targets.add(label) is None:
+            self.notify(self.player.error_message or "This part cannot be moved by inverse kinematics.")
+        self.refresh()
 
     def choose_environment(self, number: int, side_by_side: bool) -> None:
         """Show one environment, or many side by side."""

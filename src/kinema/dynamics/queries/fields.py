@@ -75,6 +75,11 @@ class FieldArray:
         self._refresh = refresh
 
     @property
+    def env_axis(self) -> int:
+        """Axis of the environments in `shape`."""
+        return self._env_axis
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the array, for example (n_links, n_envs, 3)."""
         inner = self._storage_shape[:-1]

@@ -10,4 +10,10 @@ from .model_panels import (
     TreePanel as TreePanel,
     add_diagnostics_panel as add_diagnostics_panel,
 )
-from .simulation_panels import PlotPanel as PlotPanel, SimulationPanel as SimulationPanel
+from .plot_panel import PlotPanel as PlotPanel
+from .simulation_panels import SimulationPanel as SimulationPanel
+from .teleoperation_panels import (
+    DRIVE_IK as DRIVE_IK,
+    DrivePanel as DrivePanel,
+    IKPanel as IKPanel,
+)

@@ -1,16 +1,10 @@
-"""Panels on the simulation: play controls, base, environments, control inputs, live plots."""
+"""Panels on the simulation: play controls, base, environments, control inputs."""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from collections.abc import Callable
 from html import escape
 from typing import Any, Protocol
 
-import numpy as np
-
-from ..displayed_model import ElementRef
 from ..scene_view import DEFAULT_VIEW, MAX_SHOWN_ENVS, VIEW_DIRECTIONS
 from ..simulation import (
     BASE_CHOICES,
@@ -41,7 +35,7 @@ class CommandPanel:
         self._source_dropdown = gui.add_dropdown(
             "Commands", CONTROL_SOURCES, initial_value=player.control_inputs.source, hint=_SOURCE_HINT
         )
-        self._source_dropdown.on_update(lambda _: self._set_source())
+        self._source_dropdown.on_update(lambda event: None if event.client is None else self._set_source())
         self._folder: Any = None
         self._shown: list[ControlInput] | None = None
         self._handles: list[Any] = []
@@ -67,9 +61,14 @@ class CommandPanel:
         button.on_click(go)
 
     def refresh(self) -> None:
-        """Create the sliders once the control inputs are known."""
+        """Create the sliders once the control inputs are known, and set them to the control inputs."""
         commands = self.player.control_inputs.inputs
         if commands is self._shown:
+            for command, slider in zip(commands, self._handles, strict=False):
+                if abs(command.value - slider.value) > slider.step:
+                    slider.value = command.value  # set by inverse kinematics or driving
+            if self._source_dropdown.value != self.player.control_inputs.source:
+                self._source_dropdown.value = self.player.control_inputs.source
             return
         self._shown = commands
         for handle in self._handles:
@@ -91,7 +90,9 @@ class CommandPanel:
             disabled=span <= 0,
         )
 
-        def moved(_: Any) -> None:
+        def moved(event: Any) -> None:
+            if event.client is None:  # moved by the viewer
+                return
             command.value = slider.value
             self.player.control_inputs.source = SLIDERS
             self._source_dropdown.value = SLIDERS
@@ -150,6 +151,8 @@ class SimulationPanel:
             self._add_base(gui)
         views = gui.add_button_group("Look", tuple(VIEW_DIRECTIONS))
         self._text = gui.add_html("")
+        self.drive_mark = gui.add_html("")
+        """Line of the velocity command, shown on all tabs."""
         self.show_state("still" if player.scene is None else "paused")
 
         def pressed(event: Any) -> None:
@@ -221,111 +224,3 @@ class SimulationPanel:
         scene = self._player.scene
         clock = "" if scene is None else f" <span style='float:right'>{scene.time:.2f} s</span>"
         self._text.content = f"<div style='padding:0 .8em .5em;opacity:.75;font-size:.85em'>{clock}{escape(text)}</div>"
-
-
-# ----------------------------------------------------------------------------------------------------------- live plots
-
-QUANTITIES = ("off", "positions", "velocities", "control forces", "constraint forces", "energy")
-_UNITS = {"positions": "rad, m", "velocities": "rad/s, m/s", "energy": "J"}
-_MAX_LINES = 8
-"""Lines at once."""
-_MAX_POINTS = 400
-"""Points of each."""
-_LINE_COLORS = ("#2662a0", "#e8590c", "#2b8a3e", "#c2255c", "#5f3dc4", "#0b7285", "#846a00", "#868e96")
-
-
-class PlotPanel:
-    """Live plot of the selected joint, or of the first joints."""
-
-    def __init__(self, gui: Any, player: SimulationPlayer, before_compiling: Callable[[], None]) -> None:
-        self._gui, self._player = gui, player
-        self._lock = threading.Lock()
-        """Held by whoever draws the plot or takes it away: visitors choose while it plays."""
-        self._quantity = QUANTITIES[0]
-        choice = gui.add_dropdown("Plot", QUANTITIES)
-
-        def chosen(_: Any) -> None:
-            if choice.value.endswith("forces"):
-                before_compiling()  # what tells of forces, when it is asked for the first time
-            self._clear_plot(choice.value, self._joint)
-
-        choice.on_update(chosen)
-        self._joint = ""
-        self._plot: Any = None
-        self._rows: deque[list[float]] = deque(maxlen=_MAX_POINTS)
-        self._labels: list[str] = []
-        self._folder = gui.add_folder(None)
-
-    def select_joint(self, element: ElementRef | None) -> None:
-        """Plot the selected joint only; all joints for any other element."""
-        joint = element.name if element is not None and element.kind == "joint" else ""
-        if joint != self._joint:
-            self._clear_plot(self._quantity, joint)
-
-    def _clear_plot(self, quantity: str, joint: str) -> None:
-        """Replace the plot by an empty one."""
-        with self._lock:
-            self._quantity, self._joint = quantity, joint
-            self._rows.clear()
-            self._labels = []
-            if self._plot is not None:
-                self._plot.remove()
-                self._plot = None
-
-    def sample(self, env: int) -> None:
-        """Append one sample and redraw the plot."""
-        with self._lock:
-            self._sample_locked(self._quantity, env)
-
-    def _sample_locked(self, quantity: str, env: int) -> None:
-        if quantity == "off" or self._player.scene is None:
-            return
-        labels, values = self._energy_values(env) if quantity == "energy" else self._joint_values(quantity, env)
-        if not labels or not np.isfinite(values).all():
-            return
-        time = self._player.scene.time
-        if self._rows and time < self._rows[-1][0]:  # it was reset
-            self._rows.clear()
-        self._rows.append([time, *map(float, values)])
-        self._labels = labels
-        if len(self._rows) > 1:
-            self._draw(quantity)
-
-    def _energy_values(self, env: int) -> tuple[list[str], list[float]]:
-        assert self._player.scene is not None
-        kinetic, potential = (float(x[env]) for x in self._player.scene.get_energy())
-        return ["kinetic", "potential", "both"], [kinetic, potential, kinetic + potential]
-
-    def _joint_values(self, quantity: str, env: int) -> tuple[list[str], list[float]]:
-        labels, values = [], []
-        for entity in self._player.control_inputs.entities:
-            wanted = [
-                dof for j in entity.joints for dof in j.dofs_idx if j.name == self._joint or not self._joint
-            ] or list(range(entity.n_dofs))
-            if not wanted:
-                continue
-            read = {
-                "positions": entity.get_dofs_position,
-                "velocities": entity.get_dofs_velocity,
-                "control forces": entity.get_dofs_control_force,
-                "constraint forces": entity.get_dofs_constraint_force,
-            }[quantity]
-            labels += [entity.dof_names[dof] for dof in wanted]
-            values += read(wanted, [env])[0].tolist()
-        return labels[:_MAX_LINES], values[:_MAX_LINES]
-
-    def _draw(self, quantity: str) -> None:
-        data = tuple(np.array(self._rows, dtype=np.float64).T.copy())
-        if self._plot is not None:
-            self._plot.data = data
-            return
-        series: list[dict[str, Any]] = [{"label": "time [s]"}]
-        series += [{"label": x, "stroke": c, "width": 1.5} for x, c in zip(self._labels, _LINE_COLORS, strict=False)]
-        with self._folder:
-            self._plot = self._gui.add_uplot(
-                data,
-                tuple(series),
-                scales={"x": {"time": False}},
-                title=f"{quantity} [{_UNITS.get(quantity, 'N, N m')}]",
-                aspect=1.2,
-            )
