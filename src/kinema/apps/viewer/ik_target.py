@@ -68,8 +68,12 @@ class IKTargets:
         """Whether links of chains with six or more degrees of freedom take the orientation of their gizmos too."""
 
     def choices(self) -> dict[str, tuple[DisplayedModel, str, Pose]]:
-        """Frames that a target can be given to, ends of chains first: model, link and pose in the link, by label."""
+        """Frames that can have a target, by label: model, link, and pose in the link.
+
+        First links at the ends of chains, those that are fixed to their parents (tools) before others.
+        """
         ends: dict[str, tuple[DisplayedModel, str, Pose]] = {}
+        tools: dict[str, tuple[DisplayedModel, str, Pose]] = {}
         inner: dict[str, tuple[DisplayedModel, str, Pose]] = {}
         for model in self._host.models:
             prefix = f"{model.title}: " if len(self._host.models) > 1 else ""
@@ -78,13 +82,14 @@ class IKTargets:
                 for edge in mechanism.tree.edges:
                     link = model.unique_link(i, edge.child)
                     if link is not None and self._chain_joints(model, link):
-                        chosen = inner if edge.child in parents else ends
+                        is_fixed = not any(joint.n_dofs for joint in edge.joints)
+                        chosen = inner if edge.child in parents else tools if is_fixed else ends
                         chosen[f"{prefix}{link}"] = (model, link, Pose())
                 for frame in mechanism.robot.frames:
                     link = model.unique_link(i, frame.link)
                     if link is not None and frame.pose.is_finite and self._chain_joints(model, link):
                         inner.setdefault(f"{prefix}{frame.name}", (model, link, frame.pose))
-        return ends | inner
+        return tools | ends | inner
 
     @staticmethod
     def _chain_joints(model: DisplayedModel, link: str) -> list[str]:

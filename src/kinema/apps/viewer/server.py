@@ -20,6 +20,8 @@ from .authentication import LOCAL_HOSTS, Authenticator
 # ------------------------------------------------------------------------------------------------------ injected script
 
 _HEAD = b"<head>"
+_STYLE = "<style>.mantine-Tabs-tab{padding-left:.6em!important;padding-right:.6em!important}</style>"
+"""Tabs of the panel fit into one row."""
 
 
 def inject_script(response: Any, *, antialias: bool) -> Any:
@@ -42,7 +44,7 @@ def inject_script(response: Any, *, antialias: bool) -> Any:
 @lru_cache(maxsize=4)
 def _insert_script(body: bytes, zipped: bool, antialias: bool) -> bytes:
     own = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
-    script = f"<script>window.kinemaSmooth={str(antialias).lower()};{own}</script>".encode()
+    script = f"{_STYLE}<script>window.kinemaSmooth={str(antialias).lower()};{own}</script>".encode()
     text = gzip.decompress(body) if zipped else body
     text = text.replace(_HEAD, _HEAD + script, 1)
     return gzip.compress(text, 6) if zipped else text

@@ -21,7 +21,7 @@ from ..simulation import (
 # ------------------------------------------------------------------------------------------------------- control inputs
 
 _NOT_BUILT_HTML = (
-    "<div style='padding:.3em .8em;opacity:.7'>Play or Step first: what it can be told is known then.</div>"
+    "<div style='padding:.3em .8em;opacity:.7'>Play or Step builds the scene; its control inputs are shown then.</div>"
 )
 _SOURCE_HINT = "random: other targets every half second; let go: nothing holds the joints"
 
@@ -111,7 +111,7 @@ _STATE_TEXTS = {
     "stepped": "Stepped by a program.",
 }
 _PLAYING_TEXTS = {
-    SLIDERS: "Playing: held by the sliders under Commands. Choose Commands: random, and it moves.",
+    SLIDERS: "Playing: held by the sliders under Control. Choose Commands: random, and it moves.",
     RANDOM: "Playing: random commands, new ones every half second.",
     NO_CONTROL: "Playing: nothing holds the joints.",
 }
