@@ -6,10 +6,13 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event
 
 from .diagnostics import KinemaError
 
 THREADS_ENV_VARIABLE = "KINEMA_THREADS"
+_frozen_by_others = Event()
+"""Set once `gc.freeze` was found to be in use: counting frozen objects takes tens of milliseconds."""
 
 
 def requested_thread_count() -> int | None:
@@ -37,7 +40,9 @@ def pause_garbage_collection() -> Iterator[None]:
         yield
     finally:
         # moves all objects to the oldest generation, so that their number does not trigger a collection now
-        if not gc.get_freeze_count():  # else objects frozen by others would be unfrozen
+        if _frozen_by_others.is_set() or gc.get_freeze_count():
+            _frozen_by_others.set()  # these objects stay frozen
+        else:
             gc.freeze()
             gc.unfreeze()
         gc.enable()
