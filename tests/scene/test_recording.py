@@ -78,6 +78,10 @@ def test_every_second_step_of_one_environment(moving: km.Scene, tmp_path: Path) 
         assert stored["qpos"].shape[:2] == (3, 1)
         assert stored["link_pos"].shape[:2] == (3, 1)
         np.testing.assert_allclose(np.diff(stored["time"]), 0.02)
+        arm = moving.entities[0]
+        assert stored["qvel_names"].tolist() == stored["command_names"].tolist() == [j.name for j in arm.joints]
+        assert stored["link_names"].tolist() == [link.name for link in arm.links]
+        assert stored["command"].shape == stored["qvel"].shape
 
 
 def test_times_go_on_after_a_reset(moving: km.Scene, tmp_path: Path) -> None:
@@ -113,6 +117,7 @@ def test_usd_has_links_where_they_were(moving: km.Scene, tmp_path: Path) -> None
                 turned = quaternion_to_matrix(np.array(seen["quat"][frame, env, link], np.float64))
                 np.testing.assert_allclose(found[:3, :3], turned, atol=1e-5)
     assert any(prim.IsA(UsdGeom.Gprim) for prim in stage.Traverse()), "there is something to be seen"
+    assert len(km.read(file).links) == 3 * len(moving.entities[0].links), "our own reader finds every link"
     assert not [p for p in stage.Traverse() if p.IsA(UsdPhysics.Joint)], "and nothing that pulls it elsewhere"
 
 
@@ -126,7 +131,7 @@ def test_errors(moving: km.Scene, tmp_path: Path) -> None:
     other.add(tmp_path / "ball.urdf", fixed=False)
     other.build()
     for wrong, said in (
-        (lambda: moving.record(tmp_path / "run.mp4"), "recordings are written as"),
+        (lambda: moving.record(tmp_path / "run.avi"), "recordings are written as"),
         (lambda: moving.record(broken / "run.npz"), "cannot be made: it is a file"),
         (lambda: moving.record(tmp_path / "run.npz", every=0), "record"),
         (lambda: moving.replay(tmp_path / "none.npz"), "no such file"),

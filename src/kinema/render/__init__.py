@@ -5,9 +5,13 @@ from .device_scene import PER_ENV_PROPERTIES as PER_ENV_PROPERTIES, DeviceScene 
 from .geometry import Geometry as Geometry, GeometryKind as GeometryKind, mesh_geometry as mesh_geometry
 from .images import (
     VIDEO_SUFFIXES as VIDEO_SUFFIXES,
+    Mp4Writer as Mp4Writer,
     auto_exposure as auto_exposure,
     can_write_mp4 as can_write_mp4,
+    srgb_to_linear as srgb_to_linear,
     tone_map as tone_map,
+    write_exr as write_exr,
+    write_picture as write_picture,
     write_png as write_png,
     write_video as write_video,
 )

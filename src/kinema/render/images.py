@@ -1,10 +1,11 @@
-"""Exposure and tone mapping of radiance images, and PNG, animated PNG and MP4 files."""
+"""Exposure and tone mapping of radiance images, and PNG, JPEG, EXR, animated PNG and MP4 files."""
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,54 @@ def write_png(path: Path, pixels: np.ndarray) -> None:
     write_file(path, encode_png(pixels))
 
 
+def write_picture(path: Path, pixels: np.ndarray) -> None:
+    """Write 8-bit pixels (rows, columns, 3) as `.png`, or as `.jpg` or `.jpeg` with Pillow; `WriteError` otherwise."""
+    suffix = path.suffix.lower()
+    if suffix == ".png":
+        write_png(path, pixels)
+    elif suffix in (".jpg", ".jpeg"):
+        image = import_optional("PIL.Image", extra="render", purpose="writing JPEG files")
+        stream = io.BytesIO()
+        image.fromarray(np.ascontiguousarray(pixels)).save(stream, format="JPEG", quality=95, subsampling=0)
+        write_file(path, stream.getvalue())
+    else:
+        raise WriteError(f"{path}: the suffix of a picture must be .png, .jpg, .jpeg or .exr")
+
+
+def srgb_to_linear(pixels: np.ndarray) -> Array:
+    """Linear values, 0 to 1, of 8-bit sRGB pixels."""
+    values = np.asarray(pixels, np.float64) / 255.0
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
+def write_exr(path: Path, channels: Mapping[str, np.ndarray]) -> None:
+    """Write channels (rows, columns) by name as an OpenEXR file of 32-bit floats: scan lines, not compressed."""
+    names = sorted(channels)
+    planes = np.stack([np.asarray(channels[name], "<f4") for name in names], axis=1)  # rows, channels, columns
+    rows, n_channels, columns = planes.shape
+    window = struct.pack("<4i", 0, 0, columns - 1, rows - 1)
+    channel_list = b"".join(name.encode() + b"\0" + struct.pack("<i4xii", 2, 1, 1) for name in names) + b"\0"
+    attributes = {
+        "channels": ("chlist", channel_list),
+        "compression": ("compression", b"\0"),
+        "dataWindow": ("box2i", window),
+        "displayWindow": ("box2i", window),
+        "lineOrder": ("lineOrder", b"\0"),
+        "pixelAspectRatio": ("float", struct.pack("<f", 1.0)),
+        "screenWindowCenter": ("v2f", struct.pack("<2f", 0.0, 0.0)),
+        "screenWindowWidth": ("float", struct.pack("<f", 1.0)),
+    }
+    header = struct.pack("<II", 20000630, 2)
+    for name, (kind, value) in attributes.items():
+        header += name.encode() + b"\0" + kind.encode() + b"\0" + struct.pack("<i", len(value)) + value
+    header += b"\0"
+    line_size = 4 * n_channels * columns
+    first = len(header) + 8 * rows
+    offsets = np.arange(rows, dtype="<u8") * (8 + line_size) + first
+    lines = (struct.pack("<ii", row, line_size) + planes[row].tobytes() for row in range(rows))
+    write_file(path, header + offsets.tobytes() + b"".join(lines))
+
+
 def write_video(path: Path, frames: Iterable[np.ndarray], frame_rate: float) -> int:
     """Write RGB frames (rows, columns, 3) as a video; returns the number of frames.
 
@@ -80,7 +129,13 @@ def write_video(path: Path, frames: Iterable[np.ndarray], frame_rate: float) -> 
         images = list(frames)
         write_file(path, _encode_apng(images, frame_rate))
         return len(images)
-    return _write_mp4(path, frames, frame_rate)
+    writer = Mp4Writer(path, frame_rate)
+    try:
+        for frame in frames:
+            writer.append(frame)
+    finally:
+        writer.close()
+    return writer.n_frames
 
 
 def can_write_mp4() -> bool:
@@ -92,39 +147,41 @@ def can_write_mp4() -> bool:
     return True
 
 
-def _write_mp4(path: Path, frames: Iterable[np.ndarray], frame_rate: float) -> int:
-    """Encode frames as H.264 with imageio-ffmpeg, cropped to even sizes; returns the number of frames."""
-    library = import_optional("imageio_ffmpeg", extra="render", purpose="writing .mp4 videos")
-    stream, count = iter(frames), 0
-    first = next(stream, None)
-    if first is None:
-        raise WriteError(f"{path}: the video has no frames")
-    make_parent_folder(path)
-    rows, columns = first.shape[0] // 2 * 2, first.shape[1] // 2 * 2  # the codec requires even sizes
-    writer = library.write_frames(
-        str(path),
-        (columns, rows),
-        fps=frame_rate,
-        codec="libx264",
-        macro_block_size=1,
-        quality=7,
-        output_params=["-an"],
-    )
-    try:
-        writer.send(None)
-        for frame in _prepend(first, stream):
-            writer.send(np.ascontiguousarray(frame[:rows, :columns]))
-            count += 1
-    except OSError as error:
-        raise WriteError(f"{path} cannot be written: {error}") from None
-    finally:
-        writer.close()
-    return count
+class Mp4Writer:
+    """Writer of an H.264 video, frame by frame, with imageio-ffmpeg; images are cropped to even sizes."""
 
+    def __init__(self, path: Path, frame_rate: float) -> None:
+        """Prepare the video with frames per second; the file is opened with the first frame."""
+        self._library = import_optional("imageio_ffmpeg", extra="render", purpose="writing .mp4 videos")
+        self._path, self._frame_rate, self._stream = path, frame_rate, None
+        self.n_frames = 0
+        make_parent_folder(path)
 
-def _prepend(first: np.ndarray, rest: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
-    yield first
-    yield from rest
+    def append(self, frame: np.ndarray) -> None:
+        """Append 8-bit RGB pixels (rows, columns, 3)."""
+        rows, columns = (size // 2 * 2 for size in frame.shape[:2])  # the codec requires even sizes
+        try:
+            if self._stream is None:
+                self._stream = self._library.write_frames(
+                    str(self._path),
+                    (columns, rows),
+                    fps=self._frame_rate,
+                    codec="libx264",
+                    macro_block_size=1,
+                    quality=7,
+                    output_params=["-an"],
+                )
+                self._stream.send(None)
+            self._stream.send(np.ascontiguousarray(frame[:rows, :columns]))
+        except OSError as error:
+            raise WriteError(f"{self._path} cannot be written: {error}") from None
+        self.n_frames += 1
+
+    def close(self) -> None:
+        """Finish the file; `WriteError` if it has no frames."""
+        if self._stream is None:
+            raise WriteError(f"{self._path}: the video has no frames")
+        self._stream.close()
 
 
 def _encode_apng(frames: list[np.ndarray], frame_rate: float) -> bytes:

@@ -110,8 +110,12 @@ class Renderer:
 
     def render(self) -> dict[str, Image]:
         """Render the scene at the poses of its last update (`DeviceScene.update_poses`); image type -> image."""
+        self.camera_batch.update_poses()
+        return self.draw()
+
+    def draw(self) -> dict[str, Image]:
+        """Render the scene at the last poses of links and cameras (`CameraBatch.update_poses`); image type -> image."""
         scene, cameras = self.device_scene, self.camera_batch
-        cameras.update_poses()
         scene.surfaces.linear_colors = 0
         inputs = [cameras.view, scene.bodies, scene.surfaces, scene.lights, self._buffers]
         launch_over_items(self.kernel, cameras.n_pixels, inputs, scene.device, block_size=self.block_size)

@@ -1,5 +1,6 @@
 """Exported names of kinema.scene that few programs need (renderer, added sensors); imported lazily on first access."""
 
+from .cameras import SceneCamera as SceneCamera
 from .render_scene import (
     VisualEntity as VisualEntity,
     build_render_scene as build_render_scene,

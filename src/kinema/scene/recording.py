@@ -92,14 +92,16 @@ class Recording:
     def _append_frame(self) -> None:
         """Append the current state as a frame: copies of arrays (environments, ...), and the simulated time [s].
 
-        The arrays are qpos, qvel, ctrl, act and sensor data (not for USD), and link poses (not for Parquet). The
-        recorded time does not go back if the scene is reset.
+        The arrays are qpos, qvel, command (targets of the dofs), ctrl, act and sensor data (not for USD), and link
+        poses (not for Parquet). The recorded time does not go back if the scene is reset.
         """
         built, arrays = self._recorded.built, {}
         if self.format != "usd":
             model = built.model
             arrays |= {"qpos": built.arrays.read("qpos", slice(None), self.envs)}
             arrays |= {"qvel": built.arrays.read("vel", slice(None), self.envs)}
+            if built.arrays.has("command"):
+                arrays |= {"command": built.arrays.read("command", slice(None), self.envs)}
             if model.n_actuators:
                 arrays |= {"ctrl": built.arrays.read("ctrl", slice(None), self.envs)}
             if model.actuators.has_activation.any():
@@ -143,7 +145,8 @@ def _recording_format(path: Path) -> str:
     """
     file_format = FORMAT_OF_SUFFIX.get(path.suffix.lower())
     if file_format is None:
-        raise KinemaError(f"{path}: recordings are written as {', '.join(FORMAT_OF_SUFFIX)}, not {path.suffix!r}")
+        formats = ", ".join((*FORMAT_OF_SUFFIX, ".mp4"))
+        raise KinemaError(f"{path}: recordings are written as {formats}, not {path.suffix!r}")
     make_parent_folder(path)
     if file_format == "parquet":
         import_parquet()  # fail early if the package is missing

@@ -61,8 +61,10 @@ class RecordedFrames:
 
 RECORDING_VERSION = 1
 """Version of the metadata of recordings."""
-COLUMN_PREFIXES = {"qpos": "q", "qvel": "v", "ctrl": "u", "act": "a", "sensordata": "s"}
+COLUMN_PREFIXES = {"qpos": "q", "qvel": "v", "command": "c", "ctrl": "u", "act": "a", "sensordata": "s"}
 """Arrays stored as columns of a Parquet table, and the prefix of their column names."""
+NAMES_SUFFIX = "_names"
+"""Suffix of the names of arrays of element names in .npz files."""
 
 
 def import_parquet() -> Any:
@@ -71,7 +73,7 @@ def import_parquet() -> Any:
 
 
 def element_names(model: Model) -> dict[str, list[str]]:
-    """Names of the elements along the last axis of recorded arrays, by array: qpos, qvel, ctrl, act, sensordata."""
+    """Names of the elements along the last axis of recorded arrays, by recorded array."""
     joints, sensor_info = model.joints, model.sensors
     qpos = [""] * model.n_qs
     for name, start, end in zip(joints.names, joints.q_start, joints.q_end, strict=True):
@@ -80,8 +82,9 @@ def element_names(model: Model) -> dict[str, list[str]]:
     sensors = []
     for name, start, end in zip(sensor_info.names, sensor_info.start, sensor_info.end, strict=True):
         sensors += [name] if end - start == 1 else [f"{name}[{k}]" for k in range(end - start)]
-    actuators = list(model.actuators.names)
-    return {"qpos": qpos, "qvel": list(model.dofs.names), "ctrl": actuators, "act": actuators, "sensordata": sensors}
+    dofs, actuators = list(model.dofs.names), list(model.actuators.names)
+    names = {"qpos": qpos, "qvel": dofs, "command": dofs, "ctrl": actuators, "act": actuators}
+    return {**names, "sensordata": sensors}
 
 
 def recording_metadata(recorded: RecordedScene, envs: np.ndarray) -> dict[str, Any]:
@@ -98,19 +101,24 @@ def recording_metadata(recorded: RecordedScene, envs: np.ndarray) -> dict[str, A
 def write_npz(path: Path, recorded: RecordedScene, frames: RecordedFrames, envs: np.ndarray) -> None:
     """Write a recording as a compressed .npz file.
 
-    Arrays: `time` (frames,), `qpos`, `qvel`, `ctrl`, `link_pos`, `link_quat`, ... (frames, environments, ...), and
-    `about`, the metadata as JSON.
+    Arrays: `time` (frames,), `qpos`, `qvel`, `command`, `ctrl`, `link_pos`, `link_quat`, ... (frames, environments,
+    ...), the names of their elements (`qpos_names`, ..., `link_names`), and `about`, the metadata as JSON.
     """
-    metadata = np.array(json.dumps(recording_metadata(recorded, envs)))
+    metadata, arrays = recording_metadata(recorded, envs), frames.stacked()
+    names = {
+        **{name: metadata["names"][name] for name in metadata["names"] if name in arrays},
+        "link": metadata["links"],
+    }
+    arrays |= {f"{name}{NAMES_SUFFIX}": np.array(values, np.str_) for name, values in names.items()}
     with path.open("wb") as file:
-        np.savez_compressed(file, about=metadata, **frames.stacked())  # type: ignore[arg-type]
+        np.savez_compressed(file, about=np.array(json.dumps(metadata)), **arrays)  # type: ignore[arg-type]
 
 
 def write_parquet(path: Path, recorded: RecordedScene, frames: RecordedFrames, envs: np.ndarray) -> None:
     """Write a recording as a Parquet table with one row per frame and environment; metadata as JSON in the schema.
 
     Columns: `frame`, `time`, `env`, `q.<coordinate>`, `v.<dof>`, `u.<actuator>`, `a.<actuator>` (activation),
-    `s.<sensor>`.
+    `s.<sensor>`, `c.<dof>` (command).
     """
     parquet = import_parquet()
     pyarrow = import_optional("pyarrow", purpose="Parquet", extra="record")
@@ -132,7 +140,7 @@ def write_parquet(path: Path, recorded: RecordedScene, frames: RecordedFrames, e
 def load_npz(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Metadata and arrays by name, (frames, environments, ...), of a recording in .npz format."""
     with np.load(path, allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files}
+        arrays = {name: stored[name] for name in stored.files if not name.endswith(NAMES_SUFFIX)}
     return json.loads(str(arrays.pop("about"))), arrays
 
 
@@ -144,7 +152,7 @@ def load_parquet(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     frames = table.num_rows // envs
     arrays = {"time": table.column("time").to_numpy().reshape(frames, envs)[:, 0]}
     for array, prefix in COLUMN_PREFIXES.items():
-        columns = [f"{prefix}.{name}" for name in metadata["names"][array]]
+        columns = [f"{prefix}.{name}" for name in metadata["names"].get(array, ())]
         if columns and set(columns) <= set(table.column_names):
             rows = np.column_stack([table.column(name).to_numpy() for name in columns])
             arrays[array] = rows.reshape(frames, envs, len(columns))
@@ -153,7 +161,14 @@ def load_parquet(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 # ------------------------------------------------------------------------------------------------------ MCAP
 
-MESSAGE_FIELDS = {"qpos": "qpos", "qvel": "qvel", "ctrl": "ctrl", "act": "act", "sensordata": "sensors"}
+MESSAGE_FIELDS = {
+    "qpos": "qpos",
+    "qvel": "qvel",
+    "command": "command",
+    "ctrl": "ctrl",
+    "act": "act",
+    "sensordata": "sensors",
+}
 """Arrays of a recording, and their names in state messages."""
 STATE_SCHEMA = {"type": "object", "properties": {name: {"type": "object"} for name in MESSAGE_FIELDS.values()}}
 _NUMBER_SCHEMA, _INTEGER_SCHEMA = {"type": "number"}, {"type": "integer"}
@@ -290,7 +305,7 @@ def load_mcap(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise ReadError(f"{path}: not a recording, or incomplete: {error}") from None
     arrays = {"time": np.array(times)}
     for array, key in MESSAGE_FIELDS.items():
-        elements = _unique_names(metadata["names"][array])
+        elements = _unique_names(metadata["names"].get(array, ()))
         if elements and all(key in message for messages in rows.values() for message in messages):
             columns = [
                 [[message[key][name] for name in elements] for message in messages] for messages in rows.values()

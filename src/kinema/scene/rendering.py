@@ -32,15 +32,11 @@ from kinema.render import (
 )
 from kinema.runtime import Device, find_device, warp
 
-from .element_selection import select_link
-from .entity_queries import WORLD_LINK
+from .cameras import RenderedScene, camera_link_row
 from .render_scene import VisualEntity, build_render_scene, cameras_of_description
 from .scene import Scene
 
 # ------------------------------------------------------------------------------------------ cameras of a scene
-
-HIDDEN_HEIGHT = -1e4
-"""Position of links of variants that an environment does not have [m]: far outside of all views."""
 
 
 class SceneCameras:
@@ -75,25 +71,15 @@ class SceneCameras:
     ) -> None:
         """Build the render scene of all entities, upload it to the device and create the renderer (see the class)."""
         self.scene = scene
-        self._variant_rows = variant_link_rows(scene)
-        visuals = visual_entities(scene)
-        file_cameras = {
-            c.name: c
-            for visual in visuals
-            for c in cameras_of_description(visual.description, visual.link_rows, visual.base)
-        }
+        self._rendered = rendered = RenderedScene(scene, kind=kind, per_env=[p for p in per_env if p != "cameras"])
+        self.render_scene, self.device_scene = rendered.render_scene, rendered.device_scene
         if cameras is None:
-            selected = list(file_cameras.values())
+            selected = list(rendered.file_cameras.values())
         else:
             selected = [
-                _camera_of_files(c, file_cameras) if isinstance(c, str) else replace(c, link=_link_row(scene, c))
+                rendered.file_camera(c) if isinstance(c, str) else replace(c, link=camera_link_row(scene, c))
                 for c in cameras
             ]
-        self.render_scene = build_render_scene(visuals, kind=kind)
-        self.render_scene.n_links = scene.built.model.n_links + len(self._variant_rows)
-        self.device_scene = DeviceScene(
-            self.render_scene, scene.n_envs, find_device(scene.device), [p for p in per_env if p != "cameras"]
-        )
         self.renderer = Renderer(
             self.device_scene,
             selected,
@@ -115,7 +101,7 @@ class SceneCameras:
 
         Overwritten by the next call.
         """
-        self._update_poses(motion_blur=False)
+        self._rendered.update_poses(motion_blur=False)
         return self.renderer.render()
 
     def trace(self, samples: int = 64, *, motion_blur: bool = False, **options: Any) -> PathTracedImages:
@@ -127,78 +113,8 @@ class SceneCameras:
                 False.
             options: options of `PathTracer.trace`.
         """
-        self._update_poses(motion_blur=motion_blur)
+        self._rendered.update_poses(motion_blur=motion_blur)
         return PathTracer(self.device_scene, self._cameras, self._resolution).trace(samples, **options)
-
-    def _update_poses(self, *, motion_blur: bool) -> None:
-        """Copy the current link poses of the simulation to the render scene.
-
-        Links of entity variants have additional rows, which are appended.
-        """
-        links = self.scene.links
-        if not self.render_scene.n_links:
-            self.device_scene.update_poses(motion_blur=motion_blur)
-            return
-        pos, quat = _as_float32(links.pos.warp), _as_float32(links.quat.warp)
-        if self._variant_rows:
-            pos, quat = self._append_variant_rows(pos), self._append_variant_rows(quat)
-        self.device_scene.update_poses(pos, quat, motion_blur=motion_blur)
-
-    def _append_variant_rows(self, rows: Any) -> Any:
-        """Append rows for the links of entity variants to an array of link positions or quaternions.
-
-        Each variant has copies of the rows of its entity. In environments with another variant the positions are set to
-        `HIDDEN_HEIGHT`, which hides the links.
-
-        Args:
-            rows: Warp array (components * n_links, n_envs), three components for positions, four for quaternions.
-        """
-        values = rows.numpy()
-        n_components = len(values) // self.scene.built.model.n_links
-        blocks = [values]
-        for link, has_variant in self._variant_rows:
-            block = values[n_components * link : n_components * (link + 1)].copy()
-            if n_components == 3:
-                block[:, ~has_variant] = HIDDEN_HEIGHT
-            blocks.append(block)
-        wp = warp()
-        return wp.array(np.ascontiguousarray(np.concatenate(blocks)), dtype=wp.float32, device=rows.device)
-
-
-def visual_entities(scene: Scene) -> list[VisualEntity]:
-    """Descriptions to render with their base poses and the rows of their links in the pose arrays.
-
-    One per entity, or one per variant of an entity; the link rows of variants follow those of all links of the scene.
-    """
-    model, visuals, next_row = scene.built.model, [], scene.built.model.n_links
-    for i, (entity, spec, info) in enumerate(zip(scene.entities, scene._entity_specs, model.entities, strict=True)):
-        rows = {model.links.names[row]: row for row in range(info.link_start, info.link_end)}
-        variants = entity._index.variants
-        if variants is None:
-            visuals.append(VisualEntity(description=spec.description, pose=spec.pose, link_rows=rows, entity_idx=i))
-            continue
-        for description, variant_spec in zip(variants.descriptions, variants.specs, strict=True):
-            names = [link.name for link in description.links]
-            visuals.append(
-                VisualEntity(
-                    description=description,
-                    pose=variant_spec.pose,
-                    link_rows={name: next_row + k for k, name in enumerate(names)},
-                    entity_idx=i,
-                )
-            )
-            next_row += len(names)
-    return visuals
-
-
-def variant_link_rows(scene: Scene) -> list[tuple[int, np.ndarray]]:
-    """Additional link rows of variants: scene index of the link, mask (n_envs,) of environments with the variant."""
-    rows = []
-    for entity in scene.entities:
-        for variant in range(entity.n_variants) if entity.n_variants > 1 else ():
-            has_variant = entity.variant_idx == variant
-            rows += [(link, has_variant) for link in range(entity.info.link_start, entity.info.link_end)]
-    return rows
 
 
 def link_pose_arrays(poses: Sequence[Sequence[Pose]], device: str) -> tuple[Any, Any]:
@@ -214,25 +130,6 @@ def link_pose_arrays(poses: Sequence[Sequence[Pose]], device: str) -> tuple[Any,
     rows = (np.ascontiguousarray(x.reshape(len(poses), -1).T) for x in (positions, quaternions))
     position_array, quaternion_array = (wp.array(x, dtype=wp.float32, device=device) for x in rows)
     return position_array, quaternion_array
-
-
-def _camera_of_files(name: str, known: dict[str, Camera]) -> Camera:
-    """The camera of the files with a name; raises `KinemaError` if there is none."""
-    if name not in known:
-        raise KinemaError(f"there is no camera {name!r}; the files have: {', '.join(known) or 'none'}")
-    return known[name]
-
-
-def _link_row(scene: Scene, camera: Camera) -> int:
-    """Row of the link that a camera is attached to in the scene's arrays; -1 for the world."""
-    found = select_link(scene, camera.link, f"camera {camera.name!r}: link")
-    return WORLD_LINK if found is None else found[0].info.link_start + found[1]
-
-
-def _as_float32(rows: Any) -> Any:
-    """Warp array converted to float32 if necessary."""
-    wp = warp()
-    return rows if rows.dtype == wp.float32 else wp.array(rows.numpy().astype(np.float32), device=rows.device)
 
 
 # ----------------------------------------------------------------------------- images and videos of a description

@@ -41,6 +41,7 @@ from .contacts import ON_OVERFLOW, ContactMonitor, Contacts, collect_contacts
 from .entity import Entity
 from .entity_index import EntityLink
 from .entity_parameters import write_parameter
+from .entity_queries import WORLD_LINK
 from .equalities import Equalities
 from .morphs import (
     ON_DESCRIPTION_ERROR,
@@ -63,6 +64,10 @@ from .surface_velocity import write_surface_velocity
 from .variants import unify_variants
 
 if TYPE_CHECKING:
+    from kinema.render import Camera
+
+    from .cameras import AddedCameras, SceneCamera
+    from .recording_video import VideoRecording
     from .sensor_types import SensorType
 
 PRECISIONS = ("single", "double")
@@ -205,6 +210,7 @@ class Scene:
         self._entity_specs: list[EntitySpec] = []
         self._entity_names: set[str] = set()
         self._added_sensors: list[AddedSensor] = []
+        self._cameras: AddedCameras | None = None
         self._env_spacing = np.ones(2)
         self._built_scene: BuiltScene | None = None
         self._sim: Sim | None = None
@@ -955,40 +961,121 @@ class Scene:
                 raise
         return self._stepper.observers.add_sensor(sensor.error_model())
 
+    def add_camera(  # noqa: PLR0913  public API
+        self,
+        camera: Camera | str | None = None,
+        *,
+        pos: ArrayLike | None = None,
+        lookat: ArrayLike | None = None,
+        up: ArrayLike = (0.0, 0.0, 1.0),
+        quat: ArrayLike | None = None,
+        euler: ArrayLike | None = None,
+        link: Any = None,
+        fov: float = 0.785398163397,
+        res: tuple[int, int] = (640, 480),
+        samples: int = 1,
+    ) -> SceneCamera:
+        """Add a camera, before or after build: `camera.read("depth")`, `camera.save("still.png")`; compiles nothing.
+
+        Args:
+            camera: a `kinema.render.Camera`, or the name of a camera of the files, instead of the arguments below;
+                without a position either, the camera shows the whole scene.
+            pos: position in the world, or on the link [m], (3,).
+            lookat: point in the centre of the image, in the same axes [m], (3,).
+            up: direction that is upwards in the image with `lookat`; default +z.
+            quat: orientation (w, x, y, z) instead of `lookat`; the camera looks along its -z axis with +y up.
+            euler: orientation as angles about the fixed x, then y, then z axis [rad], instead of `lookat`.
+            link: link that carries the camera: handle, (entity, name or index), or a name; None for the world.
+            fov: vertical field of view [rad]; default pi/4.
+            res: width and height of the images [pixels]; default (640, 480).
+            samples: rays along each edge of a pixel, for antialiasing of colours; default 1.
+
+        Returns:
+            The camera.
+        """
+        from kinema.render import Camera
+
+        from .cameras import AddedCameras, camera_pose
+
+        if camera is None and pos is not None:
+            pose = camera_pose(pos, lookat, up, quat, euler)
+            camera = Camera(link=WORLD_LINK if link is None else link, pose=pose, fov=fov)
+        elif link is not None:
+            raise KinemaError("add_camera: a camera on a link needs a position, pos=")
+        if self._cameras is None:
+            self._cameras = AddedCameras(self)
+        return self._cameras.add(camera, res, samples)
+
+    def render(
+        self, path: str | os.PathLike[str] | None = None, *, env: int = 0, pathtrace: int = 0, **camera: Any
+    ) -> np.ndarray:
+        """Picture of the current state of one environment, RGB, (height, width, 3), 8 bits.
+
+        Args:
+            path: file to write too, `.png`, `.jpg` or `.exr` (`SceneCamera.save`); None for none.
+            env: index of the environment; default 0.
+            pathtrace: paths per pixel of the path tracer; 0 (default) for ray casting.
+            **camera: arguments of `add_camera`; by default the whole scene is shown.
+        """
+        one_off = self.add_camera(**{"samples": 3, **camera})
+        if path is not None:
+            one_off.save(path, env=env, pathtrace=pathtrace)
+        return one_off.picture(env, pathtrace)
+
     def record(
         self,
         path: str | os.PathLike[str],
         *,
-        every: int = 1,
+        every: int | None = None,
         envs_idx: Selection = None,
         sensors: bool = False,
         env_spacing: float = 2.0,
-    ) -> Recording:
+        camera: SceneCamera | None = None,
+    ) -> Recording | VideoRecording:
         """Start recording; the current state is the first frame.
 
         `close()`, or the end of a `with` block, writes the file.
 
         Args:
             path: file whose suffix selects the format: `.npz` (arrays), `.parquet` (table), `.mcap` (Foxglove; extra
-                `record` for both), or `.usda`, `.usdc`, `.usd` (geometry with animated link poses).
-            every: number of steps between frames; default 1.
-            envs_idx: environments by index, slice or mask; None for all.
-            sensors: whether sensor readings are recorded too (not in USD); default False.
+                `record` for both), `.usda`, `.usdc`, `.usd` (geometry with animated link poses), or `.mp4` (video;
+                extra `render`).
+            every: number of steps between frames; None for every step, and for 30 frames per second of a video.
+            envs_idx: environments by index, slice or mask; None for all, and for the first one in a video, where
+                several are shown side by side.
+            sensors: whether sensor readings are recorded too (not in USD and videos); default False.
             env_spacing: distance of the environments in USD [m]; default 2.
+            camera: camera of a video (`add_camera`); None for one that shows the whole scene.
 
         Returns:
             The open recording.
         """
+        interval = None if every is None else positive_int(every, "record", "step")
+        if Path(path).suffix.lower() == ".mp4":
+            return self._record_video(Path(path), interval, envs_idx, camera)
         variants = [(e._index.descriptions, e.variant_idx) for e in self.entities]
         entities = [(p.description, p.pose) for p in self._entity_specs]
         recording = Recording(
             RecordedScene(self, entities, lambda: self.sensors.data, variants),
             Path(path),
-            every=positive_int(every, "record", "step"),
+            every=interval or 1,
             envs_idx=envs_idx,
             sensors=boolean(sensors, "sensors"),
             spacing=nonnegative_float(env_spacing, "env_spacing"),
         )
+        self._stepper.observers.add_recording(recording)
+        return recording
+
+    def _record_video(
+        self, path: Path, every: int | None, envs_idx: Selection, camera: SceneCamera | None
+    ) -> VideoRecording:
+        """Start recording a video of a camera, or of one that shows the whole scene."""
+        from .recording_video import VideoRecording
+
+        envs = resolve_envs(0 if envs_idx is None else envs_idx, self.n_envs)
+        selected = list(range(self.n_envs)) if envs is None else envs.tolist()
+        view = self.add_camera(samples=2) if camera is None else camera
+        recording = VideoRecording(view, path, time_step=self.dt, every=every, envs=selected)
         self._stepper.observers.add_recording(recording)
         return recording
 

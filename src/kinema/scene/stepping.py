@@ -23,7 +23,6 @@ from .built_scene import BuiltScene
 from .console import ProgressBar
 from .contacts import ContactMonitor, MonitoredScene
 from .entity import Entity
-from .recording import Recording
 from .sensors import AddedErrorModel, Sensor, Sensors
 from .state import SceneState, keyframe_state, reset_on_gpu
 
@@ -39,6 +38,16 @@ class SteppedScene(MonitoredScene, Protocol):
     progress: ProgressBar
 
 
+class StepRecording(Protocol):
+    """Interface of recordings: they observe every step until they are closed."""
+
+    is_open: bool
+
+    def on_step(self) -> None:
+        """Record the state after a step."""
+        ...
+
+
 class StepObservers:
     """Sensors and recordings of a scene, which observe every step."""
 
@@ -46,7 +55,7 @@ class StepObservers:
         self._scene = scene
         self._sensors: Sensors | None = None
         self._added_error_models: list[AddedErrorModel] = []
-        self._recordings: list[Recording] = []
+        self._recordings: list[StepRecording] = []
 
     @property
     def sensors(self) -> Sensors:
@@ -65,7 +74,7 @@ class StepObservers:
             self._sensors.extend([error_model])
         return Sensor(self, len(self._added_error_models) - 1, is_added=True)
 
-    def add_recording(self, recording: Recording) -> None:
+    def add_recording(self, recording: StepRecording) -> None:
         """Let a recording observe the steps until it is closed."""
         self._recordings = [r for r in self._recordings if r.is_open] + [recording]
 
