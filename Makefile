@@ -73,6 +73,8 @@ demo: $(DEMO_STAMP)  ## look at the example robots, check, convert, simulate and
 	@echo "== The arm's hand at 20,000 places ==" && $(BIN)/python examples/reach_targets.py --targets 20000
 	@echo "== The arm grips boxes with the gripper of closed loops, and lifts them by 120 mm ==" && \
 	  $(BIN)/python examples/grip_and_lift.py --short
+	@echo "== Arms take parcels from a moving conveyor with suction cups and stack them, with a film ==" && \
+	  $(BIN)/python examples/pick_from_conveyor.py --film build/demo/conveyor.mp4 --picture build/demo/conveyor.png
 	@echo "== Quadrupeds that have learnt to walk ==" && \
 	  $(BIN)/python examples/walk_quadruped.py --envs 32 --seconds 3 --codegen loops --picture build/demo/walk.png
 	@echo "== 4,096 arms at once, each after random targets of its own ==" && $(PICTURES_DONE) && \

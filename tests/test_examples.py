@@ -11,7 +11,15 @@ import pytest
 from kit.choosing import representatives
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-SCRIPTS = ("shake_robot", "identify", "sampled_mpc", "convert_library", "grip_and_lift", "compliant_insertion")
+SCRIPTS = (
+    "shake_robot",
+    "identify",
+    "sampled_mpc",
+    "convert_library",
+    "grip_and_lift",
+    "compliant_insertion",
+    "pick_from_conveyor",
+)
 
 
 @pytest.mark.parametrize("script", representatives(SCRIPTS, lambda script: script == "identify"))
