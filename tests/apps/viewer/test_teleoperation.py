@@ -108,7 +108,7 @@ def test_keys_move_a_gizmo(arm: Viewer) -> None:
     assert target is not None
     arm.move_joint("b", np.array([1.0]))
     start = np.array(target.gizmo.position)
-    arm.drive_panel._choice.value = "IK target"
+    arm.drive("IK target")
     url = f"{arm.address}kinema/drive?command=-1,0,0,0"
     for _ in range(4):
         with urllib.request.urlopen(url, timeout=10) as answer:
@@ -117,7 +117,7 @@ def test_keys_move_a_gizmo(arm: Viewer) -> None:
     assert "Keys drive" in arm.simulation_panel.drive_mark.content
     with pytest.raises(urllib.error.HTTPError, match="403"):
         urllib.request.urlopen(urllib.request.Request(url, headers={"Sec-Fetch-Site": "cross-site"}), timeout=10)
-    arm.drive_panel._choice.value = "off"
+    arm.drive("off")
     assert arm.simulation_panel.drive_mark.content == ""
     arm.ik_targets.remove_all()
 
@@ -151,7 +151,7 @@ def test_a_cart_drives_as_commanded(tmp_path: Path) -> None:
         ]
         np.testing.assert_allclose([w.direction for w in wheels], [[1, 0, 0], [-1, 0, 0]], atol=1e-6)
         viewer.player.set_base(BASE_FREE)
-        viewer.drive_panel._choice.value = viewer.models[0].title
+        viewer.drive(viewer.models[0].title)
         viewer._velocity_command.handle_report("command=1,0,0,1")
         viewer._velocity_command._clock = lambda: viewer._velocity_command._reported_at
         viewer.player.step(1000)
@@ -159,7 +159,7 @@ def test_a_cart_drives_as_commanded(tmp_path: Path) -> None:
         assert entity is not None
         assert np.linalg.norm(entity.get_vel()[0, :2]) == pytest.approx(0.5, rel=0.05)
         assert entity.get_ang()[0, 2] == pytest.approx(1.0, rel=0.05)
-        viewer.drive_panel._choice.value = "off"
+        viewer.drive("off")
         viewer.player.step(500)
         assert np.abs(entity.get_vel()).max() < 0.02, "it stops"
     finally:
@@ -258,3 +258,52 @@ def test_a_plot_follows_the_selection(arm: Viewer) -> None:
     assert told == ["no such field"]
     del panel._sample
     panel._choice.value = "off"
+
+
+def test_a_recording_is_sent_as_a_file(arm: Viewer, tmp_path: Path) -> None:
+    """The button of the page records frames at about 60 Hz of what is stepped, and sends the file of `Scene.record`."""
+    panel, player = arm.recording_panel, arm.player
+    player.reset()
+    sent: list[tuple[str, bytes]] = []
+    client = SimpleNamespace(send_file_download=lambda name, data, **_: sent.append((name, data)))
+    panel.choice.value = "states (.npz)"
+    panel.toggle(client)
+    assert panel.button.label == "Stop and save"
+    player.step(40)
+    panel.toggle(client)
+    assert panel.button.label == "Start recording"
+    ((name, data),) = sent
+    (tmp_path / name).write_bytes(data)
+    arrays = np.load(tmp_path / "kinema.npz")
+    np.testing.assert_allclose(np.diff(arrays["time"]), 0.016, atol=1e-9)
+    assert arrays["qpos"].shape == (6, 1, 2)
+
+
+def test_a_program_reads_the_command_and_is_dragged(arm: Viewer) -> None:
+    """Drags of a scene that a program steps wait for `update()`, which applies the spring to the next steps."""
+    player, scene, drag = arm.player, arm.player.scene, arm._drag_interaction
+    assert scene is not None
+    player.reset()
+    arm.drive("program")
+    arm._velocity_command.handle_report("command=0,0,0,1")
+    np.testing.assert_allclose(arm.velocity_command, [0, 0, 0, 1])
+    arm.drive("off")
+    with pytest.raises(KinemaError, match="none of off, IK target, program"):
+        arm.drive("car")
+    callbacks: list = []
+    handle = SimpleNamespace(on_drag=lambda *_, **__: callbacks.append)
+    drag.enable(handle, ElementRef(0, "link", "fore"))
+    arm.update()
+    start, end = (0.9, 0.0, 0.0), (0.9, 0.0, 0.5)
+    event = SimpleNamespace(phase="start", start_position=start, end_position=end, instance_index=None)
+    with pytest.raises(StopIteration):
+        callbacks[0](event).send(None)
+    assert player.drag_spring is None
+    arm.update()
+    assert player.drag_spring is not None
+    for _ in range(10):
+        scene.step(10)
+        arm.update()
+    assert player.drag_spring.attachment_point[2] > 0.02
+    player.set_drag_spring(None)
+    drag.is_deferred = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,8 +17,9 @@ from .simulation import SimulationPlayer
 
 _STIFFNESS_PER_MASS = 120.0
 """Spring stiffness per mass [1/s2]."""
-_MIN_MASS_FRACTION = 0.1
-"""Part of the mass of the entity on which the stiffness is based at least, so that a robot is lifted by a foot."""
+_MIN_MASS_FRACTION, _MAX_MASS_RATIO = 0.1, 10.0
+"""Part of the mass of the entity on which the stiffness is based at least, so that a robot is lifted by a foot, and
+ratio of this mass to the effective one at most, for which a force that is held for 20 ms is stable."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,8 +48,8 @@ class DragSpring:
         spring = cls(model, link, env, np.zeros(3), np.array(point), 0.0, 0.0)
         spring.local_attachment = spring._link_pose().inverse().apply(point)
         mass = spring._effective_mass()
-        total = sum(x.mass for x in model.entity.links)
-        spring.stiffness = _STIFFNESS_PER_MASS * max(mass, _MIN_MASS_FRACTION * total)
+        wanted = max(mass, _MIN_MASS_FRACTION * sum(x.mass for x in model.entity.links))
+        spring.stiffness = _STIFFNESS_PER_MASS * min(wanted, _MAX_MASS_RATIO * mass)
         spring.damping = 2.0 * math.sqrt(spring.stiffness * mass)
         return spring
 
@@ -114,15 +116,29 @@ class DragInteraction:
     def __init__(self, host: DragHost) -> None:
         self._host = host
         self._line: Any = None
+        self.is_deferred = False
+        """Whether a program steps the scene, so that events are handled when the program lets the viewer update."""
+        self._pending: deque[tuple[Any, ...]] = deque()
 
     def enable(self, handle: Any, element: ElementRef) -> None:
         """Make a node draggable; the instances of a batched node are environments."""
 
         async def dragged(event: Any) -> None:  # in order, because it is awaited
             start, end = np.array(event.start_position), np.array(event.end_position)
-            self.handle_drag(element, event.phase, start, end, event.instance_index)
+            arguments = element, event.phase, start, end, event.instance_index
+            if self.is_deferred:
+                self._pending.append(arguments)
+            else:
+                self.handle_drag(*arguments)
 
         handle.on_drag("left", modifier="cmd/ctrl")(dragged)
+
+    def handle_pending(self) -> None:
+        """Handle deferred events, and apply the spring for the next steps of the program."""
+        while self._pending:
+            self.handle_drag(*self._pending.popleft())
+        if (spring := self._host.player.drag_spring) is not None:
+            spring.apply()
 
     def handle_drag(
         self, element: ElementRef, phase: str, start_point: Array, pointer: Array, instance: int | None = None

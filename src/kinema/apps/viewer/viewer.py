@@ -27,9 +27,9 @@ from .panels import (
     JointPanel,
     PlotPanel,
     QualityPanel,
+    RecordingPanel,
     SimulationPanel,
     TreePanel,
-    add_capture_panel,
     add_diagnostics_panel,
     add_layers_panel,
 )
@@ -116,7 +116,7 @@ class Viewer:
         self.player.on_frame = self.refresh
         self.player.on_state = self._show_state
         self.scene_view.on_pick = self._handle_pick
-        self.player.drive = self._drive
+        self.player.drive = self._apply_velocity_command
         self._drag_interaction = DragInteraction(self)
         self.ik_targets = IKTargets(self)
         self._wheels = {model.index: wheels for model in self.models if (wheels := find_wheels(model))}
@@ -156,7 +156,9 @@ class Viewer:
             with tabs.add_tab("Plots"):
                 self.plot_panel = PlotPanel(gui, self.player, self.models, self.show_compiling, self.notify)
             with tabs.add_tab("Record"):
-                add_capture_panel(gui, self.notify)
+                self.recording_panel = RecordingPanel(
+                    gui, self.player, self._shown_envs, self.show_compiling, self.notify
+                )
 
     def _add_differences(self, gui: Any) -> None:
         compares = len(self.models) == 2 and self._compares_files
@@ -221,17 +223,26 @@ class Viewer:
                 self._refresh_panels()
 
     def update(self) -> None:
-        """Draw the current state of a scene that a program steps; call it after your own steps."""
+        """Draw the current state of a scene that a program steps; call it after your own steps.
+
+        The spring of a dragged link is applied to the steps that follow.
+        """
+        if not self.player.playing:
+            self._drag_interaction.is_deferred = True
+            self._drag_interaction.handle_pending()
         self.refresh()
         if not self.player.playing:
             self.simulation_panel.show_state("stepped")
+
+    def _shown_envs(self) -> list[int]:
+        return [self.env] if self.env_grid is None else list(range(self.env_grid.n_envs))
 
     def _refresh_dynamic_layers(self) -> None:
         if "Tendons" in self.layers.enabled:
             self.layers.draw_tendons()
         if "Contacts" in self.layers.enabled and self.player.scene is not None and self.player.scene.contacts:
             grid = self.env_grid
-            found = self.player.scene.get_contacts([self.env] if grid is None else list(range(grid.n_envs)))
+            found = self.player.scene.get_contacts(self._shown_envs())
             valid = found["valid_mask"]
             positions = found["position"] if grid is None else found["position"] + grid.env_offsets[:, None]
             self.layers.draw_contacts(positions[valid], found["force_b"][valid])
@@ -351,7 +362,20 @@ class Viewer:
                 self.ik_targets.jog(self.velocity_command, DRIVE_INTERVAL)
             self.drive_panel.show_command()
 
-    def _drive(self, duration: float) -> None:
+    def drive(self, choice: str) -> None:
+        """Choose what keyboard, gamepad and pad drive: title of a wheeled model, `IK target`, `program` or `off`.
+
+        With `program`, only `velocity_command` changes.
+        """
+        if choice not in self.drive_panel.choices:
+            raise KinemaError(f"drive: {choice!r} is none of {', '.join(self.drive_panel.choices)}")
+        self.drive_panel.choice = choice
+
+    def set_max_velocity(self, speed: float, yaw_rate: float) -> None:
+        """Set the commanded speed [m/s] and yaw rate [rad/s] at full deflection."""
+        self.drive_panel.set_max_velocity(speed, yaw_rate)
+
+    def _apply_velocity_command(self, duration: float) -> None:
         """Apply the velocity command before steps of a duration [s]."""
         choice = self.drive_panel.choice
         if choice == DRIVE_IK:

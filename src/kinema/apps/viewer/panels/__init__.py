@@ -2,7 +2,6 @@
 
 from .display_panels import (
     QualityPanel as QualityPanel,
-    add_capture_panel as add_capture_panel,
     add_layers_panel as add_layers_panel,
 )
 from .model_panels import (
@@ -11,6 +10,7 @@ from .model_panels import (
     add_diagnostics_panel as add_diagnostics_panel,
 )
 from .plot_panel import PlotPanel as PlotPanel
+from .recording_panel import RecordingPanel as RecordingPanel
 from .simulation_panels import SimulationPanel as SimulationPanel
 from .teleoperation_panels import (
     DRIVE_IK as DRIVE_IK,

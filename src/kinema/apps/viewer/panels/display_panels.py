@@ -1,10 +1,8 @@
-"""Panels on the display: render quality, layers, screenshots and videos."""
+"""Panels on the display: render quality and layers; image files."""
 
 from __future__ import annotations
 
 import io
-import threading
-import time
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
@@ -94,50 +92,3 @@ def encode_video(frames: Sequence[np.ndarray], frame_rate: float) -> tuple[str, 
     except KinemaError:
         return "kinema.gif", imageio.imwrite("<bytes>", stack, extension=".gif", duration=1000.0 / frame_rate, loop=0)
     return "kinema.mp4", imageio.imwrite("<bytes>", stack, extension=".mp4", fps=frame_rate, macro_block_size=2)
-
-
-# ----------------------------------------------------------------------------------------------- screenshots and videos
-
-
-def add_capture_panel(gui: Any, notify: Callable[[str], None]) -> None:
-    """Add buttons for a screenshot and for video recording; files are sent to the client that pressed the button."""
-    shot = gui.add_button("Screenshot")
-    record = gui.add_button("Record a video")
-    end = threading.Event()
-    end.set()
-
-    def take(event: Any) -> None:
-        client = event.client
-        if client is not None:
-            picture = encode_png(client.get_render(*IMAGE_SIZE, transport_format="png", timeout=30.0))
-            client.send_file_download("kinema.png", picture, save_immediately=True)
-
-    def toggle(event: Any) -> None:
-        client = event.client
-        if client is None:
-            return
-        if not end.is_set():
-            end.set()
-            return
-        end.clear()
-        record.label = "Stop and save the video"
-        threading.Thread(target=_record_video, args=(client, record, end, notify), daemon=True).start()
-
-    shot.on_click(take)
-    record.on_click(toggle)
-
-
-def _record_video(client: Any, button: Any, stop_event: threading.Event, notify: Callable[[str], None]) -> None:
-    """Record frames of a client until stopped, then send the video file."""
-    frames, began = [], time.perf_counter()
-    try:
-        while not stop_event.is_set():
-            frames.append(client.get_render(*IMAGE_SIZE, timeout=30.0))
-        if frames:
-            name, data = encode_video(frames, len(frames) / max(time.perf_counter() - began, 1e-3))
-            client.send_file_download(name, data, save_immediately=True)
-    except Exception as error:  # the visitor has left, or a picture did not come
-        notify(f"The video could not be made: {error}")
-    finally:
-        stop_event.set()
-        button.label = "Record a video"

@@ -64,18 +64,17 @@ class DrivePanel:
     def __init__(self, gui: Any, command: VelocityCommand, wheeled: Sequence[str], mark: Any) -> None:
         self._mark = mark
         self._command = command
-        self._choice = gui.add_dropdown(
-            "Drive", (DRIVE_OFF, *wheeled, DRIVE_IK, DRIVE_PROGRAM), initial_value=DRIVE_OFF, hint=_DRIVE_HINT
-        )
-        speed = gui.add_slider("m/s", min=0.05, max=5.0, step=0.05, initial_value=command.max_speed)
-        turn = gui.add_slider("rad/s", min=0.1, max=6.0, step=0.1, initial_value=command.max_yaw_rate)
+        self.choices: tuple[str, ...] = (DRIVE_OFF, *wheeled, DRIVE_IK, DRIVE_PROGRAM)
+        self._choice = gui.add_dropdown("Drive", self.choices, initial_value=DRIVE_OFF, hint=_DRIVE_HINT)
+        self._speed = gui.add_slider("m/s", min=0.05, max=5.0, step=0.05, initial_value=command.max_speed)
+        self._turn = gui.add_slider("rad/s", min=0.1, max=6.0, step=0.1, initial_value=command.max_yaw_rate)
         gui.add_html(_PAD)
 
         def limited(_: Any) -> None:
-            command.max_speed, command.max_yaw_rate = speed.value, turn.value
+            command.max_speed, command.max_yaw_rate = self._speed.value, self._turn.value
 
-        speed.on_update(limited)
-        turn.on_update(limited)
+        self._speed.on_update(limited)
+        self._turn.on_update(limited)
         self._choice.on_update(lambda _: self.show_command())
         self.show_command()
 
@@ -83,6 +82,15 @@ class DrivePanel:
     def choice(self) -> str:
         """What is driven: a model with wheels, or one of the `DRIVE_*`."""
         return self._choice.value
+
+    @choice.setter
+    def choice(self, choice: str) -> None:
+        self._choice.value = choice
+
+    def set_max_velocity(self, speed: float, yaw_rate: float) -> None:
+        """Set the speed [m/s] and yaw rate [rad/s] at full deflection."""
+        self._speed.value, self._turn.value = speed, yaw_rate
+        self._command.max_speed, self._command.max_yaw_rate = speed, yaw_rate
 
     def show_command(self) -> None:
         """Show the velocity command while something is driven."""
