@@ -33,6 +33,7 @@ def main() -> None:
     obs = env.reset(seed=1)
     viewer = env.scene.show(port=options.port)
     viewer.drive("program")
+    viewer.follow()
     viewer.set_max_velocity(options.speed, 1.0)
     print(f"Open {viewer.address} and press W; Ctrl-C ends it.")
     due = time.monotonic()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -314,3 +315,28 @@ def test_blocking_show_tells_the_address_and_ends_without_a_traceback(tmp_path: 
         process.terminate()
         assert process.wait(timeout=30) == 143
         assert process.stderr.read() == ""
+
+
+def test_the_camera_follows_what_moves() -> None:
+    """By the displacement of the selected link, or of the first link that is not ground."""
+    needs_viser()
+    scene = km.Scene(quiet=True)
+    scene.add(km.Box((9.0, 9.0, 0.1)), fixed=True)
+    ball = scene.add(km.Sphere(0.05))
+    scene.build()
+    viewer = scene.show(port=0)
+    try:
+        camera = SimpleNamespace(position=np.zeros(3))
+        viewer.scene_view.viser = SimpleNamespace(get_clients=lambda: {0: SimpleNamespace(camera=camera)})
+        viewer.update()
+        viewer.follow()
+        for x in (1.0, 1.0, 3.0):
+            ball.set_pos([x, 0.0, 0.0])
+            viewer.update()
+        np.testing.assert_allclose(camera.position, [2.0, 0.0, 0.0], atol=1e-6)
+        viewer.follow(False)
+        ball.set_pos([5.0, 0.0, 0.0])
+        viewer.update()
+        np.testing.assert_allclose(camera.position, [2.0, 0.0, 0.0], atol=1e-6)
+    finally:
+        viewer.close()

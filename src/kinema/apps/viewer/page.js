@@ -79,6 +79,9 @@
     settings.set({ fixedDpr: given });
   };
 
+  // what is typed into a list of choices searches it, instead of being appended to the choice
+  window.addEventListener("focusin", (event) => { if (event.target.getAttribute?.("role") === "combobox") event.target.select(); });
+
   // what was selected in the picture is brought to sight in the tree
   let revealed = "";
   setInterval(() => {

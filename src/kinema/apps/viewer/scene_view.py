@@ -141,6 +141,8 @@ VIEW_DIRECTIONS = {
 }
 """Directions from which one looks."""
 _FIELD_OF_VIEW = math.radians(40.0)
+_FOLLOW_STEP = 0.01
+"""Distance, in sizes of the scene, that a followed link moves before the camera does."""
 DEFAULT_PAGE_SIZE = (1280, 760)
 """Width and height of the page [pixels] until a browser has reported its own."""
 _PANEL_WIDTH, _NARROW_PAGE = 400, 700
@@ -179,6 +181,8 @@ class SceneView:
         self._initial_positions: dict[tuple[int, str], Array] = {}
         self.visuals: list[Any] = []
         self._highlight: list[Any] = []
+        self._followed: tuple[tuple[int, str] | None, Array] = (None, np.zeros(3))
+        """Link that cameras follow, and its position when they were moved last [m]."""
         self._environment_nodes: list[Any] = []
         self.bounds_min, self.bounds_max = bounding_box(*self.models) or (np.full(3, -0.5), np.full(3, 0.5))
 
@@ -301,6 +305,19 @@ class SceneView:
         if client is None:
             camera.near, camera.far, camera.fov = radius / 200, radius * 500, _FIELD_OF_VIEW
         camera.position, camera.look_at = place, middle
+
+    def follow(self, link: tuple[int, str] | None) -> None:
+        """Move all cameras with a link, by model and name, since the last call for the same link."""
+        if link is None or link not in self.nodes:
+            return
+        position = np.array(self.nodes[link].position)
+        moved = position - self._followed[1] if self._followed[0] == link else np.zeros(3)
+        if self._followed[0] == link and np.linalg.norm(moved) < _FOLLOW_STEP * self.size:
+            return
+        self._followed = (link, position)
+        if moved.any():
+            for client in self.viser.get_clients().values():
+                client.camera.position = client.camera.position + moved  # which moves the point that is looked at, too
 
     def _current_bounds(self) -> tuple[Array, Array]:
         """Bounding box of all links at their current poses, joined with the initial bounding box if near."""

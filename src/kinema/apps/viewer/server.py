@@ -20,7 +20,7 @@ from .authentication import LOCAL_HOSTS, Authenticator
 # ------------------------------------------------------------------------------------------------------ injected script
 
 _HEAD = b"<head>"
-_STYLE = "<style>.mantine-Tabs-tab{padding-left:.6em!important;padding-right:.6em!important}</style>"
+_STYLE = "<style>[role=tab]{padding-left:8px!important;padding-right:8px!important}</style>"
 """Tabs of the panel fit into one row."""
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from kinema.core import Array, KinemaError, Severity, write_file
 from kinema.scene import Scene
 
-from .displayed_model import CHANGED_COLOR, MISSING_COLOR, DisplayedModel, ElementRef, find_differences
+from .displayed_model import CHANGED_COLOR, MISSING_COLOR, WORLD, DisplayedModel, ElementRef, find_differences
 from .drag import DragInteraction
 from .ik_target import IKTargets
 from .layers import Layers
@@ -215,6 +215,8 @@ class Viewer:
                     )
             self._refresh_dynamic_layers()
             self.ik_targets.follow_links()
+            if self.simulation_panel.follow:
+                self.scene_view.follow(self._followed_link())
             if simulated:
                 self.plot_panel.sample(self.env)
             now = time.perf_counter()
@@ -231,8 +233,6 @@ class Viewer:
             self._drag_interaction.is_deferred = True
             self._drag_interaction.handle_pending()
         self.refresh()
-        if not self.player.playing:
-            self.simulation_panel.show_state("stepped")
 
     def _shown_envs(self) -> list[int]:
         return [self.env] if self.env_grid is None else list(range(self.env_grid.n_envs))
@@ -252,8 +252,9 @@ class Viewer:
         self.drive_panel.show_command()
         if self.player.scene is not None:
             self.command_panel.refresh()
+            idle = "stepped" if self._drag_interaction.is_deferred else "paused"
             self.simulation_panel.show_state(
-                "failed" if self.player.error_message else "playing" if self.player.playing else "paused"
+                "failed" if self.player.error_message else "playing" if self.player.playing else idle
             )
         if self._last_panel_update - self._last_slider_update > _SLIDER_INTERVAL or not self.player.playing:
             self._last_slider_update = self._last_panel_update
@@ -371,6 +372,10 @@ class Viewer:
             raise KinemaError(f"drive: {choice!r} is none of {', '.join(self.drive_panel.choices)}")
         self.drive_panel.choice = choice
 
+    def follow(self, enabled: bool = True) -> None:
+        """Let the camera move with the selected link, or with the first robot."""
+        self.simulation_panel.follow = enabled
+
     def set_max_velocity(self, speed: float, yaw_rate: float) -> None:
         """Set the commanded speed [m/s] and yaw rate [rad/s] at full deflection."""
         self.drive_panel.set_max_velocity(speed, yaw_rate)
@@ -405,6 +410,16 @@ class Viewer:
             for handle in self.scene_view.visuals:
                 handle.visible = self.env_grid is None and "Visual" in self.layers.enabled
             self.refresh()
+
+    def _followed_link(self) -> tuple[int, str] | None:
+        """Model and name of the link that cameras follow: the selected one, else the base of the first that moves."""
+        if self.selected is not None and self.selected.kind != "joint":
+            return self.selected.model_index, self.selected.name
+        for model in self.models:
+            fixed = {WORLD, *model.static_links()}
+            if (link := next((name for name in model.links if name not in fixed), None)) is not None:
+                return model.index, link
+        return None
 
     def frame_camera(self, client: Any, view: str) -> None:
         """Move the camera of a client to show everything, from one of `VIEWS`."""

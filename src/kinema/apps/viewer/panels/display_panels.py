@@ -91,4 +91,6 @@ def encode_video(frames: Sequence[np.ndarray], frame_rate: float) -> tuple[str, 
         import_optional("imageio_ffmpeg", purpose="a video", extra="viewer")
     except KinemaError:
         return "kinema.gif", imageio.imwrite("<bytes>", stack, extension=".gif", duration=1000.0 / frame_rate, loop=0)
-    return "kinema.mp4", imageio.imwrite("<bytes>", stack, extension=".mp4", fps=frame_rate, macro_block_size=2)
+    return "kinema.mp4", imageio.imwrite(
+        "<bytes>", stack, extension=".mp4", fps=frame_rate, macro_block_size=2, ffmpeg_log_level="error"
+    )

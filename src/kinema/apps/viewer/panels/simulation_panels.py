@@ -150,6 +150,7 @@ class SimulationPanel:
         if player.scene is None:
             self._add_base(gui)
         views = gui.add_button_group("Look", tuple(VIEW_DIRECTIONS))
+        self._follow = gui.add_checkbox("Follow", initial_value=False, hint="the camera moves with the robot")
         self._text = gui.add_html("")
         self.drive_mark = gui.add_html("")
         """Line of the velocity command, shown on all tabs."""
@@ -205,6 +206,15 @@ class SimulationPanel:
 
         number.on_update(changed)
         together.on_update(changed)
+
+    @property
+    def follow(self) -> bool:
+        """Whether cameras move with the robot."""
+        return self._follow.value
+
+    @follow.setter
+    def follow(self, enabled: bool) -> None:
+        self._follow.value = enabled
 
     def show_state(self, state: str) -> None:
         """Show the state of the simulation."""
