@@ -77,8 +77,11 @@ from .mesh import (
     ProgressCallback,
     apply_affine,
     extract_faces,
+    face_normals,
     merge_meshes,
+    unique_edges,
     validate_mesh,
+    vertex_normals,
     weld_vertices,
 )
 from .mesh_loading import (
@@ -172,6 +175,7 @@ __all__ = [
     "ellipsoid_mass_properties",
     "encode_png",
     "extract_faces",
+    "face_normals",
     "flat_terrain",
     "glb_chunks",
     "height_field",
@@ -212,8 +216,10 @@ __all__ = [
     "thicken_planar_mesh",
     "to_rgba",
     "transform_mass_properties",
+    "unique_edges",
     "unsigned_mesh_mass_properties",
     "validate_mesh",
     "validated_corner_attribute",
+    "vertex_normals",
     "weld_vertices",
 ]

@@ -209,6 +209,38 @@ def extract_faces(mesh: MeshData, face_indices: IntArray) -> MeshData:
     return MeshData(mesh.vertices[used], indices.reshape(-1, 3))
 
 
+def face_normals(mesh: MeshData) -> FloatArray:
+    """Unit normals of the triangles, outwards for counter-clockwise faces; zero for degenerate ones; (n_faces, 3)."""
+    a, b, c = np.moveaxis(mesh.vertices[mesh.faces], 1, 0)
+    return _normalized(np.cross(b - a, c - a))
+
+
+def vertex_normals(mesh: MeshData) -> FloatArray:
+    """Unit normals of the vertices: mean of the normals of adjacent triangles, weighted by the angle at the vertex.
+
+    Shape (n_vertices, 3); zero for vertices without triangles.
+    """
+    corners, normals = mesh.vertices[mesh.faces], face_normals(mesh)
+    sums = np.zeros_like(mesh.vertices)
+    for k in range(3):
+        to_next, to_previous = (_normalized(corners[:, (k + i) % 3] - corners[:, k]) for i in (1, 2))
+        angles = np.arccos(np.clip((to_next * to_previous).sum(axis=1), -1.0, 1.0))
+        np.add.at(sums, mesh.faces[:, k], angles[:, None] * normals)
+    return _normalized(sums)
+
+
+def _normalized(vectors: FloatArray) -> FloatArray:
+    """Vectors (n, 3) divided by their lengths; zero vectors remain zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0.0, lengths, 1.0)
+
+
+def unique_edges(mesh: MeshData) -> IntArray:
+    """Edges of the triangles without duplicates: pairs of vertex indices in ascending order, sorted; (n_edges, 2)."""
+    edges = np.sort(mesh.faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+    return np.unique(edges, axis=0)
+
+
 def weld_vertices(mesh: MeshData, tolerance: float = 0.0) -> MeshData:
     """Merge coincident vertices and drop faces that become degenerate.
 
