@@ -2,12 +2,13 @@
 
 from .added_sensors import AddedSensor as AddedSensor
 from .attachments import ATTACHMENT_COMPONENTS as ATTACHMENT_COMPONENTS
-from .collision_shapes import NONCONVEX_APPROXIMATIONS as NONCONVEX_APPROXIMATIONS
+from .collision_geoms import GeomRecord as GeomRecord
+from .collision_shapes import NONCONVEX_APPROXIMATIONS as NONCONVEX_APPROXIMATIONS, sdf_mesh as sdf_mesh
 from .context import AttachmentSpec as AttachmentSpec, EntitySpec as EntitySpec, SuctionCupSpec as SuctionCupSpec
 from .equalities import disabled_equalities as disabled_equalities
 from .fluid import Medium as Medium
 from .options import OptionFlags as OptionFlags, merged_options as merged_options, option_flags as option_flags
-from .pipeline import build_model as build_model
+from .pipeline import build_model as build_model, collision_geoms_of as collision_geoms_of
 from .sdf_sensors import scan_directions as scan_directions
 from .sensor_outputs import (
     CONTACT_FIELDS as CONTACT_FIELDS,

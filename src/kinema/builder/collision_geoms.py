@@ -205,6 +205,10 @@ class GeomRecord:
     surface_velocity: Array
     """Velocity of the surface at the geom's origin, linear and angular, along the axes of the moving frame, (6,)."""
     entity: int
+    shape: Shape
+    """Described shape that the geom is, or is a piece of."""
+    pose_in_link: Pose
+    """Pose in the link, or in the world."""
     index: int = -1
     """Row in the table of geoms; -1 before it is numbered."""
 
@@ -240,6 +244,8 @@ class _GeomCollector:
                     contact_parameters_of_shape(shape),
                     _surface_velocity_of_part(shape, pose, part.pose),
                     entity,
+                    shape,
+                    pose @ part.pose if link is None else shape.pose @ part.pose,
                 )
                 for part in self._collision_shapes(entity, shape, link)
             ]
@@ -331,6 +337,19 @@ def pack_geoms(ctx: BuildContext, *, movable_surfaces: bool = False) -> tuple[Ge
                     )
         previous += entity_colliders
     return _pack_geoms_and_pairs(collector.pairs, movable_surfaces=movable_surfaces)
+
+
+def list_geoms(ctx: BuildContext) -> list[GeomRecord]:
+    """Geoms of all enabled collision shapes, with those that collide with nothing, in the order of entities.
+
+    Geoms of an entity are sorted by link, static ones first; those of a link are in file order.
+    """
+    collector, geoms = _GeomCollector(ctx), list[GeomRecord]()
+    for entity, spec in enumerate(ctx.entities):
+        enabled = [c for c in colliders(spec.description)[0] if c.shape.enabled]
+        own = [geom for c in enabled for geom in collector.geoms_of_collider(entity, c)]
+        geoms += sorted(own, key=lambda geom: -1 if geom.link is None else geom.link.index)
+    return geoms
 
 
 def _pack_geoms_and_pairs(

@@ -162,6 +162,13 @@ def _hull_volume_ratio(data: geometry.MeshData) -> float:
     return float(hull_volume / max(volume, 1e-9 * hull_volume))
 
 
+def sdf_mesh(mesh: Mesh, nonconvex: str | None) -> geometry.MeshData:
+    """Triangles whose signed distance field a mesh collides as: those of the mesh, simplified if its file asks so."""
+    data = mesh_data(mesh)
+    assert data is not None
+    return choose_mesh_approximation(mesh, geometry.validate_mesh(data), nonconvex)[0]
+
+
 def to_sampled_sdf(sdf: geometry.SignedDistanceField, mesh: geometry.MeshData) -> SampledSdf:
     """Combine a signed distance field with the contact sample points of its mesh."""
     x, y, z = (int(n) for n in sdf.n_nodes)

@@ -21,6 +21,7 @@ from . import (
 )
 from .added_sensors import AddedSensor
 from .attachments import pack_attachments, pack_suction_cups
+from .collision_geoms import GeomRecord
 from .context import AttachmentSpec, BuildContext, EntitySpec, SuctionCupSpec
 from .fluid import MEDIUM_FROM_FILES, Medium, pack_fluid
 from .sensors import pack_sensors
@@ -112,3 +113,14 @@ def build_model(  # noqa: PLR0913
         suction_cups=pack_suction_cups(ctx),
         frame_names=[ctx.joints[j].name for _, _, j in ctx.frames],
     )
+
+
+def collision_geoms_of(entities: Sequence[EntitySpec]) -> list[GeomRecord]:
+    """Geoms of all enabled collision shapes of the entities of a scene, with those that collide with nothing.
+
+    In the order of entities, links (static geoms of an entity first) and files.
+    """
+    ctx = BuildContext(list(entities), Diagnostics())
+    for build_pass in TREE_PASSES:
+        build_pass(ctx)
+    return collision_geoms.list_geoms(ctx)
