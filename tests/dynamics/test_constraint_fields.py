@@ -135,8 +135,9 @@ def test_names_of_the_contract(tmp_path: Path) -> None:
     assert fields.n_rows.numpy().tolist() == [data.nefc] == [4]
     np.testing.assert_allclose(fields.qacc.numpy()[:, 0], data.qacc, atol=1e-7)
     np.testing.assert_allclose(fields.qfrc_constraint.numpy()[:, 0], data.qfrc_constraint, atol=1e-6)
+    np.testing.assert_allclose(fields.jac[..., 0], data.efc_J.reshape(4, 6), atol=1e-7)
     with pytest.raises(KinemaError, match="the model has no constraint rows"):
-        _ = fields.jac
+        _ = scene.built.engine.fields.constraints.jac
 
 
 def _written(folder: Path, text: str) -> Path:

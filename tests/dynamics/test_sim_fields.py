@@ -167,7 +167,7 @@ def test_computed_once_for_each_state(running: Running, monkeypatch: pytest.Monk
 
 def test_what_does_not_exist_yet_is_zero(running: Running) -> None:
     fields = running.engine.fields
-    for name in ("contact_force", "hibernated", "cfrc_coupling_ang"):
+    for name in ("cfrc_coupling_vel", "hibernated", "cfrc_coupling_ang"):
         assert not getattr(fields.links_state, name).numpy().any()
     assert not fields.dofs_state.qf_constraint.numpy().any()
 
@@ -254,7 +254,7 @@ def test_every_field_is_described() -> None:
     contract = {
         "links_state": "pos quat i_pos cinr_inertial cinr_mass cinr_pos cinr_quat cdd_vel cdd_ang j_pos j_quat j_vel "
         "j_ang cacc_ang cacc_lin cfrc_ang cfrc_vel cfrc_applied_ang cfrc_applied_vel cfrc_coupling_ang "
-        "cfrc_coupling_vel contact_force hibernated mass_shift root_COM",
+        "cfrc_coupling_vel hibernated mass_shift root_COM",
         "dofs_state": "pos vel vel_prev vel_next acc force qf_bias qf_passive qf_actuator qf_applied qf_constraint "
         "ctrl_force ctrl_pos ctrl_vel ctrl_mode cdof_ang cdof_vel cdofvel_ang cdofvel_vel cdofd_ang cdofd_vel",
         "constraints": "mass_mat mass_mat_L mass_mat_D_inv mass_mat_mask",

@@ -11,6 +11,7 @@ import pytest
 import kinema as km
 from kinema import geometry
 from kinema.core import KinemaError
+from kinema.scene.geom_arrays import GeomType
 from kit.hollow_meshes import bolt, cup, nut, tray
 
 PITCH, START = 0.012, 0.012
@@ -79,9 +80,8 @@ def test_a_nut_turns_down_its_bolt(things: Any) -> None:
 
 def test_distance_fields_under_the_names_of_the_contract(things: Any) -> None:
     """They are those of the shapes; of other shapes there is none."""
-    scene = things[0]
-    info, geoms = scene.sim.rigid_solver.sdf_info, scene.built.model.geoms
-    fields = [i for i, kind in enumerate(geoms.types) if kind == "distance field"]
+    info, geoms = things[0].sim.rigid_solver.sdf_info, things[0].sim.rigid_solver.geoms_info
+    fields = np.flatnonzero(geoms.type == GeomType.DISTANCE_FIELD).tolist()
     assert len(fields) == 4
     vertices, faces = cup()
     exact = geometry.build_signed_distance_field(geometry.MeshData(vertices, faces), resolution=24)
@@ -92,10 +92,10 @@ def test_distance_fields_under_the_names_of_the_contract(things: Any) -> None:
     np.testing.assert_array_equal(info.geoms_sdf_val[start : start + len(exact.values)], exact.values)
     np.testing.assert_array_equal(info.geoms_sdf_grad[start : start + len(exact.values)], exact.gradients)
     np.testing.assert_array_equal(
-        info.geoms_sdf_closest_vert[start : start + len(exact.values)], exact.closest_vertices
+        info.geoms_sdf_closest_vert[start : start + len(exact.values)] - geoms.vert_start[mine], exact.closest_vertices
     )
     assert info.sdf_max[mine] == exact.max_distance
-    assert info.sdf_res[[i for i in range(len(geoms.names)) if i not in fields]].sum() == 0
+    assert info.sdf_res[[i for i in range(len(geoms.type)) if i not in fields]].sum() == 0
     assert len(info.geoms_sdf_val) == sum(info.sdf_res.prod(axis=1))
 
 

@@ -21,7 +21,11 @@ from .engine.engine import Engine as Engine, FusedRollout as FusedRollout
 from .lowering.cached_analysis import joint_inertias as joint_inertias
 from .lowering.inertia_check import JointInertias as JointInertias
 from .model_variants import INVWEIGHT_PARAMETERS as INVWEIGHT_PARAMETERS, ModelVariants as ModelVariants
-from .queries.field_catalog import NAMESPACES as NAMESPACES, describe_fields as describe_fields
+from .queries.field_catalog import (
+    NAMESPACES as NAMESPACES,
+    axis_names as axis_names,
+    describe_fields as describe_fields,
+)
 from .queries.fields import FieldArray as FieldArray, Fields as Fields
 from .queries.pair_distance import (
     PairDistances as PairDistances,

@@ -9,4 +9,5 @@ from .lowering.program_tracing import trace_unrolled_step as trace_unrolled_step
 from .lowering.reference_configuration import (
     compute_joint_inertias as compute_joint_inertias,
     perturbed_configuration as perturbed_configuration,
+    reference_link_poses as reference_link_poses,
 )

@@ -101,6 +101,11 @@ class ArrayView:
         return int(self._data.shape[0]), self._n_envs
 
     @property
+    def dtype(self) -> np.dtype:
+        """NumPy type of the values."""
+        return np.dtype(np.float64 if "64" in str(self._data.dtype) else np.float32)
+
+    @property
     def is_on_host(self) -> bool:
         """Whether the array is in host memory."""
         return self._on_host

@@ -258,15 +258,14 @@ def shapes_aabb(shapes: Sequence[Shape], position: np.ndarray, rotation: np.ndar
     bounds[:, 1] = -np.inf
     for shape in shapes:
         if shape.collision and shape.enabled:
-            low, high = _geometry_aabb(shape.geometry, shape.pose, position, rotation)
+            center = position + rotation @ shape.pose.position
+            low, high = geometry_aabb(shape.geometry, center, rotation @ shape.pose.rotation)
             bounds[:, 0] = np.minimum(bounds[:, 0], low)
             bounds[:, 1] = np.maximum(bounds[:, 1], high)
     return bounds
 
 
-def _geometry_aabb(
-    geometry: Geometry, pose: Pose, position: np.ndarray, rotation: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def geometry_aabb(geometry: Geometry, center: np.ndarray, shape_rotation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Exact world AABB of one geometry: minimum and maximum [m], (n_envs, 3) each.
 
     Closed forms for primitives, vertices for meshes and height fields; planes are infinite, an empty mesh gives (inf,
@@ -274,12 +273,9 @@ def _geometry_aabb(
 
     Args:
         geometry: the geometry.
-        pose: pose of the shape in the link.
-        position: world position of the link [m], (n_envs, 3).
-        rotation: rotation matrix of the link, (n_envs, 3, 3).
+        center: world position of its frame [m], (n_envs, 3).
+        shape_rotation: rotation matrix of its frame, (n_envs, 3, 3).
     """
-    shape_rotation = rotation @ pose.rotation
-    center = position + rotation @ pose.position
     match geometry:
         case Sphere():
             half = np.full(3, geometry.radius)

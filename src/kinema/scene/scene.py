@@ -35,7 +35,7 @@ from .arguments import (
 from .arrays import OUTPUT_KINDS
 from .attachments import Attachment, Attachments, SuctionCup, Target
 from .build import BuildInputs, build_scene
-from .built_scene import BuiltScene, Sim, not_built_error
+from .built_scene import BuiltScene, not_built_error
 from .console import ProgressBar, print_if_terminal, summarize
 from .contacts import ON_OVERFLOW, ContactMonitor, Contacts, collect_contacts
 from .entity import Entity
@@ -55,6 +55,7 @@ from .options import SolverOptions, TimeStepping, resolve_time_stepping
 from .randomization import RANDOMIZABLE_PARAMETERS, Distribution, check_distributions, randomize_entity
 from .recording import Recording, Replay
 from .recording_formats import RecordedScene
+from .rigid_solver import Sim
 from .sensors import Sensor, Sensors
 from .sleep import links_asleep, wake_trees
 from .spatial_queries import Distances, Overlaps, SpatialQueries
@@ -439,10 +440,14 @@ class Scene:
         with pause_garbage_collection(), self.progress.display(3):
             built = self._built_scene = build_scene(inputs, settings, n_envs, diagnostics, self.progress)
         built.controls.diagnostics = self.diagnostics
+        specs = [
+            spec if (variants := entity._index.variants) is None else variants.specs[entity._index.variant_of_env[0]]
+            for spec, entity in zip(self._entity_specs, self.entities, strict=True)
+        ]
         if self._sim is None:
-            self._sim = Sim(built.engine)
+            self._sim = Sim(built, specs)
         else:
-            self._sim.set_engine(built.engine)
+            self._sim.set_built(built, specs)
         return built
 
     def summary(self) -> str:
@@ -575,12 +580,12 @@ class Scene:
     @property
     def links(self) -> Any:
         """Flat arrays of all links, `sim.rigid_solver.links_state`: `scene.links.pos` is (n_links, n_envs, 3)."""
-        return self.built.engine.fields.links_state
+        return self.sim.rigid_solver.links_state
 
     @property
     def dofs(self) -> Any:
         """Flat arrays of all dofs, `sim.rigid_solver.dofs_state`: `scene.dofs.vel` has shape (n_dofs, n_envs)."""
-        return self.built.engine.fields.dofs_state
+        return self.sim.rigid_solver.dofs_state
 
     @property
     def time(self) -> float:

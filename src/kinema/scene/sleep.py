@@ -23,9 +23,9 @@ def awake_array(engine: Engine, name: str) -> np.ndarray:
     """
     awake = _awake_mask(engine, name.rpartition("_")[2])
     if name.startswith("n_"):
-        return awake.sum(axis=0)
+        return awake.sum(axis=0, dtype=np.int32)
     order = np.argsort(~awake, axis=0, kind="stable")
-    return np.where(np.take_along_axis(awake, order, axis=0), order, -1)
+    return np.where(np.take_along_axis(awake, order, axis=0), order, -1).astype(np.int32)
 
 
 def _awake_mask(engine: Engine, item_kind: str) -> np.ndarray:
@@ -41,7 +41,7 @@ def _asleep(engine: Engine, frames: IndexArray) -> np.ndarray:
     """Whether the kinematic tree of each frame is asleep, bool (n, n_envs); False for the world (frame -1)."""
     if not engine.settings.sleep_tolerance:
         return np.zeros((len(frames), engine.n_envs), np.bool_)
-    asleep = np.asarray(engine.array_view("asleep").numpy()) > 0.0
+    asleep = engine.read_array("asleep") > 0.0
     return np.concatenate([asleep, np.zeros((1, engine.n_envs), np.bool_)])[_tree_of_frame(engine)[frames]]
 
 

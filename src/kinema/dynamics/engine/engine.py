@@ -306,6 +306,10 @@ class Engine:
         self.mark_modified()
         return self._arenas[name].view(name)
 
+    def read_array(self, name: str) -> np.ndarray:
+        """Present values of an array of the state, inputs or parameters, not to be modified: a copy from a GPU."""
+        return self._arenas[name].view(name).numpy()
+
     @property
     def bytes_per_env(self) -> int:
         """Memory per environment [bytes]: state, inputs and, once the step is compiled, its scratch memory."""

@@ -13,6 +13,7 @@ from kinema.model import Model, PrimitiveJointType
 
 from ..arrays import ElementKind
 from ..pipeline import compute
+from ..queries.field_groups import write_pose_fields
 from ..rigid.aba import write_joint_inertias
 from ..rigid.integrators import integrate_coordinates
 from ..rigid.kinematics import poses_in_parents
@@ -124,6 +125,20 @@ def _spring_rest_configuration(model: Model) -> Array:
         q_range = slice(joints.q_start[i], joints.q_end[i])
         q[q_range] = model.qpos0[q_range]
     return q
+
+
+def reference_link_poses(model: Model) -> tuple[Array, Array]:
+    """World positions [m] (n_links, 3) and quaternions (w, x, y, z) (n_links, 4) of all links at qpos0."""
+    n_links = model.n_links
+    outputs = {
+        f"{prefix}{name}": (ElementKind.LINK, width)
+        for prefix in ("", "j_")
+        for name, width in (("pos", 3), ("quat", 4))
+    }
+    (found,) = interpret_outputs(
+        model, Settings(), lambda ctx: write_pose_fields(StepData(ctx)), outputs, {"qpos": model.qpos0}
+    )
+    return found["pos"].reshape(n_links, 3), found["quat"].reshape(n_links, 4)
 
 
 def perturbed_configuration(model: Model) -> list[float]:

@@ -352,7 +352,7 @@ ContactFieldValues = dict[str, Vector]
 
 CONTACT_FIELD_WIDTHS = {"active": 1, "position": 3, "normal": 3, "penetration": 1, "force": 3, "pair": 1}
 """Values per contact of the fields of group `contacts`."""
-CONTACT_LAW_FIELD_WIDTHS = {"frame": 9, "efc_D": 1, "efc_aref": 6}
+CONTACT_LAW_FIELD_WIDTHS = {"frame": 9, "efc_D": 1, "efc_aref": 6, "row_scales": 6, "efc_force": 6}
 """Values per contact of the fields of group `laws of contacts`: contact frame and constraint parameters."""
 
 
@@ -391,18 +391,19 @@ def write_contact_fields(data: StepData) -> None:
 
 
 def write_contact_law_fields(data: StepData) -> None:
-    """Write `frame`, `efc_D` and `efc_aref` of each contact: its axes and soft-constraint parameters.
+    """Write the fields of `CONTACT_LAW_FIELD_WIDTHS` of each contact: axes, soft-constraint parameters and force.
 
     `frame` has the normal and the two tangents as rows (negated if the geoms of the pair are in the opposite order of
     the stored contact), `efc_D` is the stiffness along the normal (of pyramid edges with a pyramidal cone), `efc_aref`
-    the reference acceleration in the condim contact directions, padded with zeros to 6. Unused contact slots are zero.
+    the reference acceleration in the condim contact directions, `row_scales` the factors of their Jacobian rows and
+    `efc_force` the contact force along them, all padded with zeros to 6. Unused contact slots are zero.
     """
     solve_unconditionally(data)
     compute(data, "contact_buffers")
     buffers = data.contact_buffers
     if buffers is None or data.contacts is None:
         return
-    twists = data.contacts.frame_twists("contact velocities")
+    twists, cost_model = data.contacts.frame_twists("contact velocities"), data.contacts.cost_model
 
     def field_values(
         _: IterationContext, contact: Contact, specialization: ContactSpecialization
@@ -413,10 +414,14 @@ def write_contact_law_fields(data: StepData) -> None:
         feedback = [contact.scalar("position_feedback"), *[0.0] * (specialization.condim - 1)]
         terms = zip(velocity, contact.damping, feedback, scales, strict=True)
         aref = [-(v * d + more) / ir.maximum(row_scale, TINY) for v, d, more, row_scale in terms]
+        gradient = cost_model.derivatives(contact, contact.residual).gradient
+        padding = [0.0] * (CONTACT_LAW_FIELD_WIDTHS["efc_aref"] - specialization.condim)
         return {
             "frame": scale(sign, contact.read("axes")),
             "efc_D": [contact.stiffness_and_mu[0] * scales[0] * scales[0]],
-            "efc_aref": [*aref, *[0.0] * (CONTACT_LAW_FIELD_WIDTHS["efc_aref"] - specialization.condim)],
+            "efc_aref": [*aref, *padding],
+            "row_scales": [*scales, *padding],
+            "efc_force": [*(-row_scale * x for row_scale, x in zip(scales, gradient, strict=True)), *padding],
         }
 
     _store_per_contact(data.ctx, buffers, CONTACT_LAW_FIELD_WIDTHS, field_values, {})

@@ -31,6 +31,14 @@ class FieldInfo:
     element_kind: ElementKind | None = None
     """Kind of object that has one element each; None for that of the namespace (`NAMESPACE_ELEMENT_KINDS`)."""
 
+    @property
+    def dtype(self) -> str:
+        """NumPy type of the values: `int32` or `bool` for modes and flags; `float` for the precision of the engine."""
+        return INTEGER_FIELDS.get(self.name, "float")
+
+
+INTEGER_FIELDS = {"hibernated": "int32", "ctrl_mode": "int32", "mass_mat_mask": "bool"}
+"""Fields that are read as integers or flags; programs compute them as floating-point numbers."""
 
 JACOBIAN_ARRAYS = [f"jacobian {k}" for k in range(6)]
 """Arrays of the rows of a link Jacobian: three of linear, three of angular velocity."""
@@ -80,8 +88,13 @@ LINK_FIELDS = [
         ("acc", (3,), "m/s2", "acceleration of the link's origin: zero at rest, gravity in free fall"),
         ("cacc_ang", (3,), "rad/s2", "angular acceleration"),
         ("cacc_lin", (3,), "m/s2", "spatial acceleration minus gravity, linear part: -gravity at rest (com-based)"),
-        ("cfrc_ang", (3,), "N m", "torque about root_COM exerted by the parent on the link (com-based)"),
-        ("cfrc_vel", (3,), "N", "force exerted by the parent on the link"),
+        (
+            "cfrc_ang",
+            (3,),
+            "N m",
+            "torque about root_COM exerted by the parent and by constraints on the subtree of the link (com-based)",
+        ),
+        ("cfrc_vel", (3,), "N", "force exerted by the parent and by constraints on the subtree of the link"),
     ),
     *_field_infos(
         "state",
@@ -103,7 +116,6 @@ LINK_FIELDS = [
         "zeros",
         ("cfrc_coupling_ang", (3,), "N m", "torque from other physics solvers: always zero"),
         ("cfrc_coupling_vel", (3,), "N", "force from other physics solvers: always zero"),
-        ("contact_force", (3,), "N", "not stored, always zero; use `Entity.get_links_net_contact_force`"),
     ),
     *_field_infos("sleep", ("hibernated", (), "1", "1 if the link is asleep, else 0; see `Scene(sleep=...)`")),
 ]
@@ -263,6 +275,14 @@ CONTACT_FIELDS = [
         ("frame", (3, 3), "1", "contact frame: normal from the first geom to the second and two tangents, as rows"),
         ("efc_D", (), "1", "constraint stiffness along the normal; of a pyramidal cone along each edge"),
         ("efc_aref", (6,), "m/s2", "reference acceleration in each direction, rotations last; 0 beyond condim"),
+        (
+            "row_scales",
+            (6,),
+            "1 or m",
+            "factors of the rows of the Jacobian in the solver: friction coefficients; for the normal 1 or, with an "
+            "elliptic cone, the regularised friction coefficient; 0 beyond condim",
+        ),
+        ("efc_force", (6,), "N or N m", "contact force along the axes of the contact frame, then torque about them"),
     ),
 ]
 COUPLING_FIELDS = [
@@ -344,6 +364,29 @@ def group_outputs(group: str, model: Model, settings: Settings) -> dict[str, tup
         for info in infos
         if info.group == group
     }
+
+
+AXIS_NAMES = {
+    ElementKind.LINK: "n_links",
+    ElementKind.DOF: "n_dofs",
+    ElementKind.EQUALITY: "n_equalities",
+    ElementKind.COUPLING: "n_couplings",
+    ElementKind.CONTACT: "max_contacts",
+    ElementKind.SENSOR_VALUE: "n_sensor_values",
+    ElementKind.CONSTRAINT_ROW: "n_constraints",
+}
+"""Names of the numbers of items, as in docs/arrays.md."""
+
+
+def axis_names(namespace: str, info: FieldInfo) -> tuple[str | int, ...]:
+    """Sizes of the axes of a field as numbers or names: items, environments, item; items, items, environments."""
+    element_kind = info.element_kind or NAMESPACE_ELEMENT_KINDS[namespace]
+    if element_kind is ElementKind.ENVIRONMENT:
+        return (*info.element_shape, "n_envs")
+    if info.element_shape in (PER_DOF_SHAPE, PER_ROW_SHAPE):
+        columns = ElementKind.DOF if info.element_shape == PER_DOF_SHAPE else ElementKind.CONSTRAINT_ROW
+        return AXIS_NAMES[element_kind], AXIS_NAMES[columns], "n_envs"
+    return (AXIS_NAMES[element_kind], "n_envs", *info.element_shape)
 
 
 def describe_fields() -> str:

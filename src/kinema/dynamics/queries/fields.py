@@ -27,6 +27,7 @@ from kinema.runtime import (
     LaunchArguments,
     ProgramSource,
     synchronise_unless_shared,
+    torch_module,
 )
 
 from ..arrays import ElementKind
@@ -57,7 +58,12 @@ class FieldArray:
     """A field of all environments, for example (n_links, n_envs, 3); reading it recomputes it if the state changed."""
 
     def __init__(
-        self, storage: ArrayView, storage_shape: tuple[int, ...], env_axis: int, refresh: Callable[[], None]
+        self,
+        storage: ArrayView,
+        storage_shape: tuple[int, ...],
+        env_axis: int,
+        refresh: Callable[[], None],
+        dtype: str = "float",
     ) -> None:
         """Wrap the memory of a field.
 
@@ -66,7 +72,9 @@ class FieldArray:
             storage_shape: shape of the memory: elements, element shape, environments.
             env_axis: axis of the environments in `shape`.
             refresh: called before each read; recomputes the field if the state changed.
+            dtype: NumPy type of the values that are returned; `float` for the type of the memory, without a copy.
         """
+        self._dtype = None if dtype == "float" else np.dtype(dtype)
         self._storage = storage
         self._storage_shape = storage_shape
         """Shape in memory: (elements, element shape, environments)."""
@@ -85,20 +93,30 @@ class FieldArray:
         inner = self._storage_shape[:-1]
         return (*inner[: self._env_axis], self._storage_shape[-1], *inner[self._env_axis :])
 
+    @property
+    def dtype(self) -> np.dtype:
+        """NumPy type of the values."""
+        return self._storage.dtype if self._dtype is None else self._dtype
+
     def numpy(self) -> np.ndarray:
-        """The field as a NumPy array: a view of the memory on a CPU, a copy from a GPU."""
+        """The field as a NumPy array: a view of the memory on a CPU, a copy from a GPU, or if it is of integers."""
         self._refresh()
-        return np.moveaxis(self._storage.numpy().reshape(self._storage_shape), -1, self._env_axis)
+        values = np.moveaxis(self._storage.numpy().reshape(self._storage_shape), -1, self._env_axis)
+        return values if self._dtype is None else values.astype(self._dtype)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The field for NumPy functions, as `numpy`."""
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def to_torch(self) -> Any:
-        """The field as a PyTorch tensor that shares memory; reading the field again after a step updates the tensor."""
+        """The field as a PyTorch tensor that shares memory; reading the field again after a step updates the tensor.
+
+        Fields of integers are copied.
+        """
         self._refresh()
-        return (
-            self._storage.to_torch()
-            .unflatten(0, (*self._storage_shape[:-1], 1))
-            .squeeze(-2)
-            .movedim(-1, self._env_axis)
-        )
+        values = self._storage.to_torch().unflatten(0, (*self._storage_shape[:-1], 1)).squeeze(-2)
+        values = values.movedim(-1, self._env_axis)
+        return values if self._dtype is None else values.to(getattr(torch_module(), str(self._dtype)))
 
     @property
     def warp(self) -> Any:
@@ -397,6 +415,7 @@ class Fields:
             (n_objects, *inner, engine.n_envs),
             2 if info.element_shape in (PER_DOF_SHAPE, PER_ROW_SHAPE) else 1,
             refresh,
+            info.dtype,
         )
 
     def _n_elements(self, element_kind: ElementKind) -> int:
