@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kinema.description import Base
-from kinema.dynamics import Settings, compute_joint_inertias
+from kinema.dynamics import Settings, compute_mass_matrix_conditioning
 from kinema.dynamics.pipeline import compute
 from kinema.dynamics.rigid.aba import aba_accelerations
 from kinema.dynamics.rigid.rnea import inertial_wrench
@@ -48,7 +48,7 @@ def test_equal_to_the_mass_matrix(case: Case, base: Base) -> None:
     mass = result["mass"]
     expected = np.linalg.solve(mass, force - result["bias"])
     np.testing.assert_allclose(result["found"], expected, rtol=1e-9, atol=1e-9)
-    (inertias,) = compute_joint_inertias(model, q)
+    (inertias,) = compute_mass_matrix_conditioning(model, q)
     np.testing.assert_allclose(inertias.diagonal, np.diag(mass), rtol=1e-10)
     # what elimination leaves of each is what is left of it when those it moves give way
     left, rest = np.zeros(model.n_dofs), mass

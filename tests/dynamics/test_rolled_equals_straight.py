@@ -19,7 +19,7 @@ from kinema.dynamics import (
     InputMode,
     Integrator,
     Settings,
-    compute_joint_inertias,
+    compute_mass_matrix_conditioning,
     perturbed_configuration,
 )
 from kinema.model import Model
@@ -61,7 +61,7 @@ def model_of(file: Path) -> Model:
     """With gains, so that commands of all modes mean something: 10 rad/s, and damped, by what moves each joint."""
     model = build_model([EntitySpec(name="it", description=read(file, policy=collect))], diagnostics=Diagnostics())
     if model.n_dofs:
-        inertia = compute_joint_inertias(model, perturbed_configuration(model))[0].pivots
+        inertia = compute_mass_matrix_conditioning(model, perturbed_configuration(model))[0].pivots
         model = model.with_columns("dofs", kp=100.0 * np.array(inertia), kv=10.0 * np.array(inertia))
     return model
 

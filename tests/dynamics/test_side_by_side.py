@@ -32,7 +32,7 @@ def arms() -> str:
 
 def found(model: Model) -> list[np.ndarray]:
     """What is wanted once."""
-    at = reference_configuration.compute_joint_inertias(
+    at = reference_configuration.compute_mass_matrix_conditioning(
         model, model.qpos0, reference_configuration.perturbed_configuration(model)
     )
     (derived,) = invweight.with_constraint_invweights([model])

@@ -115,7 +115,7 @@ class MemoryEmitter(IRBuilder):
     """Emits loads and stores of memory locations, and the addresses of array elements."""
 
     n_handoff_rows = 0
-    """Number of leading scratch rows in the hand-off layout; 0 if the code does not access them."""
+    """Number of leading scratch offsets in the hand-off layout; 0 if the code does not access them."""
 
     program: Program
     address_resolver: AddressResolver
@@ -380,7 +380,7 @@ class MemoryEmitter(IRBuilder):
             self.emit(f"%{name} = getelementptr {self.scalar_type}, {self.arena_pointer_type} %scratch, i64 {offset}")
 
     def thread_scratch_pointer(self, row: str) -> str:
-        """Address of a scratch row of the current environment on a GPU, at a constant distance.
+        """Address of a scratch offset of the current environment on a GPU, at a constant distance.
 
         As the 32 environments of a warp are interleaved, no multiplication by the number of environments is needed,
         which would be a fifth of the instructions of straight-line code.

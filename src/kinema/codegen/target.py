@@ -40,7 +40,7 @@ class Target:
     n_scratch: int = 0
     """Scalars per environment in the scratch memory of a GPU."""
     n_handoff_rows: int = 0
-    """Number of leading scratch rows in the hand-off layout (see `ir/scratch_layout.py`)."""
+    """Number of leading scratch offsets in the hand-off layout (see `ir/scratch_layout.py`)."""
 
     @property
     def scalar_type(self) -> str:

@@ -18,8 +18,8 @@ from .collision.contact_buffer_specs import (
     unsupported_type_pairs as unsupported_type_pairs,
 )
 from .engine.engine import Engine as Engine, FusedRollout as FusedRollout
-from .lowering.cached_analysis import joint_inertias as joint_inertias
-from .lowering.inertia_check import JointInertias as JointInertias
+from .lowering.cached_analysis import mass_matrix_conditioning as mass_matrix_conditioning
+from .lowering.inertia_check import MassMatrixConditioning as MassMatrixConditioning
 from .model_variants import INVWEIGHT_PARAMETERS as INVWEIGHT_PARAMETERS, ModelVariants as ModelVariants
 from .queries.field_catalog import (
     NAMESPACES as NAMESPACES,

@@ -7,7 +7,7 @@ from .engine.step_profiler import (
 )
 from .lowering.program_tracing import trace_unrolled_step as trace_unrolled_step
 from .lowering.reference_configuration import (
-    compute_joint_inertias as compute_joint_inertias,
+    compute_mass_matrix_conditioning as compute_mass_matrix_conditioning,
     perturbed_configuration as perturbed_configuration,
     reference_link_poses as reference_link_poses,
 )

@@ -75,9 +75,9 @@ from .rigid.integrators import (
 )
 from .rigid.kinematics import (
     Pose,
-    floating_origin,
     poses_in_parents,
     poses_in_world,
+    shifted_world_origin,
     spatial_accelerations,
     spatial_velocities,
 )
@@ -180,30 +180,28 @@ def compute_local_poses(step: StepData) -> None:
     step.local_poses = poses_in_parents(step.ctx)
 
 
-@stage("floating_origin_poses", reads=["local_poses"])
-def compute_floating_origin_poses(step: StepData) -> None:
+@stage("shifted_world_poses", reads=["local_poses"])
+def compute_shifted_world_poses(step: StepData) -> None:
     """Poses of frames in world axes relative to the first free body, for contacts."""
-    origin = scale(-1.0, floating_origin(step.ctx))
-    step.floating_origin_poses = poses_in_world(step.ctx, step.local_poses, origin)
+    origin = scale(-1.0, shifted_world_origin(step.ctx))
+    step.shifted_world_poses = poses_in_world(step.ctx, step.local_poses, origin)
 
 
-@stage("contact_buffers", reads=lambda step: ["floating_origin_poses"] if step.may_collide else [])
+@stage("contact_buffers", reads=lambda step: ["shifted_world_poses"] if step.may_collide else [])
 def detect_contacts(step: StepData) -> None:
     """Broad and narrow phase into contact buffers; wakes sleeping trees that awake trees touch."""
     buffers = ContactBuffers(step.ctx) if step.may_collide else None
     if buffers is not None:
-        find_contacts_and_wake(step.ctx, buffers, step.floating_origin_poses, step.sleep_state)
+        find_contacts_and_wake(step.ctx, buffers, step.shifted_world_poses, step.sleep_state)
     step.contact_buffers = buffers
 
 
-@stage(
-    "contact_lists", reads=lambda step: ["floating_origin_poses"] if step.may_collide and step.solves_on_warp else []
-)
+@stage("contact_lists", reads=lambda step: ["shifted_world_poses"] if step.may_collide and step.solves_on_warp else [])
 def list_contacts_for_warps(step: StepData) -> None:
     """Broad and narrow phase into the contact lists of the warp solvers."""
     lists = ContactLists(step.ctx) if step.may_collide and step.solves_on_warp else None
     if lists is not None:
-        detect_contacts_into_lists(step.ctx, lists, step.floating_origin_poses)
+        detect_contacts_into_lists(step.ctx, lists, step.shifted_world_poses)
     step.contact_lists = lists
 
 
@@ -327,7 +325,7 @@ def _has_adhesion(step: StepData) -> bool:
 
 
 def _reads_of_actuator_forces(step: StepData) -> list[str]:
-    of_adhesion = ["contact_buffers", *(["floating_origin_poses"] if step.may_collide else [])]
+    of_adhesion = ["contact_buffers", *(["shifted_world_poses"] if step.may_collide else [])]
     return ["path_lengths", "external_wrenches", *(of_adhesion if _has_adhesion(step) else [])]
 
 
@@ -337,7 +335,7 @@ def compute_actuator_forces(step: StepData) -> None:
     actuators = transmission_forces.actuator_forces(step, step.external_wrenches)
     if _has_adhesion(step) and step.contact_buffers is not None:
         add_adhesion_wrenches(
-            step.ctx, actuators, step.contact_buffers, step.floating_origin_poses, step.external_wrenches
+            step.ctx, actuators, step.contact_buffers, step.shifted_world_poses, step.external_wrenches
         )
     step.actuators = actuators
 
@@ -454,7 +452,7 @@ def _reads_of_constraint_forces(step: StepData) -> list[str]:
     reads = [*KINEMATIC_STATE_QUANTITIES, "joint_force_terms"]
     reads += _READS_OF_ABA if step.use_aba else ("qfrc_smooth", "mass_matrix")
     if step.may_collide:
-        reads += ["floating_origin_poses", "contact_lists" if step.solves_on_warp else "contact_buffers"]
+        reads += ["shifted_world_poses", "contact_lists" if step.solves_on_warp else "contact_buffers"]
     return reads
 
 
@@ -481,7 +479,7 @@ def solve_constraint_forces(step: StepData) -> None:
         return
     kinematic_state = step.kinematic_state
     limiter_factors = init_limiter_factors(ctx)
-    contact_poses = step.floating_origin_poses if step.may_collide else None
+    contact_poses = step.shifted_world_poses if step.may_collide else None
     make_inputs = partial(_assemble_solver_inputs, step, kinematic_state, contact_poses)
     if ctx.settings.use_warps and not step.use_aba:
         inputs = make_inputs()
@@ -491,7 +489,7 @@ def solve_constraint_forces(step: StepData) -> None:
         contacts = step.contact_lists if step.solves_on_warp else step.contact_buffers
 
     def on_solved(solver: NewtonSolver) -> None:
-        limit_constraint_motion(ctx, limiter_factors, solver.acceleration_change_of)
+        limit_constraint_motion(ctx, limiter_factors, solver.constraint_acceleration_of)
 
     islands = None
     if ctx.settings.islands:
@@ -523,7 +521,7 @@ def _assemble_solver_inputs(
     """Trace the inputs of the constraint solver.
 
     Constraint rows, mass matrix, its LDL factors, unconstrained acceleration qacc_smooth, and with contacts the motion
-    subspaces in the world. `contact_poses` are the floating-origin poses of frames; None without contacts.
+    subspaces in the world. `contact_poses` are the shifted-world poses of frames; None without contacts.
     """
     ctx = step.ctx
     rows = build_constraint_rows(ctx, step.constraint_blocks, kinematic_state)
@@ -731,7 +729,7 @@ def put_trees_to_sleep(step: StepData) -> None:
 STAGES: list[Stage] = [
     wake_disturbed_trees,
     compute_local_poses,
-    compute_floating_origin_poses,
+    compute_shifted_world_poses,
     detect_contacts,
     list_contacts_for_warps,
     compute_world_poses,

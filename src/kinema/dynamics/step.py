@@ -107,7 +107,7 @@ class StepData:
     # kinematics
     local_poses = Quantity[NodeValues[Pose]]("compute_local_poses")
     """Pose of each frame in its parent."""
-    floating_origin_poses = Quantity[NodeValues[Pose]]("compute_floating_origin_poses")
+    shifted_world_poses = Quantity[NodeValues[Pose]]("compute_shifted_world_poses")
     """Pose of each frame in world axes, relative to the position of the first free body: contacts are then as accurate
     far from the world origin as near it."""
     world_poses = Quantity[NodeValues[Pose]]("compute_world_poses")

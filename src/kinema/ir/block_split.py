@@ -38,7 +38,8 @@ def split_basic_block(
         store_group: key of a store's memory location; stores with equal keys stay in one block.
 
     Returns:
-        The new blocks (`block` itself if it is short or has dynamic addresses), and the end of the scratch rows in use.
+        The new blocks (`block` itself if it is short or has dynamic addresses), and the end of the scratch offsets in
+        use.
     """
     computed = [i for i in block.instructions if i.op != "input"]
     has_dynamic_locations = any(location.index is not None for location in block.locations())

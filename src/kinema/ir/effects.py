@@ -88,7 +88,7 @@ def find_effects(program: Program, statements: Statements) -> Effects:
 
 
 def find_effect_cells(program: Program, statements: Statements) -> tuple[CellSet, CellSet, set[str]]:
-    """Read set, write set and local arrays of statements, with the sets as `CellSet` (boolean masks of scratch rows).
+    """Read set, write set and local arrays of statements; the sets are `CellSet` (boolean masks of scratch offsets).
 
     The same result as `find_effects` in another representation; an access at a dynamic index marks all rows from the
     named element to the end of its allocation.
@@ -144,7 +144,7 @@ _ArrayUses = Mapping[str, Collection[tuple[int, bool, bool]]]
 
 
 @dataclass(slots=True, eq=False)
-class _RowLevel:
+class _EnclosingRows:
     """Rows of one loop specialization at one nesting level, one entry for each execution of the code inside."""
 
     arrays: Mapping[str, tuple[str, int]]
@@ -163,9 +163,9 @@ class _RowLevel:
             self._start_cache[array] = list(dict.fromkeys(self.column(array)))
         return self._start_cache[array]
 
-    def select(self, indices: list[int]) -> _RowLevel:
+    def select(self, indices: list[int]) -> _EnclosingRows:
         """Restrict to the executions with the given indices, for code of a nested loop."""
-        return _RowLevel(self.arrays, self.ints, [self.rows[i] for i in indices])
+        return _EnclosingRows(self.arrays, self.ints, [self.rows[i] for i in indices])
 
 
 @dataclass(slots=True, eq=False)
@@ -177,7 +177,7 @@ class _EffectAnalysis:
     """Array uses of statement sequences, by identity of the sequence."""
     effects: Effects = field(default_factory=Effects)
     indexed_ranges: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
-    """Ranges of scratch rows read and written at dynamic indices: end of the allocation -> first row."""
+    """Ranges of scratch offsets read and written at dynamic indices: end of the allocation -> first row."""
 
     def result(self) -> Effects:
         for ranges, cells in zip(self.indexed_ranges, (self.effects.reads, self.effects.writes), strict=True):
@@ -185,24 +185,24 @@ class _EffectAnalysis:
                 cells.update(zip(repeat(SCRATCH), range(start, end)))
         return self.effects
 
-    def visit(self, statements: Statements, row_levels: list[_RowLevel]) -> None:
+    def visit(self, statements: Statements, enclosing_rows: list[_EnclosingRows]) -> None:
         """Add the reads and writes of statements that run for the loop iterations of the enclosing loops.
 
         Nested loops are expanded: each execution of the enclosing row runs all rows of the nested table, or the range
-        of rows given by the enclosing row. `row_levels` are the rows of the enclosing loops, outermost first.
+        of rows given by the enclosing row. `enclosing_rows` are the rows of the enclosing loops, outermost first.
         """
         if id(statements) not in self.uses_cache:
             self.uses_cache[id(statements)] = _find_array_uses(statements)
         for array, uses in self.uses_cache[id(statements)].items():
-            self._add_uses(array, uses, row_levels)
-        n_executions = len(row_levels[-1].rows) if row_levels else 1
+            self._add_uses(array, uses, enclosing_rows)
+        n_executions = len(enclosing_rows[-1].rows) if enclosing_rows else 1
         for nested in outermost_for_each_loops(statements):
             if not nested.row_range_name:
                 executions = [(i, row) for i in range(n_executions) for row in range(len(nested.ints))]
             else:
                 row_ranges = zip(
                     *(
-                        row_levels[-1].column(prefix + nested.row_range_name)
+                        enclosing_rows[-1].column(prefix + nested.row_range_name)
                         for prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
                     ),
                     strict=True,
@@ -211,9 +211,9 @@ class _EffectAnalysis:
                     (i, row) for i, (first, count) in enumerate(row_ranges) for row in range(first, first + count)
                 ]
             outer_indices, rows = [i for i, _ in executions], [row for _, row in executions]
-            self.visit_rows(nested, rows, [level.select(outer_indices) for level in row_levels])
+            self.visit_rows(nested, rows, [level.select(outer_indices) for level in enclosing_rows])
 
-    def visit_rows(self, loop: ForEachLoop, rows: Sequence[int], row_levels: list[_RowLevel]) -> None:
+    def visit_rows(self, loop: ForEachLoop, rows: Sequence[int], enclosing_rows: list[_EnclosingRows]) -> None:
         """Add the reads and writes of some rows of a loop; rows of one specialization are analysed together."""
         specialization_indices = loop.specialization_indices()[list(rows)].tolist()
         for specialization_index in sorted(set(specialization_indices)):
@@ -221,10 +221,12 @@ class _EffectAnalysis:
                 loop.specializations[specialization_index],
                 [i for i, v in enumerate(specialization_indices) if v == specialization_index],
             )
-            level = _RowLevel(specialization.array_columns, loop.ints, [rows[i] for i in selected])
-            self.visit(specialization.body, [*(outer.select(selected) for outer in row_levels), level])
+            level = _EnclosingRows(specialization.array_columns, loop.ints, [rows[i] for i in selected])
+            self.visit(specialization.body, [*(outer.select(selected) for outer in enclosing_rows), level])
 
-    def _add_uses(self, array: str, uses: Collection[tuple[int, bool, bool]], row_levels: list[_RowLevel]) -> None:
+    def _add_uses(
+        self, array: str, uses: Collection[tuple[int, bool, bool]], enclosing_rows: list[_EnclosingRows]
+    ) -> None:
         """Add the accesses of one array to the read and write sets, at the array's offset in every loop iteration.
 
         The offsets are those of the innermost enclosing loop that defines the array. Constants are ignored, local
@@ -233,11 +235,11 @@ class _EffectAnalysis:
         Args:
             array: name of the array in the code.
             uses: accesses: (element, whether at a dynamic index, whether a write).
-            row_levels: rows of the enclosing loops, outermost first.
+            enclosing_rows: rows of the enclosing loops, outermost first.
         """
         if array.startswith(CONSTANT_PREFIX):
             return
-        level = next((level for level in reversed(row_levels) if array in level.arrays), None)
+        level = next((level for level in reversed(enclosing_rows) if array in level.arrays), None)
         arena, starts = (array, [0]) if level is None else (level.arrays[array][0], level.starts(array))
         if arena in self.program.locals:
             self.effects.locals.add(arena)
@@ -252,7 +254,7 @@ class _EffectAnalysis:
                 cells.update((arena, row + element) for row in starts)
 
     def _add_scratch_uses(self, starts: Iterable[int], indexed: bool, written: bool) -> None:
-        """Add accesses at the scratch rows `starts` to the read or write set.
+        """Add accesses at the scratch offsets `starts` to the read or write set.
 
         In an oversized list (capacity far above the usual length) the first row stands for the whole list. An access at
         a dynamic index (`indexed`) may touch all rows up to the end of the allocation.

@@ -350,8 +350,8 @@ def _relocate(
 
     Args:
         statements: statements to relocate.
-        map_row: old scratch row -> new scratch row.
-        promoted: local array -> first scratch row, for local arrays that become scratch memory.
+        map_row: old scratch offset -> new scratch offset.
+        promoted: local array -> first scratch offset, for local arrays that become scratch memory.
         other_arenas: (memory, packing) of allocations that move to other memories.
     """
     promoted = promoted or {}
@@ -405,8 +405,8 @@ def _relocate_loop(
 
     Args:
         loop: the loop.
-        map_row: old scratch row -> new scratch row.
-        promoted: local array -> first scratch row, for local arrays that become scratch memory.
+        map_row: old scratch offset -> new scratch offset.
+        promoted: local array -> first scratch offset, for local arrays that become scratch memory.
         other_arenas: (memory, packing) of allocations that move to other memories.
     """
     ints, specialization_indices = loop.ints.copy(), loop.specialization_indices()

@@ -43,7 +43,7 @@ def partition_basic_block(block: BasicBlock, partition_of: PartitionOf, n_partit
         _required_values(dependencies, source_partitions, partition, [s.value for s in partition_stores])
         for partition, partition_stores in enumerate(stores)
     ]
-    exchanged = sorted(set().union(*(imports for _, imports in required)))
+    exchanged = sorted(set().union(*(live_in for _, live_in in required)))
     exchange_locations = {value: MemoryLocation(EXCHANGE, i) for i, value in enumerate(exchanged)}
     partitions = [
         _build_partition(block, partition, stores, required[partition], exchanged, dependencies, source_partitions)
@@ -58,9 +58,9 @@ class _PartitionCode(NamedTuple):
 
     block: BasicBlock
     """All instructions and stores of the partition."""
-    exports: Sequence[int]
+    live_out: Sequence[int]
     """Values that other partitions read from the exchange array."""
-    imports: Sequence[int]
+    live_in: Sequence[int]
     """Values read from the exchange array."""
     before_barrier: Sequence[Instruction]
     """Instructions before the barrier."""
@@ -79,9 +79,9 @@ def _build_partition(
     dependencies: Mapping[int, list[int]],
     source_partitions: Mapping[int, frozenset[int]],
 ) -> _PartitionCode:
-    """Collect the code of one partition: its instructions (multiply-adds fused), stores, exported and imported values.
+    """Collect the code of one partition: its instructions (multiply-adds fused), stores, live-out and live-in values.
 
-    The instructions needed for exported values come before the barrier, as do loads of memory locations that another
+    The instructions needed for live-out values come before the barrier, as do loads of memory locations that another
     partition stores.
 
     Args:
@@ -93,12 +93,12 @@ def _build_partition(
         dependencies: value -> its operands.
         source_partitions: value -> partitions whose inputs it depends on.
     """
-    required_values, imports = required
-    exports = [v for v in exchanged if source_partitions[v] == frozenset({partition})]
-    for_exports, _ = _required_values(dependencies, source_partitions, partition, exports)
-    computed = required_values | for_exports
+    required_values, live_in = required
+    live_out = [v for v in exchanged if source_partitions[v] == frozenset({partition})]
+    for_live_out, _ = _required_values(dependencies, source_partitions, partition, live_out)
+    computed = required_values | for_live_out
     partition_block = BasicBlock(tuple(i for i in block.instructions if i.result in computed), tuple(stores[partition]))
-    partition_block = fuse_multiply_add(partition_block, extra_roots=exports)
+    partition_block = fuse_multiply_add(partition_block, extra_roots=live_out)
     foreign_locations = {
         s.location for other, other_stores in enumerate(stores) if other != partition for s in other_stores
     }
@@ -113,9 +113,9 @@ def _build_partition(
     ]
     return _PartitionCode(
         partition_block,
-        exports,
-        sorted(imports),
-        depth_first_order(partition_block.instructions, [*exports, *early_loads]),
+        live_out,
+        sorted(live_in),
+        depth_first_order(partition_block.instructions, [*live_out, *early_loads]),
         movable,
     )
 
@@ -123,7 +123,7 @@ def _build_partition(
 def _fill_before_barrier(code: _PartitionCode, max_instructions: int) -> _PartitionCode:
     """Move stores and the instructions that they need before the barrier, up to `max_instructions` before it.
 
-    Only movable stores that need no imported value are moved. This balances the waiting time of partitions at the
+    Only movable stores that need no live-in value are moved. This balances the waiting time of partitions at the
     barrier and shortens live ranges: on a G1 humanoid, a sixth of the values that were live across the barrier still
     spill.
     """
@@ -137,7 +137,7 @@ def _fill_before_barrier(code: _PartitionCode, max_instructions: int) -> _Partit
                 added.add(value)
                 pending += dependencies[value]
         used = {v for value in added for v in dependencies[value]} | {store.value}
-        if used.isdisjoint(code.imports) and len(done) + len(added) <= max_instructions:
+        if used.isdisjoint(code.live_in) and len(done) + len(added) <= max_instructions:
             done |= added
             early.append(store)
     before = tuple(i for i in code.block.instructions if i.result in done)
@@ -147,8 +147,8 @@ def _fill_before_barrier(code: _PartitionCode, max_instructions: int) -> _Partit
 def _partition_program(code: _PartitionCode, exchange_locations: Mapping[int, MemoryLocation]) -> Program:
     """Program of a partition: a basic block before the barrier and one after it.
 
-    The first block stores exported values to the exchange array (`exchange_locations`), and values needed by the second
-    block to a local array; the second block loads these and the imported values. Of two instruction orders, the one
+    The first block stores live-out values to the exchange array (`exchange_locations`), and values needed by the second
+    block to a local array; the second block loads these and the live-in values. Of two instruction orders, the one
     with lower register pressure is used for each block.
     """
     block, done = code.block, {i.result for i in code.before_barrier}
@@ -156,13 +156,13 @@ def _partition_program(code: _PartitionCode, exchange_locations: Mapping[int, Me
     late_stores = tuple(store for store in block.stores if store not in code.early_stores)
     used = {v for i in after for v in i.uses} | set(BasicBlock((), late_stores).roots)
     kept_locations = {v: MemoryLocation(LIVE_ACROSS_BARRIER, i) for i, v in enumerate(sorted(used & done))}
-    loads = [*((v, exchange_locations[v]) for v in code.imports), *kept_locations.items()]
+    loads = [*((v, exchange_locations[v]) for v in code.live_in), *kept_locations.items()]
     load_instructions = [Instruction(v, "input", (), location) for v, location in loads]
-    exports, kept_stores = (
+    live_out, kept_stores = (
         [Store(s, v) for v, s in x]
-        for x in (((v, exchange_locations[v]) for v in code.exports), kept_locations.items())
+        for x in (((v, exchange_locations[v]) for v in code.live_out), kept_locations.items())
     )
-    first = BasicBlock(tuple(code.before_barrier), (*exports, *code.early_stores, *kept_stores))
+    first = BasicBlock(tuple(code.before_barrier), (*live_out, *code.early_stores, *kept_stores))
     depth_first = depth_first_order(first.instructions, [*first.roots, *(i.result for i in first.instructions)])
     first = _min_live_order([replace(first, instructions=depth_first), first])
     second = BasicBlock(_interleave_loads(load_instructions, after), late_stores)
@@ -187,7 +187,7 @@ def _interleave_loads(loads: Sequence[Instruction], instructions: Sequence[Instr
 
 
 def partitions_of_scratch(block: BasicBlock, partition_of: PartitionOf) -> dict[int, int | None]:
-    """Map each scratch row that a basic block stores to the partition that its value depends on.
+    """Map each scratch offset that a basic block stores to the partition that its value depends on.
 
     None if the value depends on no partition or on several.
     """
@@ -373,16 +373,16 @@ def _required_values(
     in `known` are already computed.
     """
     needed: set[int] = set()
-    imports: set[int] = set()
+    live_in: set[int] = set()
     pending = [r for r in roots if isinstance(r, int)]
     while pending:
         value = pending.pop()
-        if value in needed or value in imports or value in known:
+        if value in needed or value in live_in or value in known:
             continue
         sources = source_partitions[value]
         if len(sources) == 1 and partition not in sources:
-            imports.add(value)
+            live_in.add(value)
             continue
         needed.add(value)
         pending += dependencies[value]
-    return needed, imports
+    return needed, live_in

@@ -360,10 +360,10 @@ def layout_handoff(
 
     Args:
         program: program that owns the allocations.
-        handed_over: scratch rows that other kernels write and the warp region reads.
+        handed_over: scratch offsets that other kernels write and the warp region reads.
         excluded: rows that must not be in this layout, as code with other addressing accesses them.
         shared_packing: placement of the allocations in the memory of the warp.
-        first_row: first scratch row of the layout.
+        first_row: first scratch offset of the layout.
     """
     starts = list(program.allocation_starts) or [0]
     allocations = {bisect_right(starts, row) - 1 for row in handed_over} - {

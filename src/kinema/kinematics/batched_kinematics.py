@@ -142,7 +142,8 @@ def inverse_dynamics_query(model: Model) -> KinematicQuery:
         )
         qacc: NodeValues[list] = ctx.new_values("desired acceleration")
         ctx.for_each_frame(
-            "desired acceleration", lambda node: qacc.put(node.ref, ctx.code.read_array(QACC_INPUT, len(node.dofs)))
+            "desired acceleration",
+            lambda node: qacc.put(node.ref, ctx.iteration.read_array(QACC_INPUT, len(node.dofs))),
         )
         mass_times_qacc = data.mass_matrix.multiply("mass times desired acceleration", qacc)
         gravcomp_wrenches, passive_wrenches = (

@@ -143,7 +143,7 @@ class DeviceScene:
     def kernel_features(self) -> KernelFeatures:
         """Features that kernels are compiled for.
 
-        On a CPU all features, since specialisation gains nothing there and compilation is slow; on a GPU those of the
+        On a CPU all features, since specialization gains nothing there and compilation is slow; on a GPU those of the
         scene.
         """
         if self.device.is_cpu:

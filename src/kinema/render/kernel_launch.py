@@ -1,4 +1,4 @@
-"""Features that kernels are specialised for, and launches over all pixels (chunked over threads on a CPU)."""
+"""Features that kernels are specialized for, and launches over all pixels (chunked over threads on a CPU)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kinema.runtime import Device, n_threads, warp
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KernelFeatures:
-    """Scene features that kernels are specialised for; code for absent features is not compiled."""
+    """Scene features that kernels are specialized for; code for absent features is not compiled."""
 
     bvh: bool = False
     """Rays traverse a BVH over the bodies instead of a linear search."""

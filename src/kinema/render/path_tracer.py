@@ -72,7 +72,7 @@ class PathTracer:
         seed: int = 0,
         per_env: bool = False,
     ) -> None:
-        """Allocate the film, upload the sampling tables and specialise the kernel for the scene."""
+        """Allocate the film, upload the sampling tables and specialize the kernel for the scene."""
         from .kernels.bsdf import AlbedoTables
         from .kernels.path_tracing import Film, PathSettings, path_tracing_kernel
 

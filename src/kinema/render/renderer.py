@@ -77,7 +77,7 @@ class Renderer:
         samples: int = 1,
         per_env: bool = False,
     ) -> None:
-        """Allocate the requested images and specialise the kernel for the scene."""
+        """Allocate the requested images and specialize the kernel for the scene."""
         from .kernels.ray_casting import ImageBuffers, ray_casting_kernel
 
         unknown = [name for name in images if name not in IMAGES]

@@ -452,9 +452,9 @@ def choose_min_blocks(programs: tuple[Program, ...], n_envs: int, n_multiprocess
 
 
 def _extend_to_scratch(partitioning: Partitioning, parts: list[KernelPart]) -> Partitioning:
-    """Extend a partitioning of state arrays to the scratch rows through which kernels exchange values.
+    """Extend a partitioning of state arrays to the scratch offsets through which kernels exchange values.
 
-    A scratch row belongs to the partition that its stored value depends on; to none (None) if there are several.
+    A scratch offset belongs to the partition that its stored value depends on; to none (None) if there are several.
     """
     partition_of_row: dict[int, int | None] = {}
 

@@ -119,7 +119,7 @@ class Kernel:
             self._gpu.optimised.wait()
 
     def bytes_per_env(self, n_envs: int) -> int:
-        """Working memory per environment on a GPU [bytes]: scratch rows, warp memory, bins and work queues.
+        """Working memory per environment on a GPU [bytes]: scratch offsets, warp memory, bins and work queues.
 
         0 on a CPU, whose threads use scratch memory for one vector of environments each.
         """

@@ -93,7 +93,7 @@ def collect_contacts(
             invalid rows are zero.
     """
     model = built.model
-    active, values = _contact_slots(built, envs_idx)
+    active, values = _contact_entries(built, envs_idx)
     if entity is not None:
         a, b = (values[f"entity_{side}"] == entity for side in ("a", "b"))
         active &= (a ^ b) if exclude_self else (a | b)
@@ -109,8 +109,8 @@ def collect_contacts(
     return Contacts(_compact_contacts(active, values), model)
 
 
-def _contact_slots(built: BuiltScene, envs_idx: Selection) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Contents of the contact buffers: mask of active slots, (slots, environments), and values of all slots by field.
+def _contact_entries(built: BuiltScene, envs_idx: Selection) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Contact buffers: mask of active entries, (entries, environments), and values of all entries by field.
 
     Links and geoms are numbered in the scene; link -1 is the world.
     """
@@ -138,7 +138,7 @@ def _contact_slots(built: BuiltScene, envs_idx: Selection) -> tuple[np.ndarray, 
 
 def net_contact_forces(built: BuiltScene, envs_idx: Selection = None) -> np.ndarray:
     """Sum of all contact forces on each link, along the world axes [N], (environments, n_links, 3)."""
-    contacts = _compact_contacts(*_contact_slots(built, envs_idx))
+    contacts = _compact_contacts(*_contact_entries(built, envs_idx))
     count = len(contacts["valid_mask"])
     total = np.zeros((count, built.model.n_links, 3), built.arrays.dtype)
     envs = np.arange(count)[:, None]
@@ -153,8 +153,8 @@ def _compact_contacts(active: np.ndarray, fields: dict[str, np.ndarray]) -> dict
     """Move the active contacts of each environment to the front and drop rows that are inactive in all environments.
 
     Args:
-        active: whether each contact slot is active, (slots, environments).
-        fields: values by name, (slots, environments, ...); `force` is the force on b.
+        active: whether each contact entry is active, (entries, environments).
+        fields: values by name, (entries, environments, ...); `force` is the force on b.
 
     Returns:
         Arrays (environments, n, ...) with n the largest number of active contacts; `force_a` and `force_b` instead of

@@ -10,7 +10,7 @@ import numpy as np
 from kinema.builder import EntitySpec
 from kinema.core import UNKNOWN_ORIGIN, Diagnostic, Diagnostics, KinemaError, Origin, Severity
 from kinema.description import Base, Joint, JointKind, Link, Robot, TreeEdge, World
-from kinema.dynamics import JointInertias, joint_inertias, unsupported_type_pairs
+from kinema.dynamics import MassMatrixConditioning, mass_matrix_conditioning, unsupported_type_pairs
 from kinema.model import Model
 
 # -------------------------------------------------------------------------------------------- unspecified bases
@@ -116,7 +116,7 @@ Descriptions = Sequence[Robot | World]
 
 def check_dof_inertia(
     model: Model, descriptions: Descriptions, diagnostics: Diagnostics, *, precision: str, adjustable: bool
-) -> JointInertias:
+) -> MassMatrixConditioning:
     """Check that the mass matrix is positive definite; returns its pivots and diagonal in the initial configuration.
 
     Reports every dof with a singular pivot of the mass matrix in the initial configuration or in a perturbed one.
@@ -130,7 +130,7 @@ def check_dof_inertia(
         adjustable: whether masses or armatures are per-environment parameters, which may still be set: then problems
             are warnings.
     """
-    initial, perturbed = joint_inertias(model)
+    initial, perturbed = mass_matrix_conditioning(model)
     conditions: dict[int, str] = {}
     for condition, inertias in (("in the initial configuration", initial), ("", perturbed)):
         for dof in inertias.singular_dofs():
@@ -189,7 +189,7 @@ def _moves_no_mass(model: Model, dof: int) -> bool:
 
 
 def _warn_ill_conditioned(
-    model: Model, descriptions: Descriptions, inertias: JointInertias, diagnostics: Diagnostics
+    model: Model, descriptions: Descriptions, inertias: MassMatrixConditioning, diagnostics: Diagnostics
 ) -> None:
     """Warn of the worst conditioned dof: the smallest ratio of pivot to diagonal of the mass matrix.
 

@@ -19,7 +19,7 @@ import numpy as np
 from kinema.builder import EntitySpec, build_model
 from kinema.core import Array, KinemaError
 from kinema.description import Actuator, Robot, Transmission, World
-from kinema.dynamics import Integrator, Settings, compute_joint_inertias
+from kinema.dynamics import Integrator, Settings, compute_mass_matrix_conditioning
 from kinema.model import CouplingsInfo, EqualitiesInfo, Model
 from kinema.read import read
 from kinema.write import write
@@ -188,7 +188,7 @@ def _build_free_kinema_model(
     models.
     """
     model = build_model([EntitySpec(name=description.name, description=description)])
-    impossible = compute_joint_inertias(model, model.qpos0)[0].singular_dofs()
+    impossible = compute_mass_matrix_conditioning(model, model.qpos0)[0].singular_dofs()
     if impossible:
         raise KinemaError(
             f"{file}: {model.dofs.names[impossible[0]]!r} has no inertia to move, and cannot be simulated"

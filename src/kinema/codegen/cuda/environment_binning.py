@@ -32,7 +32,7 @@ class EnvBinningEmitter(StatementEmitter):
     def emit_binning(self, workload_rows: Sequence[int], n_queues: int) -> None:
         """Emit code that appends each environment to one of the bins in global memory, by its workload.
 
-        The workload is the sum of some scratch rows; `BIN_THRESHOLDS` separate the bins. Also sets the lengths of
+        The workload is the sum of some scratch offsets; `BIN_THRESHOLDS` separate the bins. Also sets the lengths of
         `n_queues` work queues to zero, as they have been processed (`%controls_start` points to them in this kernel).
         """
         self._reset_queues(n_queues)

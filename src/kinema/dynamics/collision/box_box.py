@@ -84,9 +84,9 @@ def _clip_by_side(tracer: Tracer, polygon_buffer: str, clip_state: str, side: Va
     n_kept = tracer.allocate_local(1)
     tracer.write(n_kept, [0.0])
 
-    def store(x: Value, y: Value, z: Value, slot: Value) -> None:
+    def store(x: Value, y: Value, z: Value, entry: Value) -> None:
         transformed = [ir.select(0.5, is_odd, y, -x), ir.select(0.5, is_odd, -x, y), z]
-        tracer.write(polygon_buffer, transformed, 0, end + CORNER_SIZE * slot)
+        tracer.write(polygon_buffer, transformed, 0, end + CORNER_SIZE * entry)
 
     def clip_corner(k: Value) -> None:
         next_k = ir.select(k + 1.5, n_corners, k + 1.0, 0.0)

@@ -108,7 +108,9 @@ def list_pairs_by_spatial_hash(
 
     # in reverse order, so that each linked list is sorted by geom index
     ctx.for_each("insert geoms into cells", rows(indices[::-1]), _insert_geom_into_cell)
-    ctx.for_each("pairs in neighbour cells", rows(indices), lambda code: _list_pairs_in_neighbour_cells(code, n_geoms))
+    ctx.for_each(
+        "pairs in neighbour cells", rows(indices), lambda iteration: _list_pairs_in_neighbour_cells(iteration, n_geoms)
+    )
 
 
 def aabb_separation(a: Vector, b: Vector) -> Value:
@@ -117,19 +119,19 @@ def aabb_separation(a: Vector, b: Vector) -> Value:
     return reduce(ir.maximum, (ir.absolute(x - y) - (half_a + half_b) for x, y, half_a, half_b in axes))
 
 
-def insert_sorted(code: IterationContext, pair_index: Value, max_length: int) -> None:
+def insert_sorted(iteration: IterationContext, pair_index: Value, max_length: int) -> None:
     """Insert a pair index into the sorted candidate list of geom pairs, by insertion sort from the end of the list.
 
     Reads and writes the row array "list": element 0 is the number of entries, followed by the entries in ascending
     order.
 
     Args:
-        code: iteration context of a for-each loop with the array "list".
+        iteration: iteration context of a for-each loop with the array "list".
         pair_index: index of the geom pair.
         max_length: bound of the number of entries that are shifted.
     """
-    tracer = code.tracer
-    count = code.read("list")
+    tracer = iteration.tracer
+    count = iteration.read("list")
 
     def shift(state: Sequence[Value]) -> tuple[Sequence[Value], Value, Value]:
         previous = tracer.read("list", 0, state[0])
@@ -141,9 +143,9 @@ def insert_sorted(code: IterationContext, pair_index: Value, max_length: int) ->
     tracer.write("list", [count + 1.0])
 
 
-def _clear_cells(code: IterationContext) -> None:
-    code.tracer.counted_loop(
-        "cells", float(GRID_SIZE**3), lambda index: code.tracer.write("heads", [0.0], 0, index), uniform=True
+def _clear_cells(iteration: IterationContext) -> None:
+    iteration.tracer.counted_loop(
+        "cells", float(GRID_SIZE**3), lambda index: iteration.tracer.write("heads", [0.0], 0, index), uniform=True
     )
 
 
@@ -157,33 +159,33 @@ def _cell_index(cell: Sequence[Value]) -> Value:
     return cell[0] + float(GRID_SIZE) * (cell[1] + float(GRID_SIZE) * cell[2])
 
 
-def _insert_geom_into_cell(code: IterationContext) -> None:
+def _insert_geom_into_cell(iteration: IterationContext) -> None:
     """Compute the grid cell of the current row's geom and prepend the geom to the linked list of the cell.
 
     Reads the AABB centre; writes the cell coordinates ("cell"), the next geom of the list ("next") and the head of the
     list ("heads"). Geoms are numbered from 1; 0 ends a list. A NaN position yields an arbitrary but valid cell.
     """
-    tracer, inverse_width = code.tracer, code.constant("inverse cell width")
+    tracer, inverse_width = iteration.tracer, iteration.constant("inverse cell width")
     coordinates = [
         ir.maximum(-MAX_CELL_COORDINATE, ir.minimum(MAX_CELL_COORDINATE, x * inverse_width))
-        for x in code.read_array("aabb", 3)
+        for x in iteration.read_array("aabb", 3)
     ]
     cell = [_wrap_cell_coordinate(ir.floor(x)) for x in coordinates]
-    code.write("cell", cell)
-    code.write("next", [tracer.read("heads", 0, _cell_index(cell))])
-    tracer.write("heads", [code.constant("geom")], 0, _cell_index(cell))
+    iteration.write("cell", cell)
+    iteration.write("next", [tracer.read("heads", 0, _cell_index(cell))])
+    tracer.write("heads", [iteration.constant("geom")], 0, _cell_index(cell))
 
 
-def _list_pairs_in_neighbour_cells(code: IterationContext, n_geoms: int) -> None:
+def _list_pairs_in_neighbour_cells(iteration: IterationContext, n_geoms: int) -> None:
     """Insert the overlapping pairs of the current row's geom with later geoms in neighbouring cells into the list.
 
     Walks the linked lists of the geom's own cell and its 26 neighbours. For each geom with a larger index whose AABB
     overlaps, the pair index is looked up in the pair table and, unless -1, inserted into the candidate list in
     ascending order.
     """
-    tracer = code.tracer
+    tracer = iteration.tracer
     neighbour_offsets, row_offset = tracer.allocate_local(9), tracer.allocate_local(1)
-    for axis, coordinate in enumerate(code.read_array("cell", 3)):
+    for axis, coordinate in enumerate(iteration.read_array("cell", 3)):
         terms = [_wrap_cell_coordinate(coordinate + delta) * float(GRID_SIZE**axis) for delta in (-1.0, 0.0, 1.0)]
         tracer.write(neighbour_offsets, terms, 3 * axis)
 
@@ -204,16 +206,16 @@ def _list_pairs_in_neighbour_cells(code: IterationContext, n_geoms: int) -> None
         other = state[0]
         offset = float(AABB_SIZE) * (other - 1.0)
         separation = aabb_separation(
-            code.read_array("aabb", AABB_SIZE), [tracer.read("aabbs", i, offset) for i in range(AABB_SIZE)]
+            iteration.read_array("aabb", AABB_SIZE), [tracer.read("aabbs", i, offset) for i in range(AABB_SIZE)]
         )
-        separation_if_later = ir.select(code.constant("geom"), other, separation, 1.0)
+        separation_if_later = ir.select(iteration.constant("geom"), other, separation, 1.0)
         if_less(tracer, "overlapping", separation_if_later, 0.0, lambda: insert_pair(other))
         next_geom = tracer.read("nexts", 0, other - 1.0)
         return [next_geom], 0.5, next_geom
 
     def insert_pair(other: Value) -> None:
-        pair = tracer.read(PAIR_TABLE_ARRAY, 0, code.constant("table row") + (other - 1.0))
-        if_less(tracer, "collision pair", -0.5, pair, lambda: insert_sorted(code, pair, n_geoms * n_geoms))
+        pair = tracer.read(PAIR_TABLE_ARRAY, 0, iteration.constant("table row") + (other - 1.0))
+        if_less(tracer, "collision pair", -0.5, pair, lambda: insert_sorted(iteration, pair, n_geoms * n_geoms))
 
     tracer.counted_loop("rows of neighbour cells", 9.0, visit_row, uniform=True)
 
@@ -284,7 +286,7 @@ def list_overlapping_pairs(
     ctx.for_each(
         "clear candidate list",
         [LoopIteration("list", {"list": candidate_list})],
-        lambda code: code.write("list", [0.0]),
+        lambda iteration: iteration.write("list", [0.0]),
     )
     rows = np.flatnonzero(~hashed_pair_mask(ctx.model)) if hashed else np.arange(len(pair_indices))
     ctx.for_each(
@@ -391,14 +393,18 @@ def _compute_aabbs(
             )
         )
 
-    def body(code: IterationContext) -> None:
-        is_round, is_centered = code.specialization  # type: ignore[misc]
-        position, half, inflation = code.read_array("geom pose", 3), code.constants("half"), code.constant("inflation")
+    def body(iteration: IterationContext) -> None:
+        is_round, is_centered = iteration.specialization  # type: ignore[misc]
+        position, half, inflation = (
+            iteration.read_array("geom pose", 3),
+            iteration.constants("half"),
+            iteration.constant("inflation"),
+        )
         if not (is_round and is_centered):
-            rotation = [code.read_array("geom pose", 12)[3 * i : 3 * i + 3] for i in range(1, 4)]
-            position = position if is_centered else add(position, rotate(rotation, code.constants("centre")))
+            rotation = [iteration.read_array("geom pose", 12)[3 * i : 3 * i + 3] for i in range(1, 4)]
+            position = position if is_centered else add(position, rotate(rotation, iteration.constants("centre")))
             half = half if is_round else [dot([ir.absolute(x) for x in row], half) for row in rotation]
-        code.write("aabb", [*position, *(x + inflation for x in half)])
+        iteration.write("aabb", [*position, *(x + inflation for x in half)])
 
     if rows:
         ctx.for_each("geom AABBs", rows, body)
@@ -423,23 +429,23 @@ def _local_aabb(model: Model, geom: int) -> tuple[list[float], list[float]]:
     return geoms.center[geom].tolist(), [float(geoms.radius[geom])] * 3
 
 
-def _append_if_overlapping(code: IterationContext) -> None:
+def _append_if_overlapping(iteration: IterationContext) -> None:
     """Append the current row's geom pair to the candidate list if its AABBs overlap in any environment.
 
     Pairs with an unbounded geom are always appended. Reads the row arrays "a" and "b" (AABBs), writes "list" (number of
     entries, then entries).
     """
-    tracer = code.tracer
+    tracer = iteration.tracer
 
     def append() -> None:
-        count = code.read("list") + 1.0
-        tracer.write("list", [code.constant("row")], 0, count)
-        code.write("list", [count])
+        count = iteration.read("list") + 1.0
+        tracer.write("list", [iteration.constant("row")], 0, count)
+        iteration.write("list", [count])
 
-    if len(code.specialization) < 2:  # type: ignore[arg-type]
+    if len(iteration.specialization) < 2:  # type: ignore[arg-type]
         append()
         return
-    separation = aabb_separation(code.read_array("a", AABB_SIZE), code.read_array("b", AABB_SIZE))
+    separation = aabb_separation(iteration.read_array("a", AABB_SIZE), iteration.read_array("b", AABB_SIZE))
     if_less(tracer, "overlapping", 0.5, ir.any_lane(ir.select(separation, 0.0, 1.0, 0.0)), append)
 
 
@@ -461,23 +467,25 @@ def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_p
         return
     rows = _frame_pair_rows(ctx, contact_buffers, has_candidate_list=has_list)
 
-    def body(code: IterationContext) -> None:
-        code.write("count", [0.0])
-        code.write("set lost count", [0.0])
-        method, involves_world = code.specialization  # type: ignore[misc]
-        is_awake = _is_any_tree_awake(code) if ctx.skips_sleeping_trees else 1.0
+    def body(iteration: IterationContext) -> None:
+        iteration.write("count", [0.0])
+        iteration.write("set lost count", [0.0])
+        method, involves_world = iteration.specialization  # type: ignore[misc]
+        is_awake = _is_any_tree_awake(iteration) if ctx.skips_sleeping_trees else 1.0
         if method == "always":
-            code.write("near", [is_awake])
+            iteration.write("near", [is_awake])
             return
         centers = []
         for prefix in ("a ", "b "):
-            pose, center = frame_poses[frame_ref(prefix)], code.constants(f"{prefix}center")
+            pose, center = frame_poses[frame_ref(prefix)], iteration.constants(f"{prefix}center")
             centers.append(
                 add(pose.position, center if involves_world and prefix == "a " else rotate(pose.rotation, center))
             )
         offset = sub(centers[1], centers[0])
-        max_distance = code.constant("a radius") + code.constant("b radius") + code.constant("margin")
-        code.write("near", [ir.select(dot(offset, offset), max_distance * ir.absolute(max_distance), is_awake, 0.0)])
+        max_distance = iteration.constant("a radius") + iteration.constant("b radius") + iteration.constant("margin")
+        iteration.write(
+            "near", [ir.select(dot(offset, offset), max_distance * ir.absolute(max_distance), is_awake, 0.0)]
+        )
 
     ctx.for_each("cull frame pairs", rows, body)
 
@@ -517,9 +525,11 @@ def _flag_all_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers) ->
     first_set = contact_buffers.sets[0]
     offsets = {"count": first_set.count, "near": first_set.overlap_flag, "set lost count": first_set.lost_count}
 
-    def body(code: IterationContext) -> None:
+    def body(iteration: IterationContext) -> None:
         for name, value in (("count", 0.0), ("near", 1.0), ("set lost count", 0.0)):
-            code.tracer.counted_loop(name, code.constant("sets"), _element_writer(code, name, value), uniform=True)
+            iteration.tracer.counted_loop(
+                name, iteration.constant("sets"), _element_writer(iteration, name, value), uniform=True
+            )
 
     ctx.for_each(
         "mark all frame pairs near",
@@ -528,8 +538,8 @@ def _flag_all_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers) ->
     )
 
 
-def _element_writer(code: IterationContext, array: str, value: float) -> Callable[[Value], None]:
-    return lambda index: code.tracer.write(array, [value], 0, index)
+def _element_writer(iteration: IterationContext, array: str, value: float) -> Callable[[Value], None]:
+    return lambda index: iteration.tracer.write(array, [value], 0, index)
 
 
 def _sleep_flag_offsets(ctx: TraceContext, contact_buffer: ContactBuffer) -> dict[str, ArenaOffset]:
@@ -544,6 +554,6 @@ def _sleep_flag_offsets(ctx: TraceContext, contact_buffer: ContactBuffer) -> dic
     return {"asleep a": flags[0], "asleep b": flags[-1]}
 
 
-def _is_any_tree_awake(code: IterationContext) -> Value:
+def _is_any_tree_awake(iteration: IterationContext) -> Value:
     """1 if any tree of the current row's contact buffer is awake; contacts between sleeping trees are unchanged."""
-    return ir.select(ir.minimum(code.read("asleep a"), code.read("asleep b")), 0.5, 1.0, 0.0)
+    return ir.select(ir.minimum(iteration.read("asleep a"), iteration.read("asleep b")), 0.5, 1.0, 0.0)

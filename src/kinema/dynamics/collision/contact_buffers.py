@@ -203,7 +203,9 @@ class ContactBuffers:
         rows = self._active_set_rows(filters, set_indices, per_pair=candidate_pairs is not None)
         with ctx.keeping_loops():
             list_rows = [LoopIteration("list", {"list": offset}) for offset in self._active_lists.values()]
-            ctx.for_each("clear lists of active contact sets", list_rows, lambda code: code.write("list", [0.0]))
+            ctx.for_each(
+                "clear lists of active contact sets", list_rows, lambda iteration: iteration.write("list", [0.0])
+            )
             ctx.for_each("active contact sets", rows, _append_if_active, candidate_pairs)
 
     def _active_set_rows(
@@ -272,14 +274,14 @@ class ContactBuffers:
                 )
             )
 
-        def body(code: IterationContext) -> None:
-            tracer, count = code.tracer, code.read("old count")
+        def body(iteration: IterationContext) -> None:
+            tracer, count = iteration.tracer, iteration.read("old count")
 
             def copy_scalar(index: Value) -> None:
                 tracer.write("to", [tracer.read("from", 0, index)], index=index)
 
-            code.write("count", [count])
-            tracer.counted_loop("contact records", count * code.constant("record size"), copy_scalar)
+            iteration.write("count", [count])
+            tracer.counted_loop("contact records", count * iteration.constant("record size"), copy_scalar)
 
         with self.ctx.keeping_loops():
             self.ctx.for_each("copy contacts to warp memory", rows, body)
@@ -302,8 +304,8 @@ class ContactBuffers:
         )
         rows = IterationTable([ColumnarGroup("set", np.arange(len(sets)), offset_columns)] if sets else [])
 
-        def add_count(code: IterationContext) -> None:
-            code.write("total", [code.read("total") + code.read("count")])
+        def add_count(iteration: IterationContext) -> None:
+            iteration.write("total", [iteration.read("total") + iteration.read("count")])
 
         with ctx.keeping_loops():
             ctx.for_each("number of contacts", rows, add_count, self._active_lists.get(set_filter))
@@ -396,37 +398,39 @@ class ContactBuffers:
             set_filter: selection of sets.
         """
 
-        def run(code: IterationContext) -> None:
-            specialization = code.specialization
+        def run(iteration: IterationContext) -> None:
+            specialization = iteration.specialization
             assert isinstance(specialization, ContactSpecialization)
-            if_less(code.tracer, "has contacts", 0.5, code.read("count"), lambda: body(code, specialization))
+            if_less(
+                iteration.tracer, "has contacts", 0.5, iteration.read("count"), lambda: body(iteration, specialization)
+            )
 
         with self.ctx.keeping_loops():
             loop_iterations = self.table_columns(set_filter) if rows is None else rows
             self.ctx.for_each(name, make_table(loop_iterations), run, self._active_lists.get(set_filter))
 
 
-def _append_if_active(code: IterationContext) -> None:
+def _append_if_active(iteration: IterationContext) -> None:
     """Append the current iteration's buffer to its lists of active sets if any SIMD lane has contacts of the set.
 
     A set with one row per geom pair is appended only once: it is skipped if the last entry of the list is the set
     itself. The specialization of the row is (filters whose lists contain the set, whether the set has several rows).
     """
-    set_filters, has_several_rows = code.specialization  # type: ignore[misc]
+    set_filters, has_several_rows = iteration.specialization  # type: ignore[misc]
     if not set_filters:
         return
-    tracer, first_list = code.tracer, set_filters[0].value
-    is_active = ir.any_lane(code.read("count"))
+    tracer, first_list = iteration.tracer, set_filters[0].value
+    is_active = ir.any_lane(iteration.read("count"))
     if has_several_rows:
-        count = code.read(first_list)
-        distance_to_last = ir.absolute(tracer.read(first_list, 0, count) - code.constant(f"row {first_list}"))
+        count = iteration.read(first_list)
+        distance_to_last = ir.absolute(tracer.read(first_list, 0, count) - iteration.constant(f"row {first_list}"))
         is_active = ir.select(ir.select(count, 0.5, 1.0, distance_to_last), 0.5, 0.0, is_active)
 
     def append() -> None:
         for set_filter in set_filters:
-            count = code.read(set_filter.value) + 1.0
-            tracer.write(set_filter.value, [code.constant(f"row {set_filter.value}")], 0, count)
-            code.write(set_filter.value, [count])
+            count = iteration.read(set_filter.value) + 1.0
+            tracer.write(set_filter.value, [iteration.constant(f"row {set_filter.value}")], 0, count)
+            iteration.write(set_filter.value, [count])
 
     if_less(tracer, "is active", 0.5, is_active, append)
 

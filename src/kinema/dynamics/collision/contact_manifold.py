@@ -308,10 +308,10 @@ class _FeatureClipper:
             keeps_corner, crosses = 1.0 - is_outside[0], is_inside[0] * is_outside[1] + is_outside[0] * is_inside[1]
             fraction = heights[0] / ir.select(0.5, crosses, heights[0] - heights[1], 1.0)
             crossing = [u + fraction * (v - u) for u, v in zip(x, y, strict=True)]
-            n_kept, dummy_slot = tracer.read(state, 2), float(max_corners)
+            n_kept, dummy_entry = tracer.read(state, 2), float(max_corners)
             for is_kept, corner in ((keeps_corner, x), (crosses, crossing)):
-                slot = ir.select(0.5, is_kept, ir.minimum(n_kept, dummy_slot), dummy_slot)
-                tracer.write(clipped_buffer, corner, 0, (float(half_size) - start) + CORNER_SIZE * slot)
+                entry = ir.select(0.5, is_kept, ir.minimum(n_kept, dummy_entry), dummy_entry)
+                tracer.write(clipped_buffer, corner, 0, (float(half_size) - start) + CORNER_SIZE * entry)
                 n_kept = n_kept + is_kept
             tracer.write(state, [n_kept], 2)
 
@@ -374,20 +374,20 @@ class _FeatureClipper:
             )
             n_stored, deepest, min_gap = (tracer.read(state, i) for i in range(3))
             is_near = less_than(gap, margin)
-            slot, is_deeper_than_merged = self._find_merge_slot(points, n_stored, [x, y], gap)
+            entry, is_deeper_than_merged = self._find_merge_entry(points, n_stored, [x, y], gap)
             tracer.write(
                 points,
                 [x, y, 0.5 * (z + clip_height), gap],
                 0,
-                4.0 * ir.select(0.5, is_near * is_deeper_than_merged, slot, float(max_corners)),
+                4.0 * ir.select(0.5, is_near * is_deeper_than_merged, entry, float(max_corners)),
             )
-            is_new = is_near * less_than(n_stored - 0.5, slot)
+            is_new = is_near * less_than(n_stored - 0.5, entry)
             is_deepest = is_near * less_than(gap, min_gap)
             tracer.write(
                 state,
                 [
                     n_stored + is_new,
-                    ir.select(0.5, is_deepest, slot, deepest),
+                    ir.select(0.5, is_deepest, entry, deepest),
                     ir.select(0.5, is_deepest, gap, min_gap),
                 ],
             )
@@ -408,10 +408,10 @@ class _FeatureClipper:
         tracer.counted_loop("points", n_points, emit_point)
         return is_sufficient
 
-    def _find_merge_slot(
+    def _find_merge_entry(
         self, point_buffer: str, n_points: Value, position: list[Value], gap: Value
     ) -> tuple[Value, Value]:
-        """Slot of a new contact point: that of a close existing point to merge with, or the end of the list.
+        """Entry of a new contact point: that of a close existing point to merge with, or the end of the list.
 
         As corners are visited in cyclic order, only the first and the last existing points are compared.
 
@@ -422,17 +422,17 @@ class _FeatureClipper:
             gap: distance of the surfaces at the new point.
 
         Returns:
-            The slot, and 1 if the new point is to be stored there: unless it is merged with a deeper point.
+            The entry, and 1 if the new point is to be stored there: unless it is merged with a deeper point.
         """
-        slot, is_stored = n_points, 1.0
+        entry, is_stored = n_points, 1.0
         for other in (0.0, ir.maximum(n_points - 1.0, 0.0)):
             x, y, _, other_gap = (self.tracer.read(point_buffer, i, 4.0 * other) for i in range(4))
             is_close = less_than(0.5, n_points) * less_than(
                 norm([position[0] - x, position[1] - y]), self.merge_distance
             )
-            slot = ir.select(0.5, is_close, other, slot)
+            entry = ir.select(0.5, is_close, other, entry)
             is_stored = ir.select(0.5, is_close, less_than(gap, other_gap), is_stored)
-        return slot, is_stored
+        return entry, is_stored
 
     def _snap_deepest_to_nearest(self, point_buffer: str, deepest_index: Value, deepest_distance: Value) -> Value:
         """Set the distance of the deepest point to the signed distance of the geoms if it is their closest point.

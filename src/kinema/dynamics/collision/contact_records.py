@@ -219,8 +219,10 @@ class Contact:
 
 
 def for_each_contact(
-    code: IterationContext, specialization: ContactSpecialization, body: Callable[[Contact], None]
+    iteration: IterationContext, specialization: ContactSpecialization, body: Callable[[Contact], None]
 ) -> None:
     """Trace a loop over the contacts of the current row's contact buffer."""
     layout = buffer_layout(specialization)
-    code.tracer.counted_loop("contacts", code.read("count"), lambda index: body(Contact(code.tracer, layout, index)))
+    iteration.tracer.counted_loop(
+        "contacts", iteration.read("count"), lambda index: body(Contact(iteration.tracer, layout, index))
+    )

@@ -77,7 +77,7 @@ class Polytope:
         self._visit_marks = tracer.allocate_local(max_faces)
         """Per face, the mark of the last insertion in which the face was visible."""
         self._visible_faces = tracer.allocate_local(max_faces + 1)
-        """Indices of the visible faces, followed by a dummy slot."""
+        """Indices of the visible faces, followed by a dummy entry."""
         self._horizon_edges = tracer.allocate_local((max_faces + 1) * HORIZON_EDGE_SIZE)
         self._edge_from_vertex = tracer.allocate_local(5 + max_iterations)
         """Per vertex, the index of the horizon edge that starts there."""
@@ -197,9 +197,9 @@ class Polytope:
                 is_unmarked = 1.0 - less_than(ir.absolute(mark - visit_mark), 0.25)
                 is_visible, is_edge = is_unmarked * is_visible, is_unmarked * (1.0 - is_visible)
                 tracer.write(self._visit_marks, [ir.select(0.5, is_visible, visit_mark, mark)], 0, neighbour)
-                slot = ir.minimum(n_visible, float(self.max_faces))
+                entry = ir.minimum(n_visible, float(self.max_faces))
                 tracer.write(
-                    self._visible_faces, [neighbour], 0, ir.select(0.5, is_visible, slot, float(self.max_faces))
+                    self._visible_faces, [neighbour], 0, ir.select(0.5, is_visible, entry, float(self.max_faces))
                 )
                 self._record_horizon_edge(n_edges, is_edge, vertices[i], vertices[(i + 1) % 3], neighbour)
                 n_visible, n_edges = n_visible + is_visible, n_edges + is_edge
@@ -220,12 +220,12 @@ class Polytope:
     ) -> None:
         """Store a horizon edge at `edge_index`, and its index by start vertex, if `is_edge` is 1.
 
-        If `is_edge` is 0, the stores go to dummy slots, so that no branch is needed.
+        If `is_edge` is 0, the stores go to dummy entries, so that no branch is needed.
         """
         tracer, dummy_vertex = self.tracer, float(self.tracer.locals[self._edge_from_vertex] - 1)
-        slot = ir.select(0.5, is_edge, ir.minimum(edge_index, float(self.max_faces - 1)), float(self.max_faces))
-        tracer.write(self._horizon_edges, [start_vertex, end_vertex, outer_face], 0, HORIZON_EDGE_SIZE * slot)
-        tracer.write(self._edge_from_vertex, [slot], 0, ir.select(0.5, is_edge, start_vertex, dummy_vertex))
+        entry = ir.select(0.5, is_edge, ir.minimum(edge_index, float(self.max_faces - 1)), float(self.max_faces))
+        tracer.write(self._horizon_edges, [start_vertex, end_vertex, outer_face], 0, HORIZON_EDGE_SIZE * entry)
+        tracer.write(self._edge_from_vertex, [entry], 0, ir.select(0.5, is_edge, start_vertex, dummy_vertex))
 
     def _find_closest_face(self, n_faces: Value) -> ClosestFace:
         """Face with the smallest priority: the closest face to the origin that is not in a trusted region.
@@ -281,8 +281,8 @@ class Polytope:
     ) -> None:
         """Create a face from each horizon edge to the new vertex, and mark surplus visible faces as removed.
 
-        New faces reuse the slots of the visible faces, then new slots at the end. Updates the adjacency of the outer
-        faces.
+        New faces reuse the entries of the visible faces, then new entries at the end. Updates the adjacency of the
+        outer faces.
 
         Args:
             new_vertex: position of the new vertex.
@@ -293,7 +293,7 @@ class Polytope:
         """
         tracer = self.tracer
 
-        def face_slot(i: Value) -> Value:
+        def face_entry(i: Value) -> Value:
             visible_face = tracer.read(self._visible_faces, 0, ir.minimum(i, float(self.max_faces)))
             return ir.select(i, n_visible, visible_face, n_faces + (i - n_visible))
 
@@ -301,14 +301,14 @@ class Polytope:
             last = n_edges - 1.0
             next_index = ir.select(index, last, index + 1.0, 0.0)
             previous_index = ir.select(index, 0.5, last, index - 1.0)
-            face = face_slot(index)
+            face = face_entry(index)
             start_vertex, outer_face = (tracer.read(self._horizon_loop, i, 2.0 * index) for i in range(2))
             end_vertex = tracer.read(self._horizon_loop, 0, 2.0 * next_index)
             corners = [self.vertex(start_vertex)[:3], self.vertex(end_vertex)[:3], new_vertex]
             self.write_face(
                 face,
                 [start_vertex, end_vertex, vertex_index],
-                [outer_face, face_slot(next_index), face_slot(previous_index)],
+                [outer_face, face_entry(next_index), face_entry(previous_index)],
                 corners,
             )
             outer_vertices = [tracer.read(self.faces, i, FACE_SIZE * outer_face) for i in range(2)]

@@ -1,7 +1,7 @@
 """Narrow phase: geom poses, bounding-volume tests per pair, contact generation, contact frames and contact records.
 
-Positions are relative to a floating origin at the first free robot, so that precision does not degrade far from the
-world origin.
+Positions are relative to a shifted world origin at the first free robot, so that precision does not degrade far from
+the world origin.
 """
 
 from __future__ import annotations
@@ -70,35 +70,35 @@ def _normalize_nonzero(vector: Vector) -> Vector:
 # ---------------------------------------------------------------------------------- bounding-volume tests of geom pairs
 
 
-def pair_specialization(code: IterationContext) -> NarrowPhaseSpecialization:
+def pair_specialization(iteration: IterationContext) -> NarrowPhaseSpecialization:
     """Specialization of the geom pair of the current row."""
-    assert isinstance(code.specialization, NarrowPhaseSpecialization)
-    return code.specialization
+    assert isinstance(iteration.specialization, NarrowPhaseSpecialization)
+    return iteration.specialization
 
 
-def pair_values(code: IterationContext, name: str, count: int) -> list[Value]:
+def pair_values(iteration: IterationContext, name: str, count: int) -> list[Value]:
     """Parameter values of the current row's geom pair: read per environment, or constants of the table."""
     return (
-        code.read_array(name, count)
-        if name in pair_specialization(code).per_env_parameters
-        else list(code.constants(name))
+        iteration.read_array(name, count)
+        if name in pair_specialization(iteration).per_env_parameters
+        else list(iteration.constants(name))
     )
 
 
-def bounding_volume_test(code: IterationContext) -> tuple[Value, Value]:
+def bounding_volume_test(iteration: IterationContext) -> tuple[Value, Value]:
     """Bounding-sphere test of a geom pair, followed by the OBB test where it is worthwhile.
 
     Returns:
         Two values a and b; the bounding volumes, inflated by the margin, overlap if a < b.
     """
-    lhs, rhs = bounding_sphere_test(code)
-    if not uses_obb_test(pair_specialization(code).geom_types):
+    lhs, rhs = bounding_sphere_test(iteration)
+    if not uses_obb_test(pair_specialization(iteration).geom_types):
         return lhs, rhs
-    gap = code.tracer.if_less("boxes", lhs, rhs, lambda: [_obb_gap(code)], [1.0])
+    gap = iteration.tracer.if_less("boxes", lhs, rhs, lambda: [_obb_gap(iteration)], [1.0])
     return gap[0], 0.0
 
 
-def bounding_sphere_test(code: IterationContext) -> tuple[Value, Value]:
+def bounding_sphere_test(iteration: IterationContext) -> tuple[Value, Value]:
     """Bounding-sphere test of the current row's geom pair, including the contact margin.
 
     For a plane, the signed distance of the other geom's centre is compared with its radius plus margin; otherwise
@@ -107,20 +107,20 @@ def bounding_sphere_test(code: IterationContext) -> tuple[Value, Value]:
     Returns:
         Two values a and b; the spheres overlap if a < b.
     """
-    geom_types, margin = pair_specialization(code).geom_types, code.constant("margin")
+    geom_types, margin = pair_specialization(iteration).geom_types, iteration.constant("margin")
     centers = [
-        _bounding_sphere_center(code, prefix, geom_type)
+        _bounding_sphere_center(iteration, prefix, geom_type)
         for prefix, geom_type in zip(("a", "b"), geom_types, strict=True)
     ]
-    offset, radius = sub(centers[1], centers[0]), pair_values(code, "b radius", 1)[0]
+    offset, radius = sub(centers[1], centers[0]), pair_values(iteration, "b radius", 1)[0]
     if geom_types[0] == "plane":
-        normal = [code.read("a", 5), code.read("a", 8), code.read("a", 11)]
+        normal = [iteration.read("a", 5), iteration.read("a", 8), iteration.read("a", 11)]
         return dot(offset, normal), radius + margin
-    max_distance = pair_values(code, "a radius", 1)[0] + radius + margin
+    max_distance = pair_values(iteration, "a radius", 1)[0] + radius + margin
     return dot(offset, offset), max_distance * ir.absolute(max_distance)
 
 
-def analytic_or_obb_test(code: IterationContext) -> tuple[Value, Value]:
+def analytic_or_obb_test(iteration: IterationContext) -> tuple[Value, Value]:
     """Second culling test of a geom pair: OBB separation, or smallest distance by its analytic contact function.
 
     Pairs without either test always pass.
@@ -128,9 +128,9 @@ def analytic_or_obb_test(code: IterationContext) -> tuple[Value, Value]:
     Returns:
         Two values a and b; the pair is passed to contact generation if a < b.
     """
-    specialization, tracer, margin = pair_specialization(code), code.tracer, code.constant("margin")
+    specialization, tracer, margin = pair_specialization(iteration), iteration.tracer, iteration.constant("margin")
     if uses_obb_test(specialization.geom_types):
-        return _obb_gap(code), 0.0
+        return _obb_gap(iteration), 0.0
     if specialization.geom_types not in ANALYTIC_COLLISION_TABLE:
         return 0.0, 1.0
     min_distance = tracer.allocate_local(1)
@@ -146,53 +146,55 @@ def analytic_or_obb_test(code: IterationContext) -> tuple[Value, Value]:
     store(MAX_RADIUS)
 
     ANALYTIC_COLLISION_TABLE[specialization.geom_types].collide(
-        ContactQuery(tracer, margin, record_distance), *read_geom_pair(code, specialization)
+        ContactQuery(tracer, margin, record_distance), *read_geom_pair(iteration, specialization)
     )
     return tracer.read(min_distance), margin
 
 
-def _obb_gap(code: IterationContext) -> Value:
+def _obb_gap(iteration: IterationContext) -> Value:
     """Separation [m] of the OBBs of the row's two geoms, minus the margin and a rounding bound; negative if near."""
-    margin = code.constant("margin")
-    max_distance = pair_values(code, "a radius", 1)[0] + pair_values(code, "b radius", 1)[0] + margin
-    sides = zip(("a", "b"), pair_specialization(code).geom_types, strict=True)
-    return obb_separation(*(_read_obb(code, *x) for x in sides)) - (margin + OBB_ROUNDING * max_distance)
+    margin = iteration.constant("margin")
+    max_distance = pair_values(iteration, "a radius", 1)[0] + pair_values(iteration, "b radius", 1)[0] + margin
+    sides = zip(("a", "b"), pair_specialization(iteration).geom_types, strict=True)
+    return obb_separation(*(_read_obb(iteration, *x) for x in sides)) - (margin + OBB_ROUNDING * max_distance)
 
 
-def _read_obb(code: IterationContext, prefix: str, geom_type: str) -> CollisionGeom:
+def _read_obb(iteration: IterationContext, prefix: str, geom_type: str) -> CollisionGeom:
     """OBB of a geom of the current row, as a `CollisionGeom` whose `size` are the half extents."""
-    geom = _read_geom(code, prefix, geom_type)
+    geom = _read_geom(iteration, prefix, geom_type)
     if geom_type != "mesh":
         return replace(geom, size=geom_half_extents(geom_type, geom.size))
-    aabb = code.constants(f"{prefix} aabb")
+    aabb = iteration.constants(f"{prefix} aabb")
     centre = add(geom.position, rotate(geom.rotation, aabb[:3]))
     return replace(geom, position=centre, size=aabb[3:])
 
 
-def _bounding_sphere_center(code: IterationContext, prefix: str, geom_type: str) -> Vector:
+def _bounding_sphere_center(iteration: IterationContext, prefix: str, geom_type: str) -> Vector:
     """World position of the bounding sphere's centre of a geom of the current row."""
-    position = code.read_array(prefix, 3)
+    position = iteration.read_array(prefix, 3)
     if geom_type not in ("mesh", "height field", "distance field"):
         return position
-    return add(position, rotate(_read_geom(code, prefix, geom_type).rotation, code.constants(f"{prefix} center")))
+    return add(
+        position, rotate(_read_geom(iteration, prefix, geom_type).rotation, iteration.constants(f"{prefix} center"))
+    )
 
 
-def _read_geom(code: IterationContext, prefix: str, geom_type: str) -> CollisionGeom:
+def _read_geom(iteration: IterationContext, prefix: str, geom_type: str) -> CollisionGeom:
     """Read a geom of the current row: world pose, sizes, and packed mesh, height-field or SDF data.
 
     Args:
-        code: iteration context of the pair.
+        iteration: iteration context of the pair.
         prefix: "a" or "b", the first or second geom of the pair.
         geom_type: type of the geom.
     """
-    flat = code.read_array(prefix, 12)
+    flat = iteration.read_array(prefix, 12)
     rotation = [flat[3 * i : 3 * i + 3] for i in range(1, 4)]
-    geom = CollisionGeom(flat[:3], rotation, pair_values(code, f"{prefix} size", 3))
+    geom = CollisionGeom(flat[:3], rotation, pair_values(iteration, f"{prefix} size", 3))
 
     def read(index: Value) -> Value:
-        return code.tracer.read("geom_data", 0, index)
+        return iteration.tracer.read("geom_data", 0, index)
 
-    start, first_count, second_count, bounding_radius = code.constants(f"{prefix} data")
+    start, first_count, second_count, bounding_radius = iteration.constants(f"{prefix} data")
     if geom_type == "mesh":
         return replace(geom, hull=PackedHull(read, start, first_count, second_count, bounding_radius))
     if geom_type == "distance field":
@@ -205,11 +207,11 @@ def _read_geom(code: IterationContext, prefix: str, geom_type: str) -> Collision
 
 
 def read_geom_pair(
-    code: IterationContext, specialization: NarrowPhaseSpecialization
+    iteration: IterationContext, specialization: NarrowPhaseSpecialization
 ) -> tuple[CollisionGeom, CollisionGeom]:
     """The two posed geoms of the current row's pair."""
     a, b = (
-        _read_geom(code, prefix, geom_type)
+        _read_geom(iteration, prefix, geom_type)
         for prefix, geom_type in zip(("a", "b"), specialization.geom_types, strict=True)
     )
     return a, b
@@ -243,7 +245,7 @@ def detect_contacts(
     """Trace the complete collision detection: geom poses, broad phase and narrow phase, into the contact buffers.
 
     Fills the contact buffers (contacts per frame pair and condim) of `contact_buffers` and resets their contact and
-    lost counts. Poses are relative to the floating origin.
+    lost counts. Poses are relative to the shifted world origin.
 
     Returns:
         Offset of the candidate list of geom pairs (`list_overlapping_pairs`), or None if all pairs were tested.
@@ -283,7 +285,7 @@ def detect_contacts_into_lists(ctx: TraceContext, contact_lists: ContactLists, f
     """Trace collision detection on the GPU by a compacted work queue, appending contacts to lists in undefined order.
 
     Geom pairs pass the bounding-sphere test and the analytic or OBB test before contacts are generated. Poses are
-    relative to the floating origin.
+    relative to the shifted world origin.
     """
     with ctx.keeping_loops(len(ctx.model.geoms.names) > MAX_UNROLLED_GEOMS):
         geom_poses = _compute_geom_poses(ctx, frame_poses)
@@ -296,7 +298,7 @@ def detect_contacts_into_lists(ctx: TraceContext, contact_lists: ContactLists, f
         "narrowphase",
         rows,
         [bounding_sphere_test, analytic_or_obb_test],
-        lambda code: _collide_pair(code, pair_specialization(code)),
+        lambda iteration: _collide_pair(iteration, pair_specialization(iteration)),
     )
 
 
@@ -322,96 +324,96 @@ def _compute_geom_poses(ctx: TraceContext, frame_poses: NodeValues[Pose]) -> lis
             arrays["surface velocity"] = ctx.element_arrays(ElementKind.GEOM, i)["surface_velocity"]
         rows.append(ctx.node_row(specialization, {"frame ": frame_ref(frame)}, arrays, constants))
 
-    def body(code: IterationContext) -> None:
-        specialization = code.specialization
+    def body(iteration: IterationContext) -> None:
+        specialization = iteration.specialization
         assert isinstance(specialization, GeomPoseSpecialization)
         frame_pose = frame_poses[frame_ref("frame ")]
-        local_rotation_values = code.constants("rotation")
+        local_rotation_values = iteration.constants("rotation")
         local_rotation = [local_rotation_values[3 * i : 3 * i + 3] for i in range(3)]
         offset = (
-            code.constants("position")
+            iteration.constants("position")
             if specialization.is_on_world
-            else rotate(frame_pose.rotation, code.constants("position"))
+            else rotate(frame_pose.rotation, iteration.constants("position"))
         )
         rotation = local_rotation if specialization.is_on_world else matmul(frame_pose.rotation, local_rotation)
-        code.write("geom", add(frame_pose.position, offset))
+        iteration.write("geom", add(frame_pose.position, offset))
         if not specialization.is_sphere:
-            code.write("geom", [x for row in rotation for x in row], 3)
+            iteration.write("geom", [x for row in rotation for x in row], 3)
         if specialization.has_surface_velocity:
-            velocity = code.read_array("surface velocity", 6)
+            velocity = iteration.read_array("surface velocity", 6)
             for i in (0, 3):
                 part = velocity[i : i + 3]
                 part = part if specialization.is_on_world else rotate(frame_pose.rotation, part)
-                code.write("geom", part, GEOM_POSE_SIZE + i)
+                iteration.write("geom", part, GEOM_POSE_SIZE + i)
 
     ctx.for_each("geom poses", rows, body)
     return offsets
 
 
 def _scaled_invweight(
-    code: IterationContext, specialization: NarrowPhaseSpecialization, friction: Value, regularized_mu: Value
+    iteration: IterationContext, specialization: NarrowPhaseSpecialization, friction: Value, regularized_mu: Value
 ) -> Value:
     """Approximate inverse inertia (MuJoCo's diagApprox) of a contact's rows, scaled for its friction cone.
 
     invweight w for condim 1; w mu^2 for elliptic cones; 2 w mu^2 (1 + friction^2) for pyramidal cones, where mu is the
     regularized friction.
     """
-    invweight = code.constant("weight")
+    invweight = iteration.constant("weight")
     if specialization.condim == 1:
         return invweight
     elliptic_invweight = invweight * regularized_mu * regularized_mu
     return elliptic_invweight if specialization.elliptic else 2.0 * elliptic_invweight * (1.0 + friction * friction)
 
 
-def _collide_if_overlapping(code: IterationContext) -> None:
+def _collide_if_overlapping(iteration: IterationContext) -> None:
     """Generate the contacts of the current row's geom pair if bounding volumes of its frames and of both geoms overlap.
 
     Pairs without an analytic contact function are executed environment by environment (scalarized), because few
     environments reach the iterative algorithms and each takes another path.
     """
-    specialization, tracer = pair_specialization(code), code.tracer
+    specialization, tracer = pair_specialization(iteration), iteration.tracer
 
     def test_bounding_volumes() -> None:
         if_less(
             tracer,
             "near",
-            *bounding_volume_test(code),
-            lambda: _collide_pair(code, specialization),
+            *bounding_volume_test(iteration),
+            lambda: _collide_pair(iteration, specialization),
             scalarize=specialization.geom_types not in ANALYTIC_COLLISION_TABLE,
         )
 
-    if_less(tracer, "near frames", 0.5, code.read("near"), test_bounding_volumes)
+    if_less(tracer, "near frames", 0.5, iteration.read("near"), test_bounding_volumes)
 
 
-def _collide_pair(code: IterationContext, specialization: NarrowPhaseSpecialization) -> None:
+def _collide_pair(iteration: IterationContext, specialization: NarrowPhaseSpecialization) -> None:
     """Call the contact function of a geom pair and store the contacts closer than the margin.
 
     Contacts are appended to the unordered list, inserted with overflow handling (the deepest are kept), or appended to
     the contact buffer, depending on the specialization.
     """
-    tracer, margin = code.tracer, code.constant("margin")
+    tracer, margin = iteration.tracer, iteration.constant("margin")
 
     def emit(distance: Value, point: Vector, normal: Vector, tangent: Vector | None = None) -> None:
         def store() -> None:
-            fields = _contact_fields(code, specialization, distance, point, normal, tangent)
+            fields = _contact_fields(iteration, specialization, distance, point, normal, tangent)
             if specialization.uses_lists:
-                _append_to_list(code, specialization, fields)
+                _append_to_list(iteration, specialization, fields)
                 return
             record = buffer_layout(specialization).pack(fields)
             if specialization.may_overflow:
-                _insert_keeping_deepest(code, specialization, distance, record)
+                _insert_keeping_deepest(iteration, specialization, distance, record)
             else:
-                _append_contact(code, specialization, record)
+                _append_contact(iteration, specialization, record)
 
         if_less(tracer, "within margin", distance, margin, store)
 
     get_collision_table(multiccd=specialization.multiccd)[specialization.geom_types].collide(
-        ContactQuery(tracer, margin, emit), *read_geom_pair(code, specialization)
+        ContactQuery(tracer, margin, emit), *read_geom_pair(iteration, specialization)
     )
 
 
 def _contact_fields(
-    code: IterationContext,
+    iteration: IterationContext,
     specialization: NarrowPhaseSpecialization,
     distance: Value,
     point: Vector,
@@ -425,29 +427,34 @@ def _contact_fields(
     feedback k d r, damping, friction damping and row scales; with restitution or stiction also maximum stiffness,
     restitution, bounce speed and stiction ratio.
     """
-    sign = code.constant("sign")
+    sign = iteration.constant("sign")
     axes = [scale(sign, axis) for axis in (normal, *contact_tangents(normal, tangent_hint))]
-    solimp = [*pair_values(code, "solimp", 5)[:4], code.constants("solimp")[4]]
-    friction = pair_values(code, "friction", 5)
-    mu = friction[0] * code.constant("inverse sqrt impratio")
-    invweight = _scaled_invweight(code, specialization, friction[0], mu)
-    violation = distance - code.constant("force margin")
+    solimp = [*pair_values(iteration, "solimp", 5)[:4], iteration.constants("solimp")[4]]
+    friction = pair_values(iteration, "friction", 5)
+    mu = friction[0] * iteration.constant("inverse sqrt impratio")
+    invweight = _scaled_invweight(iteration, specialization, friction[0], mu)
+    violation = distance - iteration.constant("force margin")
     imp = impedance(solimp, specialization.solimp_power, violation)
     stiffness_ref, damping = reference_stiffness_and_damping(
-        valid_solref(pair_values(code, "solref", 2)), solimp[1], code.read("dt"), refsafe=specialization.refsafe
+        valid_solref(pair_values(iteration, "solref", 2)),
+        solimp[1],
+        iteration.read("dt"),
+        refsafe=specialization.refsafe,
     )
     friction_damping = damping
     if specialization.has_solref_friction:
         _, friction_damping = reference_stiffness_and_damping(
-            code.constants("solref friction"), solimp[1], code.read("dt"), refsafe=specialization.refsafe
+            iteration.constants("solref friction"), solimp[1], iteration.read("dt"), refsafe=specialization.refsafe
         )
     normal_scale = mu if specialization.elliptic else 1.0
-    stiffness = ir.select(violation, 0.0, ir.minimum(imp / ((1.0 - imp) * invweight), code.constant("hardest")), 0.0)
+    stiffness = ir.select(
+        violation, 0.0, ir.minimum(imp / ((1.0 - imp) * invweight), iteration.constant("hardest")), 0.0
+    )
     fields = {
         "point": point,
         "axes": [x for axis in axes for x in axis],
         "distance": [distance],
-        "signed_pair": [sign * code.constant("pair")],
+        "signed_pair": [sign * iteration.constant("pair")],
         "stiffness": [stiffness],
         "regularized_mu": [mu],
         "position_feedback": [normal_scale * stiffness_ref * imp * violation],
@@ -456,15 +463,15 @@ def _contact_fields(
         "row_scales": [normal_scale, *friction[: specialization.condim - 1]],
     }
     if specialization.has_surface_velocity:
-        fields["surface_velocity"] = _relative_surface_velocity(code, specialization, point, axes)
+        fields["surface_velocity"] = _relative_surface_velocity(iteration, specialization, point, axes)
     if specialization.has_restitution_or_stiction:
-        max_rigid = ir.minimum(max_stiffness(invweight), code.constant("hardest"))
-        fields["restitution"] = [max_rigid, *code.constants("restitution and stiction")]
+        max_rigid = ir.minimum(max_stiffness(invweight), iteration.constant("hardest"))
+        fields["restitution"] = [max_rigid, *iteration.constants("restitution and stiction")]
     return fields
 
 
 def _relative_surface_velocity(
-    code: IterationContext, specialization: NarrowPhaseSpecialization, point: Vector, axes: Sequence[Vector]
+    iteration: IterationContext, specialization: NarrowPhaseSpecialization, point: Vector, axes: Sequence[Vector]
 ) -> list[Value]:
     """Velocity of the second surface relative to the first at a contact, by its rows, (condim,) [m/s, rad/s].
 
@@ -474,70 +481,74 @@ def _relative_surface_velocity(
     linear: list[Vector] = []
     angular: list[Vector] = []
     for prefix in ("a", "b"):
-        pose = code.read_array(prefix, GEOM_POSE_SIZE + 6)
+        pose = iteration.read_array(prefix, GEOM_POSE_SIZE + 6)
         angular.append(pose[GEOM_POSE_SIZE + 3 :])
         linear.append(add(pose[GEOM_POSE_SIZE : GEOM_POSE_SIZE + 3], cross(angular[-1], sub(point, pose[:3]))))
-    sign = code.constant("sign")
+    sign = iteration.constant("sign")
     sliding, spin = (scale(sign, sub(b, a)) for a, b in (linear, angular))
     rows = [0.0, dot(axes[1], sliding), dot(axes[2], sliding), dot(axes[0], spin), 0.0, 0.0]
     return rows[: specialization.condim]
 
 
-def _append_contact(code: IterationContext, specialization: NarrowPhaseSpecialization, record: list[Value]) -> None:
+def _append_contact(
+    iteration: IterationContext, specialization: NarrowPhaseSpecialization, record: list[Value]
+) -> None:
     """Append a contact record to the contact buffer of the current row and increment its contact count."""
-    count = code.read("count")
-    code.tracer.write("contacts", record, 0, count * float(buffer_layout(specialization).record_size))
-    code.tracer.write("count", [count + 1.0])
+    count = iteration.read("count")
+    iteration.tracer.write("contacts", record, 0, count * float(buffer_layout(specialization).record_size))
+    iteration.tracer.write("count", [count + 1.0])
 
 
 def _append_to_list(
-    code: IterationContext, specialization: NarrowPhaseSpecialization, fields: Mapping[str, Sequence[Value]]
+    iteration: IterationContext, specialization: NarrowPhaseSpecialization, fields: Mapping[str, Sequence[Value]]
 ) -> None:
     """Append a contact with its two frame indices to the environment's unordered list, by an atomic increment.
 
     The record is dropped if the list is full, but counted.
     """
-    tracer, layout = code.tracer, list_layout(specialization)
-    slot = tracer.atomic_increment("count")
+    tracer, layout = iteration.tracer, list_layout(specialization)
+    entry = tracer.atomic_increment("count")
 
     def store() -> None:
-        offset = slot * float(layout.record_size)
+        offset = entry * float(layout.record_size)
         tracer.write("contacts", layout.pack(fields), 0, offset)
-        tracer.write("contacts", code.constants("frames"), layout.offsets["frames"], offset)
+        tracer.write("contacts", iteration.constants("frames"), layout.offsets["frames"], offset)
 
-    if_less(tracer, "has capacity", slot, code.constant("capacity"), store)
+    if_less(tracer, "has capacity", entry, iteration.constant("capacity"), store)
 
 
 def _insert_keeping_deepest(
-    code: IterationContext, specialization: NarrowPhaseSpecialization, distance: Value, record: list[Value]
+    iteration: IterationContext, specialization: NarrowPhaseSpecialization, distance: Value, record: list[Value]
 ) -> None:
     """Append a contact to its buffer; in a full set, replace the shallowest contact if the new contact is deeper.
 
     Contacts that do not fit are counted in the lost counts of the set and of all sets, and the required capacity is
     updated.
     """
-    tracer, layout, capacity = code.tracer, buffer_layout(specialization), code.constant("capacity")
+    tracer, layout, capacity = iteration.tracer, buffer_layout(specialization), iteration.constant("capacity")
     record_size = float(layout.record_size)
-    is_full = ir.select(code.read("count"), capacity, 0.0, 1.0)
-    if_less(tracer, "has capacity", is_full, 0.5, lambda: _append_contact(code, specialization, record))
+    is_full = ir.select(iteration.read("count"), capacity, 0.0, 1.0)
+    if_less(tracer, "has capacity", is_full, 0.5, lambda: _append_contact(iteration, specialization, record))
 
     def replace_shallowest() -> None:
-        shallowest = tracer.allocate_local(2)  # slot and distance
+        shallowest = tracer.allocate_local(2)  # entry and distance
         tracer.write(shallowest, [0.0, -MAX_RADIUS])
 
-        def visit(slot: Value) -> None:
+        def visit(entry: Value) -> None:
             stored, largest = (
-                tracer.read("contacts", layout.offsets["distance"], slot * record_size),
+                tracer.read("contacts", layout.offsets["distance"], entry * record_size),
                 tracer.read(shallowest, 1),
             )
-            replaced = [ir.select(largest, stored, x, tracer.read(shallowest, i)) for i, x in enumerate((slot, stored))]
+            replaced = [
+                ir.select(largest, stored, x, tracer.read(shallowest, i)) for i, x in enumerate((entry, stored))
+            ]
             tracer.write(shallowest, replaced)
 
         tracer.counted_loop("shallowest", capacity, visit, uniform=True)
-        set_lost = code.read("set lost count") + 1.0
-        code.write("set lost count", [set_lost])
-        code.write("lost count", [code.read("lost count") + 1.0])
-        code.write("required capacity", [ir.maximum(code.read("required capacity"), capacity + set_lost)])
+        set_lost = iteration.read("set lost count") + 1.0
+        iteration.write("set lost count", [set_lost])
+        iteration.write("lost count", [iteration.read("lost count") + 1.0])
+        iteration.write("required capacity", [ir.maximum(iteration.read("required capacity"), capacity + set_lost)])
         offset = tracer.read(shallowest, 0) * record_size
         if_less(
             tracer, "deeper", distance, tracer.read(shallowest, 1), lambda: tracer.write("contacts", record, 0, offset)

@@ -39,30 +39,30 @@ DEPTH_WEIGHT = 10.0
 REPLACEMENT_TOLERANCE = 1e-3
 """Improvement of the score, relative to the smaller geom, that a later contact needs, so that rounding does not
 decide."""
-SLOT_POINT_ID, SLOT_DISTANCE, SLOT_POINT, SLOT_NORMAL, SLOT_SCORE, SLOT_SIZE = 0, 1, 2, 5, 8, 9
-"""Offsets of the fields of a slot, and its size: point id, distance, point (3), normal (3), score."""
+ENTRY_POINT_ID, ENTRY_DISTANCE, ENTRY_POINT, ENTRY_NORMAL, ENTRY_SCORE, ENTRY_SIZE = 0, 1, 2, 5, 8, 9
+"""Offsets of the fields of an entry, and its size: point id, distance, point (3), normal (3), score."""
 UNSET_SCORE = 1e30
-"""Negated score of an empty slot."""
+"""Negated score of an empty entry."""
 
 
 class ContactReducer:
     """Reduction of many candidate contacts of a geom pair to a few, in the axes of the second geom.
 
     Candidates are binned by the signed coordinate axis closest to their normal. Each bin keeps the deepest candidate
-    and the candidates that are farthest in four tangential directions. The slots are in a local array.
+    and the candidates that are farthest in four tangential directions. The entries are in a local array.
     """
 
     def __init__(self, query: ContactQuery, geom_radius: Value) -> None:
         self._query = query
         self._tolerance = REPLACEMENT_TOLERANCE * geom_radius
-        self._slots = query.tracer.allocate_local(SLOT_SIZE * MAX_SDF_CONTACTS)
+        self._entries = query.tracer.allocate_local(ENTRY_SIZE * MAX_SDF_CONTACTS)
         tracer = query.tracer
 
-        def clear_slot(slot: Value) -> None:
-            tracer.write(self._slots, [-1.0], SLOT_POINT_ID, float(SLOT_SIZE) * slot)
-            tracer.write(self._slots, [-UNSET_SCORE], SLOT_SCORE, float(SLOT_SIZE) * slot)
+        def clear_entry(entry: Value) -> None:
+            tracer.write(self._entries, [-1.0], ENTRY_POINT_ID, float(ENTRY_SIZE) * entry)
+            tracer.write(self._entries, [-UNSET_SCORE], ENTRY_SCORE, float(ENTRY_SIZE) * entry)
 
-        tracer.counted_loop("clear slots", float(MAX_SDF_CONTACTS), clear_slot, uniform=True)
+        tracer.counted_loop("clear slots", float(MAX_SDF_CONTACTS), clear_entry, uniform=True)
 
     def add_candidate(self, point_id: Value, distance: Value, point: Vector, normal: Vector) -> None:
         """Add a candidate contact to the reduction (deepest and extremal contacts per normal bin) if below the margin.
@@ -78,13 +78,13 @@ class ContactReducer:
             "within margin",
             distance,
             self._query.margin,
-            lambda: self._update_slots(point_id, distance, point, normal),
+            lambda: self._update_entries(point_id, distance, point, normal),
         )
 
-    def _update_slots(self, point_id: Value, distance: Value, point: Vector, normal: Vector) -> None:
-        """Store a candidate contact in every slot of its normal bin in which its score is higher.
+    def _update_entries(self, point_id: Value, distance: Value, point: Vector, normal: Vector) -> None:
+        """Store a candidate contact in every entry of its normal bin in which its score is higher.
 
-        The scores of the five slots are the depth, and the extent in four tangential directions plus the weighted
+        The scores of the five entries are the depth, and the extent in four tangential directions plus the weighted
         depth.
         """
         tracer = self._query.tracer
@@ -96,38 +96,38 @@ class ContactReducer:
         bin_index = 2.0 * (2.0 - 2.0 * is_x - is_y) + ir.select(normal_component, 0.0, 0.0, 1.0)
         scores = [-distance]
         scores += [a * tangential[0] + b * tangential[1] - DEPTH_WEIGHT * distance for a, b in EXTREMAL_DIRECTIONS]
-        offset = float(SLOT_SIZE * CONTACTS_PER_NORMAL_BIN) * bin_index
-        for slot, score in enumerate(scores):
-            slot_start = SLOT_SIZE * slot
-            old = [tracer.read(self._slots, slot_start + i, offset) for i in range(SLOT_SIZE)]
+        offset = float(ENTRY_SIZE * CONTACTS_PER_NORMAL_BIN) * bin_index
+        for entry, score in enumerate(scores):
+            entry_start = ENTRY_SIZE * entry
+            old = [tracer.read(self._entries, entry_start + i, offset) for i in range(ENTRY_SIZE)]
             new = [point_id, distance, *point, *normal, score]
             tracer.write(
-                self._slots, select_vector(old[SLOT_SCORE] + self._tolerance, score, new, old), slot_start, offset
+                self._entries, select_vector(old[ENTRY_SCORE] + self._tolerance, score, new, old), entry_start, offset
             )
 
     def emit_contacts(self, sdf_geom: CollisionGeom) -> None:
-        """Emit the contacts kept in all slots, transformed to world coordinates, each sample point once per bin.
+        """Emit the contacts kept in all entries, transformed to world coordinates, each sample point once per bin.
 
         The order does not depend on the depth of the contacts. Contacts are in the axes of `sdf_geom`.
         """
-        tracer, slots = self._query.tracer, self._slots
+        tracer, entries = self._query.tracer, self._entries
 
         def emit_bin(bin_index: Value) -> None:
-            bin_offset = float(SLOT_SIZE * CONTACTS_PER_NORMAL_BIN) * bin_index
+            bin_offset = float(ENTRY_SIZE * CONTACTS_PER_NORMAL_BIN) * bin_index
 
-            def emit_slot(slot: Value) -> None:
-                offset = bin_offset + float(SLOT_SIZE) * slot
-                point_id, distance, *point_and_normal = (tracer.read(slots, i, offset) for i in range(SLOT_SCORE))
+            def emit_entry(entry: Value) -> None:
+                offset = bin_offset + float(ENTRY_SIZE) * entry
+                point_id, distance, *point_and_normal = (tracer.read(entries, i, offset) for i in range(ENTRY_SCORE))
                 is_new = ir.select(point_id, -0.5, 0.0, 1.0)
                 for earlier in range(CONTACTS_PER_NORMAL_BIN - 1):
-                    id_difference = ir.absolute(tracer.read(slots, SLOT_SIZE * earlier, bin_offset) - point_id)
-                    is_distinct = ir.select(float(earlier), slot - 0.5, ir.select(id_difference, 0.5, 0.0, 1.0), 1.0)
+                    id_difference = ir.absolute(tracer.read(entries, ENTRY_SIZE * earlier, bin_offset) - point_id)
+                    is_distinct = ir.select(float(earlier), entry - 0.5, ir.select(id_difference, 0.5, 0.0, 1.0), 1.0)
                     is_new = is_new * is_distinct
                 point = add(sdf_geom.position, rotate(sdf_geom.rotation, point_and_normal[:3]))
                 normal = rotate(sdf_geom.rotation, point_and_normal[3:])
                 if_less(tracer, "unique point", 0.5, is_new, lambda: self._query.emit_contact(distance, point, normal))
 
-            tracer.counted_loop("slots", float(CONTACTS_PER_NORMAL_BIN), emit_slot, uniform=True)
+            tracer.counted_loop("slots", float(CONTACTS_PER_NORMAL_BIN), emit_entry, uniform=True)
 
         tracer.counted_loop("normal bins", float(N_NORMAL_BINS), emit_bin, uniform=True)
 

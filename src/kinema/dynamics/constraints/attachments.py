@@ -50,18 +50,18 @@ def update_attachments(ctx: TraceContext, rows: ConstraintRows, world_poses: Nod
             bindings, constants = {"cup ": frame_ref(int(cups.frame_idx[cup]))}, {"axis": cups.axis[cup].tolist()}
         table.append(ctx.node_row((block.n_rows, cup >= 0), bindings, offsets, constants))
 
-    def body(code: IterationContext) -> None:
-        n_rows, is_suction = code.specialization  # type: ignore[misc]
-        forces = code.read_array("force", n_rows)
-        wrench = [dot(forces, [code.read("row wrenches", 6 * r + i) for r in range(n_rows)]) for i in range(6)]
+    def body(iteration: IterationContext) -> None:
+        n_rows, is_suction = iteration.specialization  # type: ignore[misc]
+        forces = iteration.read_array("force", n_rows)
+        wrench = [dot(forces, [iteration.read("row wrenches", 6 * r + i) for r in range(n_rows)]) for i in range(6)]
         force = wrench[3:]
-        code.write("attachment_wrench", [*force, *wrench[:3]])
+        iteration.write("attachment_wrench", [*force, *wrench[:3]])
         if is_suction:
-            axis = rotate(world_poses[frame_ref("cup ")].rotation, code.constants("axis"))
+            axis = rotate(world_poses[frame_ref("cup ")].rotation, iteration.constants("axis"))
             force = sub(force, scale(ir.maximum(dot(force, axis), 0.0), axis))
-        load, strength = ir.sqrt(dot(force, force)), code.read("attachment_break_force")
+        load, strength = ir.sqrt(dot(force, force)), iteration.read("attachment_break_force")
         for name in ("attachment_on", *(["suction_on"] if is_suction else [])):
-            code.write(name, [ir.select(strength, load, 0.0, code.read(name))])
+            iteration.write(name, [ir.select(strength, load, 0.0, iteration.read(name))])
 
     ctx.for_each("forces of attachments", table, body)
 
@@ -85,9 +85,9 @@ def operate_suction_cups(ctx: TraceContext, world_poses: NodeValues[Pose]) -> No
         geom_indices = np.flatnonzero(geoms.collision & np.isin(geoms.link_idx, held_links)).tolist()
         pose_offsets = compute_geom_poses(ctx, world_poses, geom_indices)
         cup_rows = [_cup_row(ctx, cup, attachments, memory[cup], pose_offsets) for cup in memory]
-        ctx.for_each("rays of suction cups", cup_rows, lambda code: _cast_cup_ray(code, world_poses))
+        ctx.for_each("rays of suction cups", cup_rows, lambda iteration: _cast_cup_ray(iteration, world_poses))
         ctx.for_each("release of suction cups", attachment_rows, _release)
-        ctx.for_each("grip of suction cups", attachment_rows, lambda code: _grip(code, world_poses))
+        ctx.for_each("grip of suction cups", attachment_rows, lambda iteration: _grip(iteration, world_poses))
 
 
 DISTANCE, NEAREST, IS_HOLDING = range(3)
@@ -145,15 +145,15 @@ def _cup_row(
     )
 
 
-def _cast_cup_ray(code: IterationContext, world_poses: NodeValues[Pose]) -> None:
+def _cast_cup_ray(iteration: IterationContext, world_poses: NodeValues[Pose]) -> None:
     """Write distance and attachment of the nearest hit of a cup's ray, which starts one reach behind the lip."""
-    tracer, pose, reach = code.tracer, world_poses[frame_ref("cup ")], code.constant("reach")
-    axis = rotate(pose.rotation, code.constants("axis"))
-    point = add(pose.position, rotate(pose.rotation, code.constants("pos")))
+    tracer, pose, reach = iteration.tracer, world_poses[frame_ref("cup ")], iteration.constant("reach")
+    axis = rotate(pose.rotation, iteration.constants("axis"))
+    point = add(pose.position, rotate(pose.rotation, iteration.constants("pos")))
     ray, best, previous = tracer.allocate_local(6), tracer.allocate_local(1), tracer.allocate_local(1)
     tracer.write(ray, [*sub(point, scale(reach, axis)), *axis])
     tracer.write(best, [NO_HIT])
-    code.write("cup", [NO_HIT, -1.0, 0.0])
+    iteration.write("cup", [NO_HIT, -1.0, 0.0])
     tracer.new_basic_block()
 
     def intersect(inner: IterationContext) -> None:
@@ -164,31 +164,31 @@ def _cast_cup_ray(code: IterationContext, world_poses: NodeValues[Pose]) -> None
         nearest = ir.select(0.5, is_nearer, inner.constant("attachment"), inner.read("cup", NEAREST))
         inner.write("cup", [inner.tracer.read(best), nearest])
 
-    if code.specialization:
-        code.nested_loop("geoms", intersect)
+    if iteration.specialization:
+        iteration.nested_loop("geoms", intersect)
 
 
-def _release(code: IterationContext) -> None:
+def _release(iteration: IterationContext) -> None:
     """Release the attachment of a cup that is off, and note whether the cup holds a link."""
-    active = ir.select(0.5, code.read("suction_on"), code.read("attachment_on"), 0.0)
-    code.write("attachment_on", [active])
-    code.write("cup", [ir.maximum(active, code.read("cup", IS_HOLDING))], IS_HOLDING)
+    active = ir.select(0.5, iteration.read("suction_on"), iteration.read("attachment_on"), 0.0)
+    iteration.write("attachment_on", [active])
+    iteration.write("cup", [ir.maximum(active, iteration.read("cup", IS_HOLDING))], IS_HOLDING)
 
 
-def _grip(code: IterationContext, world_poses: NodeValues[Pose]) -> None:
+def _grip(iteration: IterationContext, world_poses: NodeValues[Pose]) -> None:
     """Activate an attachment at the present relative pose, with the lip as anchor, if its link is hit within reach."""
-    distance, nearest, is_holding = code.read_array("cup", 3)
-    is_hit = ir.select(ir.absolute(nearest - code.constant("attachment")), 0.5, 1.0, 0.0)
-    is_near = ir.select(distance, 2.0 * code.constant("reach"), is_hit, 0.0)
-    grips: Value = ir.select(0.5, is_holding, 0.0, ir.select(0.5, code.read("suction_on"), is_near, 0.0))
+    distance, nearest, is_holding = iteration.read_array("cup", 3)
+    is_hit = ir.select(ir.absolute(nearest - iteration.constant("attachment")), 0.5, 1.0, 0.0)
+    is_near = ir.select(distance, 2.0 * iteration.constant("reach"), is_hit, 0.0)
+    grips: Value = ir.select(0.5, is_holding, 0.0, ir.select(0.5, iteration.read("suction_on"), is_near, 0.0))
     cup, link = world_poses[frame_ref("cup ")], world_poses[frame_ref("link ")]
-    pos, flat = code.constants("pos"), code.constants("link rotation")
+    pos, flat = iteration.constants("pos"), iteration.constants("link rotation")
     lip = add(cup.position, rotate(cup.rotation, pos))
     point: Vector = rotate_inverse(link.rotation, sub(lip, link.position))
     link_rotation = matmul(link.rotation, [flat[3 * i : 3 * i + 3] for i in range(3)])
     rotation = matmul(transpose(cup.rotation), link_rotation)
     new = {"attachment_point": point, "attachment_pose": [*pos, *(x for row in rotation for x in row)]}
     for name, values in new.items():
-        old = code.read_array(name, len(values))
-        code.write(name, [ir.select(0.5, grips, x, y) for x, y in zip(values, old, strict=True)])
-    code.write("attachment_on", [ir.maximum(grips, code.read("attachment_on"))])
+        old = iteration.read_array(name, len(values))
+        iteration.write(name, [ir.select(0.5, grips, x, y) for x, y in zip(values, old, strict=True)])
+    iteration.write("attachment_on", [ir.maximum(grips, iteration.read("attachment_on"))])

@@ -89,8 +89,8 @@ def _has_many_contact_trees(contacts: ContactConstraints) -> bool:
 def _flag_contact_blocks(contacts: ContactConstraints, matrix: BlockSparseMatrix) -> None:
     """Set the nonzero flags of all Hessian blocks that active contact buffers between moving frames contribute to."""
 
-    def body(code: IterationContext, _: ContactSpecialization) -> None:
-        code.nested_loop("flags", lambda inner: inner.write("flag", [1.0]))
+    def body(iteration: IterationContext, _: ContactSpecialization) -> None:
+        iteration.nested_loop("flags", lambda inner: inner.write("flag", [1.0]))
 
     contact_blocks, rows = ContactBlocks(contacts, matrix.blocks), []
     for sets in contacts.buffers.set_columns(ContactBufferFilter.BETWEEN_FRAMES):
@@ -111,15 +111,15 @@ def _add_contact_hessian_blocks(
     added to `matrix`.
     """
 
-    def body(code: IterationContext, specialization: ContactSpecialization) -> None:
-        point = first_contact_point(code, specialization)
+    def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
+        point = first_contact_point(iteration, specialization)
         hessian = spatial_hessian_of_set(
-            code, specialization, contacts.cost_model, lambda: read_local_array(code, point, 3)
+            iteration, specialization, contacts.cost_model, lambda: read_local_array(iteration, point, 3)
         )
         for side in ("a", "b"):
-            offset = sub(read_local_array(code, point, 3), code.read_array(f"reference point {side}", 3))
-            shifted = shift_spatial_hessian(read_local_array(code, hessian), offset)
-            frame_hessians.add(frame_ref(f"{side} "), list(scale(code.constant("is between trees"), shifted)))
+            offset = sub(read_local_array(iteration, point, 3), iteration.read_array(f"reference point {side}", 3))
+            shifted = shift_spatial_hessian(read_local_array(iteration, hessian), offset)
+            frame_hessians.add(frame_ref(f"{side} "), list(scale(iteration.constant("is between trees"), shifted)))
 
         def add_block(inner: IterationContext) -> None:
             stiffness, reference = read_local_array(inner, hessian), read_local_array(inner, point, 3)
@@ -134,7 +134,7 @@ def _add_contact_hessian_blocks(
             old = inner.read_array("block", BLOCK_SIZE * BLOCK_SIZE)
             inner.write("block", [a + b for a, b in zip(old, products, strict=True)])
 
-        code.nested_loop("blocks", add_block)
+        iteration.nested_loop("blocks", add_block)
 
     rows: list[NodeColumns] = []
     contact_blocks, tree_of_frame = (
@@ -285,16 +285,16 @@ class _FrameBlocks:
     """Dof blocks that move one frame."""
 
     axis_rows: Mapping[int, Sequence[int | None]]
-    """Block index -> scratch rows of the six motion axes of its dofs; None for dofs that do not move the frame."""
+    """Block index -> scratch offsets of the six motion axes of its dofs; None for dofs that do not move the frame."""
     first_dof: int
     """Smallest index of the dofs that move the frame."""
 
 
 def _block_axes(dofs: Sequence[int], moving_dofs: Collection[int], axes: Mapping[int, int]) -> list[int | None]:
-    """Return the scratch rows of the motion axes of a block's dofs, padded to 6; None for dofs not in `moving_dofs`."""
+    """Scratch offsets of the motion axes of a block's dofs, padded to 6; None for dofs not in `moving_dofs`."""
     return [axes[dof] if dof in moving_dofs else None for dof in dofs] + [None] * (BLOCK_SIZE - len(dofs))
 
 
-def _signed_axes(code: IterationContext, prefix: str) -> list[list[Value]]:
-    signs = code.constants(f"{prefix} signs")
-    return [list(scale(sign, code.read_array(f"{prefix} {i}", 6))) for i, sign in enumerate(signs)]
+def _signed_axes(iteration: IterationContext, prefix: str) -> list[list[Value]]:
+    signs = iteration.constants(f"{prefix} signs")
+    return [list(scale(sign, iteration.read_array(f"{prefix} {i}", 6))) for i, sign in enumerate(signs)]

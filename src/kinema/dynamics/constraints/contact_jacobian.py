@@ -1,6 +1,6 @@
 """Spatial Jacobian (condim x 6) and spatial Hessian (6 x 6) of contacts, and joint motion axes in world coordinates.
 
-Twists are [angular, linear] and wrenches [torque, force], expressed in world axes about the floating origin of the
+Twists are [angular, linear] and wrenches [torque, force], expressed in world axes about the shifted world origin of the
 contact coordinates or about a reference point. Symmetric 6 x 6 Hessians are stored as their lower triangle by rows (21
 values). Hessians are accumulated about a reference point inside each tree: rotational entries grow with the square of
 the distance to the reference point, and about a distant origin they would be lost to rounding in single precision.
@@ -36,7 +36,7 @@ N_SPATIAL_HESSIAN = 21
 
 @dataclass(frozen=True, slots=True)
 class MotionSubspace:
-    """Motion subspace of a joint (MuJoCo's cdof): one unit twist per dof, in world axes about the floating origin."""
+    """Motion subspace S of a joint (MuJoCo's cdof): a unit twist per dof, in world axes about the shifted origin."""
 
     twists: Sequence[Twist]
 
@@ -65,7 +65,7 @@ def spatial_contact_jacobian(contact: Contact, reference_point: Values | None = 
     """Return the contact Jacobian (condim x 6) with respect to a frame's twist [angular, linear], with scaled rows.
 
     Rows are normal, two tangents, torsion and two rolling axes, each multiplied by the contact's row scale; the
-    transpose maps contact forces to a wrench [torque, force]. Torques are about the floating origin or about
+    transpose maps contact forces to a wrench [torque, force]. Torques are about the shifted world origin or about
     `reference_point`.
     """
     point = contact.read("point")
@@ -101,15 +101,15 @@ def contact_velocity(contact: Contact, relative_velocity: Twist) -> list[Value]:
     return [v + factor * surface_velocity for v, factor, surface_velocity in terms]
 
 
-def first_contact_point(code: IterationContext, specialization: ContactSpecialization) -> str:
+def first_contact_point(iteration: IterationContext, specialization: ContactSpecialization) -> str:
     """Copy the position of the first contact of a non-empty contact buffer into a new local array; return its name."""
-    array = code.tracer.allocate_local(3)
-    code.tracer.write(array, Contact(code.tracer, buffer_layout(specialization), 0.0).read("point"))
+    array = iteration.tracer.allocate_local(3)
+    iteration.tracer.write(array, Contact(iteration.tracer, buffer_layout(specialization), 0.0).read("point"))
     return array
 
 
 def spatial_hessian_of_set(
-    code: IterationContext,
+    iteration: IterationContext,
     specialization: ContactSpecialization,
     cost_model: ContactCost,
     reference_point: Callable[[], Values],
@@ -119,8 +119,8 @@ def spatial_hessian_of_set(
     J is the spatial contact Jacobian about `reference_point` and H the Hessian of the contact cost at the current
     residual. The sum is the Hessian of the cost with respect to the relative twist of the two frames.
     """
-    sums = code.tracer.allocate_local(N_SPATIAL_HESSIAN)
-    code.tracer.write(sums, [0.0] * N_SPATIAL_HESSIAN)
+    sums = iteration.tracer.allocate_local(N_SPATIAL_HESSIAN)
+    iteration.tracer.write(sums, [0.0] * N_SPATIAL_HESSIAN)
 
     def add_contact(contact: Contact) -> None:
         left, right = _hessian_factors(contact, cost_model, reference_point())
@@ -128,10 +128,10 @@ def spatial_hessian_of_set(
         for i in range(6):
             for j in range(i + 1):
                 product = dot([column[i] for column in left], [row[j] for row in right])
-                code.tracer.write(sums, [code.tracer.read(sums, entry) + product], entry)
+                iteration.tracer.write(sums, [iteration.tracer.read(sums, entry) + product], entry)
                 entry += 1
 
-    for_each_contact(code, specialization, add_contact)
+    for_each_contact(iteration, specialization, add_contact)
     return sums
 
 
@@ -162,9 +162,9 @@ def _hessian_factors(
     return vectors, [scale(factor, jacobian_row) for factor, jacobian_row in zip(weights, vectors, strict=True)]
 
 
-def read_local_array(code: IterationContext, array: str, count: int = N_SPATIAL_HESSIAN) -> list[Value]:
+def read_local_array(iteration: IterationContext, array: str, count: int = N_SPATIAL_HESSIAN) -> list[Value]:
     """Read the first `count` values of a local array; by default a packed 6 x 6 Hessian."""
-    return [code.tracer.read(array, i) for i in range(count)]
+    return [iteration.tracer.read(array, i) for i in range(count)]
 
 
 def apply_spatial_hessian(hessian: Sequence[Value], twist: Twist) -> Wrench:
@@ -205,16 +205,16 @@ def unflatten_twist(values: Sequence[Value]) -> Twist:
 
 
 def tree_reference_points(
-    ctx: TraceContext, world_contact_buffers: Sequence[ContactBuffer], floating_origin_poses: NodeValues[Pose]
+    ctx: TraceContext, world_contact_buffers: Sequence[ContactBuffer], shifted_world_poses: NodeValues[Pose]
 ) -> PerTreeArray:
-    """Write the reference point of each tree (3 values, about the floating origin) and return the array.
+    """Write the reference point of each tree (3 values, about the shifted world origin) and return the array.
 
     The point is the origin of a frame near the middle of the frames in contact (see `reference_frames`).
 
     Args:
         ctx: tracing context.
         world_contact_buffers: contact buffers with the world, whose frames are to be close to the reference point.
-        floating_origin_poses: poses of all frames about the floating origin.
+        shifted_world_poses: poses of all frames about the shifted world origin.
     """
     points, trees = PerTreeArray(ctx, 3), tree_index_of_frames(ctx.model)
     rows = []
@@ -228,7 +228,7 @@ def tree_reference_points(
     ctx.for_each(
         "reference points of trees",
         rows,
-        lambda code: code.write("point", floating_origin_poses[ctx.frame_of_row(code).ref].position),
+        lambda iteration: iteration.write("point", shifted_world_poses[ctx.frame_of_row(iteration).ref].position),
     )
     return points
 
@@ -236,15 +236,15 @@ def tree_reference_points(
 def motion_subspaces_about(
     ctx: TraceContext, motion_subspaces: NodeValues[MotionSubspace], reference_points: PerTreeArray
 ) -> NodeValues[MotionSubspace]:
-    """Shift the joint motion subspaces from the floating origin to the reference point of their tree."""
+    """Shift the joint motion subspaces from the shifted world origin to the reference point of their tree."""
     shifted: NodeValues[MotionSubspace] = ctx.new_values("motion subspaces about reference points")
     trees, rows = tree_index_of_frames(ctx.model), []
     for node in ctx.nodes:
         rows.append(ctx.frame_row(node))
         rows[-1].offsets["point"] = reference_points.offset_of(trees[node.index])
 
-    def body(code: IterationContext) -> None:
-        ref, point = ctx.frame_of_row(code).ref, code.read_array("point", 3)
+    def body(iteration: IterationContext) -> None:
+        ref, point = ctx.frame_of_row(iteration).ref, iteration.read_array("point", 3)
         shifted.put(ref, MotionSubspace([shift_twist(x, point) for x in motion_subspaces[ref].twists]))
 
     ctx.for_each("motion subspaces about reference points", rows, body)

@@ -63,7 +63,7 @@ NO_BOUNCE = -1e15
 
 
 def apply_restitution_and_static_friction(
-    contact: Contact, specialization: ContactSpecialization, relative_velocity: Twist, code: IterationContext
+    contact: Contact, specialization: ContactSpecialization, relative_velocity: Twist, iteration: IterationContext
 ) -> Value:
     """Scale a contact's friction by its sliding speed and return the normal acceleration of its rebound.
 
@@ -79,9 +79,9 @@ def apply_restitution_and_static_friction(
         sliding_speed = ir.sqrt(ir.maximum(dot(sliding_velocity, sliding_velocity), TINY))
         factor = 1.0 + (stiction_ratio - 1.0) * ir.clamp(2.0 - sliding_speed * (1.0 / SLIDING_SPEED), 0.0, 1.0)
         rigid_stiffness = rigid_stiffness * _scale_friction(contact, factor)
-        code.tracer.new_basic_block()
+        iteration.tracer.new_basic_block()
     normal_velocity = dot(axes[0], point_velocity) + surface_velocity[0]
-    return _bounce_acceleration(contact, code, normal_velocity, [rigid_stiffness, restitution, min_speed])
+    return _bounce_acceleration(contact, iteration, normal_velocity, [rigid_stiffness, restitution, min_speed])
 
 
 def _scale_friction(contact: Contact, factor: Value) -> Value:
@@ -106,7 +106,7 @@ def _scale_friction(contact: Contact, factor: Value) -> Value:
 
 
 def _bounce_acceleration(
-    contact: Contact, code: IterationContext, normal_velocity: Value, parameters: list[Value]
+    contact: Contact, iteration: IterationContext, normal_velocity: Value, parameters: list[Value]
 ) -> Value:
     """Return the normal acceleration of Newton's impact law, -(1 + e) v_n / dt [m/s^2], or `NO_BOUNCE`.
 
@@ -115,12 +115,12 @@ def _bounce_acceleration(
 
     Args:
         contact: contact record; the stiffness is overwritten where it bounces.
-        code: loop code with the arrays `gravity` and `dt`.
+        iteration: loop code with the arrays `gravity` and `dt`.
         normal_velocity: relative normal velocity [m/s], negative when approaching.
         parameters: stiffness of a rigid contact, coefficient of restitution e, minimum approach speed [m/s].
     """
     rigid_stiffness, restitution, min_speed = parameters
-    gravity, dt = code.read_array("gravity", 3), code.read("dt")
+    gravity, dt = iteration.read_array("gravity", 3), iteration.read("dt")
     resting_speed = RESTING_STEPS * dt * ir.sqrt(dot(gravity, gravity))
     effective_restitution = ir.select(normal_velocity, -ir.maximum(resting_speed, min_speed), restitution, 0.0)
     stiffness = contact.scalar("stiffness")
@@ -136,9 +136,9 @@ PerContactValues = Callable[[Contact, Value], list[Value]]
 
 
 def world_motion_subspaces(
-    ctx: TraceContext, local_poses: NodeValues[Pose], floating_origin_poses: NodeValues[Pose]
+    ctx: TraceContext, local_poses: NodeValues[Pose], shifted_world_poses: NodeValues[Pose]
 ) -> NodeValues[MotionSubspace]:
-    """Compute the motion subspace of each joint in world axes about the floating origin.
+    """Compute the motion subspace of each joint in world axes about the shifted world origin.
 
     On warps the results are allocated contiguously, six values per dof.
     """
@@ -148,7 +148,7 @@ def world_motion_subspaces(
         subspaces.allocate_contiguous({node.ref: MotionSubspace([zero] * len(node.dofs)) for node in ctx.nodes})
 
     def body(node: FrameNode) -> None:
-        pose = floating_origin_poses[node.ref]
+        pose = shifted_world_poses[node.ref]
         subspaces.put(
             node.ref,
             MotionSubspace([twist_about_world_origin(pose, x) for x in motion_subspace(node, local_poses[node.ref])]),
@@ -166,14 +166,14 @@ class ContactConstraints:
         ctx: TraceContext,
         buffers: ContactBuffers,
         motion_subspaces: NodeValues[MotionSubspace],
-        floating_origin_poses: NodeValues[Pose],
+        shifted_world_poses: NodeValues[Pose],
     ) -> None:
         self.ctx = ctx
         self.buffers = buffers
         self.motion_subspaces = motion_subspaces
         self.cost_model = ContactCost()
         self.reference_points = tree_reference_points(
-            ctx, buffers.filter_sets(ContactBufferFilter.WITH_WORLD), floating_origin_poses
+            ctx, buffers.filter_sets(ContactBufferFilter.WITH_WORLD), shifted_world_poses
         )
         self.motion_subspaces_about_reference = motion_subspaces_about(ctx, motion_subspaces, self.reference_points)
 
@@ -211,7 +211,7 @@ class ContactConstraints:
             smooth_accelerations: spatial accelerations of the frames for the joint accelerations without constraints.
         """
 
-        def body(code: IterationContext, specialization: ContactSpecialization) -> None:
+        def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
             velocity, acceleration = (
                 relative_twist(velocities, specialization),
                 relative_twist(smooth_accelerations, specialization),
@@ -219,7 +219,7 @@ class ContactConstraints:
 
             def write_residual(contact: Contact) -> None:
                 bounce_acceleration = (
-                    apply_restitution_and_static_friction(contact, specialization, velocity, code)
+                    apply_restitution_and_static_friction(contact, specialization, velocity, iteration)
                     if specialization.has_restitution_or_stiction
                     else None
                 )
@@ -235,33 +235,33 @@ class ContactConstraints:
                     )
                 contact.write("residual", [normal, *tangential])
 
-            for_each_contact(code, specialization, write_residual)
+            for_each_contact(iteration, specialization, write_residual)
 
         self.buffers.for_each_active_set("contact residuals", body)
 
     def multiply_jacobian(self, frame_twists: NodeValues[Twist]) -> None:
         """Write J d of each contact: derivative of its residual along a search direction d, given as frame twists."""
 
-        def body(code: IterationContext, specialization: ContactSpecialization) -> None:
+        def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
             twist = relative_twist(frame_twists, specialization)
 
             def write_derivative(contact: Contact) -> None:
                 contact.write("residual_derivative", project_twist(contact, twist))
 
-            for_each_contact(code, specialization, write_derivative)
+            for_each_contact(iteration, specialization, write_derivative)
 
         self.buffers.for_each_active_set("residual derivatives of contacts", body)
 
     def advance_residuals(self, step_length: ArenaOffset | PerTreeArray) -> None:
         """Update each contact's residual by a line-search step: r += step_length * (J d)."""
 
-        def body(code: IterationContext, specialization: ContactSpecialization) -> None:
-            length = code.read("length")
+        def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
+            length = iteration.read("length")
 
             def advance(contact: Contact) -> None:
                 contact.write("residual", contact.residual_at(length))
 
-            for_each_contact(code, specialization, advance)
+            for_each_contact(iteration, specialization, advance)
 
         self._for_each_set("advance contact residuals", body, {"length": step_length})
 
@@ -311,20 +311,22 @@ class ContactConstraints:
         `total` and `step_length` are common to all trees or one per tree.
         """
 
-        def body(code: IterationContext, specialization: ContactSpecialization) -> None:
-            sums = code.tracer.allocate_local(n_values)
-            code.tracer.write(sums, [0.0] * n_values)
+        def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
+            sums = iteration.tracer.allocate_local(n_values)
+            iteration.tracer.write(sums, [0.0] * n_values)
 
             def add_up(contact: Contact) -> None:
-                values = contact_values(contact, code.read("length"))
-                old = [code.tracer.read(sums, i) for i in range(n_values)]
-                code.tracer.write(sums, [a + b for a, b in zip(old, values, strict=True)])
+                values = contact_values(contact, iteration.read("length"))
+                old = [iteration.tracer.read(sums, i) for i in range(n_values)]
+                iteration.tracer.write(sums, [a + b for a, b in zip(old, values, strict=True)])
 
-            for_each_contact(code, specialization, add_up)
+            for_each_contact(iteration, specialization, add_up)
             pairs = zip(
-                code.read_array("total", n_values), (code.tracer.read(sums, i) for i in range(n_values)), strict=True
+                iteration.read_array("total", n_values),
+                (iteration.tracer.read(sums, i) for i in range(n_values)),
+                strict=True,
             )
-            code.write("total", [a + b for a, b in pairs])
+            iteration.write("total", [a + b for a, b in pairs])
 
         self._for_each_set(name, body, {"length": step_length, "total": total})
 
@@ -346,21 +348,21 @@ class ContactConstraints:
         wrenches: NodeValues[Wrench] = ctx.new_values(f"{name}, on frames")
         ctx.for_each_frame(f"{name}, zero", lambda node: wrenches.put(node.ref, Wrench(ZERO, ZERO)))
 
-        def body(code: IterationContext, specialization: ContactSpecialization) -> None:
-            sums = code.tracer.allocate_local(6)
-            code.tracer.write(sums, [0.0] * 6)
+        def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
+            sums = iteration.tracer.allocate_local(6)
+            iteration.tracer.write(sums, [0.0] * 6)
 
             def add_contact(contact: Contact) -> None:
                 gradient = self.cost_model.derivatives(contact, contact.residual).gradient
                 for i, column in enumerate(zip(*spatial_contact_jacobian(contact), strict=True)):
-                    code.tracer.write(sums, [code.tracer.read(sums, i) - dot(gradient, column)], i)
+                    iteration.tracer.write(sums, [iteration.tracer.read(sums, i) - dot(gradient, column)], i)
 
-            for_each_contact(code, specialization, add_contact)
-            total = [code.tracer.read(sums, i) for i in range(6)]
+            for_each_contact(iteration, specialization, add_contact)
+            total = [iteration.tracer.read(sums, i) for i in range(6)]
             if adds_directly:
                 add_to_frames(total, specialization)
             else:
-                code.write("wrench", total)
+                iteration.write("wrench", total)
 
         def add_to_frames(total: Sequence[Value], specialization: ContactSpecialization) -> None:
             wrenches.add(frame_ref("b "), Wrench(total[:3], total[3:]))
@@ -379,11 +381,11 @@ class ContactConstraints:
                     for x, arrays in zip(self.buffers.sets, wrench_arrays, strict=True)
                 ]
 
-            ctx.for_each(f"{name}, zero", rows(), lambda code: code.write("wrench", [0.0] * 6))
+            ctx.for_each(f"{name}, zero", rows(), lambda iteration: iteration.write("wrench", [0.0] * 6))
             self.buffers.for_each_active_set(f"{name}, of contact sets", body, rows())
             self.buffers.for_each_active_set(
                 f"{name}, on frames",
-                lambda code, specialization: add_to_frames(code.read_array("wrench", 6), specialization),
+                lambda iteration, specialization: add_to_frames(iteration.read_array("wrench", 6), specialization),
                 rows(),
             )
         ctx.accumulate_to_parents(f"{name}, of subtrees", wrenches)
@@ -416,11 +418,11 @@ class ContactConstraints:
             "clear spatial Hessians of frames", lambda node: hessians.put(node.ref, [0.0] * N_SPATIAL_HESSIAN)
         )
 
-        def body(code: IterationContext, specialization: ContactSpecialization) -> None:
+        def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
             set_hessian = spatial_hessian_of_set(
-                code, specialization, self.cost_model, lambda: code.read_array("reference point", 3)
+                iteration, specialization, self.cost_model, lambda: iteration.read_array("reference point", 3)
             )
-            hessians.add(frame_ref("b "), read_local_array(code, set_hessian))
+            hessians.add(frame_ref("b "), read_local_array(iteration, set_hessian))
 
         columns = self.buffers.table_columns(ContactBufferFilter.WITH_WORLD, {"reference point": self.reference_points})
         self.buffers.for_each_active_set(
@@ -487,10 +489,10 @@ class ContactConstraints:
                 dof_rows.append(LoopIteration("dof", {"axis": axes[dof]}, {"sign": [sign]}, {"entries": entry_rows}))
             rows.append(replace(row, nested_rows={"dofs": dof_rows}))
 
-        def body(code: IterationContext, specialization: ContactSpecialization) -> None:
-            reference = first_contact_point(code, specialization)
+        def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
+            reference = first_contact_point(iteration, specialization)
             set_hessian = spatial_hessian_of_set(
-                code, specialization, self.cost_model, lambda: read_local_array(code, reference, 3)
+                iteration, specialization, self.cost_model, lambda: read_local_array(iteration, reference, 3)
             )
 
             def project_dof(inner: IterationContext) -> None:
@@ -507,7 +509,7 @@ class ContactConstraints:
 
                 inner.nested_loop("entries", add_entry)
 
-            code.nested_loop("dofs", project_dof)
+            iteration.nested_loop("dofs", project_dof)
 
         self.buffers.for_each_active_set(
             "Hessian of contacts between frames", body, rows, ContactBufferFilter.BETWEEN_FRAMES

@@ -94,12 +94,15 @@ def _initial_lengths_row(kinematic_state: KinematicState, coupling: int, lengths
     return LoopIteration("".join(offsets), {"lengths": lengths, **offsets}, {"reference": references})
 
 
-def _write_initial_lengths(code: IterationContext) -> None:
+def _write_initial_lengths(iteration: IterationContext) -> None:
     """Write follower and leader length before joint positions are added, and a zero polynomial derivative."""
-    sides = zip("ab", code.constants("reference"), strict=True)
-    code.write(
+    sides = zip("ab", iteration.constants("reference"), strict=True)
+    iteration.write(
         "lengths",
-        [(code.read(side) if side in str(code.specialization) else 0.0) - reference for side, reference in sides]
+        [
+            (iteration.read(side) if side in str(iteration.specialization) else 0.0) - reference
+            for side, reference in sides
+        ]
         + [0.0],
     )
 
@@ -126,36 +129,36 @@ def _moment_arm_row(
     )
 
 
-def _add_joint_position(code: IterationContext) -> None:
+def _add_joint_position(iteration: IterationContext) -> None:
     """Add moment arm times joint position to the follower and leader lengths that are sums over joints."""
-    _, summed = code.specialization  # type: ignore[misc]
-    sides = zip("ab", code.read_array("lengths", 2), code.constants("moment arms"), strict=True)
-    code.write(
-        "lengths", [x + moment_arm * code.read("qpos") if side in summed else x for side, x, moment_arm in sides]
+    _, summed = iteration.specialization  # type: ignore[misc]
+    sides = zip("ab", iteration.read_array("lengths", 2), iteration.constants("moment arms"), strict=True)
+    iteration.write(
+        "lengths", [x + moment_arm * iteration.read("qpos") if side in summed else x for side, x, moment_arm in sides]
     )
 
 
-def _write_jacobian_entry(code: IterationContext) -> None:
+def _write_jacobian_entry(iteration: IterationContext) -> None:
     """Write the Jacobian entry dx/dq - p'(y) dy/dq of one dof."""
-    path_sides, _ = code.specialization  # type: ignore[misc]
-    sides = zip("ab", code.constants("moment arms"), strict=True)
-    a, b = (moment_arm * code.read(side) if side in path_sides else moment_arm for side, moment_arm in sides)
-    code.write("entry", [a - code.read("lengths", 2) * b])
+    path_sides, _ = iteration.specialization  # type: ignore[misc]
+    sides = zip("ab", iteration.constants("moment arms"), strict=True)
+    a, b = (moment_arm * iteration.read(side) if side in path_sides else moment_arm for side, moment_arm in sides)
+    iteration.write("entry", [a - iteration.read("lengths", 2) * b])
 
 
-def _write_position(code: IterationContext) -> None:
+def _write_position(iteration: IterationContext) -> None:
     """Write the position error x - p(y) and the polynomial derivative p'(y), evaluated by Horner's scheme.
 
     x is the length of the follower and y the length of the leader, read from `lengths`.
     """
-    follower, leader = code.read_array("lengths", 2)
-    coefficients = code.constants("polynomial")
+    follower, leader = iteration.read_array("lengths", 2)
+    coefficients = iteration.constants("polynomial")
     value: Value = 0.0
     derivative: Value = 0.0
     for power in reversed(range(5)):
         value, derivative = value * leader + coefficients[power], derivative * leader + value
-    code.write("position", [follower - value])
-    code.write("lengths", [derivative], 2)
+    iteration.write("position", [follower - value])
+    iteration.write("lengths", [derivative], 2)
 
 
 def write_coupling_errors(ctx: TraceContext, rows: ConstraintRows) -> None:
@@ -165,4 +168,4 @@ def write_coupling_errors(ctx: TraceContext, rows: ConstraintRows) -> None:
     for block, offsets in zip(rows.blocks, rows.block_arrays, strict=True):
         coupling = int(block.source["coupling"])  # type: ignore[call-overload]
         table.append(LoopIteration("coupling", {**offsets, "out": ArenaOffset(start.arena, start.row + coupling)}))
-    ctx.for_each("errors of couplings", table, lambda code: code.write("out", [code.read("position")]))
+    ctx.for_each("errors of couplings", table, lambda iteration: iteration.write("out", [iteration.read("position")]))

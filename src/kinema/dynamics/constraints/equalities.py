@@ -296,7 +296,7 @@ def fill_equalities(kinematic_state: KinematicState, rows: ConstraintRows) -> No
     """Write position errors, bias accelerations, wrenches and Jacobian of all equality constraints between links.
 
     A first loop evaluates the components of each constraint, a second one writes the Jacobian entries of each frame on
-    the kinematic paths of both sides. The arrays `on a`, `on b`, `about` and `wrenches` are added to the block arrays.
+    the kinematic chains of both sides. The arrays `on a`, `on b`, `about` and `wrenches` are added to the block arrays.
     """
     ctx, local_poses, world_poses = kinematic_state.ctx, kinematic_state.local_poses, kinematic_state.world_poses
     blocks_and_equalities = [
@@ -333,50 +333,50 @@ def fill_equalities(kinematic_state: KinematicState, rows: ConstraintRows) -> No
             offsets["pose b"] = pose
         specialization = tuple(info.components[equality]), rows.blocks[i].attachment_idx >= 0
         table.append(ctx.node_row(specialization, bindings, offsets, constants))
-    ctx.for_each("equality constraints", table, lambda code: _write_equality(code, kinematic_state))
+    ctx.for_each("equality constraints", table, lambda iteration: _write_equality(iteration, kinematic_state))
     jacobian_rows = [
         row for i, equality in blocks_and_equalities for row in _jacobian_rows(ctx, rows, i, equality, wrench_arrays[i])
     ]
     ctx.for_each(
         "Jacobian of equality constraints",
         jacobian_rows,
-        lambda code: _write_jacobian_columns(ctx, code, local_poses, world_poses),
+        lambda iteration: _write_jacobian_columns(ctx, iteration, local_poses, world_poses),
     )
 
 
-def _write_equality(code: IterationContext, kinematic_state: KinematicState) -> None:
+def _write_equality(iteration: IterationContext, kinematic_state: KinematicState) -> None:
     """Write `position`, bias acceleration and the wrenches (6 per row: torque, force) of one equality constraint.
 
     Wrenches on a and b are about the origin of frame b, which is written to `about`.
     """
-    a, b = (_frame_state(code, side, kinematic_state) for side in SIDES)
-    components, is_attachment = code.specialization  # type: ignore[misc]
-    length = code.read("length") if is_attachment else 0.0
-    parameters = EqualityParameters(code.constant("torque_scale"), code.constant("pitch"), length)
+    a, b = (_frame_state(iteration, side, kinematic_state) for side in SIDES)
+    components, is_attachment = iteration.specialization  # type: ignore[misc]
+    length = iteration.read("length") if is_attachment else 0.0
+    parameters = EqualityParameters(iteration.constant("torque_scale"), iteration.constant("pitch"), length)
     equality_rows = [row for component in components for row in EQUALITY_COMPONENTS[component][1](a, b, parameters)]
     reference = b.pose.position
-    code.write("about", reference)
-    code.write("position", [row.error for row in equality_rows])
-    code.write("bias acceleration", [row.bias_acceleration for row in equality_rows])
+    iteration.write("about", reference)
+    iteration.write("position", [row.error for row in equality_rows])
+    iteration.write("bias acceleration", [row.bias_acceleration for row in equality_rows])
     for r, row in enumerate(equality_rows):
         torques = [add(row.torque, cross(sub(point, reference), row.force)) for point in (row.point_a, row.point_b)]
-        code.write("a ", [*torques[0], *row.force], 6 * r)
-        code.write("b ", [-x for x in (*torques[1], *row.force)], 6 * r)
+        iteration.write("a ", [*torques[0], *row.force], 6 * r)
+        iteration.write("b ", [-x for x in (*torques[1], *row.force)], 6 * r)
 
 
-def _frame_state(code: IterationContext, side: str, kinematic_state: KinematicState) -> FrameState:
+def _frame_state(iteration: IterationContext, side: str, kinematic_state: KinematicState) -> FrameState:
     """Return world pose, velocity and bias acceleration of one frame of an equality constraint: link frame plus offset.
 
     `side` is "a" or "b". The offset of frame b is read from `pose b` if it differs between environments, and the
     position of frame a in an attachment from `point a`.
     """
     name = side.strip()
-    if code.has_array(f"pose {name}"):
-        pose = code.read_array(f"pose {name}", 12)
+    if iteration.has_array(f"pose {name}"):
+        pose = iteration.read_array(f"pose {name}", 12)
         position, rotation = pose[:3], pose[3:]
     else:
-        position, rotation = code.constants(f"pos {name}"), code.constants(f"rot {name}")
-        position = code.read_array(f"point {name}", 3) if code.has_array(f"point {name}") else position
+        position, rotation = iteration.constants(f"pos {name}"), iteration.constants(f"rot {name}")
+        position = iteration.read_array(f"point {name}", 3) if iteration.has_array(f"point {name}") else position
     ref = frame_ref(side)
     frame, velocity, bias_acceleration = (
         kinematic_state.world_poses[ref],
@@ -395,7 +395,7 @@ def _frame_state(code: IterationContext, side: str, kinematic_state: KinematicSt
 def _jacobian_rows(
     ctx: TraceContext, rows: ConstraintRows, block_index: int, equality: int, wrench_arrays: dict
 ) -> Iterator[LoopIteration]:
-    """Yield one loop row per frame on the kinematic path of each side, with the offsets of its Jacobian entries.
+    """Yield one loop row per frame on the kinematic chain of each side, with the offsets of its Jacobian entries.
 
     A frame on both paths is visited twice; its second row (specialization `again`) adds to the entries.
     """
@@ -417,19 +417,19 @@ def _jacobian_rows(
 
 
 def _write_jacobian_columns(
-    ctx: TraceContext, code: IterationContext, local_poses: NodeValues[Pose], world_poses: NodeValues[Pose]
+    ctx: TraceContext, iteration: IterationContext, local_poses: NodeValues[Pose], world_poses: NodeValues[Pose]
 ) -> None:
     """Write the Jacobian entries of one frame's dofs: power of each row's wrench in the motion of the dof."""
-    options: dict[str, Any] = dict(code.specialization)  # type: ignore[call-overload]
-    node = ctx.frame_of_row(code)
-    about = code.read_array("about", 3)
+    options: dict[str, Any] = dict(iteration.specialization)  # type: ignore[call-overload]
+    node = ctx.frame_of_row(iteration)
+    about = iteration.read_array("about", 3)
     for k, twist in enumerate(motion_subspace(node, local_poses[node.ref])):
         motion = twist_at_point(world_poses[node.ref], twist, about)
         for r in range(options["rows"]):
-            wrench = [code.read("wrenches", 6 * r + i) for i in range(6)]
+            wrench = [iteration.read("wrenches", 6 * r + i) for i in range(6)]
             entry = power(motion, Wrench(wrench[:3], wrench[3:]))
-            old = code.read(f"entry {r} {k}") if options["again"] else 0.0
-            code.write(f"entry {r} {k}", [old + entry])
+            old = iteration.read(f"entry {r} {k}") if options["again"] else 0.0
+            iteration.write(f"entry {r} {k}", [old + entry])
 
 
 def write_equality_errors(ctx: TraceContext, rows: ConstraintRows) -> None:
@@ -444,17 +444,19 @@ def write_equality_errors(ctx: TraceContext, rows: ConstraintRows) -> None:
         }
         table.append(LoopIteration(tuple(ctx.model.equalities.components[equality]), {**offsets, **outputs}))
 
-    def body(code: IterationContext) -> None:
+    def body(iteration: IterationContext) -> None:
         squares: dict[str, Value] = {"gap": 0.0, "turn": 0.0}
         errors = iter(
-            code.read_array("position", sum(EQUALITY_COMPONENTS[component][0] for component in code.specialization))
+            iteration.read_array(
+                "position", sum(EQUALITY_COMPONENTS[component][0] for component in iteration.specialization)
+            )
         )  # type: ignore[attr-defined]
-        for component in code.specialization:  # type: ignore[attr-defined]
+        for component in iteration.specialization:  # type: ignore[attr-defined]
             for _ in range(EQUALITY_COMPONENTS[component][0]):
                 output, error = "turn" if is_rotational(component) else "gap", next(errors)
                 squares[output] = squares[output] + error * error
         for output, square in squares.items():
-            code.write(output, [ir.sqrt(square)])
+            iteration.write(output, [ir.sqrt(square)])
 
     ctx.for_each("errors of equality constraints", table, body)
 
@@ -483,18 +485,18 @@ def update_broken_joints(ctx: TraceContext, rows: ConstraintRows) -> None:
     ctx.for_each("breaking joints", table, _write_broken)
 
 
-def _write_broken(code: IterationContext) -> None:
+def _write_broken(iteration: IterationContext) -> None:
     """Set `broken` to 1 if the norm of the total constraint force or torque exceeds its strength; never clear it."""
-    load_type, n_rows = code.specialization  # type: ignore[misc]
-    forces = code.read_array("force", n_rows)
+    load_type, n_rows = iteration.specialization  # type: ignore[misc]
+    forces = iteration.read_array("force", n_rows)
     torque: Vector = [0.0, 0.0, 0.0]
     force: Vector = [forces[0], 0.0, 0.0]
     if load_type == "wrenches":
         force = [0.0, 0.0, 0.0]
         for r, magnitude in enumerate(forces):
-            torque = add(torque, scale(magnitude, [code.read("wrenches", 6 * r + i) for i in range(3)]))
-            force = add(force, scale(magnitude, [code.read("wrenches", 6 * r + 3 + i) for i in range(3)]))
-    broken: Value = code.read("broken")
-    for strength, load in zip(code.constants("strength"), (force, torque), strict=True):
+            torque = add(torque, scale(magnitude, [iteration.read("wrenches", 6 * r + i) for i in range(3)]))
+            force = add(force, scale(magnitude, [iteration.read("wrenches", 6 * r + 3 + i) for i in range(3)]))
+    broken: Value = iteration.read("broken")
+    for strength, load in zip(iteration.constants("strength"), (force, torque), strict=True):
         broken = ir.select(strength, ir.sqrt(dot(load, load)), 1.0, broken)
-    code.write("broken", [broken])
+    iteration.write("broken", [broken])

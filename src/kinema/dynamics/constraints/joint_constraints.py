@@ -68,12 +68,12 @@ def fill_joint_limits(kinematic_state: KinematicState, rows: ConstraintRows) -> 
     """Write signed distance to the limit and Jacobian row (d distance / d dof) of each joint limit."""
     ctx = kinematic_state.ctx
 
-    def body(code: IterationContext) -> None:
+    def body(iteration: IterationContext) -> None:
         distance, jacobian_row = limit_distance_and_jacobian(
-            ctx, ctx.frame_of_row(code), str(dict(code.specialization)["side"])
+            ctx, ctx.frame_of_row(iteration), str(dict(iteration.specialization)["side"])
         )  # type: ignore[arg-type]
-        code.write("position", [distance])
-        code.write("jacobian 0", jacobian_row)
+        iteration.write("position", [distance])
+        iteration.write("jacobian 0", jacobian_row)
 
     ctx.for_each(
         "joint limits", [_limit_block_row(ctx, rows, i) for i, b in enumerate(rows.blocks) if "limit" in b.source], body
@@ -85,9 +85,9 @@ def count_joint_limits_within_margin(kinematic_state: KinematicState, blocks: li
     ctx = kinematic_state.ctx
     table = [_limit_frame_row(ctx, block) for block in blocks]
 
-    def distance_and_margin(code: IterationContext) -> tuple[Value, Value]:
-        node = ctx.frame_of_row(code)
-        distance, _ = limit_distance_and_jacobian(ctx, node, str(dict(code.specialization)["side"]))  # type: ignore[arg-type]
+    def distance_and_margin(iteration: IterationContext) -> tuple[Value, Value]:
+        node = ctx.frame_of_row(iteration)
+        distance, _ = limit_distance_and_jacobian(ctx, node, str(dict(iteration.specialization)["side"]))  # type: ignore[arg-type]
         return distance, ctx.read_node("limit_margin", node)[0]
 
     return count_within_margin(ctx, "joint limits within their margin", table, distance_and_margin)
@@ -105,8 +105,8 @@ def count_within_margin(
     for row in table:
         row.offsets["near"] = total
 
-    def body(code: IterationContext) -> None:
-        code.write("near", [code.read("near") + ir.select(*distance_and_margin(code), 1.0, 0.0)])
+    def body(iteration: IterationContext) -> None:
+        iteration.write("near", [iteration.read("near") + ir.select(*distance_and_margin(iteration), 1.0, 0.0)])
 
     ctx.for_each(name, table, body)
     return ctx.tracer.read(SCRATCH, total.row)
@@ -192,8 +192,8 @@ def fill_joint_friction(kinematic_state: KinematicState, rows: ConstraintRows) -
         LoopIteration("dof", rows.block_arrays[i]) for i, block in enumerate(rows.blocks) if "friction" in block.source
     ]
 
-    def body(code: IterationContext) -> None:
-        code.write("position", [0.0])
-        code.write("jacobian 0", [1.0])
+    def body(iteration: IterationContext) -> None:
+        iteration.write("position", [0.0])
+        iteration.write("jacobian 0", [1.0])
 
     ctx.for_each("dry joint friction", table, body)

@@ -272,9 +272,9 @@ class ConstraintRows:
         total = self.ctx.allocate_fixed(2)
         self.ctx.tracer.write(SCRATCH, [0.0, 0.0], total.row)
 
-        def add(code: IterationContext) -> None:
-            values = body(code)
-            code.write("total", [a + b for a, b in zip(code.read_array("total", 2), values, strict=True)])
+        def add(iteration: IterationContext) -> None:
+            values = body(iteration)
+            iteration.write("total", [a + b for a, b in zip(iteration.read_array("total", 2), values, strict=True)])
 
         self.for_each_block(name, add, {**extra_arrays, "total": total})
         return [self.ctx.tracer.read(SCRATCH, total.row + i) for i in range(2)]
@@ -289,41 +289,41 @@ class ConstraintRows:
         velocities = {dof: self.ctx.dof_arrays(dof)["vel"] for block in self.blocks for dof in block.dofs}
         self._multiply_jacobian_at("velocities of constraints", velocities, "velocity")
 
-        def body(code: IterationContext) -> None:
-            specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
+        def body(iteration: IterationContext) -> None:
+            specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
             if specialization.is_spring_damper:
-                _write_spring_damper(code)
+                _write_spring_damper(iteration)
                 return
-            n, margin = specialization.n_rows, code.constant("margin")
-            solimp = [*_parameters(code, "solimp", 5)[:4], code.constants("solimp")[4]]
-            positions = [x - margin for x in code.read_array("position", n)]
+            n, margin = specialization.n_rows, iteration.constant("margin")
+            solimp = [*_parameters(iteration, "solimp", 5)[:4], iteration.constants("solimp")[4]]
+            positions = [x - margin for x in iteration.read_array("position", n)]
             violation = positions[0] if n == 1 else ir.sqrt(dot(positions, positions))
             d = impedance(solimp, specialization.impedance_power, violation)
             refsafe = specialization.limits_correction_speed or self.ctx.model.options.refsafe
             k, b = reference_stiffness_and_damping(
-                valid_solref(_parameters(code, "solref", 2)), solimp[1], code.read("dt"), refsafe=refsafe
+                valid_solref(_parameters(iteration, "solref", 2)), solimp[1], iteration.read("dt"), refsafe=refsafe
             )
-            stiffness = [d / ((1.0 - d) * invweight) for invweight in code.constants("weights")]
+            stiffness = [d / ((1.0 - d) * invweight) for invweight in iteration.constants("weights")]
             if specialization.row_type is RowType.LIMIT:
                 stiffness = [ir.select(x, 0.0, y, 0.0) for x, y in zip(positions, stiffness, strict=True)]
             if "on" in specialization.per_env:
-                stiffness = [ir.select(0.5, code.read("on"), x, 0.0) for x in stiffness]
+                stiffness = [ir.select(0.5, iteration.read("on"), x, 0.0) for x in stiffness]
             if "broken" in specialization.per_env:
-                stiffness = [ir.select(code.read("broken"), 0.5, x, 0.0) for x in stiffness]
+                stiffness = [ir.select(iteration.read("broken"), 0.5, x, 0.0) for x in stiffness]
             bias: list[Value] = (
-                code.read_array("bias acceleration", n) if specialization.has_bias_acceleration else [0.0] * n
+                iteration.read_array("bias acceleration", n) if specialization.has_bias_acceleration else [0.0] * n
             )
             feedback = [k * d * x for x in positions]
             if specialization.limits_correction_speed or "solref" in specialization.per_env:
                 bound = (
                     b * MAX_CORRECTION_SPEED
                     if specialization.limits_correction_speed
-                    else correction_acceleration_bound(code.read("solref"), b)
+                    else correction_acceleration_bound(iteration.read("solref"), b)
                 )
                 feedback = [ir.clamp(x, -bound, bound) for x in feedback]
-            terms = zip(code.read_array("velocity", n), feedback, bias, strict=True)
-            code.write("stiffness", stiffness)
-            code.write("aref", [-(b * v) - x - acceleration for v, x, acceleration in terms])
+            terms = zip(iteration.read_array("velocity", n), feedback, bias, strict=True)
+            iteration.write("stiffness", stiffness)
+            iteration.write("aref", [-(b * v) - x - acceleration for v, x, acceleration in terms])
 
         self.for_each_block("stiffness and aref of constraints", body)
 
@@ -369,10 +369,10 @@ class ConstraintRows:
         Overwrites the row array `force` with D aref - f.
         """
 
-        def body(code: IterationContext) -> None:
-            n = code.specialization.n_rows  # type: ignore[attr-defined]
-            terms = zip(*(code.read_array(name, n) for name in ("stiffness", "aref", "force")), strict=True)
-            code.write("force", [d * aref - force for d, aref, force in terms])
+        def body(iteration: IterationContext) -> None:
+            n = iteration.specialization.n_rows  # type: ignore[attr-defined]
+            terms = zip(*(iteration.read_array(name, n) for name in ("stiffness", "aref", "force")), strict=True)
+            iteration.write("force", [d * aref - force for d, aref, force in terms])
 
         self.for_each_block(name, body)
         return self.joint_forces(name)
@@ -385,10 +385,10 @@ class ConstraintRows:
         """
         self.multiply_jacobian(acceleration, "residual")
 
-        def body(code: IterationContext) -> None:
-            n = code.specialization.n_rows  # type: ignore[attr-defined]
-            terms = zip(*(code.read_array(name, n) for name in ("stiffness", "aref", "residual")), strict=True)
-            code.write("force", [d * (aref - acceleration_of_row) for d, aref, acceleration_of_row in terms])
+        def body(iteration: IterationContext) -> None:
+            n = iteration.specialization.n_rows  # type: ignore[attr-defined]
+            terms = zip(*(iteration.read_array(name, n) for name in ("stiffness", "aref", "residual")), strict=True)
+            iteration.write("force", [d * (aref - acceleration_of_row) for d, aref, acceleration_of_row in terms])
 
         self.for_each_block(name, body)
         return self.joint_forces(name)
@@ -415,8 +415,11 @@ class ConstraintRows:
                         offsets |= idle_flags[block.dofs[0]]
                         rows.append(LoopIteration("entry", offsets))
 
-        def body(code: IterationContext) -> None:
-            code.write("to", [code.read("to") + code.read("a") * code.read("b") * code.read("active stiffness")])
+        def body(iteration: IterationContext) -> None:
+            iteration.write(
+                "to",
+                [iteration.read("to") + iteration.read("a") * iteration.read("b") * iteration.read("active stiffness")],
+            )
 
         self.ctx.for_each("Hessian of constraints", rows, body)
 
@@ -424,55 +427,57 @@ class ConstraintRows:
         return ArenaOffset(SCRATCH, self.block_arrays[block_index][array].row + row)
 
 
-def _parameters(code: IterationContext, name: str, count: int) -> Sequence[Value]:
+def _parameters(iteration: IterationContext, name: str, count: int) -> Sequence[Value]:
     """Read block parameters from their per-environment array if they have one, else from the constants of the row."""
-    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
-    return code.read_array(name, count) if name in specialization.per_env else code.constants(name)
+    specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
+    return iteration.read_array(name, count) if name in specialization.per_env else iteration.constants(name)
 
 
-def _write_spring_damper(code: IterationContext) -> None:
+def _write_spring_damper(iteration: IterationContext) -> None:
     """Write stiffness and aref of a limit that is a spring and a damper, evaluated at the end of the step (implicit).
 
     From f = -k (x + dt v') - c v' with v' = v + dt a follow D = dt (k dt + c) and aref; stable for any stiffness k.
     """
-    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
-    position, dt = code.read("position") - code.constant("margin"), code.read("dt")
-    stiffness, damping = code.constants("spring")
-    (invweight,) = code.constants("weights")
+    specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
+    position, dt = iteration.read("position") - iteration.constant("margin"), iteration.read("dt")
+    stiffness, damping = iteration.constants("spring")
+    (invweight,) = iteration.constants("weights")
     implicit_stiffness = dt * (stiffness * dt + damping)
     bounded_stiffness = ir.minimum(implicit_stiffness, MAX_IMPEDANCE / ((1.0 - MAX_IMPEDANCE) * invweight))
     if "broken" in specialization.per_env:
-        bounded_stiffness = ir.select(code.read("broken"), 0.5, bounded_stiffness, 0.0)
-    code.write("stiffness", [ir.select(position, 0.0, bounded_stiffness, 0.0)])
-    code.write("aref", [-(code.read("velocity") / dt) - stiffness * position / implicit_stiffness])
+        bounded_stiffness = ir.select(iteration.read("broken"), 0.5, bounded_stiffness, 0.0)
+    iteration.write("stiffness", [ir.select(position, 0.0, bounded_stiffness, 0.0)])
+    iteration.write("aref", [-(iteration.read("velocity") / dt) - stiffness * position / implicit_stiffness])
 
 
-def _accumulate_product(code: IterationContext) -> None:
-    term = code.read("entry") * code.read("of")
-    code.write("to", [term if code.specialization == "first" else code.read("to") + term])
+def _accumulate_product(iteration: IterationContext) -> None:
+    term = iteration.read("entry") * iteration.read("of")
+    iteration.write("to", [term if iteration.specialization == "first" else iteration.read("to") + term])
 
 
-def _write_active_stiffness(code: IterationContext) -> None:
+def _write_active_stiffness(iteration: IterationContext) -> None:
     """Write the active stiffness of each row (0 without force or at a bound) into the array `residual derivative`."""
-    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
-    code.write(
+    specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
+    iteration.write(
         "residual derivative",
         [
             stiffness
-            for _, stiffness in row_forces_and_stiffness(code, code.read_array("residual", specialization.n_rows))
+            for _, stiffness in row_forces_and_stiffness(
+                iteration, iteration.read_array("residual", specialization.n_rows)
+            )
         ],
     )
 
 
-def row_forces_and_stiffness(code: IterationContext, residuals: Sequence[Value]) -> list[ForceAndStiffness]:
+def row_forces_and_stiffness(iteration: IterationContext, residuals: Sequence[Value]) -> list[ForceAndStiffness]:
     """Return force and active stiffness -df/dr of each row of a constraint block at the given residuals r = J a - aref.
 
     The force is -D r: for limits only where r < 0, for dry friction clamped to its bound. In the no-slip solve, frozen
     rows return their stored force with stiffness 0, and friction rows are springs about their stored force.
     """
-    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
+    specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
     stored: list[Value] = (
-        code.read_array("stored force", specialization.n_rows)
+        iteration.read_array("stored force", specialization.n_rows)
         if specialization.is_noslip
         else [0.0] * specialization.n_rows
     )
@@ -480,14 +485,14 @@ def row_forces_and_stiffness(code: IterationContext, residuals: Sequence[Value])
         return [(force, 0.0) for force in stored]
     result: list[ForceAndStiffness] = []
     for residual, d, stored_force in zip(
-        residuals, code.read_array("stiffness", specialization.n_rows), stored, strict=True
+        residuals, iteration.read_array("stiffness", specialization.n_rows), stored, strict=True
     ):
         force: Value = stored_force - d * residual
         active_stiffness: Value = d
         if specialization.row_type is RowType.LIMIT:
             force, active_stiffness = ir.select(residual, 0.0, force, 0.0), ir.select(residual, 0.0, d, 0.0)
         elif specialization.row_type is RowType.FRICTION:
-            (bound,) = _parameters(code, "bound", 1)
+            (bound,) = _parameters(iteration, "bound", 1)
             active_stiffness = d if specialization.assume_sticking else ir.select(ir.absolute(force), bound, d, 0.0)
             force = ir.clamp(force, -bound, bound)
         result.append((force, active_stiffness))
@@ -501,49 +506,54 @@ MIN_STIFFNESS = 1e-30
 """Lower bound of the stiffness as a denominator."""
 
 
-def subtract_aref(code: IterationContext) -> None:
+def subtract_aref(iteration: IterationContext) -> None:
     """Turn J a into the residual J a - aref, in the row array `residual` of a block."""
-    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
+    specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
     pairs = zip(
-        code.read_array("residual", specialization.n_rows), code.read_array("aref", specialization.n_rows), strict=True
-    )
-    code.write("residual", [a - b for a, b in pairs])
-
-
-def write_row_forces(code: IterationContext) -> None:
-    """Write the constraint forces of a block's rows at their current residuals to the row array `force`."""
-    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
-    code.write(
-        "force",
-        [force for force, _ in row_forces_and_stiffness(code, code.read_array("residual", specialization.n_rows))],
-    )
-
-
-def _residuals_at_step(code: IterationContext) -> list[Value]:
-    """Return the residuals of a block's rows at step length `length` along the search direction."""
-    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
-    pairs = zip(
-        code.read_array("residual", specialization.n_rows),
-        code.read_array("residual derivative", specialization.n_rows),
+        iteration.read_array("residual", specialization.n_rows),
+        iteration.read_array("aref", specialization.n_rows),
         strict=True,
     )
-    return [x + code.read("length") * v for x, v in pairs]
+    iteration.write("residual", [a - b for a, b in pairs])
 
 
-def advance_row_residuals(code: IterationContext) -> None:
+def write_row_forces(iteration: IterationContext) -> None:
+    """Write the constraint forces of a block's rows at their current residuals to the row array `force`."""
+    specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
+    iteration.write(
+        "force",
+        [
+            force
+            for force, _ in row_forces_and_stiffness(iteration, iteration.read_array("residual", specialization.n_rows))
+        ],
+    )
+
+
+def _residuals_at_step(iteration: IterationContext) -> list[Value]:
+    """Return the residuals of a block's rows at step length `length` along the search direction."""
+    specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
+    pairs = zip(
+        iteration.read_array("residual", specialization.n_rows),
+        iteration.read_array("residual derivative", specialization.n_rows),
+        strict=True,
+    )
+    return [x + iteration.read("length") * v for x, v in pairs]
+
+
+def advance_row_residuals(iteration: IterationContext) -> None:
     """Update the residuals of a block's rows by the step along the search direction."""
-    code.write("residual", _residuals_at_step(code))
+    iteration.write("residual", _residuals_at_step(iteration))
 
 
-def block_active_set_changes(code: IterationContext) -> list[Value]:
+def block_active_set_changes(iteration: IterationContext) -> list[Value]:
     """Return the number of a block's rows whose active set changes within the step, and a zero.
 
     A row counts if it becomes active or inactive, or if its friction switches to the opposite bound.
     """
-    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
+    specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
     before, after = (
-        row_forces_and_stiffness(code, x)
-        for x in (code.read_array("residual", specialization.n_rows), _residuals_at_step(code))
+        row_forces_and_stiffness(iteration, x)
+        for x in (iteration.read_array("residual", specialization.n_rows), _residuals_at_step(iteration))
     )
     return [sum_values([active_set_change(a, b) for a, b in zip(before, after, strict=True)]), 0.0]
 
@@ -555,14 +565,17 @@ def active_set_change(before: ForceAndStiffness, after: ForceAndStiffness) -> Va
     return ir.select(0.0, ir.absolute(stiffness - new_stiffness) + bound_change, 1.0, 0.0)
 
 
-def block_cost(code: IterationContext) -> list[Value]:
+def block_cost(iteration: IterationContext) -> list[Value]:
     """Return the summed cost of a block's rows at step length `length`, and a zero."""
-    return [sum_values(row_costs(code, _residuals_at_step(code))), 0.0]
+    return [sum_values(row_costs(iteration, _residuals_at_step(iteration))), 0.0]
 
 
-def row_costs(code: IterationContext, residuals: Sequence[Value]) -> list[Value]:
+def row_costs(iteration: IterationContext, residuals: Sequence[Value]) -> list[Value]:
     """Return the cost of each row of a block: D/2 r^2 where active, linear beyond a friction bound, else 0."""
-    stiffness, forces = code.read_array("stiffness", len(residuals)), row_forces_and_stiffness(code, residuals)
+    stiffness, forces = (
+        iteration.read_array("stiffness", len(residuals)),
+        row_forces_and_stiffness(iteration, residuals),
+    )
     rows = zip(residuals, stiffness, forces, strict=True)
     return [row_cost(residual, d, force) for residual, d, (force, _) in rows]
 
@@ -572,24 +585,25 @@ def row_cost(residual: Value, stiffness: Value, force: Value) -> Value:
     return -(force * (residual + 0.5 * (force / ir.maximum(stiffness, MIN_STIFFNESS))))
 
 
-def block_line_derivatives(code: IterationContext) -> list[Value]:
+def block_line_derivatives(iteration: IterationContext) -> list[Value]:
     """Return first and second derivative of a block's cost along the search direction at step length `length`.
 
     Line search of the Newton solver. In the no-slip solve, the first derivative is relative to its value at step length
     0.
     """
-    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
+    specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
     first: Value = 0.0
     second: Value = 0.0
     start_forces: list[Value] = [0.0] * specialization.n_rows
     if specialization.is_noslip:  # relative to the start of the line search
         start_forces = [
-            force for force, _ in row_forces_and_stiffness(code, code.read_array("residual", specialization.n_rows))
+            force
+            for force, _ in row_forces_and_stiffness(iteration, iteration.read_array("residual", specialization.n_rows))
         ]
     rows = zip(
-        row_forces_and_stiffness(code, _residuals_at_step(code)),
+        row_forces_and_stiffness(iteration, _residuals_at_step(iteration)),
         start_forces,
-        code.read_array("residual derivative", specialization.n_rows),
+        iteration.read_array("residual derivative", specialization.n_rows),
         strict=True,
     )
     for (force, stiffness), start_force, derivative in rows:

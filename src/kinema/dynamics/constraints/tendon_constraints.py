@@ -92,10 +92,10 @@ def fill_tendon_limits(kinematic_state: KinematicState, rows: ConstraintRows) ->
         row.offsets.update({"position": rows.block_arrays[i]["position"], "sign": signs[i]})
         table.append(row)
 
-    def body(code: IterationContext) -> None:
-        distance, sign = _limit_distance_and_sign(code)
-        code.write("position", [distance])
-        code.write("sign", [sign])
+    def body(iteration: IterationContext) -> None:
+        distance, sign = _limit_distance_and_sign(iteration)
+        iteration.write("position", [distance])
+        iteration.write("sign", [sign])
 
     kinematic_state.ctx.for_each("tendon limits", table, body)
     _fill_tendon_jacobian(kinematic_state, rows, blocks_and_tendons, signs)
@@ -105,7 +105,7 @@ def fill_tendon_friction(kinematic_state: KinematicState, rows: ConstraintRows) 
     """Write the rows of dry tendon friction: position error 0, and the moment arms as Jacobian."""
     blocks_and_tendons = _blocks_from_source(rows, "tendon friction")
     table = [LoopIteration("tendon", {"position": rows.block_arrays[i]["position"]}) for i, _ in blocks_and_tendons]
-    kinematic_state.ctx.for_each("dry tendon friction", table, lambda code: code.write("position", [0.0]))
+    kinematic_state.ctx.for_each("dry tendon friction", table, lambda iteration: iteration.write("position", [0.0]))
     _fill_tendon_jacobian(kinematic_state, rows, blocks_and_tendons, {})
 
 
@@ -120,7 +120,7 @@ def count_tendon_limits_within_margin(kinematic_state: KinematicState, blocks: l
         kinematic_state.ctx,
         "tendon limits within their margin",
         table,
-        lambda code: (_limit_distance_and_sign(code)[0], code.constant("margin")),
+        lambda iteration: (_limit_distance_and_sign(iteration)[0], iteration.constant("margin")),
     )
 
 
@@ -146,7 +146,7 @@ def _tendon_lengths(kinematic_state: KinematicState, blocks: Sequence[Constraint
     ctx.for_each(
         "clear tendon lengths",
         [LoopIteration("sum", {"to": x}) for x in sums.values()],
-        lambda code: code.write("to", [0.0]),
+        lambda iteration: iteration.write("to", [0.0]),
     )
     tendons_and_dofs = [(i, int(d)) for i in sums for d in info.moment[i].nonzero()[0]]
     table = [
@@ -156,8 +156,8 @@ def _tendon_lengths(kinematic_state: KinematicState, blocks: Sequence[Constraint
         for i, d in tendons_and_dofs
     ]
 
-    def add_joint_position(code: IterationContext) -> None:
-        code.write("to", [code.read("to") + code.constant("moment arm") * code.read("qpos")])
+    def add_joint_position(iteration: IterationContext) -> None:
+        iteration.write("to", [iteration.read("to") + iteration.constant("moment arm") * iteration.read("qpos")])
 
     ctx.for_each("lengths of limited tendons", table, add_joint_position)
     return lengths | sums
@@ -170,9 +170,9 @@ def _limit_distance_row(kinematic_state: KinematicState, block: ConstraintBlock,
     return LoopIteration(str(block.source["side"]), {"length": length}, {**constants, "margin": [block.margin]})
 
 
-def _limit_distance_and_sign(code: IterationContext) -> tuple[Value, Value]:
-    limits = code.constant("lower"), code.constant("upper")
-    return limit_distance_and_sign(code.read("length"), *limits, str(code.specialization))
+def _limit_distance_and_sign(iteration: IterationContext) -> tuple[Value, Value]:
+    limits = iteration.constant("lower"), iteration.constant("upper")
+    return limit_distance_and_sign(iteration.read("length"), *limits, str(iteration.specialization))
 
 
 def _fill_tendon_jacobian(
@@ -201,11 +201,11 @@ def _fill_tendon_jacobian(
                 LoopIteration(tuple(sorted(offsets)), offsets, {"moment arm": [float(info.moment[tendon, dof])]})
             )
 
-    def body(code: IterationContext) -> None:
-        value = code.constant("moment arm")
+    def body(iteration: IterationContext) -> None:
+        value = iteration.constant("moment arm")
         for name in ("moment", "sign"):
-            if name in code.specialization:  # type: ignore[operator]
-                value = value * code.read(name)
-        code.write("entry", [value])
+            if name in iteration.specialization:  # type: ignore[operator]
+                value = value * iteration.read(name)
+        iteration.write("entry", [value])
 
     kinematic_state.ctx.for_each("Jacobian of tendons", table, body)

@@ -126,7 +126,7 @@ class WarpContacts:
     def _compute_jacobian(self, axes_start: int) -> None:
         """Copy all contacts into records and write their Jacobian rows over all dofs, one thread per dof (column).
 
-        `axes_start` is the scratch row of the motion axes, six values per dof.
+        `axes_start` is the scratch offset of the motion axes, six values per dof.
         """
         tracer = self.ctx.tracer
         self._store_contacts()
@@ -163,7 +163,9 @@ class WarpContacts:
         for i, node in enumerate(nodes):
             bounds = [order[node.index] - 0.5, last[node.index] + 0.5]
             rows.append(LoopIteration("dof", {"to": ArenaOffset(SCRATCH, ranges.row + 2 * i)}, {"bounds": bounds}))
-        ctx.for_each("subtree ranges of dofs", rows, lambda code: code.write("to", code.constants("bounds")))
+        ctx.for_each(
+            "subtree ranges of dofs", rows, lambda iteration: iteration.write("to", iteration.constants("bounds"))
+        )
         return ranges
 
     def _compute_jacobian_column(
@@ -338,8 +340,8 @@ class TreePairContacts(WarpContacts):
     ) -> None:
         self.layout = layout
         self.tree_contact_lists: list[tuple[int, int]] = []
-        """Per group: scratch row of a table with first entry and number of entries per tree, and scratch row of the
-        entries (2 * contact + side)."""
+        """Per group: scratch offset of a table with first entry and number of entries per tree, and scratch offset of
+        the entries (2 * contact + side)."""
         super().__init__(ctx, contact_lists, motion_subspaces)
         for group in self.groups:
             self.tree_contact_lists.append(self._list_contacts_by_tree(group))
@@ -361,7 +363,7 @@ class TreePairContacts(WarpContacts):
     def _compute_jacobian(self, axes_start: int) -> None:
         """Copy all contacts into records and write their tree indices and Jacobian rows over the two trees.
 
-        One thread per contact and column. `axes_start` is the scratch row of the motion axes, six values per dof.
+        One thread per contact and column. `axes_start` is the scratch offset of the motion axes, six values per dof.
         """
         tracer, stride = self.ctx.tracer, self.layout.stride
         self._store_contacts()
@@ -419,7 +421,7 @@ class TreePairContacts(WarpContacts):
         for node in ctx.nodes:
             to = ArenaOffset(SCRATCH, table.row + 1 + self.frame_order[node.index])
             rows.append(LoopIteration("frame", {"to": to}, {"tree": [float(layout.tree_of[node.index])]}))
-        ctx.for_each("trees of frames", rows, lambda code: code.write("to", [code.constant("tree")]))
+        ctx.for_each("trees of frames", rows, lambda iteration: iteration.write("to", [iteration.constant("tree")]))
         return table
 
     def _dof_table(self, axes_start: int) -> ArenaOffset:
@@ -443,17 +445,17 @@ class TreePairContacts(WarpContacts):
         ctx.for_each(
             "motion axes and subtree ranges of dofs",
             table,
-            lambda code: code.write(
+            lambda iteration: iteration.write(
                 "to",
-                [*code.read_array("axis", 6), *code.constants("bounds")]
-                if code.specialization == "joint"
+                [*iteration.read_array("axis", 6), *iteration.constants("bounds")]
+                if iteration.specialization == "joint"
                 else [0.0] * 8,
             ),
         )
         return start
 
     def _list_contacts_by_tree(self, group: ContactGroup) -> tuple[int, int]:
-        """Build the contact list of each tree (CSR layout); return scratch rows of the bounds and of the entries.
+        """Build the contact list of each tree (CSR layout); return scratch offsets of the bounds and of the entries.
 
         One thread per tree counts the preceding entries and appends 2 * contact + side. A contact within one tree or
         with the world is listed once, as side 1.

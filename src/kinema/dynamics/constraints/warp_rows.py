@@ -92,7 +92,7 @@ class SingleDofRows:
     """Constraint rows that act on a single dof, in arrays over the dofs.
 
     Rigid and breakable rows and attachments are left out. Several rows of one dof (such as a limit and dry friction)
-    occupy different memory locations. Blocks that are not handled here are in `other_rows`.
+    are in different layers. Blocks that are not handled here are in `other_rows`.
     """
 
     def __init__(
@@ -108,21 +108,20 @@ class SingleDofRows:
                 b.n_rows == 1 and len(b.dofs) == 1 and not b.is_rigid and b.equality_idx < 0 and b.attachment_idx < 0
             )
         )
-        locations: dict[int, int] = {}
-        self.locations: list[int] = []
+        layers: dict[int, int] = {}
+        self.layers: list[int] = []
         for block in self.selected_rows.blocks:
-            self.locations.append(locations.get(block.dofs[0], 0))
-            locations[block.dofs[0]] = self.locations[-1] + 1
+            self.layers.append(layers.get(block.dofs[0], 0))
+            layers[block.dofs[0]] = self.layers[-1] + 1
         self.array_starts = [
-            {name: ctx.allocate(vector_size).row for name in ROW_FIELDS}
-            for _ in range(max(locations.values(), default=0))
+            {name: ctx.allocate(vector_size).row for name in ROW_FIELDS} for _ in range(max(layers.values(), default=0))
         ]
-        """Per memory location: field name -> scratch row of the array over all dofs."""
+        """Per layer: field name -> scratch offset of the array over all dofs."""
 
     def initialize(self, qacc_smooth: NodeValues[list[Value]]) -> None:
         """Write residual at the unconstrained accelerations, stiffness, force bounds and Jacobian entry of all rows.
 
-        Memory locations without a row get zeros.
+        Layers without a row get zeros.
         """
         ctx, tracer, first = self.ctx, self.ctx.tracer, self.ctx.start_row(qacc_smooth)
 
@@ -135,9 +134,9 @@ class SingleDofRows:
         tracer.parallel_loop("clear single-dof rows", float(self.vector_size), clear)
         table = []
         selected = self.selected_rows
-        for block, arrays, location in zip(selected.blocks, selected.block_arrays, self.locations, strict=True):
+        for block, arrays, layer in zip(selected.blocks, selected.block_arrays, self.layers, strict=True):
             position = self.position_of_dof[block.dofs[0]]
-            targets = {name: ArenaOffset(SCRATCH, row + position) for name, row in self.array_starts[location].items()}
+            targets = {name: ArenaOffset(SCRATCH, row + position) for name, row in self.array_starts[layer].items()}
             inputs = {f"block {name}": arrays[name] for name in ("aref", "stiffness", "jacobian 0")}
             bound = selected.per_env_arrays(block).get("bound")
             inputs |= {} if bound is None else {"per-env bound": bound}
@@ -151,7 +150,7 @@ class SingleDofRows:
         ctx.for_each("single-dof rows", table, _write_single_dof_row)
 
     def rows_of_dof(self, dof: Value, direction: Value) -> list[BoundedRow]:
-        """Return the rows of one dof, one per location, along a search direction given by its element of this dof."""
+        """Return the rows of one dof, one per layer, along a search direction given by its element of this dof."""
         read = self.ctx.tracer.read
         rows = []
         for starts in self.array_starts:
@@ -174,17 +173,17 @@ class SingleDofRows:
         return force, stiffness
 
 
-def _write_single_dof_row(code: IterationContext) -> None:
+def _write_single_dof_row(iteration: IterationContext) -> None:
     """Write residual J a - aref, stiffness, force bounds and Jacobian entry of one single-dof row."""
-    row_type, is_per_env = code.specialization  # type: ignore[misc]
-    entry = code.read("block jacobian 0")
-    bound = code.read("per-env bound") if is_per_env else code.constant("bound")
+    row_type, is_per_env = iteration.specialization  # type: ignore[misc]
+    entry = iteration.read("block jacobian 0")
+    bound = iteration.read("per-env bound") if is_per_env else iteration.constant("bound")
     residual_and_stiffness: Sequence[Value] = (
-        entry * code.read("qacc_smooth") - code.read("block aref"),
-        code.read("block stiffness"),
+        entry * iteration.read("qacc_smooth") - iteration.read("block aref"),
+        iteration.read("block stiffness"),
     )
     for name, value in zip(ROW_FIELDS, (*residual_and_stiffness, *force_bounds(row_type, bound), entry), strict=True):
-        code.write(name, [value])
+        iteration.write(name, [value])
 
 
 # ----------------------------------------------------------------------------------------------- rows over several dofs
@@ -274,7 +273,9 @@ class MultiDofRows:
                     to = ArenaOffset(SCRATCH, arrays["force"].row + r)
                     table.append(LoopIteration("force", {"from": ArenaOffset(SCRATCH, record), "to": to}))
                 record += self.record_size
-        self.ctx.for_each("forces of attachments", table, lambda code: code.write("to", [code.read("from")]))
+        self.ctx.for_each(
+            "forces of attachments", table, lambda iteration: iteration.write("to", [iteration.read("from")])
+        )
 
     # ------------------------------------------------------------------------------------------------------ single rows
 
@@ -348,11 +349,13 @@ class MultiDofRows:
         )
 
 
-def _write_multi_dof_row(code: IterationContext) -> None:
+def _write_multi_dof_row(iteration: IterationContext) -> None:
     """Write the header of a row record (residual -aref, stiffness, force bounds), or copy one Jacobian entry."""
-    if code.specialization == "entry":
-        code.write("to", [code.read("from")])
+    if iteration.specialization == "entry":
+        iteration.write("to", [iteration.read("from")])
         return
-    row_type, is_per_env = code.specialization  # type: ignore[misc]
-    bound = code.read("per-env bound") if is_per_env else code.constant("bound")
-    code.write("to", [-code.read("aref"), code.read("stiffness"), *force_bounds(row_type, bound), 0.0, 0.0, 1.0])
+    row_type, is_per_env = iteration.specialization  # type: ignore[misc]
+    bound = iteration.read("per-env bound") if is_per_env else iteration.constant("bound")
+    iteration.write(
+        "to", [-iteration.read("aref"), iteration.read("stiffness"), *force_bounds(row_type, bound), 0.0, 0.0, 1.0]
+    )

@@ -45,7 +45,7 @@ def record_controls(ctx: TraceContext, actuators: Transmissions) -> None:
     """Trace a loop that prepends the controls of this step to the history buffers of delayed actuators."""
 
     def body(actuator: Transmission) -> None:
-        ctx.code.write("history", push_control_history(ctx, actuator.read("ctrl")[0], actuator.read("history")))
+        ctx.iteration.write("history", push_control_history(ctx, actuator.read("ctrl")[0], actuator.read("history")))
 
     actuators.for_each("record delayed controls", body, lambda specialization: specialization.n_delay_samples > 0)
 
@@ -137,7 +137,7 @@ def integrate_activations(ctx: TraceContext, actuators: Transmissions) -> None:
         rate = _activation_rate(actuator, act, clamped_control(ctx, actuator))
         if ctx.settings.input_mode is not InputMode.ACTUATORS:
             rate = actuator.read("actuator_on")[0] * rate
-        ctx.code.write(
+        ctx.iteration.write(
             "act",
             [
                 _rk4_activation_stage(ctx, actuator, act, rate)
@@ -158,8 +158,8 @@ def _rk4_activation_stage(ctx: TraceContext, transmission: Transmission, act: Va
     phase = ctx.read("phase")
     start = ir.select(phase, 0.5, act, transmission.read("stage_act")[0])
     rate_sum = ir.select(phase, 0.5, 0.0, transmission.read("stage_sum_act")[0]) + rk4_weight(phase) * rate
-    ctx.code.write("stage_act", [start])
-    ctx.code.write("stage_sum_act", [rate_sum])
+    ctx.iteration.write("stage_act", [start])
+    ctx.iteration.write("stage_sum_act", [rate_sum])
     return ir.select(
         2.5,
         phase,

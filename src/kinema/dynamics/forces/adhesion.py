@@ -58,7 +58,7 @@ def add_adhesion_wrenches(
             "clear adhesion counts", [LoopIteration("count", {"count": x}) for x in counts.values()], _clear_count
         )
         ctx.for_each("count adhesion contacts", rows, _count_contacts)
-        ctx.for_each("adhesion wrenches", rows, lambda code: _apply_adhesion(code, poses, wrenches))
+        ctx.for_each("adhesion wrenches", rows, lambda iteration: _apply_adhesion(iteration, poses, wrenches))
 
 
 def _adhesion_rows(
@@ -96,40 +96,40 @@ def _adhesion_rows(
     ]
 
 
-def _clear_count(code: IterationContext) -> None:
-    code.write("count", [0.0])
+def _clear_count(iteration: IterationContext) -> None:
+    iteration.write("count", [0.0])
 
 
-def _count_contacts(code: IterationContext) -> None:
+def _count_contacts(iteration: IterationContext) -> None:
     def count(contact: Contact) -> None:
-        code.write("n contacts", [code.read("n contacts") + _is_link_contact(code, contact)])
+        iteration.write("n contacts", [iteration.read("n contacts") + _is_link_contact(iteration, contact)])
 
-    for_each_contact(code, _adhesion_specialization(code).contact_buffer, count)
+    for_each_contact(iteration, _adhesion_specialization(iteration).contact_buffer, count)
 
 
-def _is_link_contact(code: IterationContext, contact: Contact) -> Value:
+def _is_link_contact(iteration: IterationContext, contact: Contact) -> Value:
     """1 if a contact belongs to one of the adhesion actuator's geom pairs (or if all contacts do), else 0."""
-    if _adhesion_specialization(code).all_contacts:
+    if _adhesion_specialization(iteration).all_contacts:
         return 1.0
     pair = ir.absolute(contact.scalar("signed_pair"))
-    local = code.tracer.allocate_local(2)
-    code.tracer.write(local, [0.0, pair])
+    local = iteration.tracer.allocate_local(2)
+    iteration.tracer.write(local, [0.0, pair])
 
     def compare(inner: IterationContext) -> None:
         found, contact_pair = (inner.tracer.read(local, i) for i in range(2))
         same = ir.select(ir.absolute(contact_pair - inner.constant("pair")), 0.5, 1.0, 0.0)
         inner.tracer.write(local, [found + same])
 
-    code.nested_loop("pairs", compare)
-    return code.tracer.read(local)
+    iteration.nested_loop("pairs", compare)
+    return iteration.tracer.read(local)
 
 
-def _apply_adhesion(code: IterationContext, poses: NodeValues[Pose], wrenches: NodeValues[Wrench]) -> None:
+def _apply_adhesion(iteration: IterationContext, poses: NodeValues[Pose], wrenches: NodeValues[Wrench]) -> None:
     """Loop body: add the share of the adhesion force at each contact of the link to the wrenches of both frames."""
-    specialization = _adhesion_specialization(code).contact_buffer
+    specialization = _adhesion_specialization(iteration).contact_buffer
 
     def apply(contact: Contact) -> None:
-        share = code.read("force") * _is_link_contact(code, contact) / code.read("n contacts")
+        share = iteration.read("force") * _is_link_contact(iteration, contact) / iteration.read("n contacts")
         force = scale(-share, contact.read("axes", 0, 3))
         point = contact.read("point")
         ends: Sequence[tuple[str, float]] = (
@@ -139,9 +139,9 @@ def _apply_adhesion(code: IterationContext, poses: NodeValues[Pose], wrenches: N
             wrenches.add(frame_ref(prefix), _wrench_of_point_force(poses[frame_ref(prefix)], point, scale(sign, force)))
 
     def apply_all() -> None:
-        for_each_contact(code, specialization, apply)
+        for_each_contact(iteration, specialization, apply)
 
-    if_less(code.tracer, "has adhesion contacts", 0.5, code.read("n contacts"), apply_all)
+    if_less(iteration.tracer, "has adhesion contacts", 0.5, iteration.read("n contacts"), apply_all)
 
 
 def _wrench_of_point_force(pose: Pose, point: Vector, force: Vector) -> Wrench:
@@ -150,6 +150,6 @@ def _wrench_of_point_force(pose: Pose, point: Vector, force: Vector) -> Wrench:
     return Wrench(cross(rotate_inverse(pose.rotation, sub(point, pose.position)), local_force), local_force)
 
 
-def _adhesion_specialization(code: IterationContext) -> AdhesionSpecialization:
-    assert isinstance(code.specialization, AdhesionSpecialization)
-    return code.specialization
+def _adhesion_specialization(iteration: IterationContext) -> AdhesionSpecialization:
+    assert isinstance(iteration.specialization, AdhesionSpecialization)
+    return iteration.specialization

@@ -68,31 +68,38 @@ def box_constants(sides: Sequence[float]) -> dict[str, list[float]]:
     }
 
 
-def box_force(code: IterationContext, density: Value, viscosity: Value, velocity: Twist) -> Wrench:
+def box_force(iteration: IterationContext, density: Value, viscosity: Value, velocity: Twist) -> Wrench:
     """Fluid wrench on a box at its centre: viscous and quadratic drag.
 
     Wrench and `velocity` (relative to the fluid) are in box axes.
     """
     torque, force = (
         [-(viscosity * viscous + density * (c * ir.absolute(x))) * x for c, x in zip(quadratic, v, strict=True)]
-        for viscous, quadratic, v in _box_drag_terms(code, velocity)
+        for viscous, quadratic, v in _box_drag_terms(iteration, velocity)
     )
     return Wrench(torque, force)
 
 
-def box_force_derivative(code: IterationContext, density: Value, viscosity: Value, velocity: Twist) -> WrenchDerivative:
+def box_force_derivative(
+    iteration: IterationContext, density: Value, viscosity: Value, velocity: Twist
+) -> WrenchDerivative:
     """Derivative of the fluid wrench on a box by its velocity relative to the fluid; diagonal."""
     angular, linear = (
         [-(viscosity * viscous + 2.0 * density * (c * ir.absolute(x))) for c, x in zip(quadratic, v, strict=True)]
-        for viscous, quadratic, v in _box_drag_terms(code, velocity)
+        for viscous, quadratic, v in _box_drag_terms(iteration, velocity)
     )
     return WrenchDerivative(diagonal_matrix(angular), ZERO_MATRIX, ZERO_MATRIX, diagonal_matrix(linear))
 
 
-def _box_drag_terms(code: IterationContext, velocity: Twist) -> list[tuple[Value, Sequence[Value], Sequence[Value]]]:
+def _box_drag_terms(
+    iteration: IterationContext, velocity: Twist
+) -> list[tuple[Value, Sequence[Value], Sequence[Value]]]:
     """Viscous coefficient, quadratic coefficients and velocity components of the angular and the linear motion."""
-    angular, linear = code.constants("viscous")
-    return [(angular, code.constants("spin"), velocity.angular), (linear, code.constants("faces"), velocity.linear)]
+    angular, linear = iteration.constants("viscous")
+    return [
+        (angular, iteration.constants("spin"), velocity.angular),
+        (linear, iteration.constants("faces"), velocity.linear),
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------ ellipsoid model
@@ -154,26 +161,26 @@ class _RelativeFlow:
     """Norm of `angular_drag`."""
 
 
-def _relative_flow(code: IterationContext, density: Value, velocity: Twist) -> _RelativeFlow:
+def _relative_flow(iteration: IterationContext, density: Value, velocity: Twist) -> _RelativeFlow:
     """Intermediate quantities of the flow around an ellipsoid that forces and derivatives share.
 
     Q v, Q^2 v, v^T Q v, speed and angular drag moment, with the constants of the current ellipsoid; Q is the diagonal
     matrix of squared semi-axis products. `velocity` is relative to the fluid, in the ellipsoid's axes.
     """
-    angular, linear, squares = velocity.angular, velocity.linear, code.constants("squares")
+    angular, linear, squares = velocity.angular, velocity.linear, iteration.constants("squares")
     q_velocity = [q * x for q, x in zip(squares, linear, strict=True)]
     q2_velocity = [q * x for q, x in zip(squares, q_velocity, strict=True)]
-    angular_drag = code.constants("spin")
+    angular_drag = iteration.constants("spin")
     drag_moment = [k * x for k, x in zip(angular_drag, angular, strict=True)]
-    added = ([density * x for x in code.constants(name)] for name in ("added_mass", "added_inertia"))
+    added = ([density * x for x in iteration.constants(name)] for name in ("added_mass", "added_inertia"))
     return _RelativeFlow(
         angular,
         linear,
         squares,
-        code.constants("viscous"),
+        iteration.constants("viscous"),
         angular_drag,
-        code.constants("surfaces"),
-        code.constants("lift"),
+        iteration.constants("surfaces"),
+        iteration.constants("lift"),
         *added,
         q_velocity=q_velocity,
         q2_velocity=q2_velocity,
@@ -185,12 +192,12 @@ def _relative_flow(code: IterationContext, density: Value, velocity: Twist) -> _
     )
 
 
-def ellipsoid_force(code: IterationContext, density: Value, viscosity: Value, velocity: Twist) -> Wrench:
+def ellipsoid_force(iteration: IterationContext, density: Value, viscosity: Value, velocity: Twist) -> Wrench:
     """Fluid wrench on an ellipsoid at its centre, in its axes, from its velocity relative to the fluid.
 
     Added mass, viscous and quadratic drag, Magnus and Kutta lift.
     """
-    flow = _relative_flow(code, density, velocity)
+    flow = _relative_flow(iteration, density, velocity)
     added_momentum, added_angular_momentum = (
         _elementwise_product(x, y)
         for x, y in ((flow.added_mass, flow.linear_velocity), (flow.added_inertia, flow.angular_velocity))
@@ -216,10 +223,10 @@ def ellipsoid_force(code: IterationContext, density: Value, viscosity: Value, ve
 
 
 def ellipsoid_force_derivative(
-    code: IterationContext, density: Value, viscosity: Value, velocity: Twist
+    iteration: IterationContext, density: Value, viscosity: Value, velocity: Twist
 ) -> WrenchDerivative:
     """Derivative of the fluid wrench on an ellipsoid by its velocity relative to the fluid."""
-    flow = _relative_flow(code, density, velocity)
+    flow = _relative_flow(iteration, density, velocity)
     magnus = density * flow.lift_coefficients[1]
     added_momentum, added_angular_momentum = (
         _elementwise_product(x, y)
@@ -385,9 +392,11 @@ def add_fluid_wrenches(step: HasMotionState, wrenches: NodeValues[Wrench]) -> No
         return
     poses, velocities = step.world_poses, step.velocities
 
-    def body(code: IterationContext) -> None:
-        rotation, center, relative_velocity = _velocity_in_fluid(ctx, code, poses, velocities)
-        wrench = fluid_law(code.specialization[0]).force(code, *_density_and_viscosity(ctx), relative_velocity)  # type: ignore[index]
+    def body(iteration: IterationContext) -> None:
+        rotation, center, relative_velocity = _velocity_in_fluid(ctx, iteration, poses, velocities)
+        wrench = fluid_law(iteration.specialization[0]).force(
+            iteration, *_density_and_viscosity(ctx), relative_velocity
+        )  # type: ignore[index]
         force = rotate(rotation, wrench.force)
         wrenches.add(FRAME_REF, Wrench(add(rotate(rotation, wrench.torque), cross(center, force)), force))
 
@@ -399,13 +408,15 @@ def _density_and_viscosity(ctx: TraceContext) -> tuple[Value, Value]:
 
 
 def _velocity_in_fluid(
-    ctx: TraceContext, code: IterationContext, world_poses: NodeValues[Pose], velocities: NodeValues[Twist]
+    ctx: TraceContext, iteration: IterationContext, world_poses: NodeValues[Pose], velocities: NodeValues[Twist]
 ) -> tuple[Matrix, Vector, Twist]:
     """Rotation and centre of a body in its frame, and its velocity relative to the fluid in its own axes."""
-    flat, center = code.constants("rot"), code.constants("pos")
-    if code.has_array("com_shift"):
-        flat_link = code.constants("link rot")
-        center = add(center, rotate([flat_link[3 * i : 3 * i + 3] for i in range(3)], code.read_array("com_shift", 3)))
+    flat, center = iteration.constants("rot"), iteration.constants("pos")
+    if iteration.has_array("com_shift"):
+        flat_link = iteration.constants("link rot")
+        center = add(
+            center, rotate([flat_link[3 * i : 3 * i + 3] for i in range(3)], iteration.read_array("com_shift", 3))
+        )
     rotation, frame = [flat[3 * i : 3 * i + 3] for i in range(3)], velocities[FRAME_REF]
     wind = rotate_inverse(world_poses[FRAME_REF].rotation, [ctx.read("wind", i) for i in range(3)])
     linear = sub(add(frame.linear, cross(frame.angular, center)), wind)
@@ -464,8 +475,8 @@ def subtract_drag_derivatives(step: HasMotionState, implicit_matrix: JointSpaceM
         for ancestor in columns
     ]
 
-    def subtract(code: IterationContext) -> None:
-        code.write("to", [code.read("to") - code.read("dt") * code.read("of")])
+    def subtract(iteration: IterationContext) -> None:
+        iteration.write("to", [iteration.read("to") - iteration.read("dt") * iteration.read("of")])
 
     ctx.for_each("subtract fluid derivatives", rows, subtract)
 
@@ -526,9 +537,11 @@ def _sum_drag_derivatives(
     total: NodeValues[R] = ctx.new_values(name)
     ctx.for_each_frame(f"clear {name}", lambda node: total.put(node.ref, zero))
 
-    def body(code: IterationContext) -> None:
-        rotation, center, relative_velocity = _velocity_in_fluid(ctx, code, poses, velocities)
-        derivative = fluid_law(code.specialization[0]).derivative(code, *_density_and_viscosity(ctx), relative_velocity)  # type: ignore[index]
+    def body(iteration: IterationContext) -> None:
+        rotation, center, relative_velocity = _velocity_in_fluid(ctx, iteration, poses, velocities)
+        derivative = fluid_law(iteration.specialization[0]).derivative(
+            iteration, *_density_and_viscosity(ctx), relative_velocity
+        )  # type: ignore[index]
         total.add(FRAME_REF, project(transform_derivative(derivative, rotation, center)))
 
     ctx.for_each(name, make_rows(), body)

@@ -88,7 +88,7 @@ def update_tendon_spring_rest(step: HasPoses) -> None:
             (phase,) = tendon.read("phase")
             new = tuple(ir.select(2.5, phase, x, y) for x, y in zip(new, old, strict=True))
         for name, value in zip(("rest_lower", "rest_upper"), new, strict=True):
-            ctx.code.write(name, [value])
+            ctx.iteration.write(name, [value])
         return ForceTerm(0.0, 0.0)
 
     if indices:

@@ -136,7 +136,7 @@ def _path_bias_accelerations(step: HasMotionState, paths: set[int]) -> dict[int,
     ctx.for_each(
         "clear path bias accelerations",
         [LoopIteration("path", {"to": x}) for x in accelerations.values()],
-        lambda code: code.write("to", [0.0]),
+        lambda iteration: iteration.write("to", [0.0]),
     )
     table = []
     for i, path in enumerate(info.path_idx.tolist()):
@@ -147,7 +147,7 @@ def _path_bias_accelerations(step: HasMotionState, paths: set[int]) -> dict[int,
             table.append(
                 ctx.node_row(info.kinds[i].partition(" ")[0], bindings, {"to": accelerations[path]}, constants)
             )
-    ctx.for_each("path bias accelerations", table, lambda code: _segment_bias_acceleration(code, motions))
+    ctx.for_each("path bias accelerations", table, lambda iteration: _segment_bias_acceleration(iteration, motions))
     return accelerations
 
 
@@ -161,7 +161,8 @@ def _axis_in_parent(info: PathSegmentsInfo, segment: int) -> list[float]:
 
 
 def _segment_bias_acceleration(
-    code: IterationContext, kinematic_values: tuple[NodeValues[Pose], NodeValues[Twist], NodeValues[FrameAcceleration]]
+    iteration: IterationContext,
+    kinematic_values: tuple[NodeValues[Pose], NodeValues[Twist], NodeValues[FrameAcceleration]],
 ) -> None:
     """Traced loop body: add the second time derivative of a segment's length at zero joint acceleration to its path.
 
@@ -171,19 +172,19 @@ def _segment_bias_acceleration(
     ends = []
     for k, prefix in enumerate(("a ", "b ")):
         pose = poses[frame_ref(prefix)]
-        point = add(pose.position, rotate(pose.rotation, code.constants(f"pos {k}")))
+        point = add(pose.position, rotate(pose.rotation, iteration.constants(f"pos {k}")))
         velocity = twist_at_point(pose, velocities[frame_ref(prefix)], point)
         ends.append(_EndMotion(point, velocity, acceleration_at_point(pose, accelerations[frame_ref(prefix)], point)))
-    if code.specialization in ARMATURE_JOINTS:
-        axis = rotate(poses[frame_ref("b ")].rotation, code.constants("axis"))
+    if iteration.specialization in ARMATURE_JOINTS:
+        axis = rotate(poses[frame_ref("b ")].rotation, iteration.constants("axis"))
         acceleration = (
             _hinge_bias_acceleration(axis, *ends)
-            if code.specialization == "hinge"
+            if iteration.specialization == "hinge"
             else _slide_bias_acceleration(axis, *ends)
         )
     else:
         acceleration = _distance_bias_acceleration(*ends)
-    code.write("to", [code.read("to") + code.constant("scale") * acceleration])
+    iteration.write("to", [iteration.read("to") + iteration.constant("scale") * acceleration])
 
 
 def _distance_bias_acceleration(a: _EndMotion, b: _EndMotion) -> Value:

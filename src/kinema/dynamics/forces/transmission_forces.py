@@ -42,25 +42,29 @@ def clamp_shared_tendon_forces(actuators: Transmissions) -> None:
         for i, group in group_of.items()
     ]
     clear = [LoopIteration("tendon", {"total": offset}) for offset in totals.values()]
-    ctx.for_each("clear actuator forces of tendons", clear, lambda code: code.write("total", [0.0]))
+    ctx.for_each("clear actuator forces of tendons", clear, lambda iteration: iteration.write("total", [0.0]))
     ctx.for_each("sum actuator forces of tendons", rows, _sum_tendon_force)
     ctx.for_each("clamp actuator forces of tendons", rows, _scale_to_tendon_limits)
 
 
-def _sum_tendon_force(code: IterationContext) -> None:
-    code.write("total", [code.read("total") + code.read("pair")])
+def _sum_tendon_force(iteration: IterationContext) -> None:
+    iteration.write("total", [iteration.read("total") + iteration.read("pair")])
 
 
-def _scale_to_tendon_limits(code: IterationContext) -> None:
+def _scale_to_tendon_limits(iteration: IterationContext) -> None:
     """Loop body: scale an actuator force so that the total force on its tendon is within the force range.
 
     Where the range is exceeded, the derivative of the force by velocity becomes zero.
     """
-    total, lower, upper = code.read("total"), code.constant("force_group_lower"), code.constant("force_group_upper")
-    force, derivative = code.read_array("pair", 2)
+    total, lower, upper = (
+        iteration.read("total"),
+        iteration.constant("force_group_lower"),
+        iteration.constant("force_group_upper"),
+    )
+    force, derivative = iteration.read_array("pair", 2)
     exceeds = ir.select(upper, total, 1.0, ir.select(total, lower, 1.0, 0.0))
     factor = ir.clamp(total, lower, upper) / ir.select(0.5, exceeds, total, 1.0)
-    code.write("pair", [ir.select(0.5, exceeds, factor * force, force), ir.select(0.5, exceeds, 0.0, derivative)])
+    iteration.write("pair", [ir.select(0.5, exceeds, factor * force, force), ir.select(0.5, exceeds, 0.0, derivative)])
 
 
 # --------------------------------------------------------------------------------------------------- orientation servos
@@ -81,7 +85,7 @@ def apply_orientation_servos(ctx: TraceContext, actuators: Transmissions) -> Non
     torque vector is limited to the length `force_upper`.
     """
     rows = [_orientation_servo_row(ctx, actuators, group) for group in _orientation_servo_actuators(ctx, actuators)]
-    ctx.for_each("orientation servos", rows, lambda code: _orientation_servo_torque(ctx, code))
+    ctx.for_each("orientation servos", rows, lambda iteration: _orientation_servo_torque(ctx, iteration))
 
 
 def record_quaternion_controls(ctx: TraceContext, actuators: Transmissions) -> None:
@@ -99,9 +103,9 @@ def record_quaternion_controls(ctx: TraceContext, actuators: Transmissions) -> N
         for group in delayed
     ]
 
-    def body(code: IterationContext) -> None:
-        n: int = code.specialization  # type: ignore[assignment]
-        code.write("history", push_control_history(ctx, code.read("w"), code.read_array("history", n)))
+    def body(iteration: IterationContext) -> None:
+        n: int = iteration.specialization  # type: ignore[assignment]
+        iteration.write("history", push_control_history(ctx, iteration.read("w"), iteration.read_array("history", n)))
 
     ctx.for_each("record delayed quaternion controls", rows, body)
 
@@ -155,34 +159,34 @@ def _orientation_servo_row(
     return LoopIteration(("quaternion" if is_quaternion else "vector", can_disable, *delay), offsets, constants)
 
 
-def _orientation_servo_torque(ctx: TraceContext, code: IterationContext) -> None:
+def _orientation_servo_torque(ctx: TraceContext, iteration: IterationContext) -> None:
     """Traced loop body: PD torque of an orientation servo, limited in norm, written as force of its three axes.
 
     Torque kp e - kv w, with e the rotation vector from current to target orientation; the target is a rotation vector
     or a quaternion (whose scalar part may be delayed).
     """
-    form, can_disable, n_samples, interpolation = code.specialization  # type: ignore[misc]
-    pairs = [code.read_array(f"pair {k}", 2) for k in SERVO_AXES]
+    form, can_disable, n_samples, interpolation = iteration.specialization  # type: ignore[misc]
+    pairs = [iteration.read_array(f"pair {k}", 2) for k in SERVO_AXES]
     control, velocities = ([pair[index] for pair in pairs] for index in (0, 1))
-    current = _rotation_vector_to_quaternion([code.read(f"rotation {k}") for k in SERVO_AXES])
+    current = _rotation_vector_to_quaternion([iteration.read(f"rotation {k}") for k in SERVO_AXES])
     target = _rotation_vector_to_quaternion(control)
     if form == "quaternion":
-        scalar = code.read("w")
+        scalar = iteration.read("w")
         if n_samples:
             scalar = interpolate_control_history(
-                ctx, interpolation, code.read_array("history", n_samples), code.constant("delay")
+                ctx, interpolation, iteration.read_array("history", n_samples), iteration.constant("delay")
             )
-        target = _normalize_quaternion([ir.clamp(scalar, *code.constants("w range")), *control])
+        target = _normalize_quaternion([ir.clamp(scalar, *iteration.constants("w range")), *control])
     inverse = [current[0], *scale(-1.0, current[1:])]
     error = quaternion_to_rotation_vector(normalize(quaternion_multiply(inverse, target)))
-    kp, kv, max_torque = (code.constant(name) for name in ("kp", "kv", "max torque"))
+    kp, kv, max_torque = (iteration.constant(name) for name in ("kp", "kv", "max torque"))
     torque = [kp * x - kv * w for x, w in zip(error, velocities, strict=True)]
     norm = ir.sqrt(ir.maximum(dot(torque, torque), MIN_QUATERNION_NORM * MIN_QUATERNION_NORM))
     factor = ir.minimum(max_torque / norm, 1.0)
     derivative = ir.select(norm, max_torque, -kv, 0.0)
-    on = code.read("on") if can_disable else 1.0
+    on = iteration.read("on") if can_disable else 1.0
     for k in SERVO_AXES:
-        code.write(f"pair {k}", [on * factor * torque[k], on * derivative])
+        iteration.write(f"pair {k}", [on * factor * torque[k], on * derivative])
 
 
 def _rotation_vector_to_quaternion(rotation_vector: Sequence[Value]) -> list[Value]:

@@ -369,17 +369,21 @@ def measure_path_lengths(step: HasPoses) -> PathLengths:
     local_poses, world_poses = step.local_poses, step.world_poses
     offsets = [*lengths.values(), *(x for moment in moments.values() for x in moment.values())]
     ctx.for_each(
-        "clear paths", [LoopIteration("value", {"value": x}) for x in offsets], lambda code: code.write("value", [0.0])
+        "clear paths",
+        [LoopIteration("value", {"value": x}) for x in offsets],
+        lambda iteration: iteration.write("value", [0.0]),
     )
     segments = [i for i, path in enumerate(info.path_idx.tolist()) if path in lengths]
     wrenches = {
         i: {end: ctx.allocate(6) for end in END_PREFIXES[:N_LOADED_ENDS]} | {"about": ctx.allocate(3)} for i in segments
     }
     table = [_segment_row(ctx, i, {**wrenches[i], "length": lengths[int(info.path_idx[i])]}) for i in segments]
-    ctx.for_each("path segments", table, lambda code: _measure_segment(code, world_poses))
+    ctx.for_each("path segments", table, lambda iteration: _measure_segment(iteration, world_poses))
     moment_rows = [row for i in segments for row in _moment_rows(ctx, i, moments[int(info.path_idx[i])], wrenches[i])]
     ctx.for_each(
-        "moment arms of paths", moment_rows, lambda code: _accumulate_moment(ctx, code, local_poses, world_poses)
+        "moment arms of paths",
+        moment_rows,
+        lambda iteration: _accumulate_moment(ctx, iteration, local_poses, world_poses),
     )
     return PathLengths(lengths, moments, wrenches)
 
@@ -396,27 +400,27 @@ def _segment_row(ctx: LoopContext, segment: int, row_offsets: dict[str, ArenaOff
     return ctx.node_row(kind, bindings, row_offsets, constants)
 
 
-def _measure_segment(code: IterationContext, world_poses: NodeValues[Pose]) -> None:
+def _measure_segment(iteration: IterationContext, world_poses: NodeValues[Pose]) -> None:
     """Traced loop body: add the scaled length of a segment to its path, and write the unit-force wrenches on its ends.
 
     The wrenches (torque, force) are in world axes about a common reference point, the position of the second end.
     """
-    kind, factor = str(code.specialization), code.constant("scale")
+    kind, factor = str(iteration.specialization), iteration.constant("scale")
     n_ends, measure = SEGMENT_KINDS[kind]
     ends = []
     for k in range(n_ends):
-        frame, flat = world_poses[frame_ref(END_PREFIXES[k])], code.constants(f"rot {k}")
+        frame, flat = world_poses[frame_ref(END_PREFIXES[k])], iteration.constants(f"rot {k}")
         axes = matmul(frame.rotation, [flat[3 * i : 3 * i + 3] for i in range(3)])
-        ends.append(Pose(axes, add(frame.position, rotate(frame.rotation, code.constants(f"pos {k}")))))
-    measured = measure(ends, code.constants("parameters"), kind, code.tracer)
+        ends.append(Pose(axes, add(frame.position, rotate(frame.rotation, iteration.constants(f"pos {k}")))))
+    measured = measure(ends, iteration.constants("parameters"), kind, iteration.tracer)
     reference_point = ends[1].position
-    code.write("about", reference_point)
-    code.write("length", [code.read("length") + factor * measured.length])
+    iteration.write("about", reference_point)
+    iteration.write("length", [iteration.read("length") + factor * measured.length])
     for prefix, end in zip(END_PREFIXES, measured.end_loads, strict=False):
         torque, force = end.torque, (0.0, 0.0, 0.0)
         for end_force, point in end.forces:
             torque, force = add(torque, cross(sub(point, reference_point), end_force)), add(force, end_force)
-        code.write(prefix, scale(factor, [*torque, *force]))
+        iteration.write(prefix, scale(factor, [*torque, *force]))
 
 
 def _moment_rows(
@@ -443,11 +447,11 @@ def _moment_rows(
 
 
 def _accumulate_moment(
-    ctx: TraceContext, code: IterationContext, local_poses: NodeValues[Pose], world_poses: NodeValues[Pose]
+    ctx: TraceContext, iteration: IterationContext, local_poses: NodeValues[Pose], world_poses: NodeValues[Pose]
 ) -> None:
     """Loop body: add the power of an end's unit-force wrench in the motion of a frame's dofs to the moment arms."""
-    node, reference_point = ctx.frame_of_row(code), code.read_array("about", 3)
-    flat: Vector = code.read_array("wrench", 6)
+    node, reference_point = ctx.frame_of_row(iteration), iteration.read_array("about", 3)
+    flat: Vector = iteration.read_array("wrench", 6)
     for k, twist in enumerate(motion_subspace(node, local_poses[node.ref])):
         moment_arm = power(twist_at_point(world_poses[node.ref], twist, reference_point), Wrench(flat[:3], flat[3:]))
-        code.write(f"entry {k}", [code.read(f"entry {k}") + moment_arm])
+        iteration.write(f"entry {k}", [iteration.read(f"entry {k}") + moment_arm])

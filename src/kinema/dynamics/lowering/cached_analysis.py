@@ -16,7 +16,7 @@ from kinema.model import Model, PerEnvParameterEntry, PerEnvParameterTable
 
 from ..extensions import has_external_extensions
 from ..settings import BroadPhase, Settings
-from .inertia_check import JointInertias
+from .inertia_check import MassMatrixConditioning
 
 # ---------------------------------------------------------------------------------------------------- derived constants
 
@@ -79,7 +79,7 @@ def _derived_arrays(model: Model) -> list[tuple[str, np.ndarray]]:
     return [(name, value) for name, value in values if isinstance(value, np.ndarray)]
 
 
-def joint_inertias(model: Model) -> list[JointInertias]:
+def mass_matrix_conditioning(model: Model) -> list[MassMatrixConditioning]:
     """Diagonal and pivots of the mass matrix at two configurations: qpos0 and a perturbed one; cached on disk.
 
     The perturbed configuration avoids joint axes that are parallel only at qpos0.
@@ -88,14 +88,17 @@ def joint_inertias(model: Model) -> list[JointInertias]:
     key = content_digest("joint inertias", source_digest(*SOURCE_PACKAGES), inputs)
 
     def compute() -> dict[str, np.ndarray]:
-        from .reference_configuration import compute_joint_inertias, perturbed_configuration
+        from .reference_configuration import compute_mass_matrix_conditioning, perturbed_configuration
 
-        inertias = compute_joint_inertias(model, model.qpos0, perturbed_configuration(model))
+        inertias = compute_mass_matrix_conditioning(model, model.qpos0, perturbed_configuration(model))
         return {field: np.array([getattr(inertia, field) for inertia in inertias]) for field in ("diagonal", "pivots")}
 
     with timed_stage("derived"):
         values = compute() if has_external_extensions() else load_or_compute("derived", key, compute)
-    return [JointInertias(*pair) for pair in zip(values["diagonal"].tolist(), values["pivots"].tolist(), strict=True)]
+    return [
+        MassMatrixConditioning(*pair)
+        for pair in zip(values["diagonal"].tolist(), values["pivots"].tolist(), strict=True)
+    ]
 
 
 # --------------------------------------------------------------------------------------------- form of the step program

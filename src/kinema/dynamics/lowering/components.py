@@ -218,10 +218,12 @@ def trace_copies(
     differing = [name for name, values in parameters[0].items() if any(other[name] != values for other in parameters)]
     starts = {array: _array_offset(array, first) for array in ARRAYS_BY_NAME}
 
-    def body(code: IterationContext) -> None:
+    def body(iteration: IterationContext) -> None:
         overrides: dict[int, dict[str, Sequence[Value]]] = {}
         for frame, name in differing:
-            columns = zip(code.constants(f"{name} {frame}"), *(table[frame, name] for table in parameters), strict=True)
+            columns = zip(
+                iteration.constants(f"{name} {frame}"), *(table[frame, name] for table in parameters), strict=True
+            )
             values = [known[0] if len(set(known)) == 1 else symbol for symbol, *known in columns]
             overrides.setdefault(first.frames[frame], {})[name] = values
         inner = Tracer()
@@ -230,9 +232,11 @@ def trace_copies(
         )
         record_step(StepData(ctx))
         program = inner.build(n_scratch=ctx.n_scratch)
-        outputs = unroll(program, lambda array, element: code.read(array, element - starts[array]), code.tracer)
+        outputs = unroll(
+            program, lambda array, element: iteration.read(array, element - starts[array]), iteration.tracer
+        )
         for array, element in sorted(outputs):
-            code.write(array, [outputs[array, element]], element - starts[array])
+            iteration.write(array, [outputs[array, element]], element - starts[array])
 
     rows = [
         LoopIteration(

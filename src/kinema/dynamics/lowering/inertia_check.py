@@ -10,7 +10,7 @@ MIN_INERTIA_SHARE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class JointInertias:
+class MassMatrixConditioning:
     """Diagonal of the mass matrix at one configuration, and the pivots that elimination leaves."""
 
     diagonal: list[float]

@@ -21,11 +21,13 @@ from ..settings import Settings
 from ..step import StepData
 from ..tree.kinematic_tree import build_tree
 from ..tree.trace_context import TraceContext
-from .inertia_check import MIN_INERTIA_SHARE, JointInertias
+from .inertia_check import MIN_INERTIA_SHARE, MassMatrixConditioning
 from .program_tracing import interpret_outputs
 
 
-def compute_joint_inertias(model: Model, *configurations: Sequence[float] | Array) -> list[JointInertias]:
+def compute_mass_matrix_conditioning(
+    model: Model, *configurations: Sequence[float] | Array
+) -> list[MassMatrixConditioning]:
     """Diagonal and pivots of the mass matrix at each of the given configurations."""
 
     def trace(ctx: TraceContext) -> None:
@@ -33,7 +35,9 @@ def compute_joint_inertias(model: Model, *configurations: Sequence[float] | Arra
 
     outputs = {"locked_inertia": (ElementKind.DOF, 1), "free_inertia": (ElementKind.DOF, 1)}
     results = interpret_outputs(model, Settings(), trace, outputs, *({"qpos": q} for q in configurations))
-    return [JointInertias(arrays["locked_inertia"].tolist(), arrays["free_inertia"].tolist()) for arrays in results]
+    return [
+        MassMatrixConditioning(arrays["locked_inertia"].tolist(), arrays["free_inertia"].tolist()) for arrays in results
+    ]
 
 
 def with_muscle_peak_forces(model: Model) -> Model:
@@ -84,7 +88,7 @@ def path_lengths_and_moments(model: Model, qpos: Sequence[float] | Array) -> tup
             rows += [
                 LoopIteration("moment", {"of": x, "to": ArenaOffset("moments", i * n + d)}) for d, x in moment.items()
             ]
-        ctx.for_each("path lengths and moments", rows, lambda code: code.write("to", [code.read("of")]))
+        ctx.for_each("path lengths and moments", rows, lambda iteration: iteration.write("to", [iteration.read("of")]))
 
     (found,) = interpret_outputs(model, Settings(), trace, outputs, {"qpos": qpos})
     lengths, moments = (np.resize(np.append(x, np.zeros(n_paths * n + 1)), n_paths * max(n, 1)) for x in found.values())

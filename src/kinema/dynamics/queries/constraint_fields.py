@@ -25,7 +25,7 @@ from ..constraints.equalities import equality_blocks, fill_equalities, write_equ
 from ..constraints.friction_cone import TINY, ContactCost
 from ..constraints.rows import BlockSpecialization, ConstraintBlock, ConstraintRows, RowType, row_costs
 from ..pipeline import compute
-from ..rigid.kinematics import floating_origin
+from ..rigid.kinematics import shifted_world_origin
 from ..settings import Settings
 from ..solver.newton import NewtonSolver
 from ..solver.objective import JointVector
@@ -131,14 +131,14 @@ def write_constraint_row_fields(data: StepData) -> None:
         rows.block_arrays[block_index] |= ctx.element_arrays(ElementKind.CONSTRAINT_ROW, first_row)
     rows.multiply_jacobian(solver.objective.inputs.qacc_smooth, "residual derivative")
 
-    def body(code: IterationContext) -> None:
-        specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
+    def body(iteration: IterationContext) -> None:
+        specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
         row_arrays = {
-            name: code.read_array(name, specialization.n_rows)
+            name: iteration.read_array(name, specialization.n_rows)
             for name in ("position", "velocity", "stiffness", "aref", "force")
         }
         free_accelerations, residuals = (
-            code.read_array(name, specialization.n_rows) for name in ("residual derivative", "residual")
+            iteration.read_array(name, specialization.n_rows) for name in ("residual derivative", "residual")
         )
         for field, values in (
             ("efc_pos", row_arrays["position"]),
@@ -147,9 +147,9 @@ def write_constraint_row_fields(data: StepData) -> None:
             ("efc_aref", row_arrays["aref"]),
             ("efc_b", [a - b for a, b in zip(free_accelerations, row_arrays["aref"], strict=True)]),
             ("efc_force", row_arrays["force"]),
-            ("quad", row_costs(code, residuals)),
+            ("quad", row_costs(iteration, residuals)),
         ):
-            code.write(ctx.output_prefix + field, values)
+            iteration.write(ctx.output_prefix + field, values)
 
     rows.for_each_block("constraint row fields", body)
     table = [
@@ -164,7 +164,9 @@ def write_constraint_row_fields(data: StepData) -> None:
         for r in range(rows.blocks[block_index].n_rows)
         for dof in rows.blocks[block_index].dofs
     ]
-    ctx.for_each("constraint Jacobian field", table, lambda code: code.write("out", [code.read("entry")]))
+    ctx.for_each(
+        "constraint Jacobian field", table, lambda iteration: iteration.write("out", [iteration.read("entry")])
+    )
 
 
 def _block_row_offsets(rows: ConstraintRows) -> list[tuple[int, int]]:
@@ -226,25 +228,25 @@ def _unit_force_acceleration(data: StepData, solver: NewtonSolver, block_index: 
         LoopIteration("entry", {"entry": rows.jacobian_entry(block_index, row, dof), "to": offsets[dof]})
         for dof in rows.blocks[block_index].dofs
     ]
-    ctx.for_each("copy Jacobian row", table, lambda code: code.write("to", [code.read("entry")]))
+    ctx.for_each("copy Jacobian row", table, lambda iteration: iteration.write("to", [iteration.read("entry")]))
     return solver.objective.inputs.mass_factors.solve("acceleration of unit row force", jacobian_row)
 
 
-def _accumulate_delassus_entry(code: IterationContext) -> None:
+def _accumulate_delassus_entry(iteration: IterationContext) -> None:
     """Traced loop body: add one product J_jk (M^-1 J_i^T)_k to entries (i, j) and (j, i) of the Delassus matrix.
 
     The specialization `first` overwrites the entries, `next` adds to them; `regularizer` adds 1 / efc_D to a diagonal
     entry of `efc_AR` if efc_D > 0.
     """
-    if code.specialization == "regularizer":
-        stiffness = code.read("stiffness")
+    if iteration.specialization == "regularizer":
+        stiffness = iteration.read("stiffness")
         inverse = 1.0 / ir.select(0.0, stiffness, stiffness, 1.0)
-        code.write("out", [code.read("out") + ir.select(0.0, stiffness, inverse, 0.0)])
+        iteration.write("out", [iteration.read("out") + ir.select(0.0, stiffness, inverse, 0.0)])
         return
-    term = code.read("entry") * code.read("of")
-    total = term if code.specialization == "first" else code.read("out") + term
-    code.write("out", [total])
-    code.write("mirrored", [total])
+    term = iteration.read("entry") * iteration.read("of")
+    total = term if iteration.specialization == "first" else iteration.read("out") + term
+    iteration.write("out", [total])
+    iteration.write("mirrored", [total])
 
 
 # ------------------------------------------------------------------------------------------------------- solver results
@@ -293,7 +295,7 @@ def _solver_statistics(data: StepData, solver: NewtonSolver) -> list[Value]:
     def norms(node: FrameNode) -> tuple[Value, Value]:
         change = [a - b for a, b in zip(qacc[node.ref], solver.objective.inputs.qacc_smooth[node.ref], strict=True)]
         gradient = solver.objective.state.negative_gradient[node.ref]
-        return dot(change, solver.objective.state.mass_times_change[node.ref]), dot(gradient, gradient)
+        return dot(change, solver.objective.state.mass_times_acceleration[node.ref]), dot(gradient, gradient)
 
     gauss, gradient = ctx.sum_over_nodes("Gauss cost and gradient norm", NodeType.FRAMES, (0.0, 0.0), norms)
     n_rows = solver.objective.rows.sum_over_blocks("active rows", _count_active_rows, {})[0]
@@ -301,7 +303,7 @@ def _solver_statistics(data: StepData, solver: NewtonSolver) -> list[Value]:
         n_rows = n_rows + _count_contact_rows(data.contact_buffers)
     n_iterations = ctx.tracer.read(SCRATCH, solver.objective.state.n_iterations.row)
     return [
-        0.5 * gauss + solver.objective.constraint_cost_at(0.0, solver.objective.state.acceleration_change),
+        0.5 * gauss + solver.objective.constraint_cost_at(0.0, solver.objective.state.constraint_acceleration),
         0.5 * gauss,
         ir.sqrt(gradient),
         n_iterations,
@@ -309,9 +311,9 @@ def _solver_statistics(data: StepData, solver: NewtonSolver) -> list[Value]:
     ]
 
 
-def _count_active_rows(code: IterationContext) -> list[Value]:
+def _count_active_rows(iteration: IterationContext) -> list[Value]:
     """Traced loop body: number of rows of a block with efc_D > 0, as a pair with zero for `sum_over_blocks`."""
-    stiffness = code.read_array("stiffness", code.specialization.n_rows)  # type: ignore[attr-defined]
+    stiffness = iteration.read_array("stiffness", iteration.specialization.n_rows)  # type: ignore[attr-defined]
     return [sum_values([ir.select(0.0, x, 1.0, 0.0) for x in stiffness]), 0.0]
 
 
@@ -327,8 +329,8 @@ def _count_contact_rows(contact_buffers: ContactBuffers) -> Value:
         for x in contact_buffers.sets
     ]
 
-    def add(code: IterationContext) -> None:
-        code.write("total", [code.read("total") + float(code.specialization) * code.read("count")])  # type: ignore[arg-type]
+    def add(iteration: IterationContext) -> None:
+        iteration.write("total", [iteration.read("total") + float(iteration.specialization) * iteration.read("count")])  # type: ignore[arg-type]
 
     with ctx.keeping_loops():
         ctx.for_each("count contact rows", rows, add)
@@ -345,7 +347,7 @@ def _rows_per_contact(specialization: ContactSpecialization) -> int:
 
 # ------------------------------------------------------------------------------------------------------------- contacts
 #
-# A contact buffer has `capacity` slots in the output arrays; unused slots are zero, with pair index -1.
+# A contact buffer has `capacity` entries in the output arrays; unused entries are zero, with pair index -1.
 
 ContactFieldValues = dict[str, Vector]
 """Field name -> values of one contact."""
@@ -360,8 +362,8 @@ def write_contact_fields(data: StepData) -> None:
     """Write `active`, `position`, `normal`, `penetration`, `force` and `pair` of each contact, in world axes.
 
     The solver runs first. Normal and force [N] are those on the second geom of the pair: contacts are stored relative
-    to two frames, so that both are negated if the geoms of the pair are in the opposite order. Unused contact slots are
-    zero, with `pair` = -1.
+    to two frames, so that both are negated if the geoms of the pair are in the opposite order. Unused contact entries
+    are zero, with `pair` = -1.
     """
     compute(data, "contact_buffers", "qfrc_constraint")
     ctx, buffers = data.ctx, data.contact_buffers
@@ -369,10 +371,10 @@ def write_contact_fields(data: StepData) -> None:
         return
     cost_model = ContactCost() if data.contacts is None else data.contacts.cost_model
     origin = ctx.allocate_fixed(3)
-    ctx.tracer.write(SCRATCH, floating_origin(ctx), origin.row)
+    ctx.tracer.write(SCRATCH, shifted_world_origin(ctx), origin.row)
 
     def field_values(
-        code: IterationContext, contact: Contact, specialization: ContactSpecialization
+        iteration: IterationContext, contact: Contact, specialization: ContactSpecialization
     ) -> ContactFieldValues:
         pair = contact.scalar("signed_pair")
         sign = ir.select(pair, 0.0, -1.0, 1.0)
@@ -380,7 +382,7 @@ def write_contact_fields(data: StepData) -> None:
         force = [-dot(gradient, column) for column in list(zip(*spatial_contact_jacobian(contact), strict=True))[3:]]
         return {
             "active": [1.0],
-            "position": add(contact.read("point"), code.read_array("origin", 3)),
+            "position": add(contact.read("point"), iteration.read_array("origin", 3)),
             "normal": scale(sign, contact.read("axes", 0, 3)),
             "penetration": [-contact.scalar("distance")],
             "force": scale(sign, force),
@@ -396,7 +398,7 @@ def write_contact_law_fields(data: StepData) -> None:
     `frame` has the normal and the two tangents as rows (negated if the geoms of the pair are in the opposite order of
     the stored contact), `efc_D` is the stiffness along the normal (of pyramid edges with a pyramidal cone), `efc_aref`
     the reference acceleration in the condim contact directions, `row_scales` the factors of their Jacobian rows and
-    `efc_force` the contact force along them, all padded with zeros to 6. Unused contact slots are zero.
+    `efc_force` the contact force along them, all padded with zeros to 6. Unused contact entries are zero.
     """
     solve_unconditionally(data)
     compute(data, "contact_buffers")
@@ -434,10 +436,10 @@ def _store_per_contact(
     field_values: Callable[[IterationContext, Contact, ContactSpecialization], ContactFieldValues],
     extra_offsets: Mapping[str, ArenaOffset],
 ) -> None:
-    """Trace a loop that writes fields of every contact to its slot of the output arrays, and zeros to unused slots.
+    """Trace a loop that writes fields of every contact to its entry of the output arrays, and zeros to unused entries.
 
-    There is one contact buffer of fixed `capacity` per pair of frames; the slots of all buffers are consecutive. All
-    slots are cleared first (0, or -1 for `pair`), then the values of each contact are written.
+    There is one contact buffer of fixed `capacity` per pair of frames; the entries of all buffers are consecutive. All
+    entries are cleared first (0, or -1 for `pair`), then the values of each contact are written.
 
     Args:
         ctx: the tracing context.
@@ -446,10 +448,10 @@ def _store_per_contact(
         field_values: traced function that returns the values of one contact by field name.
         extra_offsets: further arrays that the traced code reads, by name.
     """
-    rows, first_slot = [], 0
+    rows, first_entry = [], 0
     for contact_buffer in contact_buffers.sets:
         row = contact_buffers.loop_iteration(
-            contact_buffer, {**ctx.element_arrays(ElementKind.CONTACT, first_slot), **extra_offsets}
+            contact_buffer, {**ctx.element_arrays(ElementKind.CONTACT, first_entry), **extra_offsets}
         )
         rows.append(
             NodeRow(
@@ -459,25 +461,25 @@ def _store_per_contact(
                 bindings=row.bindings,
             )
         )
-        first_slot += contact_buffer.spec.capacity
+        first_entry += contact_buffer.spec.capacity
 
-    def write(code: IterationContext, name: str, values: Vector, index: Value) -> None:
-        code.tracer.write(ctx.output_prefix + name, values, 0, index * float(widths[name]))
+    def write(iteration: IterationContext, name: str, values: Vector, index: Value) -> None:
+        iteration.tracer.write(ctx.output_prefix + name, values, 0, index * float(widths[name]))
 
-    def body(code: IterationContext) -> None:
-        specialization = code.specialization
+    def body(iteration: IterationContext) -> None:
+        specialization = iteration.specialization
         assert isinstance(specialization, ContactSpecialization)
 
         def clear(index: Value) -> None:
             for name, width in widths.items():
-                write(code, name, [-1.0 if name == "pair" else 0.0] * width, index)
+                write(iteration, name, [-1.0 if name == "pair" else 0.0] * width, index)
 
         def store(contact: Contact) -> None:
-            for name, values in field_values(code, contact, specialization).items():
-                write(code, name, values, contact.index)
+            for name, values in field_values(iteration, contact, specialization).items():
+                write(iteration, name, values, contact.index)
 
-        code.tracer.counted_loop("clear contact slots", code.constant("capacity"), clear, uniform=True)
-        for_each_contact(code, specialization, store)
+        iteration.tracer.counted_loop("clear contact slots", iteration.constant("capacity"), clear, uniform=True)
+        for_each_contact(iteration, specialization, store)
 
     with ctx.keeping_loops():
         ctx.for_each("contact fields", rows, body)

@@ -321,7 +321,7 @@ NAMESPACE_ELEMENT_KINDS = {
 
 
 def n_elements(model: Model, element_kind: ElementKind, settings: Settings) -> int:
-    """Number of model objects of one kind: links, dofs, equality constraints, couplings, contact slots, ...
+    """Number of model objects of one kind: links, dofs, equality constraints, couplings, contact entries, ...
 
     Constraint rows are those of the constraint kinds enabled in `settings`. Fields of the whole environment have 1.
     """
@@ -375,11 +375,11 @@ AXIS_NAMES = {
     ElementKind.SENSOR_VALUE: "n_sensor_values",
     ElementKind.CONSTRAINT_ROW: "n_constraints",
 }
-"""Names of the numbers of items, as in docs/arrays.md."""
+"""Names of the numbers of elements, as in docs/arrays.md."""
 
 
 def axis_names(namespace: str, info: FieldInfo) -> tuple[str | int, ...]:
-    """Sizes of the axes of a field as numbers or names: items, environments, item; items, items, environments."""
+    """Axis sizes of a field as numbers or names: elements, environments, then the axes of one element."""
     element_kind = info.element_kind or NAMESPACE_ELEMENT_KINDS[namespace]
     if element_kind is ElementKind.ENVIRONMENT:
         return (*info.element_shape, "n_envs")

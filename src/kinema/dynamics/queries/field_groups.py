@@ -71,10 +71,10 @@ def write_sleep_fields(data: StepData) -> None:
         table.append(ctx.link_row(link))
         table[-1].offsets.update({} if frame == WORLD else ctx.element_arrays(ElementKind.TREE, trees[frame]))
 
-    def body(code: IterationContext) -> None:
-        link = ctx.link_of_row(code)
+    def body(iteration: IterationContext) -> None:
+        link = ctx.link_of_row(iteration)
         can_sleep = link.in_moving_frame and ctx.settings.sleep_tolerance > 0.0
-        asleep = ir.select(0.5, code.read("asleep"), 1.0, 0.0) if can_sleep else 0.0
+        asleep = ir.select(0.5, iteration.read("asleep"), 1.0, 0.0) if can_sleep else 0.0
         ctx.write("hibernated", link, [asleep])
 
     ctx.for_each("sleep flags", table, body)
@@ -87,9 +87,9 @@ def write_awake_dof_mask(data: StepData) -> None:
         table.append(ctx.frame_row(node))
         table[-1].offsets.update(ctx.element_arrays(ElementKind.TREE, trees[node.index]))
 
-    def body(code: IterationContext) -> None:
-        node = ctx.frame_of_row(code)
-        awake = ir.select(code.read("asleep"), 0.5, 1.0, 0.0) if ctx.settings.sleep_tolerance else 1.0
+    def body(iteration: IterationContext) -> None:
+        node = ctx.frame_of_row(iteration)
+        awake = ir.select(iteration.read("asleep"), 0.5, 1.0, 0.0) if ctx.settings.sleep_tolerance else 1.0
         ctx.write("mass_mat_mask", node, [awake] * len(node.dofs))
 
     ctx.for_each("awake dof mask", table, body)
@@ -398,7 +398,7 @@ def write_link_jacobians(
         for k, name in enumerate(JACOBIAN_ARRAYS):
             ctx.write(prefix + name, node, [(*c.linear, *c.angular)[k] for c in columns])
 
-    ctx.for_each("link Jacobian", rows, lambda code: body(ctx.frame_of_row(code)))
+    ctx.for_each("link Jacobian", rows, lambda iteration: body(ctx.frame_of_row(iteration)))
 
 
 FIELD_GROUPS: dict[str, Callable[[StepData], None]] = {

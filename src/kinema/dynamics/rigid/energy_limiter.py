@@ -68,11 +68,11 @@ def limit_constraint_motion(
     for row in rows:
         row.offsets["largest"] = largest
 
-    def update_largest(code: IterationContext) -> None:
-        maximum = code.read("largest")
-        for a in constraint_acceleration(ctx.frame_of_row(code)):
+    def update_largest(iteration: IterationContext) -> None:
+        maximum = iteration.read("largest")
+        for a in constraint_acceleration(ctx.frame_of_row(iteration)):
             maximum = ir.maximum(maximum, ir.absolute(ctx.dt * (ctx.dt * a)))
-        code.write("largest", [maximum])
+        iteration.write("largest", [maximum])
 
     ctx.for_each("largest rotation by constraints", rows, update_largest)
     ctx.tracer.write(SCRATCH, [MAX_MOTION_PER_STEP / ctx.tracer.read(SCRATCH, largest.row)], limiter_factors.row)
@@ -189,8 +189,8 @@ def _multiply_by_factor(
 ) -> list[Value]:
     if limiter_factors is None:
         return list(x)
-    ctx.code.set_offset("limiter factors", limiter_factors)
-    return [ctx.code.read("limiter factors", factor_index) * y for y in x]
+    ctx.iteration.set_offset("limiter factors", limiter_factors)
+    return [ctx.iteration.read("limiter factors", factor_index) * y for y in x]
 
 
 def _poses_at_step_end(ctx: TraceContext, next_velocities: DofFunction) -> NodeValues[Pose]:

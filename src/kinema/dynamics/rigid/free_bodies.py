@@ -45,10 +45,10 @@ def implicit_free_body_accelerations(
     accelerations: NodeValues[list[Value]] = ctx.new_values("free-body accelerations")
     rows = [_free_body_row(ctx, implicit_matrix, slides, ball) for slides, ball in free_bodies(ctx.nodes, coupled_dofs)]
 
-    def body(code: IterationContext) -> None:
-        ball = ctx.frame_of_row(code)
-        matrix = [[code.read(f"entry {max(i, j)} {min(i, j)}") for j in range(6)] for i in range(6)]
-        axes = [rotate_inverse(local_poses[ball.ref].rotation, code.constants(f"axis {k}")) for k in range(3)]
+    def body(iteration: IterationContext) -> None:
+        ball = ctx.frame_of_row(iteration)
+        matrix = [[iteration.read(f"entry {max(i, j)} {min(i, j)}") for j in range(6)] for i in range(6)]
+        axes = [rotate_inverse(local_poses[ball.ref].rotation, iteration.constants(f"axis {k}")) for k in range(3)]
         derivatives = _bias_force_derivatives(ball, axes, ctx.read_node("vel", ball))
         for row, terms in zip(matrix, derivatives, strict=True):
             row[3:] = [a + ctx.dt * b for a, b in zip(row[3:], terms, strict=True)]

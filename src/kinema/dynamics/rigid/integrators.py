@@ -186,8 +186,8 @@ class DeferredState:
             rows.append(ctx.frame_row(node))
             rows[-1].offsets["invalid"] = self.error_offset
 
-        def body(code: IterationContext) -> None:
-            node, invalid = ctx.frame_of_row(code), code.read("invalid")
+        def body(iteration: IterationContext) -> None:
+            node, invalid = ctx.frame_of_row(iteration), iteration.read("invalid")
             for name, deferred in (("qpos", self.q), ("vel", self.v)):
                 pairs = zip(deferred[node.ref], ctx.read_node(prefix + name, node), strict=True)
                 ctx.write(name, node, [ir.select(invalid, 0.5, new, old) for new, old in pairs])

@@ -233,7 +233,7 @@ def poses_in_world(ctx: TraceContext, local_poses: NodeValues[Pose], world_origi
         return ctx.forward_pass("poses in the world", Pose(IDENTITY_POSE.rotation, world_origin), body)
 
 
-def floating_origin(ctx: TraceContext) -> Vector:
+def shifted_world_origin(ctx: TraceContext) -> Vector:
     """Position of the first free-floating body: origin that keeps precision far from the world origin.
 
     Zero if there is no free body. If islands are solved separately, its initial position, so that islands do not depend

@@ -2,7 +2,7 @@
 
 Contact sensors report the first contacts found (`none`), the contact of smallest distance (`mindist`) or largest force
 (`maxforce`), or the net wrench of all matching contacts (`netforce`). Stored contact points are relative to the
-floating origin, the position of the first free body, which keeps precision far from the world origin.
+shifted world origin, the position of the first free body, which keeps precision far from the world origin.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..collision.vector_math import if_less
 from ..constraints.contact_jacobian import spatial_contact_jacobian
 from ..constraints.friction_cone import contact_cost_derivatives
 from ..pipeline import compute
-from ..rigid.kinematics import floating_origin
+from ..rigid.kinematics import shifted_world_origin
 from ..step import StepData
 from ..vector_math import Vector, add, cross, dot, scale, sub
 from .contact_weights import pair_weights, weight_offset
@@ -35,7 +35,7 @@ from .sensor_outputs import (
 
 CONTACT_WEIGHTS = "contact_weights"
 ContactVisitor = Callable[[IterationContext, Contact, Value], None]
-"""Traced callback (code, contact, weight, specialization): weight is the sign of the contact in the output."""
+"""Traced callback (iteration, contact, weight, specialization): weight is the sign of the contact in the output."""
 
 
 def visit_contacts(
@@ -78,26 +78,26 @@ def visit_contacts(
                 )
             )
 
-    def body(code: IterationContext) -> None:
-        _, set_specialization = code.specialization  # type: ignore[misc]
+    def body(iteration: IterationContext) -> None:
+        _, set_specialization = iteration.specialization  # type: ignore[misc]
 
         def visit(contact: Contact) -> None:
             pair = ir.absolute(contact.scalar("signed_pair")) - 1.0
-            weight = code.tracer.read(CONTACT_WEIGHTS, 0, pair + code.constant("weight offset"))
+            weight = iteration.tracer.read(CONTACT_WEIGHTS, 0, pair + iteration.constant("weight offset"))
             if_less(
-                code.tracer,
+                iteration.tracer,
                 "nonzero weight",
                 0.5,
                 ir.absolute(weight),
-                lambda: visitor(code, contact, weight),
+                lambda: visitor(iteration, contact, weight),
             )
 
         if_less(
-            code.tracer,
+            iteration.tracer,
             "has contacts",
             0.5,
-            code.read("count"),
-            lambda: for_each_contact(code, set_specialization, visit),
+            iteration.read("count"),
+            lambda: for_each_contact(iteration, set_specialization, visit),
         )
 
     with ctx.keeping_loops():
@@ -111,7 +111,7 @@ def allocate_zero_sums(data: StepData, output_indices: Sequence[int], width: int
     ctx.for_each(
         "clear sensor sums",
         [LoopIteration("sum", {"sum": offset}) for offset in sums.values()],
-        lambda code: code.write("sum", [0.0] * width),
+        lambda iteration: iteration.write("sum", [0.0] * width),
     )
     return sums
 
@@ -119,8 +119,8 @@ def allocate_zero_sums(data: StepData, output_indices: Sequence[int], width: int
 def contact_wrench(contact: Contact) -> list[Value]:
     """Wrench of a contact on the second frame of its set: torque, then force (6 values), in world axes.
 
-    The torque is about the floating origin (position of the first free body). Computed as -J^T times the gradient of
-    the contact cost at the solver's residual.
+    The torque is about the shifted world origin (position of the first free body). Computed as -J^T times the gradient
+    of the contact cost at the solver's residual.
     """
     gradient = contact_cost_derivatives(contact.residual, *contact.stiffness_and_mu, elliptic=contact.elliptic).gradient
     return [-dot(gradient, column) for column in zip(*spatial_contact_jacobian(contact), strict=True)]
@@ -135,24 +135,24 @@ def measure_touch(data: StepData, outputs: SensorOutputs, output_indices: list[i
     As in MuJoCo: a ray from the contact point along the outward normal is tested against the primitive shape of the
     sensor.
     """
-    compute(data, "floating_origin_poses")
-    ctx, poses = data.ctx, data.floating_origin_poses
+    compute(data, "shifted_world_poses")
+    ctx, poses = data.ctx, data.shifted_world_poses
     sums = allocate_zero_sums(data, output_indices, 1)
 
-    def visit(code: IterationContext, contact: Contact, weight: Value) -> None:
-        output, _ = code.specialization  # type: ignore[misc]
+    def visit(iteration: IterationContext, contact: Contact, weight: Value) -> None:
+        output, _ = iteration.specialization  # type: ignore[misc]
         assert isinstance(output, SensorOutputSpecialization)
         normal: Vector = contact.read("axes", 0, 3)
         force = dot(contact_wrench(contact)[3:], normal)
-        pose = attachment_pose(code, poses, OBJECT_FRAME)
+        pose = attachment_pose(iteration, poses, OBJECT_FRAME)
         ray = Ray.in_frame(pose, contact.read("point"), scale(-weight, normal))
-        distance = PRIMITIVE_INTERSECTIONS[str(output.options[0])](ray, code.constants("params"))
+        distance = PRIMITIVE_INTERSECTIONS[str(output.options[0])](ray, iteration.constants("params"))
         counted = ir.select(distance, HIT_THRESHOLD, ir.maximum(force, 0.0), 0.0)
-        code.write("sum", [code.read("sum") + counted])
+        iteration.write("sum", [iteration.read("sum") + counted])
 
     visit_contacts(data, outputs, output_indices, sums, visit)
     rows = [outputs.value_row(i, {"sum": sums[i]}) for i in output_indices]
-    ctx.for_each("touch sensors", rows, lambda code: write_sensor_output(code, [code.read("sum")]))
+    ctx.for_each("touch sensors", rows, lambda iteration: write_sensor_output(iteration, [iteration.read("sum")]))
 
 
 # ----------------------------------------------------------------------------------------------- MuJoCo contact sensors
@@ -161,7 +161,7 @@ CONTACT_KINDS = ("contact",)
 RECORD_FIELDS = {"force": 3, "torque": 3, "dist": 1, "pos": 3, "normal": 3, "tangent": 3}
 """Fields of a contact record after `found` -> number of values, in output order."""
 RECORD_WIDTH = sum(RECORD_FIELDS.values())
-COUNT_OFFSET, BEST_OFFSET, SLOTS_OFFSET = 0, 1, 2
+COUNT_OFFSET, BEST_OFFSET, ENTRIES_OFFSET = 0, 1, 2
 """Offsets in the accumulator: number of contacts, best score of the reduction, contact records."""
 NET_WEIGHT_OFFSET, NET_POSITION_OFFSET, NET_FORCE_OFFSET, NET_TORQUE_OFFSET = 1, 2, 5, 8
 """Offsets for `netforce`: sums of force magnitudes, of positions weighted by them, of forces and of torques."""
@@ -175,59 +175,59 @@ def measure_contacts(data: StepData, outputs: SensorOutputs, output_indices: lis
 
     If the sensor has a volume (site), only contacts whose point is inside the volume count.
     """
-    compute(data, "floating_origin_poses")
+    compute(data, "shifted_world_poses")
     ctx = data.ctx
-    max_slots = max(int(outputs.info.params[i][0]) for i in output_indices)
-    sums = allocate_zero_sums(data, output_indices, max(SLOTS_OFFSET + max_slots * RECORD_WIDTH, NET_WIDTH))
-    poses = data.floating_origin_poses
+    max_entries = max(int(outputs.info.params[i][0]) for i in output_indices)
+    sums = allocate_zero_sums(data, output_indices, max(ENTRIES_OFFSET + max_entries * RECORD_WIDTH, NET_WIDTH))
+    poses = data.shifted_world_poses
 
-    def visit(code: IterationContext, contact: Contact, weight: Value) -> None:
-        output, _ = code.specialization  # type: ignore[misc]
+    def visit(iteration: IterationContext, contact: Contact, weight: Value) -> None:
+        output, _ = iteration.specialization  # type: ignore[misc]
         volume = str(output.options[2])
         if not volume:
-            _accumulate_contact(code, contact, weight, str(output.options[1]))
+            _accumulate_contact(iteration, contact, weight, str(output.options[1]))
             return
-        local_point = to_local_point(attachment_pose(code, poses, OBJECT_FRAME), contact.read("point"))
-        is_inside = contains_point(volume, local_point, code.constants("params")[1:])
+        local_point = to_local_point(attachment_pose(iteration, poses, OBJECT_FRAME), contact.read("point"))
+        is_inside = contains_point(volume, local_point, iteration.constants("params")[1:])
         reduce = str(output.options[1])
         if_less(
-            code.tracer,
+            iteration.tracer,
             "inside sensor volume",
             0.5,
             is_inside,
-            lambda: _accumulate_contact(code, contact, weight, reduce),
+            lambda: _accumulate_contact(iteration, contact, weight, reduce),
         )
 
     visit_contacts(data, outputs, output_indices, sums, visit)
     origin = ctx.allocate_fixed(3)
-    ctx.tracer.write(SCRATCH, floating_origin(ctx), origin.row)
+    ctx.tracer.write(SCRATCH, shifted_world_origin(ctx), origin.row)
     extra = {"origin": origin}
     counts = {i: int(outputs.info.params[i][0]) for i in output_indices}
     rows = [outputs.frame_row(i, {**extra, "sum": sums[i]}, None, None, counts[i]) for i in output_indices]
     ctx.for_each("contact sensors", rows, _write_contact_output)
 
 
-def _accumulate_contact(code: IterationContext, contact: Contact, normal_sign: Value, reduce: str) -> None:
+def _accumulate_contact(iteration: IterationContext, contact: Contact, normal_sign: Value, reduce: str) -> None:
     """Traced code: add one matching contact to the accumulator of an MJCF contact sensor, by the sensor's reduction.
 
-    A record has force and torque in the contact frame, distance, position relative to the floating origin, normal and
-    tangent.
+    A record has force and torque in the contact frame, distance, position relative to the shifted world origin, normal
+    and tangent.
 
     Args:
-        code: loop iteration (sensor output and contact buffer) whose array `sum` is the accumulator.
+        iteration: loop iteration (sensor output and contact buffer) whose array `sum` is the accumulator.
         contact: the contact.
         normal_sign: +1 if the stored normal points from the first to the second object of the sensor, else -1.
-        reduce: `none` (append records until all slots are used), `mindist`, `maxforce` (keep the best record) or
+        reduce: `none` (append records until all entries are used), `mindist`, `maxforce` (keep the best record) or
             `netforce` (sum up).
     """
-    tracer, point = code.tracer, contact.read("point")
+    tracer, point = iteration.tracer, contact.read("point")
     wrench = contact_wrench(contact)
     force, torque = wrench[3:], sub(wrench[:3], cross(point, wrench[3:]))
     magnitude = ir.sqrt(dot(force, force))
-    count = code.read("sum", COUNT_OFFSET)
+    count = iteration.read("sum", COUNT_OFFSET)
     if reduce == "netforce":
         terms = [1.0, magnitude, *scale(magnitude, point), *scale(normal_sign, force), *scale(normal_sign, wrench[:3])]
-        code.write("sum", add(code.read_array("sum", NET_WIDTH), terms))
+        iteration.write("sum", add(iteration.read_array("sum", NET_WIDTH), terms))
         return
     normal, tangent = contact.read("axes", 0, 3), contact.read("axes", 3, 3)
     binormal = cross(normal, tangent)
@@ -240,67 +240,67 @@ def _accumulate_contact(code: IterationContext, contact: Contact, normal_sign: V
         *scale(normal_sign, normal),
         *scale(normal_sign, tangent),
     ]
-    code.write("sum", [count + 1.0])
+    iteration.write("sum", [count + 1.0])
     if reduce == "none":
-        n_slots = code.constant("params")
+        n_entries = iteration.constant("params")
         if_less(
             tracer,
             "free slot",
             count,
-            n_slots,
-            lambda: tracer.write("sum", record, SLOTS_OFFSET, count * float(RECORD_WIDTH)),
+            n_entries,
+            lambda: tracer.write("sum", record, ENTRIES_OFFSET, count * float(RECORD_WIDTH)),
         )
         return
     score = magnitude if reduce == "maxforce" else -distance
-    best = ir.select(count, 0.5, -UNBOUNDED, code.read("sum", BEST_OFFSET))
+    best = ir.select(count, 0.5, -UNBOUNDED, iteration.read("sum", BEST_OFFSET))
 
     def replace() -> None:
         tracer.write("sum", [score], BEST_OFFSET)
-        tracer.write("sum", record, SLOTS_OFFSET)
+        tracer.write("sum", record, ENTRIES_OFFSET)
 
     if_less(tracer, "better contact", best, score, replace)
 
 
-def _write_contact_output(code: IterationContext) -> None:
+def _write_contact_output(iteration: IterationContext) -> None:
     """Traced loop body: write the requested fields of the stored contacts, or the net wrench, of a contact sensor."""
-    specialization = code.specialization
+    specialization = iteration.specialization
     assert isinstance(specialization, SensorOutputSpecialization)
-    requested, reduce, n_slots = (
+    requested, reduce, n_entries = (
         set(str(specialization.options[0]).split()),
         str(specialization.options[1]),
         int(specialization.options[-1]),
     )  # type: ignore[call-overload]
-    n_found = code.read("sum", COUNT_OFFSET)
+    n_found = iteration.read("sum", COUNT_OFFSET)
     values: list[Value] = []
-    for slot in range(n_slots):
-        record = _net_wrench_record(code) if reduce == "netforce" else _stored_record(code, slot)
-        values += _select_fields(requested, n_found, record, float(slot))
-    write_sensor_output(code, values)
+    for entry in range(n_entries):
+        record = _net_wrench_record(iteration) if reduce == "netforce" else _stored_record(iteration, entry)
+        values += _select_fields(requested, n_found, record, float(entry))
+    write_sensor_output(iteration, values)
 
 
-def _stored_record(code: IterationContext, slot: int) -> list[Value]:
-    """Contact record of a slot of the accumulator, with its position relative to the world origin."""
-    record = [code.read("sum", SLOTS_OFFSET + slot * RECORD_WIDTH + k) for k in range(RECORD_WIDTH)]
-    return [*record[:7], *add(record[7:10], code.read_array("origin", 3)), *record[10:]]
+def _stored_record(iteration: IterationContext, entry: int) -> list[Value]:
+    """Contact record of an entry of the accumulator, with its position relative to the world origin."""
+    record = [iteration.read("sum", ENTRIES_OFFSET + entry * RECORD_WIDTH + k) for k in range(RECORD_WIDTH)]
+    return [*record[:7], *add(record[7:10], iteration.read_array("origin", 3)), *record[10:]]
 
 
-def _select_fields(requested: set[str], found: Value, record: Sequence[Value], slot: float) -> list[Value]:
+def _select_fields(requested: set[str], found: Value, record: Sequence[Value], entry: float) -> list[Value]:
     """Requested values of one contact record, starting with the contact count if `found` is requested.
 
-    All values are zero if the slot index is not below the number of contacts.
+    All values are zero if the entry index is not below the number of contacts.
     """
     values: list[Value] = [found] if "found" in requested else []
     start = 0
     for name, width in RECORD_FIELDS.items():
         values += record[start : start + width] if name in requested else []
         start += width
-    return [ir.select(slot, found, x, 0.0) for x in values]
+    return [ir.select(entry, found, x, 0.0) for x in values]
 
 
-def _net_wrench_record(code: IterationContext) -> list[Value]:
+def _net_wrench_record(iteration: IterationContext) -> list[Value]:
     """Contact record of the net wrench: force and torque in world axes at the force-weighted mean position."""
-    sums = code.read_array("sum", NET_WIDTH)
+    sums = iteration.read_array("sum", NET_WIDTH)
     position = scale(1.0 / ir.maximum(sums[NET_WEIGHT_OFFSET], 1e-15), sums[NET_POSITION_OFFSET:NET_FORCE_OFFSET])
     force = sums[NET_FORCE_OFFSET:NET_TORQUE_OFFSET]
     torque = sub(sums[NET_TORQUE_OFFSET:], cross(position, force))
-    return [*force, *torque, 0.0, *add(position, code.read_array("origin", 3)), 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+    return [*force, *torque, 0.0, *add(position, iteration.read_array("origin", 3)), 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]

@@ -25,7 +25,7 @@ from ..constraints.tendon_constraints import (
 from ..forces.transmission_paths import END_PREFIXES, N_LOADED_ENDS, SEGMENT_KINDS
 from ..pipeline import compute
 from ..queries.body_quantities import NEWTON_EULER_QUANTITIES, newton_euler_wrench
-from ..rigid.kinematics import floating_origin
+from ..rigid.kinematics import shifted_world_origin
 from ..rigid.link_dynamics import shift_wrench
 from ..step import KINEMATIC_STATE_QUANTITIES, StepData
 from ..tree.kinematic_tree import link_ref, root_link
@@ -99,29 +99,31 @@ def _equalities_across_subtree(
     return result
 
 
-def compute_row_forces(code: IterationContext) -> None:
+def compute_row_forces(iteration: IterationContext) -> None:
     """Traced loop body: write `force` of the rows of a block from `residual` = J a and the reference acceleration."""
-    specialization = code.specialization
+    specialization = iteration.specialization
     assert isinstance(specialization, BlockSpecialization)
     pairs = zip(
-        code.read_array("residual", specialization.n_rows), code.read_array("aref", specialization.n_rows), strict=True
+        iteration.read_array("residual", specialization.n_rows),
+        iteration.read_array("aref", specialization.n_rows),
+        strict=True,
     )
-    code.write("force", [force for force, _ in row_forces_and_stiffness(code, [a - b for a, b in pairs])])
+    iteration.write("force", [force for force, _ in row_forces_and_stiffness(iteration, [a - b for a, b in pairs])])
 
 
-def _accumulate_row_wrenches(code: IterationContext) -> None:
+def _accumulate_row_wrenches(iteration: IterationContext) -> None:
     """Traced loop body: add the wrench of an equality constraint about the origin to the accumulator `sum`.
 
     The wrench is the sum over its constraint rows of row force times unit wrench, shifted from the reference point.
     """
-    n_rows = int(code.specialization)  # type: ignore[call-overload]
-    total = code.read_array("sum", 6)
-    arm = sub(code.read_array("about", 3), code.read_array("origin", 3))
-    for r, force in enumerate(code.read_array("force", n_rows)):
-        wrench = [code.read("wrench", 6 * r + k) for k in range(6)]
+    n_rows = int(iteration.specialization)  # type: ignore[call-overload]
+    total = iteration.read_array("sum", 6)
+    arm = sub(iteration.read_array("about", 3), iteration.read_array("origin", 3))
+    for r, force in enumerate(iteration.read_array("force", n_rows)):
+        wrench = [iteration.read("wrench", 6 * r + k) for k in range(6)]
         shifted = [*add(wrench[:3], cross(arm, wrench[3:])), *wrench[3:]]
         total = add(total, scale(force, shifted))
-    code.write("sum", total)
+    iteration.write("sum", total)
 
 
 # ------------------------------------------------------------------------------------------------------ spatial tendons
@@ -194,7 +196,7 @@ def _path_forces(data: StepData, paths: Sequence[int]) -> dict[int, ArenaOffset]
     ctx.for_each(
         "clear path forces",
         [LoopIteration("sum", {"sum": x}) for x in sums.values()],
-        lambda code: code.write("sum", [0.0]),
+        lambda iteration: iteration.write("sum", [0.0]),
     )
     table = []
     compute(data, "tendons", "actuators")
@@ -245,17 +247,23 @@ def _constraint_force_rows(data: StepData, sums: Mapping[int, ArenaOffset]) -> l
     return table
 
 
-def _accumulate_path_force(code: IterationContext) -> None:
+def _accumulate_path_force(iteration: IterationContext) -> None:
     """Traced loop body: add moment arm times force, with the sign of a limit, to the force along a path."""
-    force = code.constant("moment arm") * code.read("force")
-    code.write("sum", [code.read("sum") + (force * code.read("sign") if code.specialization == "signed" else force)])
+    force = iteration.constant("moment arm") * iteration.read("force")
+    iteration.write(
+        "sum",
+        [iteration.read("sum") + (force * iteration.read("sign") if iteration.specialization == "signed" else force)],
+    )
 
 
-def _accumulate_end_wrench(code: IterationContext) -> None:
+def _accumulate_end_wrench(iteration: IterationContext) -> None:
     """Traced loop body: add force times the unit-tension wrench of a segment end, shifted to the origin, to `sum`."""
-    unit_wrench, arm = code.read_array("unit wrench", 6), sub(code.read_array("about", 3), code.read_array("origin", 3))
+    unit_wrench, arm = (
+        iteration.read_array("unit wrench", 6),
+        sub(iteration.read_array("about", 3), iteration.read_array("origin", 3)),
+    )
     shifted = [*add(unit_wrench[:3], cross(arm, unit_wrench[3:])), *unit_wrench[3:]]
-    code.write("sum", add(code.read_array("sum", 6), scale(code.read("force"), shifted)))
+    iteration.write("sum", add(iteration.read_array("sum", 6), scale(iteration.read("force"), shifted)))
 
 
 # --------------------------------------------------------------------------------------------- force and torque sensors
@@ -276,12 +284,12 @@ def measure_force_torque(data: StepData, outputs: SensorOutputs, output_indices:
     subtree_wrenches = ctx.sum_over_subtrees("subtree wrenches", partial(newton_euler_wrench, data))
     sums = allocate_zero_sums(data, output_indices, 6)
 
-    def add_contact(code: IterationContext, contact: Contact, weight: Value) -> None:
-        code.write("sum", add(code.read_array("sum", 6), scale(weight, contact_wrench(contact))))
+    def add_contact(iteration: IterationContext, contact: Contact, weight: Value) -> None:
+        iteration.write("sum", add(iteration.read_array("sum", 6), scale(weight, contact_wrench(contact))))
 
     visit_contacts(data, outputs, output_indices, sums, add_contact)
     origin = ctx.allocate_fixed(3)
-    ctx.tracer.write(SCRATCH, floating_origin(ctx), origin.row)
+    ctx.tracer.write(SCRATCH, shifted_world_origin(ctx), origin.row)
     add_equality_wrenches(data, outputs, output_indices, sums, origin)
     add_tendon_wrenches(data, outputs, output_indices, sums, origin)
     rows = []
@@ -290,14 +298,14 @@ def measure_force_torque(data: StepData, outputs: SensorOutputs, output_indices:
         bindings = {"link ": link_ref(link), "root ": link_ref(root_link(ctx.model, link))}
         rows.append(outputs.frame_row(i, {"sum": sums[i], "origin": origin}, bindings))
 
-    def body(code: IterationContext) -> None:
-        specialization = code.specialization
+    def body(iteration: IterationContext) -> None:
+        specialization = iteration.specialization
         assert isinstance(specialization, SensorOutputSpecialization)
-        mounting, total = attachment_pose(code, poses, OBJECT_FRAME), subtree_wrenches[SENSOR_LINK]
+        mounting, total = attachment_pose(iteration, poses, OBJECT_FRAME), subtree_wrenches[SENSOR_LINK]
         transmitted = shift_wrench(sub(tree_coms[ROOT_LINK], mounting.position), total.torque, total.force)
-        external_sum = code.read_array("sum", 6)
+        external_sum = iteration.read_array("sum", 6)
         external = shift_wrench(
-            sub(code.read_array("origin", 3), mounting.position), external_sum[:3], external_sum[3:]
+            sub(iteration.read_array("origin", 3), mounting.position), external_sum[:3], external_sum[3:]
         )
         vector = (
             sub(transmitted.force, external.force)
@@ -305,12 +313,12 @@ def measure_force_torque(data: StepData, outputs: SensorOutputs, output_indices:
             else sub(transmitted.torque, external.torque)
         )
         axes = (
-            attachment_pose(code, poses, REFERENCE_FRAME).rotation
+            attachment_pose(iteration, poses, REFERENCE_FRAME).rotation
             if specialization.has_reference
             else mounting.rotation
         )
-        sign = code.constants("params")
+        sign = iteration.constants("params")
         local = rotate_inverse(axes, vector)
-        write_sensor_output(code, scale(sign[0], local) if sign else local)
+        write_sensor_output(iteration, scale(sign[0], local) if sign else local)
 
     ctx.for_each("force and torque sensors", rows, body)

@@ -75,33 +75,33 @@ def measure_positions(data: StepData, outputs: SensorOutputs, output_indices: li
     ctx, poses = data.ctx, data.world_poses
     field = {"field": ctx.model.sensors.magnetic_field.tolist()}
 
-    def body(code: IterationContext) -> None:
-        specialization = code.specialization
+    def body(iteration: IterationContext) -> None:
+        specialization = iteration.specialization
         assert isinstance(specialization, SensorOutputSpecialization)
-        mounting = attachment_pose(code, poses, OBJECT_FRAME)
+        mounting = attachment_pose(iteration, poses, OBJECT_FRAME)
         if specialization.name == "magnetometer":
-            write_sensor_output(code, rotate_inverse(mounting.rotation, code.constants("field")))
+            write_sensor_output(iteration, rotate_inverse(mounting.rotation, iteration.constants("field")))
         elif specialization.name == "height":
-            write_sensor_output(code, [mounting.position[2]])
+            write_sensor_output(iteration, [mounting.position[2]])
         elif specialization.name == "camprojection":
             write_sensor_output(
-                code,
+                iteration,
                 _project_to_pixels(
-                    code, to_local_point(attachment_pose(code, poses, REFERENCE_FRAME), mounting.position)
+                    iteration, to_local_point(attachment_pose(iteration, poses, REFERENCE_FRAME), mounting.position)
                 ),
             )
         elif specialization.name == "framepos":
             write_sensor_output(
-                code,
-                to_local_point(attachment_pose(code, poses, REFERENCE_FRAME), mounting.position)
+                iteration,
+                to_local_point(attachment_pose(iteration, poses, REFERENCE_FRAME), mounting.position)
                 if specialization.has_reference
                 else mounting.position,
             )
         else:
             axis = _rotation_column(mounting, AXIS_INDEX[specialization.name])
             write_sensor_output(
-                code,
-                rotate_inverse(attachment_pose(code, poses, REFERENCE_FRAME).rotation, axis)
+                iteration,
+                rotate_inverse(attachment_pose(iteration, poses, REFERENCE_FRAME).rotation, axis)
                 if specialization.has_reference
                 else axis,
             )
@@ -114,12 +114,12 @@ def to_local_point(pose: Pose, point: Vector) -> Vector:
     return rotate_inverse(pose.rotation, sub(point, pose.position))
 
 
-def _project_to_pixels(code: IterationContext, camera_point: Vector) -> Vector:
+def _project_to_pixels(iteration: IterationContext, camera_point: Vector) -> Vector:
     """Pixel coordinates (x right, y down) of a point in camera coordinates; the camera looks along its -z axis.
 
     The row's parameters are focal lengths and principal point offsets [pixels], image width and height.
     """
-    focal_x, focal_y, shift_x, shift_y, width, height = code.constants("params")
+    focal_x, focal_y, shift_x, shift_y, width, height = iteration.constants("params")
     x = 0.5 * width + (shift_x - focal_x * (camera_point[0] / camera_point[2]))
     y = 0.5 * height + (shift_y + focal_y * (camera_point[1] / camera_point[2]))
     return [x, y]
@@ -129,19 +129,19 @@ def measure_orientations(data: StepData, outputs: SensorOutputs, output_indices:
     """Trace the sensor `framequat`: unit quaternion (w, x, y, z) of the object, in the reference frame if any."""
     ctx, frame_quats = data.ctx, frame_quaternions(data.ctx)
 
-    def mounting_quaternion(code: IterationContext, prefix: str) -> Vector:
-        flat = code.constants(f"{prefix} rot")
+    def mounting_quaternion(iteration: IterationContext, prefix: str) -> Vector:
+        flat = iteration.constants(f"{prefix} rot")
         mounting = matrix_to_quaternion([flat[3 * i : 3 * i + 3] for i in range(3)])
         return quaternion_multiply(frame_quats[OBJECT_FRAME if prefix == "object" else REFERENCE_FRAME], mounting)
 
-    def body(code: IterationContext) -> None:
-        quaternion = mounting_quaternion(code, "object")
-        specialization = code.specialization
+    def body(iteration: IterationContext) -> None:
+        quaternion = mounting_quaternion(iteration, "object")
+        specialization = iteration.specialization
         assert isinstance(specialization, SensorOutputSpecialization)
         if specialization.has_reference:
-            w, *xyz = mounting_quaternion(code, "reference")
+            w, *xyz = mounting_quaternion(iteration, "reference")
             quaternion = quaternion_multiply([w, *scale(-1.0, xyz)], quaternion)
-        write_sensor_output(code, scale(1.0 / _quaternion_norm(quaternion), quaternion))
+        write_sensor_output(iteration, scale(1.0 / _quaternion_norm(quaternion), quaternion))
 
     ctx.for_each("orientation sensors", [outputs.frame_row(i) for i in output_indices], body)
 
@@ -158,18 +158,18 @@ def measure_velocities(data: StepData, outputs: SensorOutputs, output_indices: l
     compute(data, "world_poses", "velocities")
     ctx, poses = data.ctx, data.world_poses
 
-    def body(code: IterationContext) -> None:
-        specialization = code.specialization
+    def body(iteration: IterationContext) -> None:
+        specialization = iteration.specialization
         assert isinstance(specialization, SensorOutputSpecialization)
-        mounting = attachment_pose(code, poses, OBJECT_FRAME)
+        mounting = attachment_pose(iteration, poses, OBJECT_FRAME)
         twist = frame_twist(data, OBJECT_FRAME, mounting.position)
         if specialization.has_reference:
-            reference = attachment_pose(code, poses, REFERENCE_FRAME)
+            reference = attachment_pose(iteration, poses, REFERENCE_FRAME)
             reference_twist = frame_twist(data, REFERENCE_FRAME, mounting.position)
             twist = _twist_in_frame(
                 reference, Twist(*map(sub, _twist_components(twist), _twist_components(reference_twist)))
             )
-        write_sensor_output(code, MOTION_OUTPUTS[specialization.name](mounting, twist))
+        write_sensor_output(iteration, MOTION_OUTPUTS[specialization.name](mounting, twist))
 
     ctx.for_each("velocity sensors", [outputs.frame_row(i) for i in output_indices], body)
 
@@ -203,12 +203,12 @@ def measure_accelerations(data: StepData, outputs: SensorOutputs, output_indices
     compute(data, "world_poses", "proper_accelerations")
     ctx, poses, accelerations = data.ctx, data.world_poses, data.proper_accelerations
 
-    def body(code: IterationContext) -> None:
-        specialization = code.specialization
+    def body(iteration: IterationContext) -> None:
+        specialization = iteration.specialization
         assert isinstance(specialization, SensorOutputSpecialization)
-        mounting = attachment_pose(code, poses, OBJECT_FRAME)
+        mounting = attachment_pose(iteration, poses, OBJECT_FRAME)
         write_sensor_output(
-            code,
+            iteration,
             MOTION_OUTPUTS[specialization.name](
                 mounting, acceleration_at_point(poses[OBJECT_FRAME], accelerations[OBJECT_FRAME], mounting.position)
             ),
@@ -222,12 +222,14 @@ def measure_inside_site(data: StepData, outputs: SensorOutputs, output_indices: 
     compute(data, "world_poses")
     poses = data.world_poses
 
-    def body(code: IterationContext) -> None:
-        specialization = code.specialization
+    def body(iteration: IterationContext) -> None:
+        specialization = iteration.specialization
         assert isinstance(specialization, SensorOutputSpecialization)
         point = to_local_point(
-            attachment_pose(code, poses, REFERENCE_FRAME), attachment_pose(code, poses, OBJECT_FRAME).position
+            attachment_pose(iteration, poses, REFERENCE_FRAME), attachment_pose(iteration, poses, OBJECT_FRAME).position
         )
-        write_sensor_output(code, [contains_point(str(specialization.options[0]), point, code.constants("params"))])
+        write_sensor_output(
+            iteration, [contains_point(str(specialization.options[0]), point, iteration.constants("params"))]
+        )
 
     data.ctx.for_each("inside-site sensors", [outputs.frame_row(i) for i in output_indices], body)

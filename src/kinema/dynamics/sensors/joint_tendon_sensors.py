@@ -35,11 +35,11 @@ def measure_joint_positions(data: StepData, outputs: SensorOutputs, output_indic
         for i in output_indices
     ]
 
-    def body(code: IterationContext) -> None:
-        specialization = code.specialization
+    def body(iteration: IterationContext) -> None:
+        specialization = iteration.specialization
         assert isinstance(specialization, SensorOutputSpecialization)
-        q = code.read_array("qpos", 4 if specialization.name == "ballquat" else 1)
-        write_sensor_output(code, q if len(q) == 1 else scale(1.0 / ir.sqrt(dot(q, q)), q))
+        q = iteration.read_array("qpos", 4 if specialization.name == "ballquat" else 1)
+        write_sensor_output(iteration, q if len(q) == 1 else scale(1.0 / ir.sqrt(dot(q, q)), q))
 
     ctx.for_each("joint position sensors", rows, body)
 
@@ -49,10 +49,10 @@ def measure_joint_velocities(data: StepData, outputs: SensorOutputs, output_indi
     ctx, info = data.ctx, outputs.info
     rows = [outputs.value_row(i, ctx.element_arrays(ElementKind.DOF, int(info.target_idx[i]))) for i in output_indices]
 
-    def body(code: IterationContext) -> None:
-        specialization = code.specialization
+    def body(iteration: IterationContext) -> None:
+        specialization = iteration.specialization
         assert isinstance(specialization, SensorOutputSpecialization)
-        write_sensor_output(code, code.read_array("vel", 3 if specialization.name == "ballangvel" else 1))
+        write_sensor_output(iteration, iteration.read_array("vel", 3 if specialization.name == "ballangvel" else 1))
 
     ctx.for_each("joint velocity sensors", rows, body)
 
@@ -62,7 +62,9 @@ def measure_joint_actuator_forces(data: StepData, outputs: SensorOutputs, output
     ctx, info = data.ctx, outputs.info
     force_offsets = ctx.dof_offsets(joint_actuation_forces(data))
     rows = [outputs.value_row(i, {"force": force_offsets[int(info.target_idx[i])]}) for i in output_indices]
-    ctx.for_each("joint force sensors", rows, lambda code: write_sensor_output(code, [code.read("force")]))
+    ctx.for_each(
+        "joint force sensors", rows, lambda iteration: write_sensor_output(iteration, [iteration.read("force")])
+    )
 
 
 def joint_actuation_forces(data: StepData) -> NodeValues[list[Value]]:
@@ -95,11 +97,11 @@ ACTUATOR_FORCE_KINDS = ("actuatorfrc", "tendonactuatorfrc")
 TENDON_LENGTH_KINDS = ("tendonpos", "tendonvel")
 
 
-def _write_pair_component(code: IterationContext) -> None:
+def _write_pair_component(iteration: IterationContext) -> None:
     """Traced loop body: write the first value of `pair` (length or force), or the second for kinds ending in `vel`."""
-    specialization = code.specialization
+    specialization = iteration.specialization
     assert isinstance(specialization, SensorOutputSpecialization)
-    write_sensor_output(code, [code.read("pair", 1 if specialization.name.endswith("vel") else 0)])
+    write_sensor_output(iteration, [iteration.read("pair", 1 if specialization.name.endswith("vel") else 0)])
 
 
 def measure_actuator_lengths(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
@@ -138,16 +140,20 @@ def measure_actuator_forces(data: StepData, outputs: SensorOutputs, output_indic
     terms = [(i, int(a)) for i in tendon_outputs for a in info.params[i] if int(a) in pairs]
     table = [LoopIteration("actuator", {"pair": pairs[a], "sum": sums[i]}) for i, a in terms]
     ctx.for_each(
-        "actuator forces of tendons", table, lambda code: code.write("sum", [code.read("sum") + code.read("pair")])
+        "actuator forces of tendons",
+        table,
+        lambda iteration: iteration.write("sum", [iteration.read("sum") + iteration.read("pair")]),
     )
     tendon_rows = [outputs.value_row(i, {"sum": sums[i]}) for i in tendon_outputs]
-    ctx.for_each("tendon force sensors", tendon_rows, lambda code: write_sensor_output(code, [code.read("sum")]))
+    ctx.for_each(
+        "tendon force sensors", tendon_rows, lambda iteration: write_sensor_output(iteration, [iteration.read("sum")])
+    )
 
 
 def _clear_sums(data: StepData, offsets: list[ArenaOffset], width: int = 1) -> None:
     """Trace code that sets accumulators of `width` values in scratch memory to zero."""
     rows = [LoopIteration("sum", {"sum": offset}) for offset in offsets]
-    data.ctx.for_each("clear sensor sums", rows, lambda code: code.write("sum", [0.0] * width))
+    data.ctx.for_each("clear sensor sums", rows, lambda iteration: iteration.write("sum", [0.0] * width))
 
 
 def measure_tendon_lengths(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
@@ -165,7 +171,9 @@ def measure_tendon_lengths(data: StepData, outputs: SensorOutputs, output_indice
         LoopIteration("path", {"pair": pairs[i], "length": lengths.lengths[int(info.target_idx[i])]})
         for i in path_outputs
     ]
-    ctx.for_each("path lengths of sensors", table, lambda code: code.write("pair", [code.read("length"), 0.0]))
+    ctx.for_each(
+        "path lengths of sensors", table, lambda iteration: iteration.write("pair", [iteration.read("length"), 0.0])
+    )
     terms = [
         LoopIteration(
             "path", {"pair": pairs[i], "moment": offset, "vel": ctx.element_arrays(ElementKind.DOF, dof)["vel"]}
@@ -180,13 +188,15 @@ def measure_tendon_lengths(data: StepData, outputs: SensorOutputs, output_indice
                 offsets = {"pair": pairs[i], "qpos": arrays["qpos"], "vel": arrays["vel"]}
                 terms.append(LoopIteration("coordinate", offsets, {"coefficient": [coefficient]}))
 
-    def body(code: IterationContext) -> None:
-        length, velocity = code.read_array("pair", 2)
-        if code.specialization == "path":
-            code.write("pair", [length, velocity + code.read("moment") * code.read("vel")])
+    def body(iteration: IterationContext) -> None:
+        length, velocity = iteration.read_array("pair", 2)
+        if iteration.specialization == "path":
+            iteration.write("pair", [length, velocity + iteration.read("moment") * iteration.read("vel")])
         else:
-            coefficient = code.constant("coefficient")
-            code.write("pair", [length + coefficient * code.read("qpos"), velocity + coefficient * code.read("vel")])
+            coefficient = iteration.constant("coefficient")
+            iteration.write(
+                "pair", [length + coefficient * iteration.read("qpos"), velocity + coefficient * iteration.read("vel")]
+            )
 
     ctx.for_each("tendon lengths and velocities", terms, body)
     rows = [outputs.value_row(i, {"pair": pairs[i]}) for i in output_indices]
@@ -257,17 +267,17 @@ def _measure_limits(
 _LIMIT_QUANTITIES = ("position", "velocity", "force")
 
 
-def _write_first_active_limit(code: IterationContext) -> None:
+def _write_first_active_limit(iteration: IterationContext) -> None:
     """Traced loop body: write the output of the first limit whose position is below its margin, else 0.
 
     The output is position minus margin, velocity or force.
     """
-    specialization, n_sides = code.specialization  # type: ignore[misc]
-    margin = code.constant("margin")
+    specialization, n_sides = iteration.specialization  # type: ignore[misc]
+    margin = iteration.constant("margin")
     quantity = {"pos": "position", "vel": "velocity", "frc": "force"}[specialization.name[-3:]]
     result: Value = 0.0
     for k in reversed(range(n_sides)):
-        position = code.read(f"position {k}")
-        value = position - margin if quantity == "position" else code.read(f"{quantity} {k}")
+        position = iteration.read(f"position {k}")
+        value = position - margin if quantity == "position" else iteration.read(f"{quantity} {k}")
         result = ir.select(position, margin, value, result)
-    write_sensor_output(code, [result], specialization)
+    write_sensor_output(iteration, [result], specialization)

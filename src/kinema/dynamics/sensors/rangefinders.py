@@ -30,11 +30,11 @@ RANGEFINDER_KINDS = ("rays",)
 def measure_ranges(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Trace rangefinder sensors and lidars: distance [m] along each ray to the nearest geom that the sensor can see.
 
-    Geom poses, relative to the floating origin (position of the first free body), are computed once; then each sensor
-    loops over its rays and the visible geoms.
+    Geom poses, relative to the shifted world origin (position of the first free body), are computed once; then each
+    sensor loops over its rays and the visible geoms.
     """
-    compute(data, "floating_origin_poses")
-    ctx, poses = data.ctx, data.floating_origin_poses
+    compute(data, "shifted_world_poses")
+    ctx, poses = data.ctx, data.shifted_world_poses
     with ctx.keeping_loops():
         pose_offsets = compute_geom_poses(ctx, poses, range(len(ctx.model.sensors.ray_geoms.types)))
         rows = []
@@ -44,7 +44,7 @@ def measure_ranges(data: StepData, outputs: SensorOutputs, output_indices: list[
             ray_data = {RAY_DATA: ctx.array_offsets[RAY_DATA]}
             row = outputs.frame_row(i, ray_data, None, None, bool(geom_rows))
             rows.append(NodeRow(row.specialization, row.offsets, row.constants, {"geoms": geom_rows}, row.bindings))
-        ctx.for_each("rangefinder sensors", rows, lambda code: _cast_sensor_rays(code, poses))
+        ctx.for_each("rangefinder sensors", rows, lambda iteration: _cast_sensor_rays(iteration, poses))
 
 
 def _visible_geoms(data: StepData, outputs: SensorOutputs, output: int) -> list[int]:
@@ -58,16 +58,16 @@ def _visible_geoms(data: StepData, outputs: SensorOutputs, output: int) -> list[
     return [int(x) for x in np.flatnonzero(visible & ~on_link)]
 
 
-def _cast_sensor_rays(code: IterationContext, floating_origin_poses: NodeValues[Pose]) -> None:
+def _cast_sensor_rays(iteration: IterationContext, shifted_world_poses: NodeValues[Pose]) -> None:
     """Traced loop body: cast the rays of one sensor one after the other and write their distances to `sensordata`.
 
     The output's parameters are the index of the first direction in the ray data, the number of rays, and range bounds
     if any.
     """
-    specialization, tracer = code.specialization, code.tracer
+    specialization, tracer = iteration.specialization, iteration.tracer
     assert isinstance(specialization, SensorOutputSpecialization)
-    mounting = attachment_pose(code, floating_origin_poses, OBJECT_FRAME)
-    first, count, *bounds = code.constants("params")
+    mounting = attachment_pose(iteration, shifted_world_poses, OBJECT_FRAME)
+    first, count, *bounds = iteration.constants("params")
     best_distance, ray = tracer.allocate_local(1), tracer.allocate_local(6)
     has_geoms = bool(specialization.options[-1])
 
@@ -77,16 +77,16 @@ def _cast_sensor_rays(code: IterationContext, floating_origin_poses: NodeValues[
         tracer.write(best_distance, [NO_HIT])
         tracer.new_basic_block()
         if has_geoms:
-            code.nested_loop("geoms", lambda inner: intersect_geom(inner, ray, best_distance))
+            iteration.nested_loop("geoms", lambda inner: intersect_geom(inner, ray, best_distance))
         tracer.write(
-            SENSOR_OUTPUT_ARRAY, [_range_value(code, specialization, tracer.read(best_distance), bounds)], 0, index
+            SENSOR_OUTPUT_ARRAY, [_range_value(iteration, specialization, tracer.read(best_distance), bounds)], 0, index
         )
 
     tracer.counted_loop("rays", count, cast, uniform=True)
 
 
 def _range_value(
-    code: IterationContext, specialization: SensorOutputSpecialization, distance: Value, bounds: list[Value]
+    iteration: IterationContext, specialization: SensorOutputSpecialization, distance: Value, bounds: list[Value]
 ) -> Value:
     """Value of a ray for its hit distance, clamped to the cutoff of the sensor.
 
@@ -98,5 +98,5 @@ def _range_value(
         value = ir.select(distance, low, -np.inf, ir.select(high, distance, np.inf, distance))
     else:
         value = ir.select(HIT_THRESHOLD, distance, -1.0, distance)
-    (clamped,) = apply_cutoff(code, specialization, [value])
+    (clamped,) = apply_cutoff(iteration, specialization, [value])
     return clamped

@@ -44,11 +44,11 @@ def compute_geom_poses(
             ctx.node_row("geom", {"frame ": frame_ref(int(geoms.frame_idx[i]))}, {"geom pose": offset}, constants)
         )
 
-    def body(code: IterationContext) -> None:
-        pose, flat = frame_poses[frame_ref("frame ")], code.constants("rotation")
+    def body(iteration: IterationContext) -> None:
+        pose, flat = frame_poses[frame_ref("frame ")], iteration.constants("rotation")
         rotation = matmul(pose.rotation, [flat[3 * i : 3 * i + 3] for i in range(3)])
-        code.write("geom pose", add(pose.position, rotate(pose.rotation, code.constants("position"))))
-        code.write("geom pose", [x for row in rotation for x in row], 3)
+        iteration.write("geom pose", add(pose.position, rotate(pose.rotation, iteration.constants("position"))))
+        iteration.write("geom pose", [x for row in rotation for x in row], 3)
 
     ctx.for_each("poses of ray geoms", rows, body)
     return pose_offsets
@@ -70,25 +70,25 @@ def geom_table_row(ctx: TraceContext, geom: int, pose_offset: ArenaOffset) -> Lo
     )
 
 
-def intersect_geom(code: IterationContext, ray: str, best_distance: str) -> None:
+def intersect_geom(iteration: IterationContext, ray: str, best_distance: str) -> None:
     """Traced loop body: intersect a ray with one geom and update the smallest distance found so far.
 
     The exact test runs only if the ray hits the geom's bounding sphere nearer than the best distance; planes are always
     tested.
 
     Args:
-        code: loop iteration of the geom.
+        iteration: loop iteration of the geom.
         ray: local array with origin (3) and direction (3) of the ray.
         best_distance: local array with the smallest distance, updated.
     """
-    specialization, tracer = code.specialization, code.tracer
+    specialization, tracer = iteration.specialization, iteration.tracer
     assert isinstance(specialization, RayGeomSpecialization)
-    flat, pose_values = [tracer.read(ray, i) for i in range(6)], code.read_array("geom pose", 12)
+    flat, pose_values = [tracer.read(ray, i) for i in range(6)], iteration.read_array("geom pose", 12)
     pose = Pose([pose_values[3 * i : 3 * i + 3] for i in range(1, 4)], pose_values[:3])
 
     def intersect() -> list[Value]:
         local_ray = Ray.in_frame(pose, flat[:3], flat[3:])
-        size, header = code.constants("size"), code.constants("header")
+        size, header = iteration.constants("size"), iteration.constants("header")
 
         def read(index: Value) -> Value:
             return tracer.read(RAY_DATA, 0, index)
@@ -111,8 +111,8 @@ def intersect_geom(code: IterationContext, ray: str, best_distance: str) -> None
     if specialization.geom_type == "plane":
         intersect()
         return
-    radius = code.constant("radius")
-    to_center = sub(add(pose.position, rotate(pose.rotation, code.constants("center"))), flat[:3])
+    radius = iteration.constant("radius")
+    to_center = sub(add(pose.position, rotate(pose.rotation, iteration.constants("center"))), flat[:3])
     center_distance = dot(to_center, flat[3:])
     perpendicular = sub(to_center, scale(center_distance, flat[3:]))
     sphere_miss = ir.maximum(

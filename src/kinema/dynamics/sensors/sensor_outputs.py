@@ -116,34 +116,34 @@ class SensorOutputs:
         )
 
 
-def attachment_pose(code: IterationContext, frame_poses: NodeValues[Pose], frame: NodeRef) -> Pose:
+def attachment_pose(iteration: IterationContext, frame_poses: NodeValues[Pose], frame: NodeRef) -> Pose:
     """World pose of the sensor mounting (object or reference attachment) in one of the row's two frames.
 
     `frame_poses` gives the pose of the frame; the mounting pose in the frame is a constant of the row.
     """
     prefix, pose = str(frame.index).strip(), frame_poses[frame]
-    flat = code.constants(f"{prefix} rot")
+    flat = iteration.constants(f"{prefix} rot")
     rotation = [flat[3 * i : 3 * i + 3] for i in range(3)]
     return Pose(
-        matmul(pose.rotation, rotation), add(pose.position, rotate(pose.rotation, code.constants(f"{prefix} pos")))
+        matmul(pose.rotation, rotation), add(pose.position, rotate(pose.rotation, iteration.constants(f"{prefix} pos")))
     )
 
 
 def write_sensor_output(
-    code: IterationContext, values: Sequence[Value], specialization: SensorOutputSpecialization | None = None
+    iteration: IterationContext, values: Sequence[Value], specialization: SensorOutputSpecialization | None = None
 ) -> None:
     """Write the values of an output, clamped to its cutoff; `specialization` defaults to that of the loop iteration."""
-    specialization = specialization or code.specialization  # type: ignore[assignment]
+    specialization = specialization or iteration.specialization  # type: ignore[assignment]
     assert isinstance(specialization, SensorOutputSpecialization)
-    code.write(SENSOR_OUTPUT_ARRAY, apply_cutoff(code, specialization, values))
+    iteration.write(SENSOR_OUTPUT_ARRAY, apply_cutoff(iteration, specialization, values))
 
 
 def apply_cutoff(
-    code: IterationContext, specialization: SensorOutputSpecialization, values: Sequence[Value]
+    iteration: IterationContext, specialization: SensorOutputSpecialization, values: Sequence[Value]
 ) -> Sequence[Value]:
     """Clamp values to at most the cutoff, and to at least its negative if the cutoff mode is `both`."""
     if not specialization.cutoff_mode:
         return values
-    cutoff = code.constant("cutoff")
+    cutoff = iteration.constant("cutoff")
     values = [ir.minimum(x, cutoff) for x in values]
     return [ir.maximum(x, -cutoff) for x in values] if specialization.cutoff_mode == "both" else values

@@ -51,10 +51,10 @@ def measure_subtrees(data: StepData, outputs: SensorOutputs, output_indices: lis
         angular = add(rotate(body.inertia, twist.angular), cross(body.com, linear))
         return SubtreeMomentum(body.mass, scale(body.mass, body.com), linear, angular)
 
-    def body(code: IterationContext) -> None:
-        specialization = code.specialization
+    def body(iteration: IterationContext) -> None:
+        specialization = iteration.specialization
         assert isinstance(specialization, SensorOutputSpecialization)
-        subtree = subtrees[SUBTREE_LINK] if specialization.options == () else _read_system_momentum(code)
+        subtree = subtrees[SUBTREE_LINK] if specialization.options == () else _read_system_momentum(iteration)
         divisor = ir.select(0.0, subtree.mass, subtree.mass, 1.0)
         fallback = bodies[SUBTREE_LINK].com if specialization.options == () else ZERO
         com = [
@@ -62,11 +62,11 @@ def measure_subtrees(data: StepData, outputs: SensorOutputs, output_indices: lis
         ]
         match specialization.name:
             case "subtreecom":
-                write_sensor_output(code, com)
+                write_sensor_output(iteration, com)
             case "subtreelinvel":
-                write_sensor_output(code, scale(1.0 / divisor, subtree.linear_momentum))
+                write_sensor_output(iteration, scale(1.0 / divisor, subtree.linear_momentum))
             case _:
-                write_sensor_output(code, sub(subtree.angular_momentum, cross(com, subtree.linear_momentum)))
+                write_sensor_output(iteration, sub(subtree.angular_momentum, cross(com, subtree.linear_momentum)))
 
     rows = []
     if links:
@@ -90,8 +90,8 @@ def measure_subtrees(data: StepData, outputs: SensorOutputs, output_indices: lis
     ctx.for_each("subtree sensors", rows, body)
 
 
-def _read_system_momentum(code: IterationContext) -> SubtreeMomentum:
-    flat = code.read_array("total", 10)
+def _read_system_momentum(iteration: IterationContext) -> SubtreeMomentum:
+    flat = iteration.read_array("total", 10)
     return SubtreeMomentum(flat[0], flat[1:4], flat[4:7], flat[7:10])
 
 
@@ -118,4 +118,6 @@ def measure_clock_and_energy(data: StepData, outputs: SensorOutputs, output_indi
     for kind, offset in offsets.items():
         ctx.tracer.write(SCRATCH, [values[kind]], offset.row)
     rows = [outputs.value_row(i, {"value": offsets[info.kinds[i]]}) for i in output_indices]
-    ctx.for_each("clock and energy sensors", rows, lambda code: write_sensor_output(code, [code.read("value")]))
+    ctx.for_each(
+        "clock and energy sensors", rows, lambda iteration: write_sensor_output(iteration, [iteration.read("value")])
+    )

@@ -40,7 +40,10 @@ def put_still_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None
     idle, speeds, n_ready = ctx.idle_flags, PerTreeArray(ctx), ctx.allocate_fixed(1)
     ctx.tracer.write(SCRATCH, [0.0], n_ready.row)
     for_each_tree(
-        ctx, "clear tree speeds", lambda t: {"speed": speeds.offset_of(t)}, lambda code: code.write("speed", [0.0])
+        ctx,
+        "clear tree speeds",
+        lambda t: {"speed": speeds.offset_of(t)},
+        lambda iteration: iteration.write("speed", [0.0]),
     )
     trees, lengths = tree_index_of_frames(ctx.model), dof_lengths(ctx.model)
     rows = [
@@ -53,9 +56,9 @@ def put_still_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None
         for dof in node.dofs
     ]
 
-    def update_speed(code: IterationContext) -> None:
-        speed = ir.absolute(code.read("vel")) * code.constant("length")
-        code.write("speed", [ir.maximum(code.read("speed"), speed)])
+    def update_speed(iteration: IterationContext) -> None:
+        speed = ir.absolute(iteration.read("vel")) * iteration.constant("length")
+        iteration.write("speed", [ir.maximum(iteration.read("speed"), speed)])
 
     with ctx.keeping_loops():
         ctx.for_each("maximum speeds of trees", rows, update_speed)
@@ -76,13 +79,13 @@ def put_still_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None
         for t in ctx.trees
     ]
 
-    def count_still_steps(code: IterationContext) -> None:
-        if code.specialization == "never":
-            code.write("still", [0.0])
+    def count_still_steps(iteration: IterationContext) -> None:
+        if iteration.specialization == "never":
+            iteration.write("still", [0.0])
             return
-        still = ir.select(code.read("speed"), ctx.settings.sleep_tolerance, code.read("still") + 1.0, 0.0)
-        code.write("still", [still])
-        code.write("ready", [code.read("ready") + ir.select(still, MIN_STILL_STEPS - 0.5, 0.0, 1.0)])
+        still = ir.select(iteration.read("speed"), ctx.settings.sleep_tolerance, iteration.read("still") + 1.0, 0.0)
+        iteration.write("still", [still])
+        iteration.write("ready", [iteration.read("ready") + ir.select(still, MIN_STILL_STEPS - 0.5, 0.0, 1.0)])
 
     with ctx.keeping_loops():
         ctx.for_each("count still steps", rows, count_still_steps)
@@ -102,26 +105,29 @@ def _mark_islands_asleep(ctx: TraceContext, islands: PerTreeArray) -> None:
     idle = ctx.idle_flags
     moving = PerTreeArray(ctx)
     for_each_tree(
-        ctx, "clear moving islands", lambda t: {"moving": moving.offset_of(t)}, lambda code: code.write("moving", [0.0])
+        ctx,
+        "clear moving islands",
+        lambda t: {"moving": moving.offset_of(t)},
+        lambda iteration: iteration.write("moving", [0.0]),
     )
 
     def tree_offsets(tree: int) -> dict[str, ArenaOffset]:
         arrays = {"island": islands.offset_of(tree), "moving": moving.start, IDLE_FLAG: idle.of_tree(tree)}
         return {**arrays, **ctx.element_arrays(ElementKind.TREE, tree)}
 
-    def flag_moving(code: IterationContext) -> None:
+    def flag_moving(iteration: IterationContext) -> None:
         def set_flag() -> list[Value]:
-            code.tracer.write("moving", [1.0], 0, code.read("island"))
+            iteration.tracer.write("moving", [1.0], 0, iteration.read("island"))
             return []
 
-        code.tracer.if_less("moving", code.read("still"), MIN_STILL_STEPS - 0.5, set_flag, [])
+        iteration.tracer.if_less("moving", iteration.read("still"), MIN_STILL_STEPS - 0.5, set_flag, [])
 
     for_each_tree(ctx, "moving islands", tree_offsets, flag_moving)
 
-    def write_asleep(code: IterationContext) -> None:
-        island = code.read("island")
-        asleep = ir.select(code.tracer.read("moving", 0, island), 0.5, island + 1.0, 0.0)
-        code.write("asleep", [asleep])
+    def write_asleep(iteration: IterationContext) -> None:
+        island = iteration.read("island")
+        asleep = ir.select(iteration.tracer.read("moving", 0, island), 0.5, island + 1.0, 0.0)
+        iteration.write("asleep", [asleep])
 
     for_each_tree(ctx, "put islands to sleep", tree_offsets, write_asleep)
     _store_state_at_sleep(ctx)
@@ -160,12 +166,12 @@ def _store_state_at_sleep(ctx: TraceContext) -> None:
             )
             rows.append(row("store", tree, now=now, before=before))
 
-    def body(code: IterationContext) -> None:
+    def body(iteration: IterationContext) -> None:
         def store() -> list[Value]:
-            code.write("before", [0.0 if "stop" in str(code.specialization) else code.read("now")])
+            iteration.write("before", [0.0 if "stop" in str(iteration.specialization) else iteration.read("now")])
             return []
 
-        code.tracer.if_less("asleep", 0.5, code.read("asleep"), store, [])
+        iteration.tracer.if_less("asleep", 0.5, iteration.read("asleep"), store, [])
 
     with ctx.keeping_loops():
         ctx.for_each("store state at sleep", rows, body)
@@ -194,10 +200,10 @@ class SleepState:
         assert ctx.idle_flags is not None
         tracer.write(SCRATCH, [0.0], self.n_asleep.row)
 
-        def mark_idle(code: IterationContext) -> None:
-            asleep = ir.select(0.5, code.read("asleep"), 1.0, 0.0)
-            code.write("idle flag", [asleep])
-            code.write("count", [code.read("count") + asleep])
+        def mark_idle(iteration: IterationContext) -> None:
+            asleep = ir.select(0.5, iteration.read("asleep"), 1.0, 0.0)
+            iteration.write("idle flag", [asleep])
+            iteration.write("count", [iteration.read("count") + asleep])
 
         idle = ctx.idle_flags
         for_each_tree(
@@ -212,14 +218,14 @@ class SleepState:
         """Wake islands of sleeping trees whose positions, velocities, inputs, applied forces or gravity changed."""
         self._clear_wake_flags()
 
-        def compare(code: IterationContext) -> None:
+        def compare(iteration: IterationContext) -> None:
             def flag() -> list[Value]:
-                reference: Value = 0.0 if "zero" in str(code.specialization) else code.read("before")
-                index = ir.select(0.0, ir.absolute(code.read("now") - reference), code.read("asleep"), 0.0)
-                code.tracer.write("wake flags", [1.0], 0, index)
+                reference: Value = 0.0 if "zero" in str(iteration.specialization) else iteration.read("before")
+                index = ir.select(0.0, ir.absolute(iteration.read("now") - reference), iteration.read("asleep"), 0.0)
+                iteration.tracer.write("wake flags", [1.0], 0, index)
                 return []
 
-            code.tracer.if_less("asleep", 0.5, code.read("asleep"), flag, [])
+            iteration.tracer.if_less("asleep", 0.5, iteration.read("asleep"), flag, [])
 
         with self.ctx.keeping_loops():
             self.ctx.for_each("disturbances of sleeping trees", list(self._disturbance_rows()), compare)
@@ -269,10 +275,10 @@ class SleepState:
         """Wake islands with a sleeping tree in contact with an awake tree; return the number of trees woken."""
         ctx, total = self.ctx, self.ctx.allocate_fixed(1)
 
-        def flag_mixed(code: IterationContext, _: ContactSpecialization) -> None:
-            a, b = code.read("asleep a"), code.read("asleep b")
+        def flag_mixed(iteration: IterationContext, _: ContactSpecialization) -> None:
+            a, b = iteration.read("asleep a"), iteration.read("asleep b")
             mixed = ir.select(ir.minimum(a, b), 0.5, ir.maximum(a, b), 0.0)
-            code.tracer.write("wake flags", [1.0], 0, mixed)
+            iteration.tracer.write("wake flags", [1.0], 0, mixed)
 
         rows = []
         for contact_buffer in buffers.filter_sets(ContactBufferFilter.BETWEEN_FRAMES):
@@ -321,24 +327,24 @@ class SleepState:
             }
             return {**arrays, "wake flags": self.wake_flags, "count": self.n_asleep, "total": n_woken or self.n_asleep}
 
-        def wake(code: IterationContext) -> None:
+        def wake(iteration: IterationContext) -> None:
             def clear() -> list[Value]:
                 for name in ("asleep", "still", "idle flag"):
-                    code.write(name, [0.0])
-                code.write("count", [code.read("count") - 1.0])
+                    iteration.write(name, [0.0])
+                iteration.write("count", [iteration.read("count") - 1.0])
                 if n_woken is not None:
-                    code.write("total", [code.read("total") + 1.0])
+                    iteration.write("total", [iteration.read("total") + 1.0])
                 return []
 
-            asleep = code.read("asleep")
-            is_flagged = ir.select(0.5, asleep, code.tracer.read("wake flags", 0, asleep), 0.0)
-            code.tracer.if_less("island is flagged", 0.5, is_flagged, clear, [])
+            asleep = iteration.read("asleep")
+            is_flagged = ir.select(0.5, asleep, iteration.tracer.read("wake flags", 0, asleep), 0.0)
+            iteration.tracer.if_less("island is flagged", 0.5, is_flagged, clear, [])
 
         for_each_tree(ctx, "wake flagged islands", tree_offsets, wake)
 
 
 def find_contacts_and_wake(
-    ctx: TraceContext, buffers: ContactBuffers, floating_origin_poses: NodeValues[Pose], sleep_state: SleepState | None
+    ctx: TraceContext, buffers: ContactBuffers, shifted_world_poses: NodeValues[Pose], sleep_state: SleepState | None
 ) -> None:
     """Detect contacts and wake sleeping islands touched by awake trees, repeatedly until no further tree wakes.
 
@@ -347,17 +353,17 @@ def find_contacts_and_wake(
     Args:
         ctx: tracing context.
         buffers: contact buffers to be filled.
-        floating_origin_poses: frame poses about the floating origin of the contact coordinates.
+        shifted_world_poses: frame poses about the shifted world origin of the contact coordinates.
         sleep_state: sleep state of the step; None if sleep is disabled.
     """
 
     def detect_and_wake() -> tuple[Value, Value]:
         assert sleep_state is not None
-        detect_contacts(ctx, buffers, floating_origin_poses)
+        detect_contacts(ctx, buffers, shifted_world_poses)
         return 0.5, sleep_state.wake_contacted(buffers)
 
     if sleep_state is None:
-        buffers.list_active_sets(detect_contacts(ctx, buffers, floating_origin_poses))
+        buffers.list_active_sets(detect_contacts(ctx, buffers, shifted_world_poses))
         return
     ctx.while_loop("detect contacts and wake", detect_and_wake, len(ctx.trees) + 1)
     buffers.list_active_sets()
@@ -368,7 +374,10 @@ def mark_all_awake(ctx: TraceContext) -> None:
     assert ctx.idle_flags is not None
     idle = ctx.idle_flags
     for_each_tree(
-        ctx, "clear idle flags", lambda t: {"idle flag": idle.of_tree(t)}, lambda code: code.write("idle flag", [0.0])
+        ctx,
+        "clear idle flags",
+        lambda t: {"idle flag": idle.of_tree(t)},
+        lambda iteration: iteration.write("idle flag", [0.0]),
     )
 
 
@@ -376,5 +385,5 @@ def _offset_by(place: ArenaOffset, offset: int) -> ArenaOffset:
     return ArenaOffset(place.arena, place.row + offset)
 
 
-def _write_zero_wake_flag(code: IterationContext) -> None:
-    code.write("wake flags", [0.0])
+def _write_zero_wake_flag(iteration: IterationContext) -> None:
+    iteration.write("wake flags", [0.0])

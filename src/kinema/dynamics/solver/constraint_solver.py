@@ -191,7 +191,7 @@ def solve_constraints(  # noqa: PLR0913
             make_solver = block_sparse_warp_solver if is_block_sparse else dense_warp_solver
             solution.solver = make_solver(ctx, inputs, contacts if isinstance(contacts, ContactLists) else None)
         else:
-            subspaces, poses = inputs.motion_subspaces, inputs.floating_origin_poses
+            subspaces, poses = inputs.motion_subspaces, inputs.shifted_world_poses
             if isinstance(contacts, ContactBuffers) and subspaces is not None and poses is not None:
                 solution.contacts = ContactConstraints(ctx, contacts, subspaces, poses)
             solution.solver = thread_solver(ctx, inputs, solution.contacts, islands)

@@ -50,9 +50,9 @@ def write_smooth_motion_work(
         for dof, inverse_pivot in mass_factors.inverse_pivots.items()
     ]
 
-    def add(code: IterationContext) -> None:
-        x = code.read("acceleration")
-        code.write("work", [code.read("work") + x * x / code.read("inverse pivot")])
+    def add(iteration: IterationContext) -> None:
+        x = iteration.read("acceleration")
+        iteration.write("work", [iteration.read("work") + x * x / iteration.read("inverse pivot")])
 
     ctx.for_each("work of unconstrained motion", rows, add)
 
@@ -113,23 +113,27 @@ class TreeConvergence:
             ctx,
             "clear norms of trees",
             lambda t: {"sums": sums.offset_of(t)},
-            lambda code: code.write("sums", [0.0] * 2),
+            lambda iteration: iteration.write("sums", [0.0] * 2),
         )
         trees, rows = tree_index_of_frames(ctx.model), []
         for node in ctx.nodes:
             rows.append(ctx.frame_row(node))
             rows[-1].offsets.update({"sums": sums.offset_of(trees[node.index]), "total": self._total_squared_force})
 
-        def add_squares(code: IterationContext) -> None:
-            ref = ctx.frame_of_row(code).ref
+        def add_squares(iteration: IterationContext) -> None:
+            ref = ctx.frame_of_row(iteration).ref
             squares = [dot(x[ref], x[ref]) for x in (gradient, forces)]
-            code.write("sums", [a + b for a, b in zip(code.read_array("sums", 2), squares, strict=True)])
-            code.write("total", [code.read("total") + squares[1]])
+            iteration.write("sums", [a + b for a, b in zip(iteration.read_array("sums", 2), squares, strict=True)])
+            iteration.write("total", [iteration.read("total") + squares[1]])
 
-        def compare(code: IterationContext) -> None:
-            squared_gradient, squared_force = code.read_array("sums", 2)
-            bound = code.read("squared tolerance") * squared_force + ROUNDING_TOLERANCE**2 * code.read("total")
-            code.write("n_unconverged", [code.read("n_unconverged") + ir.select(bound, squared_gradient, 1.0, 0.0)])
+        def compare(iteration: IterationContext) -> None:
+            squared_gradient, squared_force = iteration.read_array("sums", 2)
+            bound = iteration.read("squared tolerance") * squared_force + ROUNDING_TOLERANCE**2 * iteration.read(
+                "total"
+            )
+            iteration.write(
+                "n_unconverged", [iteration.read("n_unconverged") + ir.select(bound, squared_gradient, 1.0, 0.0)]
+            )
 
         ctx.for_each("gradient and force norms of trees", rows, add_squares)
         offsets = {

@@ -66,15 +66,15 @@ def find_islands(
             buffers.loop_iteration(contact_buffer, _island_pair_offsets(islands, tree_a, tree_b, changed))
         )
 
-    def join(code: IterationContext) -> None:
-        a, b = code.read("island a"), code.read("island b")
+    def join(iteration: IterationContext) -> None:
+        a, b = iteration.read("island a"), iteration.read("island b")
         smaller = ir.minimum(a, b)
-        code.write("island a", [smaller])
-        code.write("island b", [smaller])
-        code.write("changed", [code.read("changed") + ir.absolute(a - b)])
+        iteration.write("island a", [smaller])
+        iteration.write("island b", [smaller])
+        iteration.write("changed", [iteration.read("changed") + ir.absolute(a - b)])
 
-    def join_contact(code: IterationContext, _: ContactSpecialization) -> None:
-        join(code)
+    def join_contact(iteration: IterationContext, _: ContactSpecialization) -> None:
+        join(iteration)
 
     def propagate() -> tuple[Value, Value]:
         ctx.tracer.write(SCRATCH, [0.0], changed.row)
@@ -123,7 +123,7 @@ class IslandIteration(Iteration):
             ctx,
             "save idle flags",
             lambda t: {"from": self._idle.of_tree(t), "to": self._idle_before.offset_of(t)},
-            lambda code: code.write("to", [code.read("from")]),
+            lambda iteration: iteration.write("to", [iteration.read("from")]),
         )
 
     def _sum_over_islands(self, values: PerTreeArray) -> None:
@@ -132,17 +132,19 @@ class IslandIteration(Iteration):
         offsets = {"value": values, "island": self.islands}
         sums = self._island_sums.start
 
-        def clear(code: IterationContext) -> None:
-            code.write("sum", [0.0] * n)
+        def clear(iteration: IterationContext) -> None:
+            iteration.write("sum", [0.0] * n)
 
-        def add(code: IterationContext) -> None:
-            offset = code.read("island") * width
-            old = [code.tracer.read("sums", i, offset) for i in range(n)]
-            code.tracer.write("sums", [a + b for a, b in zip(old, code.read_array("value", n), strict=True)], 0, offset)
+        def add(iteration: IterationContext) -> None:
+            offset = iteration.read("island") * width
+            old = [iteration.tracer.read("sums", i, offset) for i in range(n)]
+            iteration.tracer.write(
+                "sums", [a + b for a, b in zip(old, iteration.read_array("value", n), strict=True)], 0, offset
+            )
 
-        def distribute(code: IterationContext) -> None:
-            offset = code.read("island") * width
-            code.write("value", [code.tracer.read("sums", i, offset) for i in range(n)])
+        def distribute(iteration: IterationContext) -> None:
+            offset = iteration.read("island") * width
+            iteration.write("value", [iteration.tracer.read("sums", i, offset) for i in range(n)])
 
         for_each_active_tree(ctx, "clear sums of islands", {"sum": self._island_sums}, clear)
         for_each_active_tree(ctx, "sums of islands", {**offsets, "sums": sums}, add)
@@ -154,13 +156,13 @@ class IslandIteration(Iteration):
             self.ctx,
             "restore idle flags",
             lambda t: {"from": self._idle_before.offset_of(t), "to": self._idle.of_tree(t)},
-            lambda code: code.write("to", [code.read("from")]),
+            lambda iteration: iteration.write("to", [iteration.read("from")]),
         )
 
     # ------------------------------------------------------------------------------------------------------- warm start
 
     def warm_start(self) -> None:
-        """Start each island from its acceleration change of the previous time step if this lowers the island's cost."""
+        """Warm start each island from its previous constraint acceleration if this lowers the island's cost."""
         ctx = self.ctx
         previous = self.objective.vectors.new("warm start")
         ctx.for_each_frame("warm start", lambda node: previous.put(node.ref, ctx.read_node("warm_start", node)))
@@ -175,13 +177,13 @@ class IslandIteration(Iteration):
                 ctx,
                 "set trial step length",
                 {"length": self._step_lengths},
-                lambda code, x=float(length): code.write("length", [x]),
+                lambda iteration, x=float(length): iteration.write("length", [x]),
             )
             self._sum_terms_by_island(f"costs at {length}", block_cost, "add_costs", cost)
 
-        def choose(code: IterationContext) -> None:
-            warm_start_cost = code.read("cost at warm start") + 0.5 * code.read("work")
-            code.write("length", [ir.select(warm_start_cost, code.read("cost at zero"), 1.0, 0.0)])
+        def choose(iteration: IterationContext) -> None:
+            warm_start_cost = iteration.read("cost at warm start") + 0.5 * iteration.read("work")
+            iteration.write("length", [ir.select(warm_start_cost, iteration.read("cost at zero"), 1.0, 0.0)])
 
         offsets = {"length": self._step_lengths, "work": work, "cost at zero": costs[0], "cost at warm start": costs[1]}
         for_each_active_tree(ctx, "choose warm start", offsets, choose)
@@ -197,11 +199,13 @@ class IslandIteration(Iteration):
             target: two values per tree; overwritten.
         """
         contacts = self.objective.contacts
-        for_each_active_tree(self.ctx, f"{name}, zero", {"total": target}, lambda code: code.write("total", [0.0] * 2))
+        for_each_active_tree(
+            self.ctx, f"{name}, zero", {"total": target}, lambda iteration: iteration.write("total", [0.0] * 2)
+        )
 
-        def add(code: IterationContext) -> None:
-            terms = row_terms(code)
-            code.write("total", [a + b for a, b in zip(code.read_array("total", 2), terms, strict=True)])
+        def add(iteration: IterationContext) -> None:
+            terms = row_terms(iteration)
+            iteration.write("total", [a + b for a, b in zip(iteration.read_array("total", 2), terms, strict=True)])
 
         self.objective.rows.for_each_block(name, add, {"length": self._step_lengths, "total": target})
         if contacts is not None:
@@ -232,19 +236,22 @@ class IslandIteration(Iteration):
         norms = PerTreeArray(ctx, 2)
 
         def squares(node: Any) -> list[Value]:
-            return [dot(x[node.ref], x[node.ref]) for x in (self.state.negative_gradient, self.state.mass_times_change)]
+            return [
+                dot(x[node.ref], x[node.ref])
+                for x in (self.state.negative_gradient, self.state.mass_times_acceleration)
+            ]
 
         sum_frames_per_tree(ctx, "convergence norms of trees", norms, squares)
         self._sum_over_islands(norms)
         tracer.write(SCRATCH, [0.0], self._n_unconverged.row)
 
-        def test_convergence(code: IterationContext) -> None:
-            squared_gradient, squared_force = code.read_array("norms", 2)
-            tolerance = 0.0 if has_rigid_rows else ir.select(0.5, code.read("changed"), 0.0, LOOSE_TOLERANCE)
+        def test_convergence(iteration: IterationContext) -> None:
+            squared_gradient, squared_force = iteration.read_array("norms", 2)
+            tolerance = 0.0 if has_rigid_rows else ir.select(0.5, iteration.read("changed"), 0.0, LOOSE_TOLERANCE)
             tolerance = ir.maximum(tolerance, ctx.settings.tolerance)
             unconverged = ir.select(tolerance * tolerance * squared_force, squared_gradient, 1.0, 0.0)
-            code.write("idle flag", [1.0 - unconverged])
-            code.write("n_unconverged", [code.read("n_unconverged") + unconverged])
+            iteration.write("idle flag", [1.0 - unconverged])
+            iteration.write("n_unconverged", [iteration.read("n_unconverged") + unconverged])
 
         idle = self._idle
         offsets = {"norms": norms, "changed": n_changes, "n_unconverged": self._n_unconverged}
@@ -272,7 +279,7 @@ class IslandIteration(Iteration):
         def frame_products(node: Any) -> list[Value]:
             return [
                 dot(direction[node.ref], x[node.ref])
-                for x in (self.state.mass_times_change, mass_times_direction, self.state.negative_gradient)
+                for x in (self.state.mass_times_acceleration, mass_times_direction, self.state.negative_gradient)
             ]
 
         sum_frames_per_tree(ctx, "line-search products", products, frame_products)
@@ -280,22 +287,24 @@ class IslandIteration(Iteration):
 
         names = ("length", "low", "high")
 
-        def begin(code: IterationContext) -> None:
+        def begin(iteration: IterationContext) -> None:
             for name, value in zip(names, (1.0, 0.0, MAX_STEP_LENGTH), strict=True):
-                code.write(name, [value])
+                iteration.write(name, [value])
 
         offsets = {"length": self._step_lengths, "low": low, "high": high}
         for_each_active_tree(ctx, "initialise line search", offsets, begin)
 
-        def update(code: IterationContext) -> None:
-            *products, start_product = code.read_array("products", 3)
-            bracket = [code.read(name) for name in names]
+        def update(iteration: IterationContext) -> None:
+            *products, start_product = iteration.read_array("products", 3)
+            bracket = [iteration.read(name) for name in names]
             threshold = LINE_SEARCH_TOLERANCE * ir.absolute(start_product)
-            derivatives = code.read("sums"), code.read("sums", 1)
+            derivatives = iteration.read("sums"), iteration.read("sums", 1)
             bracket, magnitude = next_trial_step(bracket, derivatives, products, threshold)
             for name, value in zip(names, bracket, strict=True):
-                code.write(name, [value])
-            code.write("n_unconverged", [code.read("n_unconverged") + ir.select(threshold, magnitude, 1.0, 0.0)])
+                iteration.write(name, [value])
+            iteration.write(
+                "n_unconverged", [iteration.read("n_unconverged") + ir.select(threshold, magnitude, 1.0, 0.0)]
+            )
 
         def trial() -> tuple[Value, Value]:
             self._sum_terms_by_island("line derivatives", block_line_derivatives, "add_line_derivatives", sums)

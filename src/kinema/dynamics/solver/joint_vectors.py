@@ -54,10 +54,10 @@ class TreeVectors:
             rows.append(ctx.frame_row(node))
             rows[-1].offsets.update(offsets_of_tree(trees[node.index], {"length": step_length}))
 
-        def body(code: IterationContext) -> None:
-            ref = ctx.frame_of_row(code).ref
+        def body(iteration: IterationContext) -> None:
+            ref = ctx.frame_of_row(iteration).ref
             pairs = zip(vector[ref], direction[ref], strict=True)
-            vector.put(ref, [x + code.read("length") * d for x, d in pairs])
+            vector.put(ref, [x + iteration.read("length") * d for x, d in pairs])
 
         ctx.for_each("add step to vector", rows, body)
 

@@ -60,7 +60,7 @@ class Iteration(ABC):
 
     @abstractmethod
     def warm_start(self) -> None:
-        """Start from the acceleration change of the previous time step where its cost is lower than that of x = 0."""
+        """Warm start from the previous constraint acceleration where its cost is lower than that of x = 0."""
 
     @abstractmethod
     def iterate(self) -> tuple[Value, Value]:
@@ -97,25 +97,25 @@ class NewtonSolver:
         self.iteration.finish()
         if ctx.has_output("warm_start"):
             ctx.for_each_frame(
-                "store warm start", lambda node: ctx.write("warm_start", node, self.acceleration_change_of(node))
+                "store warm start", lambda node: ctx.write("warm_start", node, self.constraint_acceleration_of(node))
             )
             ctx.write("n_iterations", None, [state.read(state.n_iterations)])
         if ctx.settings.noslip_iterations and isinstance(objective, ThreadObjective) and has_friction(objective):
             assert isinstance(self.iteration, CommonIteration)
             solve_noslip(objective, self.iteration.iterate, self.iteration.is_unconverged)
         # rounding errors of stiff contact forces exceed those of M x
-        return state.mass_times_change if objective.has_contacts else objective.constraint_forces()
+        return state.mass_times_acceleration if objective.has_contacts else objective.constraint_forces()
 
-    def acceleration_change_of(self, node: FrameNode) -> list[Value]:
+    def constraint_acceleration_of(self, node: FrameNode) -> list[Value]:
         """Return the part of a frame's joint accelerations due to constraints and contacts, x = a - qacc_smooth."""
-        return self.objective.state.acceleration_change[node.ref]
+        return self.objective.state.constraint_acceleration[node.ref]
 
 
 class CommonIteration(Iteration):
     """Iteration with one step length and one convergence test for all trees."""
 
     def warm_start(self) -> None:
-        """Start from the acceleration change of the previous time step if its cost is lower than that of x = 0."""
+        """Start from the constraint acceleration of the previous time step if its cost is lower than that of x = 0."""
         ctx, objective = self.ctx, self.objective
         previous = objective.vectors.new("warm start")
         ctx.for_each_frame("warm start", lambda node: previous.put(node.ref, ctx.read_node("warm_start", node)))
@@ -150,7 +150,7 @@ class CommonIteration(Iteration):
         if objective.tree_convergence is not None and not objective.rows.is_noslip:
             tolerance = ir.select(0.5, n_changes, TREE_TOLERANCE, LOOSE_TOLERANCE)
             n_unconverged = objective.tree_convergence.count_unconverged(
-                state.negative_gradient, state.mass_times_change, tolerance
+                state.negative_gradient, state.mass_times_acceleration, tolerance
             )
             unconverged = ir.maximum(unconverged, n_unconverged)
         return 0.5, unconverged

@@ -81,25 +81,28 @@ def solve_noslip(
 def _for_each_contact(contacts: ContactConstraints, name: str, action: Callable[[Contact], None]) -> None:
     """Apply `action` to each contact of all active contact buffers."""
 
-    def body(code: IterationContext, specialization: ContactSpecialization) -> None:
-        for_each_contact(code, specialization, action)
+    def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
+        for_each_contact(iteration, specialization, action)
 
     contacts.buffers.for_each_active_set(name, body)
 
 
-def _store_forces(code: IterationContext) -> None:
+def _store_forces(iteration: IterationContext) -> None:
     """Store the current forces of a block's rows, as frozen forces or as friction multipliers."""
-    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
-    code.write(
+    specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
+    iteration.write(
         "stored force",
-        [force for force, _ in row_forces_and_stiffness(code, code.read_array("residual", specialization.n_rows))],
+        [
+            force
+            for force, _ in row_forces_and_stiffness(iteration, iteration.read_array("residual", specialization.n_rows))
+        ],
     )
 
 
-def _stiffen_friction(code: IterationContext) -> None:
+def _stiffen_friction(iteration: IterationContext) -> None:
     """Multiply the stiffness of friction rows by `NOSLIP_STIFFNESS_FACTOR`."""
-    specialization: BlockSpecialization = code.specialization  # type: ignore[assignment]
+    specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
     if specialization.row_type is RowType.FRICTION:
-        code.write(
-            "stiffness", [NOSLIP_STIFFNESS_FACTOR * x for x in code.read_array("stiffness", specialization.n_rows)]
+        iteration.write(
+            "stiffness", [NOSLIP_STIFFNESS_FACTOR * x for x in iteration.read_array("stiffness", specialization.n_rows)]
         )

@@ -47,9 +47,9 @@ class SolverInputs:
     qacc_smooth: JointVector
     """Joint accelerations without constraints."""
     motion_subspaces: NodeValues[MotionSubspace] | None
-    """Motion subspaces of the joints about the floating origin; None without contacts."""
-    floating_origin_poses: NodeValues[Pose] | None = None
-    """Frame poses about the floating origin of the contact coordinates; None without contacts."""
+    """Motion subspaces of the joints about the shifted world origin; None without contacts."""
+    shifted_world_poses: NodeValues[Pose] | None = None
+    """Frame poses about the shifted world origin of the contact coordinates; None without contacts."""
 
 
 class SolverState:
@@ -69,9 +69,9 @@ class SolverState:
         """Work scale of the unconstrained motion, for the convergence test."""
         self.n_frame_contacts = ctx.allocate_fixed(1)
         """Number of contacts between two moving frames."""
-        self.acceleration_change = new_vector("acceleration change")
+        self.constraint_acceleration = new_vector("acceleration change")
         """x = a - qacc_smooth."""
-        self.mass_times_change = new_vector("mass times acceleration change")
+        self.mass_times_acceleration = new_vector("mass times acceleration change")
         """M x, equal to the constraint forces at the solution."""
         self.negative_gradient = new_vector("negative gradient")
         """Negative gradient J^T f - M x of the cost."""
@@ -167,7 +167,7 @@ class ThreadObjective:
     def initialize(self) -> None:
         """Write x = 0, the residuals, the work scale and the number of contacts between moving frames."""
         state, contacts, inputs = self.state, self.contacts, self.inputs
-        for vector in (state.acceleration_change, state.mass_times_change):
+        for vector in (state.constraint_acceleration, state.mass_times_acceleration):
             self.vectors.set_zero(vector)
         initialize_row_residuals(self.rows, inputs.qacc_smooth)
         if contacts is not None:
@@ -191,7 +191,7 @@ class ThreadObjective:
     def prepare_line_search(self, direction: JointVector) -> tuple[JointVector, list[Value]]:
         """Prepare a direction d; return M d and the products d . M x, d . M d and d . (-g), with g the gradient."""
         mass_times_direction = self.prepare_direction(direction)
-        vectors = self.state.mass_times_change, mass_times_direction, self.state.negative_gradient
+        vectors = self.state.mass_times_acceleration, mass_times_direction, self.state.negative_gradient
         return mass_times_direction, self.vectors.dot_products(
             "line-search products", [(direction, x) for x in vectors]
         )
@@ -221,9 +221,9 @@ class ThreadObjective:
         self.rows.for_each_block("advance constraint residuals", advance_row_residuals, {"length": self.step_lengths})
         if self.contacts is not None:
             self.contacts.advance_residuals(self.step_lengths)
-        self.vectors.axpy(self.state.mass_times_change, mass_times_direction, self.step_lengths)
+        self.vectors.axpy(self.state.mass_times_acceleration, mass_times_direction, self.step_lengths)
         if self.contacts is not None or self.ctx.settings.energy_limiter:
-            self.vectors.axpy(self.state.acceleration_change, direction, self.step_lengths)
+            self.vectors.axpy(self.state.constraint_acceleration, direction, self.step_lengths)
         return n_changes
 
     def _active_set_changes(self) -> Value:
@@ -235,12 +235,12 @@ class ThreadObjective:
     def update_gradient(self) -> None:
         """Write the negative gradient J^T f - M x of the cost."""
         state = self.state
-        self.vectors.set_sum(state.negative_gradient, self.constraint_forces(), state.mass_times_change, -1.0)
+        self.vectors.set_sum(state.negative_gradient, self.constraint_forces(), state.mass_times_acceleration, -1.0)
 
     def convergence_norms(self, *, include_work: bool) -> list[Value]:
         """Return |g|^2 of the gradient and |M x|^2 of the constraint forces, and the work x . M x if asked for."""
-        gradient, force = self.state.negative_gradient, self.state.mass_times_change
-        pairs = [(gradient, gradient), (force, force), (self.state.acceleration_change, force)]
+        gradient, force = self.state.negative_gradient, self.state.mass_times_acceleration
+        pairs = [(gradient, gradient), (force, force), (self.state.constraint_acceleration, force)]
         return self.vectors.dot_products("convergence norms", pairs if include_work else pairs[:2])
 
     def constraint_forces(self) -> JointVector:

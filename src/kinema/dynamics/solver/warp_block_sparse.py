@@ -128,8 +128,8 @@ class WarpBlockSparseMatrix:
         """Write the Newton matrix: mass matrix plus diagonal plus contact Hessian, one thread per block row.
 
         Args:
-            mass_start: scratch row of the block-diagonal mass matrix.
-            diagonal_start: scratch row of the vector added to the diagonal (stiffness of single-dof rows).
+            mass_start: scratch offset of the block-diagonal mass matrix.
+            diagonal_start: scratch offset of the vector added to the diagonal (stiffness of single-dof rows).
             contacts: contacts that add J^T H J; None without contacts.
         """
         tracer, stride, n_trees = self.ctx.tracer, self.layout.stride, float(self.layout.n_trees)
@@ -158,8 +158,8 @@ class WarpBlockSparseMatrix:
         """Solve the linear system in place by block LDL factorisation and substitution; the matrix is overwritten.
 
         Args:
-            max_inverse_pivots: scratch row of the upper bounds of the inverse pivots, one per dof.
-            vector_start: scratch row of the right-hand side, replaced by the solution.
+            max_inverse_pivots: scratch offset of the upper bounds of the inverse pivots, one per dof.
+            vector_start: scratch offset of the right-hand side, replaced by the solution.
         """
         tracer, n_trees = self.ctx.tracer, float(self.layout.n_trees)
 
@@ -304,7 +304,7 @@ class PaddedVectors(WarpVectors):
         return padded
 
     def copy_inverse_pivots(self, factors: LDLFactors) -> int:
-        """Copy the inverse pivots of LDL factors, 1 for padding; return the first scratch row."""
+        """Copy the inverse pivots of LDL factors, 1 for padding; return the first scratch offset."""
         ctx, layout = self.ctx, self.layout
         start = ctx.allocate(layout.size).row
         targets = {dof: ArenaOffset(SCRATCH, start + position) for dof, position in layout.position_of_dof.items()}
@@ -315,7 +315,9 @@ class PaddedVectors(WarpVectors):
         ctx.for_each(
             "bounds of inverse pivots",
             rows,
-            lambda code: code.write("to", [code.read("from") if code.specialization == "dof" else 1.0]),
+            lambda iteration: iteration.write(
+                "to", [iteration.read("from") if iteration.specialization == "dof" else 1.0]
+            ),
         )
         return start
 

@@ -112,8 +112,9 @@ class BlockDiagonalMatrix:
         self.ctx.for_each(
             "dense mass matrix",
             rows,
-            lambda code: code.write(
-                "to", [code.read("from") if code.specialization == "entry" else values[code.specialization]]
+            lambda iteration: iteration.write(
+                "to",
+                [iteration.read("from") if iteration.specialization == "entry" else values[iteration.specialization]],
             ),
         )
 
@@ -167,8 +168,8 @@ class WarpObjective:
     ) -> None:
         """Allocate and split the constraint rows, and expand the mass matrix into `mass`.
 
-        `max_inverse_pivots` is the scratch row of the inverse pivots of M in the layout of the vectors; they are upper
-        bounds of the inverse pivots of the Hessian.
+        `max_inverse_pivots` is the scratch offset of the inverse pivots of M in the layout of the vectors; they are
+        upper bounds of the inverse pivots of the Hessian.
         """
         self.ctx, self.inputs, self.state, self.vectors, self.mass = state.ctx, inputs, state, vectors, mass
         self.max_inverse_pivots, self.contacts = max_inverse_pivots, contacts
@@ -187,7 +188,7 @@ class WarpObjective:
     def initialize(self) -> None:
         """Write x = 0, the residuals at the unconstrained accelerations and the work scale."""
         ctx, vectors, qacc_smooth = self.ctx, self.vectors, self.inputs.qacc_smooth
-        for vector in (self.state.acceleration_change, self.state.mass_times_change):
+        for vector in (self.state.constraint_acceleration, self.state.mass_times_acceleration):
             vectors.set_zero(vector)
         initialize_row_residuals(self.rows, qacc_smooth)
         self.single_dof_rows.initialize(qacc_smooth)
@@ -222,7 +223,7 @@ class WarpObjective:
             element, product = self.vectors.read(direction, dof), self.mass.row_times(dof, loaded_direction)
             self.vectors.write(mass_times_direction, dof, product)
             force, gradient = (
-                self.vectors.read(x, dof) for x in (self.state.mass_times_change, self.state.negative_gradient)
+                self.vectors.read(x, dof) for x in (self.state.mass_times_acceleration, self.state.negative_gradient)
             )
             return [element * x for x in (force, product, gradient)]
 
@@ -264,8 +265,8 @@ class WarpObjective:
             n_changes = [sum_values([row.active_set_change(length) for row in rows])] if count_changes else []
             self.single_dof_rows.advance_residuals(dof, element, length)
             for vector, change in (
-                (self.state.mass_times_change, self.vectors.read(mass_times_direction, dof)),
-                (self.state.acceleration_change, element),
+                (self.state.mass_times_acceleration, self.vectors.read(mass_times_direction, dof)),
+                (self.state.constraint_acceleration, element),
             ):
                 self.vectors.write(vector, dof, self.vectors.read(vector, dof) + length * change)
             return n_changes
@@ -290,7 +291,7 @@ class WarpObjective:
     def constraint_forces(self) -> JointVector:
         """Return the joint forces of rows and contacts, as negative gradient plus M x."""
         total = self.vectors.new("constraint joint forces")
-        self.vectors.set_sum(total, self.state.negative_gradient, self.state.mass_times_change, 1.0)
+        self.vectors.set_sum(total, self.state.negative_gradient, self.state.mass_times_acceleration, 1.0)
         return total
 
     def update_gradient(self) -> None:
@@ -298,13 +299,13 @@ class WarpObjective:
         force = self._joint_force_function("constraint joint forces")
 
         def process_dof(dof: Value) -> list[Value]:
-            mass_times_change = self.vectors.read(self.state.mass_times_change, dof)
-            negative_gradient = force(dof) - mass_times_change
+            mass_times_acceleration = self.vectors.read(self.state.mass_times_acceleration, dof)
+            negative_gradient = force(dof) - mass_times_acceleration
             self.vectors.write(self.state.negative_gradient, dof, negative_gradient)
             return [
                 negative_gradient * negative_gradient,
-                mass_times_change * mass_times_change,
-                self.vectors.read(self.state.acceleration_change, dof) * mass_times_change,
+                mass_times_acceleration * mass_times_acceleration,
+                self.vectors.read(self.state.constraint_acceleration, dof) * mass_times_acceleration,
             ]
 
         sums = self.vectors.for_each_dof("negative gradient", process_dof, 3)

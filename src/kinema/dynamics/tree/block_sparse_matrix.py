@@ -173,12 +173,12 @@ class BlockSparseMatrix(JointSpaceMatrix):
     def clear_flags(self) -> None:
         """Trace a loop that sets the nonzero flags of the diagonal blocks and clears those of all other blocks."""
 
-        def body(code: IterationContext) -> None:
-            tracer = code.tracer
+        def body(iteration: IterationContext) -> None:
+            tracer = iteration.tracer
             tracer.counted_loop(
-                "flags", code.constant("count"), lambda index: tracer.write("flags", [0.0], 0, index), uniform=True
+                "flags", iteration.constant("count"), lambda index: tracer.write("flags", [0.0], 0, index), uniform=True
             )
-            code.write("diagonal flag", [1.0])
+            iteration.write("diagonal flag", [1.0])
 
         rows = []
         for k in range(self.blocks.count):
@@ -198,7 +198,7 @@ class BlockSparseMatrix(JointSpaceMatrix):
         }
         pairs |= {block_pair for group in coupled_groups for block_pair in self.blocks.block_pairs(group)}
         rows = [LoopIteration("flag", {"flag": self.flag_offset(a, b)}) for a, b in sorted(pairs) if a != b]
-        self.ctx.for_each(f"{self.name}, structural flags", rows, lambda code: code.write("flag", [1.0]))
+        self.ctx.for_each(f"{self.name}, structural flags", rows, lambda iteration: iteration.write("flag", [1.0]))
 
     def flag_fill_in(self) -> None:
         """Trace the symbolic factorisation: flag all blocks that elimination of the flagged blocks fills in.
@@ -207,32 +207,32 @@ class BlockSparseMatrix(JointSpaceMatrix):
         of its flags over the lanes.
         """
 
-        def unite_lanes(code: IterationContext) -> None:
-            tracer = code.tracer
+        def unite_lanes(iteration: IterationContext) -> None:
+            tracer = iteration.tracer
 
             def combine(index: Value) -> None:
                 tracer.write("flags", [ir.any_lane(tracer.read("flags", 0, index))], 0, index)
 
-            tracer.counted_loop("flags", code.constant("count"), combine, uniform=True)
+            tracer.counted_loop("flags", iteration.constant("count"), combine, uniform=True)
 
-        def fill(code: IterationContext) -> None:
-            tracer = code.tracer
+        def fill(iteration: IterationContext) -> None:
+            tracer = iteration.tracer
 
             def combine(index: Value) -> None:
                 both = [tracer.read(array, 0, index) for array in ("flags", "target flags")]
                 tracer.write("target flags", [both[0] + both[1] - both[0] * both[1]], 0, index)
 
             def merge_row() -> list[Value]:
-                tracer.counted_loop("flags", code.constant("count"), combine, uniform=True)
+                tracer.counted_loop("flags", iteration.constant("count"), combine, uniform=True)
                 return []
 
-            tracer.if_less("nonzero", 0.5, code.read("flag"), merge_row, [])
+            tracer.if_less("nonzero", 0.5, iteration.read("flag"), merge_row, [])
 
         rows = self._fill_in_table()
         self.ctx.for_each(
             f"{self.name}, fill-in flags",
             rows,
-            lambda code: (fill if code.specialization == "pair" else unite_lanes)(code),
+            lambda iteration: (fill if iteration.specialization == "pair" else unite_lanes)(iteration),
         )
 
     def _fill_in_table(self) -> IterationTable:
@@ -274,16 +274,16 @@ class BlockSparseMatrix(JointSpaceMatrix):
         k, i = self._block_order(forward=forward)
         list_offset = self.ctx.allocate(len(k) + 1)
 
-        def clear(code: IterationContext) -> None:
-            _if_in_all_environments(code, 1.0, lambda: code.write("list", [0.0]))
+        def clear(iteration: IterationContext) -> None:
+            _if_in_all_environments(iteration, 1.0, lambda: iteration.write("list", [0.0]))
 
-        def append_if_flagged(code: IterationContext) -> None:
+        def append_if_flagged(iteration: IterationContext) -> None:
             def append() -> None:
-                count = code.read("list") + 1.0
-                code.tracer.write("list", [code.constant("row")], 0, count)
-                code.write("list", [count])
+                count = iteration.read("list") + 1.0
+                iteration.tracer.write("list", [iteration.constant("row")], 0, count)
+                iteration.write("list", [count])
 
-            _if_in_all_environments(code, ir.any_lane(code.read("flag")), append)
+            _if_in_all_environments(iteration, ir.any_lane(iteration.read("flag")), append)
 
         positions = np.arange(len(k))
         columns = {"flag": self.flag_offset_column(k, i), "list": OffsetColumn.repeated(list_offset, len(k))}
@@ -343,8 +343,8 @@ class BlockSparseMatrix(JointSpaceMatrix):
                 )
             )
 
-        def run(code: IterationContext) -> None:
-            self.if_nonzero(code, code.read("flag"), lambda: body(code))
+        def run(iteration: IterationContext) -> None:
+            self.if_nonzero(iteration, iteration.read("flag"), lambda: body(iteration))
 
         self.ctx.for_each(name, IterationTable(groups), run, self._forward_list if forward else self._backward_list)
 
@@ -359,7 +359,7 @@ class BlockSparseMatrix(JointSpaceMatrix):
         self.for_each_nonzero_block(
             f"{self.name}, clear blocks",
             lambda k, _: [BlockRows("block", k >= 0)],
-            lambda code: code.write("block", [0.0] * BLOCK_ENTRIES),
+            lambda iteration: iteration.write("block", [0.0] * BLOCK_ENTRIES),
         )
         idle_flags = self.ctx.idle_flags_of_dofs()
         rows = [
@@ -374,34 +374,34 @@ class BlockSparseMatrix(JointSpaceMatrix):
                 offset = ArenaOffset(SCRATCH, self.block_offset(k, k).row + (BLOCK_SIZE + 1) * i)
                 rows.append(LoopIteration("one", {"to": offset, **idle_flags[dofs[0]]}))
 
-        def body(code: IterationContext) -> None:
-            code.write("to", [code.read("from") if code.specialization == "entry" else 1.0])
+        def body(iteration: IterationContext) -> None:
+            iteration.write("to", [iteration.read("from") if iteration.specialization == "entry" else 1.0])
 
         self.ctx.for_each(f"{self.name}, copy entries", rows, body)
 
-    def for_each_nonzero_in_row(self, code: IterationContext, body: Callable[[], None]) -> None:
+    def for_each_nonzero_in_row(self, iteration: IterationContext, body: Callable[[], None]) -> None:
         """Trace a loop over the flagged blocks among the first `count` blocks of a block row.
 
         Reads the row array `row flags` and the row constant `count`; the loop index of the tracer is the block column.
         """
-        tracer = code.tracer
+        tracer = iteration.tracer
 
         def visit(index: Value) -> None:
-            self.if_nonzero(code, tracer.read("row flags", 0, index), body)
+            self.if_nonzero(iteration, tracer.read("row flags", 0, index), body)
 
-        tracer.counted_loop("blocks of the row", code.constant("count"), visit, uniform=True)
+        tracer.counted_loop("blocks of the row", iteration.constant("count"), visit, uniform=True)
 
-    def if_nonzero(self, code: IterationContext, flag: Value, body: Callable[[], None]) -> None:
+    def if_nonzero(self, iteration: IterationContext, flag: Value, body: Callable[[], None]) -> None:
         """Trace a branch that runs `body` if a nonzero flag is set."""
 
         def run() -> list[Value]:
             body()
             return []
 
-        code.tracer.if_less("nonzero", 0.5, flag, run, [], uniform=self.shares_flags)
+        iteration.tracer.if_less("nonzero", 0.5, flag, run, [], uniform=self.shares_flags)
 
 
-def _if_in_all_environments(code: IterationContext, flag: Value, body: Callable[[], object]) -> None:
+def _if_in_all_environments(iteration: IterationContext, flag: Value, body: Callable[[], object]) -> None:
     """Trace a uniform branch: `body` runs in all SIMD lanes, active or not, if `flag` exceeds 0.5.
 
     Used for lists shared by the lanes, which are read from the first lane.
@@ -411,7 +411,7 @@ def _if_in_all_environments(code: IterationContext, flag: Value, body: Callable[
         body()
         return []
 
-    code.tracer.if_less("all lanes", 0.5, flag, run, [], uniform=True)
+    iteration.tracer.if_less("all lanes", 0.5, flag, run, [], uniform=True)
 
 
 # ----------------------------------------------------------------------------------------- block Cholesky factorisation
@@ -458,7 +458,9 @@ class BlockCholeskyFactors:
                     "block", i < k, elimination_columns, lambda _, i: {"count": (i[:, None] + 1).astype(np.float64)}
                 )
 
-        matrix.for_each_nonzero_block(f"{matrix.name}, factorize", subsets, lambda code: _eliminate_block(matrix, code))
+        matrix.for_each_nonzero_block(
+            f"{matrix.name}, factorize", subsets, lambda iteration: _eliminate_block(matrix, iteration)
+        )
 
     def _solution_column(self, block_rows: Ints) -> OffsetColumn:
         return OffsetColumn(SCRATCH, self.solution.row + BLOCK_SIZE * block_rows)
@@ -484,8 +486,8 @@ class BlockCholeskyFactors:
         ]
         rows = [LoopIteration("dof", {"from": dof_offsets[dof], "to": offset}) for dof, offset in block_offsets.items()]
 
-        def copy(code: IterationContext) -> None:
-            code.write("to", [code.read("from") if code.specialization == "dof" else 0.0])
+        def copy(iteration: IterationContext) -> None:
+            iteration.write("to", [iteration.read("from") if iteration.specialization == "dof" else 0.0])
 
         ctx.for_each(f"{name}, gather into blocks", [*rows, *padding_rows], copy)
 
@@ -512,114 +514,118 @@ class BlockCholeskyFactors:
         return result
 
 
-def _read_block(code: IterationContext, array: str) -> Block:
-    return [code.read_array(array, BLOCK_ENTRIES)[BLOCK_SIZE * i : BLOCK_SIZE * (i + 1)] for i in range(BLOCK_SIZE)]
+def _read_block(iteration: IterationContext, array: str) -> Block:
+    return [
+        iteration.read_array(array, BLOCK_ENTRIES)[BLOCK_SIZE * i : BLOCK_SIZE * (i + 1)] for i in range(BLOCK_SIZE)
+    ]
 
 
-def _read_block_row(code: IterationContext, array: str, row: int, offset: Value | None = None) -> list[Value]:
-    return [code.tracer.read(array, BLOCK_SIZE * row + j, offset) for j in range(BLOCK_SIZE)]
+def _read_block_row(iteration: IterationContext, array: str, row: int, offset: Value | None = None) -> list[Value]:
+    return [iteration.tracer.read(array, BLOCK_SIZE * row + j, offset) for j in range(BLOCK_SIZE)]
 
 
-def _eliminate_block(matrix: BlockSparseMatrix, code: IterationContext) -> None:
+def _eliminate_block(matrix: BlockSparseMatrix, iteration: IterationContext) -> None:
     """Code of one block of the factorisation: factorise a diagonal block, or solve and eliminate an off-diagonal block.
 
     An off-diagonal block (k, i) is first solved against the factor of the diagonal block k; then its products with the
     flagged blocks (k, 0..i) are subtracted from the blocks of row i.
     """
-    if isinstance(code.specialization, tuple):
-        _factorize_diagonal_block(code, code.specialization[1])
+    if isinstance(iteration.specialization, tuple):
+        _factorize_diagonal_block(iteration, iteration.specialization[1])
     else:
-        _solve_off_diagonal_block(code)
-        matrix.for_each_nonzero_in_row(code, lambda: _subtract_block_product(code))
+        _solve_off_diagonal_block(iteration)
+        matrix.for_each_nonzero_in_row(iteration, lambda: _subtract_block_product(iteration))
 
 
-def _factorize_diagonal_block(code: IterationContext, n_dofs: int) -> None:
+def _factorize_diagonal_block(iteration: IterationContext, n_dofs: int) -> None:
     """Cholesky factorisation of a diagonal block in place: rows of G with the inverse square roots of the pivots.
 
     Only the leading `n_dofs` rows and columns are factorised. An inverse pivot larger than its bound `max inverse` is
     replaced by the bound.
     """
-    a = [[code.read("pivot block", BLOCK_SIZE * i + j) for j in range(i + 1)] for i in range(n_dofs)]
+    a = [[iteration.read("pivot block", BLOCK_SIZE * i + j) for j in range(i + 1)] for i in range(n_dofs)]
     for p in reversed(range(n_dofs)):
-        max_inverse = code.read(f"max inverse {p}")
+        max_inverse = iteration.read(f"max inverse {p}")
         inverse_root = ir.sqrt(ir.select(1.0, max_inverse * a[p][p], 1.0 / a[p][p], max_inverse))
         a[p] = [*(x * inverse_root for x in a[p][:p]), inverse_root]
         for i in range(p):
             for j in range(i + 1):
                 a[i][j] = a[i][j] - a[p][i] * a[p][j]
     for i, row in enumerate(a):
-        code.write("pivot block", row, BLOCK_SIZE * i)
+        iteration.write("pivot block", row, BLOCK_SIZE * i)
 
 
-def _solve_off_diagonal_block(code: IterationContext) -> None:
+def _solve_off_diagonal_block(iteration: IterationContext) -> None:
     """Triangular solve of an off-diagonal block with the transposed factor of its diagonal block, in place.
 
     One basic block per matrix row keeps the live values within the registers.
     """
-    tracer = code.tracer
+    tracer = iteration.tracer
     for p in reversed(range(BLOCK_SIZE)):
-        row = _read_block_row(code, "block", p)
+        row = _read_block_row(iteration, "block", p)
         for r in range(p + 1, BLOCK_SIZE):
-            factor = code.read("pivot block", BLOCK_SIZE * r + p)
-            row = [x - factor * y for x, y in zip(row, _read_block_row(code, "block", r), strict=True)]
-        inverse_root = code.read("pivot block", (BLOCK_SIZE + 1) * p)
+            factor = iteration.read("pivot block", BLOCK_SIZE * r + p)
+            row = [x - factor * y for x, y in zip(row, _read_block_row(iteration, "block", r), strict=True)]
+        inverse_root = iteration.read("pivot block", (BLOCK_SIZE + 1) * p)
         tracer.write("block", [inverse_root * x for x in row], BLOCK_SIZE * p)
         tracer.new_basic_block()
 
 
-def _subtract_block_product(code: IterationContext) -> None:
+def _subtract_block_product(iteration: IterationContext) -> None:
     """Schur complement update of block (i, j): subtract block(k, i)^T block(k, j), with j the current loop index.
 
     One basic block per matrix row keeps the live values within the registers.
     """
-    tracer = code.tracer
+    tracer = iteration.tracer
     for i in range(BLOCK_SIZE):
         offset = tracer.loop_index() * float(BLOCK_ENTRIES)
-        row = _read_block_row(code, "target blocks", i, offset)
+        row = _read_block_row(iteration, "target blocks", i, offset)
         for k in range(BLOCK_SIZE):
-            factor = code.read("block", BLOCK_SIZE * k + i)
-            row = [x - factor * y for x, y in zip(row, _read_block_row(code, "row blocks", k, offset), strict=True)]
+            factor = iteration.read("block", BLOCK_SIZE * k + i)
+            row = [
+                x - factor * y for x, y in zip(row, _read_block_row(iteration, "row blocks", k, offset), strict=True)
+            ]
         tracer.write("target blocks", row, BLOCK_SIZE * i, offset)
         tracer.new_basic_block()
 
 
-def _backward_substitution(code: IterationContext) -> None:
+def _backward_substitution(iteration: IterationContext) -> None:
     """Code of one block of the solution of G^T y = rhs, run from the last block row to the first.
 
     The diagonal block solves for its six values `row x` in place; an off-diagonal block subtracts its transposed
     product with them from `column x`.
     """
-    x = code.read_array("row x", BLOCK_SIZE)
-    if code.specialization == "pivot":
-        pivot = _read_block(code, "pivot block")
+    x = iteration.read_array("row x", BLOCK_SIZE)
+    if iteration.specialization == "pivot":
+        pivot = _read_block(iteration, "pivot block")
         for p in reversed(range(BLOCK_SIZE)):
             for r in range(p + 1, BLOCK_SIZE):
                 x[p] = x[p] - pivot[r][p] * x[r]
             x[p] = x[p] * pivot[p][p]
-        code.write("row x", x)
+        iteration.write("row x", x)
         return
-    block, column_x = _read_block(code, "block"), code.read_array("column x", BLOCK_SIZE)
+    block, column_x = _read_block(iteration, "block"), iteration.read_array("column x", BLOCK_SIZE)
     for j in range(BLOCK_SIZE):
         for k in range(BLOCK_SIZE):
             column_x[j] = column_x[j] - block[k][j] * x[k]
-    code.write("column x", column_x)
+    iteration.write("column x", column_x)
 
 
-def _forward_substitution(code: IterationContext) -> None:
+def _forward_substitution(iteration: IterationContext) -> None:
     """Code of one block of the solution of G x = y, run from the first block row to the last.
 
     An off-diagonal block subtracts its product with `column x` from `row x`; the diagonal block solves for `row x`.
     """
-    x = code.read_array("row x", BLOCK_SIZE)
-    if code.specialization == "pivot":
-        pivot = _read_block(code, "pivot block")
+    x = iteration.read_array("row x", BLOCK_SIZE)
+    if iteration.specialization == "pivot":
+        pivot = _read_block(iteration, "pivot block")
         for p in range(BLOCK_SIZE):
             for q in range(p):
                 x[p] = x[p] - pivot[p][q] * x[q]
             x[p] = x[p] * pivot[p][p]
     else:
-        block, column_x = _read_block(code, "block"), code.read_array("column x", BLOCK_SIZE)
+        block, column_x = _read_block(iteration, "block"), iteration.read_array("column x", BLOCK_SIZE)
         for k in range(BLOCK_SIZE):
             for j in range(BLOCK_SIZE):
                 x[k] = x[k] - block[k][j] * column_x[j]
-    code.write("row x", x)
+    iteration.write("row x", x)

@@ -136,20 +136,20 @@ class IdleFlags:
         self.paused = False
 
 
-def run_unless_idle(code: IterationContext, body: Callable[[IterationContext], None]) -> None:
+def run_unless_idle(iteration: IterationContext, body: Callable[[IterationContext], None]) -> None:
     """Trace a loop body under a run-time branch that skips rows whose tree is idle (asleep or converged).
 
     Rows without an idle flag are never skipped.
     """
-    if not code.has_array(IDLE_FLAG):
-        body(code)
+    if not iteration.has_array(IDLE_FLAG):
+        body(iteration)
         return
 
     def run() -> list[Value]:
-        body(code)
+        body(iteration)
         return []
 
-    code.tracer.if_less("not idle", code.read(IDLE_FLAG), 0.5, run, [])
+    iteration.tracer.if_less("not idle", iteration.read(IDLE_FLAG), 0.5, run, [])
 
 
 # --------------------------------------------------------------------------------------------------------- loop context
@@ -220,7 +220,7 @@ class LoopContext(ScratchAllocator):
         self._frame_constants = FrameConstants(model)
         self._frame_rows: dict[Any, list[NodeColumns]] = {}
         self.frame_extensions: list[FrameRowExtension] = []
-        self._code: IterationContext | None = None
+        self._iteration: IterationContext | None = None
         tree_of_frame = tree_index_of_frames(model)
         self.trees = sorted({tree_of_frame[f] for f in frames})
         """Indices of the trees of this context."""
@@ -229,10 +229,10 @@ class LoopContext(ScratchAllocator):
         """Spatial inertias of the frames in scratch memory where masses differ between environments."""
 
     @property
-    def code(self) -> IterationContext:
+    def iteration(self) -> IterationContext:
         """Code of the loop specialization being traced; only available inside a loop body."""
-        assert self._code is not None, "values of nodes are available only inside a loop body"
-        return self._code
+        assert self._iteration is not None, "values of nodes are available only inside a loop body"
+        return self._iteration
 
     # ------------------------------------------------------------------------------------------------------------ loops
 
@@ -249,10 +249,10 @@ class LoopContext(ScratchAllocator):
         listed rows are visited.
         """
 
-        def run(code: IterationContext) -> None:
-            self._code = code
-            run_unless_idle(code, body)
-            self._code = None
+        def run(iteration: IterationContext) -> None:
+            self._iteration = iteration
+            run_unless_idle(iteration, body)
+            self._iteration = None
 
         trace_for_each_loop(self.tracer, name, rows, run, keep_rolled=self._keeps_loops, active_rows=active_rows)
 
@@ -269,10 +269,10 @@ class LoopContext(ScratchAllocator):
         rows are queued, so that threads work only on them.
         """
 
-        def run(code: IterationContext, body: Callable[[IterationContext], Any]) -> Any:
-            self._code = code
-            result = body(code)
-            self._code = None
+        def run(iteration: IterationContext, body: Callable[[IterationContext], Any]) -> Any:
+            self._iteration = iteration
+            result = body(iteration)
+            self._iteration = None
             return result
 
         traced_filters = [partial(run, body=test) for test in filters]
@@ -292,7 +292,7 @@ class LoopContext(ScratchAllocator):
 
     def for_each_joint(self, name: str, body: Callable[[FrameNode], None]) -> None:
         """Trace a loop over the frames of the context (one joint each); `body` gets the frame node."""
-        self.for_each(name, self.frame_rows(self.nodes), lambda code: body(self.frame_of_row(code)))
+        self.for_each(name, self.frame_rows(self.nodes), lambda iteration: body(self.frame_of_row(iteration)))
 
     def dof_offsets(self, values: NodeValues[Any]) -> dict[int, ArenaOffset]:
         """Scratch offset of each degree of freedom in a joint vector."""
@@ -308,7 +308,7 @@ class LoopContext(ScratchAllocator):
         return values
 
     def start_row(self, values: NodeValues[Any]) -> int:
-        """First scratch row of contiguous node values."""
+        """First scratch offset of contiguous node values."""
         return values.offsets[self.nodes[0].ref].row
 
     def node_row(
@@ -464,27 +464,27 @@ class LoopContext(ScratchAllocator):
             }
         return self._arrays_of_element[element_kind, element]
 
-    def frame_of_row(self, code: IterationContext, prefix: str = "") -> FrameNode:
+    def frame_of_row(self, iteration: IterationContext, prefix: str = "") -> FrameNode:
         """Symbolic frame node of the loop iteration being traced: parameters are reads of the row's constants.
 
         `prefix` selects another frame that the row is bound to, such as "parent ". The structure comes from the code
         specialization.
         """
         specialization: FrameSpecialization = (
-            code.specialization
-            if isinstance(code.specialization, FrameSpecialization)
-            else dict(code.specialization)[prefix]
+            iteration.specialization
+            if isinstance(iteration.specialization, FrameSpecialization)
+            else dict(iteration.specialization)[prefix]
         )  # type: ignore[call-overload]
-        flat = code.constants(f"{prefix}rotation")
+        flat = iteration.constants(f"{prefix}rotation")
         node = FrameNode(
             ref=frame_ref(prefix),
             parent_ref=frame_ref("parent "),
             joint_type=specialization.joint_type,
-            position=code.constants(f"{prefix}position"),
+            position=iteration.constants(f"{prefix}position"),
             rotation=[flat[3 * i : 3 * i + 3] for i in range(3)],
             axis=specialization.axis,
-            pitch=code.constant(f"{prefix}pitch"),
-            reference=code.constant(f"{prefix}reference"),
+            pitch=iteration.constant(f"{prefix}pitch"),
+            reference=iteration.constant(f"{prefix}reference"),
             inverted=specialization.inverted,
             qs=range(specialization.n_qs),
             dofs=range(specialization.n_dofs),
@@ -500,25 +500,25 @@ class LoopContext(ScratchAllocator):
         if self.frame_inertias is not None and not prefix:
             node.inertia = self.frame_inertias[node.ref]
             return node
-        mass, x, y, z, xx, xy, xz, yy, yz, zz = code.constants(f"{prefix}inertia")
+        mass, x, y, z, xx, xy, xz, yy, yz, zz = iteration.constants(f"{prefix}inertia")
         node.inertia = SpatialInertia(mass, (x, y, z), ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)))
         return node
 
-    def link_of_row(self, code: IterationContext) -> LinkNode:
+    def link_of_row(self, iteration: IterationContext) -> LinkNode:
         """Symbolic link node of the iteration being traced: mass, centre of mass, inertia, pose and frame references.
 
         Mass and centre of mass include their per-environment shifts; the rotational inertia scales with the mass.
         """
-        specialization = code.specialization
+        specialization = iteration.specialization
         assert isinstance(specialization, LinkSpecialization)
-        mass, center = code.constant("mass"), code.constants("center")
+        mass, center = iteration.constant("mass"), iteration.constants("center")
         mass_ratio: Value = 1.0
         if "mass_shift" in self.settings.per_env:
-            mass = mass + code.read("mass_shift")
-            mass_ratio = mass * code.constant("per mass") if specialization.has_mass else 1.0
+            mass = mass + iteration.read("mass_shift")
+            mass_ratio = mass * iteration.constant("per mass") if specialization.has_mass else 1.0
         if "com_shift" in self.settings.per_env:
-            center = add(center, code.read_array("com_shift", 3))
-        flat, inertia, axes = (code.constants(name) for name in ("rotation", "inertia", "principal"))
+            center = add(center, iteration.read_array("com_shift", 3))
+        flat, inertia, axes = (iteration.constants(name) for name in ("rotation", "inertia", "principal"))
         return LinkNode(
             ref=link_ref(""),
             frame_ref=frame_ref("frame "),
@@ -526,13 +526,13 @@ class LoopContext(ScratchAllocator):
             parent_frame_ref=frame_ref("parent frame "),
             root_ref=link_ref("root "),
             joint_frame_ref=frame_ref("frame ") if specialization.has_joint else None,
-            position=code.constants("position"),
+            position=iteration.constants("position"),
             rotation=[flat[3 * i : 3 * i + 3] for i in range(3)],
             mass=mass,
             com=center,
             inertia=[[mass_ratio * x for x in inertia[3 * i : 3 * i + 3]] for i in range(3)],
             principal_axes=[axes[3 * i : 3 * i + 3] for i in range(3)],
-            gravity_scale=code.constant("gravity_scale"),
+            gravity_scale=iteration.constant("gravity_scale"),
             in_moving_frame=specialization.in_moving_frame,
             has_gravcomp=specialization.has_gravcomp,
         )
@@ -541,7 +541,7 @@ class LoopContext(ScratchAllocator):
 
     def read(self, array: str, element: int = 0) -> Value:
         """Read a scalar of an array of the environment, inside or outside of a loop body."""
-        return self.tracer.read(array, element) if self._code is None else self._code.read(array, element)
+        return self.tracer.read(array, element) if self._iteration is None else self._iteration.read(array, element)
 
     def read_node(self, array: str, node: TreeNode) -> list[Value]:
         """Read the values of an array for a frame or link in the loop body being traced.
@@ -550,11 +550,11 @@ class LoopContext(ScratchAllocator):
         """
         info = ARRAYS_BY_NAME.get(array)
         if info is None or info.arena(self.settings) is None:
-            return self.code.constants(array)
+            return self.iteration.constants(array)
         if isinstance(node, LinkNode):
-            return self.code.read_array(array, info.width)
+            return self.iteration.read_array(array, info.width)
         items = node.qs if info.element_kind is ElementKind.COORDINATE else node.dofs
-        return self.code.read_array(array, info.width * len(items))
+        return self.iteration.read_array(array, info.width * len(items))
 
     def has_output(self, array: str) -> bool:
         """Whether an output array of that name (with the output prefix) exists."""
@@ -565,7 +565,7 @@ class LoopContext(ScratchAllocator):
         if node is None:
             self.tracer.write(self.output_prefix + array, values)
         else:
-            self.code.write(self.output_prefix + array, values)
+            self.iteration.write(self.output_prefix + array, values)
 
     def new_values(self, name: str) -> NodeValues[Any]:
         """Create node values of a unique name, with no memory allocated yet."""

@@ -61,24 +61,24 @@ class LUFactors:
             ]
         return rows
 
-    def _eliminate(self, code: IterationContext) -> None:
+    def _eliminate(self, iteration: IterationContext) -> None:
         """Code of one row of the LU factorisation: pivot bound, inverse pivot, or elimination of entries."""
-        if code.specialization == "smallest pivot":
-            code.write("inverse", [self.MIN_PIVOT_RATIO * ir.absolute(code.read("diagonal"))])
+        if iteration.specialization == "smallest pivot":
+            iteration.write("inverse", [self.MIN_PIVOT_RATIO * ir.absolute(iteration.read("diagonal"))])
             return
-        if code.specialization == "invert":
-            code.write("inverse", [1.0 / ir.maximum(code.read("diagonal"), code.read("inverse"))])
+        if iteration.specialization == "invert":
+            iteration.write("inverse", [1.0 / ir.maximum(iteration.read("diagonal"), iteration.read("inverse"))])
             return
-        tracer, factor = code.tracer, code.read("factor") * code.read("inverse")
+        tracer, factor = iteration.tracer, iteration.read("factor") * iteration.read("inverse")
 
         def subtract(index: Value) -> None:
             to, dof_entry = tracer.read("to", 0, index), tracer.read("from", 0, index)
             tracer.write("to", [to - factor * dof_entry], index=index)
 
-        if code.specialization == "row":
-            tracer.counted_loop("row entries", code.constant("count"), subtract, uniform=True)
+        if iteration.specialization == "row":
+            tracer.counted_loop("row entries", iteration.constant("count"), subtract, uniform=True)
         else:
-            code.write("to", [code.read("to") - factor * code.read("from")])
+            iteration.write("to", [iteration.read("to") - factor * iteration.read("from")])
 
     def solve(self, name: str, rhs: NodeValues[list[Value]]) -> NodeValues[list[Value]]:
         """Trace the solution x of A x = rhs by substitution from the last dof to the first and back.
@@ -107,8 +107,11 @@ class LUFactors:
                 for dof, ancestor in pairs
             ]
 
-        def subtract(code: IterationContext) -> None:
-            code.write("to", [code.read("to") - code.read("entry") * code.read("inverse") * code.read("from")])
+        def subtract(iteration: IterationContext) -> None:
+            iteration.write(
+                "to",
+                [iteration.read("to") - iteration.read("entry") * iteration.read("inverse") * iteration.read("from")],
+            )
 
         pairs = [(dof, ancestor) for dof in reversed(dofs) for ancestor in reversed(self.lower.sparsity[dof][:-1])]
         ctx.for_each(f"{name}, backward substitution", rows(self.upper, pairs, to_ancestor=True), subtract)
@@ -117,7 +120,9 @@ class LUFactors:
             for d in dofs
         ]
         ctx.for_each(
-            f"{name}, scale", scale_rows, lambda code: code.write("x", [code.read("x") * code.read("inverse")])
+            f"{name}, scale",
+            scale_rows,
+            lambda iteration: iteration.write("x", [iteration.read("x") * iteration.read("inverse")]),
         )
         forward = sorted(pairs, key=lambda pair: self.lower.order[pair[1]])
         ctx.for_each(f"{name}, forward substitution", rows(self.lower, forward, to_ancestor=False), subtract)

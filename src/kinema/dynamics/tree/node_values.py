@@ -84,7 +84,7 @@ class ScratchContext(Protocol):
     registry: OffsetRegistry
 
     @property
-    def code(self) -> IterationContext:
+    def iteration(self) -> IterationContext:
         """Code of the loop specialization being traced."""
         ...
 
@@ -164,37 +164,37 @@ class NodeValues(Generic[R]):
         return f"{ref.index}{self.name}"
 
     def __getitem__(self, ref: NodeRef) -> R:
-        code = self.ctx.code
-        template = self.templates[first_bound_node(code, str(ref.index))]
-        return unflatten(template, code.read_array(self.array_name(ref), len(flatten(template))))
+        iteration = self.ctx.iteration
+        template = self.templates[first_bound_node(iteration, str(ref.index))]
+        return unflatten(template, iteration.read_array(self.array_name(ref), len(flatten(template))))
 
     def put(self, ref: NodeRef, record: R) -> None:
         """Write the value of a frame or link in the loop body being traced, allocating its memory on first use."""
-        code = self.ctx.code
-        group, prefix = code.group, str(ref.index)
+        iteration = self.ctx.iteration
+        group, prefix = iteration.group, str(ref.index)
         if isinstance(group, NodeColumns):
             group.set_column(self.array_name(ref), self.allocate_columns(group.bindings[prefix], record))
         else:
-            for row in node_rows(code):
+            for row in node_rows(iteration):
                 row.offsets[self.array_name(ref)] = self.allocate(row.bindings[prefix], record)
-        code.write(self.array_name(ref), flatten(record))
+        iteration.write(self.array_name(ref), flatten(record))
 
     def add(self, ref: NodeRef, increment: R) -> None:
         """Add a record elementwise to the record of a node in the loop body being traced."""
         self.put(ref, add_records(self[ref], increment))
 
 
-def node_rows(code: IterationContext) -> list[NodeRow]:
+def node_rows(iteration: IterationContext) -> list[NodeRow]:
     """Loop iterations of the loop specialization being traced; requires a row-wise group of node rows."""
-    assert isinstance(code.group, RowwiseGroup)
-    rows = [row for row in code.group.rows if isinstance(row, NodeRow)]
-    assert len(rows) == len(code.group.rows), "only rows of frames and links have node values"
+    assert isinstance(iteration.group, RowwiseGroup)
+    rows = [row for row in iteration.group.rows if isinstance(row, NodeRow)]
+    assert len(rows) == len(iteration.group.rows), "only rows of frames and links have node values"
     return rows
 
 
-def first_bound_node(code: IterationContext, prefix: str) -> NodeRef:
+def first_bound_node(iteration: IterationContext, prefix: str) -> NodeRef:
     """The node that a prefix is bound to in the first loop iteration of the loop specialization being traced."""
-    group = code.group
+    group = iteration.group
     if isinstance(group, NodeColumns):
         return group.bindings[prefix].first
     assert isinstance(group, RowwiseGroup)

@@ -68,16 +68,18 @@ def sum_frames_per_tree(
 ) -> None:
     """Trace loops that sum `body(frame)` over the frames of each tree that is not idle into `totals`."""
     for_each_active_tree(
-        ctx, f"{name}, clear", {"total": totals}, lambda code: code.write("total", [0.0] * totals.width)
+        ctx, f"{name}, clear", {"total": totals}, lambda iteration: iteration.write("total", [0.0] * totals.width)
     )
     trees, rows = tree_index_of_frames(ctx.model), []
     for node in ctx.nodes:
         rows.append(ctx.frame_row(node))
         rows[-1].offsets["total"] = totals.offset_of(trees[node.index])
 
-    def add(code: IterationContext) -> None:
-        values = body(ctx.frame_of_row(code))
-        code.write("total", [a + b for a, b in zip(code.read_array("total", totals.width), values, strict=True)])
+    def add(iteration: IterationContext) -> None:
+        values = body(ctx.frame_of_row(iteration))
+        iteration.write(
+            "total", [a + b for a, b in zip(iteration.read_array("total", totals.width), values, strict=True)]
+        )
 
     ctx.for_each(name, rows, add)
 

@@ -130,27 +130,27 @@ class JointSpaceMatrix:
         ctx = self.ctx
         carried = ctx.new_values(f"{self.name}, carried")
 
-        def write_rows(code: IterationContext, rows: list[list[Value]]) -> None:
+        def write_rows(iteration: IterationContext, rows: list[list[Value]]) -> None:
             for k, row in enumerate(rows):
-                before = code.read_array(f"row {k}", len(row)) if accumulate else []
-                code.write(f"row {k}", [a + b for a, b in zip(before, row, strict=True)] if accumulate else row)
+                before = iteration.read_array(f"row {k}", len(row)) if accumulate else []
+                iteration.write(f"row {k}", [a + b for a, b in zip(before, row, strict=True)] if accumulate else row)
 
-        def diagonal(code: IterationContext) -> None:
-            node = ctx.frame_of_row(code)
+        def diagonal(iteration: IterationContext) -> None:
+            node = ctx.frame_of_row(iteration)
             carry, rows = diagonal_block(node)
             carried.put(node.ref, carry)
-            write_rows(code, rows)
+            write_rows(iteration, rows)
 
         ctx.for_each(f"{self.name}, diagonal blocks", [self._diagonal_row(node) for node in ctx.nodes], diagonal)
 
-        def off_diagonal(code: IterationContext) -> None:
-            child, ancestor = ctx.frame_of_row(code, "child "), ctx.frame_of_row(code, "ancestor ")
+        def off_diagonal(iteration: IterationContext) -> None:
+            child, ancestor = ctx.frame_of_row(iteration, "child "), ctx.frame_of_row(iteration, "ancestor ")
             ref = frame_ref("")
             before = carried[ref]
             carry, rows = ancestor_block(child, ancestor, before)
             if carry is not before:
                 carried.put(ref, carry)
-            write_rows(code, rows)
+            write_rows(iteration, rows)
 
         ctx.for_each(f"{self.name}, ancestor blocks", list(self._ancestor_rows()), off_diagonal)
 
@@ -193,7 +193,7 @@ class JointSpaceMatrix:
 
     def diagonal(self, node: FrameNode) -> list[Value]:
         """Diagonal entries of a frame's dofs, read in the loop body being traced."""
-        return [self.ctx.code.read(f"diagonal {k} of {self.name}") for k in range(len(node.dofs))]
+        return [self.ctx.iteration.read(f"diagonal {k} of {self.name}") for k in range(len(node.dofs))]
 
     def plus_diagonal(
         self,
@@ -213,15 +213,18 @@ class JointSpaceMatrix:
 
         def add_to_diagonal(node: FrameNode) -> None:
             for k, (old, new) in enumerate(zip(copy.diagonal(node), diagonal_terms(node), strict=True)):
-                ctx.code.write(f"diagonal {k} of {copy.name}", [old + new])
+                ctx.iteration.write(f"diagonal {k} of {copy.name}", [old + new])
 
         frame_rows = [ctx.frame_row(node) for node in ctx.nodes]
-        ctx.for_each(f"{name}, diagonal", frame_rows, lambda code: add_to_diagonal(ctx.frame_of_row(code)))
+        ctx.for_each(f"{name}, diagonal", frame_rows, lambda iteration: add_to_diagonal(ctx.frame_of_row(iteration)))
         for group in transmissions:
 
-            def couple(code: IterationContext) -> None:
-                dforce_dvel = code.read("pair", 1)
-                code.write("entry", [code.read("entry") + derivative_factor() * moment_arm_product(code) * dforce_dvel])
+            def couple(iteration: IterationContext) -> None:
+                dforce_dvel = iteration.read("pair", 1)
+                iteration.write(
+                    "entry",
+                    [iteration.read("entry") + derivative_factor() * moment_arm_product(iteration) * dforce_dvel],
+                )
 
             ctx.for_each(f"{name}, coupling by {group.name}", group.dof_pair_rows(copy.entry), couple)
         return copy
@@ -260,16 +263,16 @@ class JointSpaceMatrix:
                 offsets = {**source_offset, "to": self.entry(dof, ancestor), **idle_flags[dof]}
                 rows.append(LoopIteration("entry" if source_offset else "zero", offsets))
 
-        def body(code: IterationContext) -> None:
-            tracer = code.tracer
+        def body(iteration: IterationContext) -> None:
+            tracer = iteration.tracer
 
             def copy_entry(index: Value) -> None:
                 tracer.write("to", [tracer.read("from", 0, index)], index=index)
 
-            if code.specialization == "row":
-                tracer.counted_loop("row entries", code.constant("count"), copy_entry, uniform=True)
+            if iteration.specialization == "row":
+                tracer.counted_loop("row entries", iteration.constant("count"), copy_entry, uniform=True)
             else:
-                code.write("to", [code.read("from") if code.specialization == "entry" else 0.0])
+                iteration.write("to", [iteration.read("from") if iteration.specialization == "entry" else 0.0])
 
         self.ctx.for_each(f"{self.name}, copy", rows, body)
 
@@ -288,8 +291,8 @@ class JointSpaceMatrix:
                         LoopIteration("pair", {"to": result_offsets[ancestor], "of": x_offsets[dof], **offsets})
                     )
 
-        def body(code: IterationContext) -> None:
-            code.write("to", [code.read("to") + code.read("entry") * code.read("of")])
+        def body(iteration: IterationContext) -> None:
+            iteration.write("to", [iteration.read("to") + iteration.read("entry") * iteration.read("of")])
 
         self.ctx.for_each(name, rows, body)
         return result
@@ -310,9 +313,9 @@ class JointSpaceMatrix:
             for j in columns
         ]
 
-        def body(code: IterationContext) -> None:
-            code.write("out", [code.read("entry")])
-            code.write("mirrored", [code.read("entry")])
+        def body(iteration: IterationContext) -> None:
+            iteration.write("out", [iteration.read("entry")])
+            iteration.write("mirrored", [iteration.read("entry")])
 
         self.ctx.for_each(f"{self.name}, store", rows, body)
 
@@ -480,9 +483,13 @@ class LDLFactors:
         ctx.for_each_joint(f"{name}, right-hand side", lambda node: x.put(node.ref, rhs[node.ref]))
         x_offsets = ctx.dof_offsets(x)
 
-        def subtract(code: IterationContext) -> None:
-            entry = code.read("entry") if self.has_unit_diagonal else code.read("entry") * code.read("inverse")
-            code.write("to", [code.read("to") - entry * code.read("from")])
+        def subtract(iteration: IterationContext) -> None:
+            entry = (
+                iteration.read("entry")
+                if self.has_unit_diagonal
+                else iteration.read("entry") * iteration.read("inverse")
+            )
+            iteration.write("to", [iteration.read("to") - entry * iteration.read("from")])
 
         def rows(pairs: Sequence[tuple[int, int]]) -> list[LoopIteration]:
             result = []
@@ -513,7 +520,9 @@ class LDLFactors:
             for d in matrix.sparsity
         ]
         ctx.for_each(
-            f"{name}, scale", scale_rows, lambda code: code.write("x", [code.read("x") * code.read("inverse")])
+            f"{name}, scale",
+            scale_rows,
+            lambda iteration: iteration.write("x", [iteration.read("x") * iteration.read("inverse")]),
         )
         # sorted by ancestor: updates that depend on the same known value are independent of each other
         forward_pairs = sorted(self._off_diagonal_pairs(), key=lambda pair: matrix.order[pair[1]])
@@ -536,73 +545,80 @@ class LDLFactors:
             rows.append(
                 LoopIteration("inverse", {"out": ArenaOffset(diagonal.arena, diagonal.row + i), "entry": pivot_offset})
             )
-        ctx.for_each(f"{matrix.name}, store factors", rows, lambda code: code.write("out", [code.read("entry")]))
+        ctx.for_each(
+            f"{matrix.name}, store factors", rows, lambda iteration: iteration.write("out", [iteration.read("entry")])
+        )
         ones = [LoopIteration("one", {"out": out_offset(i, i)}) for i in matrix.sparsity]
-        ctx.for_each(f"{matrix.name}, store unit diagonal", ones, lambda code: code.write("out", [1.0]))
+        ctx.for_each(f"{matrix.name}, store unit diagonal", ones, lambda iteration: iteration.write("out", [1.0]))
 
 
-def _store_min_pivot(code: IterationContext) -> None:
+def _store_min_pivot(iteration: IterationContext) -> None:
     """Store the smallest allowed pivot, a fraction of the diagonal entry, in the place of the inverse pivot."""
-    code.write("inverse", [code.constant("min ratio") * code.read("diagonal")])
+    iteration.write("inverse", [iteration.constant("min ratio") * iteration.read("diagonal")])
 
 
-def _eliminate_entry(code: IterationContext) -> None:
+def _eliminate_entry(iteration: IterationContext) -> None:
     """Code of one row of the L^T D L factorisation: invert a pivot, store a pivot bound, or eliminate an entry.
 
     Elimination of entry (dof, ancestor) subtracts L(dof, ancestor) times row `dof` from the row of the ancestor, and
     stores L(dof, ancestor) in the place of the entry.
     """
-    if code.specialization == "invert":
-        code.write("inverse", [1.0 / ir.maximum(code.read("diagonal"), code.read("inverse"))])
+    if iteration.specialization == "invert":
+        iteration.write("inverse", [1.0 / ir.maximum(iteration.read("diagonal"), iteration.read("inverse"))])
         return
-    if code.specialization == "gimbal":
-        code.write("inverse", [ir.maximum(code.read("inverse"), code.constant("min ratio") * code.read("diagonal"))])
+    if iteration.specialization == "gimbal":
+        iteration.write(
+            "inverse",
+            [ir.maximum(iteration.read("inverse"), iteration.constant("min ratio") * iteration.read("diagonal"))],
+        )
         return
-    if code.specialization == "gimbal and bound":
-        _store_min_pivot(code)
+    if iteration.specialization == "gimbal and bound":
+        _store_min_pivot(iteration)
         return
-    if code.specialization in ("plain", "invert and bound"):
-        code.write("inverse", [_inverse_pivot(code, bounded=code.specialization != "plain")])
+    if iteration.specialization in ("plain", "invert and bound"):
+        iteration.write("inverse", [_inverse_pivot(iteration, bounded=iteration.specialization != "plain")])
         return
-    if code.specialization == "invert gimbal and bound":
-        pivot = ir.maximum(code.read("diagonal"), code.read("inverse"))
-        code.write("inverse", [ir.minimum(1.0 / pivot, code.read("max inverse"))])
+    if iteration.specialization == "invert gimbal and bound":
+        pivot = ir.maximum(iteration.read("diagonal"), iteration.read("inverse"))
+        iteration.write("inverse", [ir.minimum(1.0 / pivot, iteration.read("max inverse"))])
         return
-    if code.specialization in ("one entry, divided", "one entry, bound"):
-        factor = code.read("entry") * _inverse_pivot(code, bounded=code.specialization != "one entry, divided")
-        code.write("ancestor entry", [code.read("ancestor entry") - factor * code.read("dof entry")])
+    if iteration.specialization in ("one entry, divided", "one entry, bound"):
+        factor = iteration.read("entry") * _inverse_pivot(
+            iteration, bounded=iteration.specialization != "one entry, divided"
+        )
+        iteration.write("ancestor entry", [iteration.read("ancestor entry") - factor * iteration.read("dof entry")])
         return
-    factor = code.read("entry") * code.read("inverse")
-    if code.specialization == "divide":
-        code.write("entry", [factor])
+    factor = iteration.read("entry") * iteration.read("inverse")
+    if iteration.specialization == "divide":
+        iteration.write("entry", [factor])
         return
-    if code.specialization == "one entry":
-        code.write("ancestor entry", [code.read("ancestor entry") - factor * code.read("dof entry")])
+    if iteration.specialization == "one entry":
+        iteration.write("ancestor entry", [iteration.read("ancestor entry") - factor * iteration.read("dof entry")])
         return
-    tracer = code.tracer
+    tracer = iteration.tracer
 
     def subtract_entry(index: Value) -> None:
         dof_entry, ancestor_entry = tracer.read("row", 0, index), tracer.read("ancestor row", 0, index)
         tracer.write("ancestor row", [ancestor_entry - factor * dof_entry], index=index)
 
     def subtract_row() -> list[Value]:
-        tracer.counted_loop("row entries", code.constant("count"), subtract_entry, uniform=True)
+        tracer.counted_loop("row entries", iteration.constant("count"), subtract_entry, uniform=True)
         return []
 
-    if code.specialization == "eliminate":
+    if iteration.specialization == "eliminate":
         subtract_row()
     else:  # entries of possible contacts are mostly zero
         tracer.if_less("coupled", 0.0, ir.absolute(factor), subtract_row, [])
-    code.write("entry", [factor])
+    iteration.write("entry", [factor])
 
 
-def _inverse_pivot(code: IterationContext, *, bounded: bool) -> Value:
+def _inverse_pivot(iteration: IterationContext, *, bounded: bool) -> Value:
     """Inverse of a diagonal entry.
 
     If `bounded`, no larger than the bound `max inverse`, which also replaces nonpositive pivots.
     """
-    diagonal = code.read("diagonal")
+    diagonal = iteration.read("diagonal")
     if not bounded:
         return 1.0 / diagonal
-    max_inverse = code.read("max inverse")
+    max_inverse = iteration.read("max inverse")
     return ir.select(1.0, max_inverse * diagonal, 1.0 / diagonal, max_inverse)

@@ -85,12 +85,12 @@ class TraceContext(LoopContext):
         `target_link` is an additional link that the body can read through `node.target_link_ref`.
         """
         nodes = self.nodes if only is None else [self.tree.nodes[i] for i in only]
-        self.for_each(name, self.frame_rows(nodes, target_link), lambda code: body(self.frame_of_row(code)))
+        self.for_each(name, self.frame_rows(nodes, target_link), lambda iteration: body(self.frame_of_row(iteration)))
 
     def for_each_link(self, name: str, body: Callable[[LinkNode], None], only: Sequence[int] | None = None) -> None:
         """Trace a loop over the links of the context, or over the links listed in `only`."""
         links = self.links if only is None else only
-        self.for_each(name, [self.link_row(i) for i in links], lambda code: body(self.link_of_row(code)))
+        self.for_each(name, [self.link_row(i) for i in links], lambda iteration: body(self.link_of_row(iteration)))
 
     def forward_pass(self, name: str, world_value: R, body: Callable[[FrameNode, R], R]) -> NodeValues[R]:
         """Trace a pass from the root to the leaves: value(frame) = body(frame, value(parent frame)).
@@ -127,10 +127,10 @@ class TraceContext(LoopContext):
         Without `body` the total itself is added. Updates `total` in place.
         """
 
-        def add_to_parent(code: IterationContext) -> None:
-            node = self.frame_of_row(code)
+        def add_to_parent(iteration: IterationContext) -> None:
+            node = self.frame_of_row(iteration)
             contribution = body(node, total[node.ref])
-            if not code.specialization.is_root:  # type: ignore[attr-defined]
+            if not iteration.specialization.is_root:  # type: ignore[attr-defined]
                 total.add(node.parent_ref, contribution)
 
         self.for_each(name, self.frame_rows(self.nodes[::-1]), add_to_parent)
@@ -169,8 +169,8 @@ class TraceContext(LoopContext):
             row.offsets[total.array_name(total_ref)] = offset
         rows = [replace(row, bindings={**row.bindings, "total ": total_ref}) for row in rows]
 
-        def run(code: IterationContext) -> None:
-            total.add(total_ref, body(self.frame_of_row(code) if over_frames else self.link_of_row(code)))
+        def run(iteration: IterationContext) -> None:
+            total.add(total_ref, body(self.frame_of_row(iteration) if over_frames else self.link_of_row(iteration)))
 
         self.for_each(name, rows, run)
         return unflatten(zero, [self.tracer.read(SCRATCH, offset.row + i) for i in range(count)])
@@ -275,31 +275,31 @@ class FiniteStateCheck:
         One sum per partition, inside a loop body. Coordinates are added only for slides and root frames: an invalid
         rotation of any other joint shows up in the velocities.
         """
-        code = self.ctx.code
-        if isinstance(code.group, NodeColumns):
-            partitions = [self._partition(frame) for frame in code.group.bindings[""].index.tolist()]
-            code.group.set_column(
+        iteration = self.ctx.iteration
+        if isinstance(iteration.group, NodeColumns):
+            partitions = [self._partition(frame) for frame in iteration.group.bindings[""].index.tolist()]
+            iteration.group.set_column(
                 "state sum", OffsetColumn.from_offsets([self.sum_offsets[partition] for partition in partitions])
             )
-            code.group.set_column(
+            iteration.group.set_column(
                 "error flag", OffsetColumn.from_offsets([self._error_offset(partition) for partition in partitions])
             )
         else:
-            for row in node_rows(code):
+            for row in node_rows(iteration):
                 partition = self._partition(int(row.bindings[""].index))
                 row.offsets["state sum"], row.offsets["error flag"] = (
                     self.sum_offsets[partition],
                     self._error_offset(partition),
                 )
-        total = code.read("state sum")
-        add_coordinates = node.joint_type == PrimitiveJointType.SLIDE or code.specialization.is_root  # type: ignore[attr-defined]
+        total = iteration.read("state sum")
+        add_coordinates = node.joint_type == PrimitiveJointType.SLIDE or iteration.specialization.is_root  # type: ignore[attr-defined]
         for x in (*(q if add_coordinates else ()), *v):
             total = total + x
-        code.write("state sum", [total])
+        iteration.write("state sum", [total])
 
     def error_flag(self) -> Value:
         """Error flag of the partition from before this step: 1 if the environment already was invalid."""
-        return self.ctx.code.read("error flag")
+        return self.ctx.iteration.read("error flag")
 
     def _partition(self, frame: int) -> int:
         return self.partition_of_frame.get(frame) or 0

@@ -155,7 +155,7 @@ class Transmissions:
             LoopIteration("pair", {"pair": offset})
             for offset in (*self.pair_offsets.values(), *self._joint_force_offsets.values())
         ]
-        ctx.for_each(f"clear {self.name}", clear, lambda code: code.write("pair", [0.0, 0.0]))
+        ctx.for_each(f"clear {self.name}", clear, lambda iteration: iteration.write("pair", [0.0, 0.0]))
         ctx.for_each(
             f"path lengths of {self.name}", [self._path_row(i) for i in self.path_of_transmission], self._init_from_path
         )
@@ -185,8 +185,8 @@ class Transmissions:
         )
 
     @staticmethod
-    def _init_from_path(code: IterationContext) -> None:
-        code.write("pair", [code.constant("scale") * code.read("length"), 0.0])
+    def _init_from_path(iteration: IterationContext) -> None:
+        iteration.write("pair", [iteration.constant("scale") * iteration.read("length"), 0.0])
 
     def _moment_arm_row(self, index: int, dof: int, moment_arm: float) -> LoopIteration:
         """Loop iteration of one moment arm: a transmission, one of its dofs, and the constant factor of the moment arm.
@@ -208,29 +208,32 @@ class Transmissions:
         return LoopIteration(specialization + suffix, offsets, {"moment arm": [moment_arm]})
 
     @staticmethod
-    def _moment_arm(code: IterationContext) -> Value:
-        return code.constant("moment arm") * (code.read("moment") if code.has_array("moment") else 1.0)
+    def _moment_arm(iteration: IterationContext) -> Value:
+        return iteration.constant("moment arm") * (iteration.read("moment") if iteration.has_array("moment") else 1.0)
 
     @classmethod
-    def _accumulate_length(cls, code: IterationContext) -> None:
-        moment_arm = cls._moment_arm(code)
-        length, velocity = code.read_array("pair", 2)
-        if code.has_array("qpos"):
-            length = length + moment_arm * code.read("qpos")
-        code.write("pair", [length, velocity + moment_arm * code.read("vel")])
+    def _accumulate_length(cls, iteration: IterationContext) -> None:
+        moment_arm = cls._moment_arm(iteration)
+        length, velocity = iteration.read_array("pair", 2)
+        if iteration.has_array("qpos"):
+            length = length + moment_arm * iteration.read("qpos")
+        iteration.write("pair", [length, velocity + moment_arm * iteration.read("vel")])
 
     @classmethod
-    def _accumulate_joint_force(cls, code: IterationContext) -> None:
+    def _accumulate_joint_force(cls, iteration: IterationContext) -> None:
         """Add moment arm times transmission force to the joint force of a dof, and its velocity derivative likewise.
 
         The derivative is left out for actuators whose derivative enters the matrix separately.
         """
-        moment_arm = cls._moment_arm(code)
-        if str(code.specialization).endswith(MATRIX_DERIVATIVE):
-            code.write("joint", [code.read("joint") + moment_arm * code.read("pair")])
+        moment_arm = cls._moment_arm(iteration)
+        if str(iteration.specialization).endswith(MATRIX_DERIVATIVE):
+            iteration.write("joint", [iteration.read("joint") + moment_arm * iteration.read("pair")])
             return
-        (force, derivative), (joint_force, joint_derivative) = code.read_array("pair", 2), code.read_array("joint", 2)
-        code.write(
+        (force, derivative), (joint_force, joint_derivative) = (
+            iteration.read_array("pair", 2),
+            iteration.read_array("joint", 2),
+        )
+        iteration.write(
             "joint", [joint_force + moment_arm * force, joint_derivative + (moment_arm * moment_arm) * derivative]
         )
 
@@ -266,13 +269,13 @@ class Transmissions:
         Broken transmissions give zero.
         """
 
-        def run(code: IterationContext) -> None:
-            specialization = code.specialization
+        def run(iteration: IterationContext) -> None:
+            specialization = iteration.specialization
             assert isinstance(specialization, TransmissionSpecialization)
-            length, velocity = code.read_array("pair", 2) if specialization.has_moment_arms else (0.0, 0.0)
-            term = force_law(_transmission_of_row(code, length, velocity))
-            intact = 1.0 - code.read("broken") if specialization.is_breakable else 1.0
-            code.write("pair", [intact * term.force, intact * term.dforce_dvel])
+            length, velocity = iteration.read_array("pair", 2) if specialization.has_moment_arms else (0.0, 0.0)
+            term = force_law(_transmission_of_row(iteration, length, velocity))
+            intact = 1.0 - iteration.read("broken") if specialization.is_breakable else 1.0
+            iteration.write("pair", [intact * term.force, intact * term.dforce_dvel])
 
         return run
 
@@ -290,7 +293,7 @@ class Transmissions:
             for row in rows
             if isinstance(row.specialization, TransmissionSpecialization) and only(row.specialization)
         ]
-        self.ctx.for_each(name, rows, lambda code: body(_transmission_of_row(code, 0.0, 0.0)))
+        self.ctx.for_each(name, rows, lambda iteration: body(_transmission_of_row(iteration, 0.0, 0.0)))
 
     def acts_on(self, node: FrameNode) -> bool:
         """Whether a transmission acts on the joint of a frame."""
@@ -305,10 +308,10 @@ class Transmissions:
 
         Read in the loop body being traced; zero if no transmission acts on the joint.
         """
-        code = self.ctx.code
-        if self.name not in code.specialization.transmissions:  # type: ignore[attr-defined]
+        iteration = self.ctx.iteration
+        if self.name not in iteration.specialization.transmissions:  # type: ignore[attr-defined]
             return [ForceTerm(0.0, 0.0)] * len(node.dofs)
-        flat = code.read_array(f"forces of {self.name}", 2 * len(node.dofs))
+        flat = iteration.read_array(f"forces of {self.name}", 2 * len(node.dofs))
         return [ForceTerm(flat[2 * k], flat[2 * k + 1]) for k in range(len(node.dofs))]
 
     def total_force(self) -> Value:
@@ -317,8 +320,8 @@ class Transmissions:
         self.ctx.tracer.write(SCRATCH, [0.0], offset.row)
         rows = [LoopIteration("pair", {"pair": pair, "total": offset}) for pair in self.pair_offsets.values()]
 
-        def body(code: IterationContext) -> None:
-            code.write("total", [code.read("total") + code.read("pair")])
+        def body(iteration: IterationContext) -> None:
+            iteration.write("total", [iteration.read("total") + iteration.read("pair")])
 
         self.ctx.for_each(f"total of {self.name}", rows, body)
         return self.ctx.tracer.read(SCRATCH, offset.row)
@@ -372,26 +375,26 @@ def transmission_columns(model: Model, table_name: str) -> dict[str, Array]:
     }
 
 
-def moment_arm_product(code: IterationContext) -> Value:
+def moment_arm_product(iteration: IterationContext) -> Value:
     """Product of the moment arms of two dofs on a common transmission, from a row of `dof_pair_rows`."""
-    product = code.constant("moment arms")
-    return product * code.read("a") * code.read("b") if code.specialization == "path" else product
+    product = iteration.constant("moment arms")
+    return product * iteration.read("a") * iteration.read("b") if iteration.specialization == "path" else product
 
 
-def _transmission_of_row(code: IterationContext, length: Value, velocity: Value) -> Transmission:
+def _transmission_of_row(iteration: IterationContext, length: Value, velocity: Value) -> Transmission:
     """Symbolic transmission (actuator or tendon) of the loop iteration being traced, with given length and velocity.
 
     Parameters and arrays are read by name.
     """
-    specialization = code.specialization
+    specialization = iteration.specialization
     assert isinstance(specialization, TransmissionSpecialization)
 
     def read(array: str) -> list[Value]:
-        is_array = code.has_array(array)
+        is_array = iteration.has_array(array)
         return (
-            code.read_array(array, specialization.n_delay_samples if array == "history" else 1)
+            iteration.read_array(array, specialization.n_delay_samples if array == "history" else 1)
             if is_array
-            else code.constants(array)
+            else iteration.constants(array)
         )
 
     frame = frame_ref("frame ") if specialization.on_frame else None

@@ -31,7 +31,7 @@ from .elements import (
     MotionElement,
     OccurrenceElement,
     PhysicalElement,
-    ProbeElement,
+    PoseSampleElement,
     Snapshot,
 )
 
@@ -357,7 +357,7 @@ def _measure_axes(element: JointElement, connection: _Connection, joint_frame: P
     """Measure the motion axes of a joint by finite displacement of each motion, and store them in `element`.
 
     Axes are measured rather than read, because build123d rotates about a different axis than the declared one if a
-    revolute joint has an angle reference and its axis is not z. Also appends a probe for verification.
+    revolute joint has an angle reference and its axis is not z. Also appends a pose sample for verification.
     """
     values, parent = connection.si_values(), connection.parent.occurrence.pose
     start = connection.child_pose_at(values)
@@ -382,7 +382,7 @@ def _measure_axes(element: JointElement, connection: _Connection, joint_frame: P
     actual = connection.child.occurrence.pose
     if max(expected.distance(actual)) <= _POSE_TOLERANCE:
         pose = parent @ connection.child_pose_at(driven)
-        element.probes.append(ProbeElement(values=driven, pose1=pose, pose2=parent))
+        element.pose_samples.append(PoseSampleElement(values=driven, pose1=pose, pose2=parent))
 
 
 def _rotation_axis(moved: Pose, joint_frame: Pose) -> tuple[Array, Pose]:

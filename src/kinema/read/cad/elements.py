@@ -134,7 +134,7 @@ class MotionElement:
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
-class ProbeElement:
+class PoseSampleElement:
     """Poses measured in the CAD program with the joint driven to given values."""
 
     origin: Origin = UNKNOWN_ORIGIN
@@ -168,7 +168,7 @@ class JointElement:
     suppressed: bool = False
     problem: str = ""
     """Error message of the CAD program for this joint."""
-    probes: list[ProbeElement] = field(default_factory=list)
+    pose_samples: list[PoseSampleElement] = field(default_factory=list)
     extras: list[Extra] = field(default_factory=list)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from kinema.core import Array, Diagnostics, Pose, axis_angle_to_matrix
 from kinema.description import Axis, AxisMotion, JointKind, rotation, translation
 
-from .elements import FORMAT, JOINT_MOTIONS, JointElement, ProbeElement
+from .elements import FORMAT, JOINT_MOTIONS, JointElement, PoseSampleElement
 
 # -- joint models ------------------------------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ def _apply_limits(element: JointElement, name: str, axis: Axis, diagnostics: Dia
 
 # -- comparison with measured poses ------------------------------------------------------------------------------------
 
-PROBE_TOLERANCE = 1e-5
+POSE_SAMPLE_TOLERANCE = 1e-5
 """Tolerance [m and rad] of a measured pose."""
 _PREFERENCE_MARGIN = 1e-9
 """Error difference [m and rad] required to prefer a later candidate origin."""
@@ -270,7 +270,9 @@ _FRAME_TOLERANCE = 1e-6
 """Tolerance [m] between the joint frames reported by the CAD program."""
 
 
-def check_probes(element: JointElement, model: JointModel, one: Pose, two: Pose, diagnostics: Diagnostics) -> None:
+def check_pose_samples(
+    element: JointElement, model: JointModel, one: Pose, two: Pose, diagnostics: Diagnostics
+) -> None:
     """Select the joint origin that fits the measured poses, and report measurements that disagree with the model.
 
     Args:
@@ -280,12 +282,12 @@ def check_probes(element: JointElement, model: JointModel, one: Pose, two: Pose,
         two: pose of occurrence two in the snapshot.
         diagnostics: where to report.
     """
-    moved = [p for p in element.probes if _has_moved(p, one, two)]
-    for probe in element.probes:
-        if probe not in moved and _driven_distance(model, probe) > PROBE_TOLERANCE:
+    moved = [p for p in element.pose_samples if _has_moved(p, one, two)]
+    for pose_sample in element.pose_samples:
+        if pose_sample not in moved and _driven_distance(model, pose_sample) > POSE_SAMPLE_TOLERANCE:
             message = f'joint "{element.name}" did not move when it was driven, so that it could not be checked'
             hint = "it may be held by other joints, grounded parts or contact sets"
-            diagnostics.warning(f"{FORMAT}.probe-stuck", message, hint=hint, origin=probe.origin)
+            diagnostics.warning(f"{FORMAT}.probe-stuck", message, hint=hint, origin=pose_sample.origin)
             break
     if moved and _select_origin_and_order(element, model, moved, one, two, diagnostics):
         return
@@ -296,26 +298,26 @@ def check_probes(element: JointElement, model: JointModel, one: Pose, two: Pose,
         )
         hint = "export with the check of the joints, which settles where the axis is"
         diagnostics.warning(f"{FORMAT}.frames-apart", message, hint=hint, origin=element.origin)
-    for probe in moved:
-        metres, radians = _pose_error(model, model.origins[0], probe, one, two)
-        if max(metres, radians) > PROBE_TOLERANCE:
-            _report_mismatch(element, model, probe, one, two, diagnostics)
+    for pose_sample in moved:
+        metres, radians = _pose_error(model, model.origins[0], pose_sample, one, two)
+        if max(metres, radians) > POSE_SAMPLE_TOLERANCE:
+            _report_mismatch(element, model, pose_sample, one, two, diagnostics)
             break
 
 
 def _select_origin_and_order(
     element: JointElement,
     model: JointModel,
-    probes: list[ProbeElement],
+    pose_samples: list[PoseSampleElement],
     one: Pose,
     two: Pose,
     diagnostics: Diagnostics,
 ) -> bool:
-    """Select the origin and, for a ball joint, the axis order that fit all probes; False if none fits."""
+    """Select the origin and, for a ball joint, the axis order that fit all pose samples; False if none fits."""
     for order in _candidate_axis_orders(model):
         trial = replace(model, motion_names=[model.motion_names[i] for i in order], axes=[model.axes[i] for i in order])
-        errors = [max(max(_pose_error(trial, o, p, one, two)) for p in probes) for o in model.origins]
-        if min(errors) > PROBE_TOLERANCE:
+        errors = [max(max(_pose_error(trial, o, p, one, two)) for p in pose_samples) for o in model.origins]
+        if min(errors) > POSE_SAMPLE_TOLERANCE:
             continue
         best = next(o for o, e in zip(model.origins, errors, strict=True) if e <= min(errors) + _PREFERENCE_MARGIN)
         if trial.motion_names != model.motion_names:
@@ -337,12 +339,12 @@ def _pose_in_parent(one: Pose, two: Pose) -> Pose:
     return two.inverse() @ one
 
 
-def _has_moved(probe: ProbeElement, one: Pose, two: Pose) -> bool:
-    return max(_pose_in_parent(probe.pose1, probe.pose2).distance(_pose_in_parent(one, two))) > 1e-9
+def _has_moved(pose_sample: PoseSampleElement, one: Pose, two: Pose) -> bool:
+    return max(_pose_in_parent(pose_sample.pose1, pose_sample.pose2).distance(_pose_in_parent(one, two))) > 1e-9
 
 
-def _driven_distance(model: JointModel, probe: ProbeElement) -> float:
-    return max((abs(v - model.values.get(name, v)) for name, v in probe.values.items()), default=0.0)
+def _driven_distance(model: JointModel, pose_sample: PoseSampleElement) -> float:
+    return max((abs(v - model.values.get(name, v)) for name, v in pose_sample.values.items()), default=0.0)
 
 
 def _predicted_pose(model: JointModel, origin: Array, values: dict[str, float], one: Pose, two: Pose) -> Pose:
@@ -352,38 +354,48 @@ def _predicted_pose(model: JointModel, origin: Array, values: dict[str, float], 
     return _pose_in_parent(moved, two)
 
 
-def _pose_error(model: JointModel, origin: Array, probe: ProbeElement, one: Pose, two: Pose) -> tuple[float, float]:
-    values = {name: value for name, value in probe.values.items() if name in model.values}
-    return _predicted_pose(model, origin, values, one, two).distance(_pose_in_parent(probe.pose1, probe.pose2))
+def _pose_error(
+    model: JointModel, origin: Array, pose_sample: PoseSampleElement, one: Pose, two: Pose
+) -> tuple[float, float]:
+    values = {name: value for name, value in pose_sample.values.items() if name in model.values}
+    return _predicted_pose(model, origin, values, one, two).distance(
+        _pose_in_parent(pose_sample.pose1, pose_sample.pose2)
+    )
 
 
 def _report_mismatch(
-    element: JointElement, model: JointModel, probe: ProbeElement, one: Pose, two: Pose, diagnostics: Diagnostics
+    element: JointElement,
+    model: JointModel,
+    pose_sample: PoseSampleElement,
+    one: Pose,
+    two: Pose,
+    diagnostics: Diagnostics,
 ) -> None:
-    """Report a probe that deviates from the model, with a likely cause."""
-    metres, radians = _pose_error(model, model.origins[0], probe, one, two)
-    driven = ", ".join(f"{n.replace('_', ' ')} {v:g}" for n, v in probe.values.items())
+    """Report a pose sample that deviates from the model, with a likely cause."""
+    metres, radians = _pose_error(model, model.origins[0], pose_sample, one, two)
+    driven = ", ".join(f"{n.replace('_', ' ')} {v:g}" for n, v in pose_sample.values.items())
     message = (
         f'joint "{element.name}" ({element.type}), driven to {driven}, was measured {metres:.3g} m and '
         f"{radians:.3g} rad from where its frames and axes put it"
     )
-    hint = _mismatch_cause(model, probe, one, two)
-    diagnostics.error(f"{FORMAT}.probe-disagrees", message, hint=hint, origin=probe.origin)
+    hint = _mismatch_cause(model, pose_sample, one, two)
+    diagnostics.error(f"{FORMAT}.probe-disagrees", message, hint=hint, origin=pose_sample.origin)
 
 
-def _mismatch_cause(model: JointModel, probe: ProbeElement, one: Pose, two: Pose) -> str:
-    """Likely cause of a deviating probe: reversed axis, wrong unit, or wrong frame."""
+def _mismatch_cause(model: JointModel, pose_sample: PoseSampleElement, one: Pose, two: Pose) -> str:
+    """Likely cause of a deviating pose sample: reversed axis, wrong unit, or wrong frame."""
     if not model.motion_names:
         return "the snapshot says that it does not move"
-    measured = _pose_in_parent(probe.pose1, probe.pose2)
-    backwards = {n: 2 * model.values[n] - v for n, v in probe.values.items() if n in model.values}
+    measured = _pose_in_parent(pose_sample.pose1, pose_sample.pose2)
+    backwards = {n: 2 * model.values[n] - v for n, v in pose_sample.values.items() if n in model.values}
     if any(
-        max(_predicted_pose(model, o, backwards, one, two).distance(measured)) <= PROBE_TOLERANCE for o in model.origins
+        max(_predicted_pose(model, o, backwards, one, two).distance(measured)) <= POSE_SAMPLE_TOLERANCE
+        for o in model.origins
     ):
         return "its axis points the other way"
-    if len(probe.values) == 1:
-        (name,) = probe.values
-        ratio = _measured_ratio(model, name, probe.values[name], measured, one, two)
+    if len(pose_sample.values) == 1:
+        (name,) = pose_sample.values
+        ratio = _measured_ratio(model, name, pose_sample.values[name], measured, one, two)
         if ratio is not None and abs(ratio - 1) > 1e-3:
             return f"it moved {ratio:.4g} times as far as it should: a unit is wrong"
     return "its frame or its axis is wrong, or it is held by another joint"

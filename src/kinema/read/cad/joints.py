@@ -28,7 +28,7 @@ from kinema.description import (
 
 from .elements import FORMAT, ROOT_PATH, JointElement, MotionLinkElement
 from .grouping import DisjointSets
-from .joint_models import JointModel, build_joint_model, check_probes
+from .joint_models import JointModel, build_joint_model, check_pose_samples
 
 # -- joints ------------------------------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class JointConverter:
             return []
         linked, within = self._motion_links_of(element)
         model = build_joint_model(element, one.pose, self.diagnostics, as_three_rotations=linked)
-        check_probes(element, model, one.pose, two.pose, self.diagnostics)
+        check_pose_samples(element, model, one.pose, two.pose, self.diagnostics)
         if element.problem:
             message = f'joint "{element.name}": the CAD program says: {element.problem:.200}'
             self.diagnostics.warning(f"{FORMAT}.joint-problem", message, origin=element.origin)

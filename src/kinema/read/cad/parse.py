@@ -1,6 +1,6 @@
 """Parses the JSON of a CAD snapshot into its data classes, in SI units.
 
-Covers occurrences, bodies, joints with measured probes, rigid groups and motion links.
+Covers occurrences, bodies, joints with measured pose samples, rigid groups and motion links.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .elements import (
     MotionLinkElement,
     OccurrenceElement,
     PhysicalElement,
-    ProbeElement,
+    PoseSampleElement,
     RigidGroupElement,
     Snapshot,
 )
@@ -153,7 +153,7 @@ def _parse_mesh(owner: JsonCursor) -> MeshElement | None:
 
 
 def parse_joint(cursor: JsonCursor) -> JointElement:
-    """Parse a joint with its motions, frames and probes."""
+    """Parse a joint with its motions, frames and pose samples."""
     if cursor.get("type") is None:
         cursor.report_missing("type")
     type_ = cursor.choice("type", tuple(JOINT_MOTIONS), "rigid")
@@ -174,7 +174,7 @@ def parse_joint(cursor: JsonCursor) -> JointElement:
         locked=cursor.flag("locked"),
         suppressed=cursor.flag("suppressed"),
         problem=cursor.text("problem"),
-        probes=_parse_probes(cursor, type_),
+        pose_samples=_parse_pose_samples(cursor, type_),
         extras=cursor.collect_unread(),
     )
 
@@ -236,9 +236,9 @@ def _parse_direction(cursor: JsonCursor) -> Array | None:
     return axis / length if abs(length - 1.0) > 1e-15 else axis
 
 
-def _parse_probes(owner: JsonCursor, type_: str) -> list[ProbeElement]:
+def _parse_pose_samples(owner: JsonCursor, type_: str) -> list[PoseSampleElement]:
     """Parse the poses measured with the joint driven to given values."""
-    probes: list[ProbeElement] = []
+    pose_samples: list[PoseSampleElement] = []
     for cursor in owner.objects("probe"):
         values = cursor.object("values")
         measured: dict[str, float] = {}
@@ -254,10 +254,12 @@ def _parse_probes(owner: JsonCursor, type_: str) -> list[ProbeElement]:
         owner.unread_extras += cursor.collect_unread()
         if measured:
             # the root component has no pose
-            probes.append(
-                ProbeElement(origin=cursor.origin_at(), values=measured, pose1=pose1 or Pose(), pose2=pose2 or Pose())
+            pose_samples.append(
+                PoseSampleElement(
+                    origin=cursor.origin_at(), values=measured, pose1=pose1 or Pose(), pose2=pose2 or Pose()
+                )
             )
-    return probes
+    return pose_samples
 
 
 def parse_rigid_group(cursor: JsonCursor) -> RigidGroupElement:

@@ -10,7 +10,7 @@ from .structs import FISHEYE, ORTHOGRAPHIC, PINHOLE, CameraArrays, to_warp_quat
 
 
 def specialised_kernel(max_registers: int, *, fast_math: bool) -> Callable[[Callable[..., None]], wp.Kernel]:
-    """Decorator of kernels that are specialised for the features of a scene, each a Warp module of its own.
+    """Decorator of kernels that are specialized for the features of a scene, each a Warp module of its own.
 
     Args:
         max_registers: registers per GPU thread; 0 for no limit.

@@ -2,7 +2,7 @@
 
 Primitive intersections work in the frame of the primitive and return the smallest non-negative ray parameter (the
 origin may be inside), or a negative number for a miss. Scene queries test all bodies sorted by their bounding spheres
-if there are few, and traverse a BVH otherwise. Kernels are specialised for the features of the scene
+if there are few, and traverse a BVH otherwise. Kernels are specialized for the features of the scene
 (`KernelFeatures`).
 """
 
@@ -512,6 +512,6 @@ def linear_query_functions(body_closest_hit: wp.Function, body_any_hit: wp.Funct
 
 @cache
 def ray_query_functions(features: KernelFeatures) -> tuple[wp.Function, wp.Function]:
-    """Warp functions (closest hit, any hit) of a ray in the scene, specialised for the features of the scene."""
+    """Warp functions (closest hit, any hit) of a ray in the scene, specialized for the features of the scene."""
     make_functions = bvh_query_functions if features.bvh else linear_query_functions
     return make_functions(*body_intersection_functions(features.meshes, features.primitives))

@@ -429,7 +429,7 @@ def path_tracing_function(features: KernelFeatures) -> wp.Function:
 def path_tracing_kernel(features: KernelFeatures, *, max_registers: int = 128, fast_math: bool = True) -> wp.Kernel:
     """Warp kernel that path-traces a range of pixels, compiled for the features that occur in the scene.
 
-    Arguments as for `specialised_kernel`.
+    Arguments as for `specialized_kernel`.
     """
     trace_pixel = path_tracing_function(features)
 

@@ -53,10 +53,10 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
         border, back-substitute and store x.
         """
         self._assign_lanes()
-        rows = [self._load_row(row_index) for row_index in range(len(self.own_rows))]
+        rows = [self._load_row(row_index) for row_index in range(len(self.lane_rows))]
         for term in self.solve.terms:
             rows = self._add_hessian_term(rows, term)
-        rhs = [self._load_element(self.solve.rhs, i) for i in self.own_rows]
+        rhs = [self._load_element(self.solve.rhs, i) for i in self.lane_rows]
         block_row = self._clear_missing_columns(rows[0])
         inverse = self._eliminate_blocks(block_row, rhs)
         self._form_schur_complement(self._border_part(rows[-1]), rhs[-1])
@@ -69,16 +69,16 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
     def _assign_lanes(self) -> None:
         """Emit the assignment of threads to unknowns: rows, diagonal block and lanes of the block.
 
-        Sets `own_rows`, `border_lane`, `in_block`, first lane, first unknown and size of the block, `index_in_block`,
+        Sets `lane_rows`, `border_lane`, `in_block`, first lane, first unknown and size of the block, `index_in_block`,
         `lane` and `block_lanes`. Surplus lanes duplicate the last unknown.
         """
         emitter, n_block_unknowns = self.emitter, self.structure.n_block_unknowns
         border_ranges = self._border_ranges(n_block_unknowns if self.disjoint_lanes else 0)
         ranges = [*self.block_ranges, *(border_ranges if self.disjoint_lanes else ())]
         lane = self._minimum("%lane", sum(lane_range.size for lane_range in ranges) - 1)
-        self.own_rows = [self._unknown_of_lane(lane, ranges)]
+        self.lane_rows = [self._unknown_of_lane(lane, ranges)]
         if not self.disjoint_lanes:
-            self.own_rows.append(self._unknown_of_lane(self._minimum("%lane", self.n_border - 1), border_ranges))
+            self.lane_rows.append(self._unknown_of_lane(self._minimum("%lane", self.n_border - 1), border_ranges))
         self.border_lane = (
             emitter.assign(f"sub i32 {lane}, {n_block_unknowns}")
             if self.disjoint_lanes
@@ -154,7 +154,7 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
     def _load_row(self, row_index: int) -> RowRegisters:
         """Load row `row_index` of the thread: entries in the columns of its block (row 0 only) and the border."""
         columns = [*(self._block_columns() if row_index == 0 else ()), *map(str, self.structure.border)]
-        return [self._load_entry(self.own_rows[row_index], column) for column in columns]
+        return [self._load_entry(self.lane_rows[row_index], column) for column in columns]
 
     def _load_entry(self, i: str, j: str) -> str:
         """Emit the load of matrix entry (i, j), mirrored if only the lower triangle is stored."""
@@ -180,7 +180,7 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
         border_part: RowRegisters = []
         for lane_range in self._border_ranges(0):
             border_part += self._load_range(location, start, lane_range)
-        return [[*block_part, *border_part], border_part][: len(self.own_rows)]
+        return [[*block_part, *border_part], border_part][: len(self.lane_rows)]
 
     def _load_range(self, location: MemoryLocation, start: str, lane_range: LaneRange) -> RowRegisters:
         """Emit loads of consecutive scalars, one per unknown of `lane_range`, by vector loads where aligned.
@@ -220,17 +220,17 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
         """
         emitter, solve, n = self.emitter, self.solve, self.n_border
         max_inverse, diagonal = (
-            self._load_element(solve.max_inverse_pivot, self.own_rows[0]),
-            self._load_element(solve.diagonal, self.own_rows[0]),
+            self._load_element(solve.max_inverse_pivot, self.lane_rows[0]),
+            self._load_element(solve.diagonal, self.lane_rows[0]),
         )
-        own_inverse = emitter.constant(0.0)
+        lane_inverse = emitter.constant(0.0)
         for k in reversed(range(self.max_block_size)):
             inverse = self._bounded_inverse(
                 emitter.assign(f"fadd {emitter.scalar_type} {row[k]}, {diagonal}"), max_inverse
             )
             is_pivot = emitter.assign(f"icmp eq i32 {self.index_in_block}, {k}")
-            own_inverse = emitter.assign(
-                f"select i1 {is_pivot}, {emitter.scalar_type} {inverse}, {emitter.scalar_type} {own_inverse}"
+            lane_inverse = emitter.assign(
+                f"select i1 {is_pivot}, {emitter.scalar_type} {inverse}, {emitter.scalar_type} {lane_inverse}"
             )
             offset = emitter.assign(f"mul i32 {self.lane}, {self.block_row_stride}")
             published = [*self._border_part(row), rhs[0], inverse, *row[:k]]
@@ -255,7 +255,7 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
             for j in range(n):
                 row[self.max_block_size + j] = emitter.emit_op("fma", [negated, pivot[j], row[self.max_block_size + j]])
             rhs[0] = emitter.emit_op("fma", [negated, pivot[n], rhs[0]])
-        return own_inverse
+        return lane_inverse
 
     def _back_substitute_blocks(
         self, row: RowRegisters, rhs: str, inverse: str, border_solution: Sequence[str]
@@ -276,7 +276,7 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
                 f"select i1 {is_owner}, {emitter.scalar_type} {x}, {emitter.scalar_type} {solution}"
             )
             remaining = emitter.emit_op("fnma", [x, row[k], remaining])
-        self._emit_if(self.in_block, lambda: self._store_element(self.solve.result, self.own_rows[0], solution))
+        self._emit_if(self.in_block, lambda: self._store_element(self.solve.result, self.lane_rows[0], solution))
 
     # ----------------------------------------------------------------------------------------------------------- border
 
@@ -299,18 +299,18 @@ class BlockArrowheadSolveEmitter(DenseSolveEmitter):
             store_row()
         emitter.emit_barrier()
         threads_per_row, columns = self.structure.schur_tiling(emitter.group_size)
-        own_row, group = (
+        lane_row, group = (
             emitter.assign(f"urem i32 %lane, {self.n_border}"),
             emitter.assign(f"udiv i32 %lane, {self.n_border}"),
         )
         first_column = emitter.assign(f"mul i32 {self._minimum(group, threads_per_row - 1)}, {columns}")
         tile = emitter.assign(
-            f"add i32 {emitter.assign(f'mul i32 {own_row}, {self.border_row_stride}')}, {first_column}"
+            f"add i32 {emitter.assign(f'mul i32 {lane_row}, {self.border_row_stride}')}, {first_column}"
         )
         initial = self._load_vector(self.border_rows, tile, columns)
         loop = RegisterLoop(emitter, emitter.constant(float(self.structure.n_block_unknowns)), [initial])
         start = emitter.assign(f"mul i32 {loop.index}, {self.block_row_stride}")
-        entry = self._load_element(solve.workspace, emitter.assign(f"add i32 {start}, {own_row}"))
+        entry = self._load_element(solve.workspace, emitter.assign(f"add i32 {start}, {lane_row}"))
         inverse = self._load_element(solve.workspace, emitter.assign(f"add i32 {start}, {self.n_border + 1}"))
         negated = emitter.emit_op("neg", [emitter.assign(f"fmul {emitter.scalar_type} {entry}, {inverse}")])
         block_row = self._load_vector(solve.workspace, emitter.assign(f"add i32 {start}, {first_column}"), columns)

@@ -95,7 +95,7 @@ class Unknowns:
     """Unknowns of one elimination and their distribution over threads."""
 
     count: int
-    own_indices: list[str]
+    lane_indices: list[str]
     """Indices of the unknowns that a thread owns."""
     global_indices: list[str]
     """Indices of the same unknowns in the whole system."""
@@ -109,7 +109,7 @@ class DenseSolveEmitter:
 
     emitter: WarpEmitter
     solve: LinearSystem
-    own_rows: list[str] = field(default_factory=list)
+    lane_rows: list[str] = field(default_factory=list)
     """Matrix rows that a thread owns."""
 
     def emit(self) -> None:
@@ -123,15 +123,15 @@ class DenseSolveEmitter:
         for q in range(n_rows):
             row = "%lane" if q == 0 else emitter.assign(f"add i32 %lane, {q * emitter.group_size}")
             beyond = emitter.assign(f"icmp sgt i32 {row}, {solve.size - 1}")
-            self.own_rows.append(emitter.assign(f"select i1 {beyond}, i32 {solve.size - 1}, i32 {row}"))
-        rows = [self._load_matrix_row(i) for i in self.own_rows]
+            self.lane_rows.append(emitter.assign(f"select i1 {beyond}, i32 {solve.size - 1}, i32 {row}"))
+        rows = [self._load_matrix_row(i) for i in self.lane_rows]
         for term in solve.terms:
             rows = self._add_hessian_term(rows, term)
-        rhs = [self._load_element(solve.rhs, i) for i in self.own_rows]
-        unknowns = Unknowns(solve.size, self.own_rows, self.own_rows, solve.workspace)
+        rhs = [self._load_element(solve.rhs, i) for i in self.lane_rows]
+        unknowns = Unknowns(solve.size, self.lane_rows, self.lane_rows, solve.workspace)
         inverses = self._eliminate(unknowns, rows, rhs)
         solution, _ = self._back_substitute(unknowns, rows, rhs, inverses)
-        for i, x in zip(self.own_rows, solution, strict=True):
+        for i, x in zip(self.lane_rows, solution, strict=True):
             self._store_element(solve.result, i, x)
         emitter.emit_barrier()
 
@@ -195,39 +195,39 @@ class DenseSolveEmitter:
         emitter, records = self.emitter, RegisterLoop(self.emitter, self.emitter.load(term.count, {}), rows)
         start = emitter.assign(f"mul i32 {records.index}, {term.record_stride}")
         first = emitter.assign(f"add i32 {start}, {term.jacobian_offset}")
-        own_jacobian = []
-        for i in self.own_rows:
+        lane_jacobian = []
+        for i in self.lane_rows:
             column = emitter.assign(f"add i32 {first}, {i}")
             offsets = [
                 emitter.assign(f"add i32 {column}, {k * term.jacobian_row_stride}") for k in range(term.max_rows)
             ]
-            own_jacobian.append([self._load_element(term.records, offset) for offset in offsets])
+            lane_jacobian.append([self._load_element(term.records, offset) for offset in offsets])
         if term.max_rows == 1:  # a branch would cost as much as the update
-            records.end(self._add_weighted_row(records.rows, "0", term, start, own_jacobian))
+            records.end(self._add_weighted_row(records.rows, "0", term, start, lane_jacobian))
             return records.rows
         n_rows = self._load_element(term.records, emitter.assign(f"add i32 {start}, {term.row_count_offset}"))
         if term.is_cone:
-            records.end(self._add_cone_term(records.rows, term, start, own_jacobian, n_rows))
+            records.end(self._add_cone_term(records.rows, term, start, lane_jacobian, n_rows))
             return records.rows
         if term.max_rows > MAX_UNROLLED_ROWS:
             inner = RegisterLoop(emitter, n_rows, records.rows)
-            inner.end(self._add_weighted_row(inner.rows, inner.index, term, start, own_jacobian))
+            inner.end(self._add_weighted_row(inner.rows, inner.index, term, start, lane_jacobian))
             records.end(inner.rows)
             return records.rows
         branch = RegisterBranch(emitter, n_rows, records.rows)
         updated = records.rows
         for k in range(term.max_rows):  # unused rows are zero
-            updated = self._add_weighted_row(updated, str(k), term, start, own_jacobian)
+            updated = self._add_weighted_row(updated, str(k), term, start, lane_jacobian)
         records.end(branch.end(updated))
         return records.rows
 
     def _add_cone_term(
-        self, rows: list[RowRegisters], term: HessianTerm, start: str, own_jacobian: list[RowRegisters], n_rows: str
+        self, rows: list[RowRegisters], term: HessianTerm, start: str, lane_jacobian: list[RowRegisters], n_rows: str
     ) -> list[RowRegisters]:
         """Add J^T W J of a friction-cone record to the thread's rows, with packed W (see `HessianTerm.is_cone`).
 
         W J is evaluated for the thread's columns of J, then outer products with the rows of J are added; rows beyond
-        `MAX_UNROLLED_ROWS` are skipped if unused. `start` is the offset of the record, `own_jacobian` the thread's
+        `MAX_UNROLLED_ROWS` are skipped if unused. `start` is the offset of the record, `lane_jacobian` the thread's
         columns of J.
         """
         emitter = self.emitter
@@ -237,7 +237,7 @@ class DenseSolveEmitter:
             term.records, weights, cone_weight_size(term.max_rows)
         )
         weighted = []
-        for column in own_jacobian:
+        for column in lane_jacobian:
             radial = self._dot(list(zip(direction, column[1:], strict=True)))
             edge = emitter.emit_op("fnma", [mu, radial, column[0]])
             edge_force = emitter.assign(f"fmul {emitter.scalar_type} {edge_weight}, {edge}")
@@ -263,17 +263,17 @@ class DenseSolveEmitter:
         return branch.end(updated)
 
     def _add_weighted_row(
-        self, rows: list[RowRegisters], row_index: str, term: HessianTerm, start: str, own_jacobian: list[RowRegisters]
+        self, rows: list[RowRegisters], row_index: str, term: HessianTerm, start: str, lane_jacobian: list[RowRegisters]
     ) -> list[RowRegisters]:
         """Add the contribution of row k of J to the thread's rows: (W J)_k times row k of J, with dense W.
 
-        `row_index` is k, `start` the offset of the record, `own_jacobian` the thread's columns of J.
+        `row_index` is k, `start` the offset of the record, `lane_jacobian` the thread's columns of J.
         """
         emitter = self.emitter
         offset = emitter.assign(f"mul i32 {row_index}, {round_up_to_4(term.max_rows)}")
         offset = emitter.assign(f"add i32 {emitter.assign(f'add i32 {start}, {term.weight_offset}')}, {offset}")
         weights = self._load_vector(term.records, offset, term.max_rows)
-        weighted = [self._dot(list(zip(weights, column, strict=True))) for column in own_jacobian]
+        weighted = [self._dot(list(zip(weights, column, strict=True))) for column in lane_jacobian]
         return self._add_outer_product(rows, row_index, term, start, weighted)
 
     def _add_outer_product(
@@ -295,7 +295,7 @@ class DenseSolveEmitter:
 
     def _gather_columns(self, location: MemoryLocation, start: str) -> list[RowRegisters]:
         """Load consecutive scalars (a row of J), restricted to the columns held for each row of the thread."""
-        return [self._load_vector(location, start, self.solve.size)] * len(self.own_rows)
+        return [self._load_vector(location, start, self.solve.size)] * len(self.lane_rows)
 
     def _dot(self, products: list[tuple[str, str]]) -> str:
         (a, b), *rest = products
@@ -349,11 +349,11 @@ class DenseSolveEmitter:
             inverse = self._bounded_inverse(
                 emitter.assign(f"fadd {emitter.scalar_type} {current[q][-1]}, {diagonals[q]}"), max_inverses[q]
             )
-            is_pivot = emitter.assign(f"icmp eq i32 {unknowns.own_indices[q]}, {pivot}")
+            is_pivot = emitter.assign(f"icmp eq i32 {unknowns.lane_indices[q]}, {pivot}")
             new_inverses[q] = emitter.assign(
                 f"select i1 {is_pivot}, {emitter.scalar_type} {inverse}, {emitter.scalar_type} {new_inverses[q]}"
             )
-            is_remaining = emitter.assign(f"icmp slt i32 {unknowns.own_indices[q]}, {pivot}")
+            is_remaining = emitter.assign(f"icmp slt i32 {unknowns.lane_indices[q]}, {pivot}")
             column_entry = emitter.assign(
                 f"select i1 {is_remaining}, {emitter.scalar_type} {current[q][-1]}, "
                 f"{emitter.scalar_type} {emitter.constant(0.0)}"
@@ -361,7 +361,7 @@ class DenseSolveEmitter:
             published = emitter.assign(
                 f"select i1 {is_pivot}, {emitter.scalar_type} {inverse}, {emitter.scalar_type} {column_entry}"
             )
-            position = emitter.assign(f"add i32 {unknowns.own_indices[q]}, {loop.index}")
+            position = emitter.assign(f"add i32 {unknowns.lane_indices[q]}, {loop.index}")
             wraps = emitter.assign(f"icmp sge i32 {position}, {count}")
             position = emitter.assign(
                 f"select i1 {wraps}, i32 {emitter.assign(f'sub i32 {position}, {count}')}, i32 {position}"
@@ -378,7 +378,7 @@ class DenseSolveEmitter:
         next_rows, next_rhs = [], []
         for q in active:
             scaled = emitter.assign(f"fmul {emitter.scalar_type} {current[q][-1]}, {inverse}")
-            is_remaining = emitter.assign(f"icmp slt i32 {unknowns.own_indices[q]}, {pivot}")
+            is_remaining = emitter.assign(f"icmp slt i32 {unknowns.lane_indices[q]}, {pivot}")
             factor = emitter.assign(
                 f"select i1 {is_remaining}, {emitter.scalar_type} {scaled}, "
                 f"{emitter.scalar_type} {emitter.constant(0.0)}"
@@ -421,7 +421,7 @@ class DenseSolveEmitter:
             x = emitter.shuffle(candidate, k % emitter.group_size, SHUFFLE_INDEX)
             all_unknowns.append(x)
             negated = emitter.emit_op("neg", [x])
-            for q, (i, row) in enumerate(zip(unknowns.own_indices, rows, strict=True)):
+            for q, (i, row) in enumerate(zip(unknowns.lane_indices, rows, strict=True)):
                 if q < q_owner:  # solved already
                     continue
                 is_owner = emitter.assign(f"icmp eq i32 {i}, {k}")

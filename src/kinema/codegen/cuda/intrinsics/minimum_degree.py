@@ -139,7 +139,7 @@ class MinimumDegreeEmitter:
 
     emitter: WarpEmitter
     ordering: MinimumDegreeOrdering
-    own_blocks: list[str] = field(default_factory=list)
+    lane_blocks: list[str] = field(default_factory=list)
     """Indices of the blocks that a thread owns."""
 
     def emit(self) -> None:
@@ -147,14 +147,14 @@ class MinimumDegreeEmitter:
         emitter, ordering = self.emitter, self.ordering
         assert ordering.n_blocks <= MAX_BLOCKS, "too many blocks for the bit masks"
         emitter.emit_barrier()  # other threads may still read the old values
-        self.own_blocks = ["%lane"] + [
+        self.lane_blocks = ["%lane"] + [
             emitter.assign(f"add i32 %lane, {first}")
             for first in range(emitter.group_size, ordering.n_blocks, emitter.group_size)
         ]
-        masks = ["0"] * len(self.own_blocks)
+        masks = ["0"] * len(self.lane_blocks)
         for edges in ordering.edges:
             masks = self._add_edges(edges, masks)
-        masks = [self._and(mask, self._not(self._bit_mask(i))) for mask, i in zip(masks, self.own_blocks, strict=True)]
+        masks = [self._and(mask, self._not(self._bit_mask(i))) for mask, i in zip(masks, self.lane_blocks, strict=True)]
         all_blocks = str((1 << ordering.n_blocks) - 1)
         states = [("i32", "0"), ("i32", "0"), (self.mask_type, all_blocks), *((self.mask_type, mask) for mask in masks)]
         count, overflow, *_ = self._emit_loop(str(ordering.n_blocks), states, self._eliminate_next)
@@ -297,7 +297,7 @@ class MinimumDegreeEmitter:
             ]
             others = [self._bit_mask(x) for x in reversed(pair)]
             result = []
-            for mask, own in zip(masks, self.own_blocks, strict=True):
+            for mask, own in zip(masks, self.lane_blocks, strict=True):
                 for endpoint, other in zip(pair, others, strict=True):
                     is_own = emitter.assign(f"icmp eq i32 {endpoint}, {own}")
                     bit = emitter.assign(f"select i1 {is_own}, {mask_type} {other}, {mask_type} 0")
@@ -333,7 +333,7 @@ class MinimumDegreeEmitter:
             self._store_int(ordering.block_info, emitter.assign(f"add i32 {info_offset}, {i + 1}"), value)
         new_masks = [
             self._merge_neighbours(own, mask, fill, pivot, count)
-            for own, mask in zip(self.own_blocks, masks, strict=True)
+            for own, mask in zip(self.lane_blocks, masks, strict=True)
         ]
         return [total, overflow, remaining, *new_masks]
 
@@ -343,7 +343,7 @@ class MinimumDegreeEmitter:
         The reduction key is degree << BLOCK_INDEX_BITS | index.
         """
         emitter, best = self.emitter, str(INFINITE_DEGREE)
-        for own, mask in zip(self.own_blocks, masks, strict=True):
+        for own, mask in zip(self.lane_blocks, masks, strict=True):
             degree = emitter.assign(f"shl i32 {self._popcount(self._and(mask, remaining))}, {BLOCK_INDEX_BITS}")
             key = emitter.assign(f"or i32 {degree}, {own}")
             key = emitter.assign(f"select i1 {self._test_bit(remaining, own)}, i32 {key}, i32 {INFINITE_DEGREE}")
@@ -362,40 +362,42 @@ class MinimumDegreeEmitter:
         """Neighbour mask of a block, broadcast from the thread that owns it."""
         emitter, group_size = self.emitter, self.emitter.group_size
         location = emitter.assign(f"udiv i32 {block_index}, {group_size}")
-        own_mask = masks[0]
+        lane_mask = masks[0]
         for i, mask in enumerate(masks[1:], 1):
             is_location = emitter.assign(f"icmp eq i32 {location}, {i}")
-            own_mask = emitter.assign(f"select i1 {is_location}, {self.mask_type} {mask}, {self.mask_type} {own_mask}")
-        return self._broadcast_mask(own_mask, emitter.assign(f"urem i32 {block_index}, {group_size}"))
+            lane_mask = emitter.assign(
+                f"select i1 {is_location}, {self.mask_type} {mask}, {self.mask_type} {lane_mask}"
+            )
+        return self._broadcast_mask(lane_mask, emitter.assign(f"urem i32 {block_index}, {group_size}"))
 
     def _merge_neighbours(
-        self, own_block: str, neighbours: str, eliminated_neighbours: str, eliminated: str, first_tile: str
+        self, lane_block: str, neighbours: str, eliminated_neighbours: str, eliminated: str, first_tile: str
     ) -> str:
-        """Emit the update of the neighbour mask of one block (`own_block`) after the elimination of another block.
+        """Emit the update of the neighbour mask of one block (`lane_block`) after the elimination of another block.
 
-        If both were neighbours, `own_block` becomes adjacent to the other neighbours of the eliminated block, and the
+        If both were neighbours, `lane_block` becomes adjacent to the other neighbours of the eliminated block, and the
         tile of the two blocks is recorded in `tiles` and `tile_of_pair`. Returns the new mask.
         """
         emitter, ordering, mask_type = self.emitter, self.ordering, self.mask_type
         is_neighbour, tile_label, done = (
-            self._test_bit(eliminated_neighbours, own_block),
+            self._test_bit(eliminated_neighbours, lane_block),
             emitter.fresh_name("tile"),
             emitter.fresh_name("done"),
         )
-        bit = self._bit_mask(own_block)
+        bit = self._bit_mask(lane_block)
         joined = self._and(emitter.assign(f"or {mask_type} {neighbours}, {eliminated_neighbours}"), self._not(bit))
         emitter.emit(f"br i1 {is_neighbour}, label %{tile_label}, label %{done}")
         emitter.start_block(tile_label)
         before = self._and(eliminated_neighbours, emitter.assign(f"sub {mask_type} {bit}, 1"))
         tile = emitter.assign(f"add i32 {first_tile}, {self._popcount(before)}")
-        for a, b in ((own_block, eliminated), (eliminated, own_block)):
+        for a, b in ((lane_block, eliminated), (eliminated, lane_block)):
             self._store_int(
                 ordering.tile_of_pair,
                 emitter.assign(f"add i32 {emitter.assign(f'mul i32 {a}, {ordering.n_blocks}')}, {b}"),
                 tile,
             )
         offset = emitter.assign(f"mul i32 {tile}, 2")
-        self._store_int(ordering.tiles, offset, own_block)
+        self._store_int(ordering.tiles, offset, lane_block)
         self._store_int(ordering.tiles, emitter.assign(f"add i32 {offset}, 1"), eliminated)
         emitter.emit(f"br label %{done}")
         emitter.start_block(done)
