@@ -20,7 +20,7 @@ from kit.command_line import run
 PAGES = sorted(p for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if "```python" in p.read_text())
 SLOW = {"README.md"} | {
     f"docs/{n}.md"
-    for n in ("index", "from/genesis", "attachments", "dynamics", "scenes", "contacts", "kinematics", "rendering")
+    for n in "index from/genesis attachments dynamics scenes contacts kinematics motion-planning rendering".split()
 }
 """Those that compile or draw for long; run with -m benchmark."""
 

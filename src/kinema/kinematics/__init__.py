@@ -2,6 +2,11 @@
 
 from .arguments import validate_rows as validate_rows
 from .batched_kinematics import BatchedKinematics as BatchedKinematics
+from .collision_checking import (
+    CollisionChecker as CollisionChecker,
+    CollisionGeoms as CollisionGeoms,
+    oriented_boxes as oriented_boxes,
+)
 from .goals import (
     AxisGoal as AxisGoal,
     CenterOfMassGoal as CenterOfMassGoal,
@@ -17,7 +22,15 @@ from .ik_program import (
     IKSolutions as IKSolutions,
 )
 from .inverse_kinematics import IKSolver as IKSolver
+from .path_planning import (
+    PlanningError as PlanningError,
+    PlanningOptions as PlanningOptions,
+    certify_blends as certify_blends,
+    name_pairs as name_pairs,
+    plan_waypoints as plan_waypoints,
+)
 from .robot_kinematics import Kinematics as Kinematics, ik as ik
+from .time_parameterization import time_parameterize as time_parameterize
 from .trajectories import (
     Trajectory as Trajectory,
     interpolate_pose as interpolate_pose,

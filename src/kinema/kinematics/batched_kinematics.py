@@ -185,6 +185,8 @@ def inverse_dynamics_query(model: Model) -> KinematicQuery:
 
 # ----------------------------------------------------------------------------------------------------------- evaluation
 
+MAX_BATCHES = 8
+"""Number of batch sizes whose memory is kept."""
 QUERY_SETTINGS = Settings()
 """Settings of query programs: no constraints, limits or contacts."""
 
@@ -204,7 +206,8 @@ class BatchedKinematics:
         }
         self._uses_loops = should_use_loops(self.model, QUERY_SETTINGS, allow_copies=False)
         self._uniform = self._initial_arena(UNIFORM, 1)
-        self._batch: tuple[Arena, Arena] | None = None
+        self._batches: dict[int, tuple[Arena, Arena]] = {}
+        """Memory of the state and of the inputs by number of configurations."""
         self._kernels: dict[object, tuple[Kernel, ArenaLayout]] = {}
 
     def _initial_arena(self, name: str, n_configurations: int) -> Arena:
@@ -226,9 +229,11 @@ class BatchedKinematics:
         if not self.model.n_dofs:
             raise KinemaError("the robot has no degrees of freedom")
         n = len(inputs["qpos"])
-        if self._batch is None or self._batch[0].n_envs != n:
-            self._batch = self._initial_arena("state", n), self._initial_arena("controls", n)
-        state, controls = self._batch
+        if n not in self._batches:
+            if len(self._batches) == MAX_BATCHES:
+                self._batches.clear()
+            self._batches[n] = self._initial_arena("state", n), self._initial_arena("controls", n)
+        state, controls = self._batches[n]
         if key not in self._kernels:
             self._kernels[key] = self._compile_query(make_query())
         kernel, layout = self._kernels[key]

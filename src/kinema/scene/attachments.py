@@ -152,6 +152,19 @@ class Attachments:
                 return i
         return None
 
+    def carried_by(self, number: int, env: int) -> list[tuple[Entity, int]]:
+        """Entities welded to links of an entity in an environment, with the indices of these links in the entity."""
+        if not self.specs:
+            return []
+        active = self.built.arrays.get("attachment_on")[:, env] > 0.5
+        carried = []
+        for row in np.flatnonzero(active[: len(self.specs)]):
+            spec = self.specs[int(row)]
+            for own, other in ((spec.anchor, spec.other), (spec.other, spec.anchor)):
+                if spec.kind == "weld" and own is not None and other is not None and own[0] == number != other[0]:
+                    carried.append((self._scene.entities[other[0]], own[1]))
+        return carried
+
     # ------------------------------------------------------------------------------------------------ attach and detach
 
     def handle(self, a: Place, b: Place, kind: str) -> Attachment | None:

@@ -21,6 +21,7 @@ from .entity_parameters import EntityParameters, write_parameter
 from .entity_queries import EntityKinematics, EntityQueries
 from .entity_state import EntityState
 from .geom_parameters import GeomParameters
+from .motion_planning import EntityPlanner, PlanRequest, sample_plans
 from .sleep import links_asleep, wake_trees
 from .variants import EntityVariants
 
@@ -64,6 +65,7 @@ class Entity:
         self._state = EntityState(index)
         self._queries = EntityQueries(index)
         self._kinematics = EntityKinematics(index)
+        self._planner = EntityPlanner(index)
         self._parameters = EntityParameters(index)
         self._geom_parameters = GeomParameters(index)
         masses, names, joints = entity_model.links.inertial_mass, entity_model.links.names, entity_model.joints
@@ -516,6 +518,83 @@ class Entity:
         return self._kinematics.inverse(
             list(links), list(poss), list(quats), initial, return_error=return_error, **options
         )
+
+    def plan_path(  # noqa: PLR0913  public API
+        self,
+        goal: Any = None,
+        *,
+        link: Any = None,
+        pos: Any = None,
+        quat: Any = None,
+        start: Any = None,
+        dofs_idx: Selection = None,
+        attached: dict[Any, Any] | None = None,
+        ignore: Sequence[tuple[Any, Any]] = (),
+        padding: float = 0.0,
+        max_velocity: Any = None,
+        max_acceleration: Any = None,
+        max_jerk: Any = None,
+        dt: float | None = None,
+        num_waypoints: int | None = None,
+        timeout: float = 10.0,
+        seed: int = 0,
+        envs_idx: Selection = None,
+        return_plans: bool = False,
+    ) -> Any:
+        """Motion to a goal without collisions, by RRT-Connect, shortcutting and time parameterisation.
+
+        The start is the current state; everything else in the scene stands still. The whole motion is certified free of
+        collisions, not only samples of it. Pairs of geoms that cannot collide in the simulation, and pairs of geoms of
+        the robot that touch in nearly all configurations, are ignored. The scene is not changed: pass one row after the
+        other to `control_dofs_position`.
+
+        Args:
+            goal: goal coordinates, (n_qs,) or (n_envs, n_qs).
+            link: instead of `goal`: link that reaches a target pose, as handle, name or index.
+            pos: target position of the link [m], (3,) or (n_envs, 3); None for any.
+            quat: target orientation of the link (w, x, y, z), (4,) or (n_envs, 4); None for any.
+            start: coordinates at the start, (n_qs,) or (n_envs, n_qs); None for the current ones.
+            dofs_idx: degrees of freedom that may move; None for those of the chains of joints that the goal changes, or
+                that move the link.
+            attached: carried entities, and for each the link that carries it: they move with it. None for the entities
+                that are welded to the robot by `Scene.attach`.
+            ignore: pairs of entities or links (`get_link`) that may collide.
+            padding: distance that all geoms keep [m]; default 0.
+            max_velocity: velocity limit, one for all or (n_dofs,) [rad/s, m/s]; None for that of the file, else 1.5.
+            max_acceleration: acceleration limit; None for that of the file, else velocity limit / 0.25 s.
+            max_jerk: jerk limit; None for that of the file, else acceleration limit / 0.1 s.
+            dt: time between samples [s]; None for the time step of the scene.
+            num_waypoints: number of samples, equally spaced in time; None for one every `dt`.
+            timeout: time after which the search is given up, for each environment [s]; default 10.
+            seed: random seed, default 0; equal problems have equal paths.
+            envs_idx: environments by index, slice or mask; None for all.
+            return_plans: return a list of `MotionPlan` (waypoints, trajectory with velocities) instead.
+
+        Returns:
+            Positions of all degrees of freedom, (steps, n_dofs) in a scene of one environment, else (steps, n_envs,
+            n_dofs): shorter motions wait at their goal. Raises `kinema.kinematics.PlanningError` if start or goal are
+            in collision, naming the geoms, or if no path was found.
+        """
+        request = PlanRequest(
+            goal=goal,
+            link=link,
+            pos=pos,
+            quat=quat,
+            start=start,
+            dofs_idx=dofs_idx,
+            attached=attached,
+            ignore=ignore,
+            padding=padding,
+            max_velocity=max_velocity,
+            max_acceleration=max_acceleration,
+            max_jerk=max_jerk,
+            dt=dt,
+            timeout=timeout,
+            seed=seed,
+            envs_idx=envs_idx,
+        )
+        plans = self._planner.plan(self, request)
+        return plans if return_plans else sample_plans(plans, num_waypoints, self._index.built)
 
     # ---------------------------------------------------------------------------------------- contacts and sleeping
 
