@@ -15,7 +15,7 @@ import numpy as np
 
 from kinema.core import Array
 from kinema.dynamics import PairDistances, PosedGeoms
-from kinema.dynamics.arrays import ItemKind
+from kinema.dynamics.arrays import ElementKind
 from kinema.dynamics.collision.obb import geom_half_extents, mesh_local_aabb
 from kinema.dynamics.pipeline import compute
 from kinema.dynamics.rigid.kinematics import link_pose
@@ -157,7 +157,7 @@ def link_frame_query(model: Model) -> KinematicQuery:
 
         ctx.for_each_link("link frames", body)
 
-    return KinematicQuery({"link frame": (ItemKind.LINK, 12)}, trace)
+    return KinematicQuery({"link frame": (ElementKind.LINK, 12)}, trace)
 
 
 MAX_SPHERE_RATIO = 2.0
