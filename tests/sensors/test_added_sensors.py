@@ -23,6 +23,9 @@ ARM = """<mujoco><option magnetic="0.3 -0.2 0.5"/><worldbody><geom name="floor" 
 <framelinvel name="vel" objtype="site" objname="tip" reftype="xbody" refname="foot"/>
 <frameangacc name="acc_ang" objtype="site" objname="tip"/>
 <jointpos name="q" joint="hinge"/><jointvel name="v" joint="hinge"/><jointactuatorfrc name="f" joint="hinge"/>
+<distance name="gap" body1="arm" geom2="sole" cutoff="5"/>
+<normal name="gap_normal" body1="arm" geom2="sole" cutoff="5"/>
+<fromto name="gap_segment" body1="arm" geom2="sole" cutoff="5"/>
 <touch name="touch" site="pad"/><magnetometer name="field" site="tip"/>
 <contact name="contact" body1="foot" body2="world" reduce="netforce" data="found force pos"/></sensor></mujoco>"""
 TIP = {"pos": (0.2, 0.01, 0.03), "quat": (0.9, 0.1, 0.2, 0.3)}
@@ -36,6 +39,10 @@ ADDED: dict[str, tuple[Any, tuple[str, ...]]] = {
     "joint": (lambda: km.JointSensor(joint="hinge"), ("q", "v", "f")),
     "touch_1": (lambda: km.TouchSensor(link="foot", volume=km.Sphere(0.2)), ("touch",)),
     "magnetometer": (lambda: km.Magnetometer(link=("it", "arm"), **TIP), ("field",)),
+    "distance": (
+        lambda: km.DistanceSensor(link="arm", other_shape="sole", max_distance=5.0),
+        ("gap", "gap_normal", "gap_segment"),
+    ),
     "contact_1": (lambda: km.ContactSensor(shape="sole", other=-1, fields=("found", "force", "pos")), ("contact",)),
 }
 

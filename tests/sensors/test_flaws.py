@@ -125,19 +125,20 @@ def test_errors(scene: km.Scene) -> None:
 def test_what_cannot_be_simulated_is_said_and_keeps_its_place(tmp_path: Path) -> None:
     file = tmp_path / "odd.xml"
     file.write_text(
-        PENDULUM.replace("<clock", '<distance name="gap" geom1="g" geom2="f" cutoff="1"/><clock')
-        .replace('<geom size=".05"', '<geom name="g" size=".05"')
-        .replace("<worldbody>", '<worldbody><geom name="f" type="plane" size="1 1 1"/>'),
+        PENDULUM.replace("<clock", '<camprojection name="seen" site="s" camera="flat"/><clock').replace(
+            "<worldbody>",
+            '<worldbody><site name="s"/><camera name="flat" projection="orthographic" resolution="8 8"/>',
+        ),
         encoding="utf-8",
     )
     scene = km.Scene(dt=0.01, contacts=False, quiet=True)
     scene.add(file)
     scene.build()
     (told,) = [d for d in scene.diagnostics if d.code == "sim.sensor"]
-    assert 'sensor "gap" (distance) is not simulated' in told.message
+    assert 'sensor "seen" (camprojection) is not simulated' in told.message
     assert str(told.origin).endswith(":3")
-    assert scene.sensors.data.shape == (1, 4)
-    assert scene.sensors["gap"].read()[0, 0] == 0.0
+    assert scene.sensors.data.shape == (1, 5)
+    assert not scene.sensors["seen"].read().any()
 
 
 def test_sensors_that_are_switched_off_tell_zeros(tmp_path: Path) -> None:

@@ -125,3 +125,18 @@ def test_what_the_user_tells(everything: Side) -> None:
     sensors["mine"].write([1.5, -2.0])
     np.testing.assert_array_equal(sensors["mine"].read(), [[1.5, -2.0]] * everything.scene.n_envs)
     sensors["mine"].write(0.0)
+
+
+def test_distances_of_geoms() -> None:
+    """Separate and overlapping geoms, to the tolerance of GJK and EPA on curved shapes."""
+    theirs = load(HERE / "distances.xml")
+    states = [random_state(theirs, np.random.default_rng(seed)) for seed in range(4)]
+    for k, (egg, pill) in enumerate(((0.25, 0.31), (0.12, 0.3))):  # an egg in a ball, and a pill in a box
+        states[k].qpos[21:24] = states[k].qpos[:3] + np.array([egg, 0.0, 0.1])
+        states[k].qpos[7:10] = states[k].qpos[:3] + np.array([0.0, pill, 0.02])
+        mujoco.mj_forward(theirs, states[k])
+    found = side(HERE / "distances.xml", states, contacts=False)
+    assert [d.message for d in found.scene.diagnostics if d.code.startswith("sim.sensor")] == []
+    np.testing.assert_allclose(found.ours, found.expected, rtol=0, atol=2e-5)
+    assert found.pick("pierced")[0].min() < -0.01, "some overlap"
+    assert found.pick("near")[0].max() == 0.7, "some are too far away"

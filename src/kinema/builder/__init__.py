@@ -11,6 +11,7 @@ from .options import OptionFlags as OptionFlags, merged_options as merged_option
 from .pipeline import build_model as build_model, collision_geoms_of as collision_geoms_of
 from .sdf_sensors import scan_directions as scan_directions
 from .sensor_outputs import (
+    COLLISION_ONLY as COLLISION_ONLY,
     CONTACT_FIELDS as CONTACT_FIELDS,
     CONTACT_REDUCTIONS as CONTACT_REDUCTIONS,
     VOLUME as VOLUME,

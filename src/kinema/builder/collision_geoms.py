@@ -378,7 +378,7 @@ def _pack_geoms_and_pairs(
     rows.sort(key=lambda r: (sorted((r[0].frame_idx, r[1].frame_idx)), r[2].condim, r[0].index, r[1].index))
     contact_parameters = [row[2] for row in rows]
     collision_shapes = [g.collision_shape for g in geoms]
-    starts, counts, data = _pack_shape_data(collision_shapes)
+    starts, counts, data = pack_shape_data(collision_shapes)
     surface_velocity = np.array([g.surface_velocity for g in geoms])
     if not movable_surfaces and not surface_velocity.any():
         surface_velocity = np.zeros((0, 6))
@@ -426,7 +426,7 @@ _packed_hulls: LruCache[tuple[list[Array], Array]] = LruCache(64 * 2**20)
 """Concatenated hulls of earlier builds, and the hulls, by the identity of the hulls; equal scenes share the memory."""
 
 
-def _pack_shape_data(collision_shapes: list[CollisionShape]) -> tuple[list[int], list[tuple[int, int]], Array]:
+def pack_shape_data(collision_shapes: list[CollisionShape]) -> tuple[list[int], list[tuple[int, int]], Array]:
     """Concatenate the data of hulls, height fields and SDFs of all geoms into one float array.
 
     Returns the start of each geom, two counts per geom (hull: vertices and faces; height field: rows and columns; SDF:

@@ -31,12 +31,15 @@ from kinema.model import ActuatorsInfo
 from kinema.tokens import mjcf
 
 from .context import AttachmentFrame, BuildContext, LinkRecord, all_elements, find_joint
+from .distance_geoms import DistanceGeoms
 from .paths import tendon_path_idx
 from .tendons import fixed_tendon_moment
 
 # ------------------------------------------------------------------------------------------ outputs and sensor context
 
 WORLD_FRAME = AttachmentFrame(-1, Pose())
+COLLISION_ONLY = "collision_only"
+"""Setting of a distance sensor added to a scene: only shapes that collide are measured."""
 
 
 @dataclass(slots=True, eq=False)
@@ -110,6 +113,8 @@ class SensorContext:
     """Entity index of each row of `actuators`."""
     ray_directions: list[Array] = field(default_factory=list)
     """Ray directions of all ray outputs so far, (n, 3) each; shared by all sensors of a build."""
+    distance_geoms: DistanceGeoms = field(default_factory=DistanceGeoms)
+    """Geoms of all distance sensors so far; shared by all sensors of a build."""
     reference_entity: int | None = None
     """Entity of the reference element; None for that of the sensor."""
 
@@ -218,6 +223,28 @@ class SensorContext:
         return static_shapes + [
             (robot, link, shape) for robot in robots for link in robot.links for shape in link.shapes
         ]
+
+    def geoms_of(self, kind: str, name: str) -> list[int]:
+        """Rows of the geoms of a shape, or of all shapes of a link or the world, among those of distance sensors."""
+        frame_and_shapes: list[tuple[AttachmentFrame, Shape]] = []
+        is_world = kind == "world" or (kind == "link" and name == "world" and self.find_link(name) is None)
+        for owner, link, shape in self.all_shapes():
+            is_of_link = kind == "link" and link is not None and name in (link.name, self._record_name(link, owner))
+            if (shape.name == name if kind == "shape" else link is None if is_world else is_of_link) and shape.enabled:
+                frame = self._attach_to_link(owner, None if link is None else link.name, shape.pose)
+                if frame is not None:
+                    frame_and_shapes.append((frame.attachment, shape))
+        only_collision = self.sensor.settings.get(COLLISION_ONLY, False)
+        return [
+            row
+            for attachment, shape in frame_and_shapes
+            if shape.collision or not only_collision
+            for row in self.distance_geoms.add(self.build, self.entity, shape, attachment)
+        ]
+
+    def _record_name(self, link: Link, owner: Robot | World) -> str:
+        record = self.find_link(link.name, owner)
+        return "" if record is None else record.name
 
     def target_tendon(self) -> object | None:
         """Tendon that the sensor measures; None if not found."""
@@ -541,6 +568,28 @@ def _contact_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
     return [output]
 
 
+def _distance_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of the distance, normal or segment between the geoms of two links or shapes.
+
+    The parameters are the cutoff, beyond which nothing is found [m], and the rows of the geoms of each pair. All shapes
+    of a link count in MJCF, as in MuJoCo; with the setting `collision_only`, those that collide.
+    """
+    sensor, sides = sensor_ctx.sensor, []
+    references = (
+        sensor_ctx if sensor_ctx.reference_entity is None else replace(sensor_ctx, entity=sensor_ctx.reference_entity)
+    )
+    for owner, kind, name in (
+        (sensor_ctx, sensor.target_kind, sensor.target),
+        (references, sensor.reference_kind, sensor.reference),
+    ):
+        sides.append(owner.geoms_of(kind, name))
+        if not sides[-1]:
+            raise UnsupportedSensorError(f'the {kind} "{name}" has no geoms')
+    pairs = [float(row) for a in sides[0] for b in sides[1] for row in (a, b)]
+    dim = {"distance": 1, "normal": 3, "fromto": 6}[sensor.kind]
+    return [SensorOutputRecord(sensor.kind, dim, params=(float(sensor.cutoff), *pairs))]
+
+
 def _scalar_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
     return [SensorOutputRecord(sensor_ctx.sensor.kind, 1, positive=sensor_ctx.sensor.kind in ("clock", "e_kinetic"))]
 
@@ -570,6 +619,7 @@ MJCF_OUTPUT_FACTORIES: dict[str, SensorOutputFactory] = {
     "rangefinder": _rangefinder_output,
     **dict.fromkeys(("clock", "e_potential", "e_kinetic"), _scalar_output),
     "user": _user_output,
-    **dict.fromkeys(("distance", "normal", "fromto", "tactile", "plugin"), _unsupported_output),
+    **dict.fromkeys(("distance", "normal", "fromto"), _distance_output),
+    **dict.fromkeys(("tactile", "plugin"), _unsupported_output),
 }
 """Function that makes the outputs of a sensor, by MJCF sensor type."""

@@ -15,6 +15,7 @@ from kinema.tokens import mjcf
 
 from .added_sensors import ADDED_OUTPUT_FACTORIES, AddedSensor
 from .context import AttachmentFrame, BuildContext, LinkRecord, all_elements
+from .distance_geoms import DistanceGeoms
 from .options import merged_options
 from .ray_geoms import pack_ray_geoms
 from .sdf_sensors import SDF_OUTPUT_FACTORIES, world_magnetic_field
@@ -58,6 +59,7 @@ def pack_sensors(
     `actuator_entities` resolve actuator sensors.
     """
     directions: list[Array] = []
+    distance_geoms = DistanceGeoms()
     rows: list[_SensorRow] = []
     for entity, spec in enumerate(ctx.entities):
         sensors: list[Sensor] = all_elements(spec.description, "sensors")
@@ -66,12 +68,18 @@ def pack_sensors(
             message = f'the sensors of "{spec.name}" return zeros, as its file disables them (flag sensor)'
             ctx.diagnostics.note("sim.sensors-off", message, origin=spec.description.origin)
         for sensor in sensors:
-            sensor_ctx = SensorContext(ctx, entity, sensor, actuators, actuator_entities, directions)
+            sensor_ctx = SensorContext(ctx, entity, sensor, actuators, actuator_entities, directions, distance_geoms)
             rows.append(_SensorRow(sensor_ctx, _make_outputs(sensor_ctx) if is_enabled else [_zero_output(sensor)]))
     n_of_files = len(rows)
     for item in added:
         sensor_ctx = SensorContext(
-            ctx, item.entity, Sensor(kind=item.kind, name=item.name), actuators, actuator_entities, directions
+            ctx,
+            item.entity,
+            Sensor(kind=item.kind, name=item.name),
+            actuators,
+            actuator_entities,
+            directions,
+            distance_geoms,
         )
         rows.append(_SensorRow(sensor_ctx, _make_added_outputs(sensor_ctx, item)))
     outputs = [output for row in rows for output in row.outputs]
@@ -103,6 +111,7 @@ def pack_sensors(
         resolution=np.array([model.resolution for model in noise_models], np.float64),
         outputs=_pack_outputs(rows, outputs),
         ray_geoms=pack_ray_geoms(ctx, directions),
+        distance_geoms=distance_geoms.pack(),
         magnetic_field=_magnetic_field(ctx),
     )
 

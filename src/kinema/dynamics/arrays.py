@@ -46,6 +46,8 @@ class ElementKind(enum.Enum):
     """A geom pair as seen by a contact-dependent sensor output."""
     RAY_DATA = "ray data"
     """Data of the geoms that rangefinders can hit."""
+    DISTANCE_DATA = "distance data"
+    """Data of the geoms between which distance sensors measure."""
     TREE = "tree"
     """A kinematic tree: a root frame with all its descendants."""
     ATTACHMENT = "attachment"
@@ -138,6 +140,7 @@ class ArrayInfo:
             ElementKind.SENSOR_VALUE: model.sensors.n_values,
             ElementKind.SENSOR_PAIR: len(contact_dependent_outputs(model)) * len(model.pairs.geom_a),
             ElementKind.RAY_DATA: len(model.sensors.ray_geoms.data),
+            ElementKind.DISTANCE_DATA: len(model.sensors.distance_geoms.data),
             ElementKind.TREE: n_trees(model),
             ElementKind.ATTACHMENT: len(model.attachments.names),
             ElementKind.SUCTION_CUP: len(model.suction_cups.names),
@@ -503,6 +506,12 @@ ARRAYS = [
     ),
     ArrayInfo(
         "ray_data", ElementKind.RAY_DATA, ArrayUse.PARAMETER, initial=lambda model, _: model.sensors.ray_geoms.data
+    ),
+    ArrayInfo(
+        "distance_geom_data",
+        ElementKind.DISTANCE_DATA,
+        ArrayUse.PARAMETER,
+        initial=lambda model, _: model.sensors.distance_geoms.data,
     ),
     ArrayInfo(
         "clock",

@@ -29,6 +29,7 @@ from .geom_data import (
 from .geoms import (
     ABSENT_RADIUS as ABSENT_RADIUS,
     GEOM_TYPES as GEOM_TYPES,
+    PLANAR_GEOM_TYPES as PLANAR_GEOM_TYPES,
     GeomsInfo as GeomsInfo,
     PairsInfo as PairsInfo,
     empty_geoms as empty_geoms,
@@ -51,9 +52,11 @@ from .model import (
 from .sensors import (
     BVH_LEAF_TRIANGLES as BVH_LEAF_TRIANGLES,
     BVH_NODE_SIZE as BVH_NODE_SIZE,
+    DistanceGeomsInfo as DistanceGeomsInfo,
     RayGeomsInfo as RayGeomsInfo,
     SensorOutputsInfo as SensorOutputsInfo,
     SensorsInfo as SensorsInfo,
+    empty_distance_geoms as empty_distance_geoms,
     empty_ray_geoms as empty_ray_geoms,
     empty_sensors as empty_sensors,
 )

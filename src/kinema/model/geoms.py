@@ -26,6 +26,8 @@ GEOM_TYPES = (
     "distance field",
 )
 """Geom types, in the order of the two geoms of a pair."""
+PLANAR_GEOM_TYPES = ("plane", "height field")
+"""Geom types that never move against each other: their distance is not computed."""
 
 ABSENT_RADIUS = -1e15
 """Bounding radius of a geom that is absent in an environment: no geom is close enough to collide with it."""

@@ -104,6 +104,46 @@ def empty_ray_geoms() -> RayGeomsInfo:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class DistanceGeomsInfo(Table):
+    """One row for each geom between which distance sensors measure; empty if there are none."""
+
+    types: Sequence[str]
+    """One of `GEOM_TYPES` each."""
+    frame_idx: Ints
+    """Moving frame; -1 for the world."""
+    pos: Array
+    """Position in the moving frame [m], (n, 3)."""
+    rot: Array
+    """Orientation in the moving frame, (n, 3, 3)."""
+    size: Array
+    """As `GeomsInfo.size` [m], (n, 3)."""
+    radius: Array
+    """Radius of a sphere about the origin of the geom that contains it [m]."""
+    data_start: Ints
+    """Offset of the packed data in `data`."""
+    data_counts: Ints
+    """As `GeomsInfo.data_counts`, (n, 2)."""
+    data: Array
+    """Packed data of meshes, height fields and signed distance fields."""
+
+
+def empty_distance_geoms() -> DistanceGeomsInfo:
+    """Table, without rows, of the geoms between which distance sensors measure."""
+    none = np.zeros(0, np.int32)
+    return DistanceGeomsInfo(
+        types=[],
+        frame_idx=none,
+        pos=np.zeros((0, 3)),
+        rot=np.zeros((0, 3, 3)),
+        size=np.zeros((0, 3)),
+        radius=np.zeros(0),
+        data_start=none,
+        data_counts=np.zeros((0, 2), np.int32),
+        data=np.zeros(0),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class SensorsInfo(Table):
     """One row for each sensor, in the order of the files (that of MuJoCo's `sensordata`)."""
 
@@ -129,6 +169,7 @@ class SensorsInfo(Table):
     """Quantisation step of each value; 0 for none, (n_values,)."""
     outputs: SensorOutputsInfo
     ray_geoms: RayGeomsInfo = field(default_factory=empty_ray_geoms)
+    distance_geoms: DistanceGeomsInfo = field(default_factory=empty_distance_geoms)
     magnetic_field: Array = field(default_factory=lambda: np.zeros(3))
     """Magnetic field in world axes [T], (3,)."""
 

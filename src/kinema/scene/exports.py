@@ -16,6 +16,7 @@ from .rendering import (
 from .sensor_types import (
     Altimeter as Altimeter,
     ContactSensor as ContactSensor,
+    DistanceSensor as DistanceSensor,
     ForceTorque as ForceTorque,
     FrameSensor as FrameSensor,
     Gps as Gps,

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kinema.builder import CONTACT_FIELDS, CONTACT_REDUCTIONS, VOLUME, AddedSensor, scan_directions
+from kinema.builder import COLLISION_ONLY, CONTACT_FIELDS, CONTACT_REDUCTIONS, VOLUME, AddedSensor, scan_directions
 from kinema.core import ArrayLike, KinemaError
 from kinema.description import Sensor
 from kinema.tokens import mjcf
 
-from .arguments import finite_vector, one_of, pose_from_arguments, positive_int
+from .arguments import finite_vector, nonnegative_float, one_of, pose_from_arguments, positive_int
 from .element_selection import HasEntities, select_joint, select_link, select_shape
 from .morphs import Morph
 from .sensors import ERROR_PARAMETERS
@@ -212,14 +212,57 @@ class ContactSensor(SensorType):
         return reference, {"": sensor}
 
     def _target(self, scene: HasEntities) -> ElementReference:
-        if self.shape is not None:
-            return _shape_reference(scene, self.shape, "ContactSensor: shape")
-        return SensorType._target(self, scene)
+        return _shape_or_link(self, scene)
+
+
+def _shape_or_link(sensor: ContactSensor | DistanceSensor, scene: HasEntities) -> ElementReference:
+    """Shape of a sensor if it has one, else its link."""
+    if sensor.shape is not None:
+        return _shape_reference(scene, sensor.shape, f"{type(sensor).__name__}: shape")
+    return SensorType._target(sensor, scene)
 
 
 def _shape_reference(scene: HasEntities, shape: Any, label: str) -> ElementReference:
     entity, name = select_shape(scene, shape, label)
     return scene.entities.index(entity), "shape", name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class DistanceSensor(SensorType):
+    """Distance between the collision shapes of two links, or two shapes, whether or not they may collide.
+
+    Components: `distance` (1) [m], negative for penetration; `normal` (3), unit vector from the first to the second
+    closest point; `fromto` (6), the closest points on both [m], in world axes. Beyond `max_distance` the distance is
+    `max_distance`, the others are 0.
+    """
+
+    kind: ClassVar[str] = "distance"
+    shape: Any = None
+    """Shape instead of the link: (entity, name), or a name that no other entity has."""
+    other: Any = None
+    """Other link; -1 or None for the world."""
+    other_shape: Any = None
+    """Other shape instead of the other link."""
+    max_distance: float = 100.0
+    """Distance beyond which nothing is measured [m]."""
+
+    def components(self, scene: HasEntities) -> tuple[ElementReference, Mapping[str, Sensor]]:
+        """Distance, normal and segment."""
+        reference = (
+            _link_reference(scene, self.other, "DistanceSensor: other")
+            if self.other_shape is None
+            else _shape_reference(scene, self.other_shape, "DistanceSensor: other_shape")
+        )
+        cutoff = nonnegative_float(self.max_distance, "DistanceSensor: max_distance")
+        names = ("distance", "normal", "fromto")
+        result = {name: self._sensor(scene, name, **{COLLISION_ONLY: True}) for name in names}
+        for sensor in result.values():
+            sensor.cutoff = cutoff
+            _, sensor.reference_kind, sensor.reference = reference
+        return reference, result
+
+    def _target(self, scene: HasEntities) -> ElementReference:
+        return _shape_or_link(self, scene)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

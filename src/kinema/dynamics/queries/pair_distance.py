@@ -8,14 +8,14 @@ are loaded from the cache for every scene.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kinema.core import Array, KinemaError
-from kinema.ir import UNIFORM, ArenaOffset, Value
-from kinema.model import GEOM_TYPES, GeomsInfo
+from kinema.ir import UNIFORM, ArenaOffset
+from kinema.model import GEOM_TYPES, PLANAR_GEOM_TYPES, GeomsInfo
 from kinema.runtime import Arena, ArenaLayout, Device, Kernel, LaunchArguments, ProgramSource, synchronise
 
 from ..arrays import MAX_RADIUS
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kinema.ir import Program, Tracer
 
     from ..collision.collision_types import CollisionGeom
-    from ..vector_math import Vector
 
 # ---------------------------------------------------------------------------------------------------- traced programs
 
@@ -34,8 +33,6 @@ GEOM_SIZE = 19
 PAIR_INPUT, PAIR_OUTPUT, GEOM_DATA = "pair", "closest points", "geom_data"
 PAIR_INPUT_SIZE, PAIR_OUTPUT_SIZE = 2 * GEOM_SIZE + 1, 7
 """Input: both geoms and the largest distance of interest. Output: signed distance, closest points on both geoms."""
-PLANAR_TYPES = ("plane", "height field")
-"""Geom types that never move against each other: their distance is not computed."""
 
 
 def trace_pair_distance(geom_types: tuple[str, str], *, needs_depth: bool) -> Program:
@@ -45,56 +42,27 @@ def trace_pair_distance(geom_types: tuple[str, str], *, needs_depth: bool) -> Pr
     """
     from kinema.ir import Tracer
 
-    from ..collision.collision_table import convex_collision_table, get_collision_table
-    from ..collision.collision_types import ContactQuery
-    from ..collision.vector_math import if_less
-    from ..vector_math import add, scale
+    from ..collision.closest_points import keep_closest_points
 
     tracer = Tracer()
-    geoms = [_read_geom(tracer, GEOM_SIZE * i, geom_type) for i, geom_type in enumerate(geom_types)]
+    first, second = (_read_geom(tracer, GEOM_SIZE * i, geom_type) for i, geom_type in enumerate(geom_types))
     max_distance = tracer.read(PAIR_INPUT, 2 * GEOM_SIZE)
     result = tracer.allocate_local(PAIR_OUTPUT_SIZE)
     tracer.write(result, [max_distance, *[0.0] * 6])
     tracer.new_basic_block()
-
-    def keep_closest(distance: Value, point: Vector, normal: Vector, tangent: Vector | None = None) -> None:
-        del tangent
-        half = scale(0.5 * distance, normal)
-        closest = [distance, *add(point, scale(-1.0, half)), *add(point, half)]
-
-        def store() -> None:
-            tracer.write(result, closest)
-
-        if_less(tracer, "closer", distance, tracer.read(result), store)
-
-    table = (convex_collision_table if geom_types in FACE_CONTACT_PAIRS else get_collision_table)(multiccd=False)
-    table[geom_types].collide(ContactQuery(tracer, max_distance, keep_closest, needs_depth), *geoms)
+    keep_closest_points(tracer, geom_types, (first, second), result, max_distance, needs_depth=needs_depth)
     tracer.write(PAIR_OUTPUT, [tracer.read(result, i) for i in range(PAIR_OUTPUT_SIZE)])
     return tracer.build()
 
 
-FACE_CONTACT_PAIRS = {("capsule", "box"), ("box", "box")}
-"""Pairs whose analytic contacts are points of faces, whose distances are measured along the normal of a face."""
-
-
 def _read_geom(tracer: Tracer, start: int, geom_type: str) -> CollisionGeom:
     """Read a geom of the pair from the inputs that begin at `start`."""
-    from ..collision.collision_types import CollisionGeom, HeightFieldData, PackedHull, SdfData
+    from ..collision.closest_points import geom_with_packed_data
+    from ..collision.collision_types import CollisionGeom
 
     flat = [tracer.read(PAIR_INPUT, start + i) for i in range(GEOM_SIZE)]
     geom = CollisionGeom(flat[:3], [flat[3 * i : 3 * i + 3] for i in range(1, 4)], flat[12:15])
-
-    def read(index: Value) -> Value:
-        return tracer.read(GEOM_DATA, 0, index)
-
-    data_start, first_count, second_count, radius = flat[15:]
-    if geom_type == "mesh":
-        return replace(geom, hull=PackedHull(read, data_start, first_count, second_count, radius))
-    if geom_type == "distance field":
-        return replace(geom, sdf=SdfData(read, data_start, first_count, radius))
-    if geom_type == "height field":
-        return replace(geom, height_field=HeightFieldData(read, data_start, first_count, second_count))
-    return geom
+    return geom_with_packed_data(geom, geom_type, tracer, GEOM_DATA, flat[15:])
 
 
 # ------------------------------------------------------------------------------------------------------- posed geoms
@@ -196,7 +164,7 @@ class PairDistances:
         for key in np.unique(keys):
             rows = np.flatnonzero(keys == key)
             types = divmod(int(key), len(GEOM_TYPES))
-            if all(GEOM_TYPES[t] in PLANAR_TYPES for t in types):
+            if all(GEOM_TYPES[t] in PLANAR_GEOM_TYPES for t in types):
                 continue
             flip = swapped[rows, None]
             flat_a, flat_b = _flatten(a, rows), _flatten(b, rows)

@@ -7,7 +7,15 @@ from collections.abc import Callable
 from kinema.core import InternalError
 
 from ..step import StepData
-from . import contact_sensors, force_torque_sensors, frame_sensors, joint_tendon_sensors, rangefinders, system_sensors
+from . import (
+    contact_sensors,
+    distance_sensors,
+    force_torque_sensors,
+    frame_sensors,
+    joint_tendon_sensors,
+    rangefinders,
+    system_sensors,
+)
 from .sensor_outputs import SensorOutputs
 
 SensorFamily = Callable[[StepData, SensorOutputs, list[int]], None]
@@ -34,6 +42,7 @@ SENSOR_FAMILIES: list[tuple[tuple[str, ...], SensorFamily]] = [
     (contact_sensors.CONTACT_KINDS, contact_sensors.measure_contacts),
     (("insidesite",), frame_sensors.measure_inside_site),
     (rangefinders.RANGEFINDER_KINDS, rangefinders.measure_ranges),
+    (distance_sensors.DISTANCE_KINDS, distance_sensors.measure_distances),
     (system_sensors.SYSTEM_KINDS, system_sensors.measure_clock_and_energy),
 ]
 """Kinds of outputs -> function that traces all outputs of these kinds."""
