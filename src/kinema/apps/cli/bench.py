@@ -84,8 +84,8 @@ def run_bench(  # noqa: PLR0913
         title = f"Environment-steps a second{' with contact' if scene else ''} on {found.name}"
         write_file(plot, bar_chart_svg(results, title))
     if json:
-        told = {"device": found.name, **({"place": scene} if scene else {}), "results": [asdict(r) for r in results]}
-        print(json_module.dumps({**told, "first_step": starts, "one_environment": singles}))  # noqa: T201
+        report = {"device": found.name, **({"place": scene} if scene else {}), "results": [asdict(r) for r in results]}
+        print(json_module.dumps({**report, "first_step": starts, "one_environment": singles}))  # noqa: T201
     else:
         _print_results(output_console(), results, starts, singles, CONTACT_NOTES if scene else FREE_NOTES)
     return 0 if all(r.figures.finite for r in results) else 1
@@ -101,8 +101,8 @@ def _print_results(
         table.add_row(*row.values())
     console.print(table)
     for name, rates in singles.items():
-        told = ", ".join(f"{call} {rate:,.0f}" for call, rate in rates.items())
-        console.print(f"{name}, one environment, steps a second of CPU time: {told}")
+        report = ", ".join(f"{call} {rate:,.0f}" for call, rate in rates.items())
+        console.print(f"{name}, one environment, steps a second of CPU time: {report}")
     for name, start in starts.items():
         console.print(
             f"{name}, from the start of a process to its first step: {start['cold_s']:.1f} s without a cache, "

@@ -56,14 +56,14 @@ def check_file(file: Path, read_settings: ReadSettings, *, json: bool, openusd: 
     console = output_console()
     try:
         with (
-            open_input(file, read_settings) as (name, reading),
+            open_input(file, read_settings) as (name, settings),
             Status("reading", console=Console(stderr=True)) as progress,
         ):
-            described = read_file(name, reading)
+            described = read_file(name, settings)
             progress.update("checking")
             found = collect_problems(described)
             if openusd:
-                found += openusd_problems(name, described, reading)
+                found += openusd_problems(name, described, settings)
     except KinemaError as error:
         return report_error(error, json)
     if json:

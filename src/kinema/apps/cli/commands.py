@@ -50,7 +50,7 @@ def info(
     *,
     file: FileOrFolderArgument,
     json: JsonOption = False,
-    reading: ReadSettings,
+    read_settings: ReadSettings,
     report: ReportOption = None,
     execution: ExecutionOptions,
 ) -> None:
@@ -62,8 +62,10 @@ def info(
     from .batch import is_folder_or_url
 
     if is_folder_or_url(file):
-        raise typer.Exit(batch.inspect_folder(file, batch.InspectOptions("info", reading, json, report), execution))
-    raise typer.Exit(single.show_info(file, reading, json=json))
+        raise typer.Exit(
+            batch.inspect_folder(file, batch.InspectOptions("info", read_settings, json, report), execution)
+        )
+    raise typer.Exit(single.show_info(file, read_settings, json=json))
 
 
 @app.command(cls=KinemaCommand)
@@ -75,7 +77,7 @@ def check(
     openusd: Annotated[
         bool, typer.Option("--openusd", help="Also run OpenUSD's own physics validators on a USD stage.")
     ] = False,
-    reading: ReadSettings,
+    read_settings: ReadSettings,
     report: ReportOption = None,
     execution: ExecutionOptions,
 ) -> None:
@@ -87,9 +89,9 @@ def check(
     from .check import InspectOptions, check_file, inspect_folder
 
     if is_folder_or_url(file):
-        asked = InspectOptions("check", reading, json, report, openusd=openusd)
+        asked = InspectOptions("check", read_settings, json, report, openusd=openusd)
         raise typer.Exit(inspect_folder(file, asked, execution))
-    raise typer.Exit(check_file(file, reading, json=json, openusd=openusd))
+    raise typer.Exit(check_file(file, read_settings, json=json, openusd=openusd))
 
 
 @app.command(cls=KinemaCommand)
@@ -145,7 +147,7 @@ def simulate(  # noqa: PLR0913  one for each option of the command
         ),
     ] = False,
     json: JsonOption = False,
-    reading: ReadSettings,
+    read_settings: ReadSettings,
 ) -> None:
     """Simulate many copies of a robot, and show how fast that was and where the joints ended up.
 
@@ -159,9 +161,11 @@ def simulate(  # noqa: PLR0913  one for each option of the command
     from .simulate import SimulateOptions, simulate_file
 
     if fixed:
-        if reading.base not in (None, BaseName.FIXED):
-            raise typer.BadParameter(f"--fixed and --base {reading.base} contradict each other", param_hint="--fixed")
-        reading = dataclasses.replace(reading, base=BaseName.FIXED)
+        if read_settings.base not in (None, BaseName.FIXED):
+            raise typer.BadParameter(
+                f"--fixed and --base {read_settings.base} contradict each other", param_hint="--fixed"
+            )
+        read_settings = dataclasses.replace(read_settings, base=BaseName.FIXED)
     options = SimulateOptions(
         envs=envs,
         steps=steps,
@@ -176,7 +180,7 @@ def simulate(  # noqa: PLR0913  one for each option of the command
         json=json,
         profile=profile,
     )
-    raise typer.Exit(simulate_file(file, options, reading))
+    raise typer.Exit(simulate_file(file, options, read_settings))
 
 
 @app.command(cls=KinemaCommand)
@@ -240,7 +244,7 @@ def convert(
     writing: WriteOptions,
     report: ReportOption = None,
     json: JsonOption = False,
-    reading: Annotated[ReadSettings, ("base",)],
+    read_settings: Annotated[ReadSettings, ("base",)],
     execution: ExecutionOptions,
 ) -> None:
     """Convert a robot file to another format or layout, and list what could not be carried over.
@@ -257,8 +261,8 @@ def convert(
 
     reports = ReportOptions(report, json)
     if is_folder_or_url(source) or (to is not None and ("," in to or to.strip().lower() == ALL_FORMATS)):
-        raise typer.Exit(convert_many(source, target, BatchOptions(to, execution, reading, reports, writing)))
-    raise typer.Exit(convert_file(source, target, reading, write_options=writing, to=to, report_options=reports))
+        raise typer.Exit(convert_many(source, target, BatchOptions(to, execution, read_settings, reports, writing)))
+    raise typer.Exit(convert_file(source, target, read_settings, write_options=writing, to=to, report_options=reports))
 
 
 # --------------------------------------------------------------------------------------------------------------- render
@@ -349,7 +353,7 @@ def render(  # noqa: PLR0913  one for each option of the command
     collision: Annotated[bool, typer.Option("--collision", help="Show the shapes that touch.")] = False,
     device: Annotated[str, typer.Option("--device", "-d", metavar="NAME", help="cpu, cuda:0, ..., or auto.")] = "auto",
     json: JsonOption = False,
-    reading: ReadSettings,
+    read_settings: ReadSettings,
 ) -> None:
     """Make a picture of a robot, or a video, without a window or a graphics driver.
 
@@ -379,7 +383,7 @@ def render(  # noqa: PLR0913  one for each option of the command
         collision=collision,
         device=device,
     )
-    raise typer.Exit(render_file(file, options, reading, json=json))
+    raise typer.Exit(render_file(file, options, read_settings, json=json))
 
 
 # ----------------------------------------------------------------------------------------------------------------- view
@@ -415,7 +419,7 @@ def view(  # noqa: PLR0913  one for each option of the command
     watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Read files again when they change.")] = True,
     plain: Annotated[bool, typer.Option("--plain", help="Begin without shadows and mirrored light.")] = False,
     browser: Annotated[bool, typer.Option("--open", help="Open a browser here.")] = False,
-    reading: Annotated[ReadSettings, ("arguments",)],
+    read_settings: Annotated[ReadSettings, ("arguments",)],
     json: JsonOption = False,
 ) -> None:
     """Show robots in the browser: look, move joints, simulate, drag, plot, check, compare. Ends with Ctrl-C.
@@ -426,7 +430,7 @@ def view(  # noqa: PLR0913  one for each option of the command
 
     address = {"host": host, "port": port, "token": token}
     shown = {"envs": envs, "watch": watch, "simple_shading": plain, "open_browser": browser, "json": json}
-    raise typer.Exit(view_files(files, reading, address, **shown))
+    raise typer.Exit(view_files(files, read_settings, address, **shown))
 
 
 # ---------------------------------------------------------------------------------------------------------------- bench

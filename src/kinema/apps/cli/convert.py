@@ -150,10 +150,10 @@ def convert_file(
     try:
         file, chosen = _resolve_target(source, target, to)
         with (
-            open_input(source, read_settings) as (name, reading),
+            open_input(source, read_settings) as (name, settings),
             Status("reading", console=Console(stderr=True)) as progress,
         ):
-            described = read_file(name, reading)
+            described = read_file(name, settings)
             progress.update("writing")
             if file.parent == target:
                 target.mkdir(parents=True, exist_ok=True)

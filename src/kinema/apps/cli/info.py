@@ -213,8 +213,8 @@ def _number_json(value: float) -> float | None:
 def show_info(file: Path, read_settings: ReadSettings, *, json: bool) -> int:
     """Print the contents of a file; returns the exit status."""
     try:
-        with open_input(file, read_settings) as (name, reading):
-            described = read_file(name, reading)
+        with open_input(file, read_settings) as (name, settings):
+            described = read_file(name, settings)
     except KinemaError as error:
         return report_error(error, json)
     if json:

@@ -31,9 +31,9 @@ from .input_output import (
 from .options import ReadSettings
 
 ProgressCallback = Callable[[int, int], None]
-"""Is told how much is done, and of how much."""
+"""Called with the amount done and the total amount."""
 DEFAULT_RAYS, DEFAULT_PATHS = 9, 64
-"""For each pixel, when the user does not say."""
+"""Default number of rays (ray casting) and of paths (path tracing) per pixel."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,21 +80,21 @@ def render_file(file: Path, options: RenderOptions, read_settings: ReadSettings,
         _check_targets(options)
         with open_input(file, read_settings) as (source, settings):
             described = read_file(source, settings)
-            told = [*described.diagnostics.items]
+            read_diagnostics = [*described.diagnostics.items]
             written = _render_outputs(described, options)
     except KinemaError as error:
         return report_error(error, json)
-    found = [*told, *(d for made in written for d in made.renderer.render_scene.diagnostics)]
+    found = [*read_diagnostics, *(d for made in written for d in made.renderer.render_scene.diagnostics)]
     if json:
         files = [{"file": str(made.file), "width": options.size[0], "height": options.size[1]} for made in written]
         pictures = [{**one, "pictures": made.n_frames} for one, made in zip(files, written, strict=True)]
         print_json({"file": str(file), "written": pictures, "diagnostics": [d.to_json() for d in found]})
-        return exit_status(told)
+        return exit_status(read_diagnostics)
     console = output_console()
     print_diagnostics(console, found, brief=True)
     for made in written:
         console.print(Text.assemble(("✓ ", "bold green"), made.summary))
-    return exit_status(told)
+    return exit_status(read_diagnostics)
 
 
 class WrittenFile(NamedTuple):
@@ -120,16 +120,16 @@ def _render_outputs(description: Robot | World, options: RenderOptions) -> list[
     style, (width, height), made = options.picture_options(), options.size, []
     if options.out is not None:
         portrait = DescriptionRenderer(description, [description.link_poses(start)], style)
-        with _ProgressBar("tracing" if options.pathtrace else "drawing", style.samples) as told:
-            image = next(portrait.render_frames(told))
+        with _ProgressBar("tracing" if options.pathtrace else "drawing", style.samples) as progress:
+            image = next(portrait.render_frames(progress))
         write_png(options.out, image)
         made.append(WrittenFile(portrait, options.out, 1, f"{options.out}: {width} x {height} pixels"))
     if options.video is not None:
         count = max(1, round(options.seconds * options.fps))
         poses = _video_link_poses(description, start, options, count)
         portrait = DescriptionRenderer(description, poses, style, turntable=options.turntable)
-        with _ProgressBar("filming", count) as told:
-            frames = _report_progress(portrait.render_frames(), told, count)
+        with _ProgressBar("filming", count) as progress:
+            frames = _report_progress(portrait.render_frames(), progress, count)
             n = write_video(options.video, frames, options.fps)
         made.append(WrittenFile(portrait, options.video, n, f"{options.video}: {n} pictures, {n / options.fps:.3g} s"))
     return made

@@ -317,8 +317,8 @@ def simulate_file(file: Path, options: SimulateOptions, read_settings: ReadSetti
         )
         with record_stages() as stages:
             shown = Status("reading", console=Console(stderr=True))
-            with open_input(file, read_settings) as (name, reading), shown, timed_stage("read"):
-                described = read_file(name, reading)
+            with open_input(file, read_settings) as (name, settings), shown, timed_stage("read"):
+                described = read_file(name, settings)
             entity, driver = _build_scene(scene, described, options)
         result = _run_and_measure(scene, entity, driver, options, stages)
         if options.profile:

@@ -390,39 +390,43 @@ def find_differences(first: DisplayedModel, second: DisplayedModel) -> list[Diff
             ]
     poses = [first.link_poses(), second.link_poses()]
     for name in (n for n in first.links if n in second.links):
-        told = _link_differences(first.links[name], second.links[name], size)
+        differences = _link_differences(first.links[name], second.links[name], size)
         places = [first.world_pose.inverse() @ poses[0][name], second.world_pose.inverse() @ poses[1][name]]
         if not places[0].is_close(places[1], 1e-6 * max(size, 1.0)):
-            told.append("it stands elsewhere")
+            differences.append("it stands elsewhere")
         found += [
-            Difference(ElementRef(e.index, "link", name), f"link {name}: {t}") for t in told for e in (first, second)
+            Difference(ElementRef(e.index, "link", name), f"link {name}: {t}")
+            for t in differences
+            for e in (first, second)
         ]
     for name in (n for n in first.joints if n in second.joints):
-        told = _joint_differences(first.joints[name], second.joints[name])
+        differences = _joint_differences(first.joints[name], second.joints[name])
         found += [
-            Difference(ElementRef(e.index, "joint", name), f"joint {name}: {t}") for t in told for e in (first, second)
+            Difference(ElementRef(e.index, "joint", name), f"joint {name}: {t}")
+            for t in differences
+            for e in (first, second)
         ]
     return found
 
 
 def _link_differences(a: Link, b: Link, size: float) -> list[str]:
-    told = []
+    differences = []
     masses = [0.0 if x.inertial is None else x.inertial.mass for x in (a, b)]
     if not math.isclose(*masses, rel_tol=1e-6, abs_tol=1e-9):
-        told.append(f"mass {masses[0]:.6g} against {masses[1]:.6g} kg")
+        differences.append(f"mass {masses[0]:.6g} against {masses[1]:.6g} kg")
     if a.inertial is not None and b.inertial is not None:
         if not np.allclose(a.inertial.center, b.inertial.center, rtol=0, atol=1e-6 * size):
-            told.append("another centre of mass")
+            differences.append("another centre of mass")
         scale = float(np.abs(a.inertial.inertia).max(initial=0.0))
         if not np.allclose(a.inertial.inertia, b.inertial.inertia, rtol=1e-5, atol=1e-6 * scale):
-            told.append("another inertia")
+            differences.append("another inertia")
     for role in ("visual", "collision"):
         one, other = (_shapes_bounding_box([s for s in x.shapes if getattr(s, role)]) for x in (a, b))
         if (one is None) != (other is None):
-            told.append(f"{role} shapes in one of them only")
+            differences.append(f"{role} shapes in one of them only")
         elif one is not None and other is not None and not np.allclose(one, other, rtol=0, atol=1e-4 * size):
-            told.append(f"{role} shapes of another extent")
-    return told
+            differences.append(f"{role} shapes of another extent")
+    return differences
 
 
 def _shapes_bounding_box(shapes: list[Shape]) -> np.ndarray | None:
@@ -437,15 +441,15 @@ def _shapes_bounding_box(shapes: list[Shape]) -> np.ndarray | None:
 def _joint_differences(a: Joint, b: Joint) -> list[str]:
     if a.n_dofs != b.n_dofs:
         return [f"{a.kind} against {b.kind}"]
-    told = []
+    differences = []
     for one, other in zip(a.moving_axes, b.moving_axes, strict=True):
         limits = [(x.lower - x.reference, x.upper - x.reference) for x in (one, other)]
         if not np.allclose(*limits, rtol=1e-5, atol=1e-6, equal_nan=True):
-            told.append("limits {:.4g} to {:.4g} against {:.4g} to {:.4g}".format(*limits[0], *limits[1]))
+            differences.append("limits {:.4g} to {:.4g} against {:.4g} to {:.4g}".format(*limits[0], *limits[1]))
         for word in ("damping", "friction", "armature"):
             values = [getattr(x, word) for x in (one, other)]
             if not math.isclose(*values, rel_tol=1e-5, abs_tol=1e-9):
-                told.append(f"{word} {values[0]:.4g} against {values[1]:.4g}")
+                differences.append(f"{word} {values[0]:.4g} against {values[1]:.4g}")
         if (one.mimic is None) != (other.mimic is None):
-            told.append("it follows another joint in one of them only")
-    return told
+            differences.append("it follows another joint in one of them only")
+    return differences

@@ -46,7 +46,7 @@ class RenderQuality:
     def send_rate(self) -> float:
         """Update rate of moving objects [1/s]: slightly above the frame rate of the fastest browser."""
         now = self._clock()
-        drawn = [rate for told, rate in self._reports if now - told < _REPORT_LIFETIME]
+        drawn = [rate for time, rate in self._reports if now - time < _REPORT_LIFETIME]
         return min(max(_SEND_RATE_MARGIN * max(drawn), MIN_SEND_RATE), MAX_SEND_RATE) if drawn else MAX_SEND_RATE
 
     def choose(self, choice: str) -> None:
@@ -77,7 +77,7 @@ class RenderQuality:
                 self._switch_to_fast(_NO_GPU)
         if is_moving:
             now = self._clock()
-            self._reports = [(told, rate) for told, rate in self._reports if now - told < _REPORT_LIFETIME] + [
+            self._reports = [(time, rate) for time, rate in self._reports if now - time < _REPORT_LIFETIME] + [
                 (now, drawn)
             ]
             self._update_level(drawn, now)

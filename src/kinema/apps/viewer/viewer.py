@@ -164,8 +164,8 @@ class Viewer:
         compares = len(self.models) == 2 and self._compares_files
         self.differences = find_differences(*self.models) if compares else []
         if compares:
-            told = dict.fromkeys(d.text for d in self.differences)
-            lines = "".join(f"<li>{escape(text)}</li>" for text in told) or "<li>none: both say the same</li>"
+            texts = dict.fromkeys(d.text for d in self.differences)
+            lines = "".join(f"<li>{escape(text)}</li>" for text in texts) or "<li>none: both say the same</li>"
             gui.add_html(f"<div style='padding:.3em .8em;font-size:.82em'><b>Differences</b><ul>{lines}</ul></div>")
 
     def _show_differences(self) -> None:

@@ -219,18 +219,7 @@ class Engine:
         self._dt = settings.dt
         self._modification_count = 0
         self.progress = progress
-        layouts = {
-            name: ArenaLayout.from_sizes(name, arena_arrays(name, model, settings))
-            for name in ("state", "controls", UNIFORM)
-        }
-        check_memory(n_envs, device, precision, [layouts["state"], layouts["controls"]])
-        arenas = {name: Arena(layout, n_envs, device, precision) for name, layout in layouts.items()}
-        self.state, self.controls, self.uniform = arenas["state"], arenas["controls"], arenas[UNIFORM]
-        self._arenas = {array: arena for arena in arenas.values() for array in arena.layout.rows}
-        self._empty_output = Arena(ArenaLayout("out"), 1, device, precision)
-        self.array_offsets = {
-            array: offset for layout in layouts.values() for array, offset in layout.offsets().items()
-        }
+        self._allocate_arenas()
         self._kernels: dict[Settings, Kernel] = {}
         self._invweight_programs: dict[Settings, Program] = {}
         self._compile_lock = threading.Lock()
@@ -244,6 +233,21 @@ class Engine:
                 self.array_view(info.name).assign(self._initial_values(info))
         self.reset()
         self.set_control_modes(control_modes if control_modes is not None else [ControlMode.ACTUATOR] * model.n_dofs)
+
+    def _allocate_arenas(self) -> None:
+        """Allocate the arenas of state, controls and uniform values, and map each array to its arena and offset."""
+        layouts = {
+            name: ArenaLayout.from_sizes(name, arena_arrays(name, self.model, self.settings))
+            for name in ("state", "controls", UNIFORM)
+        }
+        check_memory(self.n_envs, self.device, self.precision, [layouts["state"], layouts["controls"]])
+        arenas = {name: Arena(layout, self.n_envs, self.device, self.precision) for name, layout in layouts.items()}
+        self.state, self.controls, self.uniform = arenas["state"], arenas["controls"], arenas[UNIFORM]
+        self._arenas = {array: arena for arena in arenas.values() for array in arena.layout.rows}
+        self._empty_output = Arena(ArenaLayout("out"), 1, self.device, self.precision)
+        self.array_offsets = {
+            array: offset for layout in layouts.values() for array, offset in layout.offsets().items()
+        }
 
     def _set_models(self, models: Sequence[Model]) -> None:
         self.variants = replace(self.variants, models=models)

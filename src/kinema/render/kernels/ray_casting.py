@@ -198,6 +198,41 @@ def subpixel_position(sample: int, edge: int) -> wp.vec2:
     return position
 
 
+def surface_shading_function(features: KernelFeatures) -> wp.Function:
+    """Return the Warp function for the radiance of a surface point: emission, ambient and direct light with shadows."""
+    _, any_hit = ray_query_functions(features)
+
+    @wp.func
+    def shade_point(
+        bodies: Bodies, lights: Lights, shadows: int, env: int, direction: wp.vec3, shading_point: ShadingPoint
+    ) -> wp.vec3:
+        """Radiance towards a ray of the given direction: emission + ambient term + shaded light sources.
+
+        With `shadows` = 1, light sources that cast shadows are tested for occlusion.
+        """
+        normal = shading_point.shading_normal
+        if wp.dot(shading_point.normal, direction) > 0.0:
+            normal = -normal
+        ambient = wp.lerp(lights.ground, lights.zenith, 0.5 + 0.5 * normal[2])
+        shaded = shading_point.emission + (lights.ambient * shading_point.ambient_occlusion) * wp.cw_mul(
+            shading_point.color, ambient
+        )
+        shadow_origin = shading_point.position + normal * RAY_OFFSET * (1.0 + wp.length(shading_point.position))
+        light = int(0)
+        while light < lights.kind.shape[0]:
+            incident = incident_light(lights, light, env, shading_point.position)
+            if wp.dot(normal, incident.direction) > 0.0 and wp.max(incident.color) > 0.0:
+                lit = bool(True)
+                if shadows * lights.casts_shadow[light] == 1:
+                    lit = not any_hit(bodies, env, 1.0, shadow_origin, incident.direction, incident.max_distance)
+                if lit:
+                    shaded += shade_incident_light(shading_point, normal, direction, incident)
+            light += 1
+        return shaded
+
+    return shade_point
+
+
 @cache
 def ray_casting_kernel(
     features: KernelFeatures, *, single_opaque_ray: bool, max_registers: int = MAX_REGISTERS, fast_math: bool = True
@@ -210,8 +245,8 @@ def ray_casting_kernel(
         max_registers: registers per GPU thread; 0 for no limit.
         fast_math: use fast approximate division and square roots on a GPU.
     """
-    closest_hit, any_hit = ray_query_functions(features)
-    evaluate_shading_point = shading_point_function(features)
+    closest_hit, _ = ray_query_functions(features)
+    evaluate_shading_point, shade_point = shading_point_function(features), surface_shading_function(features)
 
     @wp.func
     def render_pixel(
@@ -257,28 +292,7 @@ def ray_casting_kernel(
                     transmittance = 0.0
                 else:
                     shading_point = evaluate_shading_point(bodies, surfaces, pixel.env, 1.0, start, ray.direction, hit)
-                    normal = shading_point.shading_normal
-                    if wp.dot(shading_point.normal, ray.direction) > 0.0:
-                        normal = -normal
-                    ambient = wp.lerp(lights.ground, lights.zenith, 0.5 + 0.5 * normal[2])
-                    shaded = shading_point.emission + (lights.ambient * shading_point.ambient_occlusion) * wp.cw_mul(
-                        shading_point.color, ambient
-                    )
-                    shadow_origin = shading_point.position + normal * RAY_OFFSET * (
-                        1.0 + wp.length(shading_point.position)
-                    )
-                    light = int(0)
-                    while light < lights.kind.shape[0]:
-                        incident = incident_light(lights, light, pixel.env, shading_point.position)
-                        if wp.dot(normal, incident.direction) > 0.0 and wp.max(incident.color) > 0.0:
-                            lit = bool(True)
-                            if buffers.shadows * lights.casts_shadow[light] == 1:
-                                lit = not any_hit(
-                                    bodies, pixel.env, 1.0, shadow_origin, incident.direction, incident.max_distance
-                                )
-                            if lit:
-                                shaded += shade_incident_light(shading_point, normal, ray.direction, incident)
-                        light += 1
+                    shaded = shade_point(bodies, lights, buffers.shadows, pixel.env, ray.direction, shading_point)
                     color += transmittance * shading_point.opacity * shaded
                     transmittance = transmittance * (1.0 - shading_point.opacity)
                     step = hit.t + RAY_OFFSET * (1.0 + hit.t)

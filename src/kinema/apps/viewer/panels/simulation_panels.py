@@ -146,7 +146,7 @@ class SimulationPanel:
         buttons = gui.add_button_group("Simulation", ("Play", "Pause", "Step", "Reset"))
         speed = gui.add_slider("Speed", min=0.05, max=4.0, step=0.05, initial_value=player.speed, hint="1 is real time")
         self.command_panel = CommandPanel(gui, player)
-        """How the robot is told something."""
+        """Panel of the control inputs of the robot."""
         if player.scene is None:
             self._add_base(gui)
         views = gui.add_button_group("Look", tuple(VIEW_DIRECTIONS))
