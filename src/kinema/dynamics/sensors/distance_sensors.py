@@ -12,7 +12,7 @@ from ..arrays import MAX_RADIUS
 from ..collision.closest_points import CLOSEST_POINTS_SIZE, geom_with_packed_data, keep_closest_points
 from ..collision.collision_types import CollisionGeom
 from ..pipeline import compute
-from ..rigid.kinematics import Pose, floating_origin
+from ..rigid.kinematics import Pose, shifted_world_origin
 from ..step import StepData
 from ..tree.kinematic_tree import frame_ref
 from ..tree.node_values import NodeValues
@@ -41,7 +41,7 @@ def measure_distances(data: StepData, outputs: SensorOutputs, output_indices: li
     and segment are zero. The distance is negative for penetration, where the normal points from the second to the first
     object.
     """
-    compute(data, "floating_origin_poses")
+    compute(data, "shifted_world_poses")
     ctx, info = data.ctx, outputs.info
     results: dict[tuple[float, ...], ArenaOffset] = {}
     for i in output_indices:  # params: cutoff, rows of the geoms of each pair
@@ -49,11 +49,11 @@ def measure_distances(data: StepData, outputs: SensorOutputs, output_indices: li
     with ctx.keeping_loops():
         for params, offset in results.items():
             ctx.tracer.write(SCRATCH, [params[0], *[0.0] * (CLOSEST_POINTS_SIZE - 1)], offset.row)
-        poses = data.floating_origin_poses
+        poses = data.shifted_world_poses
         rows = [row for params, offset in results.items() for row in _pair_rows(data, params, offset)]
-        ctx.for_each("pairs of distance sensors", rows, lambda code: _measure_pair(code, poses))
+        ctx.for_each("pairs of distance sensors", rows, lambda iteration: _measure_pair(iteration, poses))
     origin = ctx.allocate_fixed(3)
-    ctx.tracer.write(SCRATCH, floating_origin(ctx), origin.row)
+    ctx.tracer.write(SCRATCH, shifted_world_origin(ctx), origin.row)
     values = [outputs.value_row(i, {"result": results[info.params[i]], "origin": origin}) for i in output_indices]
     ctx.for_each("distance sensors", values, _write_distance_output)
 
@@ -86,19 +86,19 @@ def _pair_rows(data: StepData, params: tuple[float, ...], result: ArenaOffset) -
     return rows
 
 
-def _measure_pair(code: IterationContext, floating_origin_poses: NodeValues[Pose]) -> None:
+def _measure_pair(iteration: IterationContext, shifted_world_poses: NodeValues[Pose]) -> None:
     """Traced loop body: closest points of one pair of geoms, kept if they are closer than those found so far.
 
     Positions are relative to the second geom, which keeps precision.
     """
-    specialization, tracer = code.specialization, code.tracer
+    specialization, tracer = iteration.specialization, iteration.tracer
     assert isinstance(specialization, DistancePairSpecialization)
     geoms = []
     for name, frame in zip(("first", "second"), GEOM_FRAMES, strict=True):
-        pose, flat = floating_origin_poses[frame], code.constants(f"{name} rot")
+        pose, flat = shifted_world_poses[frame], iteration.constants(f"{name} rot")
         rotation = matmul(pose.rotation, [flat[3 * i : 3 * i + 3] for i in range(3)])
-        position = add(pose.position, rotate(pose.rotation, code.constants(f"{name} pos")))
-        geoms.append(CollisionGeom(position, rotation, code.constants(f"{name} size")))
+        position = add(pose.position, rotate(pose.rotation, iteration.constants(f"{name} pos")))
+        geoms.append(CollisionGeom(position, rotation, iteration.constants(f"{name} size")))
     origin = geoms[1].position
     placed = tuple(
         geom_with_packed_data(
@@ -106,39 +106,44 @@ def _measure_pair(code: IterationContext, floating_origin_poses: NodeValues[Pose
             geom_type,
             tracer,
             DISTANCE_GEOM_DATA,
-            code.constants(f"{name} data"),
+            iteration.constants(f"{name} data"),
         )
         for name, geom, geom_type in zip(("first", "second"), geoms, specialization.geom_types, strict=True)
     )
     local = tracer.allocate_local(CLOSEST_POINTS_SIZE)
-    tracer.write(local, [code.read("result"), *[0.0] * (CLOSEST_POINTS_SIZE - 1)])
+    tracer.write(local, [iteration.read("result"), *[0.0] * (CLOSEST_POINTS_SIZE - 1)])
     tracer.new_basic_block()
     keep_closest_points(
-        tracer, specialization.geom_types, placed, local, code.constant("max distance"), swapped=specialization.swapped
+        tracer,
+        specialization.geom_types,
+        placed,
+        local,
+        iteration.constant("max distance"),
+        swapped=specialization.swapped,
     )
     found = [tracer.read(local, i) for i in range(CLOSEST_POINTS_SIZE)]
 
     def store() -> list[Value]:
-        code.write("result", [found[0], *add(found[1:4], origin), *add(found[4:7], origin)])
+        iteration.write("result", [found[0], *add(found[1:4], origin), *add(found[4:7], origin)])
         return []
 
-    tracer.if_less("closer pair", found[0], code.read("result"), store, [])
+    tracer.if_less("closer pair", found[0], iteration.read("result"), store, [])
 
 
-def _write_distance_output(code: IterationContext) -> None:
+def _write_distance_output(iteration: IterationContext) -> None:
     """Traced loop body: write the distance, the normal or the segment of a sensor output."""
-    specialization = code.specialization
+    specialization = iteration.specialization
     assert isinstance(specialization, SensorOutputSpecialization)
-    distance, *points = code.read_array("result", CLOSEST_POINTS_SIZE)
+    distance, *points = iteration.read_array("result", CLOSEST_POINTS_SIZE)
     if specialization.name == "distance":
-        write_sensor_output(code, [distance])
+        write_sensor_output(iteration, [distance])
         return
     segment = sub(points[3:], points[:3])
     squared = dot(segment, segment)
     if specialization.name == "normal":
         length = ir.sqrt(ir.select(0.0, squared, squared, 1.0))
-        code.write(SENSOR_OUTPUT_ARRAY, scale(1.0 / length, segment))
+        iteration.write(SENSOR_OUTPUT_ARRAY, scale(1.0 / length, segment))
         return
-    origin = code.read_array("origin", 3)
+    origin = iteration.read_array("origin", 3)
     is_found = ir.select(0.0, squared, 1.0, 0.0)
-    code.write(SENSOR_OUTPUT_ARRAY, [is_found * (x + o) for x, o in zip(points, [*origin, *origin], strict=True)])
+    iteration.write(SENSOR_OUTPUT_ARRAY, [is_found * (x + o) for x, o in zip(points, [*origin, *origin], strict=True)])
