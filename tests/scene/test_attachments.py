@@ -210,3 +210,24 @@ def test_an_attachment_after_build_is_compiled_once(cell: Cell) -> None:
     assert not scene.equality_names
     with pytest.raises(km.KinemaError, match="never attached by a rod"):
         scene.detach(picker, box, kind="rod")
+
+
+def test_attachments_in_a_scene_of_many_bodies(tmp_path: Path) -> None:
+    """Where the Hessian is block-sparse, an attached box moves as in a scene without the other reserved boxes."""
+    path = tmp_path / "picker.xml"
+    path.write_text(PICKER)
+    moved = []
+    for n in (1, 5):
+        scene = km.Scene(quiet=True, precision="double", codegen="loops")
+        scene.add(km.Plane())
+        picker = scene.add(path)
+        boxes = [scene.add(km.Box((0.04, 0.04, 0.04)), mass=0.2, pos=(0.1 * i, 0.0, 0.019)) for i in range(n)]
+        scene.reserve_attachments(picker, "tool")
+        scene.build()
+        held = scene.attach(picker, boxes[0], link_a="tool")
+        picker.control((0.05, 0.05))
+        scene.step(30)
+        assert held.get_force()[0, 2] > 0.0
+        moved.append(boxes[0].get_qpos())
+    assert moved[0][0, 2] > 0.03
+    np.testing.assert_allclose(moved[1], moved[0], atol=1e-9)

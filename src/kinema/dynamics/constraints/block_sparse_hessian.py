@@ -13,7 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.ir import SCRATCH, ColumnarGroup, IterationContext, IterationTable, NestedIterations, OffsetColumn, Value
+from kinema.ir import (
+    SCRATCH,
+    ColumnarGroup,
+    IterationContext,
+    IterationTable,
+    LoopIteration,
+    NestedIterations,
+    OffsetColumn,
+    Value,
+)
 
 from ..collision.contact_buffer_specs import ContactSpecialization
 from ..collision.contact_buffers import ContactBuffer, ContactBufferColumns, ContactBufferFilter
@@ -54,7 +63,8 @@ def allocate_block_sparse_hessian(
     with ctx.keeping_loops():
         matrix = BlockSparseMatrix(mass_matrix, "Hessian with contacts")
         matrix.clear_flags()
-        matrix.flag_structural_blocks(block.dofs for block in rows.blocks)
+        matrix.flag_structural_blocks(block.dofs for block in rows.blocks if block.attachment_idx < 0)
+        _flag_attachment_blocks(rows, matrix)
         _flag_contact_blocks(contacts, matrix)
         matrix.flag_fill_in()
         matrix.list_nonzero_blocks()
@@ -83,6 +93,25 @@ def _has_many_contact_trees(contacts: ContactConstraints) -> bool:
     return (
         len({tree_of_frame[frame] for contact_buffer in sets for frame in contact_buffer.spec.frames if frame != WORLD})
         >= MIN_TREES_FOR_BLOCKS
+    )
+
+
+def _flag_attachment_blocks(rows: ConstraintRows, matrix: BlockSparseMatrix) -> None:
+    """Set the nonzero flags of all Hessian blocks that attachments contribute to where they hold."""
+    attachments = [
+        (
+            block,
+            [
+                LoopIteration("flag", {"flag": matrix.flag_offset(a, b)})
+                for a, b in matrix.blocks.block_pairs(block.dofs)
+                if a != b
+            ],
+        )
+        for block in rows.blocks
+        if block.attachment_idx >= 0
+    ]
+    rows.for_each_active_attachment(
+        "nonzero blocks of attachments", attachments, lambda iteration: iteration.write("flag", [1.0])
     )
 
 

@@ -396,11 +396,17 @@ class ConstraintRows:
     def add_hessian(self, matrix: SymmetricEntries) -> None:
         """Add J^T D J of the active rows at the current residuals to a joint-space matrix.
 
-        Overwrites the row array `residual derivative` with the active stiffness of each row.
+        Overwrites the row array `residual derivative` with the active stiffness of each row. Attachments that hold
+        nothing are skipped.
         """
         self.for_each_block("active stiffness of constraints", _write_active_stiffness)
-        rows, idle_flags = [], self.ctx.idle_flags_of_dofs()
+        rows: list[LoopIteration] = []
+        attachments, idle_flags = [], self.ctx.idle_flags_of_dofs()
         for block_index, block in enumerate(self.blocks):
+            entries = rows
+            if block.attachment_idx >= 0:
+                entries = []
+                attachments.append((block, entries))
             for r in range(block.n_rows):
                 for i, a in enumerate(block.dofs):
                     for b in block.dofs[: i + 1]:
@@ -413,7 +419,7 @@ class ConstraintRows:
                             "active stiffness": self._row_offset(block_index, "residual derivative", r),
                         }
                         offsets |= idle_flags[block.dofs[0]]
-                        rows.append(LoopIteration("entry", offsets))
+                        entries.append(LoopIteration("entry", offsets))
 
         def body(iteration: IterationContext) -> None:
             iteration.write(
@@ -422,6 +428,28 @@ class ConstraintRows:
             )
 
         self.ctx.for_each("Hessian of constraints", rows, body)
+        self.for_each_active_attachment("Hessian of attachments", attachments, body)
+
+    def for_each_active_attachment(
+        self,
+        name: str,
+        attachments: Sequence[tuple[ConstraintBlock, Sequence[LoopIteration]]],
+        body: Callable[[IterationContext], None],
+    ) -> None:
+        """Trace loops over the given iterations of each attachment, skipped at run time where it holds nothing."""
+
+        def run_if_on(iteration: IterationContext) -> None:
+            def run() -> list[Value]:
+                iteration.nested_loop("entries", body)
+                return []
+
+            iteration.tracer.if_less("attached", 0.5, iteration.read("on"), run, [])
+
+        rows = [
+            LoopIteration("attachment", {"on": self.per_env_arrays(block)["on"]}, {}, {"entries": list(entries)})
+            for block, entries in attachments
+        ]
+        self.ctx.for_each(name, rows, run_if_on)
 
     def _row_offset(self, block_index: int, array: str, row: int) -> ArenaOffset:
         return ArenaOffset(SCRATCH, self.block_arrays[block_index][array].row + row)
