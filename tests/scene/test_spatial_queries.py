@@ -1,8 +1,9 @@
-"""Spatial queries of a scene: distances and overlaps agree with MuJoCo, in every environment."""
+"""Spatial queries of a scene: rays, distances and overlaps agree with MuJoCo, in every environment."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -129,6 +130,71 @@ def test_overlaps_of_a_query_shape(both: Both) -> None:
     assert slab.n.tolist() == [1]
     with pytest.raises(km.KinemaError, match="overlaps: expected a box"):
         both.scene.overlaps(km.Plane(), (0.0, 0.0, 0.0))
+
+
+ELEVATIONS = " ".join(f"{x:.3f}" for x in np.random.default_rng(1).uniform(0.0, 1.0, 80))
+TARGETS = f"""<mujoco><asset>
+  <mesh name="stone" vertex="0 0 0 .3 0 0 0 .25 0 0 0 .4 .2 .2 .1 .1 .3 .2"/>
+  <hfield name="hills" nrow="8" ncol="10" size=".6 .5 .3 .2" elevation="{ELEVATIONS}"/>
+</asset><worldbody>
+  <geom name="ground" type="plane" size="0 0 1" pos="0 0 -1"/>
+  <geom name="hills" type="hfield" hfield="hills" pos="0 0 -.9"/>
+  <body name="0"><freejoint/><geom name="box" type="box" size=".1 .15 .2"/></body>
+  <body name="1" pos="1 0 .3"><freejoint/><geom name="ellipsoid" type="ellipsoid" size=".1 .2 .3"/></body>
+  <body name="2" pos="-1 0 .3"><freejoint/><geom name="cylinder" type="cylinder" size=".15 .3"/></body>
+  <body name="3" pos="0 1 .3"><freejoint/><geom name="capsule" type="capsule" size=".1 .3"/></body>
+  <body name="4" pos="0 -1 .3"><freejoint/><geom name="stone" type="mesh" mesh="stone"/></body>
+  <body name="5" pos="1 1 .3"><freejoint/><geom name="ball" size=".3"/></body>
+</worldbody></mujoco>"""
+
+
+def test_rays_hit_what_mujoco_hits(tmp_path: Path) -> None:
+    """Distances, normals, positions and geoms of rays at all geom types are those of `mj_ray` in each environment."""
+    path = tmp_path / "targets.xml"
+    path.write_text(TARGETS)
+    scene = km.Scene(quiet=True)
+    targets = scene.add(km.read(path))
+    scene.build(n_envs=2)
+    model = mujoco.MjModel.from_xml_string(TARGETS)
+    rng = np.random.default_rng(0)
+    qpos = np.tile(model.qpos0, (2, 1))
+    for quat in (qpos[:, i : i + 4] for i in range(3, qpos.shape[1], 7)):
+        quat[:] = rng.normal(size=(2, 4))
+        quat /= np.linalg.norm(quat, axis=1, keepdims=True)
+    targets.set_qpos(qpos)
+    centers = qpos[0].reshape(-1, 7)[:, :3]
+    aims = np.concatenate([np.repeat(centers, 12, axis=0), rng.uniform((-1, -1, -1), (1, 1, 0), (60, 3))])
+    origins = rng.uniform((-2.0, -2.0, -0.5), (2.0, 2.0, 1.5), aims.shape)
+    directions = aims + rng.normal(scale=0.08, size=aims.shape) - origins
+    hits = scene.cast_rays(origins, directions)
+    for env in range(2):
+        state = mujoco.MjData(model)
+        state.qpos = qpos[env]
+        mujoco.mj_kinematics(model, state)
+        for i, (origin, direction) in enumerate(zip(origins, directions, strict=True)):
+            geom, normal = np.zeros(1, np.int32), np.zeros(3)
+            unit = direction / np.linalg.norm(direction)
+            distance = mujoco.mj_ray(model, state, origin, unit, None, True, -1, geom, normal)
+            if distance < 0.0:
+                assert np.isinf(hits.distance[env, i])
+                assert hits.geom[env, i] == hits.link[env, i] == hits.entity[env, i] == -1
+                continue
+            assert hits.geom_name[env, i] == model.geom(geom[0]).name
+            assert hits.distance[env, i] == pytest.approx(distance, abs=1e-5)
+            np.testing.assert_allclose(hits.normal[env, i], normal, atol=1e-4)
+            np.testing.assert_allclose(hits.position[env, i], origin + distance * unit, atol=1e-5)
+    assert set(hits.geom_name.ravel()) >= {model.geom(i).name for i in range(model.ngeom)}
+    near = scene.cast_rays(origins, directions, max_distance=1.0, exclude=targets.get_link("5"), envs_idx=[1])
+    is_kept = (hits.distance[1] <= 1.0) & (hits.geom_name[1] != "ball")
+    np.testing.assert_allclose(near.distance[0, is_kept], hits.distance[1, is_kept], atol=1e-6)
+    assert near.distance[0][np.isfinite(near.distance[0])].max() <= 1.0
+    assert "ball" not in near.geom_name
+    one = scene.cast_rays((0.0, 0.0, 5.0), [[0.0, 0.0, -2.0], [0.0, 0.0, 1.0]], envs_idx=[0])
+    assert np.isfinite(one.distance).tolist() == [[True, False]]
+    with pytest.raises(km.KinemaError, match="cast_rays: 2 origins and 3 directions"):
+        scene.cast_rays(np.zeros((2, 3)), np.ones((3, 3)))
+    with pytest.raises(km.KinemaError, match="not all zero"):
+        scene.cast_rays((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 
 
 def _distance_to_point(both: Both, env: int, name: str, point: np.ndarray) -> float:

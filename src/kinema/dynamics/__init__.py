@@ -33,6 +33,7 @@ from .queries.pair_distance import (
     geom_type_indices as geom_type_indices,
     packed_data_headers as packed_data_headers,
 )
+from .queries.ray_hits import RayIntersections as RayIntersections
 from .settings import (
     CODEGEN_MODES as CODEGEN_MODES,
     PER_ENV_PARAMETERS as PER_ENV_PARAMETERS,

@@ -58,7 +58,7 @@ from .recording_formats import RecordedScene
 from .rigid_solver import Sim
 from .sensors import Sensor, Sensors
 from .sleep import links_asleep, wake_trees
-from .spatial_queries import Distances, Overlaps, SpatialQueries
+from .spatial_queries import Distances, Overlaps, RayHits, SpatialQueries
 from .state import SceneState, restore_state, snapshot_state, transfer_state
 from .stepping import ON_ERROR, Rollout, RolloutRunner, Stepper
 from .surface_velocity import write_surface_velocity
@@ -688,6 +688,34 @@ class Scene:
         return self._contacts.counter("max_required_capacity").astype(np.int64)
 
     # ------------------------------------------------------------------------------------------------ spatial queries
+
+    def cast_rays(
+        self,
+        origins: Any,
+        directions: Any,
+        *,
+        max_distance: float = np.inf,
+        exclude: Entity | EntityLink | Sequence[Entity | EntityLink] | None = None,
+        envs_idx: Selection = None,
+    ) -> RayHits:
+        """Nearest collision geom that each ray hits, in the current state.
+
+        Geoms are as in the simulation (convex hulls of meshes, unless `nonconvex` says otherwise). A ray that starts
+        inside a geom hits its surface from inside; planes are hit from above only.
+
+        Args:
+            origins: starts of the rays in the world [m], (n_rays, 3) or (n_envs, n_rays, 3); (3,) for all rays.
+            directions: directions of any length, of the same shapes.
+            max_distance: distance beyond which nothing is hit [m]; default none.
+            exclude: entities or links that are left out.
+            envs_idx: environments by index, slice or mask; None for all.
+
+        Returns:
+            `distance` (n_envs, n_rays) [m], infinite for a miss; `position` and `normal` (n_envs, n_rays, 3) in the
+            world; indices `geom`, `link` (in their entity) and `entity`, -1 for a miss, and their names `geom_name`,
+            `link_name`, `entity_name`.
+        """
+        return self._spatial_queries.cast_rays(origins, directions, max_distance, exclude, envs_idx)
 
     def distance(
         self,

@@ -1,4 +1,4 @@
-"""Spatial queries on the collision geoms of a built scene: distances between entities, overlaps with a shape.
+"""Spatial queries on the collision geoms of a built scene: rays, distances between entities, overlaps with a shape.
 
 World poses of geoms follow from the link poses of the current state. Pairs whose bounding spheres are too far apart are
 skipped; the signed distances of the others are computed in batches over all environments.
@@ -13,10 +13,10 @@ import numpy as np
 
 from kinema.core import Array, KinemaError, quaternion_to_matrix, rotate_vectors
 from kinema.description import Box, Capsule, Cylinder, Ellipsoid, Sphere
-from kinema.dynamics import PairDistances, PosedGeoms, geom_type_indices, packed_data_headers
-from kinema.model import Model
+from kinema.dynamics import PairDistances, PosedGeoms, RayIntersections, geom_type_indices, packed_data_headers
+from kinema.model import GEOM_TYPES, Model
 
-from .arguments import IndexArray, Selection, as_batch, check_finite, resolve_envs, resolve_indices
+from .arguments import IndexArray, Selection, as_array, as_batch, check_finite, resolve_envs, resolve_indices
 from .built_scene import BuiltScene, HasBuiltScene
 from .entity_index import EntityIndex, EntityLink, geom_index_in_entity
 from .morphs import Morph
@@ -72,6 +72,7 @@ class GeomIndices:
 
 # --------------------------------------------------------------------------------------------------------- posed geoms
 
+PLANE = GEOM_TYPES.index("plane")
 MAX_QUERY_DISTANCE = 1e6
 """Largest distance that a query resolves [m]; stands for an infinite one."""
 
@@ -138,11 +139,13 @@ def geoms_in_envs(built: BuiltScene, rows: IndexArray, envs_idx: Selection = Non
     size, center, radius = (
         np.array([getattr(g, x)[rows] for g in geoms])[of_env] for x in ("size", "center", "radius")
     )
+    types = geom_type_indices(geoms[0].types)[rows]
     data = np.array([packed_data_headers(g)[rows] for g in geoms])[of_env]
     if "size" in built.geom_overrides:
         size = built.geom_overrides["size"][envs][:, rows]
+    size[:, types == PLANE] = MAX_QUERY_DISTANCE  # planes have no edges
     center = position + np.einsum("enij,enj->eni", rotation, center)
-    return GeomsInEnvs(geom_type_indices(geoms[0].types)[rows], size, data, position, rotation, center, radius)
+    return GeomsInEnvs(types, size, data, position, rotation, center, radius)
 
 
 def center_distance(centers: tuple[Array, Array], radii: tuple[Array, Array]) -> Array:
@@ -187,12 +190,25 @@ class Overlaps(GeomIndices):
         """Number of geoms that overlap the shape, (n_envs,)."""
 
 
+class RayHits(GeomIndices):
+    """Nearest hits of rays in each environment: indices `geom`, `link`, `entity` (n_envs, n_rays), -1 for a miss."""
+
+    def __init__(self, rows: IndexArray, model: Model, distance: Any, position: Any, normal: Any) -> None:
+        super().__init__(rows, model)
+        self.distance = distance
+        """Distance along each ray [m], (n_envs, n_rays); infinite for a miss."""
+        self.position = position
+        """World position of each hit [m], (n_envs, n_rays, 3); NaN for a miss."""
+        self.normal = normal
+        """Outward unit normal of the surface in the world, (n_envs, n_rays, 3); NaN for a miss."""
+
+
 class SpatialQueries:
     """Spatial queries on the collision geoms of a built scene."""
 
     def __init__(self, scene: HasBuiltScene) -> None:
         self._scene = scene
-        self._compiled: tuple[BuiltScene, PairDistances] | None = None
+        self._compiled: tuple[BuiltScene, PairDistances, RayIntersections] | None = None
 
     def distance(
         self,
@@ -230,7 +246,7 @@ class SpatialQueries:
             envs, chosen = np.nonzero(mask & (bound <= best[:, None]) & np.isfinite(np.maximum(bound, 0.0)))
             if not len(envs):
                 continue
-            result = self._pair_distances(built).closest_points(
+            result = self._programs(built)[0].closest_points(
                 posed.select(envs, first[chosen]), posed.select(envs, second[chosen]), limit
             )
             order = np.lexsort((result.distance, envs))
@@ -256,8 +272,7 @@ class SpatialQueries:
         margin = _nonnegative(margin, "overlaps: margin")
         geom_type, size, radius = _query_shape(shape)
         rows = np.arange(len(built.model.geoms.names))
-        for entity in [] if exclude is None else exclude if isinstance(exclude, list | tuple) else [exclude]:
-            rows = np.setdiff1d(rows, _geom_rows(entity, None, None, "overlaps: exclude"))
+        rows = np.setdiff1d(rows, _excluded_rows(exclude, "overlaps"))
         posed = geoms_in_envs(built, rows, envs_idx)
         n = len(posed.position)
         position = np.broadcast_to(check_finite(as_batch(pos, n, (3,), np.float64, "overlaps: pos"), "pos"), (n, 3))
@@ -276,7 +291,7 @@ class SpatialQueries:
                 position[envs],
                 rotation[envs],
             )
-            result = self._pair_distances(built).closest_points(posed.select(envs, geoms), query, margin + 1e-6)
+            result = self._programs(built)[0].closest_points(posed.select(envs, geoms), query, margin + 1e-6)
             distance[envs, geoms] = np.where(result.distance <= margin, result.distance, np.inf)
         order = np.argsort(distance, axis=1, kind="stable")
         order = order[:, : int(np.isfinite(distance).sum(axis=1).max(initial=0))]
@@ -284,13 +299,56 @@ class SpatialQueries:
         found = np.where(np.isfinite(distance), rows[order], -1)
         return Overlaps(found, built.model, built.outputs.convert_owned(distance.astype(built.arrays.dtype)))
 
-    def _pair_distances(self, built: BuiltScene) -> PairDistances:
-        """Distance programs with the geom data of the scene."""
+    def cast_rays(
+        self, origins: Any, directions: Any, max_distance: float, exclude: Any, envs_idx: Selection
+    ) -> RayHits:
+        """Nearest hits of rays; arguments: see `Scene.cast_rays`."""
+        built, label = self._scene.built, "cast_rays"
+        limit = min(_nonnegative(max_distance, f"{label}: max_distance"), MAX_QUERY_DISTANCE)
+        rows = np.setdiff1d(np.arange(len(built.model.geoms.names)), _excluded_rows(exclude, label))
+        posed = geoms_in_envs(built, rows, envs_idx)
+        n_envs, n_geoms = posed.radius.shape
+        start, direction = (
+            _ray_vectors(x, n_envs, f"{label}: {name}")
+            for x, name in ((origins, "origins"), (directions, "directions"))
+        )
+        n_rays = max(start.shape[1], direction.shape[1])
+        if {start.shape[1], direction.shape[1]} - {1, n_rays}:
+            raise KinemaError(
+                f"{label}: {start.shape[1]} origins and {direction.shape[1]} directions do not go together"
+            )
+        length = np.linalg.norm(direction, axis=2, keepdims=True)
+        if not length.all():
+            raise KinemaError(f"{label}: directions: expected vectors that are not all zero")
+        start, direction = (np.broadcast_to(x, (n_envs, n_rays, 3)) for x in (start, direction / length))
+        distance, normal = np.full((n_envs, n_rays), limit), np.full((n_envs, n_rays, 3), np.nan)
+        hit = np.full((n_envs, n_rays), -1)
+        chunk = max(MAX_RAY_TESTS // max(n_envs * n_geoms, 1), 1)
+        for first in range(0, n_rays, chunk):
+            part = slice(first, first + chunk)
+            envs, rays, geoms = np.nonzero(_may_hit(start[:, part], direction[:, part], posed, limit))
+            if not len(envs):
+                continue
+            rays += first
+            found = self._programs(built)[1].cast(start[envs, rays], direction[envs, rays], posed.select(envs, geoms))
+            order = np.lexsort((found.distance, rays, envs))
+            ray_of = (envs * n_rays + rays)[order]
+            order = order[np.unique(ray_of, return_index=True)[1]]  # the nearest hit of each ray
+            order = order[found.distance[order] < distance[envs[order], rays[order]]]
+            at = envs[order], rays[order]
+            distance[at], normal[at], hit[at] = found.distance[order], found.normal[order], geoms[order]
+        distance[hit < 0] = np.inf
+        position = np.where(hit[..., None] < 0, np.nan, start + np.where(hit < 0, 0.0, distance)[..., None] * direction)
+        convert, dtype = built.outputs.convert_owned, built.arrays.dtype
+        values = [convert(x.astype(dtype)) for x in (distance, position, normal)]
+        return RayHits(np.where(hit < 0, -1, rows[hit]) if n_geoms else hit, built.model, *values)
+
+    def _programs(self, built: BuiltScene) -> tuple[PairDistances, RayIntersections]:
+        """Distance and ray programs with the geom data of the scene."""
         if self._compiled is None or self._compiled[0] is not built:
-            engine = built.engine
-            data = built.model.geoms.data
-            self._compiled = built, PairDistances(data, engine.device, engine.precision, engine.threads)
-        return self._compiled[1]
+            options = built.model.geoms.data, built.engine.device, built.engine.precision, built.engine.threads
+            self._compiled = built, PairDistances(*options), RayIntersections(*options)
+        return self._compiled[1:]
 
 
 def _geom_rows(entity: Any, link: Selection, geom: Selection, label: str) -> IndexArray:
@@ -307,6 +365,37 @@ def _geom_rows(entity: Any, link: Selection, geom: Selection, label: str) -> Ind
     if not len(rows):
         raise KinemaError(f'{label}: "{index.name}" has no collision geoms there')
     return rows
+
+
+def _excluded_rows(exclude: Any, label: str) -> IndexArray:
+    """Rows of the geoms of excluded entities or links: one, a list, or None."""
+    items = [] if exclude is None else exclude if isinstance(exclude, list | tuple) else [exclude]
+    return np.concatenate([np.zeros(0, np.intp), *(_geom_rows(x, None, None, f"{label}: exclude") for x in items)])
+
+
+MAX_RAY_TESTS = 4_000_000
+"""Largest number of rays times geoms whose bounding spheres are tested at once."""
+
+
+def _may_hit(start: Array, direction: Array, posed: GeomsInEnvs, limit: float) -> np.ndarray:
+    """Whether rays may hit the bounding spheres of geoms within a distance, bool (n_envs, n_rays, n_geoms)."""
+    to_center = posed.center[:, None] - start[:, :, None]
+    along = np.einsum("ergi,eri->erg", to_center, direction)
+    squared = np.einsum("ergi,ergi->erg", to_center, to_center) - along**2
+    radius = posed.radius[:, None]
+    tolerance = 1e-6 * (1.0 + np.abs(along))
+    is_near = (squared <= (radius + tolerance) ** 2) & (along >= -radius) & (along - radius <= limit)
+    return is_near & (radius >= 0.0)
+
+
+def _ray_vectors(values: Any, n_envs: int, label: str) -> Array:
+    """Vectors of rays (n_envs or 1, n_rays, 3): given as (3,), (n_rays, 3) or (n_envs, n_rays, 3)."""
+    array = check_finite(as_array(values, np.float64, label), label)
+    array = array[None] if array.ndim == 1 else array
+    array = array[None] if array.ndim == 2 else array
+    if array.ndim != 3 or array.shape[2] != 3 or array.shape[0] not in (1, n_envs):
+        raise KinemaError(f"{label}: expected values of shape (n_rays, 3) or ({n_envs}, n_rays, 3), not {array.shape}")
+    return array
 
 
 def _query_shape(shape: Any) -> tuple[str, Array, float]:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kinema.core import Array, KinemaError
-from kinema.ir import UNIFORM, ArenaOffset
 from kinema.model import GEOM_TYPES, PLANAR_GEOM_TYPES, GeomsInfo
-from kinema.runtime import Arena, ArenaLayout, Device, Kernel, LaunchArguments, ProgramSource, synchronise
+from kinema.runtime import Device, ProgramSource
 
 from ..arrays import MAX_RADIUS
 from ..extensions import program_key
+from .lane_program import GEOM_DATA, LANE_INPUT, LANE_OUTPUT, LaneProgram, shared_geom_data
 
 if TYPE_CHECKING:
     from kinema.ir import Program, Tracer
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 GEOM_SIZE = 19
 """Input values of a geom: position (3), rotation matrix (9), size (3), packed data (start, two counts, radius)."""
-PAIR_INPUT, PAIR_OUTPUT, GEOM_DATA = "pair", "closest points", "geom_data"
 PAIR_INPUT_SIZE, PAIR_OUTPUT_SIZE = 2 * GEOM_SIZE + 1, 7
 """Input: both geoms and the largest distance of interest. Output: signed distance, closest points on both geoms."""
 
@@ -46,12 +45,12 @@ def trace_pair_distance(geom_types: tuple[str, str], *, needs_depth: bool) -> Pr
 
     tracer = Tracer()
     first, second = (_read_geom(tracer, GEOM_SIZE * i, geom_type) for i, geom_type in enumerate(geom_types))
-    max_distance = tracer.read(PAIR_INPUT, 2 * GEOM_SIZE)
+    max_distance = tracer.read(LANE_INPUT, 2 * GEOM_SIZE)
     result = tracer.allocate_local(PAIR_OUTPUT_SIZE)
     tracer.write(result, [max_distance, *[0.0] * 6])
     tracer.new_basic_block()
     keep_closest_points(tracer, geom_types, (first, second), result, max_distance, needs_depth=needs_depth)
-    tracer.write(PAIR_OUTPUT, [tracer.read(result, i) for i in range(PAIR_OUTPUT_SIZE)])
+    tracer.write(LANE_OUTPUT, [tracer.read(result, i) for i in range(PAIR_OUTPUT_SIZE)])
     return tracer.build()
 
 
@@ -60,7 +59,7 @@ def _read_geom(tracer: Tracer, start: int, geom_type: str) -> CollisionGeom:
     from ..collision.closest_points import geom_with_packed_data
     from ..collision.collision_types import CollisionGeom
 
-    flat = [tracer.read(PAIR_INPUT, start + i) for i in range(GEOM_SIZE)]
+    flat = [tracer.read(LANE_INPUT, start + i) for i in range(GEOM_SIZE)]
     geom = CollisionGeom(flat[:3], [flat[3 * i : 3 * i + 3] for i in range(1, 4)], flat[12:15])
     return geom_with_packed_data(geom, geom_type, tracer, GEOM_DATA, flat[15:])
 
@@ -112,9 +111,6 @@ class ClosestPoints:
 
 # ---------------------------------------------------------------------------------------------------------- evaluation
 
-MIN_CAPACITY = 64
-"""Smallest number of pairs that memory is allocated for."""
-
 
 class PairDistances:
     """Signed distances of batches of geom pairs; a program per pair of geom types is compiled on first use.
@@ -137,16 +133,10 @@ class PairDistances:
         *,
         needs_depth: bool = True,
     ) -> None:
-        self._device = device
-        self._precision = precision
         self._threads = threads
         self._needs_depth = needs_depth
-        values = np.concatenate([geom_data, np.zeros(1)])  # never empty
-        self._uniform = Arena(ArenaLayout.from_sizes(UNIFORM, [(GEOM_DATA, len(values))]), 1, device, precision)
-        self._uniform.view(GEOM_DATA).assign(values[:, None])
-        self._controls = Arena(ArenaLayout("controls"), 1, device, precision)
-        self._memory: dict[int, tuple[Arena, Arena]] = {}
-        self._kernels: dict[tuple[int, int], Kernel] = {}
+        self._geom_data = shared_geom_data(geom_data, device, precision)
+        self._programs: dict[tuple[int, int], LaneProgram] = {}
 
     def closest_points(self, a: PosedGeoms, b: PosedGeoms, max_distance: float | Array) -> ClosestPoints:
         """Signed distances and closest points of n pairs of geoms.
@@ -172,51 +162,24 @@ class PairDistances:
             origin = np.array(second[:, :3])  # positions are relative to the second geom: no loss of precision
             first[:, :3] -= origin
             second[:, :3] = 0.0
-            out = self._run(types, np.column_stack([first, second, limits[rows]]).T)
+            out = self._program(types).run(np.column_stack([first, second, limits[rows]]).T)
             distance[rows] = out[0]
             points[0, rows] = np.where(flip, out[4:7].T, out[1:4].T) + origin
             points[1, rows] = np.where(flip, out[1:4].T, out[4:7].T) + origin
         return ClosestPoints(distance, points[0], points[1])
 
-    def _run(self, types: tuple[int, int], inputs: Array) -> Array:
-        """Run the program of a pair of types on inputs (values, pairs); returns its outputs (values, pairs)."""
-        n = inputs.shape[1]
-        capacity = MIN_CAPACITY
-        while capacity < n:
-            capacity *= 2
-        if capacity not in self._memory:
-            self._memory[capacity] = (
-                self._arena("state", PAIR_INPUT, PAIR_INPUT_SIZE, capacity),
-                self._arena("out", PAIR_OUTPUT, PAIR_OUTPUT_SIZE, capacity),
-            )
-        state, out = self._memory[capacity]
-        padded = np.zeros((PAIR_INPUT_SIZE, capacity), state.dtype)
-        padded[:, :n] = inputs
-        padded[:, n:] = padded[:, n - 1 : n]
-        state.view(PAIR_INPUT).assign(padded)
-        arguments = LaunchArguments(state, self._controls.data, out, self._uniform, max_threads=self._threads)
-        self._kernel(types).prepare_launch(arguments)()
-        synchronise(self._device)
-        return np.asarray(out.view(PAIR_OUTPUT).numpy()[:, :n], np.float64)
-
-    def _arena(self, name: str, array: str, size: int, capacity: int) -> Arena:
-        return Arena(ArenaLayout.from_sizes(name, [(array, size)]), capacity, self._device, self._precision)
-
-    def _kernel(self, types: tuple[int, int]) -> Kernel:
+    def _program(self, types: tuple[int, int]) -> LaneProgram:
         """Program of a pair of geom types; traced and compiled on first use, or loaded from the cache."""
-        if types not in self._kernels:
+        if types not in self._programs:
             names = GEOM_TYPES[types[0]], GEOM_TYPES[types[1]]
             key = program_key("pair distance", names, self._needs_depth)
             source = ProgramSource(
                 lambda: trace_pair_distance(names, needs_depth=self._needs_depth), key, "pair_distance"
             )
-            offsets = {
-                PAIR_INPUT: ArenaOffset("state", 0),
-                PAIR_OUTPUT: ArenaOffset("out", 0),
-                GEOM_DATA: ArenaOffset(UNIFORM, 0),
-            }
-            self._kernels[types] = Kernel(source, offsets, self._device, self._precision)
-        return self._kernels[types]
+            self._programs[types] = LaneProgram(
+                source, PAIR_INPUT_SIZE, PAIR_OUTPUT_SIZE, self._geom_data, self._threads
+            )
+        return self._programs[types]
 
 
 def _flatten(geoms: PosedGeoms, rows: np.ndarray) -> Array:

@@ -1,0 +1,271 @@
+"""Intersections of rays with posed collision geoms: distances and surface normals.
+
+A program is compiled for each geom type: one lane is one ray and one geom, in the axes of the geom. As in
+`pair_distance.py`, the programs are independent of the model. Meshes are convex hulls, as in the simulation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kinema import ir
+from kinema.core import Array
+from kinema.ir import Value
+from kinema.model import GEOM_TYPES
+from kinema.runtime import Device, ProgramSource
+
+from ..extensions import program_key
+from .lane_program import GEOM_DATA, LANE_INPUT, LANE_OUTPUT, LaneProgram, shared_geom_data
+from .pair_distance import PosedGeoms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kinema.ir import Program, Tracer
+
+    from ..sensors.ray_intersection import Ray
+    from ..vector_math import Vector
+
+# -------------------------------------------------------------------------------------------------------- intersections
+
+RAY_INPUT_SIZE, RAY_OUTPUT_SIZE = 13, 4
+"""Input: origin (3), direction (3), size (3) and packed data (4) of the geom. Output: distance, outward normal (3)."""
+MAX_MARCH_STEPS = 512
+"""Largest number of steps along a ray through a signed distance field."""
+
+
+def trace_ray_intersection(geom_type: str) -> Program:
+    """Trace the distance along a ray to a geom of a type, and the outward normal of the surface there, in its axes.
+
+    The distance is `NO_HIT` for a miss.
+    """
+    from kinema.ir import Tracer
+
+    from ..sensors.ray_intersection import PRIMITIVE_INTERSECTIONS, Ray
+
+    tracer = Tracer()
+    flat = [tracer.read(LANE_INPUT, i) for i in range(RAY_INPUT_SIZE)]
+    ray, size, data = Ray(flat[:3], flat[3:6]), flat[6:9], flat[9:]
+    if geom_type == "mesh":
+        result = _intersect_hull(tracer, ray, data)
+    elif geom_type == "height field":
+        result = _intersect_height_field(tracer, ray, size, data)
+    elif geom_type == "distance field":
+        result = _intersect_distance_field(tracer, ray, data)
+    else:
+        distance = PRIMITIVE_INTERSECTIONS[geom_type](ray, size)
+        result = [distance, *primitive_normal(geom_type, ray.point_at(distance), size)]
+    tracer.write(LANE_OUTPUT, result)
+    return tracer.build()
+
+
+def _read_data(tracer: Tracer, index: Value) -> Value:
+    return tracer.read(GEOM_DATA, 0, index)
+
+
+def _intersect_hull(tracer: Tracer, ray: Ray, data: Sequence[Value]) -> list[Value]:
+    """Distance and normal of a ray and a convex hull, clipped by the planes of all faces (Cyrus and Beck)."""
+    from ..collision.collision_types import PackedHull
+    from ..collision.support_mapping import face_normal, face_vertex_list, hull_vertex
+    from ..collision.vector_math import select_vector
+    from ..sensors.ray_intersection import EPSILON, NO_HIT
+    from ..vector_math import dot, sub
+
+    start, n_vertices, n_faces, radius = data
+    hull = PackedHull(lambda index: _read_data(tracer, index), start, n_vertices, n_faces, radius)
+    state = tracer.allocate_local(8)
+    tracer.write(state, [-NO_HIT, 0.0, 0.0, 1.0, NO_HIT, 0.0, 0.0, 1.0])  # entry and exit, each with its normal
+
+    def clip(face: Value) -> None:
+        normal = face_normal(hull, face)
+        _, first = face_vertex_list(hull, face)
+        height = dot(normal, sub(ray.origin, hull_vertex(hull, hull.read(first))))
+        approach = -dot(normal, ray.direction)
+        is_parallel = ir.select(ir.absolute(approach), EPSILON, 1.0, 0.0)
+        distance = height / ir.select(0.5, is_parallel, 1.0, approach)
+        old = [tracer.read(state, i) for i in range(8)]
+        outside = ir.select(0.0, height, NO_HIT, -NO_HIT)  # of a parallel ray: outside of the face everywhere, or never
+        enter = ir.select(0.5, is_parallel, outside, ir.select(0.0, approach, distance, -NO_HIT))
+        leave = ir.select(0.5, is_parallel, NO_HIT, ir.select(approach, 0.0, distance, NO_HIT))
+        entry = select_vector(old[0], enter, [enter, *normal], old[:4])
+        tracer.write(state, [*entry, *select_vector(leave, old[4], [leave, *normal], old[4:])])
+
+    tracer.counted_loop("faces", n_faces, clip)
+    values = [tracer.read(state, i) for i in range(8)]
+    first = select_vector(values[0], 0.0, values[4:], values[:4])  # from inside, the exit
+    misses = ir.maximum(ir.select(values[4], values[0], 1.0, 0.0), ir.select(first[0], 0.0, 1.0, 0.0))
+    return [ir.select(0.5, misses, NO_HIT, first[0]), *first[1:]]
+
+
+def _intersect_height_field(tracer: Tracer, ray: Ray, size: Vector, data: Sequence[Value]) -> list[Value]:
+    """Distance and normal of a ray and the solid below a height field: surface, side walls or base."""
+    from ..collision.vector_math import normalize_or_fallback, select_vector
+    from ..sensors.ray_intersection import NO_HIT, HeightFieldIntersection, approximate_floor
+    from ..vector_math import cross
+
+    best = tracer.allocate_local(1)
+    tracer.write(best, [NO_HIT])
+    tracer.new_basic_block()
+    field = HeightFieldIntersection(tracer, lambda index: _read_data(tracer, index), data[:3], size, ray, best)
+    field.intersect()
+    distance = tracer.read(best)
+    point = ray.point_at(ir.minimum(distance, HALF_RANGE))
+    coordinates = [(point[i] + size[i]) / field.cell_sizes[i] for i in range(2)]
+    cell = [
+        ir.clamp(approximate_floor(x), 0.0, count - 1.0)
+        for x, count in zip(coordinates, field.cell_counts, strict=True)
+    ]
+    fraction = [x - c for x, c in zip(coordinates, cell, strict=True)]
+    heights = [[field.height(cell[1] + y, cell[0] + x) for x in (0.0, 1.0)] for y in (0.0, 1.0)]
+    # the cell is divided along the diagonal from its first to its last node
+    upper = ir.select(fraction[0], fraction[1], 1.0, 0.0)
+    along_x = ir.select(0.5, upper, heights[1][1] - heights[1][0], heights[0][1] - heights[0][0])
+    along_y = ir.select(0.5, upper, heights[1][0] - heights[0][0], heights[1][1] - heights[0][1])
+    surface = cross((field.cell_sizes[0], 0.0, along_x), (0.0, field.cell_sizes[1], along_y))
+    height = heights[0][0] + fraction[0] * along_x + fraction[1] * along_y
+    # of surface, base, walls and the top of the base (hit from inside only), the nearest to the point
+    sides = [(ir.absolute(point[2] - height), normalize_or_fallback(surface))]
+    sides.append((ir.absolute(point[2] + size[2]), (0.0, 0.0, -1.0)))
+    sides.append((ir.absolute(point[2]) + BASE_TOP_TOLERANCE, (0.0, 0.0, 1.0)))
+    for i in range(2):
+        normal = [ir.select(point[i], 0.0, -1.0, 1.0) if k == i else 0.0 for k in range(3)]
+        sides.append((ir.absolute(ir.absolute(point[i]) - size[i]), normal))
+    return [distance, *reduce(lambda a, b: (ir.minimum(a[0], b[0]), select_vector(b[0], a[0], b[1], a[1])), sides)[1]]
+
+
+BASE_TOP_TOLERANCE = 1e-5
+"""Distance by which the surface of a height field takes precedence over the top of its base [m]."""
+HALF_RANGE = 1e6
+"""Distance to which that of a miss is clamped before coordinates of the point are computed [m]."""
+
+
+def _intersect_distance_field(tracer: Tracer, ray: Ray, data: Sequence[Value]) -> list[Value]:
+    """Distance and normal of a ray and a signed distance field, by marching to the first change of sign.
+
+    Steps are a lower bound of the distance, at least half a cell; the surface is interpolated within the last step.
+    """
+    from ..collision.collision_types import SdfData
+    from ..collision.sdf import SdfGrid
+    from ..sensors.ray_intersection import NO_HIT
+
+    start, n_points, _, radius = data
+    grid = SdfGrid(SdfData(lambda index: _read_data(tracer, index), start, n_points, radius))
+    at_start, _ = grid.distance_and_normal(ray.origin)
+    sign = ir.select(at_start, 0.0, -1.0, 1.0)
+
+    def march(state: Sequence[Value]) -> tuple[list[Value], Value, Value]:
+        distance, value, _, _ = state
+        point = ray.point_at(distance)
+        bound = ir.select(sign, 0.0, 0.0, grid.distance_lower_bound(point))
+        step = ir.maximum(bound, 0.5 * grid.cell_size)
+        following, _ = grid.distance_and_normal(ray.point_at(distance + step))
+        following = sign * following
+        is_hit = ir.select(following, 0.0, 1.0, 0.0)
+        fraction = value / ir.maximum(value - following, 1e-30)
+        end = ir.select(0.5, is_hit, distance + fraction * step, distance + step)
+        is_beyond = ir.select(4.0 * radius, end, 1.0, 0.0)
+        return [end, following, is_hit, is_beyond], is_hit + is_beyond, 0.5
+
+    end = tracer.while_loop("march", march, [0.0, sign * at_start, 0.0, 0.0], MAX_MARCH_STEPS)
+    distance = ir.select(0.5, end[2], end[0], NO_HIT)
+    _, normal = grid.distance_and_normal(ray.point_at(end[0]))
+    return [distance, *normal]
+
+
+def primitive_normal(geom_type: str, point: Vector, size: Vector) -> Vector:
+    """Outward unit normal of a primitive at a point of its surface, both in its axes."""
+    from ..collision.vector_math import norm, normalize_or_fallback, select_vector, sign
+
+    x, y, z = point
+    match geom_type:
+        case "plane":
+            return [0.0, 0.0, 1.0]
+        case "sphere":
+            return normalize_or_fallback(point)
+        case "capsule":
+            return normalize_or_fallback([x, y, z - ir.clamp(z, -size[1], size[1])])
+        case "ellipsoid":
+            return normalize_or_fallback([c / (r * r) for c, r in zip(point, size, strict=True)])
+        case "box":
+            depth = [ir.absolute(c) - half for c, half in zip(point, size, strict=True)]
+            largest = ir.maximum(depth[0], ir.maximum(depth[1], depth[2]))
+            is_x = ir.select(depth[0], largest, 0.0, 1.0)
+            is_y = (1.0 - is_x) * ir.select(depth[1], largest, 0.0, 1.0)
+            axes = (is_x, is_y, 1.0 - is_x - is_y)
+            return [axis * sign(c) for axis, c in zip(axes, point, strict=True)]
+    radial = normalize_or_fallback([x, y, 0.0])
+    if geom_type == "cylinder":
+        on_cap = ir.absolute(z) - size[1] - (norm([x, y]) - size[0])
+        return select_vector(0.0, on_cap, [0.0, 0.0, sign(z)], radial)
+    side = normalize_or_fallback([2.0 * size[1] * radial[0], 2.0 * size[1] * radial[1], size[0]])  # of a cone
+    from_side = side[2] * (z - size[1]) + norm(side[:2]) * norm([x, y])
+    return select_vector(ir.absolute(z + size[1]), ir.absolute(from_side), [0.0, 0.0, -1.0], side)
+
+
+# ---------------------------------------------------------------------------------------------------------- evaluation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RayHits:
+    """Intersections of rays with geoms."""
+
+    distance: Array
+    """Distance along each ray [m], (n,); infinite for a miss."""
+    normal: Array
+    """Outward unit normal of the surface in the world, (n, 3); meaningless for a miss."""
+
+
+class RayIntersections:
+    """Intersections of batches of rays with geoms; a program per geom type is compiled on first use.
+
+    Args:
+        geom_data: packed data of meshes, height fields and signed distance fields (`GeomsInfo.data`).
+        device: CPU or GPU.
+        precision: `single` or `double`.
+        threads: maximum number of CPU threads; None for all cores.
+    """
+
+    def __init__(self, geom_data: Array, device: Device, precision: str = "single", threads: int | None = None) -> None:
+        self._geom_data, self._threads = shared_geom_data(geom_data, device, precision), threads
+        self._programs: dict[int, LaneProgram] = {}
+
+    def cast(self, origin: Array, direction: Array, geoms: PosedGeoms) -> RayHits:
+        """Intersection of each of n rays with one geom.
+
+        Args:
+            origin: start of each ray in the world [m], (n, 3).
+            direction: unit vector, (n, 3).
+            geoms: the geom of each ray, n rows.
+        """
+        n = len(origin)
+        distance, normal = np.full(n, np.inf), np.zeros((n, 3))
+        for geom_type in np.unique(geoms.types):
+            rows = np.flatnonzero(geoms.types == geom_type)
+            to_geom = np.swapaxes(geoms.rotation[rows], 1, 2)
+            local = [(to_geom @ x[..., None])[..., 0] for x in (origin[rows] - geoms.position[rows], direction[rows])]
+            # rays start near the geom, so that single precision is enough
+            skipped = np.maximum(np.linalg.norm(local[0], axis=1) - geoms.data[rows, 3], 0.0)
+            skipped = np.where(GEOM_TYPES[int(geom_type)] == "plane", 0.0, skipped)
+            start = local[0] + skipped[:, None] * local[1]
+            out = self._program(int(geom_type)).run(
+                np.column_stack([start, local[1], geoms.size[rows], geoms.data[rows]]).T
+            )
+            distance[rows] = np.where(out[0] < HALF_RANGE, out[0] + skipped, np.inf)
+            normal[rows] = (geoms.rotation[rows] @ out[1:].T[..., None])[..., 0]
+        return RayHits(distance, normal)
+
+    def _program(self, geom_type: int) -> LaneProgram:
+        """Program of a geom type; traced and compiled on first use, or loaded from the cache."""
+        if geom_type not in self._programs:
+            name = GEOM_TYPES[geom_type]
+            source = ProgramSource(
+                lambda: trace_ray_intersection(name), program_key("ray intersection", name), "ray_intersection"
+            )
+            self._programs[geom_type] = LaneProgram(
+                source, RAY_INPUT_SIZE, RAY_OUTPUT_SIZE, self._geom_data, self._threads
+            )
+        return self._programs[geom_type]
