@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from kinema.apps.viewer import Viewer, view
+from kinema.apps.viewer.simulation import NO_CONTROL, SLIDERS
 from kit.shown import CHROMIUM, FLAGS, LEVER, needs_browser
 
 pytestmark = pytest.mark.browser
@@ -177,12 +178,69 @@ def test_play_moves_and_drag_pulls(viewer: Viewer, page: Any) -> None:
     page.mouse.move(place[0], place[1] - 30, steps=4)
     page.mouse.move(place[0], place[1] - 120, steps=8)
     until(lambda: viewer.player.drag_spring is not None, "somebody pulls")
+    viewer.player.control_inputs.source = NO_CONTROL  # gains of the arm hold it
+    viewer.player.mark_commands_changed()
     until(lambda: viewer.models[0].slider_values()["turn"][0] < held - 0.05, "the arm gives way, upwards")
     page.mouse.up()
     page.keyboard.up("Control")
     until(lambda: viewer.player.drag_spring is None, "it is let go")
+    viewer.player.control_inputs.source = SLIDERS
     page.get_by_role("button", name="Pause", exact=True).click()
     until(lambda: not viewer.player.playing, "it is paused")
+
+
+def test_keys_and_pad_command_velocities_and_leave_the_camera(viewer: Viewer, page: Any) -> None:
+    """While something is driven, W is a command and not a motion of the camera; released, the command is zero."""
+    _tab_of(page, "Control")
+    page.get_by_role("combobox", name="Drive").click()
+    page.get_by_role("option", name="program").click()
+    page.locator("#kinema-drive").wait_for(state="attached")
+    page.mouse.click(60, 440)
+    camera = next(iter(viewer.viser.get_clients().values())).camera
+    before = np.array(camera.position)
+    page.keyboard.down("w")
+    until(lambda: viewer.velocity_command[0] == 0.5, "the robot is told to go")
+    page.keyboard.up("w")
+    until(lambda: not viewer.velocity_command.any(), "the key is released")
+    np.testing.assert_allclose(camera.position, before)
+    box = page.locator("#kinema-pad").bounding_box()
+    page.mouse.move(box["x"] + 45, box["y"] + 45)
+    page.mouse.down()
+    page.mouse.move(box["x"], box["y"] + 45, steps=3)
+    until(lambda: viewer.velocity_command[3] > 0.9, "it is told to turn left")
+    page.mouse.up()
+    until(lambda: not viewer.velocity_command.any(), "the pad is let go")
+    viewer.drive("off")
+
+
+def test_a_gizmo_is_dragged(viewer: Viewer, page: Any) -> None:
+    """The arm turns to where its gizmo is pulled."""
+    viewer.player.reset()
+    page.get_by_role("combobox", name="IK target").click()
+    page.get_by_role("option", name="arm").click()
+    page.get_by_role("button", name="Add", exact=True).click()
+    until(lambda: viewer.ik_targets.targets, "there is a gizmo")
+    (target,) = viewer.ik_targets.targets
+    camera = next(iter(viewer.viser.get_clients().values())).camera
+    forward = camera.look_at - camera.position
+    forward /= np.linalg.norm(forward)
+    right = np.cross(forward, (0.0, 0.0, 1.0))
+    right /= np.linalg.norm(right)
+    frame, middle = np.stack([right, np.cross(forward, right), forward]), np.array([500.0, 240.0])
+
+    def pixel(point: Any) -> np.ndarray:
+        x, y, z = frame @ (np.asarray(point) - camera.position)
+        return middle + np.array([x, y]) / z * 240.0 / np.tan(camera.fov / 2)
+
+    place, up = target.pose.position, np.array([0.0, 0.0, target.gizmo.scale])
+    page.wait_for_timeout(2000)  # until it is drawn
+    page.mouse.move(*pixel(place + 0.7 * up))
+    page.mouse.down()
+    page.mouse.move(*pixel(place + 1.2 * up), steps=8)
+    until(lambda: target.is_dragged, "the gizmo is dragged")
+    page.mouse.up()
+    until(lambda: not target.is_dragged, "the gizmo is released")
+    viewer.ik_targets.remove_all()
 
 
 def test_a_picture_is_coarser_while_it_is_slow(viewer: Viewer, page: Any) -> None:

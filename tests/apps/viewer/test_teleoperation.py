@@ -72,6 +72,8 @@ def test_a_gizmo_moves_the_joints_while_paused(arm: Viewer) -> None:
     target.gizmo.position = np.array([0.0, 0.0, 3.0])
     _drag(target, "end")
     np.testing.assert_allclose(target.gizmo.position, target.frame_pose(0).position, atol=1e-6)
+    held, qpos = [c.value for c in arm.player.control_inputs.inputs], arm.models[0].entity.get_qpos()[0]  # type: ignore[union-attr]
+    np.testing.assert_allclose(held, qpos * [1, 2], atol=1e-6, err_msg="Play holds the pose")
     assert float(np.linalg.norm(target.gizmo.position)) < 0.91
     arm.ik_targets.remove_all()
 

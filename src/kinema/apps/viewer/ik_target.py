@@ -12,7 +12,7 @@ from kinema.core import Array, KinemaError, Pose, axis_angle_to_matrix
 from .displayed_model import WORLD, DisplayedModel
 from .mechanism import to_slider_values
 from .scene_view import SceneView
-from .simulation import SimulationPlayer
+from .simulation import SLIDERS, SimulationPlayer
 
 _MIN_POSE_DOFS = 6
 """Degrees of freedom of a chain from which on its target is a pose, not a position."""
@@ -177,6 +177,7 @@ class IKTargets:
         joints = [model.entity.get_joint(name) for name in names]
         scalar = [joint for joint in joints if len(joint.dofs_idx) == len(joint.qs_idx) == 1]
         positions = {int(j.dofs_idx[0]): float(qpos[j.qs_idx[0]]) for j in scalar}
+        self._host.player.control_inputs.source = SLIDERS
         self._host.player.control_inputs.set_positions(model.entity, positions)
 
     def _set_joints(self, model: DisplayedModel, names: set[str], qpos: Array, env: int) -> None:
@@ -187,6 +188,7 @@ class IKTargets:
         model.read_joints_from_simulation(env)
         model.set_slider_values(values)
         model.write_joints_to_simulation(env)
+        self._host.player.control_inputs.hold(model.entity, env)
 
     def follow_links(self) -> None:
         """Put gizmos that are not dragged back to their frames while paused."""

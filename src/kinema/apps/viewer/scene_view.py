@@ -164,6 +164,26 @@ def frame_beside_panel(radius: float, width: float, height: float) -> tuple[floa
     return distance, distance * slope * panel / max(height, 1)
 
 
+def place_camera(camera: Any, low: Array, high: Array, view: str, width: float, height: float) -> float:
+    """Point a camera at a box beside the panel; returns the radius of the box [m].
+
+    Args:
+        camera: camera of the page or of a client.
+        low: lower corner of the box [m].
+        high: upper corner of the box [m].
+        view: direction, a key of `VIEW_DIRECTIONS`.
+        width: width of the page [pixels].
+        height: height of the page [pixels].
+    """
+    middle, radius = (low + high) / 2, max(float(np.linalg.norm(high - low)) / 2, 1e-3)
+    direction = np.array(VIEW_DIRECTIONS[view])
+    distance, shift = frame_beside_panel(radius, width, height)
+    right = np.cross(direction, (0.0, 0.0, -1.0)) / np.linalg.norm(direction[:2])
+    middle = middle + shift * right
+    camera.position, camera.look_at = middle + direction / np.linalg.norm(direction) * distance, middle
+    return radius
+
+
 class SceneView:
     """Scene nodes of all displayed models."""
 
@@ -294,17 +314,12 @@ class SceneView:
     def frame_camera(self, client: Any = None, view: str = DEFAULT_VIEW) -> None:
         """Move the camera to show everything: for one client at the current state, or initially for new clients."""
         low, high = (self.bounds_min, self.bounds_max) if client is None else self._current_bounds()
-        middle, radius = (low + high) / 2, max(float(np.linalg.norm(high - low)) / 2, 1e-3)
-        direction = np.array(VIEW_DIRECTIONS[view])
-        width, height = DEFAULT_PAGE_SIZE if client is None else (client.camera.image_width, client.camera.image_height)
-        distance, shift = frame_beside_panel(radius, width, height)
-        place = middle + direction / np.linalg.norm(direction) * distance
-        right = np.cross(direction, (0.0, 0.0, -1.0)) / np.linalg.norm(direction[:2])
-        place, middle = place + shift * right, middle + shift * right
-        camera = self.viser.initial_camera if client is None else client.camera
         if client is None:
-            camera.near, camera.far, camera.fov = radius / 200, radius * 500, _FIELD_OF_VIEW
-        camera.position, camera.look_at = place, middle
+            self.viser.initial_camera.fov = _FIELD_OF_VIEW
+            radius = place_camera(self.viser.initial_camera, low, high, view, *DEFAULT_PAGE_SIZE)
+            self.viser.initial_camera.near, self.viser.initial_camera.far = radius / 200, radius * 500
+        else:
+            place_camera(client.camera, low, high, view, client.camera.image_width, client.camera.image_height)
 
     def follow(self, link: tuple[int, str] | None) -> None:
         """Move all cameras with a link, by model and name, since the last call for the same link."""
@@ -407,8 +422,6 @@ class EnvironmentGrid:
         self.env_offsets = np.zeros((self.n_envs, 3))
         self.env_offsets[:, 0] = (numbers // columns - (columns - 1) / 2) * step
         self.env_offsets[:, 1] = (numbers % columns - (columns - 1) / 2) * step
-        self.extent = columns * step
-        """How wide they stand [m]."""
         self.nodes: dict[tuple[int, str], Any] = {}
         """Batched node of each link that is drawn, by model and link."""
         with scene_view.viser.atomic():
@@ -440,13 +453,9 @@ class EnvironmentGrid:
 
     def frame_camera(self, client: Any, view: str) -> None:
         """Move the camera of a client to show all environments."""
-        middle = (self.scene_view.bounds_min + self.scene_view.bounds_max) / 2
-        direction = np.array(VIEW_DIRECTIONS[view])
-        beside = np.cross(direction, (0.0, 0.0, -1.0)) * (
-            0.2 * self.extent / np.linalg.norm(direction[:2])
-        )  # the panel
-        client.camera.position = middle + beside + direction * (1.5 * self.extent / np.linalg.norm(direction))
-        client.camera.look_at = middle + beside
+        reach = np.abs(self.env_offsets).max(axis=0)
+        low, high = self.scene_view.bounds_min - reach, self.scene_view.bounds_max + reach
+        place_camera(client.camera, low, high, view, client.camera.image_width, client.camera.image_height)
 
     def remove(self) -> None:
         """Remove all nodes."""

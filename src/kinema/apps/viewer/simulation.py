@@ -95,12 +95,15 @@ class ControlInputs:
 
     def set_positions(self, entity: Entity, positions: Mapping[int, float]) -> None:
         """Set the sliders of position targets and position servos to joint coordinates by degree of freedom."""
-        self.source = SLIDERS
         for c in self.inputs:
             if c.entity is entity and c.servo == "position" and c.dof in positions:
                 value = min(max(c.gear * positions[c.dof], c.lower), c.upper)
                 self.is_changed |= value != c.value
                 c.value = value
+
+    def hold(self, entity: Entity, env: int) -> None:
+        """Set position targets to the current joint coordinates of an environment."""
+        self.set_positions(entity, dict(enumerate(entity.get_dofs_position(envs_idx=[env])[0].tolist())))
 
     def send_velocities(self, entity: Entity, velocities: Mapping[int, float]) -> None:
         """Control the velocities of degrees of freedom, by velocity servos where there are any."""

@@ -331,6 +331,7 @@ class Viewer:
             if self.player.scene is not None:
                 for exhibit in (e for e in self.models if e.entity is not None):
                     exhibit.write_joints_to_simulation(None if self.env_grid is not None else self.env)
+                    self.player.control_inputs.hold(exhibit.entity, self.env)
             self.refresh()
             if not closed:
                 self.joint_panel.refresh()
