@@ -83,7 +83,9 @@ def ring() -> tuple[np.ndarray, np.ndarray]:
     return np.array(vertices), np.array(faces)
 
 
-def beside_mujoco(folder: Path, text: str, *, with_ring: bool = True, **options: Any) -> SimpleNamespace:
+def beside_mujoco(
+    folder: Path, text: str, *, with_ring: bool = True, per_env: tuple[str, ...] = (), **options: Any
+) -> SimpleNamespace:
     """A scene of a file, with a ring far away, and MuJoCo's states at the same coordinates, speeds and controls."""
     file = folder / "robot.xml"
     file.write_text(text, encoding="utf-8")
@@ -92,7 +94,7 @@ def beside_mujoco(folder: Path, text: str, *, with_ring: bool = True, **options:
     if with_ring:
         vertices, faces = ring()
         scene.add(km.Mesh(vertices=vertices, faces=faces, approximation="sdf", resolution=10), pos=(5, 0, 5))
-    scene.build(n_envs=N_ENVS)
+    scene.build(n_envs=N_ENVS, per_env=per_env)
     model = mujoco.MjModel.from_xml_path(str(file))
     model.opt.tolerance, model.opt.iterations, model.opt.ls_iterations = 1e-14, 500, 200
     states, generator = [], np.random.default_rng(0)
@@ -446,12 +448,17 @@ def test_rows_of_elliptic_cones(tmp_path: Path) -> None:
 
 
 def test_edges_after_noslip_iterations(tmp_path: Path) -> None:
-    """Forces along the edges of pyramids are those of the contacts."""
-    side = beside_mujoco(tmp_path, BALL.format(cone="pyramidal"), with_ring=False, noslip_iterations=20)
+    """Forces along the edges of pyramids are those of the contacts; friction is that of the environment."""
+    side = beside_mujoco(
+        tmp_path, BALL.format(cone="pyramidal"), with_ring=False, per_env=("geom_friction",), noslip_iterations=20
+    )
     rows = side.solver.constraints
     assert (rows.efc_force[...] >= 0.0).all()
     force = np.einsum("rdn,rn->dn", rows.jac.numpy(), rows.efc_force.numpy())
     np.testing.assert_allclose(force, rows.qfrc_constraint.numpy(), atol=1e-9)
+    side.robot.set_friction(2.0, envs_idx=[1])
+    np.testing.assert_allclose(side.solver.contacts.friction[0], [1.0, 2.0])
+    np.testing.assert_allclose(side.solver.geoms_info.friction, [1.0, 0.6])
 
 
 def test_broad_phase(side: SimpleNamespace) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -125,6 +125,7 @@ GROUP_ORDER = (
 """Groups in the order of docs/arrays.md."""
 
 
+@cache
 def declared_arrays() -> dict[str, list[tuple[ArrayDeclaration, str]]]:
     """All arrays by group ("" for those of the solver itself), and where each is read from.
 
@@ -272,25 +273,23 @@ class RigidSolver:
         return ComputedArray(compute, self._engine.device.name)
 
     def _empty_field(self, group: str, name: str) -> np.ndarray | None:
-        """Field of the engine of which the scene has no items, or that of the solver without dofs; None for others."""
-        declaration = next(x for x, _ in declared_arrays()[group] if x.name == name)
-        shape = tuple(x if isinstance(x, int) else self._sizes()[x] for x in declaration.shape)
-        if 0 not in shape and not (group == "constraints" and not self._engine.model.n_dofs):
-            return None
-        return np.zeros(shape, self._built.arrays.dtype if declaration.dtype == "float" else declaration.dtype)
-
-    def _sizes(self) -> Mapping[str, int]:
-        """Lengths of the axes of engine fields by name."""
-        model, rows = self._engine.model, self._engine.fields.constraints_info.kinds
-        return {
-            "n_envs": self.n_envs,
-            "n_links": model.n_links,
-            "n_dofs": model.n_dofs,
-            "n_equalities": len(model.equalities.names),
-            "n_couplings": len(model.couplings.names),
-            "n_sensor_values": model.sensors.n_values,
-            "n_constraints": len(rows),
+        """Field of the engine that the scene has no elements of, or no dofs; None for all others."""
+        model = self._engine.model
+        sizes = {
+            "links_state": model.n_links,
+            "dofs_state": model.n_dofs,
+            "constraints": model.n_dofs,
+            "equalities": len(model.equalities.names),
+            "couplings": len(model.couplings.names),
+            "sensors": model.sensors.n_values,
         }
+        of_rows = group == "constraints" and name in ROW_ARRAYS
+        if sizes.get(group, 1) and (not of_rows or self._engine.fields.constraints_info.kinds):
+            return None
+        declaration = next(x for x, _ in declared_arrays()[group] if x.name == name)
+        lengths = {"n_envs": self.n_envs, "n_dofs": model.n_dofs}
+        shape = tuple(x if isinstance(x, int) else lengths.get(x, 0) for x in declaration.shape)
+        return np.zeros(shape, self._built.arrays.dtype if declaration.dtype == "float" else declaration.dtype)
 
     # ----------------------------------------------------------------------------------------------------- arrays
 

@@ -13,7 +13,6 @@ from kinema.model import Model, PrimitiveJointType
 
 from ..arrays import ElementKind
 from ..pipeline import compute
-from ..queries.field_groups import write_pose_fields
 from ..rigid.aba import write_joint_inertias
 from ..rigid.integrators import integrate_coordinates
 from ..rigid.kinematics import poses_in_parents
@@ -133,6 +132,8 @@ def _spring_rest_configuration(model: Model) -> Array:
 
 def reference_link_poses(model: Model) -> tuple[Array, Array]:
     """World positions [m] (n_links, 3) and quaternions (w, x, y, z) (n_links, 4) of all links at qpos0."""
+    from ..queries.field_groups import write_pose_fields  # needs all sensors
+
     n_links = model.n_links
     outputs = {
         f"{prefix}{name}": (ElementKind.LINK, width)

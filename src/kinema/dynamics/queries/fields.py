@@ -108,6 +108,10 @@ class FieldArray:
         """The field for NumPy functions, as `numpy`."""
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
+    def __getitem__(self, index: Any) -> Any:
+        """Elements of the field as NumPy values."""
+        return self.numpy()[index]
+
     def to_torch(self) -> Any:
         """The field as a PyTorch tensor that shares memory; reading the field again after a step updates the tensor.
 
