@@ -231,3 +231,45 @@ def test_attachments_in_a_scene_of_many_bodies(tmp_path: Path) -> None:
         moved.append(boxes[0].get_qpos())
     assert moved[0][0, 2] > 0.03
     np.testing.assert_allclose(moved[1], moved[0], atol=1e-9)
+
+
+def test_what_cannot_be_attached_is_refused() -> None:
+    scene = km.Scene(quiet=True)
+    walls = [scene.add(km.Box((0.1, 0.1, 0.1)), fixed=True, pos=(i, 0, 0), name=f"wall {i}") for i in range(2)]
+    box = scene.add(km.Box((0.1, 0.1, 0.1)), pos=(0, 0, 1))
+    with pytest.raises(km.KinemaError, match="not built"):
+        scene.attach(box, walls[0])
+    scene.reserve_attachments(box, targets=[None])
+    scene.build()
+    with pytest.raises(km.KinemaError, match="wall 1/box cannot move relative to wall 0/box"):
+        scene.attach(*walls)
+    with pytest.raises(km.KinemaError, match="world cannot be attached"):
+        scene.attach(None)
+    with pytest.raises(km.KinemaError, match="'glue' is none of weld, ball, rod, rope"):
+        scene.attach(box, kind="glue")
+    with pytest.raises(km.KinemaError, match="break_force: expected positive numbers, not -1"):
+        scene.attach(box, break_force=-1.0)
+    with pytest.raises(km.KinemaError, match='expected "now" or a position and a quaternion'):
+        scene.attach(box, at=3.0)
+    with pytest.raises(km.KinemaError, match="no 'hand'"):
+        scene.attach(box, walls[0], link_b="hand")
+    assert scene.attach(box).is_attached().all()
+    assert not [d for d in scene.diagnostics if d.code == "scene.recompiled"]
+    free = km.Scene(constraints=False, quiet=True)
+    with pytest.raises(km.KinemaError, match="constraints=True"):
+        free.add_suction(free.add(km.Sphere(0.1)))
+
+
+def test_a_weld_pulls_to_a_given_pose() -> None:
+    """A box is pulled to a pose in a wall, and to the pose from which the wall has that pose."""
+    scene = km.Scene(quiet=True, contacts=False, gravity=(0, 0, 0))
+    wall = scene.add(km.Box((0.1, 0.1, 0.1)), fixed=True, pos=(1, 0, 0))
+    box = scene.add(km.Box((0.1, 0.1, 0.1)), pos=(1.4, 0.3, 0.1))
+    scene.reserve_attachments(wall)
+    scene.build(2)
+    quarter = np.array([np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)])
+    scene.attach(wall, box, at=((0.5, 0.2, 0.0), quarter), envs_idx=[0])
+    scene.attach(box, wall, at=((0.5, 0.2, 0.0), quarter), envs_idx=[1])
+    scene.step(200)
+    expected = [[1.5, 0.2, 0.0, *quarter], [0.8, 0.5, 0.0, *(quarter * [1, 1, 1, -1])]]
+    np.testing.assert_allclose(box.get_qpos(), expected, atol=1e-3)

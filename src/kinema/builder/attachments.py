@@ -28,7 +28,7 @@ def attached_links(ctx: BuildContext) -> Iterator[tuple[AttachmentSpec, str, Lin
     for spec in ctx.attachments:
         a, b = (find_attached_link(ctx, place) for place in (spec.anchor, spec.other))
         names = ["the world" if x is None else f"{ctx.entities[x.entity].name}/{x.description.name}" for x in (a, b)]
-        if (a is None or b is None or a.entity == b.entity) and _frame(a) == _frame(b):
+        if _frame(a) == _frame(b):
             raise KinemaError(f"attach: {names[0]} cannot move relative to {names[1]}")
         yield spec, f"{spec.kind} of {names[0]} to {names[1]}", a, b
 

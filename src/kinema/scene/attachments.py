@@ -45,6 +45,7 @@ class SceneWithAttachments(Protocol):
     """Interface of `Scene` for its attachments."""
 
     entities: list[Entity]
+    constraints: bool
     diagnostics: Diagnostics
     progress: ProgressBar
 
@@ -106,6 +107,8 @@ class Attachments:
     def _request(self, request: _Request) -> None:
         """Add a reservation; recompile the step if the scene is built."""
         scene = self._scene
+        if not scene.constraints:
+            raise KinemaError("attachments are constraints: use Scene(constraints=True)")
         self._requests.append(request)
         if not scene.is_built:
             return
@@ -113,12 +116,17 @@ class Attachments:
         self.resolve()
         if len(self.specs) == count and len(self.cups) == n_cups:
             return
+        state = snapshot_state(scene.built)
+        try:
+            built = scene._rebuild(scene.built.engine.settings.per_env)
+        except KinemaError:
+            del self.specs[count:], self.cups[n_cups:]
+            raise
+        transfer_state(built, state)
         text = f"{len(self.specs) - count} attachments more are possible now; the step is compiled once more"
         hint = "use scene.reserve_attachments(...) or scene.add_suction(...) before build to avoid the recompilation"
         scene.diagnostics.note("scene.recompiled", text, hint=hint)
         print_if_terminal(text, scene.progress)
-        state = snapshot_state(scene.built)
-        transfer_state(scene._rebuild(scene.built.engine.settings.per_env), state)
 
     def place_of(self, entity: Entity | None, link: str | int | None, label: str) -> Place:
         """Entity and link indices of a link by name or index (None for the base link); None for the world."""
@@ -185,6 +193,8 @@ class Attachments:
     ) -> Attachment:
         """Attach two links in the selected environments; arguments: see `Scene.attach`."""
         scene, label = self._scene, "attach"
+        if a is None and b is None:
+            raise KinemaError("attach: the world cannot be attached to itself")
         kind = one_of(kind, "attach: kind", ATTACHMENT_COMPONENTS)
         if isinstance(at, str):
             one_of(at, "attach: at", ("now",))
