@@ -8,6 +8,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
+import trimesh
 
 import kinema as km
 
@@ -195,6 +196,23 @@ def test_rays_hit_what_mujoco_hits(tmp_path: Path) -> None:
         scene.cast_rays(np.zeros((2, 3)), np.ones((3, 3)))
     with pytest.raises(km.KinemaError, match="not all zero"):
         scene.cast_rays((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+
+
+def test_geoms_that_collide_with_nothing(tmp_path: Path) -> None:
+    """Queries see static geoms, also in scenes without contacts, and signed distance fields to the size of a cell."""
+    ring = trimesh.creation.torus(0.3, 0.1)
+    ring.export(tmp_path / "ring.stl")
+    scene = km.Scene(contacts=False, quiet=True)
+    box = scene.add(km.Box((1.0, 1.0, 1.0)), fixed=True)
+    ball = scene.add(km.Sphere(0.1), fixed=True, pos=(1.0, 0.0, 0.0))
+    mesh = km.Mesh(tmp_path / "ring.stl", resolution=40)
+    ring_entity = scene.add(mesh, fixed=True, pos=(3.0, 0.0, 0.0), nonconvex="sdf")
+    scene.build()
+    hits = scene.cast_rays([[-5.0, 0.0, 0.0], [3.0, 0.0, 4.0], [3.3, 0.0, 4.0]], [[1, 0, 0], [0, 0, -1], [0, 0, -1]])
+    np.testing.assert_allclose(hits.distance[0], [4.5, np.inf, 3.9], atol=5e-3)
+    assert hits.entity_name[0].tolist() == [box.name, "", ring_entity.name]
+    np.testing.assert_allclose(hits.normal[0, 2], [0.0, 0.0, 1.0], atol=0.1)
+    assert scene.distance(box, ball).distance[0] == pytest.approx(0.4, abs=1e-6)
 
 
 def _distance_to_point(both: Both, env: int, name: str, point: np.ndarray) -> float:

@@ -2,7 +2,7 @@
 
 from .added_sensors import AddedSensor as AddedSensor
 from .attachments import ATTACHMENT_COMPONENTS as ATTACHMENT_COMPONENTS
-from .collision_geoms import GeomRecord as GeomRecord
+from .collision_geoms import GeomRecord as GeomRecord, pack_geom_table as pack_geom_table
 from .collision_shapes import NONCONVEX_APPROXIMATIONS as NONCONVEX_APPROXIMATIONS, sdf_mesh as sdf_mesh
 from .context import AttachmentSpec as AttachmentSpec, EntitySpec as EntitySpec, SuctionCupSpec as SuctionCupSpec
 from .equalities import disabled_equalities as disabled_equalities

@@ -377,32 +377,8 @@ def _pack_geoms_and_pairs(
         )
     rows.sort(key=lambda r: (sorted((r[0].frame_idx, r[1].frame_idx)), r[2].condim, r[0].index, r[1].index))
     contact_parameters = [row[2] for row in rows]
-    collision_shapes = [g.collision_shape for g in geoms]
-    starts, counts, data = pack_shape_data(collision_shapes)
-    surface_velocity = np.array([g.surface_velocity for g in geoms])
-    if not movable_surfaces and not surface_velocity.any():
-        surface_velocity = np.zeros((0, 6))
     return (
-        GeomsInfo(
-            names=[g.name for g in geoms],
-            types=[shape.type for shape in collision_shapes],
-            link_idx=np.array([-1 if g.link is None else g.link.index for g in geoms], np.int32),
-            frame_idx=np.array([g.frame_idx for g in geoms], np.int32),
-            pos=np.array([g.pose.position for g in geoms]),
-            rot=np.array([g.pose.rotation for g in geoms]),
-            size=np.array([shape.size for shape in collision_shapes]),
-            center=np.array([shape.center for shape in collision_shapes]),
-            radius=np.array([shape.radius for shape in collision_shapes]),
-            data_start=np.array(starts, np.int32),
-            data_counts=np.array(counts, np.int32),
-            data=data,
-            entity_idx=np.array([g.entity for g in geoms], np.int32),
-            friction=np.array([g.contact_parameters.friction for g in geoms]),
-            solref=np.array([g.contact_parameters.solref for g in geoms]),
-            solimp=np.array([g.contact_parameters.solimp for g in geoms]),
-            surface_velocity=surface_velocity,
-            sdfs=[shape.sdf for shape in collision_shapes] if any(shape.sdf for shape in collision_shapes) else [],
-        ),
+        pack_geom_table(geoms, movable_surfaces=movable_surfaces),
         PairsInfo(
             geom_a=np.array([row[0].index for row in rows], np.int32),
             geom_b=np.array([row[1].index for row in rows], np.int32),
@@ -419,6 +395,40 @@ def _pack_geoms_and_pairs(
             bounce_speed=np.array([parameters.bounce_speed for parameters in contact_parameters]),
             stiction_ratio=np.array([parameters.stiction_ratio for parameters in contact_parameters]),
         ),
+    )
+
+
+def pack_geom_table(geoms: Sequence[GeomRecord], *, movable_surfaces: bool = False) -> GeomsInfo:
+    """Table of geoms, with the packed data of meshes, height fields and signed distance fields.
+
+    With `movable_surfaces`, or if any geom has a surface velocity, all geoms have one.
+    """
+    if not geoms:
+        return empty_geoms()
+    collision_shapes = [g.collision_shape for g in geoms]
+    starts, counts, data = pack_shape_data(collision_shapes)
+    surface_velocity = np.array([g.surface_velocity for g in geoms])
+    if not movable_surfaces and not surface_velocity.any():
+        surface_velocity = np.zeros((0, 6))
+    return GeomsInfo(
+        names=[g.name for g in geoms],
+        types=[shape.type for shape in collision_shapes],
+        link_idx=np.array([-1 if g.link is None else g.link.index for g in geoms], np.int32),
+        frame_idx=np.array([g.frame_idx for g in geoms], np.int32),
+        pos=np.array([g.pose.position for g in geoms]),
+        rot=np.array([g.pose.rotation for g in geoms]),
+        size=np.array([shape.size for shape in collision_shapes]),
+        center=np.array([shape.center for shape in collision_shapes]),
+        radius=np.array([shape.radius for shape in collision_shapes]),
+        data_start=np.array(starts, np.int32),
+        data_counts=np.array(counts, np.int32),
+        data=data,
+        entity_idx=np.array([g.entity for g in geoms], np.int32),
+        friction=np.array([g.contact_parameters.friction for g in geoms]),
+        solref=np.array([g.contact_parameters.solref for g in geoms]),
+        solimp=np.array([g.contact_parameters.solimp for g in geoms]),
+        surface_velocity=surface_velocity,
+        sdfs=[shape.sdf for shape in collision_shapes] if any(shape.sdf for shape in collision_shapes) else [],
     )
 
 

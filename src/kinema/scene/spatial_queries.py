@@ -6,19 +6,22 @@ skipped; the signed distances of the others are computed in batches over all env
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
 
 import numpy as np
 
+from kinema.builder import EntitySpec, pack_geom_table
 from kinema.core import Array, KinemaError, quaternion_to_matrix, rotate_vectors
 from kinema.description import Box, Capsule, Cylinder, Ellipsoid, Sphere
 from kinema.dynamics import PairDistances, PosedGeoms, RayIntersections, geom_type_indices, packed_data_headers
-from kinema.model import GEOM_TYPES, Model
+from kinema.model import GEOM_TYPES, GeomsInfo, Model
 
 from .arguments import IndexArray, Selection, as_array, as_batch, check_finite, resolve_envs, resolve_indices
 from .built_scene import BuiltScene, HasBuiltScene
 from .entity_index import EntityIndex, EntityLink, geom_index_in_entity
+from .geom_arrays import GeomTables
 from .morphs import Morph
 
 # -------------------------------------------------------------------------------------------------------- geom indices
@@ -117,15 +120,44 @@ def geoms_in_links(model: Model, rows: IndexArray) -> tuple[Array, Array]:
     return np.where(on_link, local, position), np.where(on_link[..., None], inverse @ rotation, rotation)
 
 
-def geoms_in_envs(built: BuiltScene, rows: IndexArray, envs_idx: Selection = None) -> GeomsInEnvs:
-    """World poses, sizes and bounding spheres of geoms in the current state of the selected environments."""
+def models_with_all_geoms(built: BuiltScene, specs: Sequence[EntitySpec], *, has_variants: bool) -> list[Model]:
+    """Models of all variants, whose tables of geoms are followed by the geoms that collide with nothing.
+
+    The latter are left out if entities have variants.
+    """
+    models = list(built.engine.variants.models)
+    if has_variants:
+        return models
+    tables = GeomTables(built.model, specs)
+    paired = set(tables.row_of_model_geom.tolist())
+    unpaired = pack_geom_table([record for i, record in enumerate(tables.records) if i not in paired])
+    if not unpaired.names:
+        return models
+    geoms = models[0].geoms
+    columns: dict[str, Any] = {}
+    for field in fields(geoms):
+        first, second = getattr(geoms, field.name), getattr(unpaired, field.name)
+        columns[field.name] = np.concatenate([first, second]) if isinstance(first, np.ndarray) else [*first, *second]
+    columns["data_start"] = np.concatenate([geoms.data_start, unpaired.data_start + len(geoms.data)])
+    columns |= {"surface_velocity": np.zeros((0, 6)), "sdfs": []}  # queries do not read them
+    return [models[0].with_tables(geoms=GeomsInfo(**columns))]
+
+
+def geoms_in_envs(
+    built: BuiltScene, rows: IndexArray, envs_idx: Selection = None, models: Sequence[Model] | None = None
+) -> GeomsInEnvs:
+    """World poses, sizes and bounding spheres of geoms in the current state of the selected environments.
+
+    `models` are the models of all variants with the geoms; None for those of the engine.
+    """
     selected = resolve_envs(envs_idx, built.n_envs)
     envs = np.arange(built.n_envs) if selected is None else np.arange(built.n_envs)[selected]
     variants = built.engine.variants
     of_env = np.broadcast_to(variants.variant_of_env, built.n_envs)[envs]
-    local = [geoms_in_links(model, rows) for model in variants.models]
+    models = variants.models if models is None else models
+    local = [geoms_in_links(model, rows) for model in models]
     position, rotation = (np.array([x[i] for x in local])[of_env] for i in range(2))
-    link = variants.models[0].geoms.link_idx[rows]
+    link = models[0].geoms.link_idx[rows]
     moving = np.flatnonzero(link >= 0)
     if len(moving):
         state = built.engine.fields.links_state
@@ -135,14 +167,16 @@ def geoms_in_envs(built: BuiltScene, rows: IndexArray, envs_idx: Selection = Non
         position[:, moving] = pos + rotate_vectors(quat, position[:, moving])
         columns = [rotate_vectors(quat, rotation[:, moving][..., i]) for i in range(3)]
         rotation[:, moving] = np.stack(columns, axis=-1)
-    geoms = [model.geoms for model in variants.models]
+    geoms = [model.geoms for model in models]
     size, center, radius = (
         np.array([getattr(g, x)[rows] for g in geoms])[of_env] for x in ("size", "center", "radius")
     )
     types = geom_type_indices(geoms[0].types)[rows]
     data = np.array([packed_data_headers(g)[rows] for g in geoms])[of_env]
     if "size" in built.geom_overrides:
-        size = built.geom_overrides["size"][envs][:, rows]
+        overrides = built.geom_overrides["size"][envs]
+        own = np.flatnonzero(rows < overrides.shape[1])
+        size[:, own] = overrides[:, rows[own]]
     size[:, types == PLANE] = MAX_QUERY_DISTANCE  # planes have no edges
     center = position + np.einsum("enij,enj->eni", rotation, center)
     return GeomsInEnvs(types, size, data, position, rotation, center, radius)
@@ -203,12 +237,19 @@ class RayHits(GeomIndices):
         """Outward unit normal of the surface in the world, (n_envs, n_rays, 3); NaN for a miss."""
 
 
+class QueriedScene(HasBuiltScene, Protocol):
+    """Interface of `Scene` for spatial queries."""
+
+    entities: list[Any]
+    _entity_specs: list[EntitySpec]
+
+
 class SpatialQueries:
     """Spatial queries on the collision geoms of a built scene."""
 
-    def __init__(self, scene: HasBuiltScene) -> None:
+    def __init__(self, scene: QueriedScene) -> None:
         self._scene = scene
-        self._compiled: tuple[BuiltScene, PairDistances, RayIntersections] | None = None
+        self._compiled: tuple[BuiltScene, list[Model], PairDistances, RayIntersections] | None = None
 
     def distance(
         self,
@@ -225,13 +266,13 @@ class SpatialQueries:
         built = self._scene.built
         limit = min(_nonnegative(max_distance, "distance: max_distance"), MAX_QUERY_DISTANCE)
         rows = [
-            _geom_rows(entity, link, geom, f"distance: {side}")
+            self._geom_rows(entity, link, geom, f"distance: {side}")
             for side, entity, link, geom in (("a", a, link_a, geom_a), ("b", b, link_b, geom_b))
         ]
         pairs = np.array([(i, j) for i in range(len(rows[0])) for j in range(len(rows[1])) if rows[0][i] != rows[1][j]])
         if not len(pairs):
             raise KinemaError("distance: expected collision geoms on both sides")
-        posed = geoms_in_envs(built, np.concatenate(rows), envs_idx)
+        posed = geoms_in_envs(built, np.concatenate(rows), envs_idx, self._prepared[0])
         first, second = pairs[:, 0], len(rows[0]) + pairs[:, 1]
         bound = center_distance(
             (posed.center[:, first], posed.center[:, second]), (posed.radius[:, first], posed.radius[:, second])
@@ -246,7 +287,7 @@ class SpatialQueries:
             envs, chosen = np.nonzero(mask & (bound <= best[:, None]) & np.isfinite(np.maximum(bound, 0.0)))
             if not len(envs):
                 continue
-            result = self._programs(built)[0].closest_points(
+            result = self._prepared[1].closest_points(
                 posed.select(envs, first[chosen]), posed.select(envs, second[chosen]), limit
             )
             order = np.lexsort((result.distance, envs))
@@ -262,8 +303,8 @@ class SpatialQueries:
         return Distances(
             convert(best.astype(dtype)),
             *(convert(x.astype(dtype)) for x in points),
-            GeomIndices(a_rows, built.model),
-            GeomIndices(b_rows, built.model),
+            GeomIndices(a_rows, self._prepared[0][0]),
+            GeomIndices(b_rows, self._prepared[0][0]),
         )
 
     def overlaps(self, shape: Morph, pos: Any, quat: Any, margin: float, exclude: Any, envs_idx: Selection) -> Overlaps:
@@ -271,9 +312,9 @@ class SpatialQueries:
         built = self._scene.built
         margin = _nonnegative(margin, "overlaps: margin")
         geom_type, size, radius = _query_shape(shape)
-        rows = np.arange(len(built.model.geoms.names))
-        rows = np.setdiff1d(rows, _excluded_rows(exclude, "overlaps"))
-        posed = geoms_in_envs(built, rows, envs_idx)
+        models = self._prepared[0]
+        rows = np.setdiff1d(np.arange(len(models[0].geoms.names)), self._excluded_rows(exclude, "overlaps"))
+        posed = geoms_in_envs(built, rows, envs_idx, models)
         n = len(posed.position)
         position = np.broadcast_to(check_finite(as_batch(pos, n, (3,), np.float64, "overlaps: pos"), "pos"), (n, 3))
         quats = as_batch((1.0, 0.0, 0.0, 0.0) if quat is None else quat, n, (4,), np.float64, "overlaps: quat")
@@ -291,13 +332,13 @@ class SpatialQueries:
                 position[envs],
                 rotation[envs],
             )
-            result = self._programs(built)[0].closest_points(posed.select(envs, geoms), query, margin + 1e-6)
+            result = self._prepared[1].closest_points(posed.select(envs, geoms), query, margin + 1e-6)
             distance[envs, geoms] = np.where(result.distance <= margin, result.distance, np.inf)
         order = np.argsort(distance, axis=1, kind="stable")
         order = order[:, : int(np.isfinite(distance).sum(axis=1).max(initial=0))]
         distance = np.take_along_axis(distance, order, axis=1)
         found = np.where(np.isfinite(distance), rows[order], -1)
-        return Overlaps(found, built.model, built.outputs.convert_owned(distance.astype(built.arrays.dtype)))
+        return Overlaps(found, models[0], built.outputs.convert_owned(distance.astype(built.arrays.dtype)))
 
     def cast_rays(
         self, origins: Any, directions: Any, max_distance: float, exclude: Any, envs_idx: Selection
@@ -305,8 +346,9 @@ class SpatialQueries:
         """Nearest hits of rays; arguments: see `Scene.cast_rays`."""
         built, label = self._scene.built, "cast_rays"
         limit = min(_nonnegative(max_distance, f"{label}: max_distance"), MAX_QUERY_DISTANCE)
-        rows = np.setdiff1d(np.arange(len(built.model.geoms.names)), _excluded_rows(exclude, label))
-        posed = geoms_in_envs(built, rows, envs_idx)
+        models = self._prepared[0]
+        rows = np.setdiff1d(np.arange(len(models[0].geoms.names)), self._excluded_rows(exclude, label))
+        posed = geoms_in_envs(built, rows, envs_idx, models)
         n_envs, n_geoms = posed.radius.shape
         start, direction = (
             _ray_vectors(x, n_envs, f"{label}: {name}")
@@ -330,7 +372,7 @@ class SpatialQueries:
             if not len(envs):
                 continue
             rays += first
-            found = self._programs(built)[1].cast(start[envs, rays], direction[envs, rays], posed.select(envs, geoms))
+            found = self._prepared[2].cast(start[envs, rays], direction[envs, rays], posed.select(envs, geoms))
             order = np.lexsort((found.distance, rays, envs))
             ray_of = (envs * n_rays + rays)[order]
             order = order[np.unique(ray_of, return_index=True)[1]]  # the nearest hit of each ray
@@ -341,36 +383,42 @@ class SpatialQueries:
         position = np.where(hit[..., None] < 0, np.nan, start + np.where(hit < 0, 0.0, distance)[..., None] * direction)
         convert, dtype = built.outputs.convert_owned, built.arrays.dtype
         values = [convert(x.astype(dtype)) for x in (distance, position, normal)]
-        return RayHits(np.where(hit < 0, -1, rows[hit]) if n_geoms else hit, built.model, *values)
+        return RayHits(np.where(hit < 0, -1, rows[hit]) if n_geoms else hit, models[0], *values)
 
-    def _programs(self, built: BuiltScene) -> tuple[PairDistances, RayIntersections]:
-        """Distance and ray programs with the geom data of the scene."""
+    @property
+    def _prepared(self) -> tuple[list[Model], PairDistances, RayIntersections]:
+        """Models of all variants with all geoms, distance and ray programs; made when first used after a build."""
+        built = self._scene.built
         if self._compiled is None or self._compiled[0] is not built:
-            options = built.model.geoms.data, built.engine.device, built.engine.precision, built.engine.threads
-            self._compiled = built, PairDistances(*options), RayIntersections(*options)
+            has_variants = any(entity.n_variants > 1 for entity in self._scene.entities)
+            models = models_with_all_geoms(built, self._scene._entity_specs, has_variants=has_variants)
+            options = models[0].geoms.data, built.engine.device, built.engine.precision, built.engine.threads
+            self._compiled = built, models, PairDistances(*options), RayIntersections(*options)
         return self._compiled[1:]
 
+    def _geom_rows(self, entity: Any, link: Selection, geom: Selection, label: str) -> IndexArray:
+        """Rows of the geoms of an entity or link handle, restricted to selected links or geoms."""
+        if isinstance(entity, EntityLink):
+            entity, link = entity.entity, [entity.idx]
+        index = getattr(entity, "_index", None)
+        if not isinstance(index, EntityIndex):
+            raise KinemaError(f"{label}: expected an entity or a link of the scene, not {entity!r}")
+        geoms = self._prepared[0][0].geoms
+        rows = np.flatnonzero(geoms.entity_idx == index.number)
+        if geom is not None:
+            rows = rows[resolve_indices(geom, [geoms.names[i] for i in rows], f"{label}: geom", "geoms")]
+        if link is not None:
+            links = index.info.link_start + resolve_indices(link, index.model.links.names, f"{label}: link", "links")
+            rows = rows[np.isin(geoms.link_idx[rows], links)]
+        if not len(rows):
+            raise KinemaError(f'{label}: "{index.name}" has no collision geoms there')
+        return rows
 
-def _geom_rows(entity: Any, link: Selection, geom: Selection, label: str) -> IndexArray:
-    """Rows of the geoms of an entity or link handle in the scene, restricted to selected links or geoms."""
-    if isinstance(entity, EntityLink):
-        entity, link = entity.entity, [entity.idx]
-    index = getattr(entity, "_index", None)
-    if not isinstance(index, EntityIndex):
-        raise KinemaError(f"{label}: expected an entity or a link of the scene, not {entity!r}")
-    rows = index.geom_rows(geom, label) if geom is not None else index.all_geoms
-    if link is not None:
-        links = index.info.link_start + resolve_indices(link, index.model.links.names, f"{label}: link", "links")
-        rows = rows[np.isin(index.built.model.geoms.link_idx[rows], links)]
-    if not len(rows):
-        raise KinemaError(f'{label}: "{index.name}" has no collision geoms there')
-    return rows
-
-
-def _excluded_rows(exclude: Any, label: str) -> IndexArray:
-    """Rows of the geoms of excluded entities or links: one, a list, or None."""
-    items = [] if exclude is None else exclude if isinstance(exclude, list | tuple) else [exclude]
-    return np.concatenate([np.zeros(0, np.intp), *(_geom_rows(x, None, None, f"{label}: exclude") for x in items)])
+    def _excluded_rows(self, exclude: Any, label: str) -> IndexArray:
+        """Rows of the geoms of excluded entities or links: one, a list, or None."""
+        items = [] if exclude is None else exclude if isinstance(exclude, list | tuple) else [exclude]
+        rows = (self._geom_rows(item, None, None, f"{label}: exclude") for item in items)
+        return np.concatenate([np.zeros(0, np.intp), *rows])
 
 
 MAX_RAY_TESTS = 4_000_000
