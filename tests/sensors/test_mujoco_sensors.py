@@ -140,3 +140,17 @@ def test_distances_of_geoms() -> None:
     np.testing.assert_allclose(found.ours, found.expected, rtol=0, atol=2e-5)
     assert found.pick("pierced")[0].min() < -0.01, "some overlap"
     assert found.pick("near")[0].max() == 0.7, "some are too far away"
+
+
+def test_contacts_in_the_order_of_mujoco() -> None:
+    """All contacts, those of smallest distance and of largest force, several each, as a stack settles."""
+    theirs = converging(load(HERE / "contacts.xml"))
+    states = []
+    for steps in (20, 60, 150):
+        states.append(mujoco.MjData(theirs))
+        mujoco.mj_step(theirs, states[-1], steps)
+        mujoco.mj_forward(theirs, states[-1])
+    found = side(HERE / "contacts.xml", states)
+    assert [d.message for d in found.scene.diagnostics if d.code.startswith("sim.sensor")] == []
+    compared(found)
+    assert sorted(d.ncon for d in states) == [7, 9, 9]

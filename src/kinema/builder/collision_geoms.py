@@ -336,7 +336,7 @@ def pack_geoms(ctx: BuildContext, *, movable_surfaces: bool = False) -> tuple[Ge
                         collector.geoms_of_collider(other_entity, a), collector.geoms_of_collider(entity, b), None
                     )
         previous += entity_colliders
-    return _pack_geoms_and_pairs(collector.pairs, movable_surfaces=movable_surfaces)
+    return _pack_geoms_and_pairs(ctx, collector.pairs, movable_surfaces=movable_surfaces)
 
 
 def list_geoms(ctx: BuildContext) -> list[GeomRecord]:
@@ -353,7 +353,7 @@ def list_geoms(ctx: BuildContext) -> list[GeomRecord]:
 
 
 def _pack_geoms_and_pairs(
-    pairs: list[tuple[GeomRecord, GeomRecord, ContactParameters | None]], *, movable_surfaces: bool
+    ctx: BuildContext, pairs: list[tuple[GeomRecord, GeomRecord, ContactParameters | None]], *, movable_surfaces: bool
 ) -> tuple[GeomsInfo, PairsInfo]:
     """Number the geoms of a list of geom pairs and pack both into tables.
 
@@ -393,6 +393,7 @@ def _pack_geoms_and_pairs(
             solmix_share=np.array([solmix_share(a.contact_parameters, b.contact_parameters) for a, b, _, _ in rows]),
             restitution=np.array([parameters.restitution for parameters in contact_parameters]),
             bounce_speed=np.array([parameters.bounce_speed for parameters in contact_parameters]),
+            rank=_contact_ranks(ctx, [row[:2] for row in rows]),
             stiction_ratio=np.array([parameters.stiction_ratio for parameters in contact_parameters]),
         ),
     )
@@ -430,6 +431,29 @@ def pack_geom_table(geoms: Sequence[GeomRecord], *, movable_surfaces: bool = Fal
         surface_velocity=surface_velocity,
         sdfs=[shape.sdf for shape in collision_shapes] if any(shape.sdf for shape in collision_shapes) else [],
     )
+
+
+def _contact_ranks(ctx: BuildContext, pairs: Sequence[tuple[GeomRecord, GeomRecord]]) -> np.ndarray:
+    """Rank of each geom pair in MuJoCo's order of contacts, (n,): by the links of the pair, then by its geoms.
+
+    Links and geoms are in file order; within a pair the lower one comes first.
+    """
+    order_of_shape: dict[tuple[int, int], int] = {}
+    for entity, spec in enumerate(ctx.entities):
+        for i, collider in enumerate(colliders(spec.description)[0]):
+            order_of_shape[entity, id(collider.shape)] = i
+
+    def key(pair: tuple[GeomRecord, GeomRecord]) -> list[tuple[int, ...]]:
+        sides = sorted(
+            (-1 if geom.link is None else geom.link.index, geom.entity, order_of_shape[geom.entity, id(geom.shape)])
+            for geom in pair
+        )
+        return [(sides[0][0], sides[1][0]), sides[0], sides[1]]
+
+    order = sorted(range(len(pairs)), key=lambda i: key(pairs[i]))
+    ranks = np.zeros(len(pairs), np.int32)
+    ranks[order] = np.arange(len(pairs))
+    return ranks
 
 
 _packed_hulls: LruCache[tuple[list[Array], Array]] = LruCache(64 * 2**20)

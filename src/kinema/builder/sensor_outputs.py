@@ -536,15 +536,14 @@ CONTACT_REDUCTIONS = ("none", "mindist", "maxforce", "netforce")
 def _contact_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
     """Output of an MJCF contact sensor: data fields of the contacts between two objects, or in a site volume.
 
-    MuJoCo's `intprm` holds the bit mask of data fields, the reduction and the number of contacts. Raises
-    UnsupportedSensorError for `mindist` and `maxforce` with more than one contact.
+    MuJoCo's `intprm` holds the bit mask of data fields, the reduction and the number of contacts.
     """
     sensor = sensor_ctx.sensor
     field_mask, reduction, count = (int(x) for x in (*sensor.settings.get(mjcf.INTPRM, ()), 1, 0, 1)[:3])
     fields = [name for i, name in enumerate(CONTACT_FIELDS) if field_mask >> i & 1]
     dim = sum(field_dim for i, field_dim in enumerate(CONTACT_FIELD_DIMS) if field_mask >> i & 1)
-    if not 0 <= reduction < len(CONTACT_REDUCTIONS) or (0 < reduction < 3 and count > 1):
-        raise UnsupportedSensorError("mindist and maxforce are only simulated for one contact")
+    if not 0 <= reduction < len(CONTACT_REDUCTIONS):
+        raise UnsupportedSensorError(f"its reduction {reduction} is not supported")
     output = SensorOutputRecord("contact", max(count, 1) * dim)
     volume, size, filters = "", (0.0, 0.0, 0.0), []
     for kind, name, frame, objtype in (

@@ -100,6 +100,8 @@ class PairsInfo(Table):
     """Impact velocity below which there is no restitution [m/s], (n,)."""
     stiction_ratio: Array
     """Ratio of static to kinetic friction, (n,)."""
+    rank: Ints
+    """Rank in MuJoCo's order of contacts: by the links, then by the geoms, in file order; the world comes first."""
 
 
 def empty_geoms() -> GeomsInfo:
@@ -142,5 +144,6 @@ def empty_pairs() -> PairsInfo:
         solmix_share=np.zeros(0),
         restitution=np.zeros(0),
         bounce_speed=np.zeros(0),
+        rank=np.zeros(0, np.int32),
         stiction_ratio=np.ones(0),
     )

@@ -1,8 +1,8 @@
 """Touch sensors and MuJoCo contact sensors (found, force, torque, dist, pos, normal, tangent).
 
-Contact sensors report the first contacts found (`none`), the contact of smallest distance (`mindist`) or largest force
-(`maxforce`), or the net wrench of all matching contacts (`netforce`). Stored contact points are relative to the
-shifted world origin, the position of the first free body, which keeps precision far from the world origin.
+Contact sensors report the first contacts in MuJoCo's order of geoms (`none`), of smallest distance (`mindist`) or of
+largest force (`maxforce`), or the net wrench of all matching contacts (`netforce`). Stored contact points are relative
+to the shifted world origin, the position of the first free body, which keeps precision far from the world origin.
 """
 
 from __future__ import annotations
@@ -161,13 +161,15 @@ CONTACT_KINDS = ("contact",)
 RECORD_FIELDS = {"force": 3, "torque": 3, "dist": 1, "pos": 3, "normal": 3, "tangent": 3}
 """Fields of a contact record after `found` -> number of values, in output order."""
 RECORD_WIDTH = sum(RECORD_FIELDS.values())
-COUNT_OFFSET, BEST_OFFSET, ENTRIES_OFFSET = 0, 1, 2
-"""Offsets in the accumulator: number of contacts, best score of the reduction, contact records."""
+COUNT_OFFSET, ENTRIES_OFFSET = 0, 1
+"""Offsets in the accumulator: number of contacts, entries."""
+ENTRY_WIDTH = 1 + RECORD_WIDTH
+"""Values of an entry: sort key, contact record. Entries are in ascending order of their keys."""
 NET_WEIGHT_OFFSET, NET_POSITION_OFFSET, NET_FORCE_OFFSET, NET_TORQUE_OFFSET = 1, 2, 5, 8
 """Offsets for `netforce`: sums of force magnitudes, of positions weighted by them, of forces and of torques."""
 NET_WIDTH = 11
 UNBOUNDED = 1e15
-"""Initial best score of a reduction is -UNBOUNDED."""
+"""Sort key of an unused entry."""
 
 
 def measure_contacts(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
@@ -178,7 +180,8 @@ def measure_contacts(data: StepData, outputs: SensorOutputs, output_indices: lis
     compute(data, "shifted_world_poses")
     ctx = data.ctx
     max_entries = max(int(outputs.info.params[i][0]) for i in output_indices)
-    sums = allocate_zero_sums(data, output_indices, max(ENTRIES_OFFSET + max_entries * RECORD_WIDTH, NET_WIDTH))
+    sums = allocate_zero_sums(data, output_indices, max(ENTRIES_OFFSET + max_entries * ENTRY_WIDTH, NET_WIDTH))
+    _clear_entries(data, outputs, sums)
     poses = data.shifted_world_poses
 
     def visit(iteration: IterationContext, contact: Contact, weight: Value) -> None:
@@ -207,7 +210,18 @@ def measure_contacts(data: StepData, outputs: SensorOutputs, output_indices: lis
     ctx.for_each("contact sensors", rows, _write_contact_output)
 
 
-def _accumulate_contact(iteration: IterationContext, contact: Contact, normal_sign: Value, reduce: str) -> None:
+def _clear_entries(data: StepData, outputs: SensorOutputs, sums: Mapping[int, ArenaOffset]) -> None:
+    """Trace code that marks all entries of the accumulators as unused."""
+    rows = [
+        LoopIteration("entry", {"entry": ArenaOffset(sums[i].arena, sums[i].row + ENTRIES_OFFSET + k * ENTRY_WIDTH)})
+        for i in sums
+        if outputs.info.options[i][1] != "netforce"
+        for k in range(int(outputs.info.params[i][0]))
+    ]
+    data.ctx.for_each("clear contact entries", rows, lambda iteration: iteration.write("entry", [UNBOUNDED]))
+
+
+def _accumulate_contact(iteration: IterationContext, contact: Contact, weight: Value, reduce: str) -> None:
     """Traced code: add one matching contact to the accumulator of an MJCF contact sensor, by the sensor's reduction.
 
     A record has force and torque in the contact frame, distance, position relative to the shifted world origin, normal
@@ -216,11 +230,11 @@ def _accumulate_contact(iteration: IterationContext, contact: Contact, normal_si
     Args:
         iteration: loop iteration (sensor output and contact buffer) whose array `sum` is the accumulator.
         contact: the contact.
-        normal_sign: +1 if the stored normal points from the first to the second object of the sensor, else -1.
-        reduce: `none` (append records until all entries are used), `mindist`, `maxforce` (keep the best record) or
-            `netforce` (sum up).
+        weight: positive if the stored normal points from the first to the second object of the sensor, else negative;
+            the absolute value is the rank of the contact's geom pair in MuJoCo's order.
+        reduce: `netforce` (sum up), or the sort key of the entries: `none` (rank), `mindist` or `maxforce`.
     """
-    tracer, point = iteration.tracer, contact.read("point")
+    point, normal_sign = contact.read("point"), ir.select(0.0, weight, 1.0, -1.0)
     wrench = contact_wrench(contact)
     force, torque = wrench[3:], sub(wrench[:3], cross(point, wrench[3:]))
     magnitude = ir.sqrt(dot(force, force))
@@ -241,24 +255,29 @@ def _accumulate_contact(iteration: IterationContext, contact: Contact, normal_si
         *scale(normal_sign, tangent),
     ]
     iteration.write("sum", [count + 1.0])
-    if reduce == "none":
-        n_entries = iteration.constant("params")
-        if_less(
-            tracer,
-            "free slot",
-            count,
-            n_entries,
-            lambda: tracer.write("sum", record, ENTRIES_OFFSET, count * float(RECORD_WIDTH)),
-        )
-        return
-    score = magnitude if reduce == "maxforce" else -distance
-    best = ir.select(count, 0.5, -UNBOUNDED, iteration.read("sum", BEST_OFFSET))
+    key = {"none": ir.absolute(weight), "mindist": distance, "maxforce": -magnitude}[reduce]
+    _insert_entry(iteration, [key, *record])
 
-    def replace() -> None:
-        tracer.write("sum", [score], BEST_OFFSET)
-        tracer.write("sum", record, ENTRIES_OFFSET)
 
-    if_less(tracer, "better contact", best, score, replace)
+def _insert_entry(iteration: IterationContext, entry: Sequence[Value]) -> None:
+    """Traced code: insert an entry into the sorted entries, behind those of equal key; the last one drops out."""
+    tracer = iteration.tracer
+    carried = tracer.allocate_local(1 + ENTRY_WIDTH)  # key to compare with, entry
+    tracer.write(carried, [entry[0], *entry])
+    tracer.new_basic_block()
+
+    def visit(index: Value) -> None:
+        offset = index * float(ENTRY_WIDTH)
+        stored = [tracer.read("sum", ENTRIES_OFFSET + k, offset) for k in range(ENTRY_WIDTH)]
+
+        def swap() -> None:
+            moved = [tracer.read(carried, 1 + k) for k in range(ENTRY_WIDTH)]
+            tracer.write("sum", moved, ENTRIES_OFFSET, offset)
+            tracer.write(carried, [-UNBOUNDED, *stored])  # all further entries move by one
+
+        if_less(tracer, "earlier entry", tracer.read(carried), stored[0], swap)
+
+    tracer.counted_loop("contact entries", iteration.constant("params"), visit)
 
 
 def _write_contact_output(iteration: IterationContext) -> None:
@@ -280,7 +299,8 @@ def _write_contact_output(iteration: IterationContext) -> None:
 
 def _stored_record(iteration: IterationContext, entry: int) -> list[Value]:
     """Contact record of an entry of the accumulator, with its position relative to the world origin."""
-    record = [iteration.read("sum", ENTRIES_OFFSET + entry * RECORD_WIDTH + k) for k in range(RECORD_WIDTH)]
+    start = ENTRIES_OFFSET + entry * ENTRY_WIDTH + 1
+    record = [iteration.read("sum", start + k) for k in range(RECORD_WIDTH)]
     return [*record[:7], *add(record[7:10], iteration.read_array("origin", 3)), *record[10:]]
 
 

@@ -100,8 +100,15 @@ def subtree_mask(model: Model, link: int) -> np.ndarray:
 
 
 def contact_weight_table(model: Model) -> Array:
-    """Weights of all pairs for each contact-dependent output, concatenated: (n_outputs * n_pairs,)."""
-    weights = [pair_weights(model, i) for i in contact_dependent_outputs(model)]
+    """Weights of all pairs for each contact-dependent output, concatenated: (n_outputs * n_pairs,).
+
+    Those of contact outputs are multiplied by the rank of the pair in MuJoCo's order of contacts, from 1.
+    """
+    weights = [
+        pair_weights(model, i) * (1.0 + model.pairs.rank if kind in CONTACT_PAIR_KINDS else 1.0)
+        for i in contact_dependent_outputs(model)
+        for kind in [model.sensors.outputs.kinds[i]]
+    ]
     return np.concatenate(weights) if weights else np.zeros(0)
 
 
