@@ -13,6 +13,7 @@ import pytest
 
 import kinema as km
 from kinema.apps.viewer import ElementRef, Viewer, view
+from kinema.apps.viewer.displayed_model import to_numpy
 from kinema.apps.viewer.drag import DragSpring
 from kinema.apps.viewer.simulation import (
     BASE_FIXED,
@@ -164,11 +165,14 @@ def test_a_picture_needs_somebody_who_looks(viewer: Viewer, tmp_path: Path) -> N
         viewer.screenshot(tmp_path / "x.png")
 
 
-def test_a_scene_is_shown_where_it_put_things(tmp_path: Path) -> None:
-    """`scene.show()`: entities stand where they were added, and move as the user steps."""
+@pytest.mark.parametrize("out", ["numpy", "view", "torch"])
+def test_a_scene_is_shown_where_it_put_things(tmp_path: Path, out: str) -> None:
+    """`scene.show()`: entities stand where they were added, and move as the user steps, whatever getters return."""
     needs_viser()
+    if out == "torch":
+        pytest.importorskip("torch")
     (tmp_path / "lever.urdf").write_text(LEVER)
-    scene = km.Scene(quiet=True)
+    scene = km.Scene(quiet=True, out=out)
     with pytest.raises(KinemaError, match="not built"):
         scene.show(port=0)
     entity = scene.add(tmp_path / "lever.urdf", pos=(1.0, 2.0, 0.0))
@@ -180,8 +184,16 @@ def test_a_scene_is_shown_where_it_put_things(tmp_path: Path) -> None:
         viewer.update()
         assert "Stepped by a program" in viewer.simulation_panel._text.content
         np.testing.assert_allclose(
-            viewer.scene_view.nodes[0, "arm"].wxyz, entity.get_links_quat(["arm"])[0, 0], atol=1e-6
+            viewer.scene_view.nodes[0, "arm"].wxyz, to_numpy(entity.get_links_quat(["arm"]))[0, 0], atol=1e-6
         )
+        viewer.move_joint("turn", np.array([0.7]))
+        np.testing.assert_allclose(to_numpy(entity.get_qpos()), [[0.7]], atol=1e-6)
+        viewer.set_layer("Contacts", True)
+        target = viewer.ik_targets.add("arm")
+        assert target is not None
+        viewer.ik_targets.solve(viewer.models[0])
+        spring = DragSpring.attach(viewer.models[0], "arm", 0, np.add(target.gizmo.position, (0.1, 0.0, 0.0)))
+        assert spring.stiffness > 0.0
         assert viewer.address in viewer._repr_html_()
     finally:
         viewer.close()

@@ -23,6 +23,12 @@ from .mechanism import Mechanism, SliderDof, from_slider_values, joint_sliders, 
 
 # ----------------------------------------------------------------------------------------------------- displayed models
 
+
+def to_numpy(values: Any) -> np.ndarray:
+    """NumPy array of an array or tensor that a getter of the scene returned, copied from a GPU if necessary."""
+    return values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
+
+
 WORLD = "world"
 """What the link of static shapes is called."""
 
@@ -176,10 +182,17 @@ class DisplayedModel:
 
     # ------------------------------------------------------------------------------------------------- simulated
 
+    def simulated_link_pose(self, link: str, env: int) -> Pose:
+        """World pose of a link in an environment of the simulation."""
+        assert self.entity is not None
+        handle = self.entity.get_link(link)
+        return Pose.from_quaternion(to_numpy(handle.get_pos([env]))[0], to_numpy(handle.get_quat([env]))[0])
+
     def simulated_poses(self, envs: Any) -> dict[str, tuple[Array, Array]]:
         """Positions (n, 3) and quaternions (n, 4) of all links in some environments."""
         assert self.entity is not None
-        places, turns = self.entity.get_links_pos(envs_idx=envs), self.entity.get_links_quat(envs_idx=envs)
+        places = to_numpy(self.entity.get_links_pos(envs_idx=envs))
+        turns = to_numpy(self.entity.get_links_quat(envs_idx=envs))
         result = {link.name: (places[:, i], turns[:, i]) for i, link in enumerate(self.entity.links)}
         still = np.tile(self.world_pose.position, (len(envs), 1)), np.tile(self.world_pose.quaternion, (len(envs), 1))
         return result if WORLD in result else {WORLD: still, **result}
@@ -187,7 +200,7 @@ class DisplayedModel:
     def read_joints_from_simulation(self, env: int) -> None:
         """Set the joint coordinates to those of an environment of the simulation."""
         assert self.entity is not None
-        q = self.entity.get_qpos([env])[0]
+        q = to_numpy(self.entity.get_qpos([env]))[0]
         known = {j.name: q[list(j.qs_idx)].astype(np.float64) for j in self.entity.joints}
         for i, mechanism in enumerate(self.mechanisms):
             own = {
@@ -206,7 +219,7 @@ class DisplayedModel:
             for name, q in mechanism.coordinates.items()
         }
         envs = None if env is None else [env]
-        q = self.entity.get_qpos(envs)
+        q = np.array(to_numpy(self.entity.get_qpos(envs)))
         for joint in self.entity.joints:
             if joint.name in values and len(values[joint.name]) == len(joint.qs_idx):
                 q[:, list(joint.qs_idx)] = values[joint.name]

@@ -11,7 +11,7 @@ import numpy as np
 
 from kinema.core import Array, KinemaError, Pose
 
-from .displayed_model import DisplayedModel, ElementRef
+from .displayed_model import DisplayedModel, ElementRef, to_numpy
 from .scene_view import EnvironmentGrid, SceneView
 from .simulation import SimulationPlayer
 
@@ -58,13 +58,11 @@ class DragSpring:
         entity = self.exhibit.entity
         assert entity is not None
         jacobian = np.asarray(entity.get_jacobian(self.link, self.local_attachment, [self.env]), np.float64)[0, :3]
-        inverse_mass_jt = np.linalg.solve(np.asarray(entity.get_mass_mat([self.env]), np.float64)[0], jacobian.T)
+        inverse_mass_jt = np.linalg.solve(to_numpy(entity.get_mass_mat([self.env])).astype(np.float64)[0], jacobian.T)
         return 3.0 / max(float(np.trace(jacobian @ inverse_mass_jt)), 1e-9)
 
     def _link_pose(self) -> Pose:
-        assert self.exhibit.entity is not None
-        link = self.exhibit.entity.get_link(self.link)
-        return Pose.from_quaternion(link.get_pos([self.env])[0], link.get_quat([self.env])[0])
+        return self.exhibit.simulated_link_pose(self.link, self.env)
 
     @property
     def attachment_point(self) -> Array:
@@ -79,7 +77,8 @@ class DragSpring:
         inertial = self.exhibit.links[self.link].inertial
         centre = pose.apply(np.zeros(3) if inertial is None else inertial.center)
         point = pose.apply(self.local_attachment)
-        speed = link.get_vel([self.env])[0] + np.cross(link.get_ang([self.env])[0], point - pose.position)
+        velocity, spin = to_numpy(link.get_vel([self.env]))[0], to_numpy(link.get_ang([self.env]))[0]
+        speed = velocity + np.cross(spin, point - pose.position)
         force: Array = np.asarray(self.stiffness * (self.target - point) - self.damping * speed, dtype=np.float64)
         self._apply_wrench(force, np.cross(point - centre, force))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kinema.core import Array, KinemaError, Pose, axis_angle_to_matrix
 
-from .displayed_model import WORLD, DisplayedModel
+from .displayed_model import WORLD, DisplayedModel, to_numpy
 from .mechanism import to_slider_values
 from .scene_view import SceneView
 from .simulation import SLIDERS, SimulationPlayer
@@ -38,9 +38,7 @@ class IKTarget:
 
     def frame_pose(self, env: int) -> Pose:
         """Current pose of the frame in the world."""
-        assert self.model.entity is not None
-        link = self.model.entity.get_link(self.link)
-        return Pose.from_quaternion(link.get_pos([env])[0], link.get_quat([env])[0]) @ self.local_pose
+        return self.model.simulated_link_pose(self.link, env) @ self.local_pose
 
 
 class IKHost(Protocol):
@@ -148,7 +146,7 @@ class IKTargets:
         with player.lock:
             if model.entity is None or not targets:
                 return
-            current = model.entity.get_qpos([env])
+            current = to_numpy(model.entity.get_qpos([env]))
             try:
                 found = model.entity.inverse_kinematics_multilink(
                     [target.link for target in targets],
@@ -164,9 +162,9 @@ class IKTargets:
                 return
             names = {name for target in targets for name in self._chain_joints(model, target.link)}
             if player.playing:
-                self._send_position_targets(model, names, found[0])
+                self._send_position_targets(model, names, to_numpy(found)[0])
                 return
-            self._set_joints(model, names, found[0], env)
+            self._set_joints(model, names, to_numpy(found)[0], env)
         self._host.refresh()
 
     def _link_quaternion(self, target: IKTarget) -> Array | None:

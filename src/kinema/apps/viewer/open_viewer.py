@@ -15,7 +15,7 @@ from kinema.description import Mesh, Robot, World
 from kinema.read import read
 from kinema.scene import Scene
 
-from .displayed_model import DisplayedModel, bounding_box
+from .displayed_model import DisplayedModel, bounding_box, to_numpy
 from .server import start_server
 from .viewer import Viewer
 
@@ -171,7 +171,7 @@ def _entity_world_pose(model: DisplayedModel) -> Pose:
     assert model.entity is not None
     posed = model.link_poses()
     for link in model.entity.links:
-        position, quaternion = link.get_pos([0])[0], link.get_quat([0])[0]
+        position, quaternion = to_numpy(link.get_pos([0]))[0], to_numpy(link.get_quat([0]))[0]
         if link.name in posed and np.isfinite(position).all():
             return Pose.from_quaternion(position, quaternion) @ posed[link.name].inverse()
     return Pose()

@@ -15,7 +15,7 @@ from kinema.core import Array, KinemaError, Pose
 from kinema.description import Actuator, AxisMotion, Base, Robot, Transmission
 from kinema.scene import Entity, Plane, Scene
 
-from .displayed_model import DisplayedModel
+from .displayed_model import DisplayedModel, to_numpy
 from .mechanism import UNLIMITED_SLIDER_RANGE
 
 # ------------------------------------------------------------------------------------------------------- control inputs
@@ -103,7 +103,7 @@ class ControlInputs:
 
     def hold(self, entity: Entity, env: int) -> None:
         """Set position targets to the current joint coordinates of an environment."""
-        self.set_positions(entity, dict(enumerate(entity.get_dofs_position(envs_idx=[env])[0].tolist())))
+        self.set_positions(entity, dict(enumerate(to_numpy(entity.get_dofs_position(envs_idx=[env]))[0].tolist())))
 
     def send_velocities(self, entity: Entity, velocities: Mapping[int, float]) -> None:
         """Control the velocities of degrees of freedom, by velocity servos where there are any."""
@@ -173,7 +173,7 @@ def _position_target_inputs(entity: Entity) -> list[ControlInput]:
     if not entity.n_dofs:
         return []
     lower, upper = entity.get_dofs_limit()
-    now = entity.get_dofs_position(envs_idx=[0])[0]
+    now = to_numpy(entity.get_dofs_position(envs_idx=[0]))[0]
     by_joint = [(joint.kind, dof) for joint in entity.joints for dof in joint.dofs_idx]
     result = []
     for dof in sorted(dof for kind, dof in by_joint if kind not in ("free", "spherical")):

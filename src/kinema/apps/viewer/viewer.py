@@ -16,7 +16,7 @@ import numpy as np
 from kinema.core import Array, KinemaError, Severity, write_file
 from kinema.scene import Scene
 
-from .displayed_model import CHANGED_COLOR, MISSING_COLOR, WORLD, DisplayedModel, ElementRef, find_differences
+from .displayed_model import CHANGED_COLOR, MISSING_COLOR, WORLD, DisplayedModel, ElementRef, find_differences, to_numpy
 from .drag import DragInteraction
 from .ik_target import IKTargets
 from .layers import Layers
@@ -243,9 +243,9 @@ class Viewer:
         if "Contacts" in self.layers.enabled and self.player.scene is not None and self.player.scene.contacts:
             grid = self.env_grid
             found = self.player.scene.get_contacts(self._shown_envs())
-            valid = found["valid_mask"]
-            positions = found["position"] if grid is None else found["position"] + grid.env_offsets[:, None]
-            self.layers.draw_contacts(positions[valid], found["force_b"][valid])
+            valid, places = to_numpy(found["valid_mask"]), to_numpy(found["position"])
+            places = places if grid is None else places + grid.env_offsets[:, None]
+            self.layers.draw_contacts(places[valid], to_numpy(found["force_b"])[valid])
         self._drag_interaction.draw_spring()
 
     def _refresh_panels(self) -> None:

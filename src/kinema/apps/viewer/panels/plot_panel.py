@@ -14,7 +14,7 @@ from kinema.core import Array, KinemaError
 from kinema.dynamics import NAMESPACES
 from kinema.scene import Entity, Scene
 
-from ..displayed_model import DisplayedModel, ElementRef
+from ..displayed_model import DisplayedModel, ElementRef, to_numpy
 from ..simulation import SimulationPlayer
 
 # ---------------------------------------------------------------------------------------------------------- quantities
@@ -83,9 +83,9 @@ def read_quantity(
 def _read_items(entity: Entity, quantity: str, items: list[int], env: int) -> Array:
     """Values of a quantity of joints or links of an entity, (items, ...)."""
     if quantity == _CONTACT_FORCE:
-        return np.asarray(entity.get_links_net_contact_force([env]))[0, items]
+        return to_numpy(entity.get_links_net_contact_force([env]))[0, items]
     getter = getattr(entity, (_DOF_GETTERS | _LINK_GETTERS)[quantity])
-    return np.asarray(getter(items, [env]))[0]
+    return to_numpy(getter(items, [env]))[0]
 
 
 def _selected_items(entity: Entity, kind: str, selected: tuple[Entity, str, str] | None) -> list[int]:
