@@ -203,6 +203,7 @@ def test_keys_and_pad_command_velocities_and_leave_the_camera(viewer: Viewer, pa
     page.keyboard.up("w")
     until(lambda: not viewer.velocity_command.any(), "the key is released")
     np.testing.assert_allclose(camera.position, before)
+    page.locator("#kinema-pad").scroll_into_view_if_needed()
     box = page.locator("#kinema-pad").bounding_box()
     page.mouse.move(box["x"] + 45, box["y"] + 45)
     page.mouse.down()
