@@ -26,6 +26,8 @@ _SHARE, _LEAST = 6, 8
 """Of the robots of a wide test one in so many is looked at, and at least about so many."""
 _EXAMPLES = 0.3
 """The share of the examples of a property that every run draws."""
+_FEWEST_EXAMPLES = 5
+"""The smallest number of examples drawn, unless a property asks for fewer."""
 _SLOW = 10.0
 """Time from which on a test has to say why it takes so long [s]."""
 _ENVIRONMENT = {
@@ -96,7 +98,8 @@ def _draw_fewer_examples(items: list[pytest.Item]) -> None:
     name = "_hypothesis_internal_use_settings"  # there is no other way to change what a test has asked for
     for function in {item.obj for item in items if hasattr(getattr(item, "obj", None), name)}:  # type: ignore[attr-defined]
         own = getattr(function, name)
-        setattr(function, name, settings(own, max_examples=max(int(_EXAMPLES * own.max_examples), 5)))
+        n_fewest = min(_FEWEST_EXAMPLES, own.max_examples)
+        setattr(function, name, settings(own, max_examples=max(int(_EXAMPLES * own.max_examples), n_fewest)))
 
 
 def _subject(item: pytest.Item) -> str:
