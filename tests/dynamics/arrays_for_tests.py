@@ -185,7 +185,7 @@ def _write_vector(sweeps: TraceContext, array: str, quantity: NodeValues[Any]) -
     """On the diagonal of a matrix: an element has room for a row of it."""
     rows = []
     for node in sweeps.nodes:
-        row = sweeps.frame_row(node)
+        row = sweeps.frame_iteration(node)
         n = sweeps.model.n_dofs
         row.offsets.update({f"to {k}": ArenaOffset(array, dof * n + dof) for k, dof in enumerate(node.dofs)})
         rows.append(row)

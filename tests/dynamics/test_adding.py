@@ -1,7 +1,7 @@
 """Toy extensions of the simulator, each by the way that `CONTRIBUTING.md` describes, and nothing else.
 
-Stage, constraint, joint type, actuator, tendon, path segment, shape pair, sensor and field on demand. Each toy works
-unrolled and as loops over tables, without mentioning either.
+Stage, constraint, joint type, actuator, tendon, transmission path segment, shape pair, sensor and field on demand. Each
+toy works unrolled and as loops over tables, without mentioning either.
 """
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ def test_extensions_are_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def half_square(ends: Sequence[Pose], parameters: Sequence[Value], kind: str, tracer: Tracer) -> MeasuredSegment:
-    """A path segment: half the squared distance of two points."""
+    """A transmission path segment: half the squared distance of two points."""
     a, b = ends[0].position, ends[1].position
     offset = sub(b, a)
     return MeasuredSegment(0.5 * dot(offset, offset), [EndLoad([(scale(-1.0, offset), a)]), EndLoad([(offset, b)])])
@@ -326,7 +326,7 @@ def sprung_arm() -> Model:
     ("segment", "law"), [("straight", "spatial"), ("half square", "spatial"), ("straight", "constant")]
 )
 def test_a_force_between_points(segment: str, law: str, emission: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A spring and damper needs no new code; a path segment and a law of tendons of one's own do what they say."""
+    """A spring and damper needs no new code; a path segment and a tendon law of one's own do as they say."""
     monkeypatch.setitem(SEGMENT_KINDS, "half square", (2, half_square))
     monkeypatch.setitem(TENDON_FORCE_LAWS, "constant", constant_pull)
     plain, model = arm(), sprung_arm()
@@ -438,7 +438,8 @@ def measure_height(data: StepData, outputs: SensorOutputs, output_indices: list[
     compute(data, "link_bodies")
     ctx, bodies = data.ctx, data.link_bodies
     rows = [
-        outputs.frame_row(i, bindings={"measured ": link_ref(int(outputs.info.target_idx[i]))}) for i in output_indices
+        outputs.frame_iteration(i, bindings={"measured ": link_ref(int(outputs.info.target_idx[i]))})
+        for i in output_indices
     ]
     ctx.for_each(
         "heights", rows, lambda code: write_sensor_output(code, [bodies[link_ref("measured ")].pose.position[2]])

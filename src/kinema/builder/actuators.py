@@ -393,7 +393,7 @@ def _padded_gear(actuator: Actuator) -> tuple[float, ...]:
 def _attach_to_path(ctx: BuildContext, row: _ActuatorRow, path_idx: int, scale: float = 1.0) -> None:
     """Let a row act along a spatial path.
 
-    Sets `path_idx`, and `moment` to `scale` for each dof that changes the path length.
+    Sets `path_idx`, and `moment` to `scale` for each dof that changes the transmission path length.
     """
     row.path_idx = path_idx
     row.moment[:] = scale * path_dof_mask(ctx, path_idx)

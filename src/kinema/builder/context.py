@@ -1,4 +1,4 @@
-"""Build context: intermediate records of links, joints, frames and path segments that the builder passes share.
+"""Build context: records of links, joints, frames and transmission path segments, shared by builder passes.
 
 Also lookup of named elements (joints, frames, shapes) of an entity. A *moving frame* is the frame behind one primitive
 joint (hinge, slide, screw, ball); its index is -1 for the world.
@@ -136,7 +136,7 @@ class PathSegment:
 
 @dataclass(slots=True, eq=False)
 class BuildContext:
-    """Intermediate data of one build: entities, links, joints, moving frames and path segments."""
+    """Intermediate data of one build: entities, links, joints, moving frames and transmission path segments."""
 
     entities: list[EntitySpec]
     diagnostics: Diagnostics

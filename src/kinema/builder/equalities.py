@@ -1,8 +1,8 @@
 """Tables of equality constraints: connects, welds and loop joints between links, and polynomial couplings.
 
 A row of the table of equalities constrains components (position, orientation, ...) of two frames on links. A row of the
-table of couplings constrains a scalar length (joint coordinate, tendon or path length, distance, gear angle) to a
-quartic polynomial of another one.
+table of couplings constrains a scalar length (joint coordinate, tendon or transmission path length, distance, gear
+angle) to a quartic polynomial of another one.
 """
 
 from __future__ import annotations

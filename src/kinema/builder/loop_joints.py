@@ -1,4 +1,4 @@
-"""Loop-closing joints: their equality constraints, and their free coordinates as path lengths.
+"""Loop-closing joints: their equality constraints, and their free coordinates as transmission path lengths.
 
 Both joint frames are rotated by the same alignment, so that the free axes are coordinate axes; the constrained
 directions are then a list of components such as `point`, `line x`, `axis x`. Limits, springs, friction and drives of a
@@ -349,7 +349,7 @@ def _segment_kind(loop: LoopJoint, axis_idx: int) -> str | None:
 
 
 def _segment_scale_and_params(loop: LoopJoint, axis: Axis) -> tuple[float, tuple[float, ...]]:
-    """Scale and parameters of the path segment of one axis of a loop joint.
+    """Scale and parameters of the transmission path segment of one axis of a loop joint.
 
     A rotation is measured about the middle of its range (limits, spring or drive target), so that the wrap-around of
     the angle is far from it: parameters are the middle and its cosine and sine. Translations have direction and

@@ -42,7 +42,7 @@ def are_on_one_branch(ctx: BuildContext, ends: Sequence[AttachmentFrame]) -> boo
 
 
 def _segment_dof_mask(ctx: BuildContext, segment: PathSegment) -> npt.NDArray[np.bool_]:
-    """Mask (n_dofs,) of the dofs that move some, but not all, of the loaded ends of a path segment."""
+    """Mask (n_dofs,) of the dofs that move some, but not all, of the loaded ends of a transmission path segment."""
     dofs_of_end = [set(_dofs_moving_frame(ctx, end.frame_idx)) for end in segment.ends[:N_LOADED_ENDS]]
     mask = np.zeros(ctx.n_dofs, np.bool_)
     mask[sorted(set.union(*dofs_of_end) - set.intersection(*dofs_of_end))] = True

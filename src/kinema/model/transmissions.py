@@ -1,4 +1,4 @@
-"""Tables of transmissions: actuators, tendons, and the path segments whose lengths they act along."""
+"""Tables of transmissions: actuators, tendons, and the transmission path segments whose lengths they act along."""
 
 from __future__ import annotations
 

@@ -30,8 +30,7 @@ from ..memory import WARP_SIZE
 from ..statements import StatementEmitter
 from .warp import POPCOUNT, SHARED_POINTER, SHUFFLE_INDEX, WARP_SYNC
 
-# ------------------------------------------------------------------------------------------------ specializations and
-# queues
+# ------------------------------------------------------------------------------------------- specializations and queues
 
 LONG_WORK = 2000
 """Number of instructions above which work is queued for a separate kernel."""

@@ -40,7 +40,7 @@ from ..settings import BroadPhase, Settings
 from ..tree.kinematic_tree import WORLD, frame_ref
 from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_constants import with_per_env_parameters
-from ..tree.node_tables import NodeRow
+from ..tree.node_tables import NodeIteration
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
 from ..vector_math import Vector, add, dot, rotate, sub
@@ -122,8 +122,8 @@ def aabb_separation(a: Vector, b: Vector) -> Value:
 def insert_sorted(iteration: IterationContext, pair_index: Value, max_length: int) -> None:
     """Insert a pair index into the sorted candidate list of geom pairs, by insertion sort from the end of the list.
 
-    Reads and writes the row array "list": element 0 is the number of entries, followed by the entries in ascending
-    order.
+    Reads and writes the iteration array "list": element 0 is the number of entries, followed by the entries in
+    ascending order.
 
     Args:
         iteration: iteration context of a for-each loop with the array "list".
@@ -432,8 +432,8 @@ def _local_aabb(model: Model, geom: int) -> tuple[list[float], list[float]]:
 def _append_if_overlapping(iteration: IterationContext) -> None:
     """Append the current row's geom pair to the candidate list if its AABBs overlap in any environment.
 
-    Pairs with an unbounded geom are always appended. Reads the row arrays "a" and "b" (AABBs), writes "list" (number of
-    entries, then entries).
+    Pairs with an unbounded geom are always appended. Reads the iteration arrays "a" and "b" (AABBs), writes "list"
+    (number of entries, then entries).
     """
     tracer = iteration.tracer
 
@@ -490,7 +490,9 @@ def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_p
     ctx.for_each("cull frame pairs", rows, body)
 
 
-def _frame_pair_rows(ctx: TraceContext, contact_buffers: ContactBuffers, *, has_candidate_list: bool) -> list[NodeRow]:
+def _frame_pair_rows(
+    ctx: TraceContext, contact_buffers: ContactBuffers, *, has_candidate_list: bool
+) -> list[NodeIteration]:
     """Rows of the frame-pair culling loop, one per buffer: counters, frames and bounding spheres of both frames.
 
     Rows without spheres (specialization "always", which passes the test) have at most two geom pairs, geom sizes that
@@ -507,7 +509,7 @@ def _frame_pair_rows(ctx: TraceContext, contact_buffers: ContactBuffers, *, has_
         )
         constants = with_per_env_parameters(ctx, "set", contact_buffer_name(contact_buffer.spec), constants)
         rows.append(
-            NodeRow(
+            NodeIteration(
                 ("culled" if constants else "always", contact_buffer.specialization.involves_world),
                 row.offsets,
                 constants,

@@ -82,8 +82,7 @@ def _max_contacts_without_formula(*, multiccd: bool) -> dict[tuple[str, str], in
     return table
 
 
-# ------------------------------------------------------------------------------------------ contact buffers and
-# capacities
+# --------------------------------------------------------------------------------------- contact buffers and capacities
 
 DEFAULT_CONTACTS_PER_FRAME_PAIR = 64
 """Default capacity of a contact buffer."""

@@ -31,15 +31,14 @@ from kinema.model import Model
 from ..settings import Settings
 from ..tree.kinematic_tree import Ints, NodeRefs, NodeType, frame_ref
 from ..tree.loop_context import IDLE_FLAG, tree_index_of_frames
-from ..tree.node_tables import NodeColumns, NodeRow, make_table
+from ..tree.node_tables import NodeColumns, NodeIteration, make_table
 from ..tree.per_tree import OffsetsPerTree, PerTreeArray, offsets_of_tree
 from ..tree.trace_context import TraceContext
 from .contact_buffer_specs import ContactBufferSpec, ContactSpecialization, plan_contact_buffers
 from .contact_records import buffer_layout, noslip_record_size
 from .vector_math import if_less
 
-# --------------------------------------------------------------------------------------- contact buffers with their
-# memory
+# ------------------------------------------------------------------------------------ contact buffers with their memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -338,7 +337,7 @@ class ContactBuffers:
     def table_columns_of(
         self, set_columns: ContactBufferColumns, extra_offsets: OffsetsPerTree | None = None, **options: Any
     ) -> NodeColumns:
-        """Rows of a for-each loop over the contact buffers of one specialization, in columnar form (struct of arrays).
+        """Loop iterations over the contact buffers of one specialization, in columnar form (struct of arrays).
 
         The loop body reads the buffers of a set by name, and arrays of its two frames with the name prefixes "a " and
         "b ".
@@ -362,8 +361,10 @@ class ContactBuffers:
             set_columns.specialization, set_columns.row_indices, {"a ": a, "b ": b}, offset_columns, **options
         )
 
-    def loop_iteration(self, contact_buffer: ContactBuffer, extra_offsets: OffsetsPerTree | None = None) -> NodeRow:
-        """Row of a for-each loop for one contact buffer: offsets of its buffers and of the arrays of its frames.
+    def loop_iteration(
+        self, contact_buffer: ContactBuffer, extra_offsets: OffsetsPerTree | None = None
+    ) -> NodeIteration:
+        """Iteration of a for-each loop for one contact buffer: offsets of its buffers and of the arrays of its frames.
 
         The loop body reads arrays of the two frames with the name prefixes "a " and "b ".
 
@@ -378,13 +379,13 @@ class ContactBuffers:
             **self.ctx.idle_flag_of_frame(second_frame),
         }
         bindings = {"a ": frame_ref(contact_buffer.spec.frames[0]), "b ": frame_ref(contact_buffer.spec.frames[1])}
-        return self.ctx.node_row(contact_buffer.specialization, bindings, offsets, {})
+        return self.ctx.node_iteration(contact_buffer.specialization, bindings, offsets, {})
 
     def for_each_active_set(
         self,
         name: str,
         body: Callable[[IterationContext, ContactSpecialization], None],
-        rows: Sequence[NodeRow] | Sequence[NodeColumns] | None = None,
+        rows: Sequence[NodeIteration] | Sequence[NodeColumns] | None = None,
         set_filter: ContactBufferFilter = ContactBufferFilter.ALL,
     ) -> None:
         """Trace a loop over the contact buffers (geom pairs of two frames with equal condim) that have contacts.

@@ -322,7 +322,7 @@ def _compute_geom_poses(ctx: TraceContext, frame_poses: NodeValues[Pose]) -> lis
         arrays = {"geom": offsets[i]}
         if moves:
             arrays["surface velocity"] = ctx.element_arrays(ElementKind.GEOM, i)["surface_velocity"]
-        rows.append(ctx.node_row(specialization, {"frame ": frame_ref(frame)}, arrays, constants))
+        rows.append(ctx.node_iteration(specialization, {"frame ": frame_ref(frame)}, arrays, constants))
 
     def body(iteration: IterationContext) -> None:
         specialization = iteration.specialization

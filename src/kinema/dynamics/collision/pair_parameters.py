@@ -20,7 +20,7 @@ from ..arrays import MAX_RADIUS, ElementKind
 from ..constraints.impedance import integer_power, valid_solref
 from ..settings import Settings
 from ..tree.node_constants import with_per_env_parameters
-from ..tree.node_tables import NodeRow
+from ..tree.node_tables import NodeIteration
 from ..tree.trace_context import TraceContext
 from .contact_buffer_specs import ContactBufferSpec
 from .obb import mesh_local_aabb
@@ -188,8 +188,7 @@ def _frame_bounding_sphere(model: Model, spec: ContactBufferSpec, frame: int) ->
     return center.tolist(), radius
 
 
-# --------------------------------------------------------------------------------------------- loop iterations of geom
-# pairs
+# ---------------------------------------------------------------------------------------- loop iterations of geom pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,7 +403,7 @@ def _specialization_of(
 
 def _pair_rows_of_set(
     ctx: TraceContext, set_inputs: ContactBufferInputs, geom_pose_offsets: Sequence[ArenaOffset], *, uses_lists: bool
-) -> list[NodeRow]:
+) -> list[NodeIteration]:
     """Narrow-phase iterations of a contact buffer's geom pairs, one by one, with per-environment parameters if any."""
     geoms, pairs, spec = ctx.model.geoms, ctx.model.pairs, set_inputs.spec
     rows = []
@@ -418,7 +417,7 @@ def _pair_rows_of_set(
         offsets = {"a": geom_pose_offsets[a], "b": geom_pose_offsets[b], **set_inputs.offsets, **per_env_offsets}
         if geoms.data.size:
             offsets["geom_data"] = ctx.array_offsets["geom_data"]
-        rows.append(ctx.node_row(specialization, {}, offsets, constants))
+        rows.append(ctx.node_iteration(specialization, {}, offsets, constants))
     return rows
 
 

@@ -42,7 +42,7 @@ def select_hashed_geoms(model: Model) -> list[int]:
 
 
 def build_pair_table(model: Model) -> Array:
-    """Table of collision-pair indices by two hashed geoms: flattened symmetric (n, n) matrix, -1 if not a pair."""
+    """Collision-pair index of every two geoms in the spatial hash: flattened symmetric (n, n) matrix, -1 if no pair."""
     hashed = select_hashed_geoms(model)
     position = np.full(len(model.geoms.names), -1, np.intp)
     position[hashed] = np.arange(len(hashed))

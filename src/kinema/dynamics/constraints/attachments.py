@@ -20,7 +20,7 @@ from ..rigid.kinematics import Pose
 from ..sensors.ray_casting import compute_geom_poses, geom_table_row, intersect_geom
 from ..sensors.ray_intersection import NO_HIT
 from ..tree.kinematic_tree import frame_ref
-from ..tree.node_tables import NodeRow
+from ..tree.node_tables import NodeIteration
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
 from ..vector_math import Vector, add, dot, matmul, rotate, rotate_inverse, scale, sub, transpose
@@ -48,7 +48,7 @@ def update_attachments(ctx: TraceContext, rows: ConstraintRows, world_poses: Nod
         if cup >= 0:
             offsets |= ctx.element_arrays(ElementKind.SUCTION_CUP, cup)
             bindings, constants = {"cup ": frame_ref(int(cups.frame_idx[cup]))}, {"axis": cups.axis[cup].tolist()}
-        table.append(ctx.node_row((block.n_rows, cup >= 0), bindings, offsets, constants))
+        table.append(ctx.node_iteration((block.n_rows, cup >= 0), bindings, offsets, constants))
 
     def body(iteration: IterationContext) -> None:
         n_rows, is_suction = iteration.specialization  # type: ignore[misc]
@@ -95,7 +95,7 @@ DISTANCE, NEAREST, IS_HOLDING = range(3)
 whether the cup holds a link."""
 
 
-def _attachment_row(ctx: TraceContext, attachment: int, memory: dict[str, ArenaOffset]) -> NodeRow:
+def _attachment_row(ctx: TraceContext, attachment: int, memory: dict[str, ArenaOffset]) -> NodeIteration:
     """Loop iteration of an attachment of a suction cup: moving frames of the cup and of the link that it may hold."""
     equalities, cups, cup = (
         ctx.model.equalities,
@@ -115,7 +115,7 @@ def _attachment_row(ctx: TraceContext, attachment: int, memory: dict[str, ArenaO
         "cup ": frame_ref(int(cups.frame_idx[cup])),
         "link ": frame_ref(int(equalities.frame_a[equality])),
     }
-    return ctx.node_row("attachment", bindings, offsets, constants)
+    return ctx.node_iteration("attachment", bindings, offsets, constants)
 
 
 def _cup_row(
@@ -124,7 +124,7 @@ def _cup_row(
     attachments: Sequence[int],
     memory: dict[str, ArenaOffset],
     pose_offsets: Mapping[int, ArenaOffset],
-) -> NodeRow:
+) -> NodeIteration:
     """Loop iteration of a suction cup with the collision geoms of the links that it may hold as nested rows."""
     cups, geoms, info = ctx.model.suction_cups, ctx.model.sensors.ray_geoms, ctx.model.attachments
     held_links = ctx.model.equalities.link_a[info.equality_idx]
@@ -139,9 +139,15 @@ def _cup_row(
         "axis": cups.axis[cup].tolist(),
         "reach": [float(cups.reach[cup])],
     }
-    node_row = ctx.node_row(bool(geom_rows), {"cup ": frame_ref(int(cups.frame_idx[cup]))}, memory, constants)
-    return NodeRow(
-        node_row.specialization, node_row.offsets, node_row.constants, {"geoms": geom_rows}, node_row.bindings
+    node_iteration = ctx.node_iteration(
+        bool(geom_rows), {"cup ": frame_ref(int(cups.frame_idx[cup]))}, memory, constants
+    )
+    return NodeIteration(
+        node_iteration.specialization,
+        node_iteration.offsets,
+        node_iteration.constants,
+        {"geoms": geom_rows},
+        node_iteration.bindings,
     )
 
 

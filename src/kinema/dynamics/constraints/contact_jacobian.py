@@ -223,12 +223,12 @@ def tree_reference_points(
         [node.index for node in ctx.nodes],
         [contact_buffer.spec.frames[1] for contact_buffer in world_contact_buffers],
     ):
-        rows.append(ctx.frame_row(ctx.tree.nodes[frame]))
+        rows.append(ctx.frame_iteration(ctx.tree.nodes[frame]))
         rows[-1].offsets["point"] = points.offset_of(trees[frame])
     ctx.for_each(
         "reference points of trees",
         rows,
-        lambda iteration: iteration.write("point", shifted_world_poses[ctx.frame_of_row(iteration).ref].position),
+        lambda iteration: iteration.write("point", shifted_world_poses[ctx.frame_of_iteration(iteration).ref].position),
     )
     return points
 
@@ -240,11 +240,11 @@ def motion_subspaces_about(
     shifted: NodeValues[MotionSubspace] = ctx.new_values("motion subspaces about reference points")
     trees, rows = tree_index_of_frames(ctx.model), []
     for node in ctx.nodes:
-        rows.append(ctx.frame_row(node))
+        rows.append(ctx.frame_iteration(node))
         rows[-1].offsets["point"] = reference_points.offset_of(trees[node.index])
 
     def body(iteration: IterationContext) -> None:
-        ref, point = ctx.frame_of_row(iteration).ref, iteration.read_array("point", 3)
+        ref, point = ctx.frame_of_iteration(iteration).ref, iteration.read_array("point", 3)
         shifted.put(ref, MotionSubspace([shift_twist(x, point) for x in motion_subspaces[ref].twists]))
 
     ctx.for_each("motion subspaces about reference points", rows, body)
@@ -269,7 +269,7 @@ def reference_frames(model: Model, frames: Sequence[int], contact_frames: Sequen
 
 
 def _distances_to_ancestors(model: Model, frame: int) -> dict[int, float]:
-    """Return the path length [m] from a frame to itself and to each of its ancestors."""
+    """Return the transmission path length [m] from a frame to itself and to each of its ancestors."""
     distances, length = {}, 0.0
     while frame != WORLD:
         distances[frame] = length

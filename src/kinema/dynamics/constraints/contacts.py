@@ -25,7 +25,7 @@ from ..collision.contact_records import Contact, for_each_contact
 from ..rigid.kinematics import ZERO_TWIST, Pose, Twist, motion_subspace
 from ..rigid.rnea import Wrench, power
 from ..tree.kinematic_tree import WORLD, FrameNode, frame_ref
-from ..tree.node_tables import NodeRow
+from ..tree.node_tables import NodeIteration
 from ..tree.node_values import NodeValues
 from ..tree.per_tree import OffsetsPerTree, PerTreeArray
 from ..tree.sparse_matrix import JointSpaceMatrix
@@ -375,7 +375,7 @@ class ContactConstraints:
         else:
             wrench_arrays = [{"wrench": ctx.allocate(6)} for _ in self.buffers.sets]
 
-            def rows() -> list[NodeRow]:
+            def rows() -> list[NodeIteration]:
                 return [
                     self.buffers.loop_iteration(x, arrays)
                     for x, arrays in zip(self.buffers.sets, wrench_arrays, strict=True)

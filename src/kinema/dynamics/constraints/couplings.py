@@ -50,8 +50,8 @@ def fill_couplings(kinematic_state: KinematicState, rows: ConstraintRows) -> Non
     """Write position error x - p(y) and Jacobian dx/dq - p'(y) dy/dq of the coupling rows.
 
     x is the length of the follower, y that of the leader and p the coupling polynomial. Computes both lengths from
-    joint positions or path lengths, evaluates the polynomial and its derivative, and combines the moment arms of both
-    sides.
+    joint positions or transmission path lengths, evaluates the polynomial and its derivative, and combines the moment
+    arms of both sides.
     """
     ctx = kinematic_state.ctx
     blocks_and_couplings = [(i, int(b.source["coupling"])) for i, b in enumerate(rows.blocks) if "coupling" in b.source]  # type: ignore[call-overload]
@@ -82,7 +82,7 @@ def fill_couplings(kinematic_state: KinematicState, rows: ConstraintRows) -> Non
 
 
 def _initial_lengths_row(kinematic_state: KinematicState, coupling: int, lengths: ArenaOffset) -> LoopIteration:
-    """Return the iteration that initialises follower and leader length of a coupling to path length minus reference.
+    """Loop iteration that initialises follower and leader length of a coupling to path length minus reference.
 
     Sides without a path start at minus the reference; joint positions are added later.
     """
@@ -112,8 +112,9 @@ def _moment_arm_row(
 ) -> LoopIteration:
     """Return the loop iteration of one joint coupling and one dof, with the moment arm of the dof on both sides.
 
-    Moment arms are constants, or path moments (derivatives of a path length). The row is used to add moment arm times
-    joint position to the lengths, where a side is a sum over joints, and to write the Jacobian entry.
+    Moment arms are constants, or transmission path moments (derivatives of a transmission path length). The row is used
+    to add moment arm times joint position to the lengths, where a side is a sum over joints, and to write the Jacobian
+    entry.
     """
     ctx, info, moments = kinematic_state.ctx, kinematic_state.ctx.model.couplings, kinematic_state.path_lengths.moments
     offsets, moment_arms = {"entry": entry, "lengths": lengths}, []

@@ -332,7 +332,7 @@ def fill_equalities(kinematic_state: KinematicState, rows: ConstraintRows) -> No
         if pose is not None:
             offsets["pose b"] = pose
         specialization = tuple(info.components[equality]), rows.blocks[i].attachment_idx >= 0
-        table.append(ctx.node_row(specialization, bindings, offsets, constants))
+        table.append(ctx.node_iteration(specialization, bindings, offsets, constants))
     ctx.for_each("equality constraints", table, lambda iteration: _write_equality(iteration, kinematic_state))
     jacobian_rows = [
         row for i, equality in blocks_and_equalities for row in _jacobian_rows(ctx, rows, i, equality, wrench_arrays[i])
@@ -406,14 +406,19 @@ def _jacobian_rows(
     ):
         for index in _ancestor_frames(ctx.model, frame):
             node = ctx.tree.nodes[index]
-            frame_row = ctx.frame_row(node)
-            assert isinstance(frame_row.specialization, FrameSpecialization)
-            specialization = (("", frame_row.specialization), ("rows", block.n_rows), ("again", index in visited))
+            frame_iteration = ctx.frame_iteration(node)
+            assert isinstance(frame_iteration.specialization, FrameSpecialization)
+            specialization = (("", frame_iteration.specialization), ("rows", block.n_rows), ("again", index in visited))
             visited.add(index)
             columns = [(r, k, dof) for r in range(block.n_rows) for k, dof in enumerate(node.dofs)]
             entries = {f"entry {r} {k}": rows.jacobian_entry(block_index, r, dof) for r, k, dof in columns}
-            offsets = {**frame_row.offsets, **entries, "wrenches": wrench_arrays[side], "about": wrench_arrays["about"]}
-            yield ctx.node_row(specialization, frame_row.bindings, offsets, frame_row.constants)
+            offsets = {
+                **frame_iteration.offsets,
+                **entries,
+                "wrenches": wrench_arrays[side],
+                "about": wrench_arrays["about"],
+            }
+            yield ctx.node_iteration(specialization, frame_iteration.bindings, offsets, frame_iteration.constants)
 
 
 def _write_jacobian_columns(
@@ -421,7 +426,7 @@ def _write_jacobian_columns(
 ) -> None:
     """Write the Jacobian entries of one frame's dofs: power of each row's wrench in the motion of the dof."""
     options: dict[str, Any] = dict(iteration.specialization)  # type: ignore[call-overload]
-    node = ctx.frame_of_row(iteration)
+    node = ctx.frame_of_iteration(iteration)
     about = iteration.read_array("about", 3)
     for k, twist in enumerate(motion_subspace(node, local_poses[node.ref])):
         motion = twist_at_point(world_poses[node.ref], twist, about)

@@ -17,7 +17,7 @@ from kinema.model import Model, PrimitiveJointType
 from ..arrays import ElementKind
 from ..rigid.kinematics import UNLIMITED_DISTANCE, ball_angle_limit, ball_cone_limit
 from ..tree.kinematic_tree import FrameNode
-from ..tree.node_tables import NodeRow
+from ..tree.node_tables import NodeIteration
 from ..tree.trace_context import TraceContext
 from ..vector_math import quaternion_to_matrix
 from .rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
@@ -70,7 +70,7 @@ def fill_joint_limits(kinematic_state: KinematicState, rows: ConstraintRows) -> 
 
     def body(iteration: IterationContext) -> None:
         distance, jacobian_row = limit_distance_and_jacobian(
-            ctx, ctx.frame_of_row(iteration), str(dict(iteration.specialization)["side"])
+            ctx, ctx.frame_of_iteration(iteration), str(dict(iteration.specialization)["side"])
         )  # type: ignore[arg-type]
         iteration.write("position", [distance])
         iteration.write("jacobian 0", jacobian_row)
@@ -83,10 +83,10 @@ def fill_joint_limits(kinematic_state: KinematicState, rows: ConstraintRows) -> 
 def count_joint_limits_within_margin(kinematic_state: KinematicState, blocks: list[ConstraintBlock]) -> Value:
     """Trace the number of joint limits whose distance is below their margin (active limits), summed at run time."""
     ctx = kinematic_state.ctx
-    table = [_limit_frame_row(ctx, block) for block in blocks]
+    table = [_limit_frame_iteration(ctx, block) for block in blocks]
 
     def distance_and_margin(iteration: IterationContext) -> tuple[Value, Value]:
-        node = ctx.frame_of_row(iteration)
+        node = ctx.frame_of_iteration(iteration)
         distance, _ = limit_distance_and_jacobian(ctx, node, str(dict(iteration.specialization)["side"]))  # type: ignore[arg-type]
         return distance, ctx.read_node("limit_margin", node)[0]
 
@@ -112,16 +112,16 @@ def count_within_margin(
     return ctx.tracer.read(SCRATCH, total.row)
 
 
-def _limit_frame_row(ctx: TraceContext, block: ConstraintBlock) -> NodeRow:
+def _limit_frame_iteration(ctx: TraceContext, block: ConstraintBlock) -> NodeIteration:
     """Return the loop row of a limit block's frame, with the side of the limit as part of the specialization."""
     node = ctx.tree.nodes[int(block.source["limit"])]  # type: ignore[call-overload]
-    row = ctx.frame_row(node)
+    row = ctx.frame_iteration(node)
     specialization = (("", row.specialization), ("side", block.source["side"]))
-    return ctx.node_row(specialization, row.bindings, row.offsets, row.constants)
+    return ctx.node_iteration(specialization, row.bindings, row.offsets, row.constants)
 
 
-def _limit_block_row(ctx: TraceContext, rows: ConstraintRows, block_index: int) -> NodeRow:
-    row = _limit_frame_row(ctx, rows.blocks[block_index])
+def _limit_block_row(ctx: TraceContext, rows: ConstraintRows, block_index: int) -> NodeIteration:
+    row = _limit_frame_iteration(ctx, rows.blocks[block_index])
     row.offsets.update(rows.block_arrays[block_index])
     return row
 

@@ -182,7 +182,7 @@ stiffness D; and at the current solver iterate the residual J a - aref, its deri
 
 
 class ConstraintRows:
-    """Constraint blocks with their row arrays and Jacobians in scratch memory."""
+    """Constraint blocks with their iteration arrays and Jacobians in scratch memory."""
 
     def __init__(
         self,
@@ -197,7 +197,8 @@ class ConstraintRows:
         self.assume_sticking = False
         """Use the Hessian of sticking friction even for rows at their friction bound."""
         self.block_arrays: list[dict[str, ArenaOffset]] = block_arrays or []
-        """Per block: offsets of its row arrays, of `jacobian <row>` and of arrays added by the constraint kind."""
+        """Per block: offsets of its iteration arrays, of `jacobian <row>` and of arrays added by the constraint
+        kind."""
         for block in blocks[len(self.block_arrays) :]:
             arrays = {name: ctx.allocate(block.n_rows) for name in ROW_ARRAYS}
             arrays |= {"bias acceleration": ctx.allocate(block.n_rows)} if block.has_bias_acceleration else {}
@@ -247,7 +248,7 @@ class ConstraintRows:
             parameters = with_per_env_parameters(self.ctx, "block", block_key(block), block_parameters(block))
             tree = trees[int(self.ctx.model.dofs.frame_idx[block.dofs[0]])]
             extra = {**offsets_of_tree(tree, extra_arrays or {}), **idle_flags[block.dofs[0]]}
-            rows.append(self.ctx.node_row(specialization, {}, {**arrays, **per_env, **extra}, parameters))
+            rows.append(self.ctx.node_iteration(specialization, {}, {**arrays, **per_env, **extra}, parameters))
         self.ctx.for_each(name, rows, body)
 
     def per_env_arrays(self, block: ConstraintBlock) -> dict[str, ArenaOffset]:
@@ -328,11 +329,11 @@ class ConstraintRows:
         self.for_each_block("stiffness and aref of constraints", body)
 
     def multiply_jacobian(self, vector: NodeValues[list[Value]], array: str) -> None:
-        """Write J x of a joint-space vector x into the row array named `array`."""
+        """Write J x of a joint-space vector x into the iteration array named `array`."""
         self._multiply_jacobian_at(f"constraints, {array}", self.ctx.dof_offsets(vector), array)
 
     def _multiply_jacobian_at(self, name: str, vector_offsets: Mapping[int, ArenaOffset], array: str) -> None:
-        """Write J x into the row array `array`; `vector_offsets` are the scratch offsets of x by dof."""
+        """Write J x into the iteration array `array`; `vector_offsets` are the scratch offsets of x by dof."""
         idle_flags, rows = self.ctx.idle_flags_of_dofs(), []
         for block_index, block in enumerate(self.blocks):
             for r in range(block.n_rows):
@@ -347,7 +348,7 @@ class ConstraintRows:
         self.ctx.for_each(name, rows, _accumulate_product)
 
     def joint_forces(self, name: str) -> NodeValues[list[Value]]:
-        """Return the joint forces J^T f of the constraint forces f in the row array `force`."""
+        """Return the joint forces J^T f of the constraint forces f in the iteration array `force`."""
         result = self.ctx.joint_vector(name)
         self.ctx.for_each_frame(f"{name}, zero", lambda node: result.put(node.ref, [0.0] * len(node.dofs)))
         targets, idle_flags, rows = self.ctx.dof_offsets(result), self.ctx.idle_flags_of_dofs(), []
@@ -366,7 +367,7 @@ class ConstraintRows:
     def implicit_spring_forces(self, name: str) -> NodeValues[list[Value]]:
         """Return J^T (D aref - f): joint forces of the rows as implicit springs minus their present forces f.
 
-        Overwrites the row array `force` with D aref - f.
+        Overwrites the iteration array `force` with D aref - f.
         """
 
         def body(iteration: IterationContext) -> None:
@@ -381,7 +382,7 @@ class ConstraintRows:
         """Return J^T D (aref - J a): joint forces that rows as implicit springs still lack (method of multipliers).
 
         Adding this force to the applied forces reduces the deflection of the springs under load to zero. Overwrites the
-        row arrays `residual` and `force`.
+        iteration arrays `residual` and `force`.
         """
         self.multiply_jacobian(acceleration, "residual")
 
@@ -396,8 +397,8 @@ class ConstraintRows:
     def add_hessian(self, matrix: SymmetricEntries) -> None:
         """Add J^T D J of the active rows at the current residuals to a joint-space matrix.
 
-        Overwrites the row array `residual derivative` with the active stiffness of each row. Attachments that hold
-        nothing are skipped.
+        Overwrites the iteration array `residual derivative` with the active stiffness of each row. Attachments that
+        hold nothing are skipped.
         """
         self.for_each_block("active stiffness of constraints", _write_active_stiffness)
         rows: list[LoopIteration] = []
@@ -535,7 +536,7 @@ MIN_STIFFNESS = 1e-30
 
 
 def subtract_aref(iteration: IterationContext) -> None:
-    """Turn J a into the residual J a - aref, in the row array `residual` of a block."""
+    """Turn J a into the residual J a - aref, in the iteration array `residual` of a block."""
     specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
     pairs = zip(
         iteration.read_array("residual", specialization.n_rows),
@@ -546,7 +547,7 @@ def subtract_aref(iteration: IterationContext) -> None:
 
 
 def write_row_forces(iteration: IterationContext) -> None:
-    """Write the constraint forces of a block's rows at their current residuals to the row array `force`."""
+    """Write the constraint forces of a block's rows at their current residuals to the iteration array `force`."""
     specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
     iteration.write(
         "force",

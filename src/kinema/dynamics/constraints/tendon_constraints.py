@@ -181,10 +181,10 @@ def _fill_tendon_jacobian(
     blocks_and_tendons: list[tuple[int, int]],
     signs: dict[int, ArenaOffset],
 ) -> None:
-    """Write the Jacobian rows of tendons: constant moment arms times path moments where there is a path, times sign.
+    """Write the Jacobian rows of tendons: constant moment arms, times transmission path moments if any, times sign.
 
     Args:
-        kinematic_state: path moments.
+        kinematic_state: transmission path moments.
         rows: constraint rows to be written.
         blocks_and_tendons: block index and tendon index of each row.
         signs: block index -> offset of the sign of the row; no entry for +1.

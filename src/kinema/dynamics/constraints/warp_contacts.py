@@ -425,7 +425,7 @@ class TreePairContacts(WarpContacts):
         return table
 
     def _dof_table(self, axes_start: int) -> ArenaOffset:
-        """Write motion axis (6) and preorder range (2) of the moved frames of each dof; return the offset.
+        """Write per dof the motion axis (6) and the preorder range (2) of the frames that it moves; return the offset.
 
         Dofs are in the padded layout; padding entries are zero.
         """

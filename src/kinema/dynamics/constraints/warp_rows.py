@@ -265,7 +265,7 @@ class MultiDofRows:
         tracer.parallel_loop("residuals of multi-dof rows", float(self.n_rows), add_acceleration)
 
     def store_attachment_forces(self) -> None:
-        """Copy the forces of attachments from the row records to the row array `force` of their blocks."""
+        """Copy the forces of attachments from the row records to the iteration array `force` of their blocks."""
         table, record = [], self.records + FORCE
         for block, arrays in zip(self.selected_rows.blocks, self.selected_rows.block_arrays, strict=True):
             for r in range(block.n_rows):

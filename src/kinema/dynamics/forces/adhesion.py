@@ -15,7 +15,7 @@ from ..collision.vector_math import if_less
 from ..rigid.kinematics import Pose
 from ..rigid.rnea import Wrench
 from ..tree.kinematic_tree import frame_ref
-from ..tree.node_tables import NodeRow
+from ..tree.node_tables import NodeIteration
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
 from ..tree.transmissions import Transmissions
@@ -68,7 +68,7 @@ def _adhesion_rows(
     actuator: int,
     count: ArenaOffset,
     actuators: Transmissions,
-) -> list[NodeRow]:
+) -> list[NodeIteration]:
     """Loop iteration data of a contact buffer for an adhesion actuator; empty if no geom pair of it involves the link.
 
     `contact_buffer` is the buffer of all contacts between two frames. The row has the contact count and the actuator

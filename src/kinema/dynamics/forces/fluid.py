@@ -29,7 +29,7 @@ from ..rigid.wrench_derivatives import (
 )
 from ..settings import Integrator
 from ..tree.kinematic_tree import FrameNode, frame_ref
-from ..tree.node_tables import NodeRow
+from ..tree.node_tables import NodeIteration
 from ..tree.node_values import NodeValues
 from ..tree.sparse_matrix import JointSpaceMatrix
 from ..tree.trace_context import TraceContext
@@ -423,7 +423,7 @@ def _velocity_in_fluid(
     return rotation, center, Twist(rotate_inverse(rotation, frame.angular), rotate_inverse(rotation, linear))
 
 
-def _fluid_rows(ctx: TraceContext, only: set[int] | None = None) -> list[NodeRow]:
+def _fluid_rows(ctx: TraceContext, only: set[int] | None = None) -> list[NodeIteration]:
     """Loop iteration data of all bodies with fluid forces (inertia boxes of links, ellipsoids of geoms).
 
     Only bodies fixed to frames of the context, or to the frames in `only`. Rows have the pose in the frame and the
@@ -431,7 +431,7 @@ def _fluid_rows(ctx: TraceContext, only: set[int] | None = None) -> list[NodeRow
     """
     info, links = ctx.model.fluid, ctx.model.links
     frames = {node.index for node in ctx.nodes} if only is None else only
-    rows: list[NodeRow] = []
+    rows: list[NodeIteration] = []
     for i, kind in enumerate(info.kinds):
         frame, link = int(info.frame_idx[i]), int(info.link_idx[i])
         if frame not in frames:
@@ -441,7 +441,7 @@ def _fluid_rows(ctx: TraceContext, only: set[int] | None = None) -> list[NodeRow
         if law.is_at_com and "com_shift" in ctx.settings.per_env:
             offsets["com_shift"] = ctx.element_arrays(ElementKind.LINK, link)["com_shift"]
             constants["link rot"] = links.rot[link].ravel().tolist()
-        rows.append(ctx.node_row((kind, tuple(offsets)), {"frame ": frame_ref(frame)}, offsets, constants))
+        rows.append(ctx.node_iteration((kind, tuple(offsets)), {"frame ": frame_ref(frame)}, offsets, constants))
     return rows
 
 
@@ -527,7 +527,7 @@ def _sum_drag_derivatives(
     name: str,
     zero: R,
     project: Callable[[WrenchDerivative], R],
-    make_rows: Callable[[], list[NodeRow]],
+    make_rows: Callable[[], list[NodeIteration]],
 ) -> NodeValues[R]:
     """Trace the sum of the fluid force derivatives on each frame, in frame axes about the frame origin.
 

@@ -35,7 +35,7 @@ ARMATURE_JOINTS = ("hinge", "slide")
 
 @dataclass(frozen=True, slots=True)
 class _EndMotion:
-    """Motion of an end point of a path segment in world axes: position, velocity and bias acceleration."""
+    """Motion of an end point of a transmission path segment in world axes: position, velocity and bias acceleration."""
 
     point: Vector
     velocity: Twist
@@ -145,7 +145,7 @@ def _path_bias_accelerations(step: HasMotionState, paths: set[int]) -> dict[int,
             constants = {f"pos {k}": info.pos[i, k].tolist() for k in range(2)}
             constants |= {"scale": [float(info.scale[i])], "axis": _axis_in_parent(info, i)}
             table.append(
-                ctx.node_row(info.kinds[i].partition(" ")[0], bindings, {"to": accelerations[path]}, constants)
+                ctx.node_iteration(info.kinds[i].partition(" ")[0], bindings, {"to": accelerations[path]}, constants)
             )
     ctx.for_each("path bias accelerations", table, lambda iteration: _segment_bias_acceleration(iteration, motions))
     return accelerations

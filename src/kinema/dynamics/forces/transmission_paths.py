@@ -172,7 +172,7 @@ LOOP_COORDINATES = (
 """All segment kinds that are coordinates of loop-closing joints."""
 
 
-# -------------------------------------------------------------------------------------------------------- path segments
+# ------------------------------------------------------------------------------------------- transmission path segments
 
 MIN_SEGMENT_LENGTH = 1e-15
 
@@ -352,9 +352,10 @@ def paths_in_context(ctx: TraceContext) -> list[int]:
 
 
 def measure_path_lengths(step: HasPoses) -> PathLengths:
-    """Trace the lengths of all paths (spatial tendons, actuators), their moment arms, and unit-force end wrenches.
+    """Trace lengths and moment arms of transmission paths (spatial tendons, actuators) and wrenches on segment ends.
 
-    A path is a sum of segments; its moment arm on a dof is the derivative of its length by the coordinate.
+    The length is the sum over the segments, the moment arm on a dof its derivative by the coordinate; wrenches are at
+    unit tension.
     """
     ctx, info = step.ctx, step.ctx.model.path_segments
     paths = paths_in_context(ctx)
@@ -377,7 +378,7 @@ def measure_path_lengths(step: HasPoses) -> PathLengths:
     wrenches = {
         i: {end: ctx.allocate(6) for end in END_PREFIXES[:N_LOADED_ENDS]} | {"about": ctx.allocate(3)} for i in segments
     }
-    table = [_segment_row(ctx, i, {**wrenches[i], "length": lengths[int(info.path_idx[i])]}) for i in segments]
+    table = [_segment_iteration(ctx, i, {**wrenches[i], "length": lengths[int(info.path_idx[i])]}) for i in segments]
     ctx.for_each("path segments", table, lambda iteration: _measure_segment(iteration, world_poses))
     moment_rows = [row for i in segments for row in _moment_rows(ctx, i, moments[int(info.path_idx[i])], wrenches[i])]
     ctx.for_each(
@@ -388,8 +389,8 @@ def measure_path_lengths(step: HasPoses) -> PathLengths:
     return PathLengths(lengths, moments, wrenches)
 
 
-def _segment_row(ctx: LoopContext, segment: int, row_offsets: dict[str, ArenaOffset]) -> LoopIteration:
-    """Loop iteration data of a path segment: poses of its ends in their frames, scale and parameters."""
+def _segment_iteration(ctx: LoopContext, segment: int, iteration_offsets: dict[str, ArenaOffset]) -> LoopIteration:
+    """Loop iteration data of a transmission path segment: poses of its ends in their frames, scale and parameters."""
     info, kind = ctx.model.path_segments, ctx.model.path_segments.kinds[segment]
     n_ends, _ = look_up(SEGMENT_KINDS, kind, "path segment (`SEGMENT_KINDS`)")
     ends = range(n_ends)
@@ -397,7 +398,7 @@ def _segment_row(ctx: LoopContext, segment: int, row_offsets: dict[str, ArenaOff
     constants = {f"pos {k}": info.pos[segment, k].tolist() for k in ends}
     constants |= {f"rot {k}": info.rot[segment, k].ravel().tolist() for k in ends}
     constants |= {"scale": [float(info.scale[segment])], "parameters": info.params[segment].tolist()}
-    return ctx.node_row(kind, bindings, row_offsets, constants)
+    return ctx.node_iteration(kind, bindings, iteration_offsets, constants)
 
 
 def _measure_segment(iteration: IterationContext, world_poses: NodeValues[Pose]) -> None:
@@ -433,16 +434,21 @@ def _moment_rows(
         while frame != WORLD:
             node = ctx.tree.nodes[frame]
             if info.dof_mask[segment, node.dofs.start]:
-                frame_row = ctx.frame_row(node)
-                assert isinstance(frame_row.specialization, FrameSpecialization)
+                frame_iteration = ctx.frame_iteration(node)
+                assert isinstance(frame_iteration.specialization, FrameSpecialization)
                 entries = {f"entry {i}": moment_offsets[dof] for i, dof in enumerate(node.dofs)}
                 offsets = {
-                    **frame_row.offsets,
+                    **frame_iteration.offsets,
                     **entries,
                     "wrench": wrench_offsets[END_PREFIXES[k]],
                     "about": wrench_offsets["about"],
                 }
-                yield ctx.node_row((("", frame_row.specialization),), frame_row.bindings, offsets, frame_row.constants)
+                yield ctx.node_iteration(
+                    (("", frame_iteration.specialization),),
+                    frame_iteration.bindings,
+                    offsets,
+                    frame_iteration.constants,
+                )
             frame = node.parent
 
 
@@ -450,7 +456,7 @@ def _accumulate_moment(
     ctx: TraceContext, iteration: IterationContext, local_poses: NodeValues[Pose], world_poses: NodeValues[Pose]
 ) -> None:
     """Loop body: add the power of an end's unit-force wrench in the motion of a frame's dofs to the moment arms."""
-    node, reference_point = ctx.frame_of_row(iteration), iteration.read_array("about", 3)
+    node, reference_point = ctx.frame_of_iteration(iteration), iteration.read_array("about", 3)
     flat: Vector = iteration.read_array("wrench", 6)
     for k, twist in enumerate(motion_subspace(node, local_poses[node.ref])):
         moment_arm = power(twist_at_point(world_poses[node.ref], twist, reference_point), Wrench(flat[:3], flat[3:]))

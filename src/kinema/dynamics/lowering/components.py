@@ -341,7 +341,7 @@ def _fluid_signature(
 
 
 def has_equality_or_path(model: Model, component: Component) -> bool:
-    """Whether a component has an equality constraint, a coupling or a path segment."""
+    """Whether a component has an equality constraint, a coupling or a transmission path segment."""
     tied = {
         *model.equalities.frame_a.tolist(),
         *model.equalities.frame_b.tolist(),

@@ -1,4 +1,4 @@
-"""Model constants at reference configurations: joint inertias, path lengths, rest lengths, muscle peak forces."""
+"""Model constants at reference configurations: joint inertias, path and rest lengths, peak muscle forces."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def with_rest_lengths(model: Model) -> Model:
     """Model with derived rest lengths of tendon springs and reference lengths of couplings where the tables have NaN.
 
     A tendon spring rests at its length in the configuration where the joint springs are at rest; a coupling refers to
-    the path length at qpos0.
+    the transmission path length at qpos0.
     """
     tendons, couplings, found = model.tendons, model.couplings, dict[str, Array]()
     for side, reference, paths in (

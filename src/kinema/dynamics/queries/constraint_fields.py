@@ -31,7 +31,7 @@ from ..solver.newton import NewtonSolver
 from ..solver.objective import JointVector
 from ..step import KINEMATIC_STATE_QUANTITIES, StepData
 from ..tree.kinematic_tree import FrameNode, NodeType, build_tree
-from ..tree.node_tables import NodeRow
+from ..tree.node_tables import NodeIteration
 from ..tree.trace_context import TraceContext
 from ..vector_math import Vector, add, dot, scale, sum_values
 
@@ -454,7 +454,7 @@ def _store_per_contact(
             contact_buffer, {**ctx.element_arrays(ElementKind.CONTACT, first_entry), **extra_offsets}
         )
         rows.append(
-            NodeRow(
+            NodeIteration(
                 contact_buffer.specialization,
                 row.offsets,
                 {"capacity": [float(contact_buffer.spec.capacity)]},

@@ -68,11 +68,11 @@ def write_sleep_fields(data: StepData) -> None:
     ctx, table, trees = data.ctx, [], tree_index_of_frames(data.ctx.model)
     for link in ctx.links:
         frame = int(ctx.model.links.frame_idx[link])
-        table.append(ctx.link_row(link))
+        table.append(ctx.link_iteration(link))
         table[-1].offsets.update({} if frame == WORLD else ctx.element_arrays(ElementKind.TREE, trees[frame]))
 
     def body(iteration: IterationContext) -> None:
-        link = ctx.link_of_row(iteration)
+        link = ctx.link_of_iteration(iteration)
         can_sleep = link.in_moving_frame and ctx.settings.sleep_tolerance > 0.0
         asleep = ir.select(0.5, iteration.read("asleep"), 1.0, 0.0) if can_sleep else 0.0
         ctx.write("hibernated", link, [asleep])
@@ -84,11 +84,11 @@ def write_awake_dof_mask(data: StepData) -> None:
     """Write `mass_mat_mask` of each dof: 1 if its kinematic tree is awake, else 0."""
     ctx, table, trees = data.ctx, [], tree_index_of_frames(data.ctx.model)
     for node in ctx.nodes:
-        table.append(ctx.frame_row(node))
+        table.append(ctx.frame_iteration(node))
         table[-1].offsets.update(ctx.element_arrays(ElementKind.TREE, trees[node.index]))
 
     def body(iteration: IterationContext) -> None:
-        node = ctx.frame_of_row(iteration)
+        node = ctx.frame_of_iteration(iteration)
         awake = ir.select(iteration.read("asleep"), 0.5, 1.0, 0.0) if ctx.settings.sleep_tolerance else 1.0
         ctx.write("mass_mat_mask", node, [awake] * len(node.dofs))
 
@@ -389,7 +389,7 @@ def write_link_jacobians(
         while frame != WORLD:
             path.insert(0, frame)
             frame = int(ctx.model.frames.parent_idx[frame])
-        rows += [ctx.frame_row(ctx.tree.nodes[i], link) for i in path]
+        rows += [ctx.frame_iteration(ctx.tree.nodes[i], link) for i in path]
 
     def body(node: FrameNode) -> None:
         assert node.target_link_ref is not None
@@ -398,7 +398,7 @@ def write_link_jacobians(
         for k, name in enumerate(JACOBIAN_ARRAYS):
             ctx.write(prefix + name, node, [(*c.linear, *c.angular)[k] for c in columns])
 
-    ctx.for_each("link Jacobian", rows, lambda iteration: body(ctx.frame_of_row(iteration)))
+    ctx.for_each("link Jacobian", rows, lambda iteration: body(ctx.frame_of_iteration(iteration)))
 
 
 FIELD_GROUPS: dict[str, Callable[[StepData], None]] = {

@@ -1,4 +1,4 @@
-"""Programs that compute independent items, one per lane: batches of any size run in padded memory on a CPU or GPU."""
+"""Programs over independent elements, one per lane: batches of any size run in padded memory on a CPU or GPU."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from kinema.ir import UNIFORM, ArenaOffset
 from kinema.runtime import Arena, ArenaLayout, Device, Kernel, LaunchArguments, ProgramSource, synchronise
 
 LANE_INPUT, LANE_OUTPUT, GEOM_DATA = "lane input", "lane output", "geom_data"
-"""Arrays of a program: values of an item, results of an item, and packed data of geoms that all items share."""
+"""Arrays of a program: values of an element, results of an element, and packed data of geoms that all elements
+share."""
 MIN_CAPACITY = 64
-"""Smallest number of items that memory is allocated for."""
+"""Smallest number of elements that memory is allocated for."""
 
 
 def shared_geom_data(geom_data: Array, device: Device, precision: str) -> Arena:
@@ -23,12 +24,12 @@ def shared_geom_data(geom_data: Array, device: Device, precision: str) -> Arena:
 
 
 class LaneProgram:
-    """A program that maps the input values of each of n items to output values, compiled once for all n.
+    """A program that maps the input values of each of n elements to output values, compiled once for all n.
 
     Args:
         source: program that reads `LANE_INPUT` and `GEOM_DATA`, and writes `LANE_OUTPUT`.
-        n_inputs: input values of an item.
-        n_outputs: output values of an item.
+        n_inputs: input values of an element.
+        n_outputs: output values of an element.
         geom_data: packed data of geoms (`shared_geom_data`).
         threads: maximum number of CPU threads; None for all cores.
     """

@@ -64,13 +64,13 @@ def limit_constraint_motion(
         return
     largest = ctx.allocate_fixed(1)
     ctx.tracer.write(SCRATCH, [MAX_MOTION_PER_STEP], largest.row)
-    rows = [ctx.frame_row(node) for node in ctx.nodes if node.joint_type != PrimitiveJointType.SLIDE]
+    rows = [ctx.frame_iteration(node) for node in ctx.nodes if node.joint_type != PrimitiveJointType.SLIDE]
     for row in rows:
         row.offsets["largest"] = largest
 
     def update_largest(iteration: IterationContext) -> None:
         maximum = iteration.read("largest")
-        for a in constraint_acceleration(ctx.frame_of_row(iteration)):
+        for a in constraint_acceleration(ctx.frame_of_iteration(iteration)):
             maximum = ir.maximum(maximum, ir.absolute(ctx.dt * (ctx.dt * a)))
         iteration.write("largest", [maximum])
 

@@ -14,7 +14,7 @@ from kinema.ir import IterationContext, Value
 from kinema.model import PrimitiveJointType
 
 from ..tree.kinematic_tree import WORLD, FrameNode, frame_ref
-from ..tree.node_tables import NodeRow
+from ..tree.node_tables import NodeIteration
 from ..tree.node_values import NodeValues
 from ..tree.sparse_matrix import JointSpaceMatrix
 from ..tree.trace_context import TraceContext
@@ -46,7 +46,7 @@ def implicit_free_body_accelerations(
     rows = [_free_body_row(ctx, implicit_matrix, slides, ball) for slides, ball in free_bodies(ctx.nodes, coupled_dofs)]
 
     def body(iteration: IterationContext) -> None:
-        ball = ctx.frame_of_row(iteration)
+        ball = ctx.frame_of_iteration(iteration)
         matrix = [[iteration.read(f"entry {max(i, j)} {min(i, j)}") for j in range(6)] for i in range(6)]
         axes = [rotate_inverse(local_poses[ball.ref].rotation, iteration.constants(f"axis {k}")) for k in range(3)]
         derivatives = _bias_force_derivatives(ball, axes, ctx.read_node("vel", ball))
@@ -89,14 +89,14 @@ SLIDE_REFS = [frame_ref(f"slide {k} ") for k in range(3)]
 
 def _free_body_row(
     ctx: TraceContext, implicit_matrix: JointSpaceMatrix, slides: list[FrameNode], ball: FrameNode
-) -> NodeRow:
+) -> NodeIteration:
     """Loop iteration data of a free body: ball and slide frames, slide axes, and entries of its 6x6 matrix block."""
-    row = ctx.frame_row(ball)
+    row = ctx.frame_iteration(ball)
     dofs = [*(node.dofs[0] for node in slides), *ball.dofs]
     entries = {f"entry {i} {j}": implicit_matrix.entry(dofs[i], dofs[j]) for i in range(6) for j in range(i + 1)}
     bindings = {**row.bindings, **{str(ref.index): node.ref for ref, node in zip(SLIDE_REFS, slides, strict=True)}}
     axes = {f"axis {k}": [float(x) for x in node.axis] for k, node in enumerate(slides)}
-    return ctx.node_row(row.specialization, bindings, {**row.offsets, **entries}, {**row.constants, **axes})
+    return ctx.node_iteration(row.specialization, bindings, {**row.offsets, **entries}, {**row.constants, **axes})
 
 
 def free_bodies(

@@ -183,11 +183,11 @@ class DeferredState:
         prefix = "stage_" if ctx.settings.integrator is Integrator.RK4 else ""
         rows = []
         for node in ctx.nodes:
-            rows.append(ctx.frame_row(node))
+            rows.append(ctx.frame_iteration(node))
             rows[-1].offsets["invalid"] = self.error_offset
 
         def body(iteration: IterationContext) -> None:
-            node, invalid = ctx.frame_of_row(iteration), iteration.read("invalid")
+            node, invalid = ctx.frame_of_iteration(iteration), iteration.read("invalid")
             for name, deferred in (("qpos", self.q), ("vel", self.v)):
                 pairs = zip(deferred[node.ref], ctx.read_node(prefix + name, node), strict=True)
                 ctx.write(name, node, [ir.select(invalid, 0.5, new, old) for new, old in pairs])

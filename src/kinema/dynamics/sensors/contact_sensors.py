@@ -69,11 +69,11 @@ def visit_contacts(
                 continue
             set_row = buffers.loop_iteration(contact_buffer)
             extra = {"sum": sums[i], CONTACT_WEIGHTS: ctx.array_offsets[CONTACT_WEIGHTS]}
-            row = outputs.frame_row(
+            row = outputs.frame_iteration(
                 i, {**set_row.offsets, **extra}, set_row.bindings, {"weight offset": [float(weight_offset(model, i))]}
             )
             rows.append(
-                ctx.node_row(
+                ctx.node_iteration(
                     (row.specialization, contact_buffer.specialization), row.bindings, row.offsets, row.constants
                 )
             )
@@ -206,7 +206,7 @@ def measure_contacts(data: StepData, outputs: SensorOutputs, output_indices: lis
     ctx.tracer.write(SCRATCH, shifted_world_origin(ctx), origin.row)
     extra = {"origin": origin}
     counts = {i: int(outputs.info.params[i][0]) for i in output_indices}
-    rows = [outputs.frame_row(i, {**extra, "sum": sums[i]}, None, None, counts[i]) for i in output_indices]
+    rows = [outputs.frame_iteration(i, {**extra, "sum": sums[i]}, None, None, counts[i]) for i in output_indices]
     ctx.for_each("contact sensors", rows, _write_contact_output)
 
 

@@ -82,7 +82,7 @@ def _pair_rows(data: StepData, params: tuple[float, ...], result: ArenaOffset) -
             for ref, g in zip(GEOM_FRAMES, (first, second), strict=True)
         }
         offsets = {"result": result, DISTANCE_GEOM_DATA: ctx.array_offsets[DISTANCE_GEOM_DATA]}
-        rows.append(ctx.node_row(DistancePairSpecialization(types, swapped), frames, offsets, constants))
+        rows.append(ctx.node_iteration(DistancePairSpecialization(types, swapped), frames, offsets, constants))
     return rows
 
 

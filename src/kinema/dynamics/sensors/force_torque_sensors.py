@@ -75,7 +75,7 @@ def add_equality_wrenches(
             arrays = rows.block_arrays[block_of_equality[equality]]
             offsets = {"sum": sums[i], "origin": origin, "wrench": arrays[f"on {side}"]}
             offsets |= {name: arrays[name] for name in ("about", "force")}
-            table.append(ctx.node_row(blocks[block_of_equality[equality]].n_rows, {}, offsets, {}))
+            table.append(ctx.node_iteration(blocks[block_of_equality[equality]].n_rows, {}, offsets, {}))
     ctx.for_each("equality wrenches of sensors", table, _accumulate_row_wrenches)
 
 
@@ -129,7 +129,7 @@ def _accumulate_row_wrenches(iteration: IterationContext) -> None:
 # ------------------------------------------------------------------------------------------------------ spatial tendons
 
 PULLING_SEGMENT_KINDS = ("straight", "sphere", "cylinder")
-"""Prefixes of the path segment kinds that exert tendon forces on their ends."""
+"""Prefixes of the transmission path segment kinds that exert tendon forces on their ends."""
 
 
 def add_tendon_wrenches(
@@ -141,8 +141,8 @@ def add_tendon_wrenches(
 ) -> None:
     """Trace loops that add the wrenches of spatial tendons on the subtree of each sensor output to `sums`.
 
-    Torque about the point `origin`, then force: for each end of a path segment on the subtree, the wrench at unit
-    tension times the force along the path.
+    Torque about the point `origin`, then force: for each end of a transmission path segment on the subtree, the wrench
+    at unit tension times the force along the path.
     """
     ctx, info, ends = data.ctx, data.ctx.model.path_segments, _segment_ends_on_subtree(data, outputs, output_indices)
     if not ends:
@@ -296,7 +296,7 @@ def measure_force_torque(data: StepData, outputs: SensorOutputs, output_indices:
     for i in (i for i in output_indices if info.target_idx[i] >= 0):
         link = int(info.target_idx[i])
         bindings = {"link ": link_ref(link), "root ": link_ref(root_link(ctx.model, link))}
-        rows.append(outputs.frame_row(i, {"sum": sums[i], "origin": origin}, bindings))
+        rows.append(outputs.frame_iteration(i, {"sum": sums[i], "origin": origin}, bindings))
 
     def body(iteration: IterationContext) -> None:
         specialization = iteration.specialization

@@ -106,7 +106,7 @@ def measure_positions(data: StepData, outputs: SensorOutputs, output_indices: li
                 else axis,
             )
 
-    ctx.for_each("position sensors", [outputs.frame_row(i, constants=field) for i in output_indices], body)
+    ctx.for_each("position sensors", [outputs.frame_iteration(i, constants=field) for i in output_indices], body)
 
 
 def to_local_point(pose: Pose, point: Vector) -> Vector:
@@ -143,7 +143,7 @@ def measure_orientations(data: StepData, outputs: SensorOutputs, output_indices:
             quaternion = quaternion_multiply([w, *scale(-1.0, xyz)], quaternion)
         write_sensor_output(iteration, scale(1.0 / _quaternion_norm(quaternion), quaternion))
 
-    ctx.for_each("orientation sensors", [outputs.frame_row(i) for i in output_indices], body)
+    ctx.for_each("orientation sensors", [outputs.frame_iteration(i) for i in output_indices], body)
 
 
 def _quaternion_norm(q: Vector) -> Value:
@@ -171,7 +171,7 @@ def measure_velocities(data: StepData, outputs: SensorOutputs, output_indices: l
             )
         write_sensor_output(iteration, MOTION_OUTPUTS[specialization.name](mounting, twist))
 
-    ctx.for_each("velocity sensors", [outputs.frame_row(i) for i in output_indices], body)
+    ctx.for_each("velocity sensors", [outputs.frame_iteration(i) for i in output_indices], body)
 
 
 def _twist_components(twist: Twist) -> tuple[Vector, Vector]:
@@ -214,7 +214,7 @@ def measure_accelerations(data: StepData, outputs: SensorOutputs, output_indices
             ),
         )
 
-    ctx.for_each("acceleration sensors", [outputs.frame_row(i) for i in output_indices], body)
+    ctx.for_each("acceleration sensors", [outputs.frame_iteration(i) for i in output_indices], body)
 
 
 def measure_inside_site(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
@@ -232,4 +232,4 @@ def measure_inside_site(data: StepData, outputs: SensorOutputs, output_indices: 
             iteration, [contains_point(str(specialization.options[0]), point, iteration.constants("params"))]
         )
 
-    data.ctx.for_each("inside-site sensors", [outputs.frame_row(i) for i in output_indices], body)
+    data.ctx.for_each("inside-site sensors", [outputs.frame_iteration(i) for i in output_indices], body)

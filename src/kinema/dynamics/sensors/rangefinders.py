@@ -10,7 +10,7 @@ from kinema.ir import IterationContext, Value
 from ..pipeline import compute
 from ..rigid.kinematics import Pose
 from ..step import StepData
-from ..tree.node_tables import NodeRow
+from ..tree.node_tables import NodeIteration
 from ..tree.node_values import NodeValues
 from ..vector_math import rotate
 from .ray_casting import RAY_DATA, compute_geom_poses, geom_table_row, intersect_geom
@@ -42,8 +42,10 @@ def measure_ranges(data: StepData, outputs: SensorOutputs, output_indices: list[
             geoms = _visible_geoms(data, outputs, i)
             geom_rows = [geom_table_row(ctx, geom, pose_offsets[geom]) for geom in geoms]
             ray_data = {RAY_DATA: ctx.array_offsets[RAY_DATA]}
-            row = outputs.frame_row(i, ray_data, None, None, bool(geom_rows))
-            rows.append(NodeRow(row.specialization, row.offsets, row.constants, {"geoms": geom_rows}, row.bindings))
+            row = outputs.frame_iteration(i, ray_data, None, None, bool(geom_rows))
+            rows.append(
+                NodeIteration(row.specialization, row.offsets, row.constants, {"geoms": geom_rows}, row.bindings)
+            )
         ctx.for_each("rangefinder sensors", rows, lambda iteration: _cast_sensor_rays(iteration, poses))
 
 

@@ -41,7 +41,7 @@ def compute_geom_poses(
     for i, offset in pose_offsets.items():
         constants = {"position": geoms.pos[i].tolist(), "rotation": geoms.rot[i].ravel().tolist()}
         rows.append(
-            ctx.node_row("geom", {"frame ": frame_ref(int(geoms.frame_idx[i]))}, {"geom pose": offset}, constants)
+            ctx.node_iteration("geom", {"frame ": frame_ref(int(geoms.frame_idx[i]))}, {"geom pose": offset}, constants)
         )
 
     def body(iteration: IterationContext) -> None:

@@ -15,7 +15,7 @@ from kinema.model import SensorOutputsInfo
 
 from ..rigid.kinematics import Pose
 from ..tree.kinematic_tree import NodeRef, frame_ref
-from ..tree.node_tables import NodeRow
+from ..tree.node_tables import NodeIteration
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
 from ..vector_math import add, matmul, rotate
@@ -74,14 +74,14 @@ class SensorOutputs:
             len(info.params[output]),
         )
 
-    def frame_row(
+    def frame_iteration(
         self,
         output: int,
         offsets: Mapping[str, ArenaOffset] | None = None,
         bindings: Mapping[str, NodeRef] | None = None,
         constants: Mapping[str, Sequence[float]] | None = None,
         *options: object,
-    ) -> NodeRow:
+    ) -> NodeIteration:
         """Loop iteration data of a sensor output: frames, mounting poses, cutoff, parameters and memory offset.
 
         Args:
@@ -101,17 +101,17 @@ class SensorOutputs:
             f"{name} rot": info.rot[output, k].ravel().tolist() for k, name in enumerate(("object", "reference"))
         }
         parameters |= {"cutoff": [float(info.cutoff[output])], "params": list(info.params[output])}
-        return self.ctx.node_row(
+        return self.ctx.node_iteration(
             self.specialization_of(output, *options),
             {**frames, **(bindings or {})},
             {SENSOR_OUTPUT_ARRAY: self.output_offset(output), **(offsets or {})},
             {**parameters, **(constants or {})},
         )
 
-    def value_row(self, output: int, offsets: Mapping[str, ArenaOffset]) -> NodeRow:
+    def value_row(self, output: int, offsets: Mapping[str, ArenaOffset]) -> NodeIteration:
         """Loop iteration data of an output without frames: memory offset, cutoff and the given array offsets."""
         cutoff = {"cutoff": [float(self.info.cutoff[output])]}
-        return self.ctx.node_row(
+        return self.ctx.node_iteration(
             self.specialization_of(output), {}, {SENSOR_OUTPUT_ARRAY: self.output_offset(output), **offsets}, cutoff
         )
 

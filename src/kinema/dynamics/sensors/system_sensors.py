@@ -78,12 +78,12 @@ def measure_subtrees(data: StepData, outputs: SensorOutputs, output_indices: lis
         total_offset = ctx.allocate_fixed(len(flatten(total)))
         ctx.tracer.write(SCRATCH, flatten(total), total_offset.row)
         rows += [
-            outputs.frame_row(i, {"total": total_offset}, {}, None, "all")
+            outputs.frame_iteration(i, {"total": total_offset}, {}, None, "all")
             for i in output_indices
             if info.target_idx[i] == ALL_LINKS
         ]
     rows += [
-        outputs.frame_row(i, bindings={"subtree ": link_ref(int(info.target_idx[i]))})
+        outputs.frame_iteration(i, bindings={"subtree ": link_ref(int(info.target_idx[i]))})
         for i in output_indices
         if info.target_idx[i] != ALL_LINKS
     ]

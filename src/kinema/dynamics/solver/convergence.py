@@ -117,11 +117,11 @@ class TreeConvergence:
         )
         trees, rows = tree_index_of_frames(ctx.model), []
         for node in ctx.nodes:
-            rows.append(ctx.frame_row(node))
+            rows.append(ctx.frame_iteration(node))
             rows[-1].offsets.update({"sums": sums.offset_of(trees[node.index]), "total": self._total_squared_force})
 
         def add_squares(iteration: IterationContext) -> None:
-            ref = ctx.frame_of_row(iteration).ref
+            ref = ctx.frame_of_iteration(iteration).ref
             squares = [dot(x[ref], x[ref]) for x in (gradient, forces)]
             iteration.write("sums", [a + b for a, b in zip(iteration.read_array("sums", 2), squares, strict=True)])
             iteration.write("total", [iteration.read("total") + squares[1]])

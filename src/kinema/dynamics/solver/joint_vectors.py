@@ -51,11 +51,11 @@ class TreeVectors:
         """Add step length times direction to a vector in place, with one step length for all trees or one per tree."""
         ctx, rows, trees = self.ctx, [], tree_index_of_frames(self.ctx.model)
         for node in ctx.nodes:
-            rows.append(ctx.frame_row(node))
+            rows.append(ctx.frame_iteration(node))
             rows[-1].offsets.update(offsets_of_tree(trees[node.index], {"length": step_length}))
 
         def body(iteration: IterationContext) -> None:
-            ref = ctx.frame_of_row(iteration).ref
+            ref = ctx.frame_of_iteration(iteration).ref
             pairs = zip(vector[ref], direction[ref], strict=True)
             vector.put(ref, [x + iteration.read("length") * d for x, d in pairs])
 

@@ -50,7 +50,14 @@ from .node_constants import (
     link_constants,
     with_per_env_parameters,
 )
-from .node_tables import NodeBindings, NodeColumns, NodeRow, OffsetRegistry, RowOffsets, rows_to_columns
+from .node_tables import (
+    IterationOffsets,
+    NodeBindings,
+    NodeColumns,
+    NodeIteration,
+    OffsetRegistry,
+    iterations_to_columns,
+)
 from .node_values import NodeValues
 
 # ------------------------------------------------------------------------------------------------------- scratch memory
@@ -100,7 +107,7 @@ class ScratchAllocator:
 # ----------------------------------------------------------------------------------------------------------- idle trees
 
 IDLE_FLAG = "idle"
-"""Name of the row array that holds the idle flag of the row's tree."""
+"""Name of the iteration array that holds the idle flag of the row's tree."""
 
 
 class IdleFlags:
@@ -155,7 +162,7 @@ def run_unless_idle(iteration: IterationContext, body: Callable[[IterationContex
 # --------------------------------------------------------------------------------------------------------- loop context
 
 
-class FrameRowExtension(Protocol):
+class FrameIterationExtension(Protocol):
     """Provider of additional arrays in the loop iterations of frames, such as transmissions or matrices."""
 
     name: str
@@ -165,7 +172,7 @@ class FrameRowExtension(Protocol):
         ...
 
     def frame_offsets(self, node: FrameNode) -> Mapping[str, ArenaOffset]:
-        """Additional row arrays of a frame with their arena offsets."""
+        """Additional iteration arrays of a frame with their arena offsets."""
         ...
 
 
@@ -218,8 +225,8 @@ class LoopContext(ScratchAllocator):
         self._arrays_of_element: dict[tuple[ElementKind, int], dict[str, ArenaOffset]] = {}
         self._constants_of_frame: dict[tuple[int, str], dict[str, Any]] = {}
         self._frame_constants = FrameConstants(model)
-        self._frame_rows: dict[Any, list[NodeColumns]] = {}
-        self.frame_extensions: list[FrameRowExtension] = []
+        self._frame_iterations: dict[Any, list[NodeColumns]] = {}
+        self.frame_extensions: list[FrameIterationExtension] = []
         self._iteration: IterationContext | None = None
         tree_of_frame = tree_index_of_frames(model)
         self.trees = sorted({tree_of_frame[f] for f in frames})
@@ -292,7 +299,9 @@ class LoopContext(ScratchAllocator):
 
     def for_each_joint(self, name: str, body: Callable[[FrameNode], None]) -> None:
         """Trace a loop over the frames of the context (one joint each); `body` gets the frame node."""
-        self.for_each(name, self.frame_rows(self.nodes), lambda iteration: body(self.frame_of_row(iteration)))
+        self.for_each(
+            name, self.frame_iterations(self.nodes), lambda iteration: body(self.frame_of_iteration(iteration))
+        )
 
     def dof_offsets(self, values: NodeValues[Any]) -> dict[int, ArenaOffset]:
         """Scratch offset of each degree of freedom in a joint vector."""
@@ -311,24 +320,25 @@ class LoopContext(ScratchAllocator):
         """First scratch offset of contiguous node values."""
         return values.offsets[self.nodes[0].ref].row
 
-    def node_row(
+    def node_iteration(
         self,
         specialization: Any,
         bindings: NodeBindings,
-        row_offsets: Mapping[str, ArenaOffset],
+        iteration_offsets: Mapping[str, ArenaOffset],
         constants: Mapping[str, Any],
-    ) -> NodeRow:
-        """Row of a for-each loop (one iteration), with array offsets of the frames and links in `bindings`.
+    ) -> NodeIteration:
+        """Iteration of a for-each loop, with array offsets of the frames and links in `bindings`.
 
         The loop body reads an array of a bound node by the prefix of the node followed by the array's name.
-        `row_offsets` and `constants` are the row's own arrays and constants; arrays of the environment are included.
+        `iteration_offsets` and `constants` are the row's own arrays and constants; arrays of the environment are
+        included.
         """
-        offsets = RowOffsets(
-            row_offsets, bindings, self.registry, self._cached_element_arrays(ElementKind.ENVIRONMENT, 0)
+        offsets = IterationOffsets(
+            iteration_offsets, bindings, self.registry, self._cached_element_arrays(ElementKind.ENVIRONMENT, 0)
         )
-        return NodeRow(specialization, offsets, constants, bindings=bindings)
+        return NodeIteration(specialization, offsets, constants, bindings=bindings)
 
-    def frame_row(self, node: FrameNode, target_link: int | None = None) -> NodeRow:
+    def frame_iteration(self, node: FrameNode, target_link: int | None = None) -> NodeIteration:
         """Row of a loop for one frame: constants, and offsets of its coordinates, dofs, extensions and idle flag.
 
         The loop body also reads arrays of the parent frame, root link and target link with the name prefixes "parent ",
@@ -346,20 +356,22 @@ class LoopContext(ScratchAllocator):
         for extension in self.frame_extensions:
             offsets |= extension.frame_offsets(node)
         offsets |= self.idle_flag_of_frame(node.index)
-        return self.node_row(specialization, bindings, offsets, self.frame_constants(node))
+        return self.node_iteration(specialization, bindings, offsets, self.frame_constants(node))
 
-    def frame_rows(self, nodes: Sequence[FrameNode], target_link: int | None = None) -> LoopIterations:
-        """Rows of a for-each loop over frames in columnar form (struct of arrays), cached; see `frame_row`.
+    def frame_iterations(self, nodes: Sequence[FrameNode], target_link: int | None = None) -> LoopIterations:
+        """Iterations of a for-each loop over frames in columnar form (struct of arrays), cached; see `frame_iteration`.
 
         Cached rows see arrays registered since. With frame overrides the rows are built one by one.
         """
         if self._frame_overrides:
-            return [self.frame_row(node, target_link) for node in nodes]
+            return [self.frame_iteration(node, target_link) for node in nodes]
         has_idle_flags = self.idle_flags is not None and not self.idle_flags.paused
         key = tuple(node.index for node in nodes), target_link, len(self.frame_extensions), has_idle_flags
-        if key not in self._frame_rows:
-            self._frame_rows[key] = self.rows_to_columns([self.frame_row(node, target_link) for node in nodes])
-        return IterationTable([group.with_current_offsets() for group in self._frame_rows[key]])
+        if key not in self._frame_iterations:
+            self._frame_iterations[key] = self.iterations_to_columns(
+                [self.frame_iteration(node, target_link) for node in nodes]
+            )
+        return IterationTable([group.with_current_offsets() for group in self._frame_iterations[key]])
 
     def node_columns(
         self,
@@ -369,7 +381,7 @@ class LoopContext(ScratchAllocator):
         offset_columns: Mapping[str, OffsetColumn],
         **options: Any,
     ) -> NodeColumns:
-        """Rows of a loop in columnar form, with array offsets of the frames and links in `bindings` (`node_row`).
+        """Rows of a loop in columnar form, with array offsets of the frames and links in `bindings` (`node_iteration`).
 
         Options are `constants` (columns of constants by name) and `nested_tables`.
         """
@@ -385,16 +397,16 @@ class LoopContext(ScratchAllocator):
             **options,
         )
 
-    def rows_to_columns(self, rows: Sequence[NodeRow]) -> list[NodeColumns]:
+    def iterations_to_columns(self, rows: Sequence[NodeIteration]) -> list[NodeColumns]:
         """Convert node rows to columnar groups that can be reused in several loops."""
-        return rows_to_columns(rows, self.registry, self._cached_element_arrays(ElementKind.ENVIRONMENT, 0))
+        return iterations_to_columns(rows, self.registry, self._cached_element_arrays(ElementKind.ENVIRONMENT, 0))
 
     def idle_flag_of_frame(self, frame: int) -> dict[str, ArenaOffset]:
         """Row array of the idle flag for rows of a frame; empty without idle flags."""
         return {} if self.idle_flags is None else self.idle_flags.of_frame(frame)
 
     def idle_flags_of_dofs(self) -> dict[int, dict[str, ArenaOffset]]:
-        """For each degree of freedom the row array of the idle flag of its tree."""
+        """For each degree of freedom the iteration array of the idle flag of its tree."""
         return {dof: self.idle_flag_of_frame(node.index) for node in self.nodes for dof in node.dofs}
 
     def frame_constants(self, node: FrameNode, prefix: str = "") -> dict[str, Any]:
@@ -412,7 +424,7 @@ class LoopContext(ScratchAllocator):
             self._constants_of_frame[node.index, prefix] = {prefix + name: values for name, values in constants.items()}
         return self._constants_of_frame[node.index, prefix]
 
-    def link_row(self, link: int) -> NodeRow:
+    def link_iteration(self, link: int) -> NodeIteration:
         """Row of a loop for one link: offsets of its arrays, constants (mass, inertia, pose) and specialization.
 
         The loop body also reads arrays of the link's frame, parent link, parent frame and root link with name prefixes.
@@ -431,7 +443,7 @@ class LoopContext(ScratchAllocator):
             has_joint=frames["frame "] != frames["parent frame "],
         )
         constants = with_per_env_parameters(self, "link", link, link_constants(self.model, link))
-        return self.node_row(specialization, bindings, self.element_arrays(ElementKind.LINK, link), constants)
+        return self.node_iteration(specialization, bindings, self.element_arrays(ElementKind.LINK, link), constants)
 
     def dof_arrays(self, dof: int) -> dict[str, ArenaOffset]:
         """Row arrays of a degree of freedom and, for joints with one coordinate, of its coordinate."""
@@ -464,7 +476,7 @@ class LoopContext(ScratchAllocator):
             }
         return self._arrays_of_element[element_kind, element]
 
-    def frame_of_row(self, iteration: IterationContext, prefix: str = "") -> FrameNode:
+    def frame_of_iteration(self, iteration: IterationContext, prefix: str = "") -> FrameNode:
         """Symbolic frame node of the loop iteration being traced: parameters are reads of the row's constants.
 
         `prefix` selects another frame that the row is bound to, such as "parent ". The structure comes from the code
@@ -504,7 +516,7 @@ class LoopContext(ScratchAllocator):
         node.inertia = SpatialInertia(mass, (x, y, z), ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)))
         return node
 
-    def link_of_row(self, iteration: IterationContext) -> LinkNode:
+    def link_of_iteration(self, iteration: IterationContext) -> LinkNode:
         """Symbolic link node of the iteration being traced: mass, centre of mass, inertia, pose and frame references.
 
         Mass and centre of mass include their per-environment shifts; the rotational inertia scales with the mass.

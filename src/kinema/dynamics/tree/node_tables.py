@@ -93,22 +93,23 @@ class OffsetRegistry:
         return OffsetColumn(registered.arena, rows) if (rows >= 0).all() else None
 
 
-class RowOffsets(MutableMapping[str, ArenaOffset]):
-    """Arena offsets of the arrays of a row: its own, those of the bound nodes and those of the environment.
+class IterationOffsets(MutableMapping[str, ArenaOffset]):
+    """Arena offsets of the arrays of a loop iteration: its own arrays, and arrays of bound nodes and the environment.
 
-    Lookup sees arrays registered after the row was made; iteration lists only those registered before, plus added ones.
+    Lookup sees arrays registered after the iteration was made; iteration lists only those registered before, plus added
+    ones.
     """
 
-    __slots__ = ("_added", "_bindings", "_env_offsets", "_n_registered", "_registry", "_row_offsets")
+    __slots__ = ("_added", "_bindings", "_env_offsets", "_iteration_offsets", "_n_registered", "_registry")
 
     def __init__(
         self,
-        row_offsets: Mapping[str, ArenaOffset],
+        iteration_offsets: Mapping[str, ArenaOffset],
         bindings: Mapping[str, NodeRef],
         registry: OffsetRegistry,
         env_offsets: Mapping[str, ArenaOffset],
     ) -> None:
-        self._row_offsets = dict(row_offsets)
+        self._iteration_offsets = dict(iteration_offsets)
         self._bindings = bindings
         self._registry = registry
         self._env_offsets = env_offsets
@@ -116,13 +117,13 @@ class RowOffsets(MutableMapping[str, ArenaOffset]):
         self._added: dict[str, ArenaOffset] = {}
 
     @property
-    def row_offsets(self) -> Mapping[str, ArenaOffset]:
-        """Arena offsets of the row's own arrays."""
-        return self._row_offsets
+    def iteration_offsets(self) -> Mapping[str, ArenaOffset]:
+        """Arena offsets of the arrays of the iteration itself, without those of bound nodes and the environment."""
+        return self._iteration_offsets
 
     def _find(self, name: str) -> ArenaOffset | None:
-        """Arena offset of an array by name: added, of the row, of the environment, or of a bound node; else None."""
-        offset = self._added.get(name) or self._row_offsets.get(name) or self._env_offsets.get(name)
+        """Arena offset of an array by name: added, of the iteration, the environment or a bound node; else None."""
+        offset = self._added.get(name) or self._iteration_offsets.get(name) or self._env_offsets.get(name)
         if offset is not None:
             return offset
         for prefix, ref in self._bindings.items():
@@ -151,7 +152,7 @@ class RowOffsets(MutableMapping[str, ArenaOffset]):
         yield from dict.fromkeys(self._names())
 
     def _names(self) -> Iterator[str]:
-        yield from self._row_offsets
+        yield from self._iteration_offsets
         for prefix, ref in self._bindings.items():
             yield from (prefix + name for name in self._registry.names_registered_before(ref, self._n_registered))
         yield from self._env_offsets
@@ -166,7 +167,7 @@ NodeBindings = Mapping[str, NodeRef]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NodeRow(LoopIteration):
+class NodeIteration(LoopIteration):
     """Loop iteration of one frame or link, with the nodes that its prefixes are bound to."""
 
     bindings: NodeBindings = field(default_factory=dict)
@@ -258,8 +259,8 @@ class NodeColumns(ColumnarGroup):
         yield from self._added_columns
 
 
-def rows_to_columns(
-    rows: Sequence[NodeRow], registry: OffsetRegistry, env_offsets: Mapping[str, ArenaOffset]
+def iterations_to_columns(
+    rows: Sequence[NodeIteration], registry: OffsetRegistry, env_offsets: Mapping[str, ArenaOffset]
 ) -> list[NodeColumns]:
     """Convert loop iterations of frames or links to columnar form (struct of arrays), one group per specialization.
 
@@ -276,9 +277,14 @@ def _group_to_columns(
     group: RowwiseGroup, registry: OffsetRegistry, env_offsets: Mapping[str, ArenaOffset]
 ) -> NodeColumns:
     """Columnar form of the iterations of one specialization: columns of array offsets, constants and bound nodes."""
-    rows = [row for row in group.rows if isinstance(row, NodeRow)]
-    first, row_offsets = rows[0], [row.offsets.row_offsets for row in rows if isinstance(row.offsets, RowOffsets)]
-    columns = {name: OffsetColumn.from_offsets([own[name] for own in row_offsets]) for name in row_offsets[0]}
+    rows = [row for row in group.rows if isinstance(row, NodeIteration)]
+    first, iteration_offsets = (
+        rows[0],
+        [row.offsets.iteration_offsets for row in rows if isinstance(row.offsets, IterationOffsets)],
+    )
+    columns = {
+        name: OffsetColumn.from_offsets([own[name] for own in iteration_offsets]) for name in iteration_offsets[0]
+    }
     constants: dict[str, npt.NDArray[np.float64] | PerEnvParameterColumn] = {}
     for name, values in first.constants.items():
         if isinstance(values, PerEnvParameters):
@@ -290,7 +296,7 @@ def _group_to_columns(
     return NodeColumns(first.specialization, group.row_indices, columns, constants, bindings, registry, env_offsets)
 
 
-def make_table(rows: Sequence[NodeRow] | Sequence[NodeColumns]) -> LoopIterations:
+def make_table(rows: Sequence[NodeIteration] | Sequence[NodeColumns]) -> LoopIterations:
     """Table of node rows given row by row or in columnar form."""
     columns = [x for x in rows if isinstance(x, NodeColumns)]
-    return IterationTable(columns) if columns else [x for x in rows if isinstance(x, NodeRow)]
+    return IterationTable(columns) if columns else [x for x in rows if isinstance(x, NodeIteration)]

@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, OffsetColumn, RowwiseGroup, Scalar, Value
 
 from .kinematic_tree import NodeRef, NodeRefs
-from .node_tables import NodeColumns, NodeRow, OffsetRegistry
+from .node_tables import NodeColumns, NodeIteration, OffsetRegistry
 
 # ------------------------------------------------------------------------------------------------ flattening of records
 
@@ -175,7 +175,7 @@ class NodeValues(Generic[R]):
         if isinstance(group, NodeColumns):
             group.set_column(self.array_name(ref), self.allocate_columns(group.bindings[prefix], record))
         else:
-            for row in node_rows(iteration):
+            for row in node_iterations(iteration):
                 row.offsets[self.array_name(ref)] = self.allocate(row.bindings[prefix], record)
         iteration.write(self.array_name(ref), flatten(record))
 
@@ -184,10 +184,10 @@ class NodeValues(Generic[R]):
         self.put(ref, add_records(self[ref], increment))
 
 
-def node_rows(iteration: IterationContext) -> list[NodeRow]:
+def node_iterations(iteration: IterationContext) -> list[NodeIteration]:
     """Loop iterations of the loop specialization being traced; requires a row-wise group of node rows."""
     assert isinstance(iteration.group, RowwiseGroup)
-    rows = [row for row in iteration.group.rows if isinstance(row, NodeRow)]
+    rows = [row for row in iteration.group.rows if isinstance(row, NodeIteration)]
     assert len(rows) == len(iteration.group.rows), "only rows of frames and links have node values"
     return rows
 
@@ -199,5 +199,5 @@ def first_bound_node(iteration: IterationContext, prefix: str) -> NodeRef:
         return group.bindings[prefix].first
     assert isinstance(group, RowwiseGroup)
     row = group.rows[0]
-    assert isinstance(row, NodeRow)
+    assert isinstance(row, NodeIteration)
     return row.bindings[prefix]

@@ -29,11 +29,11 @@ class PerTreeArray:
 
 
 OffsetsPerTree = Mapping[str, ArenaOffset | PerTreeArray]
-"""Arena offsets of row arrays: one offset for all rows, or one per tree."""
+"""Arena offsets of iteration arrays: one offset for all rows, or one per tree."""
 
 
 def offsets_of_tree(tree: int, offsets: OffsetsPerTree) -> dict[str, ArenaOffset]:
-    """Arena offsets of the row arrays for one tree."""
+    """Arena offsets of the iteration arrays for one tree."""
     return {
         name: offset.offset_of(tree) if isinstance(offset, PerTreeArray) else offset for name, offset in offsets.items()
     }
@@ -47,7 +47,7 @@ def for_each_tree(
 ) -> None:
     """Trace a loop over the trees of the context; loop iterations hold the tree index as constant `tree`.
 
-    `offsets` maps a tree index to the arena offsets of the row arrays. The loop is never unrolled.
+    `offsets` maps a tree index to the arena offsets of the iteration arrays. The loop is never unrolled.
     """
     rows = [LoopIteration("tree", dict(offsets(tree)), {"tree": [float(tree)]}) for tree in ctx.trees]
     with ctx.keeping_loops():
@@ -72,11 +72,11 @@ def sum_frames_per_tree(
     )
     trees, rows = tree_index_of_frames(ctx.model), []
     for node in ctx.nodes:
-        rows.append(ctx.frame_row(node))
+        rows.append(ctx.frame_iteration(node))
         rows[-1].offsets["total"] = totals.offset_of(trees[node.index])
 
     def add(iteration: IterationContext) -> None:
-        values = body(ctx.frame_of_row(iteration))
+        values = body(ctx.frame_of_iteration(iteration))
         iteration.write(
             "total", [a + b for a, b in zip(iteration.read_array("total", totals.width), values, strict=True)]
         )

@@ -136,7 +136,7 @@ class JointSpaceMatrix:
                 iteration.write(f"row {k}", [a + b for a, b in zip(before, row, strict=True)] if accumulate else row)
 
         def diagonal(iteration: IterationContext) -> None:
-            node = ctx.frame_of_row(iteration)
+            node = ctx.frame_of_iteration(iteration)
             carry, rows = diagonal_block(node)
             carried.put(node.ref, carry)
             write_rows(iteration, rows)
@@ -144,7 +144,10 @@ class JointSpaceMatrix:
         ctx.for_each(f"{self.name}, diagonal blocks", [self._diagonal_row(node) for node in ctx.nodes], diagonal)
 
         def off_diagonal(iteration: IterationContext) -> None:
-            child, ancestor = ctx.frame_of_row(iteration, "child "), ctx.frame_of_row(iteration, "ancestor ")
+            child, ancestor = (
+                ctx.frame_of_iteration(iteration, "child "),
+                ctx.frame_of_iteration(iteration, "ancestor "),
+            )
             ref = frame_ref("")
             before = carried[ref]
             carry, rows = ancestor_block(child, ancestor, before)
@@ -155,7 +158,7 @@ class JointSpaceMatrix:
         ctx.for_each(f"{self.name}, ancestor blocks", list(self._ancestor_rows()), off_diagonal)
 
     def _diagonal_row(self, node: FrameNode) -> LoopIteration:
-        row = self.ctx.frame_row(node)
+        row = self.ctx.frame_iteration(node)
         row.offsets.update({f"row {k}": self.entry(d, node.dofs[0]) for k, d in enumerate(node.dofs)})
         return row
 
@@ -179,7 +182,7 @@ class JointSpaceMatrix:
                 offsets = {f"row {k}": self.entry(d, ancestor.dofs[0]) for k, d in enumerate(node.dofs)}
                 offsets |= ctx.idle_flag_of_frame(node.index)
                 constants = ctx.frame_constants(child, "child ") | ctx.frame_constants(ancestor, "ancestor ")
-                rows.append(ctx.node_row(specialization, bindings, offsets, constants))
+                rows.append(ctx.node_iteration(specialization, bindings, offsets, constants))
                 child = ancestor
         return rows
 
@@ -215,8 +218,10 @@ class JointSpaceMatrix:
             for k, (old, new) in enumerate(zip(copy.diagonal(node), diagonal_terms(node), strict=True)):
                 ctx.iteration.write(f"diagonal {k} of {copy.name}", [old + new])
 
-        frame_rows = [ctx.frame_row(node) for node in ctx.nodes]
-        ctx.for_each(f"{name}, diagonal", frame_rows, lambda iteration: add_to_diagonal(ctx.frame_of_row(iteration)))
+        frame_iterations = [ctx.frame_iteration(node) for node in ctx.nodes]
+        ctx.for_each(
+            f"{name}, diagonal", frame_iterations, lambda iteration: add_to_diagonal(ctx.frame_of_iteration(iteration))
+        )
         for group in transmissions:
 
             def couple(iteration: IterationContext) -> None:
@@ -451,14 +456,14 @@ class LDLFactors:
                 for column in columns
             ]
         if matrix.shares_row_prefix(ancestor, dof):
-            row_offsets = {
+            iteration_offsets = {
                 "row": ArenaOffset(SCRATCH, matrix.row_starts[dof]),
                 "ancestor row": ArenaOffset(SCRATCH, matrix.row_starts[ancestor]),
             }
             specialization = "eliminate if coupled" if self.ctx.keeps_loops else "eliminate"
             return [
                 LoopIteration(
-                    specialization, {**offsets, **row_offsets}, {"count": [float(len(matrix.sparsity[ancestor]))]}
+                    specialization, {**offsets, **iteration_offsets}, {"count": [float(len(matrix.sparsity[ancestor]))]}
                 )
             ]
         rows = [

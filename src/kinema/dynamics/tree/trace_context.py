@@ -27,7 +27,7 @@ from .kinematic_tree import (
 )
 from .loop_context import LoopContext
 from .node_tables import NodeColumns
-from .node_values import NodeValues, flatten, node_rows, unflatten
+from .node_values import NodeValues, flatten, node_iterations, unflatten
 from .sparse_matrix import JointSpaceMatrix, branch_sparsity
 from .transmissions import NO_PATH_LENGTHS, ForceTerm, PathLengths, Transmission, Transmissions
 
@@ -85,12 +85,16 @@ class TraceContext(LoopContext):
         `target_link` is an additional link that the body can read through `node.target_link_ref`.
         """
         nodes = self.nodes if only is None else [self.tree.nodes[i] for i in only]
-        self.for_each(name, self.frame_rows(nodes, target_link), lambda iteration: body(self.frame_of_row(iteration)))
+        self.for_each(
+            name, self.frame_iterations(nodes, target_link), lambda iteration: body(self.frame_of_iteration(iteration))
+        )
 
     def for_each_link(self, name: str, body: Callable[[LinkNode], None], only: Sequence[int] | None = None) -> None:
         """Trace a loop over the links of the context, or over the links listed in `only`."""
         links = self.links if only is None else only
-        self.for_each(name, [self.link_row(i) for i in links], lambda iteration: body(self.link_of_row(iteration)))
+        self.for_each(
+            name, [self.link_iteration(i) for i in links], lambda iteration: body(self.link_of_iteration(iteration))
+        )
 
     def forward_pass(self, name: str, world_value: R, body: Callable[[FrameNode, R], R]) -> NodeValues[R]:
         """Trace a pass from the root to the leaves: value(frame) = body(frame, value(parent frame)).
@@ -128,12 +132,12 @@ class TraceContext(LoopContext):
         """
 
         def add_to_parent(iteration: IterationContext) -> None:
-            node = self.frame_of_row(iteration)
+            node = self.frame_of_iteration(iteration)
             contribution = body(node, total[node.ref])
             if not iteration.specialization.is_root:  # type: ignore[attr-defined]
                 total.add(node.parent_ref, contribution)
 
-        self.for_each(name, self.frame_rows(self.nodes[::-1]), add_to_parent)
+        self.for_each(name, self.frame_iterations(self.nodes[::-1]), add_to_parent)
 
     def sum_over_subtrees(self, name: str, initial: Callable[[LinkNode], R]) -> NodeValues[R]:
         """Trace the sum of `initial(link)` over the subtree of each link, the link itself included."""
@@ -164,13 +168,20 @@ class TraceContext(LoopContext):
         offset, count = total.allocate(total_ref, zero, fixed=True), len(flatten(zero))
         self.tracer.write(SCRATCH, flatten(zero), offset.row)
         over_frames = node_type is NodeType.FRAMES
-        rows = [self.frame_row(n) for n in self.nodes] if over_frames else [self.link_row(i) for i in self.links]
+        rows = (
+            [self.frame_iteration(n) for n in self.nodes]
+            if over_frames
+            else [self.link_iteration(i) for i in self.links]
+        )
         for row in rows:
             row.offsets[total.array_name(total_ref)] = offset
         rows = [replace(row, bindings={**row.bindings, "total ": total_ref}) for row in rows]
 
         def run(iteration: IterationContext) -> None:
-            total.add(total_ref, body(self.frame_of_row(iteration) if over_frames else self.link_of_row(iteration)))
+            total.add(
+                total_ref,
+                body(self.frame_of_iteration(iteration) if over_frames else self.link_of_iteration(iteration)),
+            )
 
         self.for_each(name, rows, run)
         return unflatten(zero, [self.tracer.read(SCRATCH, offset.row + i) for i in range(count)])
@@ -285,7 +296,7 @@ class FiniteStateCheck:
                 "error flag", OffsetColumn.from_offsets([self._error_offset(partition) for partition in partitions])
             )
         else:
-            for row in node_rows(iteration):
+            for row in node_iterations(iteration):
                 partition = self._partition(int(row.bindings[""].index))
                 row.offsets["state sum"], row.offsets["error flag"] = (
                     self.sum_offsets[partition],
@@ -314,7 +325,7 @@ class FiniteStateCheck:
 
 
 def links_parent_first(model: Model) -> list[int]:
-    """Link indices sorted by depth, parents before children."""
+    """Link indices in topological order: sorted by depth in the kinematic tree, parents before children."""
     depth: dict[int, int] = {}
 
     def depth_of(link: int) -> int:

@@ -81,8 +81,8 @@ class PathLengths:
     moments: Mapping[int, Mapping[int, ArenaOffset]]
     """For each path and each dof that changes its length the offset of the moment arm."""
     end_wrenches: Mapping[int, Mapping[str, ArenaOffset]] = field(default_factory=dict)
-    """For each path segment the wrench on each of its ends at unit force (torque about a reference point, force), and
-    that point."""
+    """For each transmission path segment the wrench on each of its ends at unit force (torque about a reference point,
+    force), and that point."""
 
 
 NO_PATH_LENGTHS = PathLengths({}, {})
@@ -157,7 +157,9 @@ class Transmissions:
         ]
         ctx.for_each(f"clear {self.name}", clear, lambda iteration: iteration.write("pair", [0.0, 0.0]))
         ctx.for_each(
-            f"path lengths of {self.name}", [self._path_row(i) for i in self.path_of_transmission], self._init_from_path
+            f"path lengths of {self.name}",
+            [self._path_iteration(i) for i in self.path_of_transmission],
+            self._init_from_path,
         )
         moment_arms = [(i, dof, arm) for i, moment in self.moments.items() for dof, arm in moment.items()]
         ctx.for_each(
@@ -165,7 +167,7 @@ class Transmissions:
         )
         ctx.for_each(
             f"forces of {self.name}",
-            [self._transmission_row(table, i) for i in self.moments],
+            [self._transmission_iteration(table, i) for i in self.moments],
             self._force_code(force_law),
         )
         if adjust_forces is not None:
@@ -176,7 +178,7 @@ class Transmissions:
             self._accumulate_joint_force,
         )
 
-    def _path_row(self, index: int) -> LoopIteration:
+    def _path_iteration(self, index: int) -> LoopIteration:
         scale = next(iter(self.moments[index].values()))
         return LoopIteration(
             "path",
@@ -237,7 +239,7 @@ class Transmissions:
             "joint", [joint_force + moment_arm * force, joint_derivative + (moment_arm * moment_arm) * derivative]
         )
 
-    def _transmission_row(self, table: Any, index: int) -> LoopIteration:
+    def _transmission_iteration(self, table: Any, index: int) -> LoopIteration:
         """Iteration of an actuator or tendon for its force law: specialization, pair (length, velocity), parameters."""
         frame = int(table.frame_idx[index]) if hasattr(table, "frame_idx") else WORLD
         is_angle_servo = hasattr(table, "length_per_radian") and bool(table.length_per_radian[index])
@@ -261,7 +263,7 @@ class Transmissions:
             offsets["broken"] = self.ctx.element_arrays(ElementKind.EQUALITY, equality)["broken"]
         constants = {name: values[index].reshape(-1).tolist() for name, values in self._columns.items()}
         bindings = {"frame ": frame_ref(frame)} if frame != WORLD else {}
-        return self.ctx.node_row(specialization, bindings, offsets, constants)
+        return self.ctx.node_iteration(specialization, bindings, offsets, constants)
 
     def _force_code(self, force_law: Callable[[Transmission], ForceTerm]) -> Callable[[IterationContext], None]:
         """Loop body that applies the force law: (length, velocity) in memory becomes (force, derivative by velocity).
@@ -273,7 +275,7 @@ class Transmissions:
             specialization = iteration.specialization
             assert isinstance(specialization, TransmissionSpecialization)
             length, velocity = iteration.read_array("pair", 2) if specialization.has_moment_arms else (0.0, 0.0)
-            term = force_law(_transmission_of_row(iteration, length, velocity))
+            term = force_law(_transmission_of_iteration(iteration, length, velocity))
             intact = 1.0 - iteration.read("broken") if specialization.is_breakable else 1.0
             iteration.write("pair", [intact * term.force, intact * term.dforce_dvel])
 
@@ -287,13 +289,13 @@ class Transmissions:
         Used after the forces, when the pairs no longer hold lengths.
         """
         table = getattr(self.ctx.model, self.name)
-        rows = [self._transmission_row(table, i) for i in self.moments]
+        rows = [self._transmission_iteration(table, i) for i in self.moments]
         rows = [
             row
             for row in rows
             if isinstance(row.specialization, TransmissionSpecialization) and only(row.specialization)
         ]
-        self.ctx.for_each(name, rows, lambda iteration: body(_transmission_of_row(iteration, 0.0, 0.0)))
+        self.ctx.for_each(name, rows, lambda iteration: body(_transmission_of_iteration(iteration, 0.0, 0.0)))
 
     def acts_on(self, node: FrameNode) -> bool:
         """Whether a transmission acts on the joint of a frame."""
@@ -343,7 +345,7 @@ class Transmissions:
                     offsets |= {"a": moments[dof], "b": moments[ancestor]} if moments else {}
                     specialization = "path" if moments else "constant"
                     rows.append(
-                        self.ctx.node_row(specialization, {}, offsets, {"moment arms": [arm * moment[ancestor]]})
+                        self.ctx.node_iteration(specialization, {}, offsets, {"moment arms": [arm * moment[ancestor]]})
                     )
         return rows
 
@@ -381,7 +383,7 @@ def moment_arm_product(iteration: IterationContext) -> Value:
     return product * iteration.read("a") * iteration.read("b") if iteration.specialization == "path" else product
 
 
-def _transmission_of_row(iteration: IterationContext, length: Value, velocity: Value) -> Transmission:
+def _transmission_of_iteration(iteration: IterationContext, length: Value, velocity: Value) -> Transmission:
     """Symbolic transmission (actuator or tendon) of the loop iteration being traced, with given length and velocity.
 
     Parameters and arrays are read by name.
