@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from kinema.core import Array, KinemaError, make_parent_folder
-from kinema.dynamics import ARRAYS, ATTACHMENT_ARRAYS, ArrayUse, initial_values
+from kinema.dynamics import ARRAYS, ATTACHMENT_ARRAYS, INVWEIGHT_PARAMETERS, ArrayUse, initial_values
 from kinema.model import KeyframesInfo, Model
 from kinema.runtime import Arena, torch_module
 
@@ -173,7 +173,7 @@ def transfer_state(built: BuiltScene, state: SceneState) -> None:
             if not built.engine.device.is_cpu:
                 built.engine.array_view(name).assign(array)
     _set_clock(built, state)
-    built.engine.masses_changed = True
+    built.engine.masses_changed = bool(INVWEIGHT_PARAMETERS & built.engine.settings.per_env)
     built.engine.mark_modified()
 
 
