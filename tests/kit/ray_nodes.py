@@ -33,9 +33,15 @@ def meanwhile(is_time: Callable[[], bool], act: Callable[[], Any]) -> Iterator[l
     done: list[bool] = []
     over = threading.Event()
 
+    def is_due() -> bool:
+        try:
+            return is_time()
+        except FileNotFoundError:  # a folder was moved into place while it was listed
+            return False
+
     def watch() -> None:
         while not over.is_set():
-            if is_time():
+            if is_due():
                 act()
                 done.append(True)
                 return

@@ -201,7 +201,7 @@ def test_a_driver_of_episodes_that_is_killed_goes_on(tmp_path: Path) -> None:
     with nodes(2) as (cluster, _):
         program = (
             "import kinema as km; from kit.played import Push, swinging; "
-            f"km.cluster.rollouts(swinging(), Push(), 200, out={str(out)!r}, group=8, on={cluster.address!r})"
+            f"km.cluster.rollouts(swinging(), Push(), 200, out={str(out)!r}, group_size=8, on={cluster.address!r})"
         )
         killed_process([sys.executable, "-c", program], lambda: len(list(out.glob("records/*.json"))) >= 3)
         before = {p: p.stat().st_mtime_ns for p in out.glob("records/*.json")}
