@@ -16,6 +16,7 @@ from .display_panels import IMAGE_SIZE, encode_png, encode_video
 
 VIDEO = "video of this view"
 RECORDINGS = {
+    "rendered video (.mp4)": ".mp4",
     "states (.npz)": ".npz",
     "animated scene (.usdc)": ".usdc",
     "Foxglove (.mcap)": ".mcap",
@@ -23,7 +24,7 @@ RECORDINGS = {
 }
 """Suffixes of `Scene.record` by choice."""
 _FRAME_RATE = 60.0
-"""Frames of a recording per simulated second."""
+"""Frames of a recording per simulated second; rendered videos have their own rate."""
 _HINT = "recordings hold the shown environment, or all that are side by side"
 _START, _STOP = "Start recording", "Stop and save"
 
@@ -78,7 +79,7 @@ class RecordingPanel:
             scene = self._player.scene
             assert scene is not None
             self._folder = tempfile.TemporaryDirectory(prefix="kinema-")
-            every = max(1, round(1.0 / (_FRAME_RATE * scene.dt)))
+            every = None if suffix == ".mp4" else max(1, round(1.0 / (_FRAME_RATE * scene.dt)))
             path = Path(self._folder.name) / f"kinema{suffix}"
             try:
                 self._recording = scene.record(path, every=every, envs_idx=self._shown_envs())
