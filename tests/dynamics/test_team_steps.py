@@ -56,6 +56,12 @@ GRIPPER = """<mujoco><option timestep="0.002"/><worldbody><geom type="plane" siz
 </mujoco>"""
 """A cylinder between a box and a cylinder, a ball in a cone and a tendon at its limit."""
 
+TRAY = """<mujoco><option timestep="0.002" cone="elliptic" impratio="10"/><worldbody>
+<body mocap="true"><geom type="box" size=".3 .3 .05" surfacevel=".2 .1 0 0 0 .3"/>
+</body>
+<body pos="0 0 .095"><freejoint/><geom type="box" size=".05 .05 .05" condim="4"/></body></worldbody></mujoco>"""
+"""A kinematic body whose surface moves under a box; the contact frame has the opposite order of the geoms."""
+
 PICKER = """<mujoco><option timestep="0.002"/><worldbody><body pos="0 0 .205"><joint type="slide" axis="1 0 0"/>
 <geom size=".03"/><body name="tool"><joint type="slide" axis="0 0 1"/>
 <geom type="capsule" size=".02" fromto="0 0 0 0 0 -.07"/></body></body></worldbody></mujoco>"""
@@ -123,6 +129,10 @@ class Launches:
         start = {name: x.reshape(-1, 1) if x.ndim == 1 else x[:, :N_ENVS] for name, x in start.items()}
         row, n = engine.array_offsets["vel"].row, engine.model.n_dofs
         start["state"][row : row + n] += np.random.default_rng(0).normal(size=(n, N_ENVS))
+        if engine.model.kinematic_frames:
+            for name, values in (("kinematic_velocity", [0.5, 0.2, 0.3, 0.1, 0.2, 0.6]), ("kinematic_steps", [9.0])):
+                row = engine.array_offsets[name].row
+                start["state"][row : row + len(values)] = np.array(values)[:, None]
         return cls(engine, parts, start)
 
     def row(self, name: str) -> int:
@@ -136,6 +146,7 @@ class Launches:
         pytest.param(CONES, N_STEPS, "implicitfast", id="cones"),
         pytest.param(PYRAMIDS, N_STEPS, "implicitfast", id="pyramids"),
         pytest.param(PYRAMIDS, 1, "implicit", id="implicit"),
+        pytest.param(TRAY, 1, "implicitfast", id="kinematic body"),
         # points between cylinders tell apart what rounds otherwise
         pytest.param(GRIPPER, 1, "implicitfast", id="gripper", marks=pytest.mark.exhaustive),
     ],

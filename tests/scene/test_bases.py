@@ -70,10 +70,10 @@ def test_nor_does_a_file_that_says_it() -> None:
 
 
 def test_only_the_base_is_placed(tmp_path: Path) -> None:
-    """`set_pos` refuses a fixed base (a mocap body here) instead of moving another body of the file."""
+    """`set_pos` refuses a fixed base instead of moving another body of the file."""
     file = tmp_path / "bodies.xml"
-    mocap, free = '<body name="hand" mocap="true"><geom size=".1"/></body>', "<freejoint name='f'/><geom size='.1'/>"
-    file.write_text(f"<mujoco><worldbody>{mocap}<body name='ball' pos='1 0 1'>{free}</body></worldbody></mujoco>")
+    fixed, free = '<body name="hand"><geom size=".1"/></body>', "<freejoint name='f'/><geom size='.1'/>"
+    file.write_text(f"<mujoco><worldbody>{fixed}<body name='ball' pos='1 0 1'>{free}</body></worldbody></mujoco>")
     scene = Scene(quiet=True, contacts=False)
     entity = scene.add(file)
     scene.build()

@@ -105,11 +105,6 @@ def test_what_people_look_for_by_name(both: tuple[km.Scene, km.Entity, Any, list
         scene.reset(scene.get_state())
 
 
-def test_bodies_that_the_user_moves_are_said_to_stay(both: tuple[km.Scene, km.Entity, Any, list[Any]]) -> None:
-    (said,) = [d.message for d in both[0].diagnostics if d.code == "sim.kinematic"]
-    assert '"target"' in said
-
-
 def test_constraints_that_join_bodies_bring_their_coordinates_together(tmp_path: Path) -> None:
     """What is tied is one robot, and coordinates go robot by robot; joints say where theirs are."""
     body = '<body name="{0}" pos="{1} 0 1"><joint name="{0}" type="slide" ref="{1}"/><geom size=".1"/></body>'

@@ -217,6 +217,11 @@ class GeomRecord:
         """Moving frame of the geom; -1 for the world."""
         return -1 if self.link is None else self.link.frame_idx
 
+    @property
+    def dynamic_frame_idx(self) -> int:
+        """Frame that forces move; -1 for the world and kinematic bodies."""
+        return -1 if self.link is None or self.link.is_on_kinematic_body else self.link.frame_idx
+
 
 class _GeomCollector:
     """Collects the geoms of all colliding shapes of a scene, each shape once, and the pairs of geoms."""
@@ -293,7 +298,7 @@ class _GeomCollector:
         """Add all pairs of geoms of two shapes, except pairs within one moving frame."""
         for a in first:
             for b in second:
-                if a.frame_idx != b.frame_idx:
+                if a.dynamic_frame_idx != b.dynamic_frame_idx:
                     self.pairs.append((a, b, contact_parameters))
 
 
@@ -375,7 +380,9 @@ def _pack_geoms_and_pairs(
         rows.append(
             (first, second, explicit or combine_contact_parameters(a.contact_parameters, b.contact_parameters), source)
         )
-    rows.sort(key=lambda r: (sorted((r[0].frame_idx, r[1].frame_idx)), r[2].condim, r[0].index, r[1].index))
+    rows.sort(
+        key=lambda r: (sorted((r[0].dynamic_frame_idx, r[1].dynamic_frame_idx)), r[2].condim, r[0].index, r[1].index)
+    )
     contact_parameters = [row[2] for row in rows]
     return (
         pack_geom_table(geoms, movable_surfaces=movable_surfaces),

@@ -87,6 +87,8 @@ class LinkRecord:
     """Moving frame that the link is rigidly attached to; -1 for the world."""
     pose_in_frame: Pose = field(default_factory=Pose)
     """Pose of the link in that frame."""
+    is_on_kinematic_body: bool = False
+    """Whether that frame is the frame of a kinematic body."""
 
 
 @dataclass(slots=True, eq=False)
@@ -143,9 +145,12 @@ class BuildContext:
     links: list[LinkRecord] = field(default_factory=list)
     joints: list[JointRecord] = field(default_factory=list)
     frames: list[tuple[int, PlacedPrimitiveJoint, int]] = field(default_factory=list)
-    """Per moving frame: index of the parent frame, primitive joint, index of the joint in `joints`."""
+    """Per moving frame: index of the parent frame, primitive joint, index of the joint in `joints` (-1 for kinematic
+    bodies)."""
     joint_idx: dict[tuple[int, int], int] = field(default_factory=dict)
     """Index in `joints` by entity and `id` of the joint description (a robot may be added twice)."""
+    has_kinematic_bodies: bool = False
+    """Whether kinematic links get a frame that can be moved; else they are fixed to the world."""
     switchable_equalities: bool = False
     """Whether equality constraints may be switched on and off at run time."""
     attachments: Sequence[AttachmentSpec] = ()

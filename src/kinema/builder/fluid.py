@@ -70,7 +70,7 @@ def pack_fluid(ctx: BuildContext, override: Medium = MEDIUM_FROM_FILES) -> Fluid
     rows = [
         fluid_row
         for link in ctx.links
-        if link.frame_idx >= 0 and _is_affected_by_fluid(ctx, link)
+        if link.frame_idx >= 0 and not link.is_on_kinematic_body and _is_affected_by_fluid(ctx, link)
         for fluid_row in _fluid_rows_of_link(ctx, link)
     ]
     n = len(rows)

@@ -106,6 +106,12 @@ def primitive_joints(joint: Joint) -> list[PrimitiveJoint]:
     ]
 
 
+def kinematic_joint(link: str) -> PrimitiveJoint:
+    """Joint of a kinematic body, which has no coordinates and degrees of freedom."""
+    joint = Joint(name=link, kind=JointKind.FIXED, parent=None, child=link)
+    return PrimitiveJoint(type=PrimitiveJointType.KINEMATIC, joint=joint, axis=Z_AXIS)
+
+
 def reverse_chain(chain: JointChain) -> JointChain:
     """Inverse of a joint chain, from the child to the parent, with the same coordinates."""
     return [

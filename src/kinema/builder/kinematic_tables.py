@@ -12,7 +12,15 @@ import numpy.typing as npt
 
 from kinema.core import Array
 from kinema.description import Actuator, Axis, Joint, JointKind, Node, Transmission
-from kinema.model import DofsInfo, EntityInfo, FramesInfo, JointsInfo, LinksInfo, PrimitiveJointType
+from kinema.model import (
+    PRIMITIVE_JOINT_SIZES,
+    DofsInfo,
+    EntityInfo,
+    FramesInfo,
+    JointsInfo,
+    LinksInfo,
+    PrimitiveJointType,
+)
 from kinema.tokens import mjcf
 
 from .context import BuildContext, JointRecord, LinkRecord, all_elements, find_joint
@@ -123,6 +131,7 @@ def with_reflected_inertia(ctx: BuildContext, dofs: DofsInfo) -> DofsInfo:
 
 # --------------------------------------------------------------------------------------------------------------- tables
 
+IDENTITY_QUATERNION = np.array([1.0, 0.0, 0.0, 0.0])
 DEFAULT_SOLREF = (0.02, 1.0)
 DEFAULT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
 """MuJoCo's default solref and solimp."""
@@ -230,7 +239,12 @@ def pack_frames(ctx: BuildContext) -> FramesInfo:
         reference=np.array([placed.primitive.reference for _, placed, _ in frames]),
         inverted=np.array([placed.primitive.inverted for _, placed, _ in frames], dtype=np.bool_),
         spring_quat=_float_table(
-            [_spring_quaternion(placed.primitive, ctx.joints[joint_idx].initial_q) for _, placed, joint_idx in frames],
+            [
+                IDENTITY_QUATERNION
+                if joint_idx < 0
+                else _spring_quaternion(placed.primitive, ctx.joints[joint_idx].initial_q)
+                for _, placed, joint_idx in frames
+            ],
             (4,),
         ),
         cone=_float_table([_cone_angles(placed.primitive) for _, placed, _ in frames], (2,)),
@@ -238,10 +252,12 @@ def pack_frames(ctx: BuildContext) -> FramesInfo:
             placed.primitive.joint.cone.axis if placed.primitive.joint.cone else 0 for _, placed, _ in frames
         ),
         q_start=_int_array(
-            ctx.joints[joint_idx].q_start + placed.primitive.q_offset for _, placed, joint_idx in frames
+            0 if joint_idx < 0 else ctx.joints[joint_idx].q_start + placed.primitive.q_offset
+            for _, placed, joint_idx in frames
         ),
         dof_start=_int_array(
-            ctx.joints[joint_idx].dof_start + placed.primitive.dof_offset for _, placed, joint_idx in frames
+            0 if joint_idx < 0 else ctx.joints[joint_idx].dof_start + placed.primitive.dof_offset
+            for _, placed, joint_idx in frames
         ),
     )
 
@@ -275,7 +291,7 @@ def _spring_quaternion(primitive: PrimitiveJoint, initial_q: Array) -> Array:
         and any(axis.stiffness for axis in primitive.joint.axes)
     ):
         return initial_q[3:7]
-    return np.array([1.0, 0.0, 0.0, 0.0])
+    return IDENTITY_QUATERNION
 
 
 def pack_dofs(ctx: BuildContext) -> DofsInfo:
@@ -283,7 +299,7 @@ def pack_dofs(ctx: BuildContext) -> DofsInfo:
     axes = [axis for joint in ctx.joints for axis in joint.description.moving_axes]
     frame_of = {}
     for i, (_, placed, joint) in enumerate(ctx.frames):
-        for component in range(3 if placed.primitive.type is PrimitiveJointType.BALL else 1):
+        for component in range(PRIMITIVE_JOINT_SIZES[placed.primitive.type][1]):
             frame_of[ctx.joints[joint].dof_start + placed.primitive.dof_offset + component] = i
     drives = [axis.drive for axis in axes]
     efforts = np.array(

@@ -23,10 +23,12 @@ from kinema.description import (
 from .context import BuildContext, EntitySpec, JointRecord, LinkRecord
 from .joints import (
     JointChain,
+    PlacedPrimitiveJoint,
     PrimitiveJoint,
     breakable_tree_joints,
     is_breakable,
     joint_chain,
+    kinematic_joint,
     place_primitive_joints,
     shares_links_with_stacked_joint,
 )
@@ -159,7 +161,14 @@ class _RobotTreeBuilder:
             self._add_root(edge.child, edge.pose(self.initial_q), floating=self._has_floating_base())
             return
         is_base_fixed = to_world and self.spec.fixed is True and joints[0].kind is JointKind.FREE
-        if is_base_fixed or self.robot.static or self.robot.link(edge.child).kinematic:
+        child = self.robot.link(edge.child)
+        if child.kinematic and not to_world and not self.robot.static:
+            self.ctx.diagnostics.note(
+                "sim.kinematic",
+                f'link "{child.name}" is kinematic, but not attached to the world: it moves with "{edge.parent}"',
+                origin=child.origin,
+            )
+        if is_base_fixed or self.robot.static or child.kinematic:
             chain: JointChain = [edge.pose(self.initial_q)]
             joints = []
         elif to_world and len(joints) == 1 and joints[0].kind is JointKind.FREE and not edge.reversed:
@@ -238,7 +247,8 @@ def number_links_and_coordinates(ctx: BuildContext) -> None:
 def fold_fixed_joints(ctx: BuildContext) -> None:
     """Build pass: create one moving frame per primitive joint, and attach every link rigidly to its last moving frame.
 
-    Links connected by fixed joints share a frame. Frames are numbered depth first, so that branches are contiguous.
+    Links connected by fixed joints share a frame. Kinematic bodies get a frame of their own. Frames are numbered depth
+    first, so that branches are contiguous.
     Appends to `ctx.frames`; sets `primitive_joints`, `frame_idx` and `pose_in_frame` of links.
     """
     children: dict[int, list[LinkRecord]] = {}
@@ -251,10 +261,15 @@ def fold_fixed_joints(ctx: BuildContext) -> None:
             (-1, Pose()) if link.parent is None else (link.parent.frame_idx, link.parent.pose_in_frame)
         )
         placed_joints, pose = place_primitive_joints(start, link.chain)
+        is_kinematic = ctx.has_kinematic_bodies and link.parent is None and link.description.kinematic
+        if is_kinematic and not link.robot.static:
+            ctx.frames.append((-1, PlacedPrimitiveJoint(pose, kinematic_joint(link.name)), -1))
+            parent_frame, pose = len(ctx.frames) - 1, Pose()
         for placed in placed_joints:
             ctx.frames.append((parent_frame, placed, ctx.joint_idx[link.entity, id(placed.primitive.joint)]))
             parent_frame = len(ctx.frames) - 1
         link.primitive_joints, link.frame_idx, link.pose_in_frame = placed_joints, parent_frame, pose
+        link.is_on_kinematic_body = parent_frame >= 0 and ctx.frames[parent_frame][2] < 0
         stack += reversed(children.get(link.index, []))
 
 

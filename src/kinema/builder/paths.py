@@ -51,7 +51,7 @@ def _segment_dof_mask(ctx: BuildContext, segment: PathSegment) -> npt.NDArray[np
 
 def _dofs_moving_frame(ctx: BuildContext, frame_idx: int) -> Iterator[int]:
     """Indices of the dofs that move a moving frame: of its joint and of its ancestors."""
-    while frame_idx != -1:
+    while frame_idx != -1 and ctx.frames[frame_idx][2] >= 0:
         parent, placed, joint_idx = ctx.frames[frame_idx]
         start = ctx.joints[joint_idx].dof_start + placed.primitive.dof_offset
         yield from range(start, start + (3 if placed.primitive.type is PrimitiveJointType.BALL else 1))
@@ -165,7 +165,9 @@ def joint_path_idx(ctx: BuildContext, joint: JointRecord, gear: tuple[float, ...
     segment for the torque (child axes), or one `wrench` segment for both if `in_parent`. `gear` holds three values for
     a ball, six for a free joint.
     """
-    joint_frames = [i for i, (_, _, joint_idx) in enumerate(ctx.frames) if ctx.joints[joint_idx] is joint]
+    joint_frames = [
+        i for i, (_, _, joint_idx) in enumerate(ctx.frames) if joint_idx >= 0 and ctx.joints[joint_idx] is joint
+    ]
     first, last = ctx.frames[joint_frames[0]], ctx.frames[joint_frames[-1]]
     if last[1].primitive.inverted:
         return None

@@ -42,6 +42,7 @@ def build_model(  # noqa: PLR0913
     medium: Medium = MEDIUM_FROM_FILES,
     *,
     with_contacts: bool = False,
+    kinematic_bodies: bool = False,
     switchable_equalities: bool = False,
     movable_surfaces: bool = False,
     attachments: Sequence[AttachmentSpec] = (),
@@ -61,6 +62,7 @@ def build_model(  # noqa: PLR0913
         medium: density, viscosity and wind that override those of the files.
         with_contacts: whether to build the tables of collision geoms and geom pairs (meshes take time).
         switchable_equalities: whether equality constraints that are initially inactive get rows too.
+        kinematic_bodies: whether kinematic links get frames that can be moved; else they are fixed to the world.
         movable_surfaces: whether geoms can have a surface velocity at run time, also if no file has one.
         attachments: pairs of links to reserve for attachments at run time.
         suction_cups: suction cups.
@@ -71,6 +73,7 @@ def build_model(  # noqa: PLR0913
         list(entities),
         Diagnostics() if diagnostics is None else diagnostics,
         switchable_equalities=switchable_equalities,
+        has_kinematic_bodies=kinematic_bodies,
         attachments=attachments,
         suction_cups=suction_cups,
     )
@@ -111,7 +114,7 @@ def build_model(  # noqa: PLR0913
         sensors=sensor_table,
         attachments=pack_attachments(ctx, len(equality_table.names)),
         suction_cups=pack_suction_cups(ctx),
-        frame_names=[ctx.joints[j].name for _, _, j in ctx.frames],
+        frame_names=[placed.primitive.joint.name for _, placed, _ in ctx.frames],
     )
 
 

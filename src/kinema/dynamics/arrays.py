@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.core import Array
+from kinema.core import Array, matrix_to_quaternion
 from kinema.ir import UNIFORM
 from kinema.model import Model, PrimitiveJointType
 
-from .collision.contact_buffer_specs import has_surface_velocity
 from .collision.spatial_hash import build_pair_table, select_hashed_geoms
 from .sensors.contact_weights import contact_dependent_outputs, contact_weight_table
 from .settings import BroadPhase, ControlMode, Integrator, Settings
@@ -46,6 +45,7 @@ class ElementKind(enum.Enum):
     """A geom pair as seen by a contact-dependent sensor output."""
     RAY_DATA = "ray data"
     """Data of the geoms that rangefinders can hit."""
+    KINEMATIC_BODY = "kinematic body"
     DISTANCE_DATA = "distance data"
     """Data of the geoms between which distance sensors measure."""
     TREE = "tree"
@@ -134,6 +134,7 @@ class ArrayInfo:
             ElementKind.GEOM: len(model.geoms.names),
             ElementKind.PAIR: len(model.pairs.geom_a),
             ElementKind.GEOM_DATA: len(model.geoms.data),
+            ElementKind.KINEMATIC_BODY: len(model.kinematic_frames),
             ElementKind.GRID_PAIR: len(select_hashed_geoms(model)) ** 2
             if settings.broad_phase is BroadPhase.CELLS
             else 0,
@@ -224,6 +225,12 @@ def _initial_from_constraints(element_kind: ElementKind, name: str) -> InitialVa
     return lambda model, _: np.asarray(getattr(getattr(model, tables[element_kind]), name), np.float64)
 
 
+def _initial_kinematic_poses(model: Model, _: Settings) -> Array:
+    """Initial positions and quaternions of the kinematic bodies, (n, 7)."""
+    frames, bodies = model.frames, model.kinematic_frames
+    return np.array([[*frames.pos[f], *matrix_to_quaternion(frames.rot[f])] for f in bodies]).reshape(-1, 7)
+
+
 def _initial_equality_poses(model: Model, _: Settings) -> Array:
     """Position and rotation matrix of the constraint frame on link b, (n_equalities, 12)."""
     info = model.equalities
@@ -294,6 +301,16 @@ CONTACT_PARAMETERS: list[tuple[ElementKind, str, str, int, tuple[str, ...]]] = [
 """Contact parameters that may differ between environments: kind of elements, model table, field, width, enabling
 parameter names."""
 
+KINEMATIC_ARRAYS = [
+    ArrayInfo(name, ElementKind.KINEMATIC_BODY, ArrayUse.STATE, 7, initial=_initial_kinematic_poses)
+    for name in ("kinematic_pose", "kinematic_target")
+] + [
+    ArrayInfo(name, ElementKind.KINEMATIC_BODY, ArrayUse.STATE, width)
+    for name, width in (("kinematic_velocity", 6), ("kinematic_steps", 1))
+]
+"""Motion of kinematic bodies in world axes: pose and target pose (position, quaternion), linear velocity of the origin
+and angular velocity, and the number of steps after which the target is reached and the body stops."""
+
 STEP_COUNTERS = ("n_contacts", "n_lost_contacts", "n_iterations", "max_n_contacts", "max_required_capacity")
 """Counters of a step: contacts, contacts lost for lack of capacity, and solver iterations; then the maxima since the
 last reset of the number of contacts and of the contacts wanted between two frames where some were lost (0 if none were
@@ -352,6 +369,7 @@ ARRAYS = [
         ArrayInfo(f"stage_{x}", ElementKind.ACTUATOR, ArrayUse.STATE, is_enabled=_uses_rk4, is_needed=_has_activation)
         for x in ("act", "sum_act")
     ),
+    *KINEMATIC_ARRAYS,
     ArrayInfo("warm_start", ElementKind.DOF, ArrayUse.STATE, is_enabled=_has_contacts),
     *(ArrayInfo(name, ElementKind.ENVIRONMENT, ArrayUse.STATE, is_enabled=_has_contacts) for name in STEP_COUNTERS),
     *SLEEP_ARRAYS,
@@ -385,7 +403,7 @@ ARRAYS = [
         6,
         initial=lambda model, _: model.geoms.surface_velocity,
         is_enabled=_has_contacts,
-        is_needed=has_surface_velocity,
+        is_needed=lambda model: bool(len(model.geoms.surface_velocity)),
     ),
     ArrayInfo(
         "geom_data",
@@ -524,6 +542,12 @@ ARRAYS = [
 which then share the compiled code that accesses them."""
 
 ARRAYS_BY_NAME = {info.name: info for info in ARRAYS}
+
+
+def initial_kinematic_arrays(model: Model) -> dict[str, Array]:
+    """Initial values of `KINEMATIC_ARRAYS` by name, (n_scalars,); empty without kinematic bodies."""
+    infos = KINEMATIC_ARRAYS if model.kinematic_frames else []
+    return {info.name: initial_values(info, model, Settings())[:, 0] for info in infos}
 
 
 def arena_arrays(arena: str, model: Model, settings: Settings) -> list[tuple[str, int]]:

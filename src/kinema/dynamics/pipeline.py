@@ -73,6 +73,7 @@ from .rigid.integrators import (
     semi_implicit_euler_step,
     state_before_step,
 )
+from .rigid.kinematic_bodies import move_kinematic_bodies
 from .rigid.kinematics import (
     Pose,
     poses_in_parents,
@@ -719,6 +720,12 @@ def integrate_state(step: StepData) -> None:
         deferred.commit(errors[0])
 
 
+@stage()
+def move_bodies(step: StepData) -> None:
+    """Move kinematic bodies towards their target poses."""
+    move_kinematic_bodies(step.ctx)
+
+
 @stage(reads=["islands"])
 def put_trees_to_sleep(step: StepData) -> None:
     """Put islands that stayed below the sleep tolerance for long enough to sleep, from the next step on."""
@@ -757,6 +764,7 @@ STAGES: list[Stage] = [
     compute_step_accelerations,
     limit_step_energy,
     integrate_state,
+    move_bodies,
     put_trees_to_sleep,
 ]
 """All stages in order. A stage may read the quantities of earlier stages only; stages can be inserted."""

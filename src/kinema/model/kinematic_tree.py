@@ -27,6 +27,8 @@ class PrimitiveJointType(enum.IntEnum):
     """Rotation about the axis with translation of `pitch` per radian along it."""
     BALL = 3
     """Free rotation: the coordinate is a quaternion, the velocity the angular velocity in the moved frame."""
+    KINEMATIC = 4
+    """Motion in the world given by the user, without coordinates and degrees of freedom (a kinematic body)."""
 
 
 PRIMITIVE_JOINT_SIZES: dict[int, tuple[int, int]] = {
@@ -35,6 +37,7 @@ PRIMITIVE_JOINT_SIZES: dict[int, tuple[int, int]] = {
     PrimitiveJointType.SCREW: (1, 1),
 }
 PRIMITIVE_JOINT_SIZES[PrimitiveJointType.BALL] = (4, 3)
+PRIMITIVE_JOINT_SIZES[PrimitiveJointType.KINEMATIC] = (0, 0)
 """Primitive joint type -> number of coordinates and of degrees of freedom."""
 
 

@@ -20,7 +20,15 @@ from .derived_constants import DerivedConstants
 from .equalities import CouplingsInfo, EqualitiesInfo
 from .fluid import FluidInfo, empty_fluid
 from .geoms import GeomsInfo, PairsInfo, empty_geoms, empty_pairs
-from .kinematic_tree import DofsInfo, FramesInfo, Ints, JointsInfo, LinksInfo, primitive_joint_size
+from .kinematic_tree import (
+    DofsInfo,
+    FramesInfo,
+    Ints,
+    JointsInfo,
+    LinksInfo,
+    PrimitiveJointType,
+    primitive_joint_size,
+)
 from .sensors import SensorsInfo, empty_sensors
 from .table import Table
 from .transmissions import ActuatorsInfo, PathSegmentsInfo, TendonsInfo, empty_path_segments
@@ -160,6 +168,11 @@ class Model(Table):
     def n_frames(self) -> int:
         """Number of moving frames."""
         return len(self.frames.parent_idx)
+
+    @property
+    def kinematic_frames(self) -> list[int]:
+        """Indices of the frames of kinematic bodies, whose parent is the world."""
+        return np.flatnonzero(self.frames.joint_type == PrimitiveJointType.KINEMATIC).tolist()
 
     @property
     def n_qs(self) -> int:

@@ -150,6 +150,7 @@ def _compile_models(
         "with_contacts": settings.contacts,
         "switchable_equalities": "equality" in settings.per_env,
         "sensors": inputs.sensors,
+        "kinematic_bodies": True,
         "movable_surfaces": "surface_velocity" in settings.per_env,
         "attachments": inputs.attachments,
         "suction_cups": inputs.suction_cups,

@@ -21,6 +21,7 @@ from .entity_parameters import EntityParameters, write_parameter
 from .entity_queries import EntityKinematics, EntityQueries
 from .entity_state import EntityState
 from .geom_parameters import GeomParameters
+from .kinematic_bodies import set_target_pose
 from .motion_planning import EntityPlanner, PlanRequest, sample_plans
 from .sleep import links_asleep, wake_trees
 from .variants import EntityVariants
@@ -321,7 +322,7 @@ class Entity:
     def set_pos(
         self, pos: Any, envs_idx: Selection = None, *, zero_velocity: bool = False, relative: bool = False
     ) -> None:
-        """Set the world position of a floating base [m], (n_envs, 3).
+        """Set the world position of a floating or kinematic base [m], (n_envs, 3).
 
         With `relative`, `pos` is added to the initial position of the base. With `zero_velocity` all velocities of the
         entity are set to zero.
@@ -333,7 +334,7 @@ class Entity:
     def set_quat(
         self, quat: Any, envs_idx: Selection = None, *, zero_velocity: bool = False, relative: bool = False
     ) -> None:
-        """Set the world orientation of a floating base (w, x, y, z), (n_envs, 4); normalised.
+        """Set the world orientation of a floating or kinematic base (w, x, y, z), (n_envs, 4); normalised.
 
         With `relative`, the initial orientation of the base is multiplied by `quat` from the left. With `zero_velocity`
         all velocities of the entity are set to zero.
@@ -341,6 +342,29 @@ class Entity:
         self._state.set_base_pose(
             quat, slice(3, 7), envs_idx, zero_velocity=zero_velocity, relative=relative, label="set_quat"
         )
+
+    def set_target_pose(
+        self,
+        pos: Any = None,
+        quat: Any = None,
+        duration: float = 0.0,
+        *,
+        link: str | int | None = None,
+        envs_idx: Selection = None,
+    ) -> None:
+        """Move a kinematic body to a world pose at constant velocity, which contacts see: it carries, pushes and turns.
+
+        `set_pos` and `set_quat` place it at once instead, without a velocity. A new target replaces the present one.
+
+        Args:
+            pos: position of the link [m], (3,) or (n_envs, 3); None for the present position.
+            quat: orientation (w, x, y, z), (4,) or (n_envs, 4), reached by the shorter rotation; None for the present
+                orientation.
+            duration: time until the pose is reached [s], rounded to steps; 0 (default) for the next step.
+            link: kinematic link by name or index; None for the base.
+            envs_idx: environments; None for all.
+        """
+        set_target_pose(self._index, pos, quat, duration, link, envs_idx)
 
     # ------------------------------------------------------------------------------------------ generalized forces
 

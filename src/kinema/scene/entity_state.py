@@ -20,6 +20,7 @@ from kinema.model import Model, PrimitiveJointType
 
 from .arguments import IndexArray, Selection, boolean, resolve_envs
 from .entity_index import EntityIndex
+from .kinematic_bodies import kinematic_body, set_kinematic_pose
 
 
 class EntityState:
@@ -113,7 +114,9 @@ class EntityState:
         relative: bool,
         label: str,
     ) -> None:
-        """Set position or orientation of the free joint of the base link; raises `KinemaError` if it has none.
+        """Set position or orientation of the free joint of the base link, or of a kinematic base.
+
+        Raises `KinemaError` for other bases.
 
         Args:
             pose_values: position (n_envs, 3) or quaternion (n_envs, 4).
@@ -125,6 +128,11 @@ class EntityState:
         """
         index, joints = self._index, self._index.model.joints
         base = index.base_link
+        body = kinematic_body(index, None, label)
+        if body is not None:
+            is_relative = boolean(relative, "relative")
+            set_kinematic_pose(index, body, pose_values, components, envs_idx, relative=is_relative, label=label)
+            return
         joint = next((i for i, kind in enumerate(joints.kinds) if kind == "free" and joints.link_idx[i] == base), None)
         if joint is None:
             free = [name for name, kind in zip(index.joint_names, joints.kinds, strict=True) if kind == "free"]

@@ -236,8 +236,8 @@ def _find_joint_and_link(
 def report_unsupported(model: Model, descriptions: Descriptions, diagnostics: Diagnostics, *, contacts: bool) -> None:
     """Report features of the descriptions that the simulation does not support.
 
-    Pairs of geom types without a collision algorithm, drives with position and velocity target, kinematic (mocap)
-    links, and initial velocities of links.
+    Pairs of geom types without a collision algorithm, drives with position and velocity target, and initial velocities
+    of links.
 
     Args:
         model: the model to simulate.
@@ -257,9 +257,9 @@ def report_unsupported(model: Model, descriptions: Descriptions, diagnostics: Di
 
 
 def _report_unsupported_joints(description: Robot | World, diagnostics: Diagnostics) -> None:
-    """Report what the simulation ignores in one description: velocity targets, kinematic links, initial velocities.
+    """Report what the simulation ignores in one description: velocity targets and initial velocities.
 
-    Velocity targets are ignored in drives that also have a position target; kinematic links are simulated as fixed.
+    Velocity targets are ignored in drives that also have a position target.
     """
     for joint in description.joints:
         for axis in joint.axes:
@@ -270,13 +270,6 @@ def _report_unsupported_joints(description: Robot | World, diagnostics: Diagnost
                     f'the drive of joint "{joint.name}" has position and velocity targets: the velocity is ignored',
                     origin=joint.origin,
                 )
-    for link in (x for x in description.links if x.kinematic):
-        diagnostics.note(
-            "sim.kinematic",
-            f'link "{link.name}" is kinematic (a mocap body): it is simulated as fixed',
-            hint="use a free body without collision, and set_pos and set_quat",
-            origin=link.origin,
-        )
     for link in description.links:
         if link.linear_velocity.any() or link.angular_velocity.any():
             diagnostics.warning(

@@ -415,6 +415,23 @@ def description_to_add(
     return result if x == 1.0 else scale_description(result, float(x))
 
 
+def with_kinematic_base(description: Robot | World) -> Robot | World:
+    """Copy of a description whose root links are kinematic; static robots become movable."""
+    result = copy.copy(description)
+    if isinstance(result, World):
+        result.robots = [_with_kinematic_roots(robot) for robot in result.robots]
+        return result
+    return _with_kinematic_roots(result)
+
+
+def _with_kinematic_roots(robot: Robot) -> Robot:
+    result, roots = copy.copy(robot), set(robot.tree().roots)
+    roots |= {edge.child for edge in robot.tree().edges if edge.parent is None}
+    result.static = False
+    result.links = [replace(link, kinematic=link.kinematic or link.name in roots) for link in robot.links]
+    return result
+
+
 ON_DESCRIPTION_ERROR = ("raise", "keep")
 """Reactions of `Scene.add` to errors of a description: raise, or keep the rest."""
 MAX_LISTED_ERRORS = 5

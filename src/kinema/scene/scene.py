@@ -50,6 +50,7 @@ from .morphs import (
     Morph,
     description_to_add,
     raise_description_errors,
+    with_kinematic_base,
 )
 from .options import SolverOptions, TimeStepping, resolve_time_stepping
 from .randomization import RANDOMIZABLE_PARAMETERS, Distribution, check_distributions, randomize_entity
@@ -264,6 +265,7 @@ class Scene:
         robot: Addable | Sequence[Addable],
         *,
         fixed: bool | None = None,
+        kinematic: bool = False,
         pos: ArrayLike = (0.0, 0.0, 0.0),
         quat: ArrayLike | None = None,
         euler: ArrayLike | None = None,
@@ -288,6 +290,8 @@ class Scene:
                 with `seed`.
             fixed: whether the base is fixed to the world; None for the setting of the file, and fixed if it has none.
                 Bodies are free unless fixed; planes and terrain are always fixed.
+            kinematic: whether the base is moved by `Entity.set_target_pose`, `set_pos` and `set_quat` instead of
+                forces; default False.
             pos: position of the file's origin in the world [m], (3,); default the origin.
             quat: orientation (w, x, y, z); default the identity.
             euler: orientation as angles about the fixed x, then y, then z axis [rad], instead of `quat`.
@@ -322,6 +326,10 @@ class Scene:
         keep_errors = one_of(errors, "errors", ON_DESCRIPTION_ERROR) == "keep"
         messages = Diagnostics()
         descriptions = [description_to_add(x, overrides, scale, is_fixed, messages) for x in sources]
+        if boolean(kinematic, "kinematic"):
+            if is_fixed is not None:
+                raise KinemaError("add: expected fixed or kinematic, not both")
+            descriptions = [with_kinematic_base(x) for x in descriptions]
         entity_name = unique_name(name or descriptions[0].name or "entity", self._entity_names)
         approximation = one_of_or_none(nonconvex, "nonconvex", NONCONVEX_APPROXIMATIONS) or self.nonconvex
         specs = [

@@ -81,3 +81,10 @@ def wake_trees(arrays: SceneArrays, links: slice, envs_idx: Selection) -> None:
     wakes[trees] = True
     for name, values in (("asleep", asleep), ("still", still)):
         arrays.write(name, slice(None), np.where(wakes, 0.0, values).T, columns)
+
+
+def wake_all(arrays: SceneArrays, envs: IndexArray | None) -> None:
+    """Wake all sleeping bodies of the selected environments (None for all); without sleep nothing happens."""
+    if arrays.engine.settings.sleep_tolerance:
+        for name in ("asleep", "still"):
+            arrays.write(name, slice(None), np.zeros((1, len(arrays.get(name)))), envs)

@@ -110,7 +110,7 @@ class Stepper:
     def prepare(self, *, wait: bool | None = None) -> None:
         """Compile the step program, or load it from the cache; `wait` for the optimised code (None: scene option)."""
         built = self._scene.built
-        if built.model.n_dofs:
+        if built.model.n_frames:
             with self._scene.progress.display(2):
                 built.engine.compile_step(wait_for_optimised=wait)
         built.controls.needs_prepare = False
@@ -136,9 +136,9 @@ class Stepper:
         self.check_overflow()
 
     def _launch(self, n_steps: int) -> None:
-        """Launch steps (with substeps) of the engine; only advance the clock if the scene has no dofs."""
+        """Launch steps (with substeps) of the engine; only advance the clock if nothing in the scene can move."""
         built, n_substeps = self._scene.built, n_steps * self._scene.substeps
-        if built.model.n_dofs:
+        if built.model.n_frames:
             built.engine.step(n_substeps)
         else:
             built.engine.advance_clock(n_substeps)
@@ -184,7 +184,7 @@ class Stepper:
             self._contacts.grow_to_demand()
         envs = resolve_envs(envs_idx, built.n_envs)
         count = built.n_envs if envs is None else len(envs)
-        if built.model.n_dofs:
+        if built.model.n_frames:
             built.engine.reset(envs)
         if envs is None:
             built.engine.set_time(0.0)

@@ -17,6 +17,7 @@ from kinema.model import Model
 from .arguments import IndexArray, Selection, indices_matching, resolve_envs
 from .arrays import component_rows
 from .entity_index import EntityIndex
+from .sleep import wake_all
 
 PARAMETER = "surface_velocity"
 """Name of the array, and of the parameter in `build(per_env=...)`."""
@@ -51,7 +52,7 @@ def write_surface_velocity(
         chosen = variants.variant_of_env[members] == i
         velocities[chosen] = values[chosen] @ _geom_velocities(index, model, rows, is_geom=geom is not None)
     built.arrays.write(PARAMETER, component_rows(rows, 6), velocities, envs)
-    _wake_all(index, envs)
+    wake_all(built.arrays, envs)  # bodies at rest on a surface do not notice that it moves
 
 
 def _write_tensors(
@@ -72,7 +73,7 @@ def _write_tensors(
     ]
     values = parts[0] @ matrix[:3] + parts[1] @ matrix[3:]
     built.arrays.write_tensor(PARAMETER, component_rows(rows, 6), values, envs)
-    _wake_all(index, None if envs is None else resolve_envs(envs.cpu().numpy(), built.n_envs))
+    wake_all(built.arrays, None if envs is None else resolve_envs(envs.cpu().numpy(), built.n_envs))
 
 
 def _select_geoms(index: EntityIndex, link: str | int | None, geom: str | int | None) -> IndexArray:
@@ -112,12 +113,3 @@ def _geom_velocities(index: EntityIndex, model: Model, rows: IndexArray, *, is_g
         matrix[i, :3, :3] = matrix[i, 3:, 3:] = rotation
         matrix[i, :3, 3:] = -skew(position) @ rotation
     return matrix.reshape(-1, 6).T.copy()
-
-
-def _wake_all(index: EntityIndex, envs: IndexArray | None) -> None:
-    """Wake all sleeping bodies of the environments, because bodies at rest on a surface do not notice that it moves."""
-    built = index.built
-    if built.engine.settings.sleep_tolerance:
-        for name in ("asleep", "still"):
-            count = len(built.arrays.get(name))
-            built.arrays.write(name, slice(None), np.zeros((1, count)), envs)

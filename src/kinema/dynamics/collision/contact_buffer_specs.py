@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kinema.model import GEOM_TYPES, Model
 
-from ..topology import WORLD
+from ..topology import WORLD, dynamic_frames
 
 # ----------------------------------------------------------------------------- maximum number of contacts per geom pair
 
@@ -128,14 +128,15 @@ class ContactBufferSpec:
 def plan_contact_buffers(model: Model, frames: Collection[int] | None = None) -> list[ContactBufferSpec]:
     """Contact buffers of a model: its geom pairs grouped by frame pair and condim, and sorted by both.
 
-    Pairs of geom types that do not collide are left out.
+    Geoms of kinematic bodies belong to the world. Pairs of geom types that do not collide are left out.
 
     Args:
         model: the model.
         frames: indices of the frames whose mutual and world contact buffers are returned; None for all frames.
     """
     geoms, pairs = model.geoms, model.pairs
-    pair_frames = np.sort(np.stack([geoms.frame_idx[x] for x in (pairs.geom_a, pairs.geom_b)], axis=1), axis=1)
+    frames_of_geoms = dynamic_frames(model, geoms.frame_idx)
+    pair_frames = np.sort(np.stack([frames_of_geoms[x] for x in (pairs.geom_a, pairs.geom_b)], axis=1), axis=1)
     selected_frames = np.array([WORLD, *(range(model.n_frames) if frames is None else frames)])
     max_contacts = _max_contacts_per_pair(model)
     pair_indices = np.flatnonzero((max_contacts > 0) & np.isin(pair_frames, selected_frames).all(axis=1))
@@ -168,8 +169,8 @@ def plan_contact_buffers(model: Model, frames: Collection[int] | None = None) ->
 
 
 def has_surface_velocity(model: Model) -> bool:
-    """Whether contacts have a surface velocity: any geom of the model can have one."""
-    return bool(len(model.geoms.surface_velocity))
+    """Whether surfaces of geoms can have a velocity besides J v: of their own, or of a kinematic body."""
+    return bool(len(model.geoms.surface_velocity) or model.kinematic_frames)
 
 
 def _max_contacts_per_pair(model: Model) -> npt.NDArray[np.int64]:

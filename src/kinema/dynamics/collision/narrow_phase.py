@@ -15,6 +15,7 @@ from kinema.ir import SCRATCH, ArenaOffset, IterationContext, Value
 from ..arrays import MAX_RADIUS, ElementKind
 from ..constraints.impedance import impedance, max_stiffness, reference_stiffness_and_damping, valid_solref
 from ..rigid.kinematics import Pose
+from ..topology import kinematic_carriers
 from ..tree.kinematic_tree import WORLD, frame_ref
 from ..tree.node_constants import with_per_env_parameters
 from ..tree.node_values import NodeValues
@@ -232,11 +233,17 @@ class GeomPoseSpecialization:
     is_sphere: bool
     """Whether the rotation is not needed."""
     has_surface_velocity: bool
-    """Whether the surface moves relative to the frame."""
+    """Whether the surface can move relative to the frame."""
+    is_on_kinematic_body: bool
+    """Whether a kinematic body carries the frame."""
 
 
 GEOM_POSE_SIZE = 12
-"""Scalars of a geom pose: position, then rotation matrix by rows. The surface velocity follows, if there is any."""
+"""Scalars of a geom pose: position, then rotation matrix by rows; followed by `GEOM_VELOCITY_SIZE` scalars if surfaces
+have a velocity."""
+GEOM_VELOCITY_SIZE = 12
+"""Velocity of the surface relative to its frame, and velocity that the frame has by the kinematic body that carries it:
+each linear at the geom's origin, then angular, along the world axes."""
 
 
 def detect_contacts(
@@ -305,24 +312,29 @@ def detect_contacts_into_lists(ctx: TraceContext, contact_lists: ContactLists, f
 def _compute_geom_poses(ctx: TraceContext, frame_poses: NodeValues[Pose]) -> list[ArenaOffset]:
     """Trace the computation of all geom poses from the poses of their frames.
 
-    Writes position (3) and rotation matrix (9, row-major; not for spheres) of each geom to scratch memory, followed by
-    the velocity of its surface relative to its frame if surfaces move: linear at the geom's origin, then angular (6),
-    along the world axes.
+    Writes position (3) and rotation matrix (9, row-major; not for spheres) of each geom to scratch memory, and the
+    velocities of its surface (12) if surfaces of geoms have any.
 
     Returns:
-        Offset of each geom's pose (`GEOM_POSE_SIZE` scalars).
+        Offset of each geom's pose (`GEOM_POSE_SIZE` scalars, then `GEOM_VELOCITY_SIZE` scalars).
     """
-    geoms, moves = ctx.model.geoms, has_surface_velocity(ctx.model)
-    offsets = [ctx.allocate(GEOM_POSE_SIZE + (6 if moves else 0)) for _ in geoms.names]
+    geoms, moves = ctx.model.geoms, bool(len(ctx.model.geoms.surface_velocity))
+    has_velocity, carriers = has_surface_velocity(ctx.model), kinematic_carriers(ctx.model)
+    offsets = [ctx.allocate(GEOM_POSE_SIZE + (GEOM_VELOCITY_SIZE if has_velocity else 0)) for _ in geoms.names]
     rows = []
     for i, geom_type in enumerate(geoms.types):
         frame = int(geoms.frame_idx[i])
-        specialization = GeomPoseSpecialization(frame == WORLD, geom_type == "sphere", moves)
+        carrier = WORLD if frame == WORLD else carriers[frame]
+        specialization = GeomPoseSpecialization(frame == WORLD, geom_type == "sphere", moves, carrier != WORLD)
         constants = with_per_env_parameters(ctx, "geom", i, geom_local_pose(ctx.model, i))
-        arrays = {"geom": offsets[i]}
+        arrays, bindings = {"geom": offsets[i]}, {"frame ": frame_ref(frame)}
         if moves:
             arrays["surface velocity"] = ctx.element_arrays(ElementKind.GEOM, i)["surface_velocity"]
-        rows.append(ctx.node_iteration(specialization, {"frame ": frame_ref(frame)}, arrays, constants))
+        if carrier != WORLD:
+            bindings["carrier "] = frame_ref(carrier)
+            body_index = ctx.model.kinematic_frames.index(carrier)
+            arrays |= ctx.element_arrays(ElementKind.KINEMATIC_BODY, body_index)
+        rows.append(ctx.node_iteration(specialization, bindings, arrays, constants))
 
     def body(iteration: IterationContext) -> None:
         specialization = iteration.specialization
@@ -336,15 +348,22 @@ def _compute_geom_poses(ctx: TraceContext, frame_poses: NodeValues[Pose]) -> lis
             else rotate(frame_pose.rotation, iteration.constants("position"))
         )
         rotation = local_rotation if specialization.is_on_world else matmul(frame_pose.rotation, local_rotation)
-        iteration.write("geom", add(frame_pose.position, offset))
+        position = add(frame_pose.position, offset)
+        iteration.write("geom", position)
         if not specialization.is_sphere:
             iteration.write("geom", [x for row in rotation for x in row], 3)
+        if not has_velocity:
+            return
+        own, carried = [0.0] * 6, [0.0] * 6
         if specialization.has_surface_velocity:
-            velocity = iteration.read_array("surface velocity", 6)
-            for i in (0, 3):
-                part = velocity[i : i + 3]
-                part = part if specialization.is_on_world else rotate(frame_pose.rotation, part)
-                iteration.write("geom", part, GEOM_POSE_SIZE + i)
+            own = iteration.read_array("surface velocity", 6)
+            if not specialization.is_on_world:
+                own = [*rotate(frame_pose.rotation, own[:3]), *rotate(frame_pose.rotation, own[3:])]
+        if specialization.is_on_kinematic_body:
+            carried = iteration.read_array("kinematic_velocity", 6)
+            arm = sub(position, frame_poses[frame_ref("carrier ")].position)
+            carried = [*add(carried[:3], cross(carried[3:], arm)), *carried[3:]]
+        iteration.write("geom", [*own, *carried], GEOM_POSE_SIZE)
 
     ctx.for_each("geom poses", rows, body)
     return offsets
@@ -463,6 +482,8 @@ def _contact_fields(
         "row_scales": [normal_scale, *friction[: specialization.condim - 1]],
     }
     if specialization.has_surface_velocity:
+        if specialization.uses_lists:  # which leave out the second tangent
+            axes[2] = cross(axes[0], axes[1])
         fields["surface_velocity"] = _relative_surface_velocity(iteration, specialization, point, axes)
     if specialization.has_restitution_or_stiction:
         max_rigid = ir.minimum(max_stiffness(invweight), iteration.constant("hardest"))
@@ -475,18 +496,24 @@ def _relative_surface_velocity(
 ) -> list[Value]:
     """Velocity of the second surface relative to the first at a contact, by its rows, (condim,) [m/s, rad/s].
 
-    As in MuJoCo the velocities of surfaces are projected onto the tangent plane: they have components along the two
-    tangents and about the normal. `axes` points from the first to the second frame of the contact buffer.
+    Besides J v: the velocities of kinematic bodies, and those of surfaces relative to their geoms, which as in MuJoCo
+    are projected onto the tangent plane and have no rolling components. `axes` points from the first to the second
+    frame of the contact buffer.
     """
-    linear: list[Vector] = []
-    angular: list[Vector] = []
-    for prefix in ("a", "b"):
-        pose = iteration.read_array(prefix, GEOM_POSE_SIZE + 6)
-        angular.append(pose[GEOM_POSE_SIZE + 3 :])
-        linear.append(add(pose[GEOM_POSE_SIZE : GEOM_POSE_SIZE + 3], cross(angular[-1], sub(point, pose[:3]))))
+    rows: list[Value] = [0.0] * 6
     sign = iteration.constant("sign")
-    sliding, spin = (scale(sign, sub(b, a)) for a, b in (linear, angular))
-    rows = [0.0, dot(axes[1], sliding), dot(axes[2], sliding), dot(axes[0], spin), 0.0, 0.0]
+    for first in range(GEOM_POSE_SIZE, GEOM_POSE_SIZE + GEOM_VELOCITY_SIZE, 6):
+        linear: list[Vector] = []
+        angular: list[Vector] = []
+        for prefix in ("a", "b"):
+            pose = iteration.read_array(prefix, GEOM_POSE_SIZE + GEOM_VELOCITY_SIZE)
+            angular.append(pose[first + 3 : first + 6])
+            linear.append(add(pose[first : first + 3], cross(angular[-1], sub(point, pose[:3]))))
+        velocity, spin = (scale(sign, sub(b, a)) for a, b in (linear, angular))
+        components = [dot(axis, velocity) for axis in axes] + [dot(axis, spin) for axis in axes]
+        if first == GEOM_POSE_SIZE:
+            components = [0.0, *components[1:4], 0.0, 0.0]
+        rows = [a + b for a, b in zip(rows, components, strict=True)]
     return rows[: specialization.condim]
 
 

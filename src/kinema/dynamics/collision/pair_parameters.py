@@ -19,6 +19,7 @@ from kinema.model import ABSENT_RADIUS, Model
 from ..arrays import MAX_RADIUS, ElementKind
 from ..constraints.impedance import integer_power, valid_solref
 from ..settings import Settings
+from ..topology import dynamic_frames
 from ..tree.node_constants import with_per_env_parameters
 from ..tree.node_tables import NodeIteration
 from ..tree.trace_context import TraceContext
@@ -71,7 +72,7 @@ def pair_parameter_row(model: Model, settings: Settings, spec: ContactBufferSpec
         "solref": list(valid_solref(pairs.solref[pair].tolist())),
         "solref friction": list(valid_solref(pairs.solref_friction[pair].tolist())),
         "solimp": pairs.solimp[pair].tolist(),
-        "sign": [1.0 if int(geoms.frame_idx[a]) == spec.frames[0] else -1.0],
+        "sign": [1.0 if int(dynamic_frames(model, geoms.frame_idx[[a]])[0]) == spec.frames[0] else -1.0],
         "pair": [float(pair + 1)],
         "restitution and stiction": [
             float(x[pair]) for x in (pairs.restitution, pairs.bounce_speed, pairs.stiction_ratio)
@@ -122,7 +123,7 @@ def pair_parameter_columns(
         "solref": _valid_solrefs(pairs.solref[pair_indices]),
         "solref friction": _valid_solrefs(pairs.solref_friction[pair_indices]),
         "solimp": pairs.solimp[pair_indices],
-        "sign": np.where(geoms.frame_idx[a] == first_frames, 1.0, -1.0)[:, None],
+        "sign": np.where(dynamic_frames(model, geoms.frame_idx[a]) == first_frames, 1.0, -1.0)[:, None],
         "pair": (pair_indices + 1.0)[:, None],
         "restitution and stiction": np.column_stack(
             [x[pair_indices] for x in (pairs.restitution, pairs.bounce_speed, pairs.stiction_ratio)]
@@ -158,9 +159,10 @@ def frame_pair_spheres(model: Model, spec: ContactBufferSpec) -> ParameterRow:
 
     Returns:
         Parameters "a center", "a radius", "b center", "b radius" and "margin" [m]; empty for at most two geom pairs,
-        where culling the frame pair does not pay off.
+        where culling the frame pair does not pay off, and for pairs with geoms of kinematic bodies.
     """
-    if len(spec.pairs) <= 2:
+    geoms_of_pairs = np.concatenate([model.pairs.geom_a[spec.pairs], model.pairs.geom_b[spec.pairs]])
+    if len(spec.pairs) <= 2 or np.isin(model.geoms.frame_idx[geoms_of_pairs], model.kinematic_frames).any():
         return {}
     parameters: ParameterRow = {"margin": [float(max(model.pairs.margin[spec.pairs]))]}
     for prefix, frame in zip(("a ", "b "), spec.frames, strict=True):

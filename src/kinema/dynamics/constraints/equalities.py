@@ -21,6 +21,7 @@ from ..forces.tendon_wrapping import angle_from_cos_sin
 from ..rigid.kinematics import Pose, Twist, motion_subspace, twist_at_point
 from ..rigid.link_dynamics import acceleration_at_point
 from ..rigid.rnea import Wrench, power
+from ..topology import ancestor_frames
 from ..tree.kinematic_tree import WORLD, FrameNode, frame_ref
 from ..tree.node_constants import FrameSpecialization
 from ..tree.node_values import NodeValues
@@ -245,9 +246,9 @@ def equality_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
     blocks = []
     for i, components in enumerate(info.components):
         frame_pair = int(info.frame_a[i]), int(info.frame_b[i])
-        frames = [frame for frame in frame_pair if frame != WORLD]
+        frames = [frame for frame in frame_pair if frame != WORLD and frame not in model.kinematic_frames]
         # rows within one frame have a zero Jacobian, up to rounding
-        if components and frame_pair[0] != frame_pair[1] and frame_indices.issuperset(frames):
+        if components and frame_pair[0] != frame_pair[1] and frames and frame_indices.issuperset(frames):
             invweights = [
                 float(model.derived.equality_invweight[i, int(is_rotational(component))])
                 for component in components
@@ -257,7 +258,7 @@ def equality_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
                 {
                     dof
                     for frame in frames
-                    for ancestor in _ancestor_frames(model, frame)
+                    for ancestor in ancestor_frames(model, frame)
                     for dof in model.frame_dof_range(ancestor)
                 }
             )
@@ -283,13 +284,6 @@ def equality_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
                 )
             )
     return blocks
-
-
-def _ancestor_frames(model: Model, frame: int) -> Iterator[int]:
-    """Yield a frame and its ancestors up to the root."""
-    while frame != WORLD:
-        yield frame
-        frame = int(model.frames.parent_idx[frame])
 
 
 def fill_equalities(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
@@ -404,7 +398,7 @@ def _jacobian_rows(
     for side, frame in zip(
         SIDES, (int(ctx.model.equalities.frame_a[equality]), int(ctx.model.equalities.frame_b[equality])), strict=True
     ):
-        for index in _ancestor_frames(ctx.model, frame):
+        for index in ancestor_frames(ctx.model, frame):
             node = ctx.tree.nodes[index]
             frame_iteration = ctx.frame_iteration(node)
             assert isinstance(frame_iteration.specialization, FrameSpecialization)

@@ -19,6 +19,7 @@ from kinema.model import Model
 from ..extensions import look_up
 from ..rigid.kinematics import Pose, ball_angle_limit, ball_cone_limit, motion_subspace, twist_at_point
 from ..rigid.rnea import Wrench, power
+from ..topology import ancestor_frames, dynamic_frames
 from ..tree.kinematic_tree import WORLD, frame_ref
 from ..tree.loop_context import LoopContext
 from ..tree.node_constants import FrameSpecialization
@@ -342,7 +343,8 @@ class HasPoses(Protocol):
 
 def frames_of_path(model: Model, path: int) -> set[int]:
     """Indices of the moving frames that the ends of a path's segments are fixed to."""
-    return {int(f) for f in model.path_segments.frame_idx[model.path_segments.path_idx == path].ravel()} - {WORLD}
+    frames = model.path_segments.frame_idx[model.path_segments.path_idx == path]
+    return {*dynamic_frames(model, frames).ravel().tolist()} - {WORLD}
 
 
 def paths_in_context(ctx: TraceContext) -> list[int]:
@@ -430,8 +432,7 @@ def _moment_rows(
     """Yield loop iteration data for a segment's moment arms: one element per loaded end and ancestor frame of it."""
     info = ctx.model.path_segments
     for k in range(min(N_LOADED_ENDS, SEGMENT_KINDS[info.kinds[segment]][0])):
-        frame = int(info.frame_idx[segment, k])
-        while frame != WORLD:
+        for frame in ancestor_frames(ctx.model, int(info.frame_idx[segment, k])):
             node = ctx.tree.nodes[frame]
             if info.dof_mask[segment, node.dofs.start]:
                 frame_iteration = ctx.frame_iteration(node)
@@ -449,7 +450,6 @@ def _moment_rows(
                     offsets,
                     frame_iteration.constants,
                 )
-            frame = node.parent
 
 
 def _accumulate_moment(

@@ -24,6 +24,7 @@ from ..forces.fluid import fluid_law
 from ..pipeline import record_step
 from ..settings import Settings
 from ..step import StepData
+from ..topology import dynamic_frames, dynamic_parents
 from ..tree.kinematic_tree import WORLD, KinematicTree, build_tree
 from ..tree.node_constants import FrameConstants, FrameSpecialization, link_constants
 from ..tree.trace_context import TraceContext
@@ -66,12 +67,15 @@ def connected_components(model: Model) -> list[Component]:
     """
     labels = _component_labels(model)
     components: dict[int, Component] = {}
+    kinematic = set(model.kinematic_frames)
     for frame, root in enumerate(labels):
+        if frame in kinematic:
+            continue
         component = components.setdefault(root, Component([], [], [], [], [], [], []))
         component.frames.append(frame)
         component.qs.extend(model.frame_q_range(frame))
         component.dofs.extend(model.frame_dof_range(frame))
-    for link, frame in enumerate(model.links.frame_idx.tolist()):
+    for link, frame in enumerate(dynamic_frames(model, model.links.frame_idx).tolist()):
         if frame != WORLD:
             components[labels[frame]].links.append(link)
     for actuator in range(model.n_actuators):
@@ -106,7 +110,7 @@ def _component_labels(model: Model) -> list[int]:
         for root in roots[1:]:
             label[root] = roots[0]
 
-    for frame, parent in enumerate(model.frames.parent_idx.tolist()):
+    for frame, parent in enumerate(dynamic_parents(model)):
         if parent != WORLD:
             join([frame, parent])
     for actuator in range(model.n_actuators):
@@ -114,17 +118,10 @@ def _component_labels(model: Model) -> list[int]:
     for moment in (*model.tendons.moment, *(model.couplings.moment_a != 0) + (model.couplings.moment_b != 0)):
         join(_frames_of_moment(model, moment))
     for path in set(model.path_segments.path_idx.tolist()):
-        join(
-            [
-                f
-                for f in model.path_segments.frame_idx[model.path_segments.path_idx == path].ravel().tolist()
-                if f != WORLD
-            ]
-        )
-    for pair in (
-        *zip(model.equalities.frame_a.tolist(), model.equalities.frame_b.tolist(), strict=True),
-        *collision_frame_pairs(model),
-    ):
+        frames = dynamic_frames(model, model.path_segments.frame_idx[model.path_segments.path_idx == path])
+        join([f for f in frames.ravel().tolist() if f != WORLD])
+    ends = (dynamic_frames(model, x).tolist() for x in (model.equalities.frame_a, model.equalities.frame_b))
+    for pair in (*zip(*ends, strict=True), *collision_frame_pairs(model)):
         join([f for f in pair if f != WORLD])
     for dofs in dofs_beyond_tables(model):
         join([int(model.dofs.frame_idx[dof]) for dof in dofs])
@@ -139,9 +136,9 @@ def dofs_beyond_tables(model: Model) -> list[Sequence[int]]:
 
 
 def collision_frame_pairs(model: Model) -> list[tuple[int, int]]:
-    """Sorted pairs of frames with geoms that may collide; the world is -1."""
-    geoms, pairs = model.geoms, model.pairs
-    frames = (geoms.frame_idx[geom].tolist() for geom in (pairs.geom_a, pairs.geom_b))
+    """Sorted pairs of frames with geoms that may collide; the world is -1, also for kinematic bodies."""
+    pairs, frames_of_geoms = model.pairs, dynamic_frames(model, model.geoms.frame_idx)
+    frames = (frames_of_geoms[geom].tolist() for geom in (pairs.geom_a, pairs.geom_b))
     return sorted(set(zip(*frames, strict=True)))
 
 
@@ -150,7 +147,7 @@ def _frames_of_moment(model: Model, moment: np.ndarray) -> list[int]:
 
 
 def _frames_of_actuator(model: Model, actuator: int) -> list[int]:
-    frame = int(model.actuators.frame_idx[actuator])
+    frame = int(dynamic_frames(model, model.actuators.frame_idx[[actuator]])[0])
     return _frames_of_moment(model, model.actuators.moment[actuator]) + ([] if frame == WORLD else [frame])
 
 
@@ -172,7 +169,7 @@ def estimate_unrolled_operations(model: Model, frames: Sequence[int] | None = No
     )
     for frame in chosen:
         n_dofs = len(model.frame_dof_range(frame))
-        n_ancestors = depth[int(model.frames.parent_idx[frame])]
+        n_ancestors = depth.get(int(model.frames.parent_idx[frame]), 0)
         depth[frame] = n_ancestors + n_dofs
         total += sum(120 + 22 * d + 2 * d * d // 5 for d in range(n_ancestors, n_ancestors + n_dofs))
     return total

@@ -15,7 +15,7 @@ from kinema.core import Array
 from kinema.ir import Program, interpret_batched, interpret_in_place, supports_batching
 from kinema.model import Model
 
-from ..arrays import ElementKind
+from ..arrays import ElementKind, initial_kinematic_arrays
 from ..collision.contact_buffer_specs import ContactBufferSpec, plan_contact_buffers
 from ..collision.pair_parameters import INVWEIGHT_COLUMNS, stiffness_limit
 from ..constraints.constraint_kinds import blocks_by_kind
@@ -25,6 +25,7 @@ from ..pipeline import compute
 from ..rigid.kinematics import motion_subspace, twist_at_point
 from ..settings import Settings
 from ..step import StepData
+from ..topology import ancestor_frames, dynamic_frames
 from ..tree.kinematic_tree import WORLD, FrameNode, LinkNode, build_tree
 from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_constants import ARRAY
@@ -114,7 +115,7 @@ def compute_inverse_inertias(
     ends = (equalities.link_a, equalities.link_b, geoms.link_idx[pairs.geom_a], geoms.link_idx[pairs.geom_b])
     links = sorted({int(x) for indices in ends for x in indices if x >= 0})
     trees, tree_of_frame = _tree_dofs(model), tree_index_of_frames(model)
-    moving_links = [x for x in links if model.links.frame_idx[x] != WORLD]
+    moving_links = [x for x in links if dynamic_frames(model, model.links.frame_idx)[x] != WORLD]
 
     def trace(ctx: TraceContext) -> None:
         step = StepData(ctx)
@@ -145,6 +146,7 @@ def compute_inverse_inertias(
             model, settings, trace, named_array_offsets(settings, outputs), outputs
         )
     memory = {name: np.array(x, np.float64) for name, x in arrays.items()} | {"vel": np.zeros((n, columns))}
+    memory |= {name: np.repeat(x[:, None], columns, 1) for name, x in initial_kinematic_arrays(model).items()}
     for name, (element_kind, width) in outputs.items():
         memory[name] = np.zeros(((model.n_links if element_kind is ElementKind.LINK else n) * width, columns))
     if model.n_frames >= MIN_BATCHED_FRAMES and supports_batching(program_cache[settings]):
@@ -158,7 +160,7 @@ def compute_inverse_inertias(
     angular, linear, origin = (memory[name].T.reshape(columns, n, 3) for name in ("angular", "linear", "origin"))
     for link in moving_links:
         frame = int(model.links.frame_idx[link])
-        is_ancestor = np.isin(model.dofs.frame_idx, _ancestor_frames(model, frame))[:, None]
+        is_ancestor = np.isin(model.dofs.frame_idx, ancestor_frames(model, frame))[:, None]
         arm = memory["center"][3 * link : 3 * link + 3].T[:, None] - origin
         jacobian = np.concatenate([linear + np.cross(angular, arm), angular], axis=2) * is_ancestor
         dofs = trees[tree_of_frame[frame]]
@@ -178,15 +180,6 @@ def _tree_dofs(model: Model) -> list[npt.NDArray[np.intp]]:
     tree_of_frame = np.array(tree_index_of_frames(model), np.intp)
     tree_of_dof = tree_of_frame[model.dofs.frame_idx] if model.n_dofs else np.zeros(0, np.intp)
     return [np.flatnonzero(tree_of_dof == tree) for tree in range(int(tree_of_frame.max(initial=-1)) + 1)]
-
-
-def _ancestor_frames(model: Model, frame: int) -> list[int]:
-    """A frame and its ancestors, up to the world."""
-    path = []
-    while frame != WORLD:
-        path.append(frame)
-        frame = int(model.frames.parent_idx[frame])
-    return path
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -66,9 +66,13 @@ def choose_partition_count(tree: KinematicTree) -> int:
     """Number of GPU threads that share an environment: 2 if partitioning shortens the work of each enough, else 1.
 
     More than two threads would reduce the number of concurrent environments too much. Models with tendon paths that
-    need an iterative search (inside wrapping) cannot be partitioned, because their code is not straight-line.
+    need an iterative search (inside wrapping) cannot be partitioned, because their code is not straight-line; models
+    with kinematic bodies are not partitioned either.
     """
-    if any(kind.endswith(("inside", "either")) for kind in tree.model.path_segments.kinds):
+    if (
+        any(kind.endswith(("inside", "either")) for kind in tree.model.path_segments.kinds)
+        or tree.model.kinematic_frames
+    ):
         return 1
     whole, halved = partition_tree(tree, 1).max_operations, partition_tree(tree, 2).max_operations
     return 2 if whole > MIN_PARTITION_OPERATIONS and halved < MAX_PARTITION_SHARE * whole else 1
@@ -82,7 +86,7 @@ def partition_tree(tree: KinematicTree, n_partitions: int) -> TreePartition:
     the trunk; the division with the smallest maximum is kept.
     """
     children: dict[int, list[int]] = {WORLD: []}
-    for node in tree.nodes:
+    for node in (x for x in tree.nodes if x.dofs):
         children.setdefault(node.parent, []).append(node.index)
         children.setdefault(node.index, [])
     operations = _subtree_operations(tree, children)
@@ -116,7 +120,7 @@ def _frame_operations(tree: KinematicTree, frame: int) -> int:
 
 def _subtree_operations(tree: KinematicTree, children: dict[int, list[int]]) -> dict[int, int]:
     operations: dict[int, int] = {}
-    for node in reversed(tree.nodes):
+    for node in (x for x in reversed(tree.nodes) if x.dofs):
         operations[node.index] = _frame_operations(tree, node.index) + sum(operations[c] for c in children[node.index])
     return operations
 

@@ -10,7 +10,7 @@ from kinema.core import Array, pause_garbage_collection
 from kinema.ir import ArenaOffset, Program, Tracer, Value, interpret_batched, supports_batching, unroll
 from kinema.model import Model
 
-from ..arrays import ARRAYS, ElementKind
+from ..arrays import ARRAYS, ElementKind, initial_kinematic_arrays
 from ..pipeline import advance_rk4_phase, record_step
 from ..settings import Integrator, Settings
 from ..step import StepData
@@ -85,7 +85,8 @@ def interpret_outputs(
     Outputs are truncated after the last value that was written.
     """
     program = trace_looped_program(model, settings, trace_function, named_array_offsets(settings, outputs), outputs)
-    return [_interpret_state(model, program, outputs, arrays) for arrays in states]
+    kinematic = initial_kinematic_arrays(model)
+    return [_interpret_state(model, program, outputs, {**kinematic, **arrays}) for arrays in states]
 
 
 def _interpret_state(

@@ -122,6 +122,7 @@ def _group_copies(model: Model, settings: Settings) -> tuple[list[list[Component
         if (
             component.is_contiguous
             and colliding_frames.isdisjoint(component.frames)
+            and not any(tree.nodes[frame].is_on_kinematic_body for frame in component.frames)
             and not _has_per_env_parameters(model, component)
         ):
             groups.setdefault(copy_signature(model, tree, component, settings, frame_constants), []).append(component)

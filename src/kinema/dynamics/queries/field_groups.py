@@ -24,6 +24,7 @@ from ..rigid.rnea import Wrench, generalized_forces
 from ..sensors.registry import evaluate_sensors
 from ..settings import ControlMode
 from ..step import StepData
+from ..topology import ancestor_frames, dynamic_frames
 from ..tree.kinematic_tree import WORLD, FrameNode, LinkNode, NodeRef
 from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_values import NodeValues
@@ -67,7 +68,7 @@ def write_sleep_fields(data: StepData) -> None:
     """Write `hibernated` of each link: 1 if its kinematic tree is asleep, else 0."""
     ctx, table, trees = data.ctx, [], tree_index_of_frames(data.ctx.model)
     for link in ctx.links:
-        frame = int(ctx.model.links.frame_idx[link])
+        frame = int(dynamic_frames(ctx.model, ctx.model.links.frame_idx)[link])
         table.append(ctx.link_iteration(link))
         table[-1].offsets.update({} if frame == WORLD else ctx.element_arrays(ElementKind.TREE, trees[frame]))
 
@@ -385,11 +386,8 @@ def write_link_jacobians(
     """
     rows = []
     for link in link_indices:
-        path, frame = [], int(ctx.model.links.frame_idx[link])
-        while frame != WORLD:
-            path.insert(0, frame)
-            frame = int(ctx.model.frames.parent_idx[frame])
-        rows += [ctx.frame_iteration(ctx.tree.nodes[i], link) for i in path]
+        path = ancestor_frames(ctx.model, int(ctx.model.links.frame_idx[link]))
+        rows += [ctx.frame_iteration(ctx.tree.nodes[i], link) for i in reversed(path)]
 
     def body(node: FrameNode) -> None:
         assert node.target_link_ref is not None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kinema import ir
 from kinema.ir import Value
@@ -192,6 +193,21 @@ JOINT_MODELS: dict[int, JointModel] = {
 """Kinematics of every primitive joint type; `PRIMITIVE_JOINT_SIZES` has their numbers of coordinates and dofs."""
 
 
+def _no_dofs(*_: object) -> list[Any]:
+    return []
+
+
+JOINT_MODELS[PrimitiveJointType.KINEMATIC] = JointModel(
+    lambda _, pose: Pose(quaternion_to_matrix(pose[3:]), pose[:3]), _no_dofs, _no_dofs
+)
+
+
+def kinematic_velocity(ctx: TraceContext, pose: Pose) -> Twist:
+    """Velocity of the kinematic body in the loop body being traced, in its own axes."""
+    velocity = ctx.iteration.read_array("kinematic_velocity", 6)
+    return Twist(rotate_inverse(pose.rotation, velocity[3:]), rotate_inverse(pose.rotation, velocity[:3]))
+
+
 def motion_subspace(node: FrameNode, pose: Pose) -> list[Twist]:
     """Motion subspace S of a frame's joint: one twist per dof, in frame axes."""
     return JOINT_MODELS[node.joint_type].motion_subspace(node, pose)
@@ -217,6 +233,12 @@ def poses_in_parents(ctx: TraceContext) -> NodeValues[Pose]:
             "poses",
             lambda node: poses.put(node.ref, JOINT_MODELS[node.joint_type].pose(node, ctx.read_node("qpos", node))),
         )
+        ctx.for_each_kinematic_body(
+            "poses of kinematic bodies",
+            lambda node: poses.put(
+                node.ref, JOINT_MODELS[node.joint_type].pose(node, ctx.iteration.read_array("kinematic_pose", 7))
+            ),
+        )
     return poses
 
 
@@ -230,7 +252,7 @@ def poses_in_world(ctx: TraceContext, local_poses: NodeValues[Pose], world_origi
         )
 
     with ctx.including_idle_trees():
-        return ctx.forward_pass("poses in the world", Pose(IDENTITY_POSE.rotation, world_origin), body)
+        return ctx.forward_pass("poses in the world", Pose(IDENTITY_POSE.rotation, world_origin), body, body)
 
 
 def shifted_world_origin(ctx: TraceContext) -> Vector:
@@ -260,7 +282,10 @@ def spatial_velocities(ctx: TraceContext, local_poses: NodeValues[Pose]) -> Node
         inherited = transform_twist_to_child(parent_velocity, pose)
         return Twist(add(inherited.angular, joint.angular), add(inherited.linear, joint.linear))
 
-    return ctx.forward_pass("velocities", ZERO_TWIST, body)
+    def kinematic_body(node: FrameNode, _: Twist) -> Twist:
+        return kinematic_velocity(ctx, local_poses[node.ref])
+
+    return ctx.forward_pass("velocities", ZERO_TWIST, body, kinematic_body)
 
 
 def transform_twist_to_child(parent_twist: Twist, pose: Pose) -> Twist:
@@ -290,7 +315,12 @@ def spatial_accelerations(
             bias.angular_velocity,
         )
 
-    return ctx.forward_pass("accelerations", FrameAcceleration(Twist(ZERO, scale(-1.0, ctx.gravity)), ZERO), body)
+    def kinematic_body(node: FrameNode, world: FrameAcceleration) -> FrameAcceleration:
+        pose = local_poses[node.ref]
+        return propagate_acceleration(world, pose, kinematic_velocity(ctx, pose))
+
+    world = FrameAcceleration(Twist(ZERO, scale(-1.0, ctx.gravity)), ZERO)
+    return ctx.forward_pass("accelerations", world, body, kinematic_body)
 
 
 def propagate_acceleration(

@@ -15,6 +15,8 @@ import numpy as np
 from kinema.core import Array
 from kinema.model import Model
 
+from ..topology import dynamic_frames
+
 LOAD_KINDS = ("force", "torque")
 """Outputs of the load of a link and its subtree."""
 TOUCH_KINDS = ("touch",)
@@ -39,7 +41,8 @@ def pair_weights(model: Model, output: int) -> Array:
     does. For MJCF contact sensors: the sign that orients the stored normal from the first to the second matched object.
     """
     info, geoms, pairs = model.sensors.outputs, model.geoms, model.pairs
-    swapped = geoms.frame_idx[pairs.geom_a] > geoms.frame_idx[pairs.geom_b]
+    frames = dynamic_frames(model, geoms.frame_idx)
+    swapped = frames[pairs.geom_a] > frames[pairs.geom_b]
     if info.kinds[output] in CONTACT_PAIR_KINDS:
         return _contact_pair_weights(model, output) * np.where(swapped, -1.0, 1.0)
     is_measured = _link_mask(model, int(info.target_idx[output]), with_subtree=info.kinds[output] in LOAD_KINDS)

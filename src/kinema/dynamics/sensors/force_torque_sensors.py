@@ -28,6 +28,7 @@ from ..queries.body_quantities import NEWTON_EULER_QUANTITIES, newton_euler_wren
 from ..rigid.kinematics import shifted_world_origin
 from ..rigid.link_dynamics import shift_wrench
 from ..step import KINEMATIC_STATE_QUANTITIES, StepData
+from ..topology import dynamic_frames
 from ..tree.kinematic_tree import link_ref, root_link
 from ..vector_math import add, cross, rotate_inverse, scale, sub
 from .contact_sensors import allocate_zero_sums, contact_wrench, visit_contacts
@@ -183,7 +184,8 @@ def subtree_frames(data: StepData, link: int) -> set[int]:
     parent = int(links.parent_idx[link])
     if parent >= 0 and links.frame_idx[link] == links.frame_idx[parent]:
         return set()
-    return {int(f) for f in links.frame_idx[np.flatnonzero(subtree_mask(data.ctx.model, link))]} - {-1}
+    frames = dynamic_frames(data.ctx.model, links.frame_idx)
+    return {int(f) for f in frames[np.flatnonzero(subtree_mask(data.ctx.model, link))]} - {-1}
 
 
 def _path_forces(data: StepData, paths: Sequence[int]) -> dict[int, ArenaOffset]:

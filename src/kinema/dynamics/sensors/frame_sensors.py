@@ -61,7 +61,10 @@ def frame_quaternions(ctx: TraceContext) -> NodeValues[Vector]:
         cosine, sine = _half_angle_cos_sin(q[0] - node.reference)
         return quaternion_multiply(rest, [cosine, *scale(sine, node.axis)])
 
-    return ctx.forward_pass("frame quaternions", (1.0, 0.0, 0.0, 0.0), body)
+    def kinematic_body(_node: FrameNode, _world: Vector) -> Vector:
+        return ctx.iteration.read_array("kinematic_pose", 7)[3:]
+
+    return ctx.forward_pass("frame quaternions", (1.0, 0.0, 0.0, 0.0), body, kinematic_body)
 
 
 def measure_positions(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:

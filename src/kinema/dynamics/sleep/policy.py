@@ -7,7 +7,7 @@ import numpy as np
 from kinema.core import Array
 from kinema.model import Model, PrimitiveJointType
 
-from ..topology import WORLD, tree_index_of_frames
+from ..topology import WORLD, dynamic_frames, tree_index_of_frames
 
 NEVER, ALLOWED, INIT = "never", "allowed", "init"
 """Sleep policies, as in MuJoCo: never sleeps, may sleep, sleeps initially."""
@@ -15,7 +15,7 @@ NEVER, ALLOWED, INIT = "never", "allowed", "init"
 
 def n_trees(model: Model) -> int:
     """Return the number of kinematic trees of a model."""
-    return int((model.frames.parent_idx == WORLD).sum())
+    return max(tree_index_of_frames(model), default=-1) + 1
 
 
 def sleep_policies(model: Model) -> list[str]:
@@ -27,7 +27,8 @@ def sleep_policies(model: Model) -> list[str]:
     """
     trees = tree_index_of_frames(model)
     link_policies: list[set[str]] = [set() for _ in range(n_trees(model))]
-    for policy, frame in zip(model.links.sleep, model.links.frame_idx.tolist(), strict=True):
+    frames = dynamic_frames(model, model.links.frame_idx).tolist()
+    for policy, frame in zip(model.links.sleep, frames, strict=True):
         if frame != WORLD:
             link_policies[trees[frame]].add(policy)
     actuated, with_tendons = _actuated_trees(model, trees), _tendon_trees(model, trees)
@@ -46,14 +47,16 @@ def _actuated_trees(model: Model, frame_trees: list[int]) -> set[int]:
     """Return the indices of the trees that actuators act on."""
     tree_of_dof = [frame_trees[frame] for frame in model.dofs.frame_idx.tolist()]
     trees = {tree_of_dof[dof] for moment in model.actuators.moment for dof in moment.nonzero()[0]}
-    return trees | {frame_trees[f] for f in model.actuators.frame_idx.tolist() if f != WORLD}
+    return trees | {frame_trees[f] for f in dynamic_frames(model, model.actuators.frame_idx).tolist() if f != WORLD}
 
 
 def _tendon_trees(model: Model, frame_trees: list[int]) -> set[int]:
     """Return the indices of the trees that tendons or paths act on."""
     tree_of_dof = [frame_trees[frame] for frame in model.dofs.frame_idx.tolist()]
     trees = {tree_of_dof[dof] for moment in model.tendons.moment for dof in moment.nonzero()[0]}
-    return trees | {frame_trees[f] for f in model.path_segments.frame_idx.ravel().tolist() if f != WORLD}
+    return trees | {
+        frame_trees[f] for f in dynamic_frames(model, model.path_segments.frame_idx).ravel().tolist() if f != WORLD
+    }
 
 
 def initially_asleep(model: Model) -> Array:

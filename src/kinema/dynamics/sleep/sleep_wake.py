@@ -17,6 +17,7 @@ from ..collision.contact_buffers import ContactBufferFilter, ContactBuffers
 from ..collision.narrow_phase import detect_contacts
 from ..rigid.kinematics import Pose
 from ..solver.islands import moving_trees
+from ..topology import dynamic_frames
 from ..tree.kinematic_tree import WORLD
 from ..tree.loop_context import IDLE_FLAG, tree_index_of_frames
 from ..tree.node_values import NodeValues
@@ -261,11 +262,13 @@ class SleepState:
             for tree in {trees[int(ctx.model.dofs.frame_idx[d])] for d in moment.nonzero()[0]}:
                 yield row(tree, arrays["ctrl"], arrays["slept_ctrl"])
         for tree in ctx.trees:
+            for body in range(len(ctx.kinematic_nodes)):
+                yield row(tree, ctx.element_arrays(ElementKind.KINEMATIC_BODY, body)["kinematic_steps"])
             arrays = ctx.element_arrays(ElementKind.ENVIRONMENT, 0)
             for i in range(3):
                 yield row(tree, _offset_by(arrays["gravity"], i), _offset_by(arrays["slept_gravity"], i))
         for link in ctx.links if ctx.settings.external_forces else ():
-            frame = int(ctx.model.links.frame_idx[link])
+            frame = int(dynamic_frames(ctx.model, ctx.model.links.frame_idx)[link])
             arrays = ctx.element_arrays(ElementKind.LINK, link)
             for name in ("cfrc_applied_ang", "cfrc_applied_vel"):
                 for i in range(3 if frame != WORLD else 0):

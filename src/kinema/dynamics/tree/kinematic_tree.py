@@ -125,6 +125,8 @@ class FrameNode:
     """Indices of the links fixed to this frame."""
     target_link_ref: NodeRef | None = None
     """A link that the loop body reads besides the frame."""
+    is_on_kinematic_body: bool = False
+    """Whether the parent frame is that of a kinematic body."""
 
     @property
     def index(self) -> int:
@@ -134,9 +136,9 @@ class FrameNode:
 
     @property
     def parent(self) -> int:
-        """Index of the parent frame, or `WORLD`."""
+        """Index of the parent frame, or `WORLD`, also on a kinematic body."""
         assert isinstance(self.parent_ref.index, int)
-        return self.parent_ref.index
+        return WORLD if self.is_on_kinematic_body else self.parent_ref.index
 
 
 @dataclass(slots=True, eq=False)
@@ -192,7 +194,7 @@ class KinematicTree:
 
 def build_tree(model: Model) -> KinematicTree:
     """Build the kinematic tree of a model: one node per frame, with the inertias of its links summed in frame axes."""
-    frames = model.frames
+    frames, kinematic = model.frames, set(model.kinematic_frames)
     nodes = [
         FrameNode(
             ref=frame_ref(i),
@@ -209,7 +211,10 @@ def build_tree(model: Model) -> KinematicTree:
             has_spring=has_joint_spring(model, i),
             has_acceleration_drive=bool(model.dofs.acceleration_drive[list(model.frame_dof_range(i))].any()),
             has_actuator_gravcomp=bool(model.dofs.actuator_gravcomp[list(model.frame_dof_range(i))].any()),
-            limit_power=round(float(model.dofs.limit_solimp[model.frame_dof_range(i).start, 4])),
+            limit_power=2
+            if i in kinematic
+            else round(float(model.dofs.limit_solimp[model.frame_dof_range(i).start, 4])),
+            is_on_kinematic_body=int(frames.parent_idx[i]) in kinematic,
         )
         for i in range(model.n_frames)
     ]

@@ -132,8 +132,12 @@ class IdleFlags:
         return OffsetColumn(self._first_flag.arena, self._first_flag.row + trees)
 
     def of_frame(self, frame: int) -> dict[str, ArenaOffset]:
-        """Row array of the idle flag for the rows of a frame; empty for the world or while the flags are paused."""
-        return {} if self.paused or frame == WORLD else {IDLE_FLAG: self.of_tree(self._tree_of[frame])}
+        """Row array of the idle flag for the rows of a frame; empty for frames without a tree or while paused."""
+        return (
+            {}
+            if self.paused or frame == WORLD or self._tree_of[frame] < 0
+            else {IDLE_FLAG: self.of_tree(self._tree_of[frame])}
+        )
 
     @contextmanager
     def including_idle_trees(self) -> Iterator[None]:
@@ -206,9 +210,13 @@ class LoopContext(ScratchAllocator):
         self.tree = tree
         self.covers_model = frames is None
         """Whether the program covers all frames of the model."""
-        frames = range(model.n_frames) if frames is None else frames
+        kinematic = model.kinematic_frames
+        all_frames = [f for f in range(model.n_frames) if f not in kinematic] if kinematic else range(model.n_frames)
+        frames = all_frames if frames is None else frames
         self.nodes = [tree.nodes[f] for f in frames]
-        link_frames = {WORLD, *frames} if len(frames) == model.n_frames else set(frames)
+        self.kinematic_nodes = [tree.nodes[f] for f in kinematic]
+        """Frames of kinematic bodies, which are not among `nodes`: passes over the tree give them a value."""
+        link_frames = {WORLD, *frames, *kinematic} if len(frames) == len(all_frames) else set(frames)
         self.links = [i for i, f in enumerate(model.links.frame_idx.tolist()) if f in link_frames]
         self.array_element_kinds = {
             name: (info.element_kind, info.width) for name, info in ARRAYS_BY_NAME.items()
@@ -353,6 +361,9 @@ class LoopContext(ScratchAllocator):
         offsets = self.element_arrays(ElementKind.COORDINATE, node.qs.start) | self.element_arrays(
             ElementKind.DOF, node.dofs.start
         )
+        if node in self.kinematic_nodes:
+            offsets = self.element_arrays(ElementKind.KINEMATIC_BODY, self.kinematic_nodes.index(node))
+            return self.node_iteration(specialization, bindings, offsets, self.frame_constants(node))
         for extension in self.frame_extensions:
             offsets |= extension.frame_offsets(node)
         offsets |= self.idle_flag_of_frame(node.index)
@@ -436,7 +447,7 @@ class LoopContext(ScratchAllocator):
         if parent >= 0:
             bindings["parent "] = link_ref(parent)
         specialization = LinkSpecialization(
-            in_moving_frame=frames["frame "] != WORLD,
+            in_moving_frame=frames["frame "] != WORLD and frames["frame "] not in self.model.kinematic_frames,
             has_gravcomp=bool(links.gravity_scale[link] != 1.0),
             has_mass=bool(links.inertial_mass[link]),
             has_parent=parent >= 0,

@@ -89,6 +89,11 @@ class TraceContext(LoopContext):
             name, self.frame_iterations(nodes, target_link), lambda iteration: body(self.frame_of_iteration(iteration))
         )
 
+    def for_each_kinematic_body(self, name: str, body: Callable[[FrameNode], None]) -> None:
+        """Trace a loop over the frames of kinematic bodies, which reads their arrays by name from `iteration`."""
+        if self.kinematic_nodes:
+            self.for_each_frame(name, body, only=[node.index for node in self.kinematic_nodes])
+
     def for_each_link(self, name: str, body: Callable[[LinkNode], None], only: Sequence[int] | None = None) -> None:
         """Trace a loop over the links of the context, or over the links listed in `only`."""
         links = self.links if only is None else only
@@ -96,16 +101,29 @@ class TraceContext(LoopContext):
             name, [self.link_iteration(i) for i in links], lambda iteration: body(self.link_of_iteration(iteration))
         )
 
-    def forward_pass(self, name: str, world_value: R, body: Callable[[FrameNode, R], R]) -> NodeValues[R]:
+    def forward_pass(
+        self,
+        name: str,
+        world_value: R,
+        body: Callable[[FrameNode, R], R],
+        kinematic_body: Callable[[FrameNode, R], R] = lambda _, world: world,
+    ) -> NodeValues[R]:
         """Trace a pass from the root to the leaves: value(frame) = body(frame, value(parent frame)).
 
-        `world_value` is the value of the world. Returns the value of every frame.
+        `world_value` is the value of the world; `kinematic_body` takes the place of `body` for kinematic bodies, and by
+        default gives them the value of the world. Returns the value of every frame.
         """
         result: NodeValues[R] = self.new_values(name)
         world = result.allocate(frame_ref(WORLD), world_value, fixed=True)
         for node in self.nodes:
             result.allocate(node.ref, world_value)
+        for node in self.kinematic_nodes:
+            result.allocate(node.ref, world_value)
         self.tracer.write(SCRATCH, flatten(world_value), world.row)
+        self.for_each_kinematic_body(
+            f"{name} of kinematic bodies",
+            lambda node: result.put(node.ref, kinematic_body(node, result[node.parent_ref])),
+        )
         self.for_each_frame(name, lambda node: result.put(node.ref, body(node, result[node.parent_ref])))
         return result
 
