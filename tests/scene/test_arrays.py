@@ -436,12 +436,13 @@ def test_constraint_rows(side: SimpleNamespace) -> None:
     check_rows(side)
 
 
-BALL = """<mujoco><option cone="{cone}"/><worldbody><geom type="plane" size="1 1 1"/><body name="ball" pos="0 0 .048">
-<freejoint/><geom size=".05" condim="6" mass=".3" friction=".6 .02 .003"/></body></worldbody></mujoco>"""
+BALL = """<mujoco><option cone="{cone}"/><worldbody>
+<geom type="plane" size="1 1 1" surfacevel=".3 .1 0 0 0 .2"/><body name="ball" pos="0 0 .048"><freejoint/>
+<geom size=".05" condim="6" mass=".3" friction=".6 .02 .003"/></body></worldbody></mujoco>"""
 
 
 def test_rows_of_elliptic_cones(tmp_path: Path) -> None:
-    """With torsional and rolling friction; the scene has no other constraint rows."""
+    """With torsional and rolling friction, on a moving surface; the scene has no other constraint rows."""
     side = beside_mujoco(tmp_path, BALL.format(cone="elliptic"), with_ring=False)
     check_rows(side)
     assert side.solver.constraints.jac.shape == (6, 6, N_ENVS)
@@ -613,6 +614,28 @@ def test_scene_that_cannot_move() -> None:
     scene.build(n_envs=N_ENVS)
     check_all_arrays(scene.sim.rigid_solver, tensors=False)
     np.testing.assert_allclose(scene.sim.rigid_solver.geoms_state.pos[1], [[0.0, 0.0, 0.05]] * N_ENVS, atol=1e-7)
+
+
+def test_arrays_on_a_gpu(tmp_path: Path) -> None:
+    """The same values as on a CPU, and tensors on the GPU."""
+    file = tmp_path / "ball.xml"
+    file.write_text(BALL.format(cone="elliptic"), encoding="utf-8")
+    solvers = []
+    for device in ("cuda:0", "cpu"):
+        scene = km.Scene(**EXACT, device=device)
+        scene.add(file)
+        try:
+            scene.build(n_envs=N_ENVS)
+        except km.KinemaError as reason:
+            pytest.skip(str(reason))
+        scene.step(3)
+        solvers.append(scene.sim.rigid_solver)
+    check_all_arrays(solvers[0], tensors=HAS_TORCH)
+    for group, arrays in declared_arrays().items():
+        for declaration, _ in arrays:
+            ours, expected = (getattr(getattr(x, group) if group else x, declaration.name).numpy() for x in solvers)
+            if declaration.name not in ("n_iterations", "gradient", "Mgrad"):
+                np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5, err_msg=f"{group}.{declaration.name}")
 
 
 def test_sleeping_geoms(tmp_path: Path) -> None:

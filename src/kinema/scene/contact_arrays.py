@@ -64,6 +64,13 @@ CONTACTS = [
             "1 or m",
             "friction coefficients of the directions; of the normal 1, or regularised",
         ),
+        (
+            "efc_vel",
+            (6,),
+            "float",
+            "m/s or rad/s",
+            "velocity of b relative to a along the axes of the frame, then about them, with surface velocities",
+        ),
         ("efc_force", (6,), "float", "N or N m", "contact force along the axes of the frame, then torque about them"),
     ),
 ]
@@ -76,7 +83,7 @@ CONSTRAINT_ROWS = [
     *declare(
         "n_constraints n_envs",
         ("efc_pos", (), "float", "rad or m", "constraint residual; of limits and contacts the distance"),
-        ("efc_vel", (), "float", "rad/s or m/s", "constraint velocity J vel"),
+        ("efc_vel", (), "float", "rad/s or m/s", "constraint velocity J vel; of contacts with surface velocities"),
         ("efc_D", (), "float", "kg m2 or kg", "constraint stiffness D; 0 for inactive rows"),
         ("efc_aref", (), "float", "rad/s2 or m/s2", "reference acceleration"),
         ("efc_b", (), "float", "rad/s2 or m/s2", "J qacc_smooth - efc_aref"),
@@ -283,63 +290,53 @@ class ContactArrays:
             condim: their contact dimension.
         """
         contact, env = (x[chosen] for x in np.nonzero(active))
-        stiffness, aref, scales, depth, axis_forces = (
+        stiffness, depth, *vectors = (
             self.compacted(name, order, active)[contact, env].astype(np.float64)
-            for name in ("efc_D", "efc_aref", "row_scales", "penetration", "efc_force")
+            for name in ("efc_D", "penetration", "efc_aref", "efc_vel", "row_scales", "efc_force")
         )
+        arefs, velocities, factors, axis_forces = (list(x.T[:condim]) for x in vectors)
+        jacobians = [spatial[chosen, k] for k in range(condim)]
         elliptic = self._model.options.elliptic and condim > 1
-        jacobians, arefs, factors = (
-            [spatial[chosen, k] for k in range(condim)],
-            list(aref.T[:condim]),
-            list(scales.T[:condim]),
-        )
         distances = [-depth, *[np.zeros_like(depth)] * (condim - 1)]
         if condim > 1 and not elliptic:
-            edges = [(k, edge) for k in range(1, condim) for edge in (1.0, -1.0)]
-            arefs = [arefs[0] + edge * factors[k] * arefs[k] for k, edge in edges]
-            jacobians = [jacobians[0] + (edge * factors[k])[:, None] * jacobians[k] for k, edge in edges]
+            edges = [(k, edge * factors[k]) for k in range(1, condim) for edge in (1.0, -1.0)]
+            arefs, velocities = ([x[0] + factor * x[k] for k, factor in edges] for x in (arefs, velocities))
+            jacobians = [jacobians[0] + factor[:, None] * jacobians[k] for k, factor in edges]
             distances = [-depth] * len(edges)
-        vel, qacc, qacc_smooth = (x[:, env].T for x in self._joint_vectors())
+        qacc, qacc_smooth = (x[:, env].T for x in self._accelerations())
         residuals = [(jac * qacc).sum(axis=1) - a for jac, a in zip(jacobians, arefs, strict=True)]
         if elliptic:
             weights = [stiffness * (factor / factors[0]) ** 2 for factor in factors]
-            forces, costs = list(axis_forces.T[:condim]), _elliptic_costs(residuals, stiffness, factors)
+            forces, costs = axis_forces, _elliptic_costs(residuals, stiffness, factors)
         else:
             weights = [stiffness] * len(residuals)
             forces = [-stiffness * np.minimum(residual, 0.0) for residual in residuals]
             if self._engine.settings.noslip_iterations:
-                forces = _edge_forces(axis_forces.T[:condim], factors)
+                forces = _edge_forces(axis_forces, factors)
             costs = [0.5 * stiffness * np.minimum(residual, 0.0) ** 2 for residual in residuals]
         return [
             {
                 "jac": jac,
                 "efc_pos": distance,
-                "efc_vel": (jac * vel).sum(axis=1),
+                "efc_vel": velocity,
                 "efc_D": weight,
                 "efc_aref": reference,
                 "efc_b": (jac * qacc_smooth).sum(axis=1) - reference,
                 "efc_force": force,
                 "quad": cost,
             }
-            for jac, distance, weight, reference, force, cost in zip(
-                jacobians, distances, weights, arefs, forces, costs, strict=True
+            for jac, distance, velocity, weight, reference, force, cost in zip(
+                jacobians, distances, velocities, weights, arefs, forces, costs, strict=True
             )
         ]
 
-    def _joint_vectors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Velocity, acceleration and acceleration without constraints of all dofs, (n_dofs, n_envs) each."""
-        fields = self._engine.fields
-        vel, qacc, inertial, constraint = (
-            np.asarray(x.numpy(), np.float64)
-            for x in (
-                fields.dofs_state.vel,
-                fields.constraints.qacc,
-                fields.constraints.Ma,
-                fields.constraints.qfrc_constraint,
-            )
+    def _accelerations(self) -> tuple[np.ndarray, np.ndarray]:
+        """Acceleration, and acceleration without constraints, of all dofs, (n_dofs, n_envs) each."""
+        fields = self._engine.fields.constraints
+        qacc, inertial, constraint = (
+            np.asarray(x.numpy(), np.float64) for x in (fields.qacc, fields.Ma, fields.qfrc_constraint)
         )
-        smooth = np.linalg.solve(self._mass_matrices(), (inertial - constraint).T[..., None])[..., 0].T
-        return vel, qacc, smooth
+        return qacc, np.linalg.solve(self._mass_matrices(), (inertial - constraint).T[..., None])[..., 0].T
 
     def _mass_matrices(self) -> np.ndarray:
         """Mass matrices, (n_envs, n_dofs, n_dofs)."""
@@ -355,7 +352,7 @@ class ContactArrays:
         return np.moveaxis(result, 0, 2).astype(rows["jac"].dtype)
 
 
-def _edge_forces(axis_forces: np.ndarray, factors: list[np.ndarray]) -> list[np.ndarray]:
+def _edge_forces(axis_forces: list[np.ndarray], factors: list[np.ndarray]) -> list[np.ndarray]:
     """Forces along the edges of pyramids that sum up to given contact forces; the normal force without friction.
 
     The edges N + s t and N - s t of each friction direction differ by its force; the normal force that this leaves is

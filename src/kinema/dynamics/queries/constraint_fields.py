@@ -354,7 +354,7 @@ ContactFieldValues = dict[str, Vector]
 
 CONTACT_FIELD_WIDTHS = {"active": 1, "position": 3, "normal": 3, "penetration": 1, "force": 3, "pair": 1}
 """Values per contact of the fields of group `contacts`."""
-CONTACT_LAW_FIELD_WIDTHS = {"frame": 9, "efc_D": 1, "efc_aref": 6, "row_scales": 6, "efc_force": 6}
+CONTACT_LAW_FIELD_WIDTHS = {"frame": 9, "efc_D": 1, "efc_aref": 6, "efc_vel": 6, "row_scales": 6, "efc_force": 6}
 """Values per contact of the fields of group `laws of contacts`: contact frame and constraint parameters."""
 
 
@@ -397,8 +397,9 @@ def write_contact_law_fields(data: StepData) -> None:
 
     `frame` has the normal and the two tangents as rows (negated if the geoms of the pair are in the opposite order of
     the stored contact), `efc_D` is the stiffness along the normal (of pyramid edges with a pyramidal cone), `efc_aref`
-    the reference acceleration in the condim contact directions, `row_scales` the factors of their Jacobian rows and
-    `efc_force` the contact force along them, all padded with zeros to 6. Unused contact entries are zero.
+    the reference acceleration in the condim contact directions, `efc_vel` the velocity and `efc_force` the contact
+    force along them, `row_scales` the factors of their Jacobian rows, all padded with zeros to 6. Unused contact
+    entries are zero.
     """
     solve_unconditionally(data)
     compute(data, "contact_buffers")
@@ -422,6 +423,7 @@ def write_contact_law_fields(data: StepData) -> None:
             "frame": scale(sign, contact.read("axes")),
             "efc_D": [contact.stiffness_and_mu[0] * scales[0] * scales[0]],
             "efc_aref": [*aref, *padding],
+            "efc_vel": [*(v / ir.maximum(x, TINY) for v, x in zip(velocity, scales, strict=True)), *padding],
             "row_scales": [*scales, *padding],
             "efc_force": [*(-row_scale * x for row_scale, x in zip(scales, gradient, strict=True)), *padding],
         }

@@ -282,6 +282,13 @@ CONTACT_FIELDS = [
             "factors of the rows of the Jacobian in the solver: friction coefficients; for the normal 1 or, with an "
             "elliptic cone, the regularised friction coefficient; 0 beyond condim",
         ),
+        (
+            "efc_vel",
+            (6,),
+            "m/s or rad/s",
+            "velocity of the second geom relative to the first along the axes of the contact frame, then about them, "
+            "with surface velocities; 0 beyond condim",
+        ),
         ("efc_force", (6,), "N or N m", "contact force along the axes of the contact frame, then torque about them"),
     ),
 ]
