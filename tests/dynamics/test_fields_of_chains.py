@@ -20,7 +20,17 @@ from .arrays_for_tests import mjcf_settings, noting
 from .mujoco_checks import OF_LINKS, OF_MOTION, Check, Fields, states_of
 from .rolling import chain
 
-NONE = ("sleep", "equalities", "couplings", "contacts", "laws of contacts", "sensors", "rows", "rows against rows")
+NONE = (
+    "sleep",
+    "equalities",
+    "equality wrenches",
+    "couplings",
+    "contacts",
+    "laws of contacts",
+    "sensors",
+    "rows",
+    "rows against rows",
+)
 """What chains have none of."""
 
 N_LINKS, N_STATES = 100, 7

@@ -22,7 +22,17 @@ from .arrays_for_tests import fields_program, mjcf_settings, noting
 
 N_ENVS = 5
 """Not a multiple of anything."""
-LACKING = {"equalities", "couplings", "contacts", "laws of contacts", "sensors", "rows", "rows against rows", "sleep"}
+LACKING = {
+    "equalities",
+    "equality wrenches",
+    "couplings",
+    "contacts",
+    "laws of contacts",
+    "sensors",
+    "rows",
+    "rows against rows",
+    "sleep",
+}
 """What the robot has none of."""
 
 

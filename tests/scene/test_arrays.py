@@ -100,7 +100,8 @@ def beside_mujoco(
     states, generator = [], np.random.default_rng(0)
     for env in range(N_ENVS):
         data = mujoco.MjData(model)
-        data.qpos[7 : 7 + (model.njnt > 1)] = 0.5 * (env + 0.1)
+        for joint in np.flatnonzero(model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE):
+            data.qpos[model.jnt_qposadr[joint]] = 0.5 * (env + 0.1)
         data.qvel[:] = 0.3 * generator.normal(size=model.nv)
         data.ctrl[:] = 0.4
         with quiet():
@@ -215,6 +216,25 @@ def test_links(side: SimpleNamespace) -> None:
         assert not getattr(state, name).numpy().any()
     elbow = stacked(side, lambda d: d.xanchor[[side.model.joint("elbow").id]])[0]
     np.testing.assert_allclose(state.j_pos.numpy()[1], elbow, atol=1e-12)
+
+
+def test_parent_wrenches_of_constrained_links(tmp_path: Path) -> None:
+    """Equality constraints are external to the tree: a chain whose end is held, and a body that is welded to it."""
+    links = "".join(
+        f'<body name="b{i}" pos="0 0 -.2"><joint axis="0 1 {i}"/><geom size=".04" mass="{1 + i}"/>' for i in range(3)
+    )
+    side = beside_mujoco(
+        tmp_path,
+        f"""<mujoco><worldbody><body name="b" pos="0 0 1"><joint axis="1 0 0"/><geom size=".04" mass="1"/>
+        {links}</body></body></body></body>
+        <body name="free" pos=".5 0 .4"><freejoint/><geom size=".05" mass=".5"/></body></worldbody>
+        <equality><connect body1="b2" anchor=".1 0 0"/><weld body1="free" body2="b1"/></equality>
+        <contact><exclude body1="b" body2="b0"/></contact></mujoco>""",
+        with_ring=False,
+    )
+    for name, columns in (("cfrc_ang", slice(0, 3)), ("cfrc_vel", slice(3, 6))):
+        expected = stacked(side, lambda d, columns=columns: d.cfrc_int[side.bodies, columns])
+        np.testing.assert_allclose(getattr(side.solver.links_state, name).numpy(), expected, atol=1e-5, err_msg=name)
 
 
 def test_dofs(side: SimpleNamespace) -> None:

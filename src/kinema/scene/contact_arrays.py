@@ -203,18 +203,36 @@ class ContactArrays:
     def parent_wrenches(self) -> np.ndarray:
         """Wrench that the parent exerts on each link about `root_COM`: torque [N m], force [N], (n_links, n_envs, 6).
 
-        The wrench that the subtree of the link needs for its motion, minus the wrenches of contacts on the subtree.
+        The wrench that the subtree of the link needs for its motion, minus the wrenches of contacts and equality
+        constraints on the subtree.
         """
         state, parents = self._engine.fields.links_state, self._model.links.parent_idx
-        contacts, depth = self._link_wrenches(), np.zeros(len(parents), np.int64)
+        external, depth = self._link_wrenches() + self._equality_wrenches(), np.zeros(len(parents), np.int64)
         ancestors = parents.copy()
         while (ancestors >= 0).any():
             depth += ancestors >= 0
             ancestors = np.where(ancestors >= 0, parents[ancestors], -1)
         for link in np.argsort(-depth, kind="stable"):
             if parents[link] >= 0:
-                contacts[parents[link]] += contacts[link]
-        return np.concatenate([state.cfrc_ang.numpy(), state.cfrc_vel.numpy()], axis=2) - contacts
+                external[parents[link]] += external[link]
+        return np.concatenate([state.cfrc_ang.numpy(), state.cfrc_vel.numpy()], axis=2) - external
+
+    def _equality_wrenches(self) -> np.ndarray:
+        """Sum of the wrenches of equality constraints on each link about `root_COM`, (n_links, n_envs, 6)."""
+        fields, equalities = self._engine.fields, self._model.equalities
+        total = np.zeros((self._model.n_links, self._built.n_envs, 6), self._built.arrays.dtype)
+        if not (self._engine.settings.constraints and len(equalities.names)):
+            return total
+        root_com, point = fields.links_state.root_COM.numpy(), fields.equalities.wrench_point.numpy()
+        for links, wrenches in (
+            (equalities.link_a, fields.equalities.wrench_a),
+            (equalities.link_b, fields.equalities.wrench_b),
+        ):
+            rows = np.flatnonzero(links >= 0)
+            torque, force = np.split(wrenches.numpy()[rows], 2, axis=2)
+            torque = torque + np.cross(point[rows] - root_com[links[rows]], force)
+            np.add.at(total, links[rows], np.concatenate([torque, force], axis=2))
+        return total
 
     # -------------------------------------------------------------------------------------------- constraint rows
 

@@ -85,13 +85,12 @@ LINKS_STATE_ON_HOST = declare(
         (3,),
         "float",
         "N m",
-        "torque about root_COM that the parent exerts on the link (com-based), with those of equality constraints and "
-        "spatial tendons",
+        "torque about root_COM that the parent, or a spatial tendon, exerts on the link (com-based; MuJoCo's cfrc_int)",
     ),
-    ("cfrc_vel", (3,), "float", "N", "force that the parent exerts on the link, with the same parts"),
+    ("cfrc_vel", (3,), "float", "N", "force that the parent, or a spatial tendon, exerts on the link"),
     ("contact_force", (3,), "float", "N", "sum of the contact forces on the link"),
 )
-"""Arrays of links that depend on contacts; without contacts, `cfrc_ang` and `cfrc_vel` are fields of the engine."""
+"""Arrays of links that depend on the wrenches of contacts and equality constraints."""
 HOST_ARRAYS = {"links_state": LINKS_STATE_ON_HOST, "constraints": CONSTRAINT_ROWS}
 """Arrays that are computed on the host, in groups whose other arrays are fields of the engine."""
 HOST_GROUPS = {
@@ -261,7 +260,7 @@ class RigidSolver:
             return self._computed(host[group])
         if group == "links_state" and name == "contact_force":
             return self._computed(self._contacts.link_forces)
-        if self._contacts.exist and group == "links_state" and name in ("cfrc_ang", "cfrc_vel"):
+        if self._engine.model.n_dofs and group == "links_state" and name in ("cfrc_ang", "cfrc_vel"):
             part = slice(0, 3) if name == "cfrc_ang" else slice(3, 6)
             return self._computed(lambda: self._contacts.parent_wrenches()[..., part])
         if self._contacts.exist and group == "constraints" and name in ROW_ARRAYS:

@@ -26,6 +26,7 @@ from ..constraints.friction_cone import TINY, ContactCost
 from ..constraints.rows import BlockSpecialization, ConstraintBlock, ConstraintRows, RowType, row_costs
 from ..pipeline import compute
 from ..rigid.kinematics import shifted_world_origin
+from ..sensors.force_torque_sensors import compute_row_forces
 from ..settings import Settings
 from ..solver.newton import NewtonSolver
 from ..solver.objective import JointVector
@@ -48,6 +49,34 @@ def write_equality_fields(data: StepData) -> None:
     rows = ConstraintRows(data.ctx, equality_blocks(data.ctx.model, data.ctx.nodes))
     fill_equalities(data.kinematic_state, rows)
     write_equality_errors(data.ctx, rows)
+
+
+def write_equality_wrench_fields(data: StepData) -> None:
+    """Write `wrench_a`, `wrench_b` and `wrench_point` of each link equality constraint at the current acceleration.
+
+    The wrench on a link is the sum over the constraint rows of row force times unit wrench, in world axes.
+    """
+    ctx = data.ctx
+    compute(data, "constrained_acceleration", *KINEMATIC_STATE_QUANTITIES)
+    rows = ConstraintRows(ctx, equality_blocks(ctx.model, ctx.nodes))
+    fill_equalities(data.kinematic_state, rows)
+    rows.compute_stiffness_and_aref()
+    rows.multiply_jacobian(data.constrained_acceleration, "residual")
+    rows.for_each_block("equality forces", compute_row_forces)
+    for block_index, block in enumerate(rows.blocks):
+        equality = int(block.source["equality"])  # type: ignore[call-overload]
+        rows.block_arrays[block_index] |= ctx.element_arrays(ElementKind.EQUALITY, equality)
+
+    def body(iteration: IterationContext) -> None:
+        specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
+        forces = iteration.read_array("force", specialization.n_rows)
+        for side in ("a", "b"):
+            unit_wrenches = iteration.read_array(f"on {side}", 6 * specialization.n_rows)
+            columns = [unit_wrenches[k::6] for k in range(6)]
+            iteration.write(f"{ctx.output_prefix}wrench_{side}", [dot(forces, column) for column in columns])
+        iteration.write(f"{ctx.output_prefix}wrench_point", iteration.read_array("about", 3))
+
+    rows.for_each_block("equality wrenches", body)
 
 
 def write_coupling_fields(data: StepData) -> None:

@@ -258,6 +258,12 @@ EQUALITY_FIELDS = [
         ("gap", (), "m", "distance between the constrained points, along the constrained directions"),
         ("turn", (), "1", "rotation error: sine of the angle between axes, or of half the angle of a full rotation"),
     ),
+    *_field_infos(
+        "equality wrenches",
+        ("wrench_a", (6,), "N m and N", "torque about `wrench_point` and force of the constraint on its first link"),
+        ("wrench_b", (6,), "N m and N", "torque about `wrench_point` and force of the constraint on its second link"),
+        ("wrench_point", (3,), "m", "reference point of the torques, in the world"),
+    ),
     *_field_infos("state", ("broken", (), "1", "1 if a breakable joint has broken; cleared by reset")),
 ]
 CONTACT_FIELDS = [

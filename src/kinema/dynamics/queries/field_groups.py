@@ -57,6 +57,7 @@ from .constraint_fields import (
     write_coupling_fields,
     write_delassus_fields,
     write_equality_fields,
+    write_equality_wrench_fields,
     write_solution_fields,
 )
 from .field_catalog import JACOBIAN_ARRAYS
@@ -411,6 +412,7 @@ FIELD_GROUPS: dict[str, Callable[[StepData], None]] = {
     "mass": write_mass_matrix_fields,
     "sleep": write_sleep_fields,
     "equalities": write_equality_fields,
+    "equality wrenches": write_equality_wrench_fields,
     "couplings": write_coupling_fields,
     "contacts": write_contact_fields,
     "laws of contacts": write_contact_law_fields,

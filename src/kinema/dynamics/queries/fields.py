@@ -173,6 +173,7 @@ DRIVE_DEPENDENT_GROUPS = {
     "forces",
     "contacts",
     "laws of contacts",
+    "equality wrenches",
     "sensors",
     "solution",
     "rows",
