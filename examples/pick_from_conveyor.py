@@ -57,7 +57,7 @@ LAG = 0.06
 """Time by which the arm lags behind its commands [s]."""
 TICK = 5
 """Simulation steps per control tick."""
-STEEL = VisualMaterial(name="steel", color=(0.62, 0.64, 0.67, 1.0), metallic=1.0, roughness=0.35)
+STEEL = VisualMaterial(name="steel", color=(0.55, 0.57, 0.60, 1.0), roughness=0.5)
 RUBBER = VisualMaterial(name="rubber", color=(0.06, 0.06, 0.07, 1.0), roughness=0.9)
 BELTING = VisualMaterial(name="belting", color=(0.10, 0.12, 0.13, 1.0), roughness=0.8)
 STRIPE = VisualMaterial(name="stripe", color=(0.75, 0.62, 0.15, 1.0), roughness=0.7)

@@ -273,3 +273,17 @@ def test_a_weld_pulls_to_a_given_pose() -> None:
     scene.step(200)
     expected = [[1.5, 0.2, 0.0, *quarter], [0.8, 0.5, 0.0, *(quarter * [1, 1, 1, -1])]]
     np.testing.assert_allclose(box.get_qpos(), expected, atol=1e-3)
+
+
+def test_a_cup_finds_the_variant_of_each_environment(tmp_path: Path) -> None:
+    """Of two sizes of a box on the floor, the cup above reaches the higher one only."""
+    path = tmp_path / "picker.xml"
+    path.write_text(PICKER)
+    scene = km.Scene(quiet=True, contacts=False, gravity=(0, 0, 0))
+    picker = scene.add(path)
+    scene.add([km.Box((0.04, 0.04, 0.04)), km.Box((0.05, 0.05, 0.06))], pos=(0.0, 0.0, 0.18))
+    cup = scene.add_suction(picker, "tool", pos=(0, 0, -0.08), normal=(0, 0, -1), distance=0.015)
+    scene.build(2)
+    cup.turn_on()
+    scene.step()
+    assert cup.get_held().tolist() == [-1, 1]

@@ -20,6 +20,7 @@ TABLE_FIELDS = (
     "dofs.",
     "geoms.",
     "pairs.",
+    *(f"sensors.ray_geoms.{name}" for name in ("pos", "rot", "size", "center", "radius")),
 )
 """Float fields of a model that are constants of loop iterations and may therefore differ between variants."""
 

@@ -18,6 +18,7 @@ from ..constraints.constraint_kinds import blocks_by_kind
 from ..constraints.rows import block_key, block_parameters
 from ..model_variants import INVWEIGHT_PARAMETERS, structure_mismatch_message
 from ..rigid.free_bodies import free_bodies
+from ..sensors.ray_casting import RAY_GEOM, ray_geom_constants
 from ..settings import Settings
 from ..tree.kinematic_tree import build_tree
 from ..tree.node_constants import FrameConstants, FrameSpecialization, link_constants
@@ -25,8 +26,8 @@ from ..tree.node_constants import FrameConstants, FrameSpecialization, link_cons
 FOLDABLE_CONSTANTS = (0.0, 1.0, -1.0)
 """Values that stay folded into the code if all variants have them: folding is exact for these values."""
 ParameterSource = tuple[str, int | str]
-"""Table and element of a row: frame, link, geom or pair with its index; contact buffer or constraint block with its
-name."""
+"""Table and element of a row: frame, link, geom, pair or ray geom with its index; contact buffer or constraint block
+with its name."""
 
 
 def select_per_env_parameters(
@@ -43,7 +44,7 @@ def select_per_env_parameters(
 def parameter_rows(
     model: Model, settings: Settings
 ) -> Iterator[tuple[ParameterSource, str, Mapping[str, Sequence[Any]]]]:
-    """Yield the constants of every frame, link, geom, contact buffer, geom pair and constraint block of a model.
+    """Yield the constants of every frame, link, geom, contact buffer, geom pair, ray geom and constraint block.
 
     Each element is (kind and index, code specialization, constants by name); constants may differ between model
     variants.
@@ -61,6 +62,8 @@ def parameter_rows(
             yield ("set", contact_buffer_name(spec)), str(spec.specialization), frame_pair_spheres(model, spec)
             for p in spec.pairs:
                 yield ("pair", p), str(pair_geom_types(model, p)), pair_parameter_row(model, settings, spec, p)
+    for geom, geom_type in enumerate(model.sensors.ray_geoms.types):
+        yield (RAY_GEOM, geom), geom_type, ray_geom_constants(model, geom)
     for kind, blocks in blocks_by_kind(model, settings, nodes):
         for block in blocks:
             yield ("block", block_key(block)), kind.name, block_parameters(block)

@@ -9,9 +9,11 @@ import numpy as np
 
 from kinema import ir
 from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Value
+from kinema.model import Model
 
 from ..rigid.kinematics import Pose
 from ..tree.kinematic_tree import frame_ref
+from ..tree.node_constants import with_per_env_parameters
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
 from ..vector_math import add, dot, matmul, rotate, scale, sub
@@ -28,6 +30,22 @@ class RayGeomSpecialization:
     geom_type: str
 
 
+RAY_GEOM = "ray geom"
+"""Table name of ray geoms in the per-environment parameters."""
+
+
+def ray_geom_constants(model: Model, geom: int) -> dict[str, list[float]]:
+    """Constants of a ray geom that may differ between model variants: pose in its frame, size and bounding sphere."""
+    geoms = model.sensors.ray_geoms
+    return {
+        "position": geoms.pos[geom].tolist(),
+        "rotation": geoms.rot[geom].ravel().tolist(),
+        "size": np.minimum(geoms.size[geom], NO_HIT).tolist(),
+        "center": geoms.center[geom].tolist(),
+        "radius": [min(float(geoms.radius[geom]), NO_HIT)],
+    }
+
+
 def compute_geom_poses(
     ctx: TraceContext, frame_poses: NodeValues[Pose], indices: Iterable[int]
 ) -> dict[int, ArenaOffset]:
@@ -39,7 +57,8 @@ def compute_geom_poses(
     pose_offsets = {i: ctx.allocate(12) for i in indices}
     rows = []
     for i, offset in pose_offsets.items():
-        constants = {"position": geoms.pos[i].tolist(), "rotation": geoms.rot[i].ravel().tolist()}
+        constants = with_per_env_parameters(ctx, RAY_GEOM, i, ray_geom_constants(ctx.model, i))
+        constants = {name: constants[name] for name in ("position", "rotation")}
         rows.append(
             ctx.node_iteration("geom", {"frame ": frame_ref(int(geoms.frame_idx[i]))}, {"geom pose": offset}, constants)
         )
@@ -57,12 +76,9 @@ def compute_geom_poses(
 def geom_table_row(ctx: TraceContext, geom: int, pose_offset: ArenaOffset) -> LoopIteration:
     """Loop iteration data of a geom hit by rays: type, pose, size, bounding sphere, range of its mesh data."""
     geoms = ctx.model.sensors.ray_geoms
-    constants = {
-        "size": np.minimum(geoms.size[geom], NO_HIT).tolist(),
-        "center": geoms.center[geom].tolist(),
-        "radius": [min(float(geoms.radius[geom]), NO_HIT)],
-        "header": [float(geoms.data_start[geom]), *(float(x) for x in geoms.data_counts[geom])],
-    }
+    constants = with_per_env_parameters(ctx, RAY_GEOM, geom, ray_geom_constants(ctx.model, geom))
+    constants = {name: constants[name] for name in ("size", "center", "radius")}
+    constants["header"] = [float(geoms.data_start[geom]), *(float(x) for x in geoms.data_counts[geom])]
     return LoopIteration(
         RayGeomSpecialization(geoms.types[geom]),
         {"geom pose": pose_offset, RAY_DATA: ctx.array_offsets[RAY_DATA]},
