@@ -154,3 +154,14 @@ def test_contacts_in_the_order_of_mujoco() -> None:
     assert [d.message for d in found.scene.diagnostics if d.code.startswith("sim.sensor")] == []
     compared(found)
     assert sorted(d.ncon for d in states) == [7, 9, 9]
+
+
+def test_data_fields_of_rangefinders() -> None:
+    """Distances, directions, origins, points, normals and depths of rays of a site and of pixels of cameras."""
+    found = side(HERE / "rangefinders.xml", n=3)
+    assert [d.message for d in found.scene.diagnostics if d.code.startswith("sim.sensor")] == []
+    np.testing.assert_allclose(found.ours, found.expected, rtol=0, atol=1e-6)
+    site = found.scene.sensors["site"]
+    assert list(site.components) == ["dist", "dir", "origin", "point", "normal", "depth"]
+    normals = found.scene.sensors["wide"].read().reshape(3, -1, 14)[..., 10:13]
+    assert len(np.unique(normals.round(3).reshape(-1, 3), axis=0)) > 20, "many surfaces are hit"

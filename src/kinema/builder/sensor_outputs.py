@@ -491,16 +491,58 @@ def _camera_projection_output(sensor_ctx: SensorContext) -> list[SensorOutputRec
     ]
 
 
-def _rangefinder_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
-    """Output of a rangefinder on a site: distance along one ray in +z; -1 without a hit.
+RANGE_FIELDS = ("dist", "dir", "origin", "point", "normal", "depth")
+"""Data fields of a rangefinder, in the order of the bits of MuJoCo's `dataspec`."""
+RANGE_FIELD_DIMS = (1, 3, 3, 3, 3, 1)
+"""Number of values of each data field."""
 
-    Other variants are unsupported.
-    """
+
+def _rangefinder_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of a rangefinder: data fields of a ray along +z of a site, or of one ray per pixel of a camera."""
     sensor = sensor_ctx.sensor
-    if sensor.target_kind != "frame" or int(sensor.settings.get(mjcf.DIM, 1)) != 1:
-        raise UnsupportedSensorError("only distances along one ray of a frame are simulated")
     (output,) = _frame_output(sensor_ctx)
-    return [make_ray_output(sensor_ctx, output, np.array([[0.0, 0.0, 1.0]]), ("-1",))]
+    mask = int((*sensor.settings.get(mjcf.INTPRM, ()), 1)[0])
+    fields = [name for i, name in enumerate(RANGE_FIELDS) if mask >> i & 1]
+    directions, origins = np.array([[0.0, 0.0, 1.0]]), None
+    if sensor.target_kind == "camera":
+        found = sensor_ctx.find_element("cameras", sensor.target)
+        assert found is not None
+        assert isinstance(found[0], Camera)
+        directions, origins = _camera_rays(found[0])
+    if fields == ["dist"] and origins is None:
+        return [make_ray_output(sensor_ctx, output, directions, ("-1",))]
+    n_rays, is_camera = len(directions), sensor.target_kind == "camera"
+    rays = directions if origins is None else np.concatenate([directions, origins])
+    options = ("-1", "", " ".join(fields), "" if origins is None else "origins", "camera" if is_camera else "")
+    output = make_ray_output(sensor_ctx, output, rays, options)
+    widths = [RANGE_FIELD_DIMS[RANGE_FIELDS.index(name)] for name in fields]
+    output.params, output.dim = (output.params[0], float(n_rays)), n_rays * sum(widths)
+    output.positive = fields == ["dist"]
+    if n_rays == 1:
+        output.fields = tuple(zip(fields, widths, strict=True))
+    return [output]
+
+
+def _camera_rays(camera: Camera) -> tuple[Array, Array | None]:
+    """Unit directions of the rays of all pixels of a camera, row by row, (n, 3), and their origins in its frame.
+
+    None for the common origin of a perspective camera. As in MuJoCo, the height of an orthographic camera is also its
+    width.
+    """
+    width, height = camera.resolution or (1, 1)
+    columns, rows = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
+    x, y = columns.ravel(), rows.ravel()
+    if camera.settings.get(mjcf.PROJECTION) == mjcf.ORTHOGRAPHIC:
+        extent = float(camera.settings.get(mjcf.HEIGHT, 1.0))
+        origins = np.stack([extent * (x / width - 0.5), extent * (0.5 - y / height), np.zeros_like(x)], axis=1)
+        return np.tile([0.0, 0.0, -1.0], (len(x), 1)), origins
+    sensor_size, intrinsic = camera.settings.get(mjcf.SENSORSIZE), camera.settings.get(mjcf.INTRINSIC)
+    focal = 0.5 * height / math.tan(0.5 * camera.vertical_fov)
+    fx, fy, cx, cy = focal, focal, 0.5 * width, 0.5 * height
+    if sensor_size and intrinsic and np.any(sensor_size):
+        fx, fy, cx, cy = (intrinsic[i] / sensor_size[i % 2] * (width, height)[i % 2] for i in range(4))
+    rays = np.stack([(x - cx) / fx, (cy - y) / fy, -np.ones_like(x)], axis=1)
+    return rays / np.linalg.norm(rays, axis=1, keepdims=True), None
 
 
 MAX_RANGE = 1e14

@@ -7,7 +7,6 @@ A program is compiled for each geom type: one lane is one ray and one geom, in t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,7 +44,7 @@ def trace_ray_intersection(geom_type: str) -> Program:
     """
     from kinema.ir import Tracer
 
-    from ..sensors.ray_intersection import PRIMITIVE_INTERSECTIONS, Ray
+    from ..sensors.ray_intersection import PRIMITIVE_INTERSECTIONS, Ray, primitive_normal
 
     tracer = Tracer()
     flat = [tracer.read(LANE_INPUT, i) for i in range(RAY_INPUT_SIZE)]
@@ -103,9 +102,7 @@ def _intersect_hull(tracer: Tracer, ray: Ray, data: Sequence[Value]) -> list[Val
 
 def _intersect_height_field(tracer: Tracer, ray: Ray, size: Vector, data: Sequence[Value]) -> list[Value]:
     """Distance and normal of a ray and the solid below a height field: surface, side walls or base."""
-    from ..collision.vector_math import normalize_or_fallback, select_vector
-    from ..sensors.ray_intersection import NO_HIT, HeightFieldIntersection, approximate_floor
-    from ..vector_math import cross
+    from ..sensors.ray_intersection import NO_HIT, HeightFieldIntersection
 
     best = tracer.allocate_local(1)
     tracer.write(best, [NO_HIT])
@@ -113,32 +110,9 @@ def _intersect_height_field(tracer: Tracer, ray: Ray, size: Vector, data: Sequen
     field = HeightFieldIntersection(tracer, lambda index: _read_data(tracer, index), data[:3], size, ray, best)
     field.intersect()
     distance = tracer.read(best)
-    point = ray.point_at(ir.minimum(distance, HALF_RANGE))
-    coordinates = [(point[i] + size[i]) / field.cell_sizes[i] for i in range(2)]
-    cell = [
-        ir.clamp(approximate_floor(x), 0.0, count - 1.0)
-        for x, count in zip(coordinates, field.cell_counts, strict=True)
-    ]
-    fraction = [x - c for x, c in zip(coordinates, cell, strict=True)]
-    heights = [[field.height(cell[1] + y, cell[0] + x) for x in (0.0, 1.0)] for y in (0.0, 1.0)]
-    # the cell is divided along the diagonal from its first to its last node
-    upper = ir.select(fraction[0], fraction[1], 1.0, 0.0)
-    along_x = ir.select(0.5, upper, heights[1][1] - heights[1][0], heights[0][1] - heights[0][0])
-    along_y = ir.select(0.5, upper, heights[1][0] - heights[0][0], heights[1][1] - heights[0][1])
-    surface = cross((field.cell_sizes[0], 0.0, along_x), (0.0, field.cell_sizes[1], along_y))
-    height = heights[0][0] + fraction[0] * along_x + fraction[1] * along_y
-    # of surface, base, walls and the top of the base (hit from inside only), the nearest to the point
-    sides = [(ir.absolute(point[2] - height), normalize_or_fallback(surface))]
-    sides.append((ir.absolute(point[2] + size[2]), (0.0, 0.0, -1.0)))
-    sides.append((ir.absolute(point[2]) + BASE_TOP_TOLERANCE, (0.0, 0.0, 1.0)))
-    for i in range(2):
-        normal = [ir.select(point[i], 0.0, -1.0, 1.0) if k == i else 0.0 for k in range(3)]
-        sides.append((ir.absolute(ir.absolute(point[i]) - size[i]), normal))
-    return [distance, *reduce(lambda a, b: (ir.minimum(a[0], b[0]), select_vector(b[0], a[0], b[1], a[1])), sides)[1]]
+    return [distance, *field.normal_at(ray.point_at(ir.minimum(distance, HALF_RANGE)))]
 
 
-BASE_TOP_TOLERANCE = 1e-5
-"""Distance by which the surface of a height field takes precedence over the top of its base [m]."""
 HALF_RANGE = 1e6
 """Distance to which that of a miss is clamped before coordinates of the point are computed [m]."""
 
@@ -174,36 +148,6 @@ def _intersect_distance_field(tracer: Tracer, ray: Ray, data: Sequence[Value]) -
     distance = ir.select(0.5, end[2], end[0], NO_HIT)
     _, normal = grid.distance_and_normal(ray.point_at(end[0]))
     return [distance, *normal]
-
-
-def primitive_normal(geom_type: str, point: Vector, size: Vector) -> Vector:
-    """Outward unit normal of a primitive at a point of its surface, both in its axes."""
-    from ..collision.vector_math import norm, normalize_or_fallback, select_vector, sign
-
-    x, y, z = point
-    match geom_type:
-        case "plane":
-            return [0.0, 0.0, 1.0]
-        case "sphere":
-            return normalize_or_fallback(point)
-        case "capsule":
-            return normalize_or_fallback([x, y, z - ir.clamp(z, -size[1], size[1])])
-        case "ellipsoid":
-            return normalize_or_fallback([c / (r * r) for c, r in zip(point, size, strict=True)])
-        case "box":
-            depth = [ir.absolute(c) - half for c, half in zip(point, size, strict=True)]
-            largest = ir.maximum(depth[0], ir.maximum(depth[1], depth[2]))
-            is_x = ir.select(depth[0], largest, 0.0, 1.0)
-            is_y = (1.0 - is_x) * ir.select(depth[1], largest, 0.0, 1.0)
-            axes = (is_x, is_y, 1.0 - is_x - is_y)
-            return [axis * sign(c) for axis, c in zip(axes, point, strict=True)]
-    radial = normalize_or_fallback([x, y, 0.0])
-    if geom_type == "cylinder":
-        on_cap = ir.absolute(z) - size[1] - (norm([x, y]) - size[0])
-        return select_vector(0.0, on_cap, [0.0, 0.0, sign(z)], radial)
-    side = normalize_or_fallback([2.0 * size[1] * radial[0], 2.0 * size[1] * radial[1], size[0]])  # of a cone
-    from_side = side[2] * (z - size[1]) + norm(side[:2]) * norm([x, y])
-    return select_vector(ir.absolute(z + size[1]), ir.absolute(from_side), [0.0, 0.0, -1.0], side)
 
 
 # ---------------------------------------------------------------------------------------------------------- evaluation

@@ -11,16 +11,28 @@ from kinema import ir
 from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Value
 from kinema.model import Model
 
+from ..collision.vector_math import select_vector
 from ..rigid.kinematics import Pose
 from ..tree.kinematic_tree import frame_ref
 from ..tree.node_constants import with_per_env_parameters
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
-from ..vector_math import add, dot, matmul, rotate, scale, sub
-from .ray_intersection import NO_HIT, PRIMITIVE_INTERSECTIONS, HeightFieldIntersection, Ray, intersect_mesh
+from ..vector_math import Vector, add, dot, matmul, rotate, scale, sub
+from .ray_intersection import (
+    NO_HIT,
+    PRIMITIVE_INTERSECTIONS,
+    HeightFieldIntersection,
+    Ray,
+    intersect_mesh,
+    primitive_normal,
+)
 
 RAY_DATA = "ray_data"
 """Array of ray directions and of the data of meshes and height fields (`RayGeomsInfo.data`)."""
+
+
+MAX_NORMAL_DISTANCE = 1e6
+"""Distance to which that of a miss is clamped before the normal at its point is computed [m]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +98,7 @@ def geom_table_row(ctx: TraceContext, geom: int, pose_offset: ArenaOffset) -> Lo
     )
 
 
-def intersect_geom(iteration: IterationContext, ray: str, best_distance: str) -> None:
+def intersect_geom(iteration: IterationContext, ray: str, best_distance: str, normal: str = "") -> None:
     """Traced loop body: intersect a ray with one geom and update the smallest distance found so far.
 
     The exact test runs only if the ray hits the geom's bounding sphere nearer than the best distance; planes are always
@@ -96,6 +108,7 @@ def intersect_geom(iteration: IterationContext, ray: str, best_distance: str) ->
         iteration: loop iteration of the geom.
         ray: local array with origin (3) and direction (3) of the ray.
         best_distance: local array with the smallest distance, updated.
+        normal: local array of the outward unit normal of the nearest surface in world axes, updated; empty for none.
     """
     specialization, tracer = iteration.specialization, iteration.tracer
     assert isinstance(specialization, RayGeomSpecialization)
@@ -109,19 +122,27 @@ def intersect_geom(iteration: IterationContext, ray: str, best_distance: str) ->
         def read(index: Value) -> Value:
             return tracer.read(RAY_DATA, 0, index)
 
-        if specialization.geom_type == "mesh":
-            intersect_mesh(tracer, read, header, local_ray, best_distance)
-        elif specialization.geom_type == "height field":
-            HeightFieldIntersection(tracer, read, header, size, local_ray, best_distance).intersect()
+        previous, geom_type = tracer.read(best_distance), specialization.geom_type
+        if geom_type == "mesh":
+            mesh_normal = tracer.allocate_local(3) if normal else ""
+            intersect_mesh(tracer, read, header, local_ray, best_distance, mesh_normal)
+        elif geom_type == "height field":
+            field = HeightFieldIntersection(tracer, read, header, size, local_ray, best_distance)
+            field.intersect()
         else:
-            tracer.write(
-                best_distance,
-                [
-                    ir.minimum(
-                        tracer.read(best_distance), PRIMITIVE_INTERSECTIONS[specialization.geom_type](local_ray, size)
-                    )
-                ],
-            )
+            tracer.write(best_distance, [ir.minimum(previous, PRIMITIVE_INTERSECTIONS[geom_type](local_ray, size))])
+        if normal:
+            tracer.new_basic_block()
+            distance = tracer.read(best_distance)
+            point = local_ray.point_at(ir.minimum(distance, MAX_NORMAL_DISTANCE))
+            if geom_type == "mesh":
+                outward: Vector = [tracer.read(mesh_normal, i) for i in range(3)]
+            elif geom_type == "height field":
+                outward = field.normal_at(point)
+            else:
+                outward = primitive_normal(geom_type, point, size)
+            kept = [tracer.read(normal, i) for i in range(3)]
+            tracer.write(normal, select_vector(distance, previous, rotate(pose.rotation, outward), kept))
         return []
 
     if specialization.geom_type == "plane":

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from kinema import ir
 from kinema.ir import Tracer, Value
 from kinema.model import BVH_NODE_SIZE
 
-from ..collision.vector_math import machine_epsilon
+from ..collision.vector_math import machine_epsilon, norm, normalize_or_fallback, select_vector, sign as sign_of
 from ..rigid.kinematics import Pose
 from ..vector_math import Vector, add, cross, dot, rotate_inverse, scale, sub
 
@@ -209,6 +210,34 @@ def _max_of(values: Sequence[Value]) -> Value:
     return result
 
 
+def primitive_normal(geom_type: str, point: Vector, size: Vector) -> Vector:
+    """Outward unit normal of a primitive at a point of its surface, both in its axes."""
+    x, y, z = point
+    match geom_type:
+        case "plane":
+            return [0.0, 0.0, 1.0]
+        case "sphere":
+            return normalize_or_fallback(point)
+        case "capsule":
+            return normalize_or_fallback([x, y, z - ir.clamp(z, -size[1], size[1])])
+        case "ellipsoid":
+            return normalize_or_fallback([c / (r * r) for c, r in zip(point, size, strict=True)])
+        case "box":
+            depth = [ir.absolute(c) - half for c, half in zip(point, size, strict=True)]
+            largest = ir.maximum(depth[0], ir.maximum(depth[1], depth[2]))
+            is_x = ir.select(depth[0], largest, 0.0, 1.0)
+            is_y = (1.0 - is_x) * ir.select(depth[1], largest, 0.0, 1.0)
+            axes = (is_x, is_y, 1.0 - is_x - is_y)
+            return [axis * sign_of(c) for axis, c in zip(axes, point, strict=True)]
+    radial = normalize_or_fallback([x, y, 0.0])
+    if geom_type == "cylinder":
+        on_cap = ir.absolute(z) - size[1] - (norm([x, y]) - size[0])
+        return select_vector(0.0, on_cap, [0.0, 0.0, sign_of(z)], radial)
+    side = normalize_or_fallback([2.0 * size[1] * radial[0], 2.0 * size[1] * radial[1], size[0]])  # of a cone
+    from_side = side[2] * (z - size[1]) + norm(side[:2]) * norm([x, y])
+    return select_vector(ir.absolute(z + size[1]), ir.absolute(from_side), [0.0, 0.0, -1.0], side)
+
+
 # ------------------------------------------------------------------------------------------------------ triangle meshes
 
 ReadValue = Callable[[Value], Value]
@@ -241,7 +270,9 @@ def intersect_triangle(ray: Ray, a: Vector, b: Vector, c: Vector) -> Value:
     return ir.select(0.5, is_degenerate, NO_HIT, hit)
 
 
-def intersect_mesh(tracer: Tracer, read: ReadValue, header: Sequence[Value], ray: Ray, best_distance: str) -> None:
+def intersect_mesh(
+    tracer: Tracer, read: ReadValue, header: Sequence[Value], ray: Ray, best_distance: str, normal: str = ""
+) -> None:
     """Trace the intersection of a ray with a triangle mesh by stackless traversal of its BVH.
 
     Nodes are stored in depth-first order with a skip index: a node whose box is missed, or farther than the best hit,
@@ -254,6 +285,7 @@ def intersect_mesh(tracer: Tracer, read: ReadValue, header: Sequence[Value], ray
         header: index of the first node in the ray data and the number of nodes; triangles follow the nodes.
         ray: ray in the frame of the mesh.
         best_distance: local array with the smallest distance so far, updated.
+        normal: local array of the unit normal of the nearest triangle in the frame of the mesh, updated; none if empty.
     """
     first, n_nodes = header[0], header[1]
     triangles = first + n_nodes * float(BVH_NODE_SIZE)
@@ -262,7 +294,12 @@ def intersect_mesh(tracer: Tracer, read: ReadValue, header: Sequence[Value], ray
     def test_triangle(index: Value, start: Value) -> None:
         at = triangles + (start + index) * float(TRIANGLE_WIDTH)
         corners = [[read(at + float(3 * k + i)) for i in range(3)] for k in range(3)]
-        tracer.write(best_distance, [ir.minimum(tracer.read(best_distance), intersect_triangle(ray, *corners))])
+        distance, previous = intersect_triangle(ray, *corners), tracer.read(best_distance)
+        tracer.write(best_distance, [ir.minimum(previous, distance)])
+        if normal:
+            own = normalize_or_fallback(cross(sub(corners[1], corners[0]), sub(corners[2], corners[0])))
+            kept = [tracer.read(normal, i) for i in range(3)]
+            tracer.write(normal, select_vector(distance, previous, own, kept))
 
     def step(state: Sequence[Value]) -> tuple[list[Value], Value, Value]:
         (node,) = state
@@ -285,6 +322,8 @@ def intersect_mesh(tracer: Tracer, read: ReadValue, header: Sequence[Value], ray
 
 # -------------------------------------------------------------------------------------------------------- height fields
 
+BASE_TOP_TOLERANCE = 1e-5
+"""Distance by which the surface of a height field takes precedence over the top of its base [m]."""
 MAX_CELL_INDEX = 1e6
 """Bound of the cell indices of a height field."""
 
@@ -343,6 +382,30 @@ class HeightFieldIntersection:
             return []
 
         self.tracer.if_less("over the height field", enter, leave, traverse, [])
+
+    def normal_at(self, point: Vector) -> Vector:
+        """Outward unit normal of the solid at a point of its surface, side walls or base."""
+        coordinates = [(point[i] + self.size[i]) / self.cell_sizes[i] for i in range(2)]
+        cell = [
+            ir.clamp(approximate_floor(x), 0.0, count - 1.0)
+            for x, count in zip(coordinates, self.cell_counts, strict=True)
+        ]
+        fraction = [x - c for x, c in zip(coordinates, cell, strict=True)]
+        heights = [[self.height(cell[1] + y, cell[0] + x) for x in (0.0, 1.0)] for y in (0.0, 1.0)]
+        # the cell is divided along the diagonal from its first to its last node
+        upper = ir.select(fraction[0], fraction[1], 1.0, 0.0)
+        along_x = ir.select(0.5, upper, heights[1][1] - heights[1][0], heights[0][1] - heights[0][0])
+        along_y = ir.select(0.5, upper, heights[1][0] - heights[0][0], heights[1][1] - heights[0][1])
+        surface = cross((self.cell_sizes[0], 0.0, along_x), (0.0, self.cell_sizes[1], along_y))
+        height = heights[0][0] + fraction[0] * along_x + fraction[1] * along_y
+        # of surface, base, walls and the top of the base (hit from inside only), the nearest to the point
+        sides = [(ir.absolute(point[2] - height), normalize_or_fallback(surface))]
+        sides.append((ir.absolute(point[2] + self.size[2]), (0.0, 0.0, -1.0)))
+        sides.append((ir.absolute(point[2]) + BASE_TOP_TOLERANCE, (0.0, 0.0, 1.0)))
+        for i in range(2):
+            normal = [ir.select(point[i], 0.0, -1.0, 1.0) if k == i else 0.0 for k in range(3)]
+            sides.append((ir.absolute(ir.absolute(point[i]) - self.size[i]), normal))
+        return reduce(lambda a, b: (ir.minimum(a[0], b[0]), select_vector(b[0], a[0], b[1], a[1])), sides)[1]
 
     def _keep_nearest(self, distance: Value) -> Value:
         nearest = ir.minimum(self.tracer.read(self.best_distance), distance)
