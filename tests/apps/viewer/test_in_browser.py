@@ -211,6 +211,11 @@ def test_keys_and_pad_command_velocities_and_leave_the_camera(viewer: Viewer, pa
     until(lambda: viewer.velocity_command[3] > 0.9, "it is told to turn left")
     page.mouse.up()
     until(lambda: not viewer.velocity_command.any(), "the pad is let go")
+    page.evaluate("navigator.getGamepads = () => [null, { axes: [0.05, -1, 0.5, 0] }]")  # sticks: up, and to the right
+    until(lambda: np.any(viewer.velocity_command), "the gamepad is read")
+    np.testing.assert_allclose(viewer.velocity_command, [0.5, 0.0, 0.0, -0.5])
+    page.evaluate("navigator.getGamepads = () => []")
+    until(lambda: not viewer.velocity_command.any(), "the sticks are let go")
     viewer.drive("off")
 
 
