@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import kinema as km
 from kinema.apps.viewer import ElementRef, Viewer, view
 from kinema.apps.viewer.displayed_model import DisplayedModel
 from kinema.apps.viewer.panels.plot_panel import quantity_names, read_quantity
@@ -309,3 +310,34 @@ def test_a_program_reads_the_command_and_is_dragged(arm: Viewer) -> None:
     assert player.drag_spring.attachment_point[2] > 0.02
     player.set_drag_spring(None)
     drag.is_deferred = False
+
+
+def test_a_kinematic_body_follows_its_gizmo() -> None:
+    """At once while paused; while playing at a velocity by which it carries a box. Forces do not move it."""
+    needs_viser()
+    scene = km.Scene(quiet=True)
+    tray = scene.add(km.Box((0.6, 0.6, 0.1)), kinematic=True, name="tray")
+    box = scene.add(km.Box((0.1, 0.1, 0.1)), pos=(0.0, 0.0, 0.1), name="load")
+    scene.build()
+    viewer = scene.show(port=0)
+    try:
+        assert list(viewer.ik_targets.choices()) == ["tray: box"]
+        target = viewer.ik_targets.add("tray: box")
+        assert target is not None
+        target.gizmo.position = np.array([0.0, 0.0, -0.001])
+        _drag(target, "update")
+        np.testing.assert_allclose(tray.get_pos(), [[0.0, 0.0, -0.001]], atol=1e-6)
+        viewer.player.playing = True
+        for i in range(20):
+            target.gizmo.position = np.array([0.002 * i, 0.0, -0.001])
+            _drag(target, "update")
+            viewer.player.step(20)
+        viewer.player.playing = False
+        np.testing.assert_allclose(tray.get_pos(), [[0.038, 0.0, -0.001]], atol=2e-3)
+        np.testing.assert_allclose(box.get_pos(), [[0.038, 0.0, 0.099]], atol=4e-3)
+        told: list[str] = []
+        viewer.notify = told.append
+        viewer._drag_interaction.handle_drag(ElementRef(0, "link", "box"), "start", np.zeros(3), np.zeros(3))
+        assert "not moved by forces" in told[0]
+    finally:
+        viewer.close()

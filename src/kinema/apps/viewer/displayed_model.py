@@ -98,7 +98,7 @@ class DisplayedModel:
             for i, robot in enumerate(self.robots)
             if robot.static or ((fixed or robot.base is Base.FIXED) and not any(j.n_dofs for j in robot.joints))
             for key, name in self._unique_names.get(i, {}).items()
-            if key.startswith("link:")
+            if key.startswith("link:") and not self.links[name].kinematic
         }
 
     def link_shapes(self, link: str) -> list[Shape]:

@@ -57,9 +57,14 @@ class DragSpring:
         """Effective mass of the attachment point [kg]: 3 / tr(J M^-1 J^T)."""
         entity = self.exhibit.entity
         assert entity is not None
-        jacobian = np.asarray(entity.get_jacobian(self.link, self.local_attachment, [self.env]), np.float64)[0, :3]
-        inverse_mass_jt = np.linalg.solve(to_numpy(entity.get_mass_mat([self.env])).astype(np.float64)[0], jacobian.T)
-        return 3.0 / max(float(np.trace(jacobian @ inverse_mass_jt)), 1e-9)
+        inverse_mass = 0.0
+        if entity.n_dofs:
+            jacobian = np.asarray(entity.get_jacobian(self.link, self.local_attachment, [self.env]), np.float64)[0, :3]
+            mass_matrix = to_numpy(entity.get_mass_mat([self.env])).astype(np.float64)[0]
+            inverse_mass = float(np.trace(jacobian @ np.linalg.solve(mass_matrix, jacobian.T)))
+        if not inverse_mass > 0.0:
+            raise KinemaError(f'link "{self.link}" of "{entity.name}" is not moved by forces')
+        return 3.0 / inverse_mass
 
     def _link_pose(self) -> Pose:
         return self.exhibit.simulated_link_pose(self.link, self.env)
@@ -160,8 +165,8 @@ class DragInteraction:
         elif phase == "start" or player.drag_spring is None:
             try:
                 with player.lock:
-                    player.allow_external_forces(host.show_compiling)
                     spring = DragSpring.attach(model, element.name, env, start_point - offset)
+                    player.allow_external_forces(host.show_compiling)
             except KinemaError as error:
                 host.notify(str(error))
                 return

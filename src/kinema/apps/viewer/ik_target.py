@@ -1,4 +1,7 @@
-"""Gizmos that links follow by inverse kinematics: poses while paused, position targets while playing."""
+"""Gizmos that links follow by inverse kinematics: poses while paused, position targets while playing.
+
+Kinematic bodies follow their gizmos directly.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from .mechanism import to_slider_values
 from .scene_view import SceneView
 from .simulation import SLIDERS, SimulationPlayer
 
+_MOVE_DURATION = 0.05
+"""Time in which a kinematic body reaches its gizmo [s], about that between two events of a drag."""
 _MIN_POSE_DOFS = 6
 """Degrees of freedom of a chain from which on its target is a pose, not a position."""
 
@@ -30,6 +35,11 @@ class IKTarget:
     """Degrees of freedom of the entity that move the link, except those of a free base."""
     gizmo: Any
     is_dragged: bool = False
+
+    @property
+    def is_kinematic(self) -> bool:
+        """Whether the link is a kinematic body, which is moved instead of joints."""
+        return self.model.links[self.link].kinematic
 
     @property
     def pose(self) -> Pose:
@@ -75,6 +85,7 @@ class IKTargets:
         inner: dict[str, tuple[DisplayedModel, str, Pose]] = {}
         for model in self._host.models:
             prefix = f"{model.title}: " if len(self._host.models) > 1 else ""
+            tools |= {f"{prefix}{name}": (model, name, Pose()) for name, link in model.links.items() if link.kinematic}
             for i, mechanism in enumerate(model.mechanisms):
                 parents = {edge.parent for edge in mechanism.tree.edges}
                 for edge in mechanism.tree.edges:
@@ -131,7 +142,7 @@ class IKTargets:
 
     def has_orientation(self, target: IKTarget) -> bool:
         """Whether the link takes the orientation of the gizmo."""
-        return self.keep_orientation and len(target.dofs) >= _MIN_POSE_DOFS
+        return self.keep_orientation and (target.is_kinematic or len(target.dofs) >= _MIN_POSE_DOFS)
 
     def remove_all(self) -> None:
         """Remove all targets."""
@@ -142,9 +153,15 @@ class IKTargets:
     def solve(self, model: DisplayedModel) -> None:
         """Move a model to its targets: its joints while paused, its position targets while playing."""
         player, env = self._host.player, self._host.env
-        targets = [target for target in self.targets if target.model is model]
+        targets = [target for target in self.targets if target.model is model and not target.is_kinematic]
         with player.lock:
-            if model.entity is None or not targets:
+            if model.entity is None:
+                return
+            for target in self.targets:
+                if target.model is model and target.is_kinematic:
+                    self._move_kinematic_body(target, env)
+            if not targets:
+                self._host.refresh()
                 return
             current = to_numpy(model.entity.get_qpos([env]))
             try:
@@ -166,6 +183,21 @@ class IKTargets:
                 return
             self._set_joints(model, names, to_numpy(found)[0], env)
         self._host.refresh()
+
+    def _move_kinematic_body(self, target: IKTarget, env: int) -> None:
+        """Move a kinematic body to its gizmo: at a velocity that contacts see while playing, at once while paused."""
+        entity = target.model.entity
+        assert entity is not None
+        position, quaternion = target.pose.position, target.pose.quaternion if self.keep_orientation else None
+        try:
+            if self._host.player.playing or target.link != entity.base_link.name:
+                entity.set_target_pose(position, quaternion, _MOVE_DURATION, link=target.link, envs_idx=[env])
+            else:
+                entity.set_pos(position, [env])
+                if quaternion is not None:
+                    entity.set_quat(quaternion, [env])
+        except KinemaError as error:
+            self._host.notify(str(error))
 
     def _link_quaternion(self, target: IKTarget) -> Array | None:
         return (target.pose @ target.local_pose.inverse()).quaternion if self.has_orientation(target) else None
