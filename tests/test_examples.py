@@ -18,6 +18,7 @@ SCRIPTS = (
     "convert_library",
     "grip_and_lift",
     "compliant_insertion",
+    "plan_to_shelf",
     "pick_from_conveyor",
 )
 

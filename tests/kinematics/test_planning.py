@@ -122,6 +122,10 @@ def test_carried_object_moves_along(planar: Arm) -> None:
     load.set_quat(quat[0, 0])
     path = arm.plan_path(GOAL, dt=0.005, attached={load: "hand"}, envs_idx=[0])
     assert planar.clearance(path[:, 0], POSTS[0], carries=True) > 0.0
+    held = planar.scene.attach(arm, load, link_a="hand", envs_idx=[0])
+    welded = arm.plan_path(GOAL, dt=0.005, envs_idx=[0])
+    assert planar.clearance(welded[:, 0], POSTS[0], carries=True) > 0.0
+    held.detach()
     free = arm.plan_path(GOAL, dt=0.005, ignore=[(arm, load)], envs_idx=[0])
     assert planar.clearance(free[:, 0], POSTS[0], carries=True) < 0.0
     load.set_pos((3.0, 0.0, 0.5))

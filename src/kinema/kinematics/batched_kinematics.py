@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.core import Array, KinemaError
+from kinema.core import Array, KinemaError, content_digest
 from kinema.dynamics.arrays import ARRAYS, ArrayUse, ElementKind, arena_arrays, initial_values
+from kinema.dynamics.extensions import program_key
 from kinema.dynamics.forces.external_wrenches import add_gravcomp_wrenches, zero_wrenches
 from kinema.dynamics.forces.fluid import add_fluid_wrenches
 from kinema.dynamics.lowering.program_tracing import OutputSpecs
@@ -29,9 +30,9 @@ from kinema.dynamics.step import StepData
 from kinema.dynamics.tree.kinematic_tree import FrameNode, LinkNode
 from kinema.dynamics.tree.node_values import NodeValues
 from kinema.dynamics.vector_math import Vector, add, matrix_to_quaternion
-from kinema.ir import UNIFORM
+from kinema.ir import UNIFORM, Program
 from kinema.model import Model, empty_geoms, empty_pairs
-from kinema.runtime import Arena, ArenaLayout, Device, Kernel, LaunchArguments, synchronise
+from kinema.runtime import Arena, ArenaLayout, Device, Kernel, LaunchArguments, ProgramSource, synchronise
 
 # -------------------------------------------------------------------------------------------------------------- queries
 
@@ -206,6 +207,8 @@ class BatchedKinematics:
         }
         self._uses_loops = should_use_loops(self.model, QUERY_SETTINGS, allow_copies=False)
         self._uniform = self._initial_arena(UNIFORM, 1)
+        self._digest = ""
+        """Content digest of the model, once computed."""
         self._batches: dict[int, tuple[Arena, Arena]] = {}
         """Memory of the state and of the inputs by number of configurations."""
         self._kernels: dict[object, tuple[Kernel, ArenaLayout]] = {}
@@ -235,7 +238,7 @@ class BatchedKinematics:
             self._batches[n] = self._initial_arena("state", n), self._initial_arena("controls", n)
         state, controls = self._batches[n]
         if key not in self._kernels:
-            self._kernels[key] = self._compile_query(make_query())
+            self._kernels[key] = self._compile_query(key, make_query())
         kernel, layout = self._kernels[key]
         out = Arena(layout, n, self.device, self.precision)
         velocity = inputs.get("vel")
@@ -247,24 +250,30 @@ class BatchedKinematics:
         synchronise(self.device)
         return {name: np.array(out.view(name).numpy().T, np.float64) for name in layout.rows}
 
-    def _compile_query(self, query: KinematicQuery) -> tuple[Kernel, ArenaLayout]:
-        """Trace and compile the program of a query; returns the kernel and the layout of its outputs."""
+    def _compile_query(self, key: object, query: KinematicQuery) -> tuple[Kernel, ArenaLayout]:
+        """Trace and compile the program of a query, or load it from the cache; returns kernel and layout of outputs."""
         sizes = [
             (name, n_elements(self.model, element_kind, QUERY_SETTINGS) * width)
             for name, (element_kind, width) in query.outputs.items()
         ]
         layout = ArenaLayout.from_sizes("out", sizes)
         array_offsets = {a: p for x in self._layouts.values() for a, p in x.offsets().items()} | layout.offsets()
-        program = trace_field_program(
-            self.model,
-            QUERY_SETTINGS,
-            array_offsets,
-            lambda ctx, use_aba: query.trace(StepData(ctx, use_aba)),
-            query.outputs,
-            loops=self._uses_loops,
-            output_prefix="",
-        )
-        return Kernel(program, array_offsets, self.device, self.precision), layout
+
+        def trace() -> Program:
+            return trace_field_program(
+                self.model,
+                QUERY_SETTINGS,
+                array_offsets,
+                lambda ctx, use_aba: query.trace(StepData(ctx, use_aba)),
+                query.outputs,
+                loops=self._uses_loops,
+                output_prefix="",
+            )
+
+        self._digest = self._digest or content_digest(self.model)
+        cache_key = program_key("kinematics", self._digest, QUERY_SETTINGS, self._uses_loops, key, query.outputs)
+        source = ProgramSource(trace, cache_key, "kinematics")
+        return Kernel(source, array_offsets, self.device, self.precision), layout
 
     # ------------------------------------------------------------------------------------------------------ queries
 

@@ -183,7 +183,7 @@ class CollisionChecker:
         distances: distances of pairs of geoms.
         qpos: coordinates of the robot, of which those of `dofs` vary, (n_qs,).
         dofs: degrees of freedom that vary; hinges, slides and screws.
-        padding: distance that all pairs must keep [m].
+        padding: distance that geoms of the robot and carried objects must keep from static geoms [m].
     """
 
     def __init__(
@@ -200,14 +200,15 @@ class CollisionChecker:
         self.kinematics = kinematics
         self.geoms = geoms
         self.pairs = pairs
-        self.padding = padding
+        self.padding = np.where((geoms.link[pairs] < 0).any(axis=1), padding, 0.0)
+        """Distance that each pair must keep [m], (n_pairs,); 0 for pairs of the robot and carried objects."""
         self._qpos = np.array(qpos, np.float64)
         self._q_idx = kinematics.model.dofs.q_idx[list(dofs)]
         self.weights = motion_weights(kinematics.model, geoms, pairs, list(dofs))
         self._distances = distances
         self._moving = np.flatnonzero(geoms.link >= 0)
         self._radius, self._box_half = geoms.radius.astype(np.float32), geoms.box_half.astype(np.float32)
-        self.keep_pairs(np.ones(len(pairs), np.bool_))
+        self.keep_pairs(self.weights.any(axis=1))  # other pairs do not move against each other
         self.n_configurations = 0
         """Number of configurations that were evaluated."""
         self.n_narrow = 0
@@ -238,17 +239,17 @@ class CollisionChecker:
 
     def are_free(self, q: Array) -> np.ndarray:
         """Whether all pairs keep the padding, bool (m,), for configurations q (m, n_dofs)."""
-        cutoff = np.full((len(q), len(self.pairs)), self.padding + DISTANCE_ERROR)
+        cutoff = np.tile(self.padding + DISTANCE_ERROR, (len(q), 1))
         return np.all(self.distances(q, cutoff) > self.padding, axis=1)
 
     def colliding_pairs(self, q: Array) -> np.ndarray:
         """Rows of `pairs` that do not keep the padding at one configuration (n_dofs,)."""
-        cutoff = np.full((1, len(self.pairs)), self.padding + DISTANCE_ERROR)
+        cutoff = self.padding[None] + DISTANCE_ERROR
         return np.flatnonzero(self.distances(q[None], cutoff)[0] <= self.padding)
 
     def keep_pairs(self, keep: np.ndarray) -> None:
         """Restrict the pairs to those of a mask, and list the spheres and boxes that bound their distances."""
-        self.pairs, self.weights = self.pairs[keep], self.weights[keep]
+        self.pairs, self.weights, self.padding = self.pairs[keep], self.weights[keep], self.padding[keep]
         self._sides = []
         for spheres, boxes in (self.pairs.T, self.pairs.T[::-1]):
             radius = self.geoms.radius

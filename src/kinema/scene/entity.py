@@ -583,7 +583,7 @@ class Entity:
             attached: carried entities, and for each the link that carries it: they move with it. None for the entities
                 that are welded to the robot by `Scene.attach`.
             ignore: pairs of entities or links (`get_link`) that may collide.
-            padding: distance that all geoms keep [m]; default 0.
+            padding: distance that the robot and carried entities keep from everything else [m]; default 0.
             max_velocity: velocity limit, one for all or (n_dofs,) [rad/s, m/s]; None for that of the file, else 1.5.
             max_acceleration: acceleration limit; None for that of the file, else velocity limit / 0.25 s.
             max_jerk: jerk limit; None for that of the file, else acceleration limit / 0.1 s.
