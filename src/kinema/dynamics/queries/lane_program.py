@@ -11,6 +11,11 @@ from kinema.runtime import Arena, ArenaLayout, Device, Kernel, LaunchArguments, 
 LANE_INPUT, LANE_OUTPUT, GEOM_DATA = "lane input", "lane output", "geom_data"
 """Arrays of a program: values of an element, results of an element, and packed data of geoms that all elements
 share."""
+RAY_INPUT_SIZE, RAY_OUTPUT_SIZE = 13, 4
+"""Input of an intersection: origin (3) and direction (3) of the ray, size (3) and packed data (4) of the geom. Output:
+distance, outward normal (3)."""
+RAY_RANGE = 1e6
+"""Distance from which on a ray misses [m]."""
 MIN_CAPACITY = 64
 """Smallest number of elements that memory is allocated for."""
 

@@ -16,16 +16,11 @@ from kinema.model import GEOM_TYPES
 from kinema.runtime import Device, ProgramSource
 
 from ..extensions import program_key
-from .lane_program import LaneProgram, shared_geom_data
+from .lane_program import RAY_INPUT_SIZE, RAY_OUTPUT_SIZE, RAY_RANGE, LaneProgram, shared_geom_data
 from .pair_distance import PosedGeoms
 
 if TYPE_CHECKING:
     from kinema.ir import Program
-
-RAY_INPUT_SIZE, RAY_OUTPUT_SIZE = 13, 4
-"""Input: origin (3), direction (3), size (3) and packed data (4) of the geom. Output: distance, outward normal (3)."""
-HALF_RANGE = 1e6
-"""Distance from which on a ray misses [m]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +68,7 @@ class RayIntersections:
             out = self._program(int(geom_type)).run(
                 np.column_stack([start, local[1], geoms.size[rows], geoms.data[rows]]).T
             )
-            distance[rows] = np.where(out[0] < HALF_RANGE, out[0] + skipped, np.inf)
+            distance[rows] = np.where(out[0] < RAY_RANGE, out[0] + skipped, np.inf)
             normal[rows] = (geoms.rotation[rows] @ out[1:].T[..., None])[..., 0]
         return RayHits(distance, normal)
 

@@ -25,8 +25,7 @@ from ..sensors.ray_intersection import (
     primitive_normal,
 )
 from ..vector_math import Vector, cross, dot, sub
-from .lane_program import GEOM_DATA, LANE_INPUT, LANE_OUTPUT
-from .ray_hits import HALF_RANGE, RAY_INPUT_SIZE
+from .lane_program import GEOM_DATA, LANE_INPUT, LANE_OUTPUT, RAY_INPUT_SIZE, RAY_RANGE
 
 # -------------------------------------------------------------------------------------------------------- intersections
 
@@ -95,7 +94,7 @@ def _intersect_height_field(tracer: Tracer, ray: Ray, size: Vector, data: Sequen
     field = HeightFieldIntersection(tracer, lambda index: _read_data(tracer, index), data[:3], size, ray, best)
     field.intersect()
     distance = tracer.read(best)
-    point = ray.point_at(ir.minimum(distance, HALF_RANGE))
+    point = ray.point_at(ir.minimum(distance, RAY_RANGE))
     coordinates = [(point[i] + size[i]) / field.cell_sizes[i] for i in range(2)]
     cell = [
         ir.clamp(approximate_floor(x), 0.0, count - 1.0)
