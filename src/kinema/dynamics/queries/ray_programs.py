@@ -6,7 +6,6 @@ Rays are in the axes of the geom. Meshes are convex hulls, as in the simulation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from kinema import ir
 from kinema.ir import Program, Tracer, Value
@@ -14,17 +13,16 @@ from kinema.ir import Program, Tracer, Value
 from ..collision.collision_types import PackedHull, SdfData
 from ..collision.sdf import SdfGrid
 from ..collision.support_mapping import face_normal, face_vertex_list, hull_vertex
-from ..collision.vector_math import normalize_or_fallback, select_vector
+from ..collision.vector_math import select_vector
 from ..sensors.ray_intersection import (
     EPSILON,
     NO_HIT,
     PRIMITIVE_INTERSECTIONS,
     HeightFieldIntersection,
     Ray,
-    approximate_floor,
     primitive_normal,
 )
-from ..vector_math import Vector, cross, dot, sub
+from ..vector_math import Vector, dot, sub
 from .lane_program import GEOM_DATA, LANE_INPUT, LANE_OUTPUT, RAY_INPUT_SIZE, RAY_RANGE
 
 # -------------------------------------------------------------------------------------------------------- intersections
@@ -94,32 +92,7 @@ def _intersect_height_field(tracer: Tracer, ray: Ray, size: Vector, data: Sequen
     field = HeightFieldIntersection(tracer, lambda index: _read_data(tracer, index), data[:3], size, ray, best)
     field.intersect()
     distance = tracer.read(best)
-    point = ray.point_at(ir.minimum(distance, RAY_RANGE))
-    coordinates = [(point[i] + size[i]) / field.cell_sizes[i] for i in range(2)]
-    cell = [
-        ir.clamp(approximate_floor(x), 0.0, count - 1.0)
-        for x, count in zip(coordinates, field.cell_counts, strict=True)
-    ]
-    fraction = [x - c for x, c in zip(coordinates, cell, strict=True)]
-    heights = [[field.height(cell[1] + y, cell[0] + x) for x in (0.0, 1.0)] for y in (0.0, 1.0)]
-    # the cell is divided along the diagonal from its first to its last node
-    upper = ir.select(fraction[0], fraction[1], 1.0, 0.0)
-    along_x = ir.select(0.5, upper, heights[1][1] - heights[1][0], heights[0][1] - heights[0][0])
-    along_y = ir.select(0.5, upper, heights[1][0] - heights[0][0], heights[1][1] - heights[0][1])
-    surface = cross((field.cell_sizes[0], 0.0, along_x), (0.0, field.cell_sizes[1], along_y))
-    height = heights[0][0] + fraction[0] * along_x + fraction[1] * along_y
-    # of surface, base, walls and the top of the base (hit from inside only), the nearest to the point
-    sides = [(ir.absolute(point[2] - height), normalize_or_fallback(surface))]
-    sides.append((ir.absolute(point[2] + size[2]), (0.0, 0.0, -1.0)))
-    sides.append((ir.absolute(point[2]) + BASE_TOP_TOLERANCE, (0.0, 0.0, 1.0)))
-    for i in range(2):
-        normal = [ir.select(point[i], 0.0, -1.0, 1.0) if k == i else 0.0 for k in range(3)]
-        sides.append((ir.absolute(ir.absolute(point[i]) - size[i]), normal))
-    return [distance, *reduce(lambda a, b: (ir.minimum(a[0], b[0]), select_vector(b[0], a[0], b[1], a[1])), sides)[1]]
-
-
-BASE_TOP_TOLERANCE = 1e-5
-"""Distance by which the surface of a height field takes precedence over the top of its base [m]."""
+    return [distance, *field.normal_at(ray.point_at(ir.minimum(distance, RAY_RANGE)))]
 
 
 def _intersect_distance_field(tracer: Tracer, ray: Ray, data: Sequence[Value]) -> list[Value]:
