@@ -287,3 +287,18 @@ def test_a_cup_finds_the_variant_of_each_environment(tmp_path: Path) -> None:
     cup.turn_on()
     scene.step()
     assert cup.get_held().tolist() == [-1, 1]
+
+
+def test_a_kinematic_gripper_lifts_a_box() -> None:
+    scene = km.Scene(quiet=True)
+    scene.add(km.Plane())
+    gripper = scene.add(km.Box((0.1, 0.1, 0.02)), kinematic=True, pos=(0.0, 0.0, 0.065))
+    box = scene.add(km.Box((0.05, 0.05, 0.05)), mass=0.2, pos=(0.0, 0.0, 0.025))
+    cup = scene.add_suction(gripper, pos=(0, 0, -0.01), normal=(0, 0, -1), distance=0.01)
+    scene.build(2)
+    cup.turn_on([0])
+    scene.step()
+    gripper.set_target_pose((0.1, 0.0, 0.2), (1, 0, 0, 0), duration=0.4)
+    scene.step(400)
+    np.testing.assert_allclose(box.get_pos(), [[0.1, 0.0, 0.16], [0.0, 0.0, 0.025]], atol=1e-3)
+    np.testing.assert_allclose(cup.get_force(), [[0.0, 0.0, 0.2 * 9.81], [0.0, 0.0, 0.0]], atol=1e-3)
