@@ -161,7 +161,8 @@ def test_parameters_are_those_of_another_model() -> None:
     of_constraints = {"limit", "frictionloss", "equality", "sol_params"}  # see tests/scene/test_own_constraints.py
     of_the_medium = {"wind", "density", "viscosity"}  # see tests/dynamics/test_fluid.py
     of_shapes = {"geom_friction", "geom_size", "geom_sol_params"}  # see tests/scene/test_geoms.py
-    assert set(parameters) == set(PER_ENV_PARAMETERS) - of_constraints - of_the_medium - of_shapes - {"variants"}
+    elsewhere = of_constraints | of_the_medium | of_shapes | {"surface_velocity", "variants"}
+    assert set(parameters) == set(PER_ENV_PARAMETERS) - elsewhere
     found = stepped(
         model, Settings(per_env=frozenset(PER_ENV_PARAMETERS)), (), **parameters, **gains_of(other, positioned(other))
     )
