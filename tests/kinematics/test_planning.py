@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.kinematics import PlanningError
+from kinema.kinematics import CollisionChecker, PlanningError
 from kit.assets import assets
 
 from .shelf_problems import (
@@ -96,6 +96,24 @@ def test_detour_around_an_obstacle(planar: Arm) -> None:
         assert (np.abs(np.diff(samples.acceleration[:-1], axis=0)) <= 100.0 * 0.005 + 1e-9).all()
     thinned = planar.arm.plan_path(GOAL, num_waypoints=20, envs_idx=[1], **limits)
     assert thinned.shape == (20, 1, 3)
+
+
+def test_distances_change_by_at_most_the_bound_of_the_motion(planar: Arm) -> None:
+    """The certificate of an edge: no distance of two geoms changes by more than its weights times the joint motion."""
+    rng, planner = np.random.default_rng(0), planar.arm._planner
+    geoms, pairs = planner.geoms_and_pairs(0, [(planar.load, 2)])
+    kinematics, distances = planner.compiled()
+    checker = CollisionChecker(kinematics, geoms, pairs, distances, START, range(3), padding=0.0)
+    first, second = rng.uniform(-2.0, 2.0, (2, 300, 3))
+    second = first + rng.uniform(0.0, 1.0, (300, 1)) ** 3 * (second - first)
+    everywhere = np.full((300, len(checker.pairs)), 10.0)
+    before, after = (checker.distances(q, everywhere) for q in (first, second))
+    apart = (before > 0.0) & (after > 0.0)
+    bound = np.abs(second - first) @ checker.weights.T
+    change = np.abs(after - before)
+    assert (change <= bound + 1e-5)[apart].all()
+    assert (change / np.maximum(bound, 1e-9))[apart].max() > 0.5, "the bound is not far too large"
+    assert np.count_nonzero(apart) > 300
 
 
 def test_padding_is_kept(planar: Arm) -> None:
