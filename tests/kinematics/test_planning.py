@@ -94,6 +94,7 @@ def test_detour_around_an_obstacle(planar: Arm) -> None:
         assert np.abs(samples.velocity).max() <= 2.0 + 1e-9
         assert (np.abs(samples.acceleration) <= np.array(limits["max_acceleration"]) + 1e-9).all()
         assert (np.abs(np.diff(samples.acceleration[:-1], axis=0)) <= 100.0 * 0.005 + 1e-9).all()
+    assert planar.arm._planner.always_touching(0) == set(), "no geoms of this arm touch in all configurations"
     thinned = planar.arm.plan_path(GOAL, num_waypoints=20, envs_idx=[1], **limits)
     assert thinned.shape == (20, 1, 3)
 

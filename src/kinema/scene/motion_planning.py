@@ -30,7 +30,7 @@ from .entity_index import EntityIndex, EntityLink
 from .spatial_queries import geoms_in_envs, geoms_in_links
 
 if TYPE_CHECKING:
-    from kinema.kinematics import BatchedKinematics, CollisionChecker, CollisionGeoms, PlanningOptions, Trajectory
+    from kinema.kinematics import BatchedKinematics, CollisionGeoms, PlanningOptions, Trajectory
 
 # ------------------------------------------------------------------------------------------------------------- defaults
 
@@ -127,7 +127,7 @@ class EntityPlanner:
     def __init__(self, index: EntityIndex) -> None:
         self._index = index
         self._compiled: tuple[BuiltScene, BatchedKinematics, PairDistances] | None = None
-        self._always_touching: dict[tuple[BuiltScene, int], set[tuple[int, int]]] = {}
+        self._always_touching: dict[int, set[tuple[int, int]]] = {}
 
     @property
     def _scene(self) -> PlannedScene:
@@ -254,17 +254,23 @@ class EntityPlanner:
         a, b = pairs.T
         return result, pairs[(link[a] != link[b]) & (radius[a] >= 0.0) & (radius[b] >= 0.0)]
 
-    def always_touching(self, checker: CollisionChecker, env: int, lower: Array, upper: Array) -> set[tuple[int, int]]:
-        """Pairs of geoms of the entity that touch in nearly all random configurations; computed once."""
-        key = self._index.built, env if self._index.built.engine.variants.models[1:] else 0
-        if key not in self._always_touching:
-            q = np.random.default_rng(0).uniform(lower, upper, (N_RANDOM_CONFIGURATIONS, len(lower)))
-            is_own = np.isin(checker.pairs, self._index.all_geoms).all(axis=1)
-            cutoff = np.where(is_own, 1e-4, -np.inf)
-            touching = checker.distances(q, np.broadcast_to(cutoff, (len(q), len(cutoff)))) <= 0.0
+    def always_touching(self, env: int) -> set[tuple[int, int]]:
+        """Pairs of geoms of the entity that touch in nearly all random configurations; computed once per variant."""
+        from kinema.kinematics import CollisionChecker
+
+        built, model = self._index.built, self._index.model
+        variant = int(np.broadcast_to(built.engine.variants.variant_of_env, built.n_envs)[env])
+        kinematics, distances = self.compiled()
+        if variant not in self._always_touching:
+            geoms, pairs = self.geoms_and_pairs(env, [])
+            own, dofs = pairs[np.isin(pairs, self._index.all_geoms).all(axis=1)], _scalar_dofs(model)
+            checker = CollisionChecker(kinematics, geoms, own, distances, model.qpos0, dofs, padding=0.0)
+            bounds = np.clip([model.dofs.lower[dofs], model.dofs.upper[dofs]], -np.pi, np.pi)
+            q = np.random.default_rng(0).uniform(*bounds, (N_RANDOM_CONFIGURATIONS, len(dofs)))
+            touching = checker.distances(q, np.full((len(q), len(checker.pairs)), 1e-4)) <= 0.0
             always = np.mean(touching, axis=0) > ALWAYS_TOUCHING
-            self._always_touching[key] = {(int(a), int(b)) for a, b in checker.pairs[is_own & always]}
-        return self._always_touching[key]
+            self._always_touching[variant] = {(int(a), int(b)) for a, b in checker.pairs[always]}
+        return self._always_touching[variant]
 
 
 class _Problem:
@@ -309,7 +315,7 @@ class _Problem:
         self.checker = CollisionChecker(
             kinematics, self.geoms, self.pairs, distances, self.start, self.dofs, padding=self.padding
         )
-        touching = self.planner.always_touching(self.checker, self.env, self.lower, self.upper)
+        touching = self.planner.always_touching(self.env)
         holding = self._holding_pairs()
         keep = [(int(a), int(b)) not in touching and i not in holding for i, (a, b) in enumerate(self.checker.pairs)]
         self.checker.keep_pairs(np.array(keep, np.bool_))
