@@ -214,19 +214,15 @@ class GeomTables:
         """Geom here of each geom of the model."""
 
     def _match_model_geoms(self, model: Model) -> np.ndarray:
-        """Index here of each row of the model's table of geoms, by link, pose, type, size and name."""
+        """Index here of each row of the model's table of geoms: by link, name, type and size, in equal order."""
         geoms, indices = model.geoms, dict[tuple[object, ...], list[int]]()
         for i, record in enumerate(self.records):
-            shape, pose = record.collision_shape, record.pose
-            link = int(self.link_idx[i])
-            key = (record.entity, link, record.name, shape.type, *_bytes(pose.position, pose.rotation, shape.size))
+            shape = record.collision_shape
+            key = (record.entity, int(self.link_idx[i]), record.name, shape.type, *shape.size)
             indices.setdefault(key, []).append(i)
-        result = np.zeros(len(geoms.names), np.int32)
-        for row, name in enumerate(geoms.names):
-            values = _bytes(geoms.pos[row], geoms.rot[row], geoms.size[row])
-            key = (int(geoms.entity_idx[row]), int(geoms.link_idx[row]), name, geoms.types[row], *values)
-            result[row] = indices[key].pop(0)
-        return result
+        columns = (geoms.entity_idx.tolist(), geoms.link_idx.tolist(), geoms.names, geoms.types, geoms.size.tolist())
+        keys = [(entity, link, name, kind, *size) for entity, link, name, kind, size in zip(*columns, strict=True)]
+        return np.array([indices[key].pop(0) for key in keys], np.int32)
 
     @property
     def n_geoms(self) -> int:
@@ -502,7 +498,3 @@ def _owners(counts: Sequence[int]) -> np.ndarray:
 def _masks(values: Sequence[int]) -> np.ndarray:
     """Bit masks of 32 bits as signed integers."""
     return (np.array(values, np.int64) & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
-
-
-def _bytes(*values: Any) -> list[bytes]:
-    return [np.asarray(x, np.float64).tobytes() for x in values]
