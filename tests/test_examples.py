@@ -20,6 +20,7 @@ SCRIPTS = (
     "compliant_insertion",
     "plan_to_shelf",
     "pick_from_conveyor",
+    "sort_parcels",
 )
 
 
