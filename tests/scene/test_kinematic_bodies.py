@@ -219,3 +219,57 @@ def test_a_scene_of_kinematic_bodies_only() -> None:
     np.testing.assert_allclose(box.get_pos()[:, 0], [1.0, 0.0])
     scene.reset()
     assert not np.any(box.get_pos())
+
+
+USD = """#usda 1.0
+(defaultPrim = "World"
+metersPerUnit = 0.01
+kilogramsPerUnit = 1
+upAxis = "Y"
+startTimeCode = 10
+timeCodesPerSecond = 100)
+def Xform "World" {
+def Cube "plate" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI", "PhysxSurfaceVelocityAPI"]) {
+bool physics:kinematicEnabled = true
+vector3f physxSurfaceVelocity:surfaceVelocity = (30, 0, 0)
+vector3f physxSurfaceVelocity:surfaceAngularVelocity = (0, 90, 0)
+double size = 20
+double3 xformOp:translate.timeSamples = { 10: (0, 10, 0), 20: (20, 10, 0), 30: (20, 30, 0) }
+float xformOp:rotateY.timeSamples = { 10: 0, 20: 0, 30: 90 }
+uniform token[] xformOpOrder = ["xformOp:translate", "xformOp:rotateY"]
+}
+}
+"""
+
+
+def test_time_samples_and_surface_velocities_of_usd(tmp_path: Path) -> None:
+    """A kinematic body passes the poses of its time samples (cm, y up), until it is moved; belts move things."""
+    path = tmp_path / "plate.usda"
+    path.write_text(USD)
+    scene = km.Scene(quiet=True, dt=0.01)
+    plate = scene.add(path, pos=(0, 0, 1))
+    box = scene.add(km.Box((0.05, 0.05, 0.05)), pos=(0.0, 0.0, 1.224))
+    scene.build(n_envs=2)
+    assert not [d for d in scene.diagnostics if d.code == "usd.time-samples"]
+    np.testing.assert_allclose(plate.get_pos()[0], [0, 0, 1.1], atol=1e-6)
+    velocity = scene.built.arrays.read("surface_velocity", slice(0, 6))[0]
+    np.testing.assert_allclose(velocity, [0.3, 0, 0, 0, np.pi / 2, 0], atol=1e-6)  # axes of the link, y up
+    scene.step(5)
+    np.testing.assert_allclose(plate.get_pos()[1], [0.1, 0, 1.1], atol=1e-6)
+    np.testing.assert_allclose(plate.get_vel()[0], [2.0, 0, 0], atol=1e-5)
+    scene.step(10)
+    np.testing.assert_allclose(plate.get_pos()[0], [0.2, 0, 1.2], atol=1e-6)
+    assert plate.get_ang()[0] == pytest.approx([0, 0, np.pi / 2 / 0.1], abs=1e-4)
+    scene.reset()
+    scene.step(30)
+    np.testing.assert_allclose(plate.get_pos()[0], [0.2, 0, 1.3], atol=1e-6)
+    scene.reset()
+    plate.set_pos((0.0, 0.0, 2.0))
+    scene.step(10)
+    np.testing.assert_allclose(plate.get_pos()[0], [0, 0, 2.0])
+    assert box.n_dofs == 6
+    km.write(km.read(path), tmp_path / "again.usda")
+    again, before = km.read(tmp_path / "again.usda").links[0], km.read(path).links[0]
+    np.testing.assert_allclose(again.attributes["kinema:motion"], before.attributes["kinema:motion"], atol=1e-9)
+    key = "mjcf:surfacevel"
+    np.testing.assert_allclose(again.shapes[0].attributes[key], before.shapes[0].attributes[key])

@@ -32,6 +32,7 @@ from .console import ProgressBar
 from .control import GAINS, DefaultGains, DofControl, need_per_env_gains
 from .default_gains import derive_gains
 from .entity import Entity
+from .kinematic_bodies import find_motions
 from .model_checks import check_dof_inertia, report_unsupported
 from .options import SolverOptions, report_unused_options
 from .variants import VariantIndices, variant_combinations, with_shared_geometry_data
@@ -128,7 +129,9 @@ def build_scene(
         entity._index.ranges = info
     switchable = "equality" in settings.per_env
     disabled = [] if switchable else [x for description in descriptions for x in disabled_equalities(description)]
-    return BuiltScene(engine, arrays, controls, OutputConverter(arrays, inputs.out), key, disabled)
+    built = BuiltScene(engine, arrays, controls, OutputConverter(arrays, inputs.out), key, disabled)
+    built.motions = find_motions(built, [entity._index for entity in inputs.entities])
+    return built
 
 
 def _compile_models(

@@ -20,6 +20,18 @@ def not_built_error() -> KinemaError:
     return KinemaError("the scene is not built yet: call scene.build() first")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class KinematicMotion:
+    """Motion of a kinematic body that a file gives (USD time samples)."""
+
+    body: int
+    """Index of the kinematic body."""
+    times: np.ndarray
+    """Times of the poses [s], ascending, (n,)."""
+    poses: np.ndarray
+    """Positions and quaternions in the world, (n, 7)."""
+
+
 @dataclass(slots=True, eq=False)
 class BuiltScene:
     """Everything that exists once a scene is built: model, engine, arrays, dof control and output conversion."""
@@ -38,6 +50,8 @@ class BuiltScene:
     reset_tensors: dict[tuple[object, int], list[tuple[Any, Any]]] = field(default_factory=dict)
     """Cache of `reset_on_gpu`: pairs of target tensor and initial values, by keyframe and version of the control
     modes."""
+    motions: list[KinematicMotion] = field(default_factory=list)
+    """Motions of kinematic bodies that files give (USD time samples)."""
     _contact_capacities: dict[int | None, tuple[int, bool]] = field(default_factory=dict)
 
     @property

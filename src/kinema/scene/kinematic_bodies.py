@@ -5,21 +5,25 @@ The engine moves a kinematic body at a constant velocity until it is at its targ
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from kinema.core import (
     KinemaError,
+    Pose,
     conjugate_quaternions,
     matrix_to_quaternion,
     multiply_quaternions,
     rotation_vectors_from_quaternions,
 )
-from kinema.model import PrimitiveJointType
+from kinema.model import Model, PrimitiveJointType
+from kinema.tokens import usd
 
 from .arguments import IndexArray, Selection, nonnegative_float
 from .arrays import component_rows
+from .built_scene import BuiltScene, KinematicMotion
 from .entity_index import EntityIndex
 from .sleep import wake_all
 
@@ -29,8 +33,12 @@ POSITION, QUATERNION = slice(0, 3), slice(3, 7)
 
 def kinematic_body(index: EntityIndex, link: str | int | None, label: str) -> int | None:
     """Index of the kinematic body in the scene that a link of an entity is, None if it is none; None: the base link."""
-    model = index.built.model
-    row = index.info.link_start + (index.base_link if link is None else int(index.links(link, label)[0]))
+    local = index.base_link if link is None else int(index.links(link, label)[0])
+    return _body_of_link(index.built.model, index.info.link_start + local)
+
+
+def _body_of_link(model: Model, row: int) -> int | None:
+    """Index of the kinematic body that a link of the scene is; None if it is none."""
     frame = int(model.links.frame_idx[row])
     is_own = frame >= 0 and model.frames.joint_type[frame] == PrimitiveJointType.KINEMATIC
     return model.kinematic_frames.index(frame) if is_own and model.links.parent_idx[row] < 0 else None
@@ -51,17 +59,23 @@ def set_target_pose(
             f'{label}: link "{name}" of "{index.name}" is not kinematic: use scene.add(..., kinematic=True), mocap in '
             "MJCF or kinematicEnabled in USD"
         )
-    engine, rows = built.engine, np.array([body], np.intp)
-    n_steps = max(1.0, float(round(nonnegative_float(duration, f"{label}: duration") / engine.dt)))
+    n_steps = max(1, round(nonnegative_float(duration, f"{label}: duration") / built.engine.dt))
     target, envs = _target_pose(index, body, pos, quat, envs_idx, label)
+    stop_motion(built, body)
+    _move_body(built, body, target, n_steps, envs)
+
+
+def _move_body(built: BuiltScene, body: int, target: np.ndarray, n_steps: int, envs: IndexArray | None) -> None:
+    """Let a kinematic body move to target poses (environments or 1, 7) in a number of engine steps."""
+    rows = np.array([body], np.intp)
     present = built.arrays.read("kinematic_pose", component_rows(rows, 7), envs).astype(np.float64)
     turn = multiply_quaternions(target[:, QUATERNION], conjugate_quaternions(present[:, QUATERNION]))
     velocity = np.concatenate(
         [target[:, POSITION] - present[:, POSITION], rotation_vectors_from_quaternions(turn)], axis=1
-    ) / (n_steps * engine.dt)
+    ) / (n_steps * built.engine.dt)
     built.arrays.write("kinematic_target", component_rows(rows, 7), target, envs)
     built.arrays.write("kinematic_velocity", component_rows(rows, 6), velocity, envs)
-    built.arrays.write("kinematic_steps", rows, np.full((1, 1), n_steps), envs)
+    built.arrays.write("kinematic_steps", rows, np.full((1, 1), float(n_steps)), envs)
 
 
 def _target_pose(
@@ -98,6 +112,7 @@ def set_kinematic_pose(
     built, rows = index.built, np.array([body], np.intp)
     pos, quat = (values, None) if components == POSITION else (None, values)
     pose, envs = _target_pose(index, body, pos, quat, envs_idx, label)
+    stop_motion(built, body)
     if relative:
         initial = built.model.frames.pos[built.model.kinematic_frames[body]]
         if components == POSITION:
@@ -113,3 +128,48 @@ def set_kinematic_pose(
     ):
         built.arrays.write(name, component_rows(rows, width), new, envs)
     wake_all(built.arrays, envs)
+
+
+# --------------------------------------------------------------------------------------------- motions given by files
+
+
+def find_motions(built: BuiltScene, indices: Sequence[EntityIndex]) -> list[KinematicMotion]:
+    """Motions of all kinematic bodies that have time samples in their file, beginning at their initial pose."""
+    model, motions = built.model, list[KinematicMotion]()
+    for index in indices:
+        for i, link in enumerate(index.description.links):
+            rows, body = link.attributes.get(usd.MOTION), _body_of_link(model, index.info.link_start + i)
+            if rows and body is not None:
+                frame = model.kinematic_frames[body]
+                start, table = Pose(model.frames.pos[frame], model.frames.rot[frame]), np.array(rows, np.float64)
+                poses = [start @ Pose.from_quaternion(row[1:4], row[4:]) for row in table]
+                values = np.array([[*pose.position, *pose.quaternion] for pose in poses])
+                motions.append(KinematicMotion(body, table[:, 0], values))
+    return motions
+
+
+def stop_motion(built: BuiltScene, body: int) -> None:
+    """End the motion of a kinematic body that its file gives."""
+    built.motions = [motion for motion in built.motions if motion.body != body]
+
+
+def motion_segments(built: BuiltScene, n_steps: int) -> Iterator[int]:
+    """Numbers of engine steps up to the next pose of any motion given by a file, `n_steps` in total.
+
+    Before each, the bodies are given their next pose as target, so that they pass every pose at its time.
+    """
+    if not built.motions:
+        yield n_steps
+        return
+    dt = built.engine.dt
+    first, end = round(built.engine.sim_time / dt), round(built.engine.sim_time / dt) + n_steps
+    while first < end:
+        last = end
+        for motion in built.motions:
+            steps = np.round(motion.times / dt).astype(np.intp)
+            following = np.flatnonzero(steps > first)
+            if len(following):
+                _move_body(built, motion.body, motion.poses[following[:1]], int(steps[following[0]]) - first, None)
+                last = min(last, int(steps[following[0]]))
+        yield last - first
+        first = last

@@ -23,6 +23,7 @@ from .built_scene import BuiltScene
 from .console import ProgressBar
 from .contacts import ContactMonitor, MonitoredScene
 from .entity import Entity
+from .kinematic_bodies import motion_segments
 from .sensors import AddedErrorModel, Sensor, Sensors
 from .state import SceneState, keyframe_state, reset_on_gpu
 
@@ -139,7 +140,8 @@ class Stepper:
         """Launch steps (with substeps) of the engine; only advance the clock if nothing in the scene can move."""
         built, n_substeps = self._scene.built, n_steps * self._scene.substeps
         if built.model.n_frames:
-            built.engine.step(n_substeps)
+            for n in motion_segments(built, n_substeps):
+                built.engine.step(n)
         else:
             built.engine.advance_clock(n_substeps)
 
@@ -152,7 +154,8 @@ class Stepper:
     def needs_every_step(self) -> bool:
         """Whether the host has work after every step: observers, previous velocities, automatic resets."""
         tracks_velocity = self._scene.built.engine.fields.tracks_previous_velocity
-        return bool(self.observers.callbacks()) or tracks_velocity or self._scene.on_error == "reset"
+        has_motions = bool(self._scene.built.motions)
+        return bool(self.observers.callbacks()) or tracks_velocity or has_motions or self._scene.on_error == "reset"
 
     # ----------------------------------------------------------------------------------------------------- reset
 
@@ -243,6 +246,8 @@ class Stepper:
         built = self._scene.built
         if not built.outputs.on_gpu:
             raise KinemaError('capture: tensors are required on a GPU: use Scene(out="torch")')
+        if built.motions:
+            raise KinemaError("capture: motions of kinematic bodies given by a file need the host")
         if self.observers.callbacks():
             raise KinemaError("capture: recordings and sensors with a rate or delay need the host after every step")
         if self._scene.on_error == "reset":

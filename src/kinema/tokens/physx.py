@@ -11,6 +11,12 @@ NAMESPACE_PREFIX: Final = "physx"
 
 RIGID_BODY_API: Final = "PhysxRigidBodyAPI"
 
+SURFACE_VELOCITY_API: Final = "PhysxSurfaceVelocityAPI"
+SURFACE_VELOCITY: Final = "physxSurfaceVelocity:surfaceVelocity"
+SURFACE_ANGULAR_VELOCITY: Final = "physxSurfaceVelocity:surfaceAngularVelocity"
+SURFACE_VELOCITY_ENABLED: Final = "physxSurfaceVelocity:surfaceVelocityEnabled"
+SURFACE_VELOCITY_LOCAL_SPACE: Final = "physxSurfaceVelocity:surfaceVelocityLocalSpace"
+
 ARMATURE: Final = "physxJoint:armature"
 DISABLE_GRAVITY: Final = "physxRigidBody:disableGravity"
 ENABLED_SELF_COLLISIONS: Final = "physxArticulation:enabledSelfCollisions"

@@ -33,6 +33,7 @@ from .kinema_round_trip import (
     restore_world,
 )
 from .mass_properties import body_density, body_inertial
+from .motion import apply_surface_velocity, read_motion
 from .mujoco_schema import MujocoElements, read_mujoco_prims
 from .scenes import KNOWN_SCENE_ATTRIBUTES, read_cameras, read_lights, read_options, read_scenes
 from .shapes import StageShape, read_shapes
@@ -132,7 +133,10 @@ def _read_link(index: StageIndex, body: Body, stage_shapes: Sequence[StageShape]
     )
     _set_initial_velocities(index, body, link)
     apply_link_attributes(index, prim, link)
+    apply_surface_velocity(index, body, link)
     read_kinema_attributes(index, prim, link)
+    if link.kinematic:
+        read_motion(index, body, link)
     return link
 
 
