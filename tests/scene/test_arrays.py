@@ -86,7 +86,7 @@ def ring() -> tuple[np.ndarray, np.ndarray]:
 def beside_mujoco(
     folder: Path, text: str, *, with_ring: bool = True, per_env: tuple[str, ...] = (), **options: Any
 ) -> SimpleNamespace:
-EXACT: dict[str, Any] = {"quiet": True, "precision": "double", "tolerance": 1e-14, "iterations": 200}
+    """A scene of a file, with a fixed ring far away, and MuJoCo's states at equal coordinates, speeds and controls."""
     file = folder / "robot.xml"
     file.write_text(text, encoding="utf-8")
     scene = km.Scene(**{**EXACT, **options})
