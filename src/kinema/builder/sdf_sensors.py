@@ -319,7 +319,7 @@ def _spherical_coordinates(description: Robot | World) -> tuple[float, ...]:
 
 
 def _unsupported_camera(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
-    raise UnsupportedSensorError("images are not simulated")
+    raise UnsupportedSensorError("images are read by scene.add_camera")
 
 
 def _unsupported_sensor(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
