@@ -1,4 +1,4 @@
-"""L4: forward and inverse kinematics, inverse dynamics, operational-space control and trajectories without a scene."""
+"""L4: forward and inverse kinematics, inverse dynamics, operational space, motion planning and trajectories."""
 
 from .arguments import validate_rows as validate_rows
 from .batched_kinematics import BatchedKinematics as BatchedKinematics
