@@ -149,14 +149,14 @@ def test_where_there_are_none() -> None:
 
 
 def test_parts_that_are_not_simulated_are_noted_once(tmp_path: Path) -> None:
-    """Activations, mocap bodies, and the control of an actuator that is left out."""
+    """Activations, and the control of an actuator that is left out."""
     scene, _ = _built(from_text(tmp_path, TEXT))
     assert "scene.keyframe-unsupported" not in scene.diagnostics.codes()
     scene.reset(keyframe="up")
     scene.reset(keyframe="up")
     notes = [d for d in scene.diagnostics if d.code == "scene.keyframe-unsupported"]
     assert len(notes) == 1
-    for word in ('"up"', '"twin"', "act", "mocap", "controls"):
+    for word in ('"up"', '"twin"', "act", "controls"):
         assert word in notes[0].message
 
 

@@ -92,7 +92,7 @@ def test_contacts_see_the_velocity_of_the_body(tmp_path: Path) -> None:
 DOOR = """<mujoco><worldbody><body name="door" pos="0 2 .5"><joint name="hinge" axis="0 0 1" damping=".2"/>
 <geom type="box" size=".3 .02 .4" pos=".3 0 0" mass="2" contype="2" conaffinity="2"/></body>
 <body name="rod" mocap="true" pos=".5 1.9 .5"><geom size=".05" contype="2" conaffinity="2"/></body>
-</worldbody></mujoco>"""
+</worldbody><keyframe><key name="open" qpos=".5" mpos=".5 2.5 .5" mquat="0 0 0 1"/></keyframe></mujoco>"""
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +164,10 @@ def test_placing_and_resetting(works: Any) -> None:
     assert not np.any(tray.get_vel())
     tray.set_pos((0.0, 0.0, 0.1), relative=True)
     np.testing.assert_allclose(tray.get_pos()[:, 2], 0.6)
+    scene.reset([1], keyframe="open")
+    np.testing.assert_allclose(door.get_links_pos("rod")[:, 0], [[0.5, 1.9, 0.5], [0.5, 2.5, 0.5]])
+    np.testing.assert_allclose(np.abs(door.get_links_quat("rod")[1, 0]), [0, 0, 0, 1])
+    tray.set_pos((0.0, 0.0, 0.1), relative=True)
     state = scene.get_state()
     scene.reset([0])
     np.testing.assert_allclose(tray.get_pos()[:, 2], [0.5, 0.6])

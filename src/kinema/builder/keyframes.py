@@ -40,6 +40,7 @@ def pack_keyframes(
         qvel=np.array([row.qvel for row in rows]).reshape(n, ctx.n_dofs),
         ctrl=np.array([row.ctrl for row in rows]).reshape(n, len(actuators.names)),
         act=np.array([row.act for row in rows]).reshape(n, len(actuators.names)),
+        kinematic_pose=np.array([row.kinematic_pose for row in rows]).reshape(n, len(kinematic_poses(ctx)), 7),
         unsupported=[", ".join(row.unsupported) for row in rows],
     )
 
@@ -62,6 +63,7 @@ class _KeyframeRow:
         self.qvel = np.zeros(n_dofs)
         self.ctrl = np.zeros(n_actuators)
         self.act = np.zeros(n_actuators)
+        self.kinematic_pose = np.zeros((0, 7))
         self.unsupported: list[str] = []
 
 
@@ -75,8 +77,8 @@ def _keyframe_row(
 ) -> _KeyframeRow:
     """State of the whole scene (qpos, qvel, ctrl, act) at a keyframe of one entity; other entities keep initial values.
 
-    Values that cannot be applied (controls or activations of actuators that are not simulated, plastic springs, mocap
-    poses) are listed in `unsupported` of the row.
+    Values that cannot be applied (controls or activations of actuators that are not simulated, plastic springs, poses
+    of kinematic links on moving ones) are listed in `unsupported` of the row.
     """
     row = _KeyframeRow(keyframe.name, entity, initial_q, ctx.n_dofs, len(actuators.names))
     entity_joints = [record for record in ctx.joints if record.entity == entity]
@@ -112,9 +114,34 @@ def _keyframe_row(
         row.unsupported.append("activations of actuators that are not simulated (act)")
     if keyframe.attributes.get(mjcf.attribute_key(mjcf.PLASTIC)):
         row.unsupported.append("rest lengths of yielded springs (plastic)")
-    if keyframe.kinematic_poses:
-        row.unsupported.append("poses of kinematic bodies (mocap)")
+    if not _set_kinematic_poses(ctx, entity, keyframe, row):
+        row.unsupported.append("poses of kinematic links on moving ones")
     return row
+
+
+def kinematic_poses(ctx: BuildContext) -> Array:
+    """Initial positions and quaternions of all kinematic bodies in the world, (n_bodies, 7)."""
+    poses = [placed.pose for _, placed, joint_idx in ctx.frames if joint_idx < 0]
+    return np.array([[*pose.position, *pose.quaternion] for pose in poses]).reshape(-1, 7)
+
+
+def _set_kinematic_poses(ctx: BuildContext, entity: int, keyframe: Keyframe, row: _KeyframeRow) -> bool:
+    """Write the poses of kinematic bodies to a keyframe row; False if some links are not bodies of their own.
+
+    Poses in the world of the file are moved with the base of the entity.
+    """
+    row.kinematic_pose = kinematic_poses(ctx)
+    bodies = [i for i, (_, _, joint_idx) in enumerate(ctx.frames) if joint_idx < 0]
+    placed = {link.name: link for link in ctx.links if link.entity == entity and link.frame_idx in bodies}
+    for name, pose in keyframe.kinematic_poses.items():
+        if name in placed and placed[name].parent is None:
+            link = placed[name]
+            body = bodies.index(link.frame_idx)
+            start = Pose.from_quaternion(row.kinematic_pose[body, :3], row.kinematic_pose[body, 3:])
+            in_file = link.robot.link_poses(joint_coordinates(link.robot.joints, {}))[link.description.name]
+            moved = start @ in_file.inverse() @ pose
+            row.kinematic_pose[body] = [*moved.position, *moved.quaternion]
+    return not ctx.has_kinematic_bodies or placed.keys() >= keyframe.kinematic_poses.keys()
 
 
 def _set_activations(row: _KeyframeRow, keyframe: Keyframe, actuator_idx: Mapping[str, int]) -> bool:

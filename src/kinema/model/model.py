@@ -51,6 +51,8 @@ class KeyframesInfo(Table):
     """Controls, (n, n_actuators)."""
     act: Array
     """Activations, (n, n_actuators)."""
+    kinematic_pose: Array
+    """Positions and quaternions of the kinematic bodies in the world, (n, n_bodies, 7)."""
     unsupported: Sequence[str]
     """Description of the parts of each keyframe that are not simulated; empty if there are none."""
 
@@ -65,6 +67,7 @@ def empty_keyframes() -> KeyframesInfo:
         qvel=empty,
         ctrl=empty,
         act=empty,
+        kinematic_pose=np.zeros((0, 0, 7)),
         unsupported=[],
     )
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, KinemaError, make_parent_folder
+from kinema.core import Array, KinemaError, make_parent_folder, matrix_to_quaternion
 from kinema.dynamics import ARRAYS, ATTACHMENT_ARRAYS, INVWEIGHT_PARAMETERS, ArrayUse, initial_values
 from kinema.model import KeyframesInfo, Model
 from kinema.runtime import Arena, torch_module
@@ -256,6 +256,8 @@ class KeyframeState:
     """(n_actuators,)"""
     act: Array
     """(n_actuators,)"""
+    kinematic_pose: Array
+    """Positions and quaternions of the kinematic bodies, flat, (7 n_bodies,)."""
     unsupported: list[str]
     """Messages about unsupported content of the keyframes."""
 
@@ -271,6 +273,9 @@ def keyframe_state(model: Model, keyframe: Any) -> KeyframeState:
     selected = _keyframe_rows(keyframes, keyframe, [e.name for e in model.entities])
     qpos, qvel = model.qpos0.copy(), np.zeros(model.n_dofs)
     ctrl, act = np.zeros(model.n_actuators), np.zeros(model.n_actuators)
+    frames = model.frames
+    initial = [[*frames.pos[f], *matrix_to_quaternion(frames.rot[f])] for f in model.kinematic_frames]
+    kinematic_pose = np.array(initial).reshape(-1, 7)
     unsupported: list[str] = []
     for row in selected:
         entity = model.entities[int(keyframes.entity_idx[row])]
@@ -281,9 +286,13 @@ def keyframe_state(model: Model, keyframe: Any) -> KeyframeState:
             (act, keyframes.act, (entity.actuator_start, entity.actuator_end)),
         ):
             values[start:end] = rows[row, start:end]
+        frames_of_entity = set(model.links.frame_idx[entity.link_start : entity.link_end].tolist())
+        for body, frame in enumerate(model.kinematic_frames):
+            if frame in frames_of_entity:
+                kinematic_pose[body] = keyframes.kinematic_pose[row, body]
         if keyframes.unsupported[row]:
             unsupported.append(f'keyframe "{keyframes.names[row]}" of "{entity.name}": {keyframes.unsupported[row]}')
-    return KeyframeState(qpos, qvel, ctrl, act, unsupported)
+    return KeyframeState(qpos, qvel, ctrl, act, kinematic_pose.ravel(), unsupported)
 
 
 def _keyframe_rows(keyframes: KeyframesInfo, keyframe: Any, entity_names: Sequence[str]) -> list[int]:
@@ -388,6 +397,7 @@ def _initial_arrays(built: BuiltScene, state: KeyframeState | None) -> dict[str,
         initial |= built.controls.initial_commands()
     else:
         initial |= {"qpos": state.qpos[:, None], "vel": state.qvel[:, None], "act": state.act[:, None]}
+        initial |= dict.fromkeys(("kinematic_pose", "kinematic_target"), state.kinematic_pose[:, None])
         initial |= built.controls.initial_commands(None, state.qpos, state.ctrl)
     if settings.external_forces:
         initial |= {name: np.zeros((3 * model.n_links, 1)) for name in ("cfrc_applied_ang", "cfrc_applied_vel")}

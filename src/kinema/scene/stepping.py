@@ -195,7 +195,8 @@ class Stepper:
             built.controls.reset(envs)
         else:
             act = state.act if built.model.actuators.has_activation.any() else state.act[:0]
-            for name, row in (("qpos", state.qpos), ("vel", state.qvel), ("act", act)):
+            poses = [(name, state.kinematic_pose) for name in ("kinematic_pose", "kinematic_target")]
+            for name, row in (("qpos", state.qpos), ("vel", state.qvel), ("act", act), *poses):
                 built.arrays.write(name, slice(None), np.broadcast_to(row, (count, len(row))), envs)
             built.controls.reset(envs, state.qpos, state.ctrl)
         for name in ("cfrc_applied_ang", "cfrc_applied_vel"):
