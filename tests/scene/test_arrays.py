@@ -287,6 +287,7 @@ def test_geoms(side: SimpleNamespace) -> None:
     info, state, model, geoms = side.solver.geoms_info, side.solver.geoms_state, side.model, geoms_of(side)
     own = [k for k in range(5) if k != 3]  # MuJoCo moves frames of meshes to their centre of mass
     np.testing.assert_array_equal(info.type, [*model.geom_type[geoms], GeomType.DISTANCE_FIELD])
+    assert info.names[:5] == ("floor", "box", "rod", "wedge", "ball")
     np.testing.assert_array_equal(info.link_idx, [-1, 0, 1, 2, 3, 4])
     np.testing.assert_allclose(info.data[[1, 2, 4], :3], model.geom_size[geoms][[1, 2, 4]], atol=1e-12)
     np.testing.assert_allclose(info.pos[own], model.geom_pos[geoms][own], atol=1e-12)
@@ -523,6 +524,7 @@ def test_visual_geoms(side: SimpleNamespace) -> None:
     geoms = [model.geom(name).id for name in names]
     np.testing.assert_array_equal(info.link_idx, [-1, 0, 1, 1, 2, 3, 4])
     np.testing.assert_allclose(info.color[1], [1.0, 0.0, 0.0, 0.5])
+    assert info.names[:6] == names
     own = [k for k in range(6) if k != 4]
     pos = stacked(side, lambda d: d.geom_xpos[geoms])
     np.testing.assert_allclose(solver.vgeoms_state.pos[own], pos[own], atol=1e-10)

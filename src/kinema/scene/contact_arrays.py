@@ -147,8 +147,8 @@ class ContactArrays:
         dtype = self._built.arrays.dtype if info.dtype == "float" else np.dtype(info.dtype)
         n_envs = self._built.n_envs
         if not self.exist:
-            item = tuple(int(n) for n in info.shape[2:])
-            return np.zeros((n_envs,), dtype) if name == "n_contacts" else np.zeros((0, n_envs, *item), dtype)
+            element = tuple(int(n) for n in info.shape[2:])
+            return np.zeros((n_envs,), dtype) if name == "n_contacts" else np.zeros((0, n_envs, *element), dtype)
         order, active = self.entries()
         if name == "active":
             return active

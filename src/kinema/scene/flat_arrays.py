@@ -132,10 +132,12 @@ def declare(dims: str, *specs: tuple[str, tuple[int, ...], str, str, str]) -> li
 
     Args:
         dims: names of the leading axes, separated by spaces.
-        specs: name, shape of an item, NumPy type, unit and meaning of each array.
+        specs: name, shape of an element, NumPy type, unit and meaning of each array.
     """
     leading = tuple(dims.split())
-    return [ArrayDeclaration(name, (*leading, *item), dtype, unit, text) for name, item, dtype, unit, text in specs]
+    return [
+        ArrayDeclaration(name, (*leading, *element), dtype, unit, text) for name, element, dtype, unit, text in specs
+    ]
 
 
 class ArrayGroup:

@@ -263,8 +263,8 @@ class GeomTables:
             counts[self.link_idx[i]] += 1
         return starts, starts + counts
 
-    def geoms_info(self) -> dict[str, np.ndarray]:
-        """Arrays of `GEOMS_INFO`."""
+    def geoms_info(self) -> dict[str, Any]:
+        """Arrays of `GEOMS_INFO`, and the names of the geoms."""
         records, n = self.records, self.n_geoms
         shapes, parameters = [r.collision_shape for r in records], [r.contact_parameters for r in records]
         data = np.zeros((n, 7))
@@ -279,6 +279,7 @@ class GeomTables:
         }
         sol_params = [(*x.solref, *x.solimp) for x in parameters]
         return {
+            "names": tuple(record.name for record in records),
             "type": np.array([GeomType[shape.type.upper().replace(" ", "_")] for shape in shapes], np.int32),
             "data": data,
             "pos": self.pos,
@@ -477,12 +478,12 @@ def _collision_geometry(record: GeomRecord, nonconvex: str | None) -> Geometry:
 # ---------------------------------------------------------------------------------------------- concatenated arrays
 
 
-def _stacked(values: Sequence[Any], item: tuple[int, ...]) -> np.ndarray:
-    return np.array(values, np.float64).reshape(len(values), *item)
+def _stacked(values: Sequence[Any], element: tuple[int, ...]) -> np.ndarray:
+    return np.array(values, np.float64).reshape(len(values), *element)
 
 
-def _concatenated(blocks: Sequence[np.ndarray], item: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
-    return np.concatenate([np.zeros((0, *item), dtype), *blocks]).astype(dtype)
+def _concatenated(blocks: Sequence[np.ndarray], element: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
+    return np.concatenate([np.zeros((0, *element), dtype), *blocks]).astype(dtype)
 
 
 def _ranges(counts: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""`scene.sim.rigid_solver`: the flat arrays of the simulation by name, of shape (items, n_envs, ...); docs/arrays.md.
+"""`scene.sim.rigid_solver`: the flat arrays of a scene by name, of shape (elements, n_envs, ...); docs/arrays.md.
 
 Arrays of the engine are views of its memory, fields are computed by programs on the device, and all others on the host
 from these. An array is computed, and its program compiled, when it is read. `declared_arrays` lists all arrays with
@@ -241,7 +241,8 @@ class RigidSolver:
         device = self._engine.device.name
         declarations = {**COLLISION_GROUPS, **VISUAL_GROUPS}.get(name)
         if declarations is not None:
-            return constant_group(name, partial(self._geom_table, name), [x.name for x in declarations], device)
+            names = [*(["names"] if name.endswith("geoms_info") else []), *(x.name for x in declarations)]
+            return constant_group(name, partial(self._geom_table, name), names, device)
         if name in _MODEL_TABLES:
             return constant_group(name, partial(self._model_table, name), self._model_table(name), device)
         names = [x.name for x, _ in declared_arrays()[name]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -93,11 +94,12 @@ class VisualGeomTables:
             self._meshes = [_visual_mesh(shape) for shape in self._shapes]
         return self._meshes
 
-    def vgeoms_info(self) -> dict[str, np.ndarray]:
-        """Arrays of `VGEOMS_INFO`."""
+    def vgeoms_info(self) -> dict[str, Any]:
+        """Arrays of `VGEOMS_INFO`, and the names of the shapes."""
         n_vertices, n_faces = self._counts()
         vvert_end, vface_end = np.cumsum(n_vertices), np.cumsum(n_faces)
         return {
+            "names": tuple(shape.name for shape in self._shapes),
             "pos": self.pos,
             "quat": self.quat,
             "link_idx": self.link_idx,
