@@ -188,6 +188,8 @@ def inverse_dynamics_query(model: Model) -> KinematicQuery:
 
 MAX_BATCHES = 8
 """Number of batch sizes whose memory is kept."""
+MAX_KEPT_CONFIGURATIONS = 4096
+"""Size of a batch above which only its memory is kept."""
 QUERY_SETTINGS = Settings()
 """Settings of query programs: no constraints, limits or contacts."""
 
@@ -233,7 +235,7 @@ class BatchedKinematics:
             raise KinemaError("the robot has no degrees of freedom")
         n = len(inputs["qpos"])
         if n not in self._batches:
-            if len(self._batches) == MAX_BATCHES:
+            if len(self._batches) == MAX_BATCHES or n > MAX_KEPT_CONFIGURATIONS:
                 self._batches.clear()
             self._batches[n] = self._initial_arena("state", n), self._initial_arena("controls", n)
         state, controls = self._batches[n]

@@ -211,8 +211,6 @@ class CollisionChecker:
         self.keep_pairs(self.weights.any(axis=1))  # other pairs do not move against each other
         self.n_configurations = 0
         """Number of configurations that were evaluated."""
-        self.n_narrow = 0
-        """Number of pair distances that were computed."""
 
     # ---------------------------------------------------------------------------------------------------- single states
 
@@ -230,7 +228,6 @@ class CollisionChecker:
         bound = self._bounds(position, rotation)
         configs, pairs = np.nonzero(bound < cutoff)
         if len(configs):
-            self.n_narrow += len(configs)
             first, second = (self._posed(position, rotation, configs, self.pairs[pairs, i]) for i in range(2))
             limits = cutoff[configs, pairs] + 2.0 * DISTANCE_ERROR
             exact = self._distances.closest_points(first, second, limits).distance - DISTANCE_ERROR

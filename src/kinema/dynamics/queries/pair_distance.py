@@ -82,10 +82,6 @@ class PosedGeoms:
     rotation: Array
     """Rotation matrix, (n, 3, 3)."""
 
-    def select(self, rows: np.ndarray) -> PosedGeoms:
-        """Rows of the table."""
-        return PosedGeoms(self.types[rows], self.size[rows], self.data[rows], self.position[rows], self.rotation[rows])
-
 
 def geom_type_indices(types: Sequence[str]) -> np.ndarray:
     """Indices of geom types in `GEOM_TYPES`."""

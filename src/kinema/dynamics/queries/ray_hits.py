@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RayHits:
+class SurfaceHits:
     """Intersections of rays with geoms."""
 
     distance: Array
@@ -47,7 +47,7 @@ class RayIntersections:
         self._geom_data, self._threads = shared_geom_data(geom_data, device, precision), threads
         self._programs: dict[int, LaneProgram] = {}
 
-    def cast(self, origin: Array, direction: Array, geoms: PosedGeoms) -> RayHits:
+    def cast(self, origin: Array, direction: Array, geoms: PosedGeoms) -> SurfaceHits:
         """Intersection of each of n rays with one geom.
 
         Args:
@@ -70,7 +70,7 @@ class RayIntersections:
             )
             distance[rows] = np.where(out[0] < RAY_RANGE, out[0] + skipped, np.inf)
             normal[rows] = (geoms.rotation[rows] @ out[1:].T[..., None])[..., 0]
-        return RayHits(distance, normal)
+        return SurfaceHits(distance, normal)
 
     def _program(self, geom_type: int) -> LaneProgram:
         """Program of a geom type; traced and compiled on first use, or loaded from the cache."""
