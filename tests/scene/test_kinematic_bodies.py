@@ -211,8 +211,8 @@ def test_a_kinematic_link_of_a_moving_one_moves_with_it(tmp_path: Path) -> None:
     assert 'moves with "door"' in note
 
 
-def test_a_scene_of_kinematic_bodies_only() -> None:
-    """They move, and are reset, although nothing in the scene has degrees of freedom."""
+def test_a_scene_of_kinematic_bodies_only(tmp_path: Path) -> None:
+    """They move, are recorded and reset, although nothing in the scene has degrees of freedom."""
     scene = km.Scene(quiet=True)
     box = scene.add(km.Box((0.1, 0.1, 0.1)), kinematic=True)
     scene.build(n_envs=2)
@@ -221,8 +221,13 @@ def test_a_scene_of_kinematic_bodies_only() -> None:
     np.testing.assert_allclose(box.get_pos()[:, 0], [0.5, 0.0], atol=1e-6)
     scene.step(10)
     np.testing.assert_allclose(box.get_pos()[:, 0], [1.0, 0.0])
+    with scene.record(tmp_path / "motion.npz"):
+        box.set_target_pose((1.0, 2.0, 0.0), duration=0.02)
+        scene.step(5)
     scene.reset()
     assert not np.any(box.get_pos())
+    scene.replay(tmp_path / "motion.npz").set_frame(-1)
+    np.testing.assert_allclose(box.get_pos(), [[1.0, 1.0, 0.0], [0.5, 1.0, 0.0]], atol=1e-6)
 
 
 USD = """#usda 1.0

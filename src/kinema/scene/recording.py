@@ -92,8 +92,8 @@ class Recording:
     def _append_frame(self) -> None:
         """Append the current state as a frame: copies of arrays (environments, ...), and the simulated time [s].
 
-        The arrays are qpos, qvel, command (targets of the dofs), ctrl, act and sensor data (not for USD), and link
-        poses (not for Parquet). The recorded time does not go back if the scene is reset.
+        The arrays are qpos, qvel, command (targets of the dofs), ctrl, act, poses of kinematic bodies and sensor data
+        (not for USD), and link poses (not for Parquet). The recorded time does not go back if the scene is reset.
         """
         built, arrays = self._recorded.built, {}
         if self.format != "usd":
@@ -106,6 +106,8 @@ class Recording:
                 arrays |= {"ctrl": built.arrays.read("ctrl", slice(None), self.envs)}
             if model.actuators.has_activation.any():
                 arrays |= {"act": built.arrays.read("act", slice(None), self.envs)}
+            if model.kinematic_frames:
+                arrays |= {"kinematic_pose": built.arrays.read("kinematic_pose", slice(None), self.envs)}
             if self._sensors:
                 arrays |= {"sensordata": self._recorded.read_sensors()[self.envs]}
         if self.format != "parquet" and built.model.n_links:
@@ -157,7 +159,7 @@ def _recording_format(path: Path) -> str:
 
 # --------------------------------------------------------------------------------------------------- replay
 
-REPLAYED_ARRAYS = {"qpos": "qpos", "qvel": "vel", "ctrl": "ctrl", "act": "act"}
+REPLAYED_ARRAYS = {"qpos": "qpos", "qvel": "vel", "ctrl": "ctrl", "act": "act", "kinematic_pose": "kinematic_pose"}
 """Arrays of a recording that a replay restores, and their names in the engine."""
 
 LOADERS = {".npz": load_npz, ".parquet": load_parquet, ".mcap": load_mcap}
@@ -209,7 +211,7 @@ class Replay:
             yield float(self.times[frame])
 
     def set_frame(self, frame: int) -> None:
-        """Set coordinates, velocities, controls and activations of a frame in the scene; the time is not changed."""
+        """Set the coordinates, velocities, controls, activations and kinematic bodies of a frame; not the time."""
         if not -len(self) <= frame < len(self):
             raise KinemaError(f"{self.path} has {len(self)} frames: frame {frame} does not exist")
         for name, array in REPLAYED_ARRAYS.items():

@@ -61,7 +61,10 @@ class RecordedFrames:
 
 RECORDING_VERSION = 1
 """Version of the metadata of recordings."""
-COLUMN_PREFIXES = {"qpos": "q", "qvel": "v", "command": "c", "ctrl": "u", "act": "a", "sensordata": "s"}
+COLUMN_PREFIXES = {
+    **{"qpos": "q", "qvel": "v", "command": "c", "ctrl": "u", "act": "a"},
+    **{"kinematic_pose": "k", "sensordata": "s"},
+}
 """Arrays stored as columns of a Parquet table, and the prefix of their column names."""
 NAMES_SUFFIX = "_names"
 """Suffix of the names of arrays of element names in .npz files."""
@@ -84,7 +87,8 @@ def element_names(model: Model) -> dict[str, list[str]]:
         sensors += [name] if end - start == 1 else [f"{name}[{k}]" for k in range(end - start)]
     dofs, actuators = list(model.dofs.names), list(model.actuators.names)
     names = {"qpos": qpos, "qvel": dofs, "command": dofs, "ctrl": actuators, "act": actuators}
-    return {**names, "sensordata": sensors}
+    bodies = [f"{model.frame_names[frame]}[{k}]" for frame in model.kinematic_frames for k in range(7)]
+    return {**names, "kinematic_pose": bodies, "sensordata": sensors}
 
 
 def recording_metadata(recorded: RecordedScene, envs: np.ndarray) -> dict[str, Any]:
@@ -118,7 +122,7 @@ def write_parquet(path: Path, recorded: RecordedScene, frames: RecordedFrames, e
     """Write a recording as a Parquet table with one row per frame and environment; metadata as JSON in the schema.
 
     Columns: `frame`, `time`, `env`, `q.<coordinate>`, `v.<dof>`, `u.<actuator>`, `a.<actuator>` (activation),
-    `s.<sensor>`, `c.<dof>` (command).
+    `s.<sensor>`, `c.<dof>` (command), `k.<kinematic body>`.
     """
     parquet = import_parquet()
     pyarrow = import_optional("pyarrow", purpose="Parquet", extra="record")
@@ -167,6 +171,7 @@ MESSAGE_FIELDS = {
     "command": "command",
     "ctrl": "ctrl",
     "act": "act",
+    "kinematic_pose": "kinematic_pose",
     "sensordata": "sensors",
 }
 """Arrays of a recording, and their names in state messages."""
