@@ -168,9 +168,15 @@ def plan_contact_buffers(model: Model, frames: Collection[int] | None = None) ->
     return sets
 
 
+def surface_velocities(model: Model) -> tuple[str, ...]:
+    """Velocities of surfaces besides J v in a model: `own` (relative to the frame), `carried` (by a kinematic body)."""
+    present = {"own": bool(len(model.geoms.surface_velocity)), "carried": bool(model.kinematic_frames)}
+    return tuple(name for name in present if present[name])
+
+
 def has_surface_velocity(model: Model) -> bool:
     """Whether surfaces of geoms can have a velocity besides J v: of their own, or of a kinematic body."""
-    return bool(len(model.geoms.surface_velocity) or model.kinematic_frames)
+    return bool(surface_velocities(model))
 
 
 def _max_contacts_per_pair(model: Model) -> npt.NDArray[np.int64]:

@@ -24,7 +24,7 @@ from ..vector_math import Vector, add, cross, dot, matmul, rotate, scale, sub
 from .broad_phase import cull_frame_pairs, list_overlapping_pairs
 from .collision_table import ANALYTIC_COLLISION_TABLE, get_collision_table
 from .collision_types import CollisionGeom, ContactQuery, HeightFieldData, PackedHull, SdfData
-from .contact_buffer_specs import has_surface_velocity
+from .contact_buffer_specs import surface_velocities
 from .contact_buffers import ContactBuffers
 from .contact_lists import ContactLists
 from .contact_records import buffer_layout, list_layout
@@ -239,11 +239,8 @@ class GeomPoseSpecialization:
 
 
 GEOM_POSE_SIZE = 12
-"""Scalars of a geom pose: position, then rotation matrix by rows; followed by `GEOM_VELOCITY_SIZE` scalars if surfaces
-have a velocity."""
-GEOM_VELOCITY_SIZE = 12
-"""Velocity of the surface relative to its frame, and velocity that the frame has by the kinematic body that carries it:
-each linear at the geom's origin, then angular, along the world axes."""
+"""Scalars of a geom pose: position, then rotation matrix by rows; followed by the velocities of its surface
+(`surface_velocities`), each linear at the geom's origin (3), then angular (3), along the world axes."""
 
 
 def detect_contacts(
@@ -313,14 +310,14 @@ def _compute_geom_poses(ctx: TraceContext, frame_poses: NodeValues[Pose]) -> lis
     """Trace the computation of all geom poses from the poses of their frames.
 
     Writes position (3) and rotation matrix (9, row-major; not for spheres) of each geom to scratch memory, and the
-    velocities of its surface (12) if surfaces of geoms have any.
+    velocities of its surface (6 each) if there are any.
 
     Returns:
-        Offset of each geom's pose (`GEOM_POSE_SIZE` scalars, then `GEOM_VELOCITY_SIZE` scalars).
+        Offset of each geom's pose (`GEOM_POSE_SIZE` scalars) and velocities.
     """
-    geoms, moves = ctx.model.geoms, bool(len(ctx.model.geoms.surface_velocity))
-    has_velocity, carriers = has_surface_velocity(ctx.model), kinematic_carriers(ctx.model)
-    offsets = [ctx.allocate(GEOM_POSE_SIZE + (GEOM_VELOCITY_SIZE if has_velocity else 0)) for _ in geoms.names]
+    geoms, velocities, carriers = ctx.model.geoms, surface_velocities(ctx.model), kinematic_carriers(ctx.model)
+    moves = "own" in velocities
+    offsets = [ctx.allocate(GEOM_POSE_SIZE + 6 * len(velocities)) for _ in geoms.names]
     rows = []
     for i, geom_type in enumerate(geoms.types):
         frame = int(geoms.frame_idx[i])
@@ -352,8 +349,6 @@ def _compute_geom_poses(ctx: TraceContext, frame_poses: NodeValues[Pose]) -> lis
         iteration.write("geom", position)
         if not specialization.is_sphere:
             iteration.write("geom", [x for row in rotation for x in row], 3)
-        if not has_velocity:
-            return
         own, carried = [0.0] * 6, [0.0] * 6
         if specialization.has_surface_velocity:
             own = iteration.read_array("surface velocity", 6)
@@ -363,7 +358,8 @@ def _compute_geom_poses(ctx: TraceContext, frame_poses: NodeValues[Pose]) -> lis
             carried = iteration.read_array("kinematic_velocity", 6)
             arm = sub(position, frame_poses[frame_ref("carrier ")].position)
             carried = [*add(carried[:3], cross(carried[3:], arm)), *carried[3:]]
-        iteration.write("geom", [*own, *carried], GEOM_POSE_SIZE)
+        for k, name in enumerate(velocities):
+            iteration.write("geom", own if name == "own" else carried, GEOM_POSE_SIZE + 6 * k)
 
     ctx.for_each("geom poses", rows, body)
     return offsets
@@ -502,16 +498,18 @@ def _relative_surface_velocity(
     """
     rows: list[Value] = [0.0] * 6
     sign = iteration.constant("sign")
-    for first in range(GEOM_POSE_SIZE, GEOM_POSE_SIZE + GEOM_VELOCITY_SIZE, 6):
+    for k, name in enumerate(specialization.surface_velocities):
+        first = GEOM_POSE_SIZE + 6 * k
         linear: list[Vector] = []
         angular: list[Vector] = []
         for prefix in ("a", "b"):
-            pose = iteration.read_array(prefix, GEOM_POSE_SIZE + GEOM_VELOCITY_SIZE)
-            angular.append(pose[first + 3 : first + 6])
-            linear.append(add(pose[first : first + 3], cross(angular[-1], sub(point, pose[:3]))))
+            origin = iteration.read_array(prefix, 3)
+            values = [iteration.read(prefix, first + i) for i in range(6)]
+            angular.append(values[3:])
+            linear.append(add(values[:3], cross(values[3:], sub(point, origin))))
         velocity, spin = (scale(sign, sub(b, a)) for a, b in (linear, angular))
         components = [dot(axis, velocity) for axis in axes] + [dot(axis, spin) for axis in axes]
-        if first == GEOM_POSE_SIZE:
+        if name == "own":
             components = [0.0, *components[1:4], 0.0, 0.0]
         rows = [a + b for a, b in zip(rows, components, strict=True)]
     return rows[: specialization.condim]

@@ -23,7 +23,7 @@ from ..topology import dynamic_frames
 from ..tree.node_constants import with_per_env_parameters
 from ..tree.node_tables import NodeIteration
 from ..tree.trace_context import TraceContext
-from .contact_buffer_specs import ContactBufferSpec
+from .contact_buffer_specs import ContactBufferSpec, surface_velocities
 from .obb import mesh_local_aabb
 
 # ---------------------------------------------------------------------- parameters of geoms, geom pairs and frame pairs
@@ -218,7 +218,9 @@ class NarrowPhaseSpecialization:
     multiccd: bool
     """Whether convex pairs emit a contact manifold instead of one point."""
     has_surface_velocity: bool
-    """Whether the surfaces of geoms move relative to their frames."""
+    """Whether surfaces have a velocity besides J v: of their own, or of a kinematic body."""
+    surface_velocities: tuple[str, ...]
+    """Velocities of surfaces that follow the poses of geoms (`surface_velocities`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -400,6 +402,7 @@ def _specialization_of(
         uses_lists,
         ctx.model.options.multiccd,
         spec.specialization.has_surface_velocity,
+        surface_velocities(ctx.model),
     )
 
 
