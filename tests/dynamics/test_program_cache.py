@@ -329,7 +329,7 @@ def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
-for _ in range(5):
+for _ in range(20):  # until freed memory is reused
     scenes = built()
 before = resident()
 for _ in range(30):

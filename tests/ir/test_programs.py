@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from kinema.ir import (
     Program,
     Scalar,
     Tape,
+    Tracer,
     Value,
     cos,
     interpret,
@@ -106,3 +109,20 @@ def test_single_precision_stays_single() -> None:
     assert found.dtype == np.float32
     x32 = np.float32(0.3)
     assert found[0, 0] == np.cos(x32) * np.float32(0.1) + x32
+
+
+def test_recorded_code_is_freed_without_the_garbage_collector() -> None:
+    """Tapes refer to their tracer, which refers to them until the program is built: 200,000 objects of a step."""
+    tracer = Tracer()
+    tracer.write("b", tracer.while_loop("halve", lambda x: ([0.5 * x[0]], 1.0, x[0]), [tracer.read("a")], 9))
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        assert len([o for o in gc.get_objects() if isinstance(o, Tape) and o.owner is tracer]) > 2
+        program = tracer.build()
+        assert [o for o in gc.get_objects() if isinstance(o, Tape) and o.owner is tracer] == [tracer.tape]
+    finally:
+        if collects:
+            gc.enable()
+    assert program.body
+    assert not tracer.build().body

@@ -268,7 +268,7 @@ class Tracer:
         allocation_starts: Sequence[int] = (),
         oversized_lists: Collection[int] = (),
     ) -> Program:
-        """Assemble the program from all recorded statements, without dead code.
+        """Assemble the program from all recorded statements, without dead code; the tracer is empty afterwards.
 
         Args:
             outputs: values to store at the end, by array.
@@ -284,7 +284,14 @@ class Tracer:
             if position in live:
                 name = self._live_out_array(tape)
                 self.locals[name] = max(self.locals.get(name, 0), position + 1)
-        return Program(statements, dict(self.locals), n_scratch, allocation_starts, frozenset(oversized_lists))
+        program = Program(statements, dict(self.locals), n_scratch, allocation_starts, frozenset(oversized_lists))
+        self._release_tapes()
+        return program
+
+    def _release_tapes(self) -> None:
+        """Drop all recorded code. Tapes refer to their tracer: as cycles they would occupy memory until collected."""
+        self.locals, self._body_stack, self._live_out, self._region_of = {}, [[]], {}, {}
+        self.new_basic_block()
 
     def _build_body(
         self,
