@@ -282,3 +282,21 @@ def test_time_samples_and_surface_velocities_of_usd(tmp_path: Path) -> None:
     np.testing.assert_allclose(again.attributes["kinema:motion"], before.attributes["kinema:motion"], atol=1e-9)
     key = "mjcf:surfacevel"
     np.testing.assert_allclose(again.shapes[0].attributes[key], before.shapes[0].attributes[key])
+
+
+CAROUSEL = """<mujoco><worldbody><body name="base" mocap="true"><geom size=".1" contype="0" conaffinity="0"/>
+<body pos=".2 0 .1"><joint name="x" type="slide" axis="1 0 0"/><geom size=".02" contype="0" conaffinity="0"/></body>
+</body></worldbody></mujoco>"""
+
+
+def test_joints_on_a_turning_body_feel_its_rotation(tmp_path: Path) -> None:
+    """A slider on a carousel is driven outwards by the centrifugal force: x = x0 cosh(omega t)."""
+    path = tmp_path / "carousel.xml"
+    path.write_text(CAROUSEL)
+    scene = km.Scene(quiet=True, dt=0.001, precision="double", integrator="rk4", codegen="unrolled")
+    carousel = scene.add(path)
+    scene.build()
+    carousel.set_target_pose(quat=[np.cos(0.5), 0.0, 0.0, np.sin(0.5)], duration=0.5)  # 1 rad in half a second
+    scene.step(500)
+    assert carousel.get_dofs_position("x")[0, 0] == pytest.approx(0.2 * np.cosh(1.0) - 0.2, abs=1e-8)
+    assert carousel.get_dofs_velocity("x")[0, 0] == pytest.approx(0.2 * 2.0 * np.sinh(1.0), abs=1e-6)
