@@ -29,7 +29,7 @@ class FrameSpecialization:
     n_qs: int
     n_dofs: int
     has_inertia: bool
-    """Whether links are fixed to the frame."""
+    """Whether links are fixed to the frame and forces move it."""
     has_spring: bool
     has_acceleration_drive: bool
     limit_power: int
@@ -50,7 +50,7 @@ class FrameSpecialization:
             inverted=node.inverted,
             n_qs=len(node.qs),
             n_dofs=len(node.dofs),
-            has_inertia=bool(node.links),
+            has_inertia=bool(node.links and node.dofs),
             has_spring=node.has_spring,
             has_acceleration_drive=node.has_acceleration_drive,
             limit_power=node.limit_power,
