@@ -230,17 +230,6 @@ def test_a_scene_of_kinematic_bodies_only(tmp_path: Path) -> None:
     np.testing.assert_allclose(box.get_pos(), [[1.0, 1.0, 0.0], [0.5, 1.0, 0.0]], atol=1e-6)
 
 
-def test_masses_differ_between_environments() -> None:
-    """A tray carries the weight of a box whose mass differs between environments."""
-    scene = km.Scene(quiet=True, codegen="loops", dt=0.005)
-    scene.add(km.Box((0.4, 0.4, 0.1)), kinematic=True)
-    box = scene.add(km.Box((0.1, 0.1, 0.1)), pos=(0, 0, 0.1), density=1000)
-    scene.build(n_envs=2, per_env=("mass_shift",))
-    box.set_mass_shift([[0.0], [1.0]])
-    scene.step(200)
-    np.testing.assert_allclose(box.get_links_net_contact_force()[:, 0, 2], [9.81, 2 * 9.81], rtol=1e-4)
-
-
 USD = """#usda 1.0
 (defaultPrim = "World"
 metersPerUnit = 0.01

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -364,7 +363,6 @@ class LoopContext(ScratchAllocator):
         )
         if node in self.kinematic_nodes:
             offsets = self.element_arrays(ElementKind.KINEMATIC_BODY, self.kinematic_nodes.index(node))
-            specialization = replace(specialization, has_inertia=False)  # its motion is prescribed
             return self.node_iteration(specialization, bindings, offsets, self.frame_constants(node))
         for extension in self.frame_extensions:
             offsets |= extension.frame_offsets(node)
