@@ -211,7 +211,9 @@ def _of_environment(values: Any, env: int) -> Array:
 def given_quantity(sweeps: TraceContext, array: str) -> NodeValues[list[Any]]:
     """Numbers of degrees of freedom that were given, as a quantity."""
     quantity: NodeValues[list[Any]] = sweeps.new_values("given")
-    sweeps.for_each_frame("given", lambda node: quantity.put(node.ref, sweeps.code.read_array(array, len(node.dofs))))
+    sweeps.for_each_frame(
+        "given", lambda node: quantity.put(node.ref, sweeps.iteration.read_array(array, len(node.dofs)))
+    )
     return quantity
 
 
