@@ -112,7 +112,7 @@ def test_what_runs_side_by_side_has_as_much_shared() -> None:
         code: Any = SimpleNamespace(carveout_percent=room, set_carveout=lambda x: asked.update({name: x}))
         return CompiledKernel(code, name, (None, None), 0, 64, queues=lists, can_overlap=beside)
 
-    lists = WorkQueues(1, 3, 9, n_shares=2)
+    lists = WorkQueues(1, 3, 9, n_chunks=2)
     line, test, beside = piece("line", 25), piece("test", 25, lists), piece("beside", 57, beside=True)
     launch_graphs.equalise_carveouts([line, test, beside, piece("team", 80)])
     assert asked == {"test": 57, "beside": 57}
@@ -254,7 +254,7 @@ def test_what_all_share_goes_before_teams_and_beside_lines(has_long: bool, monke
     monkeypatch.setattr(launch_graphs, "launch_in_sequence", lambda launches: lambda: [x() for x in launches])
     told: list[Any] = []
     code: Any = None
-    tests, work = WorkQueues(1, 3, 9, n_shares=2), WorkQueues(1, 3, 9, n_blocks=4)
+    tests, work = WorkQueues(1, 3, 9, n_chunks=2), WorkQueues(1, 3, 9, n_blocks=4)
     kinds = [("line", None), *([("long", tests)] if has_long else []), ("short", tests)]
     kinds += [("search", work)] if has_long else []
     kinds += [("beside", None), ("team", None)]

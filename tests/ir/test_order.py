@@ -42,10 +42,10 @@ def parts() -> list[KernelPart]:
 def on_host(numbers: np.ndarray) -> tuple[dict[str, Any], KernelPart, Target]:
     """The order that is found, in the memory of teams."""
     _, team = parts()
-    assert len(team.workload_rows) == len(COUNTS)
+    assert len(team.workload_offsets) == len(COUNTS)
     target = Target("double", is_gpu=True, n_scratch=2)
     common = np.full((STRIDE // WARP_SIZE, 2, WARP_SIZE), np.nan)
-    common[:, team.workload_rows, :] = (
+    common[:, team.workload_offsets, :] = (
         np.pad(numbers, ((0, 0), (0, STRIDE - N_ENVS))).reshape(2, -1, WARP_SIZE).swapaxes(0, 1)
     )
     arrays: dict[str, Any] = {name: np.zeros((5, STRIDE)) for name in ("state", "controls_start", "out")}

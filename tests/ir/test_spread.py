@@ -10,12 +10,12 @@ import pytest
 from kinema import ir
 from kinema.codegen import (
     Target,
+    chunk_iterations,
     emit_filter_kernel,
     emit_queue_kernel,
     inline_specializations,
-    max_queued_rows,
+    max_queued_iterations,
     queued_specializations,
-    split_rows_among_warps,
 )
 from kinema.ir import (
     SCRATCH,
@@ -80,7 +80,7 @@ def powers_of_positive_numbers(n_tests: int = 2) -> Program:
     return recorder.build(n_scratch=1)
 
 
-def on_host(part: KernelPart, numbers: np.ndarray, n_warps: int, n_shares: int) -> np.ndarray:
+def on_host(part: KernelPart, numbers: np.ndarray, n_warps: int, n_chunks: int) -> np.ndarray:
     """What the arrays hold after the tests and the work of each kind, by blocks of so many warps."""
     assert part.work_queue_loop is not None
     ints, floats = part.program.pack_tables()
@@ -88,13 +88,13 @@ def on_host(part: KernelPart, numbers: np.ndarray, n_warps: int, n_shares: int) 
     state[:, :N_ENVS] = numbers
     arrays: dict[str, Any] = {name: np.zeros((1, STRIDE)) for name in ("controls_start", "out", UNIFORM, SCRATCH)}
     arrays |= {"state": state, "ints": ints, "floats": floats}
-    arrays["memory"] = np.zeros(N_KINDS + 2 * max_queued_rows(part.work_queue_loop) * STRIDE, np.int32)
+    arrays["memory"] = np.zeros(N_KINDS + 2 * max_queued_iterations(part.work_queue_loop) * STRIDE, np.int32)
     target, places, numbers_of = Target("double", is_gpu=True), MEMORY.places(), (STRIDE, 3, 0, N_ENVS)
     for kinds, at_once in (
         (queued_specializations(part.work_queue_loop), False),
         (inline_specializations(part.work_queue_loop), True),
     ):
-        found = split_rows_among_warps(part.work_queue_loop, kinds, n_shares)
+        found = chunk_iterations(part.work_queue_loop, kinds, n_chunks)
         text = emit_filter_kernel(part, places, target, found, run_inline=at_once)
         run_spread_on_host(text, arrays, numbers_of, len(found) * -(-N_ENVS // (WARP_SIZE * n_warps)), n_warps)
     for kind in queued_specializations(part.work_queue_loop):
@@ -109,7 +109,7 @@ def on_host(part: KernelPart, numbers: np.ndarray, n_warps: int, n_shares: int) 
 )
 def test_rows_that_are_chosen_do_what_the_interpreter_does(n_warps: int, share: float, tests: tuple[int, int]) -> None:
     """Whatever the share of rows that have something to do, and the numbers of tests and of shares of them."""
-    n_tests, n_shares = tests
+    n_tests, n_chunks = tests
     rng = np.random.default_rng(0)
     x = np.where(rng.uniform(size=(3 * N_ROWS + 1, N_ENVS)) < share, 1.0, -1.0) * rng.uniform(1.0, 2.0, N_ENVS)
     x *= np.where(rng.uniform(size=x.shape) < 0.5, 1.0, np.where(x > 0.0, 1.0, 0.1))  # some are near zero
@@ -122,7 +122,7 @@ def test_rows_that_are_chosen_do_what_the_interpreter_does(n_warps: int, share: 
         np.abs(expected[N_ROWS : 2 * N_ROWS]), np.where(x[:N_ROWS] > 0.0, np.abs(x[:N_ROWS]) ** powers, 0.0)
     )
     (part,) = split_into_kernels(program, 4)
-    found = on_host(KernelPart(optimise(part.program)), x, n_warps, n_shares)
+    found = on_host(KernelPart(optimise(part.program)), x, n_warps, n_chunks)
     np.testing.assert_array_equal(found[: 2 * N_ROWS], expected[: 2 * N_ROWS])
     np.testing.assert_array_equal(found[-1], expected[-1])
     for e in range(N_ENVS):  # all are there, once
@@ -137,7 +137,7 @@ def test_each_row_is_tested_by_one_warp(count: int) -> None:
     block = part.work_queue_loop
     assert block is not None
     assert (queued_specializations(block), inline_specializations(block)) == ([2], [0, 1])
-    found = [rows for kinds in ([2], [0, 1]) for rows in split_rows_among_warps(block, kinds, count)]
+    found = [rows for kinds in ([2], [0, 1]) for rows in chunk_iterations(block, kinds, count)]
     assert sorted(row for rows in found for row in rows) == list(range(N_ROWS))
     kinds = block.work.specialization_indices()
     assert all(len({kinds[row] for row in rows}) == 1 for rows in found)
@@ -168,7 +168,7 @@ def test_the_compiler_takes_it(precision: str) -> None:
     block = made.work_queue_loop
     assert block is not None
     found = [
-        (split_rows_among_warps(block, kinds, 3), kinds != [2])
+        (chunk_iterations(block, kinds, 3), kinds != [2])
         for kinds in (queued_specializations(block), inline_specializations(block))
     ]
     texts = [emit_filter_kernel(made, places, target, rows, run_inline=at_once) for rows, at_once in found]

@@ -25,8 +25,8 @@ from kinema.ir import (
     interpret_in_place,
     trace_for_each_loop,
 )
-from kinema.ir.effects import Cell, effects_per_row, find_effects
-from kinema.ir.memory import FIRST_ROW_PREFIX, ROW_COUNT_PREFIX
+from kinema.ir.effects import Cell, effects_per_iteration, find_effects
+from kinema.ir.memory import FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX
 from kinema.read import read
 from kit.assets import EXAMPLES
 from kit.choosing import representatives
@@ -139,7 +139,9 @@ def row_by_row(
                 cells |= {(place.arena, place.row + element) for place, element in found}
         else:
             assert isinstance(block, ForEachLoop)
-            first, many = (places[word + block.row_range_name].row for word in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX))
+            first, many = (
+                places[word + block.row_range_name].row for word in (FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX)
+            )
             for i in range(first, first + many):
                 own_reads, own_writes = row_by_row(program, block, i, places)
                 reads, writes = reads | own_reads, writes | own_writes
@@ -153,7 +155,7 @@ def test_what_rows_touch_is_found_without_running_each(rows_of: list[list[int]])
     (loop,) = program.body
     assert isinstance(loop, ForEachLoop)
     expected = [row_by_row(program, loop, i, {}) for i in range(len(rows_of))]
-    for i, found in enumerate(effects_per_row(program, loop)):
+    for i, found in enumerate(effects_per_iteration(program, loop)):
         assert (found.reads, found.writes) == expected[i]
     whole = find_effects(program, program.body)
     assert whole.reads == set[Cell]().union(*(reads for reads, _ in expected))

@@ -221,7 +221,7 @@ def emit_binning_kernel(part: KernelPart, target: Target, n_queues: int = 0) -> 
     for register in _SPECIAL_REGISTERS:
         emitter.emit(f"%{register} = call i32 @{_SREG_INTRINSIC}.{register}.x()")
     emitter.emit("%first = mul i32 %ctaid, %ntid")
-    emitter.emit_binning(part.workload_rows, n_queues)
+    emitter.emit_binning(part.workload_offsets, n_queues)
     registers = [f"declare i32 @{_SREG_INTRINSIC}.{register}.x()" for register in _SPECIAL_REGISTERS]
     return _format_module(
         emitter,
@@ -233,24 +233,24 @@ def emit_filter_kernel(
     part: KernelPart,
     array_offsets: Mapping[str, ArenaOffset],
     target: Target,
-    row_shares: Sequence[Sequence[int]],
+    iteration_chunks: Sequence[Sequence[int]],
     *,
     run_inline: bool,
 ) -> str:
-    """Emit the LLVM module of the GPU kernel that tests the rows of a work-queue loop.
+    """Emit the LLVM module of the GPU kernel that tests the iterations of a work-queue loop.
 
-    Each warp tests the loop iterations of one of `row_shares`. Rows that pass all filters are processed in the same
-    kernel (`run_inline`) or appended to the queue of their specialization, which another kernel processes.
+    Each warp tests the iterations of one of `iteration_chunks`. Iterations that pass all filters are processed in the
+    same kernel (`run_inline`) or appended to the queue of their specialization, which another kernel processes.
     """
     emitter, queue_loop = _work_queue_emitter(part, array_offsets, target)
-    global_arrays = emitter.emit_filters(queue_loop, row_shares, run_inline=run_inline)
+    global_arrays = emitter.emit_filters(queue_loop, iteration_chunks, run_inline=run_inline)
     return _format_module(emitter, [*_work_queue_prologue(global_arrays), _kernel_signature(emitter)]) + "!0 = !{}\n"
 
 
 def emit_queue_kernel(
     part: KernelPart, array_offsets: Mapping[str, ArenaOffset], target: Target, specialization_index: int
 ) -> str:
-    """Emit the GPU kernel that processes the queued rows of one specialization of a work-queue loop."""
+    """Emit the GPU kernel that processes the queued iterations of one specialization of a work-queue loop."""
     emitter, queue_loop = _work_queue_emitter(part, array_offsets, target)
     emitter.emit_queue_work(queue_loop, specialization_index)
     return _format_module(emitter, [*_work_queue_prologue([]), _kernel_signature(emitter)]) + "!0 = !{}\n"
@@ -295,7 +295,7 @@ def warp_region_tables(
         + pad_copy_pairs(part.copy_in, group_size)
         + pad_copy_pairs(part.copy_out, group_size)
     )
-    padding = [0] * WARP_SIZE  # threads without a row read behind the table
+    padding = [0] * WARP_SIZE  # threads without an iteration read behind the table
     return np.concatenate([ints, np.array([*copy_table, *padding], np.int32)]), floats
 
 

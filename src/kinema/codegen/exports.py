@@ -13,10 +13,10 @@ from .cuda.intrinsics.minimum_degree import (
 )
 from .cuda.warp import WarpRegionConfig as WarpRegionConfig
 from .cuda.work_queue import (
+    chunk_iterations as chunk_iterations,
     inline_specializations as inline_specializations,
-    max_queued_rows as max_queued_rows,
+    max_queued_iterations as max_queued_iterations,
     queued_specializations as queued_specializations,
-    split_rows_among_warps as split_rows_among_warps,
 )
 from .emit import (
     emit_binning_kernel as emit_binning_kernel,

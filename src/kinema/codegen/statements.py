@@ -12,8 +12,8 @@ from functools import partial
 
 from kinema.core import to_identifier, unique_name
 from kinema.ir import (
-    FIRST_ROW_PREFIX,
-    ROW_COUNT_PREFIX,
+    FIRST_ITERATION_PREFIX,
+    ITERATION_COUNT_PREFIX,
     SCRATCH,
     UNIFORM,
     ArenaOffset,
@@ -113,16 +113,16 @@ class StatementEmitter(MemoryEmitter):
             outer, specialization = self.address_resolver.row_stack[-1]
             first_row, row_count = (
                 self.column_values[outer, specialization.array_columns[prefix + loop.row_range_name][1]]
-                for prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
+                for prefix in (FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX)
             )
             loop_handle, index = self.begin_loop("0", row_count)
             row = self.assign(f"add {self.index_type} {first_row}, {index}")
-        elif loop.active_rows is not None and not self.target.is_gpu:
-            loop_handle, index = self.begin_loop("0", self._load_active_row(loop.active_rows, "0"))
-            row = self._load_active_row(loop.active_rows, self.assign(f"add {self.index_type} {index}, 1"))
+        elif loop.active_iterations is not None and not self.target.is_gpu:
+            loop_handle, index = self.begin_loop("0", self._load_active_iteration(loop.active_iterations, "0"))
+            row = self._load_active_iteration(loop.active_iterations, self.assign(f"add {self.index_type} {index}, 1"))
         else:
             loop_handle, row = self.begin_loop("0", count)
-        self.set_row_pointers(loop, row, start, first)
+        self.set_iteration_pointers(loop, row, start, first)
         after = self.fresh_name("after")
         labels = [self.fresh_name("case") for _ in loop.specializations]
         if len(loop.specializations) > 1:
@@ -194,7 +194,7 @@ class StatementEmitter(MemoryEmitter):
         arguments = ", ".join(f"{parameter_type} {outside}" for parameter_type, _, outside in parameters)
         self.emit(f"call void @{symbol}({arguments})")
 
-    def set_row_pointers(self, loop: ForEachLoop, row: str, ints_start: str, floats_start: str) -> None:
+    def set_iteration_pointers(self, loop: ForEachLoop, row: str, ints_start: str, floats_start: str) -> None:
         """Emit pointers to the integers and constants of a loop iteration: `%row<n>` and `%constants<n>` for loop n.
 
         `row` is the row index; `ints_start` and `floats_start` are the offsets of the loop's first row in the packed
@@ -226,7 +226,7 @@ class StatementEmitter(MemoryEmitter):
         self.store(increment.result, count, {})
         self.store(increment.counter, self.emit_op("add", [count, self.constant(1.0)]), {})
 
-    def _load_active_row(self, offset: ArenaOffset, index: str) -> str:
+    def _load_active_iteration(self, offset: ArenaOffset, index: str) -> str:
         """Emit the load of an element of the list of active rows, from the first lane, as all lanes agree."""
         row = self.assign(f"add {self.index_type} {index}, {offset.row}")
         first = self.assign(f"getelementptr {self.vector_type}, ptr %scratch, {self.index_type} {row}")

@@ -19,7 +19,7 @@ from kinema.ir import Tracer, Value
 from .collision.contact_buffers import ContactBuffers
 from .collision.contact_lists import ContactLists
 from .collision.narrow_phase import detect_contacts_into_lists
-from .constraints.attachments import operate_suction_cups, update_attachments
+from .constraints.attachments import update_attachments, update_suction_cups
 from .constraints.contacts import world_motion_subspaces
 from .constraints.equalities import update_broken_joints
 from .constraints.rows import KinematicState
@@ -441,10 +441,10 @@ def _has_suction_cups(step: StepData) -> bool:
 
 
 @stage(reads=lambda step: ["world_poses"] if _has_suction_cups(step) else [])
-def operate_cups(step: StepData) -> None:
+def control_suction_cups(step: StepData) -> None:
     """Let suction cups grip and release links."""
     if _has_suction_cups(step):
-        operate_suction_cups(step.ctx, step.world_poses)
+        update_suction_cups(step.ctx, step.world_poses)
 
 
 def _reads_of_constraint_forces(step: StepData) -> list[str]:
@@ -756,7 +756,7 @@ STAGES: list[Stage] = [
     compute_joint_forces,
     sum_smooth_forces,
     compute_unconstrained_accelerations,
-    operate_cups,
+    control_suction_cups,
     solve_constraint_forces,
     break_overloaded_equalities,
     compute_constrained_accelerations,

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from .memory import (
     CONSTANT_PREFIX,
-    FIRST_ROW_PREFIX,
-    ROW_COUNT_PREFIX,
+    FIRST_ITERATION_PREFIX,
+    ITERATION_COUNT_PREFIX,
     SCRATCH,
     THREAD_SCRATCH,
     WARP_GLOBAL,
@@ -38,7 +38,7 @@ class Effects:
     writes: set[Cell] = field(default_factory=set)
     locals: set[str] = field(default_factory=set)
 
-    def scratch_rows(self) -> set[int]:
+    def scratch_offsets(self) -> set[int]:
         """Rows of scratch memory that are read or written."""
         return {row for arena, row in self.reads | self.writes if arena == SCRATCH}
 
@@ -46,24 +46,24 @@ class Effects:
 class CellSet:
     """Set of cells with a boolean mask for the rows of scratch memory, which are many."""
 
-    __slots__ = ("other_cells", "scratch_rows")
+    __slots__ = ("other_cells", "scratch_offsets")
 
-    def __init__(self, scratch_rows: npt.NDArray[np.bool_], other_cells: set[Cell]) -> None:
-        self.scratch_rows = scratch_rows
+    def __init__(self, scratch_offsets: npt.NDArray[np.bool_], other_cells: set[Cell]) -> None:
+        self.scratch_offsets = scratch_offsets
         self.other_cells = other_cells
 
     def __contains__(self, cell: Cell) -> bool:
-        return bool(self.scratch_rows[cell[1]]) if cell[0] == SCRATCH else cell in self.other_cells
+        return bool(self.scratch_offsets[cell[1]]) if cell[0] == SCRATCH else cell in self.other_cells
 
     def __or__(self, other: CellSet) -> CellSet:
-        return CellSet(self.scratch_rows | other.scratch_rows, self.other_cells | other.other_cells)
+        return CellSet(self.scratch_offsets | other.scratch_offsets, self.other_cells | other.other_cells)
 
     def __sub__(self, other: CellSet) -> CellSet:
-        return CellSet(self.scratch_rows & ~other.scratch_rows, self.other_cells - other.other_cells)
+        return CellSet(self.scratch_offsets & ~other.scratch_offsets, self.other_cells - other.other_cells)
 
     def intersection(self, cells: Iterable[Cell]) -> list[Cell]:
         """List the given cells that are in the set."""
-        rows, others = self.scratch_rows.tolist(), self.other_cells
+        rows, others = self.scratch_offsets.tolist(), self.other_cells
         return [cell for cell in cells if (rows[cell[1]] if cell[0] == SCRATCH else cell in others)]
 
 
@@ -105,18 +105,18 @@ def find_effect_cells(program: Program, statements: Statements) -> tuple[CellSet
     return masks[0], masks[1], analysis.effects.locals
 
 
-def effects_per_row(program: Program, loop: ForEachLoop) -> list[Effects]:
+def effects_per_iteration(program: Program, loop: ForEachLoop) -> list[Effects]:
     """Read and write sets of each row of a for-each loop."""
     uses_cache: dict[int, _ArrayUses] = {}
     row_effects = []
     for i in range(len(loop.ints)):
         analysis = _EffectAnalysis(program, uses_cache)
-        analysis.visit_rows(loop, [i], [])
+        analysis.visit_iterations(loop, [i], [])
         row_effects.append(analysis.result())
     return row_effects
 
 
-def dependency_levels(row_cells: Iterable[tuple[Collection[Hashable], Collection[Hashable]]]) -> list[int]:
+def dependency_levels(iteration_cells: Iterable[tuple[Collection[Hashable], Collection[Hashable]]]) -> list[int]:
     """Dependency level of each loop iteration from its (read set, written set) of memory cells, in program order.
 
     An iteration is one level above the highest earlier iteration that it has a flow, anti or output dependence on;
@@ -125,7 +125,7 @@ def dependency_levels(row_cells: Iterable[tuple[Collection[Hashable], Collection
     written: dict[Hashable, int] = {}
     read: dict[Hashable, int] = {}
     levels = []
-    for reads, writes in row_cells:
+    for reads, writes in iteration_cells:
         level = 0
         for cell in reads:
             level = max(level, written.get(cell, -1) + 1)
@@ -144,7 +144,7 @@ _ArrayUses = Mapping[str, Collection[tuple[int, bool, bool]]]
 
 
 @dataclass(slots=True, eq=False)
-class _EnclosingRows:
+class _EnclosingIterations:
     """Rows of one loop specialization at one nesting level, one entry for each execution of the code inside."""
 
     arrays: Mapping[str, tuple[str, int]]
@@ -163,9 +163,9 @@ class _EnclosingRows:
             self._start_cache[array] = list(dict.fromkeys(self.column(array)))
         return self._start_cache[array]
 
-    def select(self, indices: list[int]) -> _EnclosingRows:
+    def select(self, indices: list[int]) -> _EnclosingIterations:
         """Restrict to the executions with the given indices, for code of a nested loop."""
-        return _EnclosingRows(self.arrays, self.ints, [self.rows[i] for i in indices])
+        return _EnclosingIterations(self.arrays, self.ints, [self.rows[i] for i in indices])
 
 
 @dataclass(slots=True, eq=False)
@@ -185,25 +185,25 @@ class _EffectAnalysis:
                 cells.update(zip(repeat(SCRATCH), range(start, end)))
         return self.effects
 
-    def visit(self, statements: Statements, enclosing_rows: list[_EnclosingRows]) -> None:
+    def visit(self, statements: Statements, enclosing_iterations: list[_EnclosingIterations]) -> None:
         """Add the reads and writes of statements that run for the loop iterations of the enclosing loops.
 
         Nested loops are expanded: each execution of the enclosing row runs all rows of the nested table, or the range
-        of rows given by the enclosing row. `enclosing_rows` are the rows of the enclosing loops, outermost first.
+        of rows given by the enclosing row. `enclosing_iterations` are the rows of the enclosing loops, outermost first.
         """
         if id(statements) not in self.uses_cache:
             self.uses_cache[id(statements)] = _find_array_uses(statements)
         for array, uses in self.uses_cache[id(statements)].items():
-            self._add_uses(array, uses, enclosing_rows)
-        n_executions = len(enclosing_rows[-1].rows) if enclosing_rows else 1
+            self._add_uses(array, uses, enclosing_iterations)
+        n_executions = len(enclosing_iterations[-1].rows) if enclosing_iterations else 1
         for nested in outermost_for_each_loops(statements):
             if not nested.row_range_name:
                 executions = [(i, row) for i in range(n_executions) for row in range(len(nested.ints))]
             else:
                 row_ranges = zip(
                     *(
-                        enclosing_rows[-1].column(prefix + nested.row_range_name)
-                        for prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
+                        enclosing_iterations[-1].column(prefix + nested.row_range_name)
+                        for prefix in (FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX)
                     ),
                     strict=True,
                 )
@@ -211,9 +211,11 @@ class _EffectAnalysis:
                     (i, row) for i, (first, count) in enumerate(row_ranges) for row in range(first, first + count)
                 ]
             outer_indices, rows = [i for i, _ in executions], [row for _, row in executions]
-            self.visit_rows(nested, rows, [level.select(outer_indices) for level in enclosing_rows])
+            self.visit_iterations(nested, rows, [level.select(outer_indices) for level in enclosing_iterations])
 
-    def visit_rows(self, loop: ForEachLoop, rows: Sequence[int], enclosing_rows: list[_EnclosingRows]) -> None:
+    def visit_iterations(
+        self, loop: ForEachLoop, rows: Sequence[int], enclosing_iterations: list[_EnclosingIterations]
+    ) -> None:
         """Add the reads and writes of some rows of a loop; rows of one specialization are analysed together."""
         specialization_indices = loop.specialization_indices()[list(rows)].tolist()
         for specialization_index in sorted(set(specialization_indices)):
@@ -221,11 +223,11 @@ class _EffectAnalysis:
                 loop.specializations[specialization_index],
                 [i for i, v in enumerate(specialization_indices) if v == specialization_index],
             )
-            level = _EnclosingRows(specialization.array_columns, loop.ints, [rows[i] for i in selected])
-            self.visit(specialization.body, [*(outer.select(selected) for outer in enclosing_rows), level])
+            level = _EnclosingIterations(specialization.array_columns, loop.ints, [rows[i] for i in selected])
+            self.visit(specialization.body, [*(outer.select(selected) for outer in enclosing_iterations), level])
 
     def _add_uses(
-        self, array: str, uses: Collection[tuple[int, bool, bool]], enclosing_rows: list[_EnclosingRows]
+        self, array: str, uses: Collection[tuple[int, bool, bool]], enclosing_iterations: list[_EnclosingIterations]
     ) -> None:
         """Add the accesses of one array to the read and write sets, at the array's offset in every loop iteration.
 
@@ -235,11 +237,11 @@ class _EffectAnalysis:
         Args:
             array: name of the array in the code.
             uses: accesses: (element, whether at a dynamic index, whether a write).
-            enclosing_rows: rows of the enclosing loops, outermost first.
+            enclosing_iterations: rows of the enclosing loops, outermost first.
         """
         if array.startswith(CONSTANT_PREFIX):
             return
-        level = next((level for level in reversed(enclosing_rows) if array in level.arrays), None)
+        level = next((level for level in reversed(enclosing_iterations) if array in level.arrays), None)
         arena, starts = (array, [0]) if level is None else (level.arrays[array][0], level.starts(array))
         if arena in self.program.locals:
             self.effects.locals.add(arena)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .intrinsics import AtomicIncrement, IntrinsicCall, SharedMemoryStaging
-from .memory import FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, ArenaOffset, MemoryLocation
+from .memory import FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX, ArenaOffset, MemoryLocation
 from .program import (
     BasicBlock,
     CountedLoop,
@@ -26,16 +26,16 @@ from .program import (
     WorkQueueLoop,
 )
 
-RowBinding = tuple[dict[str, ArenaOffset], dict[MemoryLocation, Any]]
+IterationBinding = tuple[dict[str, ArenaOffset], dict[MemoryLocation, Any]]
 """Array offsets and constants of a loop iteration."""
 
 
 @dataclass(slots=True, eq=False)
-class RowBindings:
+class IterationBindings:
     """Cache of the array offsets and constants of loop iterations."""
 
     tables: dict[int, tuple[list[int], list[list[int]], list[list[float]]]] = field(default_factory=dict)
-    rows: dict[tuple[int, int], RowBinding] = field(default_factory=dict)
+    rows: dict[tuple[int, int], IterationBinding] = field(default_factory=dict)
 
     def specialization_indices(self, loop: ForEachLoop) -> list[int]:
         """Specialization index of each row of a loop."""
@@ -43,7 +43,7 @@ class RowBindings:
             self.tables[id(loop)] = (loop.specialization_indices().tolist(), loop.ints.tolist(), loop.floats.tolist())
         return self.tables[id(loop)][0]
 
-    def row(self, loop: ForEachLoop, row_index: int) -> RowBinding:
+    def row(self, loop: ForEachLoop, row_index: int) -> IterationBinding:
         """Array offsets (name -> arena and row) and constants (location -> value) of one loop iteration, cached."""
         key = id(loop), row_index
         if key not in self.rows:
@@ -66,9 +66,9 @@ class Evaluator(ABC):
     functions: Mapping[str, Callable[..., Any]]
     """Operation of an instruction -> function on values."""
 
-    def __init__(self, row_bindings: RowBindings | None = None) -> None:
-        self.row_bindings = row_bindings or RowBindings()
-        self.row_stack: list[RowBinding] = []
+    def __init__(self, row_bindings: IterationBindings | None = None) -> None:
+        self.row_bindings = row_bindings or IterationBindings()
+        self.row_stack: list[IterationBinding] = []
         """Array offsets and constants of the enclosing loop iterations, outermost first."""
         self.loop_indices: list[Any] = []
         """Indices of the enclosing counted loops, outermost first."""
@@ -120,22 +120,22 @@ class Evaluator(ABC):
 
     def run_for_each_loop(self, loop: ForEachLoop) -> None:
         """Execute the rows of a for-each loop one after the other."""
-        for i in self.rows_of(loop):
-            self.run_row(loop, i)
+        for i in self.iterations_of(loop):
+            self.run_iteration(loop, i)
 
-    def run_row(self, loop: ForEachLoop, row_index: int) -> None:
+    def run_iteration(self, loop: ForEachLoop, row_index: int) -> None:
         """Execute the loop specialization of one row of a for-each loop."""
         specialization = loop.specializations[self.row_bindings.specialization_indices(loop)[row_index]]
         self.row_stack.append(self.row_bindings.row(loop, row_index))
         self.run(specialization.body)
         self.row_stack.pop()
 
-    def rows_of(self, loop: ForEachLoop) -> Sequence[int]:
+    def iterations_of(self, loop: ForEachLoop) -> Sequence[int]:
         """Iterations to iterate over: the range given by the enclosing row, those of the level schedule, or all."""
         if loop.row_range_name:
             offsets, _ = self.row_stack[-1]
             first, count = (
-                offsets[prefix + loop.row_range_name].row for prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
+                offsets[prefix + loop.row_range_name].row for prefix in (FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX)
             )
             return range(first, first + count)
         scheduled = [batch.first_row + i for batch in loop.schedule for i in range(batch.n_rows)]

@@ -31,8 +31,8 @@ from .intrinsics import (
 )
 from .kernel_split import KernelPart as KernelPart
 from .memory import (
-    FIRST_ROW_PREFIX as FIRST_ROW_PREFIX,
-    ROW_COUNT_PREFIX as ROW_COUNT_PREFIX,
+    FIRST_ITERATION_PREFIX as FIRST_ITERATION_PREFIX,
+    ITERATION_COUNT_PREFIX as ITERATION_COUNT_PREFIX,
     THREAD_SCRATCH as THREAD_SCRATCH,
     WARP_GLOBAL as WARP_GLOBAL,
     Operand as Operand,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .memory import CONSTANT_PREFIX, FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, ArenaOffset, MemoryLocation
+from .memory import CONSTANT_PREFIX, FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX, ArenaOffset, MemoryLocation
 from .program import ForEachLoop, LoopSpecialization, Statements, WorkQueueLoop, memory_accesses, nested_bodies, walk
 from .symbolic import Scalar, Value, select
 from .tracer import Tracer
@@ -54,7 +54,7 @@ class LoopIteration:
     """Array -> offset of its first element for this row."""
     constants: Mapping[str, Sequence[Value] | PerEnvParameters] = field(default_factory=dict)
     """Name -> constants or per-environment parameters; symbolic values only if the loop is going to be unrolled."""
-    nested_rows: Mapping[str, Sequence[LoopIteration]] = field(default_factory=dict)
+    nested_iterations: Mapping[str, Sequence[LoopIteration]] = field(default_factory=dict)
     """Rows of nested loops in the code of this row, by name of the loop."""
 
     @property
@@ -109,7 +109,7 @@ class SpecializationGroup(ABC):
 
     specialization: Hashable
     specialization_key: str
-    row_indices: npt.NDArray[np.intp]
+    iteration_indices: npt.NDArray[np.intp]
     """Indices of the rows in the loop."""
     per_env_names: frozenset[str]
     """Names of the constants that are per-environment parameters."""
@@ -127,7 +127,7 @@ class SpecializationGroup(ABC):
         """Map each array in `used` to its arena, in the order of the rows' arrays."""
 
     @abstractmethod
-    def start_rows(self, array: str) -> npt.ArrayLike:
+    def start_offsets(self, array: str) -> npt.ArrayLike:
         """First arena row of an array for each loop iteration, shape (n_rows,)."""
 
     @abstractmethod
@@ -153,9 +153,11 @@ class SpecializationGroup(ABC):
 class RowwiseGroup(SpecializationGroup):
     """Rows of one specialization as a sequence of `LoopIteration` objects."""
 
-    def __init__(self, specialization_key: str, rows: Sequence[LoopIteration], row_indices: Sequence[int]) -> None:
+    def __init__(
+        self, specialization_key: str, rows: Sequence[LoopIteration], iteration_indices: Sequence[int]
+    ) -> None:
         self.specialization, self.specialization_key, self.rows = rows[0].specialization, specialization_key, rows
-        self.row_indices = np.array(row_indices, np.intp)
+        self.iteration_indices = np.array(iteration_indices, np.intp)
         self.per_env_names = frozenset(name for name, x in rows[0].constants.items() if isinstance(x, PerEnvParameters))
 
     def has_array(self, array: str) -> bool:
@@ -171,7 +173,7 @@ class RowwiseGroup(SpecializationGroup):
         """Map each array in `used` to its arena, in the order of the rows' arrays."""
         return {a: offset.arena for a, offset in self.rows[0].offsets.items() if a in used}
 
-    def start_rows(self, array: str) -> npt.ArrayLike:
+    def start_offsets(self, array: str) -> npt.ArrayLike:
         """First arena row of an array for each loop iteration."""
         offsets = [row.offsets[array] for row in self.rows]
         assert all(offset.arena == offsets[0].arena for offset in offsets), "all rows must use one arena for each array"
@@ -183,7 +185,7 @@ class RowwiseGroup(SpecializationGroup):
 
     def folded_constants(self) -> dict[str, list[float | None]]:
         """Name -> constants folded into the code, with None for those read from the table."""
-        return {name: _fold_rows([row.constants[name] for row in self.rows]) for name in self.rows[0].constants}
+        return {name: _fold_iterations([row.constants[name] for row in self.rows]) for name in self.rows[0].constants}
 
     def add_per_env_arrays(self) -> None:
         """Add the arrays of per-environment parameters to the arrays of the rows."""
@@ -194,14 +196,14 @@ class RowwiseGroup(SpecializationGroup):
     def nested_table(self, name: str) -> Sequence[LoopIteration] | IterationTable:
         """Rows of the nested loop `name` of all rows of the group, concatenated into one table.
 
-        Side effect: the range of nested rows of each row is stored in its offsets `FIRST_ROW_PREFIX` + name (first row)
-        and `ROW_COUNT_PREFIX` + name (number of rows).
+        Side effect: the range of nested rows of each row is stored in its offsets `FIRST_ITERATION_PREFIX` + name
+        (first row) and `ITERATION_COUNT_PREFIX` + name (number of rows).
         """
         nested: list[LoopIteration] = []
         for row in self.rows:
-            rows = row.nested_rows.get(name, ())
-            row.offsets[FIRST_ROW_PREFIX + name] = ArenaOffset("", len(nested))
-            row.offsets[ROW_COUNT_PREFIX + name] = ArenaOffset("", len(rows))
+            rows = row.nested_iterations.get(name, ())
+            row.offsets[FIRST_ITERATION_PREFIX + name] = ArenaOffset("", len(nested))
+            row.offsets[ITERATION_COUNT_PREFIX + name] = ArenaOffset("", len(rows))
             nested.extend(rows)
         return nested
 
@@ -212,12 +214,12 @@ class ColumnarGroup(SpecializationGroup):
     def __init__(
         self,
         specialization: Hashable,
-        row_indices: npt.NDArray[np.intp],
+        iteration_indices: npt.NDArray[np.intp],
         offset_columns: Mapping[str, OffsetColumn],
         constants: ConstantColumns | None = None,
         nested_tables: Mapping[str, NestedIterations] | None = None,
     ) -> None:
-        self.specialization, self.row_indices = specialization, row_indices
+        self.specialization, self.iteration_indices = specialization, iteration_indices
         self.offset_columns = dict(offset_columns)
         self.constants = constants or {}
         self.nested_tables = nested_tables or {}
@@ -243,7 +245,7 @@ class ColumnarGroup(SpecializationGroup):
 
     def set_offset(self, array: str, offset: ArenaOffset) -> None:
         """Set the offset of an array to the same value in all rows."""
-        self.set_column(array, OffsetColumn.repeated(offset, len(self.row_indices)))
+        self.set_column(array, OffsetColumn.repeated(offset, len(self.iteration_indices)))
 
     def has_array(self, array: str) -> bool:
         """Whether the rows have an array of this name."""
@@ -254,7 +256,7 @@ class ColumnarGroup(SpecializationGroup):
         columns = ((a, self.find_column(a)) for a in self.array_names() if a in used)
         return {a: column.arena for a, column in columns if column is not None}
 
-    def start_rows(self, array: str) -> npt.ArrayLike:
+    def start_offsets(self, array: str) -> npt.ArrayLike:
         """First arena row of an array for each loop iteration."""
         column = self.find_column(array)
         assert column is not None
@@ -288,11 +290,15 @@ class ColumnarGroup(SpecializationGroup):
     def nested_table(self, name: str) -> Sequence[LoopIteration] | IterationTable:
         """Table of the nested loop `name` of all rows of the group.
 
-        Sets the columns `FIRST_ROW_PREFIX` + name and `ROW_COUNT_PREFIX` + name to each row's range of nested rows.
+        Sets the columns `FIRST_ITERATION_PREFIX` + name and `ITERATION_COUNT_PREFIX` + name to each row's range of
+        nested rows.
         """
         nested = self.nested_tables[name]
-        self.set_column(FIRST_ROW_PREFIX + name, OffsetColumn("", np.cumsum(nested.row_counts) - nested.row_counts))
-        self.set_column(ROW_COUNT_PREFIX + name, OffsetColumn("", nested.row_counts))
+        self.set_column(
+            FIRST_ITERATION_PREFIX + name,
+            OffsetColumn("", np.cumsum(nested.iteration_counts) - nested.iteration_counts),
+        )
+        self.set_column(ITERATION_COUNT_PREFIX + name, OffsetColumn("", nested.iteration_counts))
         return nested.table
 
 
@@ -305,7 +311,7 @@ class IterationTable:
         assert len({group.specialization_key for group in self.groups}) == len(self.groups), (
             "there must be one group for each specialization"
         )
-        self.n_rows = sum(len(group.row_indices) for group in self.groups)
+        self.n_rows = sum(len(group.iteration_indices) for group in self.groups)
 
     @classmethod
     def from_rows(cls, rows: Sequence[LoopIteration]) -> IterationTable:
@@ -324,7 +330,7 @@ class NestedIterations:
     """Rows of a nested loop for all rows of a group, concatenated in order of the outer rows."""
 
     table: IterationTable
-    row_counts: Ints
+    iteration_counts: Ints
     """(n_outer_rows,) number of nested rows of each outer row."""
 
 
@@ -349,7 +355,7 @@ def _specialization_keys(rows: Sequence[LoopIteration]) -> Iterator[str]:
             yield key_cache[specialization]
 
 
-def _fold_rows(values: Sequence[Sequence[Value] | PerEnvParameters]) -> list[float | None]:
+def _fold_iterations(values: Sequence[Sequence[Value] | PerEnvParameters]) -> list[float | None]:
     """Constants that are equal and foldable in all rows, else None, by position (rows given one by one)."""
     if isinstance(values[0], PerEnvParameters):
         return list(values[0].folded)
@@ -437,7 +443,7 @@ def trace_for_each_loop(
     body: IterationBody,
     *,
     keep_rolled: bool = False,
-    active_rows: ArenaOffset | None = None,
+    active_iterations: ArenaOffset | None = None,
 ) -> None:
     """Append a loop over iterations: the body is traced once per specialization, and the rows are packed into a table.
 
@@ -447,9 +453,9 @@ def trace_for_each_loop(
         rows: one row per iteration: specialization, array offsets and constants.
         body: code of a row.
         keep_rolled: whether the loop is kept when the program is unrolled.
-        active_rows: offset of a list of the rows that have an effect; CPU code skips all others.
+        active_iterations: offset of a list of the rows that have an effect; CPU code skips all others.
     """
-    _add_loop(tracer, name, rows, body, keep_rolled=keep_rolled, active_rows=active_rows)
+    _add_loop(tracer, name, rows, body, keep_rolled=keep_rolled, active_iterations=active_iterations)
 
 
 def trace_work_queue_loop(
@@ -516,13 +522,13 @@ def _pack_loop(
     ints = np.zeros((len(table), n_key_columns + max(len(v.array_columns) for v in specializations)), np.int32)
     columns: list[tuple[Any, int, Any]] = []
     for specialization_index, (group, specialization) in enumerate(zip(table.groups, specializations, strict=True)):
-        ints[group.row_indices, :n_key_columns] = specialization_index
+        ints[group.iteration_indices, :n_key_columns] = specialization_index
         for array, (_, column) in specialization.array_columns.items():
-            ints[group.row_indices, column] = group.start_rows(array)
+            ints[group.iteration_indices, column] = group.start_offsets(array)
         for location, column in specialization.constant_columns.items():
             columns.append(
                 (
-                    group.row_indices,
+                    group.iteration_indices,
                     column,
                     group.constant_column(location.array.removeprefix(CONSTANT_PREFIX), location.element),
                 )
@@ -531,8 +537,8 @@ def _pack_loop(
     floats = np.zeros(
         (len(table), max(len(v.constant_columns) for v in specializations)), object if symbolic else np.float64
     )
-    for row_indices, column, values in columns:
-        floats[row_indices, column] = values
+    for iteration_indices, column, values in columns:
+        floats[iteration_indices, column] = values
     return ForEachLoop(name, tuple(specializations), ints, floats, **options), local_arrays
 
 
@@ -553,7 +559,7 @@ def _trace_specialization(
     used = {location.array for location in locations} | {
         range_prefix + name
         for name in _nested_loop_names(program.body)
-        for range_prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
+        for range_prefix in (FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX)
     }
     arrays = group.arenas(used)
     order = {CONSTANT_PREFIX + name: (i, len(values)) for i, (name, values) in enumerate(folded.items())}

@@ -118,7 +118,7 @@ class ArrayEvaluator(Evaluator):
         outer_mask = self.active_mask
         for i in range(len(queue_loop.work.ints)):
             for loop in queue_loop.stages:
-                self.run_row(loop, i)
+                self.run_iteration(loop, i)
                 if loop is not queue_loop.work and not self._restrict(self.load(queue_loop.condition) > 0.5):
                     break
             self.active_mask = outer_mask
@@ -216,7 +216,7 @@ def supports_batching(program: Program) -> bool:
         if isinstance(statement, BasicBlock):
             blocks.append(statement)
             continue
-        if not isinstance(statement, ForEachLoop) or statement.active_rows is not None or statement.reductions:
+        if not isinstance(statement, ForEachLoop) or statement.active_iterations is not None or statement.reductions:
             return False
         for specialization in statement.specializations:
             row_blocks = [block for block in specialization.body if isinstance(block, BasicBlock)]
@@ -279,7 +279,7 @@ class _BatchedEvaluator(ArrayEvaluator):
         bases, total = {}, 0
         for name, array in self.arrays.items():
             bases[name], total = total, total + len(array)
-        row_cells: list[tuple[list[int], list[int]]] = [([], [])] * len(loop.ints)
+        iteration_cells: list[tuple[list[int], list[int]]] = [([], [])] * len(loop.ints)
         specialization_indices = loop.specialization_indices()
         for specialization_index, specialization in enumerate(loop.specializations):
             rows = np.flatnonzero(specialization_indices == specialization_index)
@@ -294,8 +294,8 @@ class _BatchedEvaluator(ArrayEvaluator):
                 for locations in _external_locations(specialization)
             )
             for row, cells in zip(rows.tolist(), zip(reads, writes, strict=True), strict=True):
-                row_cells[row] = cells
-        return np.array(dependency_levels(row_cells), np.int64)
+                iteration_cells[row] = cells
+        return np.array(dependency_levels(iteration_cells), np.int64)
 
     def _cell_indices(
         self,

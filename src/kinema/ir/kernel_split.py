@@ -67,7 +67,7 @@ class KernelPart:
     """(row of the warp's memory, row of the thread scratch memory) copied at the end of a warp kernel."""
     n_global: int = 0
     """Scalars per environment of a warp kernel in global memory: lists with a large capacity."""
-    workload_rows: tuple[int, ...] = ()
+    workload_offsets: tuple[int, ...] = ()
     """Rows of the thread scratch memory whose sum estimates the work of an environment."""
     can_overlap: bool = False
     """Whether the kernel may run concurrently with the preceding work-queue kernel."""
@@ -105,7 +105,7 @@ def fission_kernels(program: Program, group_size: int, max_instructions: int | N
             row
             for s, e in others
             if s.is_warp_region or not has_static_addresses(s.statements)
-            for row in e.scratch_rows()
+            for row in e.scratch_offsets()
         }
         excluded |= region.copied_out | region.external_lists | {location.element for location in segments[i].workload}
         handoffs[i] = layout_handoff(program, region.copied_in, excluded, region.shared_packing, end)
@@ -116,10 +116,10 @@ def fission_kernels(program: Program, group_size: int, max_instructions: int | N
         for segment_effects, segment in zip(effects, segments, strict=True)
         if not segment.is_warp_region
     ]
-    thread_rows = {row for segment_effects in thread_effects for row in segment_effects.scratch_rows()}
+    thread_rows = {row for segment_effects in thread_effects for row in segment_effects.scratch_offsets()}
     thread_packing = ScratchPacking(
         program,
-        thread_rows.union(*(_exchanged_rows(effects[i], effects) for i in regions)),
+        thread_rows.union(*(_exchanged_offsets(effects[i], effects) for i in regions)),
         fixed_starts=fixed_starts,
         first_free=end,
     )
@@ -181,14 +181,14 @@ def _plan_warp_region(
     """
     statements, effects = segments[segment_index].statements, segment_effects[segment_index]
     local_arrays = {name: program.locals[name] for name in sorted(effects.locals)}
-    rows = effects.scratch_rows()
-    global_rows = global_list_rows(program, statements)
-    copied_out = set(_scratch_rows(effects.writes)) & _rows_read_elsewhere(effects, segment_effects) - global_rows
+    rows = effects.scratch_offsets()
+    global_rows = global_list_offsets(program, statements)
+    copied_out = set(_scratch_offsets(effects.writes)) & _offsets_read_elsewhere(effects, segment_effects) - global_rows
     copied_in = (
-        _rows_written_elsewhere(effects, segment_effects)
-        & (set(_scratch_rows(effects.reads)) | copied_out) - global_rows
+        _offsets_written_elsewhere(effects, segment_effects)
+        & (set(_scratch_offsets(effects.reads)) | copied_out) - global_rows
     )
-    lists = global_list_rows(program, statements, _exchanged_rows(effects, segment_effects))
+    lists = global_list_offsets(program, statements, _exchanged_offsets(effects, segment_effects))
     global_packing = ScratchPacking(program, rows & global_rows - lists)
     ranges = live_ranges(replace(program, body=statements), copied_in, copied_out)
     scheduled = schedule_levels(replace(program, body=statements, locals=local_arrays), group_size)
@@ -273,22 +273,22 @@ def _can_overlap(previous: _Segment, current: _Segment, segment_effects: Sequenc
     return not (second.reads & first.writes or second.writes & (first.reads | first.writes))
 
 
-def _scratch_rows(cells: set[tuple[str, int]]) -> Iterator[int]:
+def _scratch_offsets(cells: set[tuple[str, int]]) -> Iterator[int]:
     return (row for arena, row in cells if arena == SCRATCH)
 
 
-def _rows_written_elsewhere(own: Effects, segment_effects: Sequence[Effects]) -> set[int]:
-    return {row for effects in segment_effects if effects is not own for row in _scratch_rows(effects.writes)}
+def _offsets_written_elsewhere(own: Effects, segment_effects: Sequence[Effects]) -> set[int]:
+    return {row for effects in segment_effects if effects is not own for row in _scratch_offsets(effects.writes)}
 
 
-def _rows_read_elsewhere(own: Effects, segment_effects: Sequence[Effects]) -> set[int]:
-    return {row for effects in segment_effects if effects is not own for row in _scratch_rows(effects.reads)}
+def _offsets_read_elsewhere(own: Effects, segment_effects: Sequence[Effects]) -> set[int]:
+    return {row for effects in segment_effects if effects is not own for row in _scratch_offsets(effects.reads)}
 
 
-def _exchanged_rows(own: Effects, segment_effects: Sequence[Effects]) -> set[int]:
+def _exchanged_offsets(own: Effects, segment_effects: Sequence[Effects]) -> set[int]:
     """Scratch rows that a segment shares with other segments."""
-    return own.scratch_rows() & (
-        _rows_written_elsewhere(own, segment_effects) | _rows_read_elsewhere(own, segment_effects)
+    return own.scratch_offsets() & (
+        _offsets_written_elsewhere(own, segment_effects) | _offsets_read_elsewhere(own, segment_effects)
     )
 
 
@@ -302,7 +302,7 @@ def promote_shared_locals(program: Program, max_instructions: int | None = None)
     n_users = Counter(name for segment in segments for name in find_effects(program, segment.statements).locals)
     for segment in segments:
         if segment.is_warp_region:
-            n_users.update(2 * _locals_shared_by_rows(program, segment.statements))
+            n_users.update(2 * _locals_shared_by_iterations(program, segment.statements))
     starts: dict[str, int] = {}
     end = program.n_scratch
     for name, count in program.locals.items():
@@ -319,7 +319,7 @@ def promote_shared_locals(program: Program, max_instructions: int | None = None)
     )
 
 
-def _locals_shared_by_rows(program: Program, statements: Statements) -> list[str]:
+def _locals_shared_by_iterations(program: Program, statements: Statements) -> list[str]:
     """Local arrays that carry data between iterations of a for-each loop, or between the loop and the code around it.
 
     In a warp region the iterations run on different threads, so that these arrays cannot be private to a thread.
@@ -440,7 +440,7 @@ def _relocate_loop(
 # --------------------------------------------------------------------------------------------- lists in global memory
 
 
-def global_list_rows(program: Program, statements: Statements, restrict_to: set[int] | None = None) -> set[int]:
+def global_list_offsets(program: Program, statements: Statements, restrict_to: set[int] | None = None) -> set[int]:
     """Scratch rows of a warp region that are placed in global instead of shared memory: lists of large capacity.
 
     These are oversized lists, and allocations of more than `LONG_LIST_SIZE` scalars that for-each loops access at

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .effects import Cell, dependency_levels, effects_per_row, outermost_for_each_loops
+from .effects import Cell, dependency_levels, effects_per_iteration, outermost_for_each_loops
 from .memory import SCRATCH, MemoryLocation, Operand
 from .program import (
     BasicBlock,
@@ -144,7 +144,7 @@ def _privatise_reductions(program: Program, loop: ForEachLoop, local_arrays: dic
                 locations.setdefault((SCRATCH, int(starts.pop()) + location.element), []).append(
                     (specialization_index, location)
                 )
-    write_counts = Counter(cell for row in effects_per_row(program, loop) for cell in row.writes)
+    write_counts = Counter(cell for row in effects_per_iteration(program, loop) for cell in row.writes)
     locations = {cell: uses for cell, uses in locations.items() if write_counts[cell] > MAX_SERIAL_ADDS}
     if not locations:
         return loop
@@ -154,7 +154,7 @@ def _privatise_reductions(program: Program, loop: ForEachLoop, local_arrays: dic
         loop, {(v, s): MemoryLocation(name, positions[c]) for c, uses in locations.items() for v, s in uses}
     )
     local_arrays[name] = len(positions)
-    remaining = set[Cell]().union(*(row.reads | row.writes for row in effects_per_row(program, changed)))
+    remaining = set[Cell]().union(*(row.reads | row.writes for row in effects_per_iteration(program, changed)))
     if remaining & set(locations):  # the loop also accesses a cell in another way
         local_arrays.pop(name)
         return loop
@@ -238,7 +238,9 @@ def _schedule_loop(program: Program, loop: ForEachLoop, group_size: int) -> ForE
     """
     specialization_indices = loop.specialization_indices().tolist()
     groups: dict[tuple[int, int], list[int]] = {}
-    for i, level in enumerate(dependency_levels((row.reads, row.writes) for row in effects_per_row(program, loop))):
+    for i, level in enumerate(
+        dependency_levels((row.reads, row.writes) for row in effects_per_iteration(program, loop))
+    ):
         groups.setdefault((level, specialization_indices[i]), []).append(i)
     order: list[int] = []
     is_real: list[int] = []
@@ -255,7 +257,7 @@ def _schedule_loop(program: Program, loop: ForEachLoop, group_size: int) -> ForE
     if predicated:
         ints = np.column_stack([ints, np.array(is_real, np.int32)])
     else:
-        _redirect_padding_rows(
+        _redirect_padding_iterations(
             loop, ints, np.array(is_real), [specialization_indices[i] for i in order], program.n_scratch
         )
     return replace(loop, ints=ints, floats=loop.floats[order], schedule=tuple(batches), predicated=predicated)
@@ -277,7 +279,7 @@ def _is_safe_on_dummy_memory(loop: ForEachLoop) -> bool:
     return True
 
 
-def _redirect_padding_rows(
+def _redirect_padding_iterations(
     loop: ForEachLoop,
     ints: npt.NDArray[np.int32],
     is_real: npt.NDArray[Any],

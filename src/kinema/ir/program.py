@@ -161,9 +161,9 @@ class ForEachLoop:
     keep_rolled: bool = False
     """Whether the loop is kept when the rest of the program is unrolled."""
     row_range_name: str = ""
-    """Name of the row range of a nested loop, whose rows are selected by the columns `FIRST_ROW_PREFIX` and
-    `ROW_COUNT_PREFIX` + name of the enclosing row; empty if all rows run."""
-    active_rows: ArenaOffset | None = None
+    """Name of the row range of a nested loop, whose rows are selected by the columns `FIRST_ITERATION_PREFIX` and
+    `ITERATION_COUNT_PREFIX` + name of the enclosing row; empty if all rows run."""
+    active_iterations: ArenaOffset | None = None
     """Offset in scratch memory of the list of rows that have an effect, preceded by its length, or None. CPU code
     skips all other rows."""
     schedule: tuple[LevelBatch, ...] = ()

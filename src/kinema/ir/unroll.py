@@ -22,7 +22,7 @@ from operator import or_
 import numpy as np
 
 from .effects import Cell, CellSet, find_effect_cells, kept_statements
-from .evaluator import Evaluator, RowBindings
+from .evaluator import Evaluator, IterationBindings
 from .memory import SCRATCH, MemoryLocation
 from .program import (
     CountedLoop,
@@ -96,7 +96,7 @@ def unroll(program: Program, read_input: ReadInput, tracer: Tracer | None = None
     kept_effects = (
         {} if tracer is None else {id(x): find_effect_cells(program, (x,)) for x in kept_statements(program.body)}
     )
-    bindings = RowBindings()
+    bindings = IterationBindings()
     if not kept_effects:  # kept statements are recorded at once, which cannot be undone
         with suppress(_DryRunNeededError):
             return _Unroller(program, read_input, tracer, None, kept_effects, bindings).final_values()
@@ -117,7 +117,7 @@ class _Unroller(Evaluator):
         tracer: Tracer | None,
         loop_carried: _LoopCarried | None,
         kept_effects: Mapping[int, tuple[CellSet, CellSet, set[str]]],
-        row_bindings: RowBindings,
+        row_bindings: IterationBindings,
         *,
         dry_run: bool = False,
     ) -> None:
@@ -141,7 +141,7 @@ class _Unroller(Evaluator):
         self.kept_writes = reduce(or_, (writes for _, writes, _ in kept_effects.values()), empty)
         """Cells that kept statements write, which are reloaded from memory whenever such a statement may have run."""
         self.kept_write_rows, self.kept_write_cells = (
-            self.kept_writes.scratch_rows.tolist(),
+            self.kept_writes.scratch_offsets.tolist(),
             self.kept_writes.other_cells,
         )
         self.kept_reads = {key: reads - self.kept_writes for key, (reads, _, _) in kept_effects.items()}
@@ -171,10 +171,10 @@ class _Unroller(Evaluator):
 
     # ---------------------------------------------------------------------------------------------- unrolled statements
 
-    def run_row(self, loop: ForEachLoop, row_index: int) -> None:
+    def run_iteration(self, loop: ForEachLoop, row_index: int) -> None:
         """Execute the body of a for-each loop for one row."""
         self.path.append((id(loop), row_index))
-        super().run_row(loop, row_index)
+        super().run_iteration(loop, row_index)
         self.path.pop()
 
     def run_counted_loop(self, loop: CountedLoop) -> None:

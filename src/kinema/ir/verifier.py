@@ -14,7 +14,7 @@ import numpy as np
 from kinema.core import InternalError
 
 from .intrinsics import IntrinsicCall
-from .memory import FIRST_ROW_PREFIX, ROW_COUNT_PREFIX, SCRATCH, MemoryLocation, Operand
+from .memory import FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX, SCRATCH, MemoryLocation, Operand
 from .operations import OPERATIONS, ValueType, constant_type
 from .program import (
     BasicBlock,
@@ -152,7 +152,7 @@ class _Verifier:
             outer, specialization, outer_rows = rows[-1]
             first, count = (
                 outer.ints[outer_rows, specialization.array_columns[prefix + loop.row_range_name][1]]
-                for prefix in (FIRST_ROW_PREFIX, ROW_COUNT_PREFIX)
+                for prefix in (FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX)
             )
             if (first + count).max(initial=0) > len(loop.ints):
                 yield "a row range exceeds the table"

@@ -146,7 +146,7 @@ class Model(Table):
 
     def __post_init__(self) -> None:
         if self.derived is NOT_DERIVED:
-            object.__setattr__(self, "derived", _given_constants(self))
+            object.__setattr__(self, "derived", _underived_constants(self))
         Table.__post_init__(self)
 
     def with_tables(self, **tables: Any) -> Model:
@@ -203,7 +203,7 @@ class Model(Table):
         return len(self.actuators.names)
 
 
-def _given_constants(model: Model) -> DerivedConstants:
+def _underived_constants(model: Model) -> DerivedConstants:
     """Constants before their derivation: inverse weights of 1, all other values as given by the tables."""
     tendons, couplings = model.tendons, model.couplings
     return DerivedConstants(

@@ -18,6 +18,7 @@ import numpy as np
 from kinema.codegen import (
     Target,
     WarpRegionConfig,
+    chunk_iterations,
     emit_binning_kernel,
     emit_cpu_modules,
     emit_filter_kernel,
@@ -25,9 +26,8 @@ from kinema.codegen import (
     emit_thread_kernel,
     emit_warp_kernel,
     inline_specializations,
-    max_queued_rows,
+    max_queued_iterations,
     queued_specializations,
-    split_rows_among_warps,
     warp_region_tables,
 )
 from kinema.core import pause_garbage_collection, timed_stage
@@ -95,14 +95,14 @@ def work_queue_kernels(
 ) -> list[tuple[str, WorkQueues, int, Callable[[], str]]]:
     """Kernels of a work-queue loop: filter kernels, and one queue kernel per expensive specialization.
 
-    The first filter kernel appends the rows of expensive specializations that pass to work queues, which the queue
-    kernels process; the second filter kernel processes the rows of cheap specializations itself.
+    The first filter kernel appends the iterations of expensive specializations that pass to work queues, which the
+    queue kernels process; the second filter kernel processes the iterations of cheap specializations itself.
 
     Args:
         part_index: index of the part of the program; identifies its queues.
         emit_arguments: first arguments of the emit functions: part, array offsets, target.
         device: GPU, for its number of multiprocessors.
-        n_envs: approximate number of environments, for the number of shares of rows.
+        n_envs: approximate number of environments, for the number of chunks of iterations.
 
     Returns:
         Per kernel its label, its queues, the number of floating-point operations per run, and a function that emits its
@@ -111,7 +111,7 @@ def work_queue_kernels(
     part = emit_arguments[0]
     queue_loop = part.work_queue_loop
     assert queue_loop is not None
-    base_queues = WorkQueues(part_index, len(queue_loop.work.specializations), max_queued_rows(queue_loop))
+    base_queues = WorkQueues(part_index, len(queue_loop.work.specializations), max_queued_iterations(queue_loop))
 
     n_operations = part.program.n_operations // 2
     filters: list[tuple[str, WorkQueues, int, Callable[[], str]]] = []
@@ -119,10 +119,10 @@ def work_queue_kernels(
         (queued_specializations(queue_loop), False),
         (inline_specializations(queue_loop), True),
     ):
-        row_shares = split_rows_among_warps(
+        iteration_chunks = chunk_iterations(
             queue_loop, specializations, FILTER_WARPS_PER_SM * device.n_multiprocessors * WARP_SIZE // n_envs
         )
-        queues = replace(base_queues, n_shares=len(row_shares))
+        queues = replace(base_queues, n_chunks=len(iteration_chunks))
         label = "broadphase" if not run_inline else "narrowphase"
         filters += (
             [
@@ -130,7 +130,7 @@ def work_queue_kernels(
                     label,
                     queues,
                     n_operations,
-                    partial(emit_filter_kernel, *emit_arguments, row_shares, run_inline=run_inline),
+                    partial(emit_filter_kernel, *emit_arguments, iteration_chunks, run_inline=run_inline),
                 )
             ]
             if specializations
@@ -151,8 +151,8 @@ def count_reset_queues(parts: Sequence[KernelPart]) -> int:
     dependency of the first filter kernel.
     """
     queue_loops = [part.work_queue_loop for part in parts if part.work_queue_loop is not None]
-    is_single = len(queue_loops) == 1 and sum(bool(part.workload_rows) for part in parts) == 1
-    return len(queue_loops[0].work.specializations) if is_single and max_queued_rows(queue_loops[0]) else 0
+    is_single = len(queue_loops) == 1 and sum(bool(part.workload_offsets) for part in parts) == 1
+    return len(queue_loops[0].work.specializations) if is_single and max_queued_iterations(queue_loops[0]) else 0
 
 
 # ------------------------------------------------------------------------------------------- length of thread kernels
@@ -318,7 +318,7 @@ class GpuCompiler:
         is_split = program.has_cooperative_regions or is_long
         parts = run_passes(program, passes) if is_split else [KernelPart(program)]
         if all(part.work_queue_loop is None for part in parts):  # the workload is unknown then
-            parts = [replace(part, workload_rows=()) for part in parts]
+            parts = [replace(part, workload_offsets=()) for part in parts]
         n_scratch = max((part.program.n_scratch for part in parts if not part.is_warp_region), default=0)
         self._n_reset_queues = count_reset_queues(parts)
         n_handoff_rows = max(part.handoff.end_row for part in parts)
@@ -404,10 +404,10 @@ class GpuCompiler:
         target = self._target
         occupancy = plan_occupancy(replace(part, program=optimise(part.program)), target.scalar_bytes)
         planned, config = occupancy.part, occupancy.config
-        llvm_ir = emit_warp_kernel(planned, self._array_offsets, target, config, binned=bool(planned.workload_rows))
+        llvm_ir = emit_warp_kernel(planned, self._array_offsets, target, config, binned=bool(planned.workload_offsets))
         ptx = self._start_ptx(llvm_ir, WARP_SIZE * config.groups_per_block, occupancy.min_blocks_per_sm, "warp")
         binning = None
-        if planned.workload_rows:
+        if planned.workload_offsets:
             binning = self._start_ptx(
                 emit_binning_kernel(planned, target, self._n_reset_queues), BLOCK_DIM, None, "warp_order"
             )

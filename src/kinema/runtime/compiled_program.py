@@ -111,11 +111,11 @@ class WorkQueues:
     part_index: int
     """The program part that they belong to."""
     n_specializations: int
-    max_rows_per_env: int
+    max_iterations_per_env: int
     """Largest number of queued rows per environment."""
     n_blocks: int = 0
     """Thread blocks of a queue kernel; 0 for a filter kernel."""
-    n_shares: int = 0
+    n_chunks: int = 0
     """Shares into which a filter kernel divides the rows."""
 
 

@@ -129,7 +129,7 @@ class Kernel:
         n_warp_memory += sum(env_bins_size(n_envs) for kernel in self._kernels if kernel.binning is not None)
         n_scalars = self.n_scratch + -(-n_warp_memory // n_envs)
         queued_rows = {
-            kernel.queues.part_index: kernel.queues.max_rows_per_env
+            kernel.queues.part_index: kernel.queues.max_iterations_per_env
             for kernel in self._kernels
             if kernel.queues is not None
         }
@@ -258,7 +258,7 @@ class Kernel:
         return [
             self._queue_memory(queues, stride)[: queues.n_specializations].zero_
             for queues in queues_of_part.values()
-            if queues.max_rows_per_env
+            if queues.max_iterations_per_env
         ]
 
     def _binning_launches(self, arguments: LaunchArguments) -> list[Callable[[], None]]:
@@ -285,7 +285,7 @@ class Kernel:
         """Prepare the launch of one GPU kernel: arrays, integer arguments and grid size.
 
         The grid covers all environments for a thread kernel, and only the resident warps for a warp kernel; for the
-        kernels of a work queue it has a given number of blocks, or one block per share of rows and block of
+        kernels of a work queue it has a given number of blocks, or one block per chunk of iterations and block of
         environments.
         """
         state = arguments.state
@@ -301,7 +301,7 @@ class Kernel:
                 n_blocks, arrays, (state.stride, steps, arguments.input_rows_per_step, state.n_envs)
             )
         queue_memory = self._queue_memory(kernel.queues, state.stride)
-        n_blocks = kernel.queues.n_blocks or kernel.queues.n_shares * n_blocks
+        n_blocks = kernel.queues.n_blocks or kernel.queues.n_chunks * n_blocks
         return kernel.function.prepare_launch(
             n_blocks, [*arrays, queue_memory], (state.stride, n_blocks, arguments.input_rows_per_step, state.n_envs)
         )
@@ -314,7 +314,7 @@ class Kernel:
         """
         key, n_integers = (
             ("queues", queues.part_index),
-            queues.n_specializations + QUEUE_ENTRY_SIZE * queues.max_rows_per_env * stride,
+            queues.n_specializations + QUEUE_ENTRY_SIZE * queues.max_iterations_per_env * stride,
         )
         if key not in self._scratch or len(self._scratch[key]) < n_integers:
             self._retired_memory += [self._scratch[key]] if key in self._scratch else []

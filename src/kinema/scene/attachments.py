@@ -128,7 +128,7 @@ class Attachments:
         scene.diagnostics.note("scene.recompiled", text, hint=hint)
         print_if_terminal(text, scene.progress)
 
-    def place_of(self, entity: Entity | None, link: str | int | None, label: str) -> Place:
+    def link_reference(self, entity: Entity | None, link: str | int | None, label: str) -> Place:
         """Entity and link indices of a link by name or index (None for the base link); None for the world."""
         if entity is None:
             return None
@@ -144,7 +144,7 @@ class Attachments:
 
     def _target_place(self, target: Target) -> Place:
         entity, link = target if isinstance(target, tuple) else (target, None)
-        return self.place_of(entity, link, "targets")
+        return self.link_reference(entity, link, "targets")
 
     def _free_bodies(self, excluded: Place) -> list[Place]:
         """All entities that are a single free body, except the one of `excluded`."""
@@ -160,7 +160,7 @@ class Attachments:
                 return i
         return None
 
-    def carried_by(self, number: int, env: int) -> list[tuple[Entity, int]]:
+    def welded_entities(self, number: int, env: int) -> list[tuple[Entity, int]]:
         """Entities welded to links of an entity in an environment, with the indices of these links in the entity."""
         if not self.specs:
             return []
@@ -239,7 +239,7 @@ class Attachments:
 
     # ----------------------------------------------------------------------------------------------------- suction cups
 
-    def add_cup(
+    def add_suction_cup(
         self,
         place: Place,
         pos: ArrayLike,

@@ -290,7 +290,7 @@ class _Problem:
     def _carried(self, attached: Any) -> list[tuple[Any, int]]:
         """Carried entities with the links that carry them: given, or attached in the scene by welds."""
         if attached is None:
-            return list(self.planner._scene._attachments.carried_by(self.index.number, self.env))
+            return list(self.planner._scene._attachments.welded_entities(self.index.number, self.env))
         if not isinstance(attached, dict):
             raise KinemaError("plan_path: attached: expected a dictionary of entities and the links that carry them")
         return [(body, self.planner.link_index(link)) for body, link in attached.items()]
@@ -316,11 +316,11 @@ class _Problem:
             kinematics, self.geoms, self.pairs, distances, self.start, self.dofs, padding=self.padding
         )
         touching = self.planner.always_touching(self.env)
-        holding = self._holding_pairs()
+        holding = self._carrier_pairs()
         keep = [(int(a), int(b)) not in touching and i not in holding for i, (a, b) in enumerate(self.checker.pairs)]
         self.checker.keep_pairs(np.array(keep, np.bool_))
 
-    def _holding_pairs(self) -> set[int]:
+    def _carrier_pairs(self) -> set[int]:
         """Pairs of a carried object and a link of the robot that touch at the start: the link holds the object."""
         own = self.index.all_geoms
         carried = [entity._index.all_geoms for entity, _ in self.carried]

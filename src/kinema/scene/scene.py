@@ -889,7 +889,10 @@ class Scene:
         Returns:
             The attachment: `is_attached`, `get_force`, `get_torque`, `set_break_force`, `detach`.
         """
-        places = [self._attachments.place_of(a, link_a, "attach"), self._attachments.place_of(b, link_b, "attach")]
+        places = [
+            self._attachments.link_reference(a, link_a, "attach"),
+            self._attachments.link_reference(b, link_b, "attach"),
+        ]
         return self._attachments.attach(places[0], places[1], kind, at, (pos_a, pos_b), length, envs_idx, break_force)
 
     def detach(
@@ -914,7 +917,10 @@ class Scene:
         """
         attachment = a if isinstance(a, Attachment) else None
         if not isinstance(a, Attachment):
-            places = [self._attachments.place_of(a, link_a, "detach"), self._attachments.place_of(b, link_b, "detach")]
+            places = [
+                self._attachments.link_reference(a, link_a, "detach"),
+                self._attachments.link_reference(b, link_b, "detach"),
+            ]
             attachment = self._attachments.handle(places[0], places[1], kind)
         if attachment is None:
             raise KinemaError(f"detach: these links were never attached by a {kind}")
@@ -937,7 +943,7 @@ class Scene:
                 that is a single free body.
             kind: `weld`, `ball`, `rod` or `rope`.
         """
-        self._attachments.reserve(self._attachments.place_of(entity, link, "reserve_attachments"), targets, kind)
+        self._attachments.reserve(self._attachments.link_reference(entity, link, "reserve_attachments"), targets, kind)
 
     def add_suction(
         self,
@@ -970,8 +976,8 @@ class Scene:
         Returns:
             The cup: `turn_on`, `turn_off`, `switch`, `is_on`, `get_held`, `get_force`.
         """
-        place = self._attachments.place_of(entity, link, "add_suction")
-        return self._attachments.add_cup(place, pos, normal, distance, max_force, targets, name)
+        place = self._attachments.link_reference(entity, link, "add_suction")
+        return self._attachments.add_suction_cup(place, pos, normal, distance, max_force, targets, name)
 
     # -------------------------------------------------------------------------------------- sensors and recordings
 

@@ -10,8 +10,8 @@ from kinema.dynamics import Engine, tree_index_of_frames
 from .arguments import IndexArray, Selection, resolve_envs
 from .arrays import SceneArrays
 
-AWAKE_ITEM_KINDS = ("dofs", "links", "entities")
-AWAKE_ARRAYS = tuple(f"{word}awake_{of}" for of in AWAKE_ITEM_KINDS for word in ("", "n_"))
+AWAKE_ELEMENT_KINDS = ("dofs", "links", "entities")
+AWAKE_ARRAYS = tuple(f"{word}awake_{of}" for of in AWAKE_ELEMENT_KINDS for word in ("", "n_"))
 """`awake_dofs` (n_dofs, n_envs): indices of the awake dofs in ascending order, then -1; `n_awake_dofs` (n_envs,): their
 number. `awake_links` and `awake_entities` have the same layout. Items that are fixed in the world count as awake."""
 

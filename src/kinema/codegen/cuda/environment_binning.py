@@ -29,7 +29,7 @@ BINNING_DECLARATIONS = (
 class EnvBinningEmitter(StatementEmitter):
     """Emits the binning kernel, with one thread per environment."""
 
-    def emit_binning(self, workload_rows: Sequence[int], n_queues: int) -> None:
+    def emit_binning(self, workload_offsets: Sequence[int], n_queues: int) -> None:
         """Emit code that appends each environment to one of the bins in global memory, by its workload.
 
         The workload is the sum of some scratch offsets; `BIN_THRESHOLDS` separate the bins. Also sets the lengths of
@@ -41,7 +41,7 @@ class EnvBinningEmitter(StatementEmitter):
         self.emit(f"%e = select i1 {is_valid}, i32 {env}, i32 {last}")
         self.set_scratch_pointers("%e")
         total = self.constant(0.0)
-        for row in workload_rows:
+        for row in workload_offsets:
             value = self.assign(
                 f"load {self.scalar_type}, {self.thread_scratch_pointer(str(row))}, align {self.scalar_bytes}"
             )

@@ -133,7 +133,7 @@ class LevelLoopEmitter(WarpEmitter):
             self._emit_batch_loop(loop, starts, 0, len(loop.schedule), None)
         self._emit_reductions(loop.reductions)
 
-    def _load_row_words(self, loop: ForEachLoop, ints_start: str, row: str) -> list[str]:
+    def _load_table_words(self, loop: ForEachLoop, ints_start: str, row: str) -> list[str]:
         """Emit loads of the packed integers of a loop iteration, from a table stored column by column; one per word."""
         index = self.assign(f"add i32 {ints_start}, {row}")
         pointer = self.assign(f"getelementptr i32, {self.arena_pointer_type} %ints, i32 {index}")
@@ -214,7 +214,7 @@ class LevelLoopEmitter(WarpEmitter):
             first_row,
             *(self.assign(f"add i32 {first_row}, {i * self.config.group_size}") for i in range(1, n_batches)),
         ]
-        words = [self._load_row_words(loop, table_starts[0], row) for row in rows]
+        words = [self._load_table_words(loop, table_starts[0], row) for row in rows]
         self.address_resolver.row_stack.append((loop_number, specialization))
         batches = []
         for row, row_words in zip(rows, words, strict=True):
@@ -266,7 +266,7 @@ class LevelLoopEmitter(WarpEmitter):
         Software-pipelined: the table words of the next batch are loaded during the current one and carried by phis.
         """
         first = self.assign(f"add i32 {first_row}, %lane")
-        words = self._load_row_words(loop, table_starts[0], first)
+        words = self._load_table_words(loop, table_starts[0], first)
         if n_batches == 1:
             self._emit_batch(loop, table_starts[1], first, words, specialization)
             return
@@ -277,7 +277,7 @@ class LevelLoopEmitter(WarpEmitter):
         row, phi_position = f"%{head}.i", len(self.output_lines)
         self.output_lines += [""] * (len(words) + 1)
         next_row = self.assign(f"add i32 {row}, {self.config.group_size}")
-        next_words = self._load_row_words(loop, table_starts[0], next_row)
+        next_words = self._load_table_words(loop, table_starts[0], next_row)
         self._emit_batch(loop, table_starts[1], row, names, specialization)
         continues = self.assign(f"icmp slt i32 {next_row}, {first_row + n_batches * self.config.group_size}")
         self.emit(f"br i1 {continues}, label %{head}, label %{done}")

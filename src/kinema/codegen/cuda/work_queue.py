@@ -34,7 +34,7 @@ from .warp import POPCOUNT, SHARED_POINTER, SHUFFLE_INDEX, WARP_SYNC
 
 LONG_WORK = 2000
 """Number of instructions above which work is queued for a separate kernel."""
-ROW_OVERHEAD = 50
+ITERATION_OVERHEAD = 50
 """Estimated instructions per row besides its own code."""
 STAGE_FREQUENCY = (1.0, 0.2, 0.03)
 """Estimated fraction of rows that reach the first filter, later filters and the work."""
@@ -57,33 +57,31 @@ def inline_specializations(queue_loop: WorkQueueLoop) -> list[int]:
     return [i for i in range(len(queue_loop.work.specializations)) if i not in queued]
 
 
-def split_rows_among_warps(
-    queue_loop: WorkQueueLoop, specialization_indices: Sequence[int], n_warps: int
-) -> list[list[int]]:
+def chunk_iterations(queue_loop: WorkQueueLoop, specialization_indices: Sequence[int], n_warps: int) -> list[list[int]]:
     """Load balancing of a filter kernel: distribute loop iterations among about `n_warps` warps by expected work.
 
-    Each share has rows of one specialization; every specialization gets at least one share. Returns the row indices of
-    each share.
+    Each chunk has iterations of one specialization; every specialization gets at least one chunk. Returns the iteration
+    indices of each chunk.
     """
-    row_specializations = queue_loop.work.specialization_indices().tolist()
-    rows = {
-        specialization: [row for row, n_shares in enumerate(row_specializations) if n_shares == specialization]
+    specialization_of = queue_loop.work.specialization_indices().tolist()
+    iterations = {
+        specialization: [i for i, other in enumerate(specialization_of) if other == specialization]
         for specialization in specialization_indices
     }
     work = {
-        specialization: len(rows[specialization]) * _expected_instructions(queue_loop, specialization)
+        specialization: len(iterations[specialization]) * _expected_instructions(queue_loop, specialization)
         for specialization in specialization_indices
     }
     work_per_warp = sum(work.values()) / max(n_warps, 1)
-    shares = []
+    chunks = []
     for specialization in specialization_indices:
-        n_shares = max(1, min(round(work[specialization] / work_per_warp), len(rows[specialization])))
-        shares += [rows[specialization][i::n_shares] for i in range(n_shares)]
-    return shares
+        n_chunks = max(1, min(round(work[specialization] / work_per_warp), len(iterations[specialization])))
+        chunks += [iterations[specialization][i::n_chunks] for i in range(n_chunks)]
+    return chunks
 
 
-def max_queued_rows(queue_loop: WorkQueueLoop) -> int:
-    """Maximum number of queue entries per environment: rows of all queued specializations."""
+def max_queued_iterations(queue_loop: WorkQueueLoop) -> int:
+    """Maximum number of queue entries per environment: iterations of all queued specializations."""
     return int(
         sum(
             (queue_loop.work.specialization_indices() == specialization_index).sum()
@@ -112,7 +110,7 @@ def _expected_instructions(queue_loop: WorkQueueLoop, specialization_index: int)
     for i, loop in enumerate(queue_loop.stages):
         frequency = STAGE_FREQUENCY[-1] if loop is queue_loop.work else STAGE_FREQUENCY[min(i, 1)]
         total += frequency * (
-            ROW_OVERHEAD + min(_max_instructions(loop.specializations[specialization_index].body), LONG_WORK)
+            ITERATION_OVERHEAD + min(_max_instructions(loop.specializations[specialization_index].body), LONG_WORK)
         )
     return total
 
@@ -166,7 +164,7 @@ class QueueConsumerEmitter(StatementEmitter):
             for i in range(QUEUE_ENTRY_SIZE)
         )
         self.set_env_pointers(env)
-        self.set_row_pointers(loop, row, ints_start, floats_start)
+        self.set_iteration_pointers(loop, row, ints_start, floats_start)
         self.emit_specialization(self.address_resolver.loop_number(loop), loop.specializations[specialization_index])
         next_position = self.assign(f"add i32 %{head}.i, {entry_stride}")
         self.output_lines[phi_position] = (
@@ -216,9 +214,9 @@ class QueueConsumerEmitter(StatementEmitter):
 # ---------------------------------------------------------------------------------------------------- filter kernels
 
 BALLOT, LANEMASK_LT = "llvm.nvvm.vote.ballot.sync", "llvm.nvvm.read.ptx.sreg.lanemask.lt"
-ROWS_PER_PASS = 8
+ITERATIONS_PER_PASS = 8
 """Rows that a thread tests with the first filter per pass, so that their loads overlap."""
-QUEUE_CAPACITY = WARP_SIZE * (ROWS_PER_PASS + 1)
+QUEUE_CAPACITY = WARP_SIZE * (ITERATIONS_PER_PASS + 1)
 """Capacity of a queue in entries: it is filled only while it holds less than one entry per thread."""
 WARPS_PER_BLOCK = 2
 """Warps per block, each with queues of its own."""
@@ -239,9 +237,9 @@ class WorkQueueEmitter(QueueConsumerEmitter):
     """Offsets of the integers and floats of each stage loop in the packed tables, by identity of the loop."""
 
     def emit_filters(
-        self, queue_loop: WorkQueueLoop, row_shares: Sequence[Sequence[int]], *, run_inline: bool
+        self, queue_loop: WorkQueueLoop, iteration_chunks: Sequence[Sequence[int]], *, run_inline: bool
     ) -> list[str]:
-        """Emit the filter kernel of a work-queue loop: each warp tests its share of loop iterations in 32 environments.
+        """Emit the filter kernel of a work-queue loop: each warp tests its chunk of iterations in 32 environments.
 
         In each iteration of the main loop, the warp selects a stage (filter or work), takes an entry (row, environment)
         per thread and executes the stage. Rows that pass all filters are processed (`run_inline`) or appended to the
@@ -253,15 +251,15 @@ class WorkQueueEmitter(QueueConsumerEmitter):
             self.emit(f"%{name} = alloca i32")
             self._store_variable(name, "0")
         row_specializations = queue_loop.work.specialization_indices()
-        specialization_indices = sorted({int(row_specializations[rows[0]]) for rows in row_shares})
-        share_stride = 1 + max(map(len, row_shares)) + ROWS_PER_PASS
-        self._assign_rows(share_stride, work_stage)
+        specialization_indices = sorted({int(row_specializations[rows[0]]) for rows in iteration_chunks})
+        chunk_stride = 1 + max(map(len, iteration_chunks)) + ITERATIONS_PER_PASS
+        self._assign_iterations(chunk_stride, work_stage)
         self.table_starts = {id(loop): self._load_table_start(loop) for loop in queue_loop.stages}
         self._select_stage(work_stage)
         self._take_entry(work_stage)
         self.set_env_pointers("%e")
         for loop in queue_loop.stages[1:]:
-            self._set_row(loop, "%row")
+            self._set_iteration(loop, "%row")
         stages = " ".join(f"i32 {i}, label %stage{i}" for i in range(work_stage))
         self.emit(f"switch i32 %stage, label %stage{work_stage} [ {stages} ]")
         self.start_block("stage0")
@@ -275,7 +273,9 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         self.emit(f"call void @{WARP_SYNC}(i32 {FULL_MASK})")  # queue updates are visible to all threads
         self.emit("br label %turn")
         self.start_block("leave")
-        padded = [x for rows in row_shares for x in (len(rows), *rows, *[rows[0]] * (share_stride - 1 - len(rows)))]
+        padded = [
+            x for chunk in iteration_chunks for x in (len(chunk), *chunk, *[chunk[0]] * (chunk_stride - 1 - len(chunk)))
+        ]
         return [
             f"@queues = internal {SHARED_POINTER[4:]} global "
             f"[{WARPS_PER_BLOCK * work_stage * QUEUE_CAPACITY} x i32] poison, align 4",
@@ -295,10 +295,10 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         )
         return ints_start, floats_start
 
-    def _set_row(self, loop: ForEachLoop, row: str) -> None:
-        self.set_row_pointers(loop, row, *self.table_starts[id(loop)])
+    def _set_iteration(self, loop: ForEachLoop, row: str) -> None:
+        self.set_iteration_pointers(loop, row, *self.table_starts[id(loop)])
 
-    def _assign_rows(self, share_stride: int, work_stage: int) -> None:
+    def _assign_iterations(self, chunk_stride: int, work_stage: int) -> None:
         """Emit the work assignment of a thread: its environment `%own_env`, and the iterations `%own_rows` of its warp.
 
         Also emits the pointer to the queues of the warp in shared memory. Blocks are numbered by (share of rows, group
@@ -306,15 +306,15 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         """
         block_minus_one = self.assign("sub i32 %ntid, 1")
         blocks = self.assign(f"udiv i32 {self.assign(f'add i32 %n_envs, {block_minus_one}')}, %ntid")
-        share = self.assign(f"udiv i32 %ctaid, {blocks}")
+        chunk = self.assign(f"udiv i32 %ctaid, {blocks}")
         first = self.assign(f"mul i32 {self.assign(f'urem i32 %ctaid, {blocks}')}, %ntid")
         self.emit(f"%lane = urem i32 %tid, {WARP_SIZE}")
         self.emit(f"%first_env = add i32 {first}, {self.assign('sub i32 %tid, %lane')}")
         env, end = self.assign("add i32 %first_env, %lane"), self.assign("sub i32 %n_envs, 1")
         self.emit(f"%there = icmp slt i32 {env}, %n_envs")
         self.emit(f"%own_env = select i1 %there, i32 {env}, i32 {end}")
-        share_start = self.assign(f"mul i32 {share}, {share_stride}")
-        self.emit(f"%own_rows = getelementptr i32, {self.arena_pointer_type} @rows, i32 {share_start}")
+        chunk_start = self.assign(f"mul i32 {chunk}, {chunk_stride}")
+        self.emit(f"%own_rows = getelementptr i32, {self.arena_pointer_type} @rows, i32 {chunk_start}")
         self.emit(f"%n_rows = load i32, {self.arena_pointer_type} %own_rows{self.invariant_load}")
         queue_offset = self.assign(
             f"mul i32 {self.assign(f'udiv i32 %tid, {WARP_SIZE}')}, {work_stage * QUEUE_CAPACITY}"
@@ -371,10 +371,10 @@ class WorkQueueEmitter(QueueConsumerEmitter):
             self.emit(f"%{name} = phi i32 [ {first}, %{entry_label} ], [ {queued}, %from_queue ]")
 
     def _emit_first_filter(self, queue_loop: WorkQueueLoop, specialization_indices: Sequence[int]) -> None:
-        """Emit the first filter for `ROWS_PER_PASS` iterations per thread; rows that pass are queued for stage 1."""
+        """Emit the first filter for `ITERATIONS_PER_PASS` iterations per thread; the passing ones are queued."""
         loop, tested = queue_loop.filters[0], self._load_variable("tested")
         loop_number, rows, valid = self.address_resolver.loop_number(loop), list[str](), list[str]()
-        for i in range(ROWS_PER_PASS):
+        for i in range(ITERATIONS_PER_PASS):
             position = self.assign(f"add i32 {tested}, {i}")
             is_valid = self.assign(f"and i1 {self.assign(f'icmp slt i32 {position}, %n_rows')}, %there")
             valid.append(is_valid)
@@ -386,11 +386,11 @@ class WorkQueueEmitter(QueueConsumerEmitter):
                 )
             )
             self.name_suffix = f"_{i}"
-            self._set_row(loop, rows[-1])
+            self._set_iteration(loop, rows[-1])
 
         def emit_specializations(specialization: LoopSpecialization) -> list[str]:
             flags = []
-            for i in range(ROWS_PER_PASS):
+            for i in range(ITERATIONS_PER_PASS):
                 self.name_suffix = f"_{i}"
                 self.emit_specialization(loop_number, specialization)
                 flags.append(self.condition_mask(queue_loop.condition))
@@ -399,7 +399,7 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         self.name_suffix = "_0"
         flags = self._dispatch_specializations(loop, specialization_indices, emit_specializations)
         self.name_suffix = ""
-        self._store_variable("tested", self.assign(f"add i32 {tested}, {ROWS_PER_PASS}"))
+        self._store_variable("tested", self.assign(f"add i32 {tested}, {ITERATIONS_PER_PASS}"))
         candidates = []
         for flag, is_valid, row in zip(flags, valid, rows, strict=True):
             entry = self.assign(f"add i32 {self.assign(f'mul i32 {row}, {WARP_SIZE}')}, %lane")

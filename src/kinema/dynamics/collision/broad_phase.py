@@ -103,8 +103,8 @@ def list_pairs_by_spatial_hash(
         "inverse cell width": np.full((n_geoms, 1), 0.5 / (max_half_extent * CELL_WIDTH_FACTOR)),
     }
 
-    def rows(row_indices: npt.NDArray[np.intp]) -> IterationTable:
-        return IterationTable([ColumnarGroup("hashed geom", row_indices, offsets, constants)])
+    def rows(iteration_indices: npt.NDArray[np.intp]) -> IterationTable:
+        return IterationTable([ColumnarGroup("hashed geom", iteration_indices, offsets, constants)])
 
     # in reverse order, so that each linked list is sorted by geom index
     ctx.for_each("insert geoms into cells", rows(indices[::-1]), _insert_geom_into_cell)
@@ -266,7 +266,7 @@ def list_overlapping_pairs(
 
     Args:
         ctx: tracing context.
-        specs: the contact buffers; pairs are numbered in the order in which they appear in the sets.
+        specs: the contact buffers; pairs are numbered in the order in which they appear in the buffers.
         geom_pose_offsets: offset of each geom's world pose (position and rotation matrix, 12 scalars).
 
     Returns:
@@ -291,7 +291,7 @@ def list_overlapping_pairs(
     rows = np.flatnonzero(~hashed_pair_mask(ctx.model)) if hashed else np.arange(len(pair_indices))
     ctx.for_each(
         "overlapping AABBs",
-        _aabb_pair_rows(candidate_list, pair_geoms, rows, aabbs, len(ctx.model.geoms.names)),
+        _aabb_pair_iterations(candidate_list, pair_geoms, rows, aabbs, len(ctx.model.geoms.names)),
         _append_if_overlapping,
     )
     if hashed:
@@ -312,10 +312,10 @@ def _hashed_geoms(ctx: TraceContext, pair_indices: Sequence[int]) -> list[int]:
     return select_hashed_geoms(ctx.model)
 
 
-def _aabb_pair_rows(
+def _aabb_pair_iterations(
     candidate_list: ArenaOffset,
     pair_geoms: npt.NDArray[np.int32],
-    row_indices: npt.NDArray[np.intp],
+    iteration_indices: npt.NDArray[np.intp],
     aabbs: Mapping[int, ArenaOffset],
     n_geoms: int,
 ) -> IterationTable:
@@ -324,7 +324,7 @@ def _aabb_pair_rows(
     Args:
         candidate_list: offset of the candidate list, an array of each row ("list").
         pair_geoms: geom indices of all pairs, shape (2, n_pairs).
-        row_indices: indices of the pairs to be tested.
+        iteration_indices: indices of the pairs to be tested.
         aabbs: AABB offset by geom index; unbounded geoms have none.
         n_geoms: number of geoms of the model.
 
@@ -332,7 +332,7 @@ def _aabb_pair_rows(
         The table; rows have the arrays "list", "a" and "b" (AABBs, where they exist) and the constant "row" (pair
         index).
     """
-    geoms = pair_geoms[:, row_indices]
+    geoms = pair_geoms[:, iteration_indices]
     starts = np.full(n_geoms, -1, np.int64)
     starts[[*aabbs]] = [offset.row for offset in aabbs.values()]
     aabb_rows = starts[geoms]
@@ -349,7 +349,9 @@ def _aabb_pair_rows(
             }
             offsets = {"list": OffsetColumn.repeated(candidate_list, len(group)), **aabb_columns}
             groups.append(
-                ColumnarGroup(specialization, group, offsets, {"row": row_indices[group, None].astype(np.float64)})
+                ColumnarGroup(
+                    specialization, group, offsets, {"row": iteration_indices[group, None].astype(np.float64)}
+                )
             )
     return IterationTable(groups)
 
@@ -455,21 +457,21 @@ def _append_if_overlapping(iteration: IterationContext) -> None:
 def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_poses: NodeValues[Pose]) -> None:
     """Trace the broad-phase test of frame pairs: bounding spheres of the geoms of both frames.
 
-    Writes the overlap flag of every contact buffer (1 if the spheres overlap and a tree of the set is awake) and resets
-    its number of contacts and of contacts lost by overflow. The sphere test is omitted if a candidate list of geom
-    pairs is made.
+    Writes the overlap flag of every contact buffer (1 if the spheres overlap and a tree of the buffer is awake) and
+    resets its number of contacts and of contacts lost by overflow. The sphere test is omitted if a candidate list of
+    geom pairs is made.
     """
     has_list = uses_candidate_list(
-        ctx.model, ctx.settings, sum(len(contact_buffer.spec.pairs) for contact_buffer in contact_buffers.sets)
+        ctx.model, ctx.settings, sum(len(contact_buffer.spec.pairs) for contact_buffer in contact_buffers.buffers)
     )
     if has_list and not ctx.skips_sleeping_trees:
         _flag_all_frame_pairs(ctx, contact_buffers)
         return
-    rows = _frame_pair_rows(ctx, contact_buffers, has_candidate_list=has_list)
+    rows = _frame_pair_iterations(ctx, contact_buffers, has_candidate_list=has_list)
 
     def body(iteration: IterationContext) -> None:
         iteration.write("count", [0.0])
-        iteration.write("set lost count", [0.0])
+        iteration.write("buffer lost count", [0.0])
         method, involves_world = iteration.specialization  # type: ignore[misc]
         is_awake = _is_any_tree_awake(iteration) if ctx.skips_sleeping_trees else 1.0
         if method == "always":
@@ -490,7 +492,7 @@ def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_p
     ctx.for_each("cull frame pairs", rows, body)
 
 
-def _frame_pair_rows(
+def _frame_pair_iterations(
     ctx: TraceContext, contact_buffers: ContactBuffers, *, has_candidate_list: bool
 ) -> list[NodeIteration]:
     """Rows of the frame-pair culling loop, one per buffer: counters, frames and bounding spheres of both frames.
@@ -499,7 +501,7 @@ def _frame_pair_rows(
     differ between environments, or a candidate list that makes the test redundant.
     """
     rows = []
-    for contact_buffer in contact_buffers.sets:
+    for contact_buffer in contact_buffers.buffers:
         with ctx.including_idle_trees():
             row = contact_buffers.loop_iteration(contact_buffer, _sleep_flag_offsets(ctx, contact_buffer))
         constants = (
@@ -507,7 +509,7 @@ def _frame_pair_rows(
             if has_candidate_list or "geom_size" in ctx.settings.per_env
             else frame_pair_spheres(ctx.model, contact_buffer.spec)
         )
-        constants = with_per_env_parameters(ctx, "set", contact_buffer_name(contact_buffer.spec), constants)
+        constants = with_per_env_parameters(ctx, "buffer", contact_buffer_name(contact_buffer.spec), constants)
         rows.append(
             NodeIteration(
                 ("culled" if constants else "always", contact_buffer.specialization.involves_world),
@@ -522,20 +524,24 @@ def _frame_pair_rows(
 def _flag_all_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers) -> None:
     """Trace loops that set the overlap flags of all contact buffers and reset their contact and lost-contact counts.
 
-    Each quantity of all sets is contiguous in scratch memory, so each is filled by one loop.
+    Each quantity of all buffers is contiguous in scratch memory, so each is filled by one loop.
     """
-    first_set = contact_buffers.sets[0]
-    offsets = {"count": first_set.count, "near": first_set.overlap_flag, "set lost count": first_set.lost_count}
+    first_buffer = contact_buffers.buffers[0]
+    offsets = {
+        "count": first_buffer.count,
+        "near": first_buffer.overlap_flag,
+        "buffer lost count": first_buffer.lost_count,
+    }
 
     def body(iteration: IterationContext) -> None:
-        for name, value in (("count", 0.0), ("near", 1.0), ("set lost count", 0.0)):
+        for name, value in (("count", 0.0), ("near", 1.0), ("buffer lost count", 0.0)):
             iteration.tracer.counted_loop(
-                name, iteration.constant("sets"), _element_writer(iteration, name, value), uniform=True
+                name, iteration.constant("buffers"), _element_writer(iteration, name, value), uniform=True
             )
 
     ctx.for_each(
         "mark all frame pairs near",
-        [LoopIteration("sets", offsets, {"sets": [float(len(contact_buffers.sets))]})],
+        [LoopIteration("buffers", offsets, {"buffers": [float(len(contact_buffers.buffers))]})],
         body,
     )
 

@@ -143,7 +143,7 @@ def plan_contact_buffers(model: Model, frames: Collection[int] | None = None) ->
     if not len(pair_indices):
         return []
     keys = np.column_stack([pair_frames[pair_indices], pairs.condim[pair_indices]])
-    order = np.lexsort(keys.T[::-1])  # stable sort: pairs of a set keep their order
+    order = np.lexsort(keys.T[::-1])  # stable sort: pairs of a buffer keep their order
     keys, pair_indices = keys[order], pair_indices[order]
     starts = np.flatnonzero(np.append(True, (keys[1:] != keys[:-1]).any(axis=1)))
     has_restitution_or_stiction = (pairs.restitution != 0.0) | (pairs.stiction_ratio > 1.0)
@@ -153,7 +153,7 @@ def plan_contact_buffers(model: Model, frames: Collection[int] | None = None) ->
         np.add.reduceat(max_contacts[pair_indices], starts).tolist(),
         np.append(starts[1:], len(pair_indices)).tolist(),
     )
-    sets, all_pairs, start, capacity = [], pair_indices.tolist(), 0, frame_pair_capacity(model)
+    buffers, all_pairs, start, capacity = [], pair_indices.tolist(), 0, frame_pair_capacity(model)
     specializations: dict[tuple[int, bool, bool], ContactSpecialization] = {}
     moves = has_surface_velocity(model)
     for (a, b, condim), has_extra, n_contacts, end in zip(*columns, strict=True):
@@ -161,11 +161,11 @@ def plan_contact_buffers(model: Model, frames: Collection[int] | None = None) ->
         if key not in specializations:
             elliptic = model.options.elliptic and condim > 1
             specializations[key] = ContactSpecialization(condim, elliptic, a == WORLD, has_extra, moves)
-        sets.append(
+        buffers.append(
             ContactBufferSpec((a, b), specializations[key], all_pairs[start:end], n_contacts, min(n_contacts, capacity))
         )
         start = end
-    return sets
+    return buffers
 
 
 def surface_velocities(model: Model) -> tuple[str, ...]:
@@ -201,7 +201,7 @@ def may_lose_contacts(model: Model, *, use_warps: bool = False) -> bool:
     Args:
         model: the model.
         use_warps: whether the capacity is that of an environment simulated by a warp, instead of one per contact
-            set.
+            buffer.
     """
     specs = plan_contact_buffers(model)
     if use_warps:

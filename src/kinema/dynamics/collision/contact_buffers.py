@@ -1,7 +1,7 @@
 """Contact buffers: per contact buffer the memory, record layout and loops over the contacts between two frames.
 
 A contact buffer holds the contacts between two frames with one condim. Its buffer is at an offset known while tracing,
-so that the code for all contacts of a set binds the two frames once, and environments of a SIMD vector have their
+so that the code for all contacts of a buffer binds the two frames once, and environments of a SIMD vector have their
 contacts at the same offsets.
 """
 
@@ -59,17 +59,17 @@ class ContactBuffer:
 
     @property
     def specialization(self) -> ContactSpecialization:
-        """Specialization of the set."""
+        """Specialization of the buffer."""
         return self.spec.specialization
 
     @property
     def offsets(self) -> dict[str, ArenaOffset]:
-        """Offsets of the arrays of the set, by name in loop iterations."""
+        """Offsets of the arrays of the buffer, by name in loop iterations."""
         arrays = {
             "contacts": self.contacts,
             "count": self.count,
             "near": self.overlap_flag,
-            "set lost count": self.lost_count,
+            "buffer lost count": self.lost_count,
         }
         return arrays if self.noslip_data is None else {**arrays, "noslip data": self.noslip_data}
 
@@ -79,39 +79,39 @@ class ContactBufferColumns:
     """Contact buffers of one specialization in columnar form."""
 
     specialization: ContactSpecialization
-    row_indices: npt.NDArray[np.intp]
-    """Row indices of the sets in a for-each loop."""
-    sets: Sequence[ContactBuffer]
+    iteration_indices: npt.NDArray[np.intp]
+    """Row indices of the buffers in a for-each loop."""
+    buffers: Sequence[ContactBuffer]
     offset_columns: Mapping[str, OffsetColumn]
-    """Offsets of the arrays of all sets, by array name."""
+    """Offsets of the arrays of all buffers, by array name."""
     frames: Sequence[NodeRefs]
-    """First and second frames of the sets."""
+    """First and second frames of the buffers."""
     trees: Ints
-    """Kinematic tree index of the second frame of each set."""
+    """Kinematic tree index of the second frame of each buffer."""
 
 
 def contact_buffer_columns(
     specialization: ContactSpecialization,
-    row_indices: Sequence[int],
-    sets: Sequence[ContactBuffer],
+    iteration_indices: Sequence[int],
+    buffers: Sequence[ContactBuffer],
     tree_of_frame: Sequence[int],
 ) -> ContactBufferColumns:
-    """Struct of arrays for buffers of one specialization: buffer offsets, both frames and tree, one element per set.
+    """Struct of arrays for buffers of one specialization: buffer offsets, both frames and tree, one element per buffer.
 
     Args:
         specialization: the common specialization.
-        row_indices: row index of each set in its for-each loop.
-        sets: the contact buffers.
+        iteration_indices: row index of each buffer in its for-each loop.
+        buffers: the contact buffers.
         tree_of_frame: kinematic tree index of every frame of the model.
     """
-    set_offsets = [contact_buffer.offsets for contact_buffer in sets]
-    offset_columns = {name: OffsetColumn.from_offsets([x[name] for x in set_offsets]) for name in set_offsets[0]}
-    frame_pairs = np.array([x.spec.frames for x in sets], np.int64)
+    buffer_offsets = [contact_buffer.offsets for contact_buffer in buffers]
+    offset_columns = {name: OffsetColumn.from_offsets([x[name] for x in buffer_offsets]) for name in buffer_offsets[0]}
+    frame_pairs = np.array([x.spec.frames for x in buffers], np.int64)
     frames = [NodeRefs(NodeType.FRAMES, frame_pairs[:, i]) for i in range(2)]
     return ContactBufferColumns(
         specialization,
-        np.array(row_indices, np.intp),
-        sets,
+        np.array(iteration_indices, np.intp),
+        buffers,
         offset_columns,
         frames,
         np.array(tree_of_frame)[frame_pairs[:, 1]],
@@ -134,87 +134,89 @@ class ContactBufferFilter(enum.Enum):
     BETWEEN_FRAMES = "between frames"
 
 
-MIN_SETS_FOR_ACTIVE_LIST = 24
-"""Number of sets from which on the active sets (with contacts) are listed, so that the solver's loops skip the
+MIN_BUFFERS_FOR_ACTIVE_LIST = 24
+"""Number of buffers from which on the active buffers (with contacts) are listed, so that the solver's loops skip the
 others."""
 
 
 class ContactBuffers:
-    """Contact buffers of all contact buffers of the traced frames, in scratch memory."""
+    """Contact buffers of the traced frames, in scratch memory."""
 
     def __init__(self, ctx: TraceContext) -> None:
         self.ctx = ctx
         self.lost_count = ctx.allocate(1)
-        """Offset of the number of contacts of all sets that exceeded the capacity."""
+        """Offset of the number of contacts of all buffers that exceeded the capacity."""
         self.required_capacity = ctx.allocate(1)
-        """Offset of the largest capacity that any overflowing set would have needed; 0 without overflow."""
-        self.sets: list[ContactBuffer] = []
+        """Offset of the largest capacity that any overflowing buffer would have needed; 0 without overflow."""
+        self.buffers: list[ContactBuffer] = []
         specs = plan_contact_buffers(ctx.model, [node.index for node in ctx.nodes])
-        # Contiguous per-set scalars: next to the contacts of their set, each would be on a memory page of its own.
+        # Contiguous scalars: next to the contacts of its buffer, each would be on a memory page of its own.
         counts, overlap_flags, lost_counts = (ctx.allocate_many([1] * len(specs)) for _ in range(3))
         noslip_data: Sequence[ArenaOffset | None] = [None] * len(specs)
         if ctx.settings.noslip_iterations:
             noslip_sizes = [spec.capacity * noslip_record_size(spec.specialization.condim) for spec in specs]
             pairs = zip(noslip_sizes, _buffer_sizes(specs), strict=True)
             offsets = ctx.allocate_many([size for pair in pairs for size in pair])  # each beside its buffer
-            noslip_data, buffers = offsets[::2], offsets[1::2]
+            noslip_data, contact_offsets = offsets[::2], offsets[1::2]
         else:
-            buffers = ctx.allocate_many(_buffer_sizes(specs))
-        for fields in zip(specs, buffers, counts, overlap_flags, lost_counts, noslip_data, strict=True):
-            self.sets.append(ContactBuffer(*fields))
+            contact_offsets = ctx.allocate_many(_buffer_sizes(specs))
+        for fields in zip(specs, contact_offsets, counts, overlap_flags, lost_counts, noslip_data, strict=True):
+            self.buffers.append(ContactBuffer(*fields))
         self._tree_of_frame = tree_index_of_frames(ctx.model)
         self._columns: dict[ContactBufferFilter, list[ContactBufferColumns]] = {}
         self._active_lists: dict[ContactBufferFilter, ArenaOffset] = {}
 
-    def filter_sets(self, set_filter: ContactBufferFilter) -> list[ContactBuffer]:
+    def select_buffers(self, buffer_filter: ContactBufferFilter) -> list[ContactBuffer]:
         """Contact buffers selected by a filter, in order."""
         return [
             x
-            for x in self.sets
-            if set_filter is ContactBufferFilter.ALL
-            or x.specialization.involves_world is (set_filter is ContactBufferFilter.WITH_WORLD)
+            for x in self.buffers
+            if buffer_filter is ContactBufferFilter.ALL
+            or x.specialization.involves_world is (buffer_filter is ContactBufferFilter.WITH_WORLD)
         ]
 
-    def list_active_sets(self, candidate_pairs: ArenaOffset | None = None) -> None:
+    def list_active_buffers(self, candidate_pairs: ArenaOffset | None = None) -> None:
         """Trace a stream compaction of the contact buffers: list those with contacts in any environment of the vector.
 
-        Later loops visit only the listed sets. One list per filter (all sets, with the world, between frames) with at
-        least `MIN_SETS_FOR_ACTIVE_LIST` sets: its length, then the indices of the sets. Does nothing with a warp per
-        environment.
+        Later loops visit only the listed buffers. One list per filter (all buffers, with the world, between frames)
+        with at least `MIN_BUFFERS_FOR_ACTIVE_LIST` buffers: its length, then the indices of the buffers. Does nothing
+        with a warp per environment.
 
         Args:
-            candidate_pairs: offset of the broad-phase list of geom pairs; only their sets are examined. None
-                to examine all sets.
+            candidate_pairs: offset of the broad-phase list of geom pairs; only their buffers are examined. None
+                to examine all buffers.
         """
         ctx = self.ctx
         set_indices = {
-            set_filter: {id(x): i for i, x in enumerate(self.filter_sets(set_filter))}
-            for set_filter in ContactBufferFilter
+            buffer_filter: {id(x): i for i, x in enumerate(self.select_buffers(buffer_filter))}
+            for buffer_filter in ContactBufferFilter
         }
         filters = [
-            set_filter
-            for set_filter in ContactBufferFilter
-            if len(set_indices[set_filter]) >= MIN_SETS_FOR_ACTIVE_LIST and not ctx.settings.use_warps
+            buffer_filter
+            for buffer_filter in ContactBufferFilter
+            if len(set_indices[buffer_filter]) >= MIN_BUFFERS_FOR_ACTIVE_LIST and not ctx.settings.use_warps
         ]
         if not filters:
             return
-        self._active_lists = {set_filter: ctx.allocate(len(set_indices[set_filter]) + 1) for set_filter in filters}
-        rows = self._active_set_rows(filters, set_indices, per_pair=candidate_pairs is not None)
+        self._active_lists = {
+            buffer_filter: ctx.allocate(len(set_indices[buffer_filter]) + 1) for buffer_filter in filters
+        }
+        rows = self._active_buffer_iterations(filters, set_indices, per_pair=candidate_pairs is not None)
         with ctx.keeping_loops():
             list_rows = [LoopIteration("list", {"list": offset}) for offset in self._active_lists.values()]
             ctx.for_each(
-                "clear lists of active contact sets", list_rows, lambda iteration: iteration.write("list", [0.0])
+                "clear lists of active contact buffers", list_rows, lambda iteration: iteration.write("list", [0.0])
             )
-            ctx.for_each("active contact sets", rows, _append_if_active, candidate_pairs)
+            ctx.for_each("active contact buffers", rows, _append_if_active, candidate_pairs)
 
-    def _active_set_rows(
+    def _active_buffer_iterations(
         self,
         filters: Sequence[ContactBufferFilter],
         set_indices: Mapping[ContactBufferFilter, Mapping[int, int]],
         *,
         per_pair: bool,
     ) -> IterationTable:
-        """Rows of the loop that lists the active contact buffers: one row per set, or one per geom pair of a set.
+        """Rows of the loop that lists the active contact buffers: one row per buffer, or one per geom pair of a buffer.
 
         Args:
             filters: filters for which a list is made.
@@ -222,14 +224,14 @@ class ContactBuffers:
             per_pair: whether there is one row per geom pair, as needed with a candidate list of pairs.
 
         Returns:
-            The table; its specializations are (filters that select the set, whether the set has several rows).
+            The table; its specializations are (filters that select the buffer, whether the buffer has several rows).
         """
         groups: dict[tuple[tuple[ContactBufferFilter, ...], bool], list[tuple[int, ContactBuffer]]] = {}
         first_row = 0
-        for contact_buffer in self.sets:
+        for contact_buffer in self.buffers:
             count = len(contact_buffer.spec.pairs) if per_pair else 1
             specialization = (
-                tuple(set_filter for set_filter in filters if id(contact_buffer) in set_indices[set_filter]),
+                tuple(buffer_filter for buffer_filter in filters if id(contact_buffer) in set_indices[buffer_filter]),
                 count > 1,
             )
             groups.setdefault(specialization, []).extend((first_row + i, contact_buffer) for i in range(count))
@@ -238,14 +240,14 @@ class ContactBuffers:
         for (set_filters, has_several_rows), rows in groups.items():
             offsets = {"count": OffsetColumn.from_offsets([contact_buffer.count for _, contact_buffer in rows])}
             offsets |= {
-                set_filter.value: OffsetColumn.repeated(self._active_lists[set_filter], len(rows))
-                for set_filter in set_filters
+                buffer_filter.value: OffsetColumn.repeated(self._active_lists[buffer_filter], len(rows))
+                for buffer_filter in set_filters
             }
             constants = {
-                f"row {set_filter.value}": np.array(
-                    [[float(set_indices[set_filter][id(contact_buffer)])] for _, contact_buffer in rows]
+                f"row {buffer_filter.value}": np.array(
+                    [[float(set_indices[buffer_filter][id(contact_buffer)])] for _, contact_buffer in rows]
                 )
-                for set_filter in set_filters
+                for buffer_filter in set_filters
             }
             column_groups.append(
                 ColumnarGroup(
@@ -265,11 +267,11 @@ class ContactBuffers:
         """
         copy = ContactBuffers(self.ctx)
         rows = []
-        for source, target in zip(self.sets, copy.sets, strict=True):
+        for source, target in zip(self.buffers, copy.buffers, strict=True):
             offsets = {"from": source.contacts, "old count": source.count, "to": target.contacts, "count": target.count}
             rows.append(
                 LoopIteration(
-                    "set", offsets, {"record size": [float(buffer_layout(source.specialization).record_size)]}
+                    "buffer", offsets, {"record size": [float(buffer_layout(source.specialization).record_size)]}
                 )
             )
 
@@ -288,77 +290,81 @@ class ContactBuffers:
         return copy
 
     def count_contacts(self, *, between_frames: bool = False) -> Value:
-        """Trace the run-time sum of the contact counts of all contact buffers, or only of sets of two moving frames."""
+        """Trace the run-time sum of the contact counts of all contact buffers, or of those between moving frames."""
         ctx, total = self.ctx, self.ctx.allocate_fixed(1)
         ctx.tracer.write(SCRATCH, [0.0], total.row)
-        set_filter = ContactBufferFilter.BETWEEN_FRAMES if between_frames else ContactBufferFilter.ALL
-        sets = self.filter_sets(set_filter)
+        buffer_filter = ContactBufferFilter.BETWEEN_FRAMES if between_frames else ContactBufferFilter.ALL
+        buffers = self.select_buffers(buffer_filter)
         offset_columns = (
             {
-                "count": OffsetColumn.from_offsets([x.count for x in sets]),
-                "total": OffsetColumn.repeated(total, len(sets)),
+                "count": OffsetColumn.from_offsets([x.count for x in buffers]),
+                "total": OffsetColumn.repeated(total, len(buffers)),
             }
-            if sets
+            if buffers
             else {}
         )
-        rows = IterationTable([ColumnarGroup("set", np.arange(len(sets)), offset_columns)] if sets else [])
+        rows = IterationTable([ColumnarGroup("buffer", np.arange(len(buffers)), offset_columns)] if buffers else [])
 
         def add_count(iteration: IterationContext) -> None:
             iteration.write("total", [iteration.read("total") + iteration.read("count")])
 
         with ctx.keeping_loops():
-            ctx.for_each("number of contacts", rows, add_count, self._active_lists.get(set_filter))
+            ctx.for_each("number of contacts", rows, add_count, self._active_lists.get(buffer_filter))
         return ctx.tracer.read(SCRATCH, total.row)
 
-    def set_columns(self, set_filter: ContactBufferFilter) -> list[ContactBufferColumns]:
+    def buffer_columns(self, buffer_filter: ContactBufferFilter) -> list[ContactBufferColumns]:
         """Contact buffers selected by a filter as structs of arrays, one per specialization (condim etc.); cached."""
-        if set_filter not in self._columns:
+        if buffer_filter not in self._columns:
             by_specialization: dict[ContactSpecialization, list[int]] = {}
-            sets = self.filter_sets(set_filter)
-            for i, contact_buffer in enumerate(sets):
+            buffers = self.select_buffers(buffer_filter)
+            for i, contact_buffer in enumerate(buffers):
                 by_specialization.setdefault(contact_buffer.specialization, []).append(i)
-            self._columns[set_filter] = [
-                contact_buffer_columns(specialization, indices, [sets[i] for i in indices], self._tree_of_frame)
+            self._columns[buffer_filter] = [
+                contact_buffer_columns(specialization, indices, [buffers[i] for i in indices], self._tree_of_frame)
                 for specialization, indices in by_specialization.items()
             ]
-        return self._columns[set_filter]
+        return self._columns[buffer_filter]
 
     def table_columns(
-        self, set_filter: ContactBufferFilter, extra_offsets: OffsetsPerTree | None = None
+        self, buffer_filter: ContactBufferFilter, extra_offsets: OffsetsPerTree | None = None
     ) -> list[NodeColumns]:
         """Table columns of the contact buffers selected by a filter, the columnar form of `loop_iteration`.
 
         Args:
-            set_filter: selection of sets.
+            buffer_filter: selection of buffers.
             extra_offsets: additional arrays of the rows, one offset for all rows or one per kinematic tree.
         """
-        return [self.table_columns_of(columns, extra_offsets) for columns in self.set_columns(set_filter)]
+        return [self.table_columns_of(columns, extra_offsets) for columns in self.buffer_columns(buffer_filter)]
 
     def table_columns_of(
-        self, set_columns: ContactBufferColumns, extra_offsets: OffsetsPerTree | None = None, **options: Any
+        self, buffer_columns: ContactBufferColumns, extra_offsets: OffsetsPerTree | None = None, **options: Any
     ) -> NodeColumns:
         """Loop iterations over the contact buffers of one specialization, in columnar form (struct of arrays).
 
-        The loop body reads the buffers of a set by name, and arrays of its two frames with the name prefixes "a " and
-        "b ".
+        The loop body reads the buffers of a buffer by name, and arrays of its two frames with the name prefixes "a "
+        and "b ".
 
         Args:
-            set_columns: the contact buffers in columnar form.
-            extra_offsets: offsets of additional arrays, one for all sets or one per kinematic tree.
+            buffer_columns: the contact buffers in columnar form.
+            extra_offsets: offsets of additional arrays, one for all buffers or one per kinematic tree.
             options: constants and nested tables of the rows (`TraceContext.node_columns`).
         """
-        offset_columns = {**set_columns.offset_columns}
+        offset_columns = {**buffer_columns.offset_columns}
         for name, offset in (extra_offsets or {}).items():
             offset_columns[name] = (
-                offset.column_of(set_columns.trees)
+                offset.column_of(buffer_columns.trees)
                 if isinstance(offset, PerTreeArray)
-                else OffsetColumn.repeated(offset, len(set_columns.row_indices))
+                else OffsetColumn.repeated(offset, len(buffer_columns.iteration_indices))
             )
         if self.ctx.idle_flags is not None and not self.ctx.idle_flags.paused:
-            offset_columns[IDLE_FLAG] = self.ctx.idle_flags.of_trees(set_columns.trees)
-        a, b = set_columns.frames
+            offset_columns[IDLE_FLAG] = self.ctx.idle_flags.of_trees(buffer_columns.trees)
+        a, b = buffer_columns.frames
         return self.ctx.node_columns(
-            set_columns.specialization, set_columns.row_indices, {"a ": a, "b ": b}, offset_columns, **options
+            buffer_columns.specialization,
+            buffer_columns.iteration_indices,
+            {"a ": a, "b ": b},
+            offset_columns,
+            **options,
         )
 
     def loop_iteration(
@@ -370,7 +376,7 @@ class ContactBuffers:
 
         Args:
             contact_buffer: the contact buffer.
-            extra_offsets: offsets of additional arrays, one for all sets or one per kinematic tree.
+            extra_offsets: offsets of additional arrays, one for all buffers or one per kinematic tree.
         """
         second_frame = contact_buffer.spec.frames[1]
         offsets = {
@@ -381,12 +387,12 @@ class ContactBuffers:
         bindings = {"a ": frame_ref(contact_buffer.spec.frames[0]), "b ": frame_ref(contact_buffer.spec.frames[1])}
         return self.ctx.node_iteration(contact_buffer.specialization, bindings, offsets, {})
 
-    def for_each_active_set(
+    def for_each_active_buffer(
         self,
         name: str,
         body: Callable[[IterationContext, ContactSpecialization], None],
         rows: Sequence[NodeIteration] | Sequence[NodeColumns] | None = None,
-        set_filter: ContactBufferFilter = ContactBufferFilter.ALL,
+        buffer_filter: ContactBufferFilter = ContactBufferFilter.ALL,
     ) -> None:
         """Trace a loop over the contact buffers (geom pairs of two frames with equal condim) that have contacts.
 
@@ -394,9 +400,9 @@ class ContactBuffers:
 
         Args:
             name: label of the loop.
-            body: traces the code of a set, given its iteration context and specialization.
-            rows: loop iterations of all sets of the filter, in order; made by `table_columns` if None.
-            set_filter: selection of sets.
+            body: traces the code of a buffer, given its iteration context and specialization.
+            rows: loop iterations of all buffers of the filter, in order; made by `table_columns` if None.
+            buffer_filter: selection of buffers.
         """
 
         def run(iteration: IterationContext) -> None:
@@ -407,15 +413,16 @@ class ContactBuffers:
             )
 
         with self.ctx.keeping_loops():
-            loop_iterations = self.table_columns(set_filter) if rows is None else rows
-            self.ctx.for_each(name, make_table(loop_iterations), run, self._active_lists.get(set_filter))
+            loop_iterations = self.table_columns(buffer_filter) if rows is None else rows
+            self.ctx.for_each(name, make_table(loop_iterations), run, self._active_lists.get(buffer_filter))
 
 
 def _append_if_active(iteration: IterationContext) -> None:
-    """Append the current iteration's buffer to its lists of active sets if any SIMD lane has contacts of the set.
+    """Append the current iteration's buffer to its lists of active buffers if any SIMD lane has contacts of the buffer.
 
-    A set with one row per geom pair is appended only once: it is skipped if the last entry of the list is the set
-    itself. The specialization of the row is (filters whose lists contain the set, whether the set has several rows).
+    A buffer with one row per geom pair is appended only once: it is skipped if the last entry of the list is the buffer
+    itself. The specialization of the row is (filters whose lists contain the buffer, whether the buffer has several
+    rows).
     """
     set_filters, has_several_rows = iteration.specialization  # type: ignore[misc]
     if not set_filters:
@@ -428,10 +435,10 @@ def _append_if_active(iteration: IterationContext) -> None:
         is_active = ir.select(ir.select(count, 0.5, 1.0, distance_to_last), 0.5, 0.0, is_active)
 
     def append() -> None:
-        for set_filter in set_filters:
-            count = iteration.read(set_filter.value) + 1.0
-            tracer.write(set_filter.value, [iteration.constant(f"row {set_filter.value}")], 0, count)
-            iteration.write(set_filter.value, [count])
+        for buffer_filter in set_filters:
+            count = iteration.read(buffer_filter.value) + 1.0
+            tracer.write(buffer_filter.value, [iteration.constant(f"row {buffer_filter.value}")], 0, count)
+            iteration.write(buffer_filter.value, [count])
 
     if_less(tracer, "is active", 0.5, is_active, append)
 

@@ -29,7 +29,7 @@ from .contact_buffers import ContactBuffers
 from .contact_lists import ContactLists
 from .contact_records import buffer_layout, list_layout
 from .obb import OBB_ROUNDING, geom_half_extents, obb_separation, uses_obb_test
-from .pair_parameters import ContactBufferInputs, NarrowPhaseSpecialization, build_pair_rows, geom_local_pose
+from .pair_parameters import ContactBufferInputs, NarrowPhaseSpecialization, build_pair_iterations, geom_local_pose
 from .vector_math import if_less, select_vector
 
 # -------------------------------------------------------------------------------------------------------- contact frame
@@ -260,9 +260,9 @@ def detect_contacts(
         geom_poses = _compute_geom_poses(ctx, frame_poses)
         cull_frame_pairs(ctx, contact_buffers, frame_poses)
         candidates = list_overlapping_pairs(
-            ctx, [contact_buffer.spec for contact_buffer in contact_buffers.sets], geom_poses
+            ctx, [contact_buffer.spec for contact_buffer in contact_buffers.buffers], geom_poses
         )
-        set_inputs = [
+        buffer_inputs = [
             ContactBufferInputs(
                 contact_buffer.spec,
                 {
@@ -270,7 +270,7 @@ def detect_contacts(
                         "contacts": contact_buffer.contacts,
                         "count": contact_buffer.count,
                         "near": contact_buffer.overlap_flag,
-                        "set lost count": contact_buffer.lost_count,
+                        "buffer lost count": contact_buffer.lost_count,
                     },
                     **{
                         "lost count": contact_buffers.lost_count,
@@ -279,9 +279,11 @@ def detect_contacts(
                 },
                 {"capacity": [float(contact_buffer.spec.capacity)]},
             )
-            for contact_buffer in contact_buffers.sets
+            for contact_buffer in contact_buffers.buffers
         ]
-        ctx.for_each("narrowphase", build_pair_rows(ctx, set_inputs, geom_poses), _collide_if_overlapping, candidates)
+        ctx.for_each(
+            "narrowphase", build_pair_iterations(ctx, buffer_inputs, geom_poses), _collide_if_overlapping, candidates
+        )
     return candidates
 
 
@@ -293,11 +295,11 @@ def detect_contacts_into_lists(ctx: TraceContext, contact_lists: ContactLists, f
     """
     with ctx.keeping_loops(len(ctx.model.geoms.names) > MAX_UNROLLED_GEOMS):
         geom_poses = _compute_geom_poses(ctx, frame_poses)
-    set_inputs = [
+    buffer_inputs = [
         ContactBufferInputs(spec, contact_lists.loop_offsets(spec), contact_lists.loop_constants(spec))
         for spec in contact_lists.specs
     ]
-    rows = build_pair_rows(ctx, set_inputs, geom_poses, uses_lists=True)
+    rows = build_pair_iterations(ctx, buffer_inputs, geom_poses, uses_lists=True)
     ctx.work_queue_loop(
         "narrowphase",
         rows,
@@ -437,7 +439,7 @@ def _contact_fields(
 ) -> Mapping[str, Sequence[Value]]:
     """Fields of a contact record with all parameters of the contact force (see `CONTACT_FIELDS`).
 
-    Contains the point, the contact frame (oriented from the first to the second frame of the set), distance, signed
+    Contains the point, the contact frame (oriented from the first to the second frame of the buffer), distance, signed
     pair index, constraint stiffness D = d / ((1 - d) w) (0 beyond the force margin), regularized friction mu, reference
     feedback k d r, damping, friction damping and row scales; with restitution or stiction also maximum stiffness,
     restitution, bounce speed and stiction ratio.
@@ -545,10 +547,10 @@ def _append_to_list(
 def _insert_keeping_deepest(
     iteration: IterationContext, specialization: NarrowPhaseSpecialization, distance: Value, record: list[Value]
 ) -> None:
-    """Append a contact to its buffer; in a full set, replace the shallowest contact if the new contact is deeper.
+    """Append a contact to its buffer; in a full buffer, replace the shallowest contact if the new contact is deeper.
 
-    Contacts that do not fit are counted in the lost counts of the set and of all sets, and the required capacity is
-    updated.
+    Contacts that do not fit are counted in the lost counts of the buffer and of all buffers, and the required capacity
+    is updated.
     """
     tracer, layout, capacity = iteration.tracer, buffer_layout(specialization), iteration.constant("capacity")
     record_size = float(layout.record_size)
@@ -570,13 +572,13 @@ def _insert_keeping_deepest(
             tracer.write(shallowest, replaced)
 
         tracer.counted_loop("shallowest", capacity, visit, uniform=True)
-        set_lost = iteration.read("set lost count") + 1.0
-        iteration.write("set lost count", [set_lost])
+        buffer_lost = iteration.read("buffer lost count") + 1.0
+        iteration.write("buffer lost count", [buffer_lost])
         iteration.write("lost count", [iteration.read("lost count") + 1.0])
-        iteration.write("required capacity", [ir.maximum(iteration.read("required capacity"), capacity + set_lost)])
+        iteration.write("required capacity", [ir.maximum(iteration.read("required capacity"), capacity + buffer_lost)])
         offset = tracer.read(shallowest, 0) * record_size
         if_less(
             tracer, "deeper", distance, tracer.read(shallowest, 1), lambda: tracer.write("contacts", record, 0, offset)
         )
 
-    if_less(tracer, "set is full", 0.5, is_full, replace_shallowest)
+    if_less(tracer, "buffer is full", 0.5, is_full, replace_shallowest)

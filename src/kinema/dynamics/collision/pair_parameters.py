@@ -47,7 +47,7 @@ def pair_parameter_row(model: Model, settings: Settings, spec: ContactBufferSpec
     Contains sizes, packed-data indices, local AABBs and bounding spheres of both geoms (prefixes "a" and "b"), and the
     contact parameters of the pair: margins, friction, invweight, stiffness limit, solref, solimp, orientation sign,
     pair index (from 1), restitution and stiction. The sign is 1 if the first geom is on the first frame of the contact
-    set, otherwise -1.
+    buffer, otherwise -1.
     """
     geoms, pairs = model.geoms, model.pairs
     a, b = int(pairs.geom_a[pair]), int(pairs.geom_b[pair])
@@ -84,12 +84,12 @@ def pair_parameter_columns(
     model: Model,
     settings: Settings,
     specs: Sequence[ContactBufferSpec],
-    set_index: npt.NDArray[np.intp],
+    buffer_index: npt.NDArray[np.intp],
     pair_indices: npt.NDArray[np.intp],
 ) -> dict[str, Any]:
     """Parameters of many geom pairs for the narrow phase, as arrays of shape (n_pairs, width) by parameter name.
 
-    Vectorized version of `pair_parameter_row`. `set_index` is the index into `specs` of each pair.
+    Vectorized version of `pair_parameter_row`. `buffer_index` is the index into `specs` of each pair.
     """
     geoms, pairs, n = model.geoms, model.pairs, len(pair_indices)
     a, b = pairs.geom_a[pair_indices], pairs.geom_b[pair_indices]
@@ -99,8 +99,8 @@ def pair_parameter_columns(
     aabbs = np.array([mesh_local_aabb(model, g) for g in all_geoms], np.float64)
     radii = np.minimum(geoms.radius, MAX_RADIUS)[:, None]
     invweights = model.derived.pair_invweight[pair_indices, 0]
-    first_frames = np.array([spec.frames[0] for spec in specs])[set_index]
-    is_limited = np.array([stiffness_limit(settings, spec, 1.0) != MAX_RADIUS for spec in specs])[set_index]
+    first_frames = np.array([spec.frames[0] for spec in specs])[buffer_index]
+    is_limited = np.array([stiffness_limit(settings, spec, 1.0) != MAX_RADIUS for spec in specs])[buffer_index]
     return {
         "a size": geoms.size[a],
         "b size": geoms.size[b],
@@ -235,9 +235,9 @@ class ContactBufferInputs:
     """Values of each additional constant, by name."""
 
 
-def build_pair_rows(
+def build_pair_iterations(
     ctx: TraceContext,
-    set_inputs: Sequence[ContactBufferInputs],
+    buffer_inputs: Sequence[ContactBufferInputs],
     geom_pose_offsets: Sequence[ArenaOffset],
     *,
     uses_lists: bool = False,
@@ -248,15 +248,15 @@ def build_pair_rows(
 
     Args:
         ctx: tracing context.
-        set_inputs: contact buffers with additional arrays and constants of their rows, in the order of the rows.
+        buffer_inputs: contact buffers with additional arrays and constants of their rows, in the order of the rows.
         geom_pose_offsets: offset of each geom's world pose (12 scalars).
         uses_lists: whether contacts are appended to unordered lists.
     """
-    if not set_inputs or _has_per_env_parameters(ctx):
+    if not buffer_inputs or _has_per_env_parameters(ctx):
         rows = [
             row
-            for inputs in set_inputs
-            for row in _pair_rows_of_set(ctx, inputs, geom_pose_offsets, uses_lists=uses_lists)
+            for inputs in buffer_inputs
+            for row in _pair_iterations_of_buffer(ctx, inputs, geom_pose_offsets, uses_lists=uses_lists)
         ]
         specializations = [
             row.specialization for row in rows if isinstance(row.specialization, NarrowPhaseSpecialization)
@@ -266,19 +266,21 @@ def build_pair_rows(
             replace(row, specialization=merged[specialization])
             for row, specialization in zip(rows, specializations, strict=True)
         ]
-    specs = [inputs.spec for inputs in set_inputs]
+    specs = [inputs.spec for inputs in buffer_inputs]
     pairs = np.array([p for spec in specs for p in spec.pairs])
-    set_index = np.repeat(np.arange(len(specs)), [len(spec.pairs) for spec in specs])
-    set_columns = {
-        name: OffsetColumn.from_offsets([inputs.offsets[name] for inputs in set_inputs]).select(set_index)
-        for name in set_inputs[0].offsets
+    buffer_index = np.repeat(np.arange(len(specs)), [len(spec.pairs) for spec in specs])
+    buffer_columns = {
+        name: OffsetColumn.from_offsets([inputs.offsets[name] for inputs in buffer_inputs]).select(buffer_index)
+        for name in buffer_inputs[0].offsets
     }
-    offset_columns = _pair_offset_columns(ctx, geom_pose_offsets, pairs, set_columns)
-    constants = pair_parameter_columns(ctx.model, ctx.settings, specs, set_index, pairs)
-    for name in set_inputs[0].constants:
-        constants[name] = np.array([inputs.constants[name] for inputs in set_inputs])[set_index]
+    offset_columns = _pair_offset_columns(ctx, geom_pose_offsets, pairs, buffer_columns)
+    constants = pair_parameter_columns(ctx.model, ctx.settings, specs, buffer_index, pairs)
+    for name in buffer_inputs[0].constants:
+        constants[name] = np.array([inputs.constants[name] for inputs in buffer_inputs])[buffer_index]
     groups = []
-    for specialization, group in _group_by_specialization(ctx, specs, set_index, pairs, uses_lists=uses_lists).items():
+    for specialization, group in _group_by_specialization(
+        ctx, specs, buffer_index, pairs, uses_lists=uses_lists
+    ).items():
         group_columns = {name: column.select(group) for name, column in offset_columns.items()}
         groups.append(
             ctx.node_columns(
@@ -304,17 +306,17 @@ def _pair_offset_columns(
     ctx: TraceContext,
     geom_pose_offsets: Sequence[ArenaOffset],
     pairs: npt.NDArray[np.intp],
-    set_offset_columns: Mapping[str, OffsetColumn],
+    buffer_offset_columns: Mapping[str, OffsetColumn],
 ) -> dict[str, OffsetColumn]:
     """Array offsets of geom pairs for their iterations, by array name: poses of both geoms ("a", "b") and geom data.
 
-    Also the arrays of the contact buffer of each pair (`set_offset_columns`).
+    Also the arrays of the contact buffer of each pair (`buffer_offset_columns`).
 
     Args:
         ctx: tracing context.
         geom_pose_offsets: offset of each geom's world pose.
         pairs: pair indices, shape (n,).
-        set_offset_columns: offsets of the contact buffer arrays of each pair.
+        buffer_offset_columns: offsets of the contact buffer arrays of each pair.
     """
     poses = OffsetColumn.from_offsets(geom_pose_offsets)
     sides = {"a": poses.select(ctx.model.pairs.geom_a[pairs]), "b": poses.select(ctx.model.pairs.geom_b[pairs])}
@@ -323,13 +325,13 @@ def _pair_offset_columns(
         if ctx.model.geoms.data.size
         else {}
     )
-    return {**sides, **set_offset_columns, **data}
+    return {**sides, **buffer_offset_columns, **data}
 
 
 def _group_by_specialization(
     ctx: TraceContext,
     specs: Sequence[ContactBufferSpec],
-    set_index: npt.NDArray[np.intp],
+    buffer_index: npt.NDArray[np.intp],
     pairs: npt.NDArray[np.intp],
     *,
     uses_lists: bool,
@@ -337,7 +339,7 @@ def _group_by_specialization(
     """Group geom pairs by the specialization key of their narrow-phase code.
 
     Pairs are first grouped by the distinct combinations of geom types, contact buffer specialization, overflow flag,
-    solimp power and solref friction, so that the key is built once per combination. `set_index` is the index into
+    solimp power and solref friction, so that the key is built once per combination. `buffer_index` is the index into
     `specs` of each pair.
 
     Returns:
@@ -353,13 +355,13 @@ def _group_by_specialization(
         [[specialization_ids[spec.specialization], spec.capacity < spec.max_contacts] for spec in specs]
     )
     _, power = np.unique(pair_info.solimp[pairs, 4], return_inverse=True)
-    keys = [geom_type_ids[pair_info.geom_a[pairs]], geom_type_ids[pair_info.geom_b[pairs]], *set_keys[set_index].T]
+    keys = [geom_type_ids[pair_info.geom_a[pairs]], geom_type_ids[pair_info.geom_b[pairs]], *set_keys[buffer_index].T]
     keys += [power.ravel(), pair_info.solref_friction[pairs].any(axis=1)]
     _, first_positions, group_of_pair = np.unique(np.column_stack(keys), axis=0, return_index=True, return_inverse=True)
     result: dict[NarrowPhaseSpecialization, list[npt.NDArray[np.intp]]] = {}
     for i, first in enumerate(first_positions.tolist()):
         specialization = _specialization_of(
-            ctx, specs[int(set_index[first])], int(pairs[first]), (), uses_lists=uses_lists
+            ctx, specs[int(buffer_index[first])], int(pairs[first]), (), uses_lists=uses_lists
         )
         result.setdefault(specialization, []).append(np.flatnonzero(group_of_pair.ravel() == i))
     merged: dict[NarrowPhaseSpecialization, list[npt.NDArray[np.intp]]] = {}
@@ -406,20 +408,20 @@ def _specialization_of(
     )
 
 
-def _pair_rows_of_set(
-    ctx: TraceContext, set_inputs: ContactBufferInputs, geom_pose_offsets: Sequence[ArenaOffset], *, uses_lists: bool
+def _pair_iterations_of_buffer(
+    ctx: TraceContext, buffer_inputs: ContactBufferInputs, geom_pose_offsets: Sequence[ArenaOffset], *, uses_lists: bool
 ) -> list[NodeIteration]:
     """Narrow-phase iterations of a contact buffer's geom pairs, one by one, with per-environment parameters if any."""
-    geoms, pairs, spec = ctx.model.geoms, ctx.model.pairs, set_inputs.spec
+    geoms, pairs, spec = ctx.model.geoms, ctx.model.pairs, buffer_inputs.spec
     rows = []
     for p in spec.pairs:
         a, b, per_env_offsets = int(pairs.geom_a[p]), int(pairs.geom_b[p]), _per_env_offsets(ctx, p)
         specialization = _specialization_of(ctx, spec, p, tuple(sorted(per_env_offsets)), uses_lists=uses_lists)
         constants = {
             **with_per_env_parameters(ctx, "pair", p, pair_parameter_row(ctx.model, ctx.settings, spec, p)),
-            **set_inputs.constants,
+            **buffer_inputs.constants,
         }
-        offsets = {"a": geom_pose_offsets[a], "b": geom_pose_offsets[b], **set_inputs.offsets, **per_env_offsets}
+        offsets = {"a": geom_pose_offsets[a], "b": geom_pose_offsets[b], **buffer_inputs.offsets, **per_env_offsets}
         if geoms.data.size:
             offsets["geom_data"] = ctx.array_offsets["geom_data"]
         rows.append(ctx.node_iteration(specialization, {}, offsets, constants))

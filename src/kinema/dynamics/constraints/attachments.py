@@ -17,7 +17,7 @@ from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Value
 
 from ..arrays import ElementKind
 from ..rigid.kinematics import Pose
-from ..sensors.ray_casting import compute_geom_poses, geom_table_row, intersect_geom
+from ..sensors.ray_casting import compute_geom_poses, intersect_geom, ray_geom_iteration
 from ..sensors.ray_intersection import NO_HIT
 from ..tree.kinematic_tree import frame_ref
 from ..tree.node_tables import NodeIteration
@@ -69,7 +69,7 @@ def update_attachments(ctx: TraceContext, rows: ConstraintRows, world_poses: Nod
 # --------------------------------------------------------------------------------------------------------- suction cups
 
 
-def operate_suction_cups(ctx: TraceContext, world_poses: NodeValues[Pose]) -> None:
+def update_suction_cups(ctx: TraceContext, world_poses: NodeValues[Pose]) -> None:
     """Release the links held by cups that are off, and let cups that are on and hold nothing grip the nearest link.
 
     A cup grips if the ray along its axis hits a shape of a reserved link within its reach, in front of the lip or
@@ -79,15 +79,17 @@ def operate_suction_cups(ctx: TraceContext, world_poses: NodeValues[Pose]) -> No
     held_frames, frames = equalities.frame_a[info.equality_idx], [node.index for node in ctx.nodes]
     attachments = np.flatnonzero((info.cup_idx >= 0) & np.isin(held_frames, frames)).tolist()
     memory = {int(info.cup_idx[k]): {"cup": ctx.allocate(3)} for k in attachments}
-    attachment_rows = [_attachment_row(ctx, k, memory[int(info.cup_idx[k])]) for k in attachments]
+    attachment_rows = [_attachment_iteration(ctx, k, memory[int(info.cup_idx[k])]) for k in attachments]
     held_links = equalities.link_a[info.equality_idx[attachments]]
     with ctx.keeping_loops():
         geom_indices = np.flatnonzero(geoms.collision & np.isin(geoms.link_idx, held_links)).tolist()
         pose_offsets = compute_geom_poses(ctx, world_poses, geom_indices)
-        cup_rows = [_cup_row(ctx, cup, attachments, memory[cup], pose_offsets) for cup in memory]
-        ctx.for_each("rays of suction cups", cup_rows, lambda iteration: _cast_cup_ray(iteration, world_poses))
+        cup_rows = [_suction_cup_iteration(ctx, cup, attachments, memory[cup], pose_offsets) for cup in memory]
+        ctx.for_each("rays of suction cups", cup_rows, lambda iteration: _cast_suction_ray(iteration, world_poses))
         ctx.for_each("release of suction cups", attachment_rows, _release)
-        ctx.for_each("grip of suction cups", attachment_rows, lambda iteration: _grip(iteration, world_poses))
+        ctx.for_each(
+            "grip of suction cups", attachment_rows, lambda iteration: _attach_hit_link(iteration, world_poses)
+        )
 
 
 DISTANCE, NEAREST, IS_HOLDING = range(3)
@@ -95,7 +97,7 @@ DISTANCE, NEAREST, IS_HOLDING = range(3)
 whether the cup holds a link."""
 
 
-def _attachment_row(ctx: TraceContext, attachment: int, memory: dict[str, ArenaOffset]) -> NodeIteration:
+def _attachment_iteration(ctx: TraceContext, attachment: int, memory: dict[str, ArenaOffset]) -> NodeIteration:
     """Loop iteration of an attachment of a suction cup: moving frames of the cup and of the link that it may hold."""
     equalities, cups, cup = (
         ctx.model.equalities,
@@ -118,7 +120,7 @@ def _attachment_row(ctx: TraceContext, attachment: int, memory: dict[str, ArenaO
     return ctx.node_iteration("attachment", bindings, offsets, constants)
 
 
-def _cup_row(
+def _suction_cup_iteration(
     ctx: TraceContext,
     cup: int,
     attachments: Sequence[int],
@@ -131,7 +133,7 @@ def _cup_row(
     geom_rows = []
     for attachment in (k for k in attachments if info.cup_idx[k] == cup):
         for geom in (g for g in pose_offsets if geoms.link_idx[g] == held_links[attachment]):
-            row = geom_table_row(ctx, geom, pose_offsets[geom])
+            row = ray_geom_iteration(ctx, geom, pose_offsets[geom])
             constants: dict[str, Any] = {**row.constants, "attachment": [float(attachment)]}
             geom_rows.append(LoopIteration(row.specialization, {**row.offsets, **memory}, constants))
     constants = {
@@ -151,7 +153,7 @@ def _cup_row(
     )
 
 
-def _cast_cup_ray(iteration: IterationContext, world_poses: NodeValues[Pose]) -> None:
+def _cast_suction_ray(iteration: IterationContext, world_poses: NodeValues[Pose]) -> None:
     """Write distance and attachment of the nearest hit of a cup's ray, which starts one reach behind the lip."""
     tracer, pose, reach = iteration.tracer, world_poses[frame_ref("cup ")], iteration.constant("reach")
     axis = rotate(pose.rotation, iteration.constants("axis"))
@@ -181,7 +183,7 @@ def _release(iteration: IterationContext) -> None:
     iteration.write("cup", [ir.maximum(active, iteration.read("cup", IS_HOLDING))], IS_HOLDING)
 
 
-def _grip(iteration: IterationContext, world_poses: NodeValues[Pose]) -> None:
+def _attach_hit_link(iteration: IterationContext, world_poses: NodeValues[Pose]) -> None:
     """Activate an attachment at the present relative pose, with the lip as anchor, if its link is hit within reach."""
     distance, nearest, is_holding = iteration.read_array("cup", 3)
     is_hit = ir.select(ir.absolute(nearest - iteration.constant("attachment")), 0.5, 1.0, 0.0)

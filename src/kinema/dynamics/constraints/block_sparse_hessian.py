@@ -38,7 +38,7 @@ from .contact_jacobian import (
     first_contact_point,
     read_local_array,
     shift_spatial_hessian,
-    spatial_hessian_of_set,
+    sum_spatial_hessians,
     unflatten_twist,
 )
 from .contacts import ContactConstraints
@@ -89,9 +89,16 @@ def assemble_block_sparse_hessian(
 
 def _has_many_contact_trees(contacts: ContactConstraints) -> bool:
     """Return whether at least `MIN_TREES_FOR_BLOCKS` trees take part in contact buffers between moving frames."""
-    tree_of_frame, sets = tree_index_of_frames(contacts.ctx.model), contacts.sets_between_frames()
+    tree_of_frame, buffers = tree_index_of_frames(contacts.ctx.model), contacts.buffers_between_frames()
     return (
-        len({tree_of_frame[frame] for contact_buffer in sets for frame in contact_buffer.spec.frames if frame != WORLD})
+        len(
+            {
+                tree_of_frame[frame]
+                for contact_buffer in buffers
+                for frame in contact_buffer.spec.frames
+                if frame != WORLD
+            }
+        )
         >= MIN_TREES_FOR_BLOCKS
     )
 
@@ -122,11 +129,15 @@ def _flag_contact_blocks(contacts: ContactConstraints, matrix: BlockSparseMatrix
         iteration.nested_loop("flags", lambda inner: inner.write("flag", [1.0]))
 
     contact_blocks, rows = ContactBlocks(contacts, matrix.blocks), []
-    for sets in contacts.buffers.set_columns(ContactBufferFilter.BETWEEN_FRAMES):
-        a, b, counts = contact_blocks.block_pairs(sets)
+    for columns in contacts.buffers.buffer_columns(ContactBufferFilter.BETWEEN_FRAMES):
+        a, b, counts = contact_blocks.block_pairs(columns)
         flags = IterationTable([ColumnarGroup("flag", np.arange(len(a)), {"flag": matrix.flag_offset_column(a, b)})])
-        rows.append(contacts.buffers.table_columns_of(sets, nested_tables={"flags": NestedIterations(flags, counts)}))
-    contacts.buffers.for_each_active_set("nonzero blocks of contacts", body, rows, ContactBufferFilter.BETWEEN_FRAMES)
+        rows.append(
+            contacts.buffers.table_columns_of(columns, nested_tables={"flags": NestedIterations(flags, counts)})
+        )
+    contacts.buffers.for_each_active_buffer(
+        "nonzero blocks of contacts", body, rows, ContactBufferFilter.BETWEEN_FRAMES
+    )
 
 
 def _add_contact_hessian_blocks(
@@ -142,7 +153,7 @@ def _add_contact_hessian_blocks(
 
     def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
         point = first_contact_point(iteration, specialization)
-        hessian = spatial_hessian_of_set(
+        hessian = sum_spatial_hessians(
             iteration, specialization, contacts.cost_model, lambda: read_local_array(iteration, point, 3)
         )
         for side in ("a", "b"):
@@ -170,18 +181,18 @@ def _add_contact_hessian_blocks(
         ContactBlocks(contacts, matrix.blocks),
         np.array(tree_index_of_frames(contacts.ctx.model)),
     )
-    for sets in contacts.buffers.set_columns(ContactBufferFilter.BETWEEN_FRAMES):
-        block_table, counts = contact_blocks.block_rows(matrix, sets)
-        trees = [tree_of_frame[refs.index] for refs in sets.frames]
+    for columns in contacts.buffers.buffer_columns(ContactBufferFilter.BETWEEN_FRAMES):
+        block_table, counts = contact_blocks.block_rows(matrix, columns)
+        trees = [tree_of_frame[refs.index] for refs in columns.frames]
         constants = {"is between trees": (trees[0] != trees[1]).astype(np.float64)[:, None]}
         rows.append(
             contacts.buffers.table_columns_of(
-                sets, constants=constants, nested_tables={"blocks": NestedIterations(block_table, counts)}
+                columns, constants=constants, nested_tables={"blocks": NestedIterations(block_table, counts)}
             )
         )
         for side, side_trees in zip("ab", trees, strict=True):
             rows[-1].set_column(f"reference point {side}", contacts.reference_points.column_of(side_trees))
-    contacts.buffers.for_each_active_set(
+    contacts.buffers.for_each_active_buffer(
         "Hessian of contacts between trees", body, rows, ContactBufferFilter.BETWEEN_FRAMES
     )
 
@@ -198,16 +209,16 @@ class ContactBlocks:
         self._axes = {dof: offset.row for dof, offset in contacts.motion_axis_places().items()}
         self._frame_blocks: dict[int, _FrameBlocks] = {}
 
-    def block_pairs(self, sets: ContactBufferColumns) -> tuple[Ints, Ints, Ints]:
-        """Return row and column indices (lower triangle) of the blocks that buffers fill, and the count per set.
+    def block_pairs(self, columns: ContactBufferColumns) -> tuple[Ints, Ints, Ints]:
+        """Return row and column indices (lower triangle) of the blocks that buffers fill, and the count per buffer.
 
-        The first two arrays are concatenated over the sets.
+        The first two arrays are concatenated over the buffers.
         """
-        pairs = [self._block_pairs_of_set(contact_buffer) for contact_buffer in sets.sets]
+        pairs = [self._block_pairs_of_buffer(contact_buffer) for contact_buffer in columns.buffers]
         flat = np.array([pair for set_pairs in pairs for pair in set_pairs], np.int64).reshape(-1, 2)
         return flat[:, 0], flat[:, 1], np.array([len(set_pairs) for set_pairs in pairs], np.int64)
 
-    def block_rows(self, matrix: BlockSparseMatrix, sets: ContactBufferColumns) -> tuple[IterationTable, Ints]:
+    def block_rows(self, matrix: BlockSparseMatrix, columns: ContactBufferColumns) -> tuple[IterationTable, Ints]:
         """Return a table with a row per 6 x 6 Hessian block that contacts fill, and the number of rows per buffer.
 
         A row has the offset of the block, the offsets of the six motion axes of its block row and of its block column,
@@ -215,11 +226,11 @@ class ContactBlocks:
         neither or both. Blocks within one tree are left out for a contact buffer between two trees.
         """
         rows, counts = [], []
-        for contact_buffer in sets.sets:
+        for contact_buffer in columns.buffers:
             set_rows = (
-                list(self._rows_between_trees(contact_buffer))
+                list(self._blocks_between_trees(contact_buffer))
                 if self._is_between_trees(contact_buffer)
-                else list(self._rows_within_tree(contact_buffer))
+                else list(self._blocks_within_tree(contact_buffer))
             )
             rows += set_rows
             counts.append(len(set_rows))
@@ -239,7 +250,7 @@ class ContactBlocks:
         a, b = contact_buffer.spec.frames
         return self._trees[a] != self._trees[b]
 
-    def _block_pairs_of_set(self, contact_buffer: ContactBuffer) -> list[tuple[int, int]]:
+    def _block_pairs_of_buffer(self, contact_buffer: ContactBuffer) -> list[tuple[int, int]]:
         """Return the (row, column) indices of the lower-triangular Hessian blocks that one contact buffer fills."""
         if not self._is_between_trees(contact_buffer):
             return self._dof_blocks.block_pairs(dof for dof, _ in self._contacts.relative_dofs(contact_buffer))
@@ -262,7 +273,7 @@ class ContactBlocks:
             self._frame_blocks[frame] = _FrameBlocks(axis_rows, min(dofs))
         return self._frame_blocks[frame]
 
-    def _rows_between_trees(self, contact_buffer: ContactBuffer) -> Iterator[list[float]]:
+    def _blocks_between_trees(self, contact_buffer: ContactBuffer) -> Iterator[list[float]]:
         """Yield block row, block column, axis offsets and signs (12 each) of the blocks between two trees.
 
         One list per lower-triangular Hessian block that couples a dof block of one tree with a dof block of the other
@@ -287,11 +298,11 @@ class ContactBlocks:
             ]
             yield [a, b, *axes, *axis_signs]
 
-    def _rows_within_tree(self, contact_buffer: ContactBuffer) -> Iterator[list[float]]:
+    def _blocks_within_tree(self, contact_buffer: ContactBuffer) -> Iterator[list[float]]:
         """Yield block row, block column, axis offsets and signs (12 each) of the blocks within one tree.
 
         One list per lower-triangular Hessian block of the dofs that move exactly one of the two frames of a contact
-        set. Other axes have sign 0 and an arbitrary offset.
+        buffer. Other axes have sign 0 and an arbitrary offset.
         """
         sign_of_dof = dict(self._contacts.relative_dofs(contact_buffer))
         any_axis = self._axes[next(iter(sign_of_dof))]

@@ -108,7 +108,7 @@ def first_contact_point(iteration: IterationContext, specialization: ContactSpec
     return array
 
 
-def spatial_hessian_of_set(
+def sum_spatial_hessians(
     iteration: IterationContext,
     specialization: ContactSpecialization,
     cost_model: ContactCost,

@@ -43,7 +43,7 @@ from .contact_jacobian import (
     read_local_array,
     relative_twist,
     spatial_contact_jacobian,
-    spatial_hessian_of_set,
+    sum_spatial_hessians,
     tree_reference_points,
     twist_about_world_origin,
     unflatten_twist,
@@ -173,7 +173,7 @@ class ContactConstraints:
         self.motion_subspaces = motion_subspaces
         self.cost_model = ContactCost()
         self.reference_points = tree_reference_points(
-            ctx, buffers.filter_sets(ContactBufferFilter.WITH_WORLD), shifted_world_poses
+            ctx, buffers.select_buffers(ContactBufferFilter.WITH_WORLD), shifted_world_poses
         )
         self.motion_subspaces_about_reference = motion_subspaces_about(ctx, motion_subspaces, self.reference_points)
 
@@ -237,7 +237,7 @@ class ContactConstraints:
 
             for_each_contact(iteration, specialization, write_residual)
 
-        self.buffers.for_each_active_set("contact residuals", body)
+        self.buffers.for_each_active_buffer("contact residuals", body)
 
     def multiply_jacobian(self, frame_twists: NodeValues[Twist]) -> None:
         """Write J d of each contact: derivative of its residual along a search direction d, given as frame twists."""
@@ -250,7 +250,7 @@ class ContactConstraints:
 
             for_each_contact(iteration, specialization, write_derivative)
 
-        self.buffers.for_each_active_set("residual derivatives of contacts", body)
+        self.buffers.for_each_active_buffer("residual derivatives of contacts", body)
 
     def advance_residuals(self, step_length: ArenaOffset | PerTreeArray) -> None:
         """Update each contact's residual by a line-search step: r += step_length * (J d)."""
@@ -263,7 +263,7 @@ class ContactConstraints:
 
             for_each_contact(iteration, specialization, advance)
 
-        self._for_each_set("advance contact residuals", body, {"length": step_length})
+        self._for_each_buffer("advance contact residuals", body, {"length": step_length})
 
     # ----------------------------------------------------------------------------------------------- sums over contacts
 
@@ -328,12 +328,14 @@ class ContactConstraints:
             )
             iteration.write("total", [a + b for a, b in pairs])
 
-        self._for_each_set(name, body, {"length": step_length, "total": total})
+        self._for_each_buffer(name, body, {"length": step_length, "total": total})
 
-    def _for_each_set(
+    def _for_each_buffer(
         self, name: str, body: Callable[[IterationContext, ContactSpecialization], None], extra_arrays: OffsetsPerTree
     ) -> None:
-        self.buffers.for_each_active_set(name, body, self.buffers.table_columns(ContactBufferFilter.ALL, extra_arrays))
+        self.buffers.for_each_active_buffer(
+            name, body, self.buffers.table_columns(ContactBufferFilter.ALL, extra_arrays)
+        )
 
     # ----------------------------------------------------------------------------------------------------- joint forces
 
@@ -341,7 +343,7 @@ class ContactConstraints:
         """Compute the joint forces J^T f of all contacts, with f the negative gradient of the contact costs.
 
         Sums contact wrenches per frame, accumulates them towards the roots and projects them onto the motion subspaces.
-        In a warp region the wrenches of the sets are first stored and then added to the frames, to avoid write
+        In a warp region the wrenches of the buffers are first stored and then added to the frames, to avoid write
         conflicts.
         """
         ctx = self.ctx
@@ -371,19 +373,19 @@ class ContactConstraints:
 
         adds_directly = not ctx.tracer.in_warp_region  # else threads would write to the same frames
         if adds_directly:
-            self.buffers.for_each_active_set(f"{name}, of contact sets", body)
+            self.buffers.for_each_active_buffer(f"{name}, of contact buffers", body)
         else:
-            wrench_arrays = [{"wrench": ctx.allocate(6)} for _ in self.buffers.sets]
+            wrench_arrays = [{"wrench": ctx.allocate(6)} for _ in self.buffers.buffers]
 
             def rows() -> list[NodeIteration]:
                 return [
                     self.buffers.loop_iteration(x, arrays)
-                    for x, arrays in zip(self.buffers.sets, wrench_arrays, strict=True)
+                    for x, arrays in zip(self.buffers.buffers, wrench_arrays, strict=True)
                 ]
 
             ctx.for_each(f"{name}, zero", rows(), lambda iteration: iteration.write("wrench", [0.0] * 6))
-            self.buffers.for_each_active_set(f"{name}, of contact sets", body, rows())
-            self.buffers.for_each_active_set(
+            self.buffers.for_each_active_buffer(f"{name}, of contact buffers", body, rows())
+            self.buffers.for_each_active_buffer(
                 f"{name}, on frames",
                 lambda iteration, specialization: add_to_frames(iteration.read_array("wrench", 6), specialization),
                 rows(),
@@ -419,13 +421,13 @@ class ContactConstraints:
         )
 
         def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
-            set_hessian = spatial_hessian_of_set(
+            set_hessian = sum_spatial_hessians(
                 iteration, specialization, self.cost_model, lambda: iteration.read_array("reference point", 3)
             )
             hessians.add(frame_ref("b "), read_local_array(iteration, set_hessian))
 
         columns = self.buffers.table_columns(ContactBufferFilter.WITH_WORLD, {"reference point": self.reference_points})
-        self.buffers.for_each_active_set(
+        self.buffers.for_each_active_buffer(
             "Hessian of contacts with the world", body, columns, ContactBufferFilter.WITH_WORLD
         )
         if add_frame_hessians is not None:
@@ -448,11 +450,11 @@ class ContactConstraints:
 
     def coupled_dofs(self) -> list[list[int]]:
         """Return, for each contact buffer between moving frames, the dofs that move exactly one of the two frames."""
-        return [[d for d, _ in self.relative_dofs(x)] for x in self.sets_between_frames()]
+        return [[d for d, _ in self.relative_dofs(x)] for x in self.buffers_between_frames()]
 
-    def sets_between_frames(self) -> list[ContactBuffer]:
+    def buffers_between_frames(self) -> list[ContactBuffer]:
         """Return the contact buffers between two moving frames."""
-        return self.buffers.filter_sets(ContactBufferFilter.BETWEEN_FRAMES)
+        return self.buffers.select_buffers(ContactBufferFilter.BETWEEN_FRAMES)
 
     def relative_dofs(self, contact_buffer: ContactBuffer) -> list[tuple[int, float]]:
         """Return the dofs that move exactly one frame of a buffer, with sign -1 (first frame) or +1 (second)."""
@@ -475,7 +477,7 @@ class ContactConstraints:
         """
         axes = self.motion_axis_places()
         rows = []
-        for contact_buffer in self.sets_between_frames():
+        for contact_buffer in self.buffers_between_frames():
             row = self.buffers.loop_iteration(contact_buffer)
             dof_rows = []
             signed_dofs = self.relative_dofs(contact_buffer)
@@ -487,11 +489,11 @@ class ContactConstraints:
                     for d, x in signed_dofs[: i + 1]
                 ]
                 dof_rows.append(LoopIteration("dof", {"axis": axes[dof]}, {"sign": [sign]}, {"entries": entry_rows}))
-            rows.append(replace(row, nested_rows={"dofs": dof_rows}))
+            rows.append(replace(row, nested_iterations={"dofs": dof_rows}))
 
         def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
             reference = first_contact_point(iteration, specialization)
-            set_hessian = spatial_hessian_of_set(
+            set_hessian = sum_spatial_hessians(
                 iteration, specialization, self.cost_model, lambda: read_local_array(iteration, reference, 3)
             )
 
@@ -511,7 +513,7 @@ class ContactConstraints:
 
             iteration.nested_loop("dofs", project_dof)
 
-        self.buffers.for_each_active_set(
+        self.buffers.for_each_active_buffer(
             "Hessian of contacts between frames", body, rows, ContactBufferFilter.BETWEEN_FRAMES
         )
 

@@ -60,11 +60,11 @@ def fill_couplings(kinematic_state: KinematicState, rows: ConstraintRows) -> Non
     """Per block: follower length, leader length and derivative of the polynomial."""
     ctx.for_each(
         "initial lengths of couplings",
-        [_initial_lengths_row(kinematic_state, coupling, lengths[i]) for i, coupling in blocks_and_couplings],
+        [_initial_lengths_iteration(kinematic_state, coupling, lengths[i]) for i, coupling in blocks_and_couplings],
         _write_initial_lengths,
     )
     moment_arm_rows = [
-        _moment_arm_row(kinematic_state, coupling, dof, rows.jacobian_entry(i, 0, dof), lengths[i])
+        _moment_arm_iteration(kinematic_state, coupling, dof, rows.jacobian_entry(i, 0, dof), lengths[i])
         for i, coupling in blocks_and_couplings
         for dof in rows.blocks[i].dofs
     ]
@@ -81,7 +81,7 @@ def fill_couplings(kinematic_state: KinematicState, rows: ConstraintRows) -> Non
     ctx.for_each("jacobian of couplings", moment_arm_rows, _write_jacobian_entry)
 
 
-def _initial_lengths_row(kinematic_state: KinematicState, coupling: int, lengths: ArenaOffset) -> LoopIteration:
+def _initial_lengths_iteration(kinematic_state: KinematicState, coupling: int, lengths: ArenaOffset) -> LoopIteration:
     """Loop iteration that initialises follower and leader length of a coupling to path length minus reference.
 
     Sides without a path start at minus the reference; joint positions are added later.
@@ -107,7 +107,7 @@ def _write_initial_lengths(iteration: IterationContext) -> None:
     )
 
 
-def _moment_arm_row(
+def _moment_arm_iteration(
     kinematic_state: KinematicState, coupling: int, dof: int, entry: ArenaOffset, lengths: ArenaOffset
 ) -> LoopIteration:
     """Return the loop iteration of one joint coupling and one dof, with the moment arm of the dof on both sides.

@@ -76,7 +76,9 @@ def fill_joint_limits(kinematic_state: KinematicState, rows: ConstraintRows) -> 
         iteration.write("jacobian 0", jacobian_row)
 
     ctx.for_each(
-        "joint limits", [_limit_block_row(ctx, rows, i) for i, b in enumerate(rows.blocks) if "limit" in b.source], body
+        "joint limits",
+        [_limit_block_iteration(ctx, rows, i) for i, b in enumerate(rows.blocks) if "limit" in b.source],
+        body,
     )
 
 
@@ -120,7 +122,7 @@ def _limit_frame_iteration(ctx: TraceContext, block: ConstraintBlock) -> NodeIte
     return ctx.node_iteration(specialization, row.bindings, row.offsets, row.constants)
 
 
-def _limit_block_row(ctx: TraceContext, rows: ConstraintRows, block_index: int) -> NodeIteration:
+def _limit_block_iteration(ctx: TraceContext, rows: ConstraintRows, block_index: int) -> NodeIteration:
     row = _limit_frame_iteration(ctx, rows.blocks[block_index])
     row.offsets.update(rows.block_arrays[block_index])
     return row

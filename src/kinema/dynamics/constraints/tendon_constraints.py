@@ -87,7 +87,7 @@ def fill_tendon_limits(kinematic_state: KinematicState, rows: ConstraintRows) ->
     signs = {i: kinematic_state.ctx.allocate(1) for i, _ in blocks_and_tendons}
     table = []
     for i, tendon in blocks_and_tendons:
-        row = _limit_distance_row(kinematic_state, rows.blocks[i], lengths[tendon])
+        row = _limit_distance_iteration(kinematic_state, rows.blocks[i], lengths[tendon])
         rows.block_arrays[i]["sign"] = signs[i]
         row.offsets.update({"position": rows.block_arrays[i]["position"], "sign": signs[i]})
         table.append(row)
@@ -113,7 +113,7 @@ def count_tendon_limits_within_margin(kinematic_state: KinematicState, blocks: l
     """Trace the number of tendon limits whose distance is below their margin (active limits), summed at run time."""
     lengths = _tendon_lengths(kinematic_state, blocks)
     table = [
-        _limit_distance_row(kinematic_state, block, lengths[int(block.source["tendon limit"])])  # type: ignore[call-overload]
+        _limit_distance_iteration(kinematic_state, block, lengths[int(block.source["tendon limit"])])  # type: ignore[call-overload]
         for block in blocks
     ]
     return count_within_margin(
@@ -163,7 +163,9 @@ def _tendon_lengths(kinematic_state: KinematicState, blocks: Sequence[Constraint
     return lengths | sums
 
 
-def _limit_distance_row(kinematic_state: KinematicState, block: ConstraintBlock, length: ArenaOffset) -> LoopIteration:
+def _limit_distance_iteration(
+    kinematic_state: KinematicState, block: ConstraintBlock, length: ArenaOffset
+) -> LoopIteration:
     """Return the loop row that computes a tendon's distance to its limits; the side is the specialization."""
     info, i = kinematic_state.ctx.model.tendons, int(block.source["tendon limit"])  # type: ignore[call-overload]
     constants = {name: [float(getattr(info, name)[i])] for name in ("lower", "upper")}

@@ -73,7 +73,7 @@ class WarpContacts:
         ctx.tracer.new_basic_block()
         for group in self.groups:
             self._stage_in_shared_memory(group)
-        self._compute_jacobian(ctx.start_row(motion_subspaces))
+        self._compute_jacobian(ctx.start_offset(motion_subspaces))
 
     def _make_group(self, list_group: ContactListGroup) -> ContactGroup:
         """Allocate the contact records of a group of contact lists and write the number of contacts.

@@ -123,7 +123,7 @@ class SingleDofRows:
 
         Layers without a row get zeros.
         """
-        ctx, tracer, first = self.ctx, self.ctx.tracer, self.ctx.start_row(qacc_smooth)
+        ctx, tracer, first = self.ctx, self.ctx.tracer, self.ctx.start_offset(qacc_smooth)
 
         def clear(dof: Value) -> list[Value]:
             for starts in self.array_starts:
@@ -255,7 +255,7 @@ class MultiDofRows:
                 record += self.record_size
         self.ctx.for_each("multi-dof rows", table, _write_multi_dof_row)
 
-        first = self.ctx.start_row(qacc_smooth)
+        first = self.ctx.start_offset(qacc_smooth)
         acceleration = [tracer.read(SCRATCH, first + i) for i in range(self.n_dofs)]
 
         def add_acceleration(index: Value) -> list[Value]:

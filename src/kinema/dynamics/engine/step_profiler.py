@@ -31,7 +31,7 @@ DYNAMICS_PHASE, BROAD_PHASE, NARROW_PHASE, CONSTRAINT_ROW_PHASE, SOLVER_PHASE, I
 PHASE_STARTS = {
     "geom poses": BROAD_PHASE,
     "narrowphase": NARROW_PHASE,
-    "clear lists of active contact sets": CONSTRAINT_ROW_PHASE,
+    "clear lists of active contact buffers": CONSTRAINT_ROW_PHASE,
     "number of contacts": CONSTRAINT_ROW_PHASE,
     "contact residuals": CONSTRAINT_ROW_PHASE,
     "Newton's method": SOLVER_PHASE,

@@ -28,7 +28,7 @@ class AdhesionSpecialization:
 
     contact_buffer: ContactSpecialization
     all_contacts: bool
-    """Whether all contacts of the set involve the link."""
+    """Whether all contacts of the buffer involve the link."""
 
 
 def add_adhesion_wrenches(
@@ -50,8 +50,8 @@ def add_adhesion_wrenches(
     rows = [
         row
         for a in adhesion_actuators
-        for contact_buffer in contact_buffers.sets
-        for row in _adhesion_rows(ctx, contact_buffers, contact_buffer, a, counts[a], actuators)
+        for contact_buffer in contact_buffers.buffers
+        for row in _adhesion_iterations(ctx, contact_buffers, contact_buffer, a, counts[a], actuators)
     ]
     with ctx.keeping_loops():
         ctx.for_each(
@@ -61,7 +61,7 @@ def add_adhesion_wrenches(
         ctx.for_each("adhesion wrenches", rows, lambda iteration: _apply_adhesion(iteration, poses, wrenches))
 
 
-def _adhesion_rows(
+def _adhesion_iterations(
     ctx: TraceContext,
     contact_buffers: ContactBuffers,
     contact_buffer: ContactBuffer,
@@ -91,7 +91,7 @@ def _adhesion_rows(
         replace(
             row,
             specialization=specialization,
-            nested_rows={"pairs": [LoopIteration("pair", {}, {"pair": [float(p + 1)]}) for p in link_pairs]},
+            nested_iterations={"pairs": [LoopIteration("pair", {}, {"pair": [float(p + 1)]}) for p in link_pairs]},
         )
     ]
 

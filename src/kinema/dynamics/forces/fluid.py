@@ -400,7 +400,7 @@ def add_fluid_wrenches(step: HasMotionState, wrenches: NodeValues[Wrench]) -> No
         force = rotate(rotation, wrench.force)
         wrenches.add(FRAME_REF, Wrench(add(rotate(rotation, wrench.torque), cross(center, force)), force))
 
-    ctx.for_each("fluid forces", _fluid_rows(ctx), body)
+    ctx.for_each("fluid forces", _fluid_iterations(ctx), body)
 
 
 def _density_and_viscosity(ctx: TraceContext) -> tuple[Value, Value]:
@@ -423,7 +423,7 @@ def _velocity_in_fluid(
     return rotation, center, Twist(rotate_inverse(rotation, frame.angular), rotate_inverse(rotation, linear))
 
 
-def _fluid_rows(ctx: TraceContext, only: set[int] | None = None) -> list[NodeIteration]:
+def _fluid_iterations(ctx: TraceContext, only: set[int] | None = None) -> list[NodeIteration]:
     """Loop iteration data of all bodies with fluid forces (inertia boxes of links, ellipsoids of geoms).
 
     Only bodies fixed to frames of the context, or to the frames in `only`. Rows have the pose in the frame and the
@@ -455,7 +455,7 @@ def subtract_drag_derivatives(step: HasMotionState, implicit_matrix: JointSpaceM
     """
     ctx, local_poses = step.ctx, step.local_poses
     zero = symmetric_part(ZERO_DERIVATIVE)
-    derivatives = _sum_drag_derivatives(step, "fluid derivatives", zero, symmetric_part, lambda: _fluid_rows(ctx))
+    derivatives = _sum_drag_derivatives(step, "fluid derivatives", zero, symmetric_part, lambda: _fluid_iterations(ctx))
 
     def to_parent(node: FrameNode, total: ArticulatedInertia) -> ArticulatedInertia:
         return transform_inertia_to_parent(total, local_poses[node.ref])
@@ -486,7 +486,7 @@ def drag_derivatives(step: HasMotionState) -> NodeValues[WrenchDerivative] | Non
     if not has_fluid(step.ctx.model):
         return None
     return _sum_drag_derivatives(
-        step, "fluid derivatives", ZERO_DERIVATIVE, lambda derivative: derivative, lambda: _fluid_rows(step.ctx)
+        step, "fluid derivatives", ZERO_DERIVATIVE, lambda derivative: derivative, lambda: _fluid_iterations(step.ctx)
     )
 
 
@@ -511,7 +511,7 @@ def free_body_drag_derivatives(
         "antisymmetric fluid derivatives",
         ZERO_DERIVATIVE,
         antisymmetric_part,
-        lambda: _fluid_rows(ctx, free_frames),
+        lambda: _fluid_iterations(ctx, free_frames),
     )
 
     def entries(ball: FrameNode, axes: Sequence[Vector]) -> list[list[Value]]:

@@ -84,7 +84,9 @@ def apply_orientation_servos(ctx: TraceContext, actuators: Transmissions) -> Non
     The pairs of the three actuators hold (control, velocity) before and (torque, derivative by velocity) after. The
     torque vector is limited to the length `force_upper`.
     """
-    rows = [_orientation_servo_row(ctx, actuators, group) for group in _orientation_servo_actuators(ctx, actuators)]
+    rows = [
+        _orientation_servo_iteration(ctx, actuators, group) for group in _orientation_servo_actuators(ctx, actuators)
+    ]
     ctx.for_each("orientation servos", rows, lambda iteration: _orientation_servo_torque(ctx, iteration))
 
 
@@ -129,7 +131,7 @@ def _scalar_part_offsets(ctx: TraceContext, actuator: int) -> dict[str, ArenaOff
     return offsets
 
 
-def _orientation_servo_row(
+def _orientation_servo_iteration(
     ctx: TraceContext, actuators: Transmissions, servo_actuators: Sequence[int]
 ) -> LoopIteration:
     """Loop iteration data of an orientation servo: memory offsets of its axes, target, PD gains and torque limit.

@@ -382,7 +382,9 @@ def measure_path_lengths(step: HasPoses) -> PathLengths:
     }
     table = [_segment_iteration(ctx, i, {**wrenches[i], "length": lengths[int(info.path_idx[i])]}) for i in segments]
     ctx.for_each("path segments", table, lambda iteration: _measure_segment(iteration, world_poses))
-    moment_rows = [row for i in segments for row in _moment_rows(ctx, i, moments[int(info.path_idx[i])], wrenches[i])]
+    moment_rows = [
+        row for i in segments for row in _moment_arm_iterations(ctx, i, moments[int(info.path_idx[i])], wrenches[i])
+    ]
     ctx.for_each(
         "moment arms of paths",
         moment_rows,
@@ -426,7 +428,7 @@ def _measure_segment(iteration: IterationContext, world_poses: NodeValues[Pose])
         iteration.write(prefix, scale(factor, [*torque, *force]))
 
 
-def _moment_rows(
+def _moment_arm_iterations(
     ctx: TraceContext, segment: int, moment_offsets: dict[int, ArenaOffset], wrench_offsets: dict[str, ArenaOffset]
 ) -> Iterator[LoopIteration]:
     """Yield loop iteration data for a segment's moment arms: one element per loaded end and ancestor frame of it."""

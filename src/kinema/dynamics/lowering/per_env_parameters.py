@@ -59,7 +59,7 @@ def parameter_rows(
         for geom in range(len(model.geoms.names)):
             yield ("geom", geom), "", geom_local_pose(model, geom)
         for spec in plan_contact_buffers(model):
-            yield ("set", contact_buffer_name(spec)), str(spec.specialization), frame_pair_spheres(model, spec)
+            yield ("buffer", contact_buffer_name(spec)), str(spec.specialization), frame_pair_spheres(model, spec)
             for p in spec.pairs:
                 yield ("pair", p), str(pair_geom_types(model, p)), pair_parameter_row(model, settings, spec, p)
     for geom, geom_type in enumerate(model.sensors.ray_geoms.types):

@@ -355,7 +355,7 @@ def _count_contact_rows(contact_buffers: ContactBuffers) -> Value:
     ctx.tracer.write(SCRATCH, [0.0], total.row)
     rows = [
         LoopIteration(_rows_per_contact(x.specialization), {"count": x.count, "total": total})
-        for x in contact_buffers.sets
+        for x in contact_buffers.buffers
     ]
 
     def add(iteration: IterationContext) -> None:
@@ -480,7 +480,7 @@ def _store_per_contact(
         extra_offsets: further arrays that the traced code reads, by name.
     """
     rows, first_entry = [], 0
-    for contact_buffer in contact_buffers.sets:
+    for contact_buffer in contact_buffers.buffers:
         row = contact_buffers.loop_iteration(
             contact_buffer, {**ctx.element_arrays(ElementKind.CONTACT, first_entry), **extra_offsets}
         )

@@ -43,7 +43,10 @@ def implicit_free_body_accelerations(
         nonsymmetric_derivatives: further 6x6 derivatives of forces by velocity for a body, from the axes of its slides.
     """
     accelerations: NodeValues[list[Value]] = ctx.new_values("free-body accelerations")
-    rows = [_free_body_row(ctx, implicit_matrix, slides, ball) for slides, ball in free_bodies(ctx.nodes, coupled_dofs)]
+    rows = [
+        _free_body_iteration(ctx, implicit_matrix, slides, ball)
+        for slides, ball in free_bodies(ctx.nodes, coupled_dofs)
+    ]
 
     def body(iteration: IterationContext) -> None:
         ball = ctx.frame_of_iteration(iteration)
@@ -87,7 +90,7 @@ SLIDE_REFS = [frame_ref(f"slide {k} ") for k in range(3)]
 """The three slide frames above the ball, as bound in the loop iteration of a free body."""
 
 
-def _free_body_row(
+def _free_body_iteration(
     ctx: TraceContext, implicit_matrix: JointSpaceMatrix, slides: list[FrameNode], ball: FrameNode
 ) -> NodeIteration:
     """Loop iteration data of a free body: ball and slide frames, slide axes, and entries of its 6x6 matrix block."""

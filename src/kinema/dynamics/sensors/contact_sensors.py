@@ -64,7 +64,7 @@ def visit_contacts(
     model, rows = ctx.model, []
     for i in output_indices:
         weights = pair_weights(model, i)
-        for contact_buffer in buffers.sets:
+        for contact_buffer in buffers.buffers:
             if not weights[contact_buffer.spec.pairs].any():
                 continue
             set_row = buffers.loop_iteration(contact_buffer)
@@ -117,7 +117,7 @@ def allocate_zero_sums(data: StepData, output_indices: Sequence[int], width: int
 
 
 def contact_wrench(contact: Contact) -> list[Value]:
-    """Wrench of a contact on the second frame of its set: torque, then force (6 values), in world axes.
+    """Wrench of a contact on the second frame of its buffer: torque, then force (6 values), in world axes.
 
     The torque is about the shifted world origin (position of the first free body). Computed as -J^T times the gradient
     of the contact cost at the solver's residual.
@@ -151,7 +151,7 @@ def measure_touch(data: StepData, outputs: SensorOutputs, output_indices: list[i
         iteration.write("sum", [iteration.read("sum") + counted])
 
     visit_contacts(data, outputs, output_indices, sums, visit)
-    rows = [outputs.value_row(i, {"sum": sums[i]}) for i in output_indices]
+    rows = [outputs.value_iteration(i, {"sum": sums[i]}) for i in output_indices]
     ctx.for_each("touch sensors", rows, lambda iteration: write_sensor_output(iteration, [iteration.read("sum")]))
 
 

@@ -50,15 +50,15 @@ def measure_distances(data: StepData, outputs: SensorOutputs, output_indices: li
         for params, offset in results.items():
             ctx.tracer.write(SCRATCH, [params[0], *[0.0] * (CLOSEST_POINTS_SIZE - 1)], offset.row)
         poses = data.shifted_world_poses
-        rows = [row for params, offset in results.items() for row in _pair_rows(data, params, offset)]
+        rows = [row for params, offset in results.items() for row in _pair_iterations(data, params, offset)]
         ctx.for_each("pairs of distance sensors", rows, lambda iteration: _measure_pair(iteration, poses))
     origin = ctx.allocate_fixed(3)
     ctx.tracer.write(SCRATCH, shifted_world_origin(ctx), origin.row)
-    values = [outputs.value_row(i, {"result": results[info.params[i]], "origin": origin}) for i in output_indices]
+    values = [outputs.value_iteration(i, {"result": results[info.params[i]], "origin": origin}) for i in output_indices]
     ctx.for_each("distance sensors", values, _write_distance_output)
 
 
-def _pair_rows(data: StepData, params: tuple[float, ...], result: ArenaOffset) -> list[LoopIteration]:
+def _pair_iterations(data: StepData, params: tuple[float, ...], result: ArenaOffset) -> list[LoopIteration]:
     """Loop iterations of the pairs of geoms of a sensor, without pairs of planes and height fields."""
     ctx, geoms, rows = data.ctx, data.ctx.model.sensors.distance_geoms, []
     for pair in zip(map(int, params[1::2]), map(int, params[2::2]), strict=True):

@@ -211,12 +211,12 @@ def _path_forces(data: StepData, paths: Sequence[int]) -> dict[int, ArenaOffset]
                         "unsigned", {"sum": sums[int(info.path_idx[i])], "force": pair}, {"moment arm": [moment_arm]}
                     )
                 )
-    table += _constraint_force_rows(data, sums)
+    table += _constraint_force_iterations(data, sums)
     ctx.for_each("path forces of sensors", table, _accumulate_path_force)
     return sums
 
 
-def _constraint_force_rows(data: StepData, sums: Mapping[int, ArenaOffset]) -> list[LoopIteration]:
+def _constraint_force_iterations(data: StepData, sums: Mapping[int, ArenaOffset]) -> list[LoopIteration]:
     """Loop iteration data that add the limit and friction forces of tendons to the forces `sums` of their paths.
 
     Traces the constraint forces of tendon limits and tendon friction at the constrained acceleration; the sign of a

@@ -31,7 +31,7 @@ def measure_joint_positions(data: StepData, outputs: SensorOutputs, output_indic
     """Trace joint position sensors `jointpos` [rad or m] and `ballquat` (normalised quaternion (w, x, y, z))."""
     ctx, info = data.ctx, outputs.info
     rows = [
-        outputs.value_row(i, ctx.element_arrays(ElementKind.COORDINATE, int(info.target_idx[i])))
+        outputs.value_iteration(i, ctx.element_arrays(ElementKind.COORDINATE, int(info.target_idx[i])))
         for i in output_indices
     ]
 
@@ -47,7 +47,9 @@ def measure_joint_positions(data: StepData, outputs: SensorOutputs, output_indic
 def measure_joint_velocities(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
     """Trace joint velocity sensors `jointvel` [rad/s or m/s] and `ballangvel` (angular velocity in child axes)."""
     ctx, info = data.ctx, outputs.info
-    rows = [outputs.value_row(i, ctx.element_arrays(ElementKind.DOF, int(info.target_idx[i]))) for i in output_indices]
+    rows = [
+        outputs.value_iteration(i, ctx.element_arrays(ElementKind.DOF, int(info.target_idx[i]))) for i in output_indices
+    ]
 
     def body(iteration: IterationContext) -> None:
         specialization = iteration.specialization
@@ -61,7 +63,7 @@ def measure_joint_actuator_forces(data: StepData, outputs: SensorOutputs, output
     """Sensor `jointactuatorfrc`: actuation force on a dof [N or N m], actuators on sites included."""
     ctx, info = data.ctx, outputs.info
     force_offsets = ctx.dof_offsets(joint_actuation_forces(data))
-    rows = [outputs.value_row(i, {"force": force_offsets[int(info.target_idx[i])]}) for i in output_indices]
+    rows = [outputs.value_iteration(i, {"force": force_offsets[int(info.target_idx[i])]}) for i in output_indices]
     ctx.for_each(
         "joint force sensors", rows, lambda iteration: write_sensor_output(iteration, [iteration.read("force")])
     )
@@ -117,7 +119,7 @@ def measure_actuator_lengths(data: StepData, outputs: SensorOutputs, output_indi
         "actuators", actuators, length_and_velocity, data.path_lengths, name="actuator lengths"
     )
     rows = [
-        outputs.value_row(i, {"pair": transmissions.pair_offsets[int(info.target_idx[i])]})
+        outputs.value_iteration(i, {"pair": transmissions.pair_offsets[int(info.target_idx[i])]})
         for i in output_indices
         if info.target_idx[i] in transmissions.pair_offsets
     ]
@@ -132,7 +134,7 @@ def measure_actuator_forces(data: StepData, outputs: SensorOutputs, output_indic
     compute(data, "actuators")
     ctx, info, pairs = data.ctx, outputs.info, data.actuators.pair_offsets
     actuator_outputs = [i for i in output_indices if info.kinds[i] == "actuatorfrc" and info.target_idx[i] in pairs]
-    rows = [outputs.value_row(i, {"pair": pairs[int(info.target_idx[i])]}) for i in actuator_outputs]
+    rows = [outputs.value_iteration(i, {"pair": pairs[int(info.target_idx[i])]}) for i in actuator_outputs]
     ctx.for_each("actuator force sensors", rows, _write_pair_component)
     tendon_outputs = [i for i in output_indices if info.kinds[i] != "actuatorfrc"]
     sums = {i: ctx.allocate(1) for i in tendon_outputs}
@@ -144,7 +146,7 @@ def measure_actuator_forces(data: StepData, outputs: SensorOutputs, output_indic
         table,
         lambda iteration: iteration.write("sum", [iteration.read("sum") + iteration.read("pair")]),
     )
-    tendon_rows = [outputs.value_row(i, {"sum": sums[i]}) for i in tendon_outputs]
+    tendon_rows = [outputs.value_iteration(i, {"sum": sums[i]}) for i in tendon_outputs]
     ctx.for_each(
         "tendon force sensors", tendon_rows, lambda iteration: write_sensor_output(iteration, [iteration.read("sum")])
     )
@@ -199,7 +201,7 @@ def measure_tendon_lengths(data: StepData, outputs: SensorOutputs, output_indice
             )
 
     ctx.for_each("tendon lengths and velocities", terms, body)
-    rows = [outputs.value_row(i, {"pair": pairs[i]}) for i in output_indices]
+    rows = [outputs.value_iteration(i, {"pair": pairs[i]}) for i in output_indices]
     ctx.for_each("tendon sensors", rows, _write_pair_component)
 
 
@@ -258,7 +260,7 @@ def _measure_limits(
             continue
         side_arrays = [rows.block_arrays[block_index[id(b)]] for b in output_blocks]
         offsets = {f"{name} {k}": arrays[name] for k, arrays in enumerate(side_arrays) for name in _LIMIT_QUANTITIES}
-        row = outputs.value_row(i, offsets)
+        row = outputs.value_iteration(i, offsets)
         margins = {"margin": [output_blocks[0].margin]}
         table.append(LoopIteration((row.specialization, len(side_arrays)), row.offsets, {**row.constants, **margins}))
     ctx.for_each("limit sensors", table, _write_first_active_limit)

@@ -15,7 +15,7 @@ from ..step import StepData
 from ..tree.node_tables import NodeIteration
 from ..tree.node_values import NodeValues
 from ..vector_math import add, dot, rotate, scale, sub
-from .ray_casting import RAY_DATA, compute_geom_poses, geom_table_row, intersect_geom
+from .ray_casting import RAY_DATA, compute_geom_poses, intersect_geom, ray_geom_iteration
 from .ray_intersection import HIT_THRESHOLD, NO_HIT
 from .sensor_outputs import (
     OBJECT_FRAME,
@@ -46,7 +46,7 @@ def measure_ranges(data: StepData, outputs: SensorOutputs, output_indices: list[
             ctx.tracer.write(SCRATCH, shifted_world_origin(ctx), origin["origin"].row)
         for i in output_indices:
             geoms = _visible_geoms(data, outputs, i)
-            geom_rows = [geom_table_row(ctx, geom, pose_offsets[geom]) for geom in geoms]
+            geom_rows = [ray_geom_iteration(ctx, geom, pose_offsets[geom]) for geom in geoms]
             ray_data = {RAY_DATA: ctx.array_offsets[RAY_DATA], **origin}
             row = outputs.frame_iteration(i, ray_data, None, None, bool(geom_rows))
             rows.append(

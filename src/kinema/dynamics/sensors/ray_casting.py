@@ -85,7 +85,7 @@ def compute_geom_poses(
     return pose_offsets
 
 
-def geom_table_row(ctx: TraceContext, geom: int, pose_offset: ArenaOffset) -> LoopIteration:
+def ray_geom_iteration(ctx: TraceContext, geom: int, pose_offset: ArenaOffset) -> LoopIteration:
     """Loop iteration data of a geom hit by rays: type, pose, size, bounding sphere, range of its mesh data."""
     geoms = ctx.model.sensors.ray_geoms
     constants = with_per_env_parameters(ctx, RAY_GEOM, geom, ray_geom_constants(ctx.model, geom))

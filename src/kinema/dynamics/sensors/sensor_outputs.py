@@ -108,7 +108,7 @@ class SensorOutputs:
             {**parameters, **(constants or {})},
         )
 
-    def value_row(self, output: int, offsets: Mapping[str, ArenaOffset]) -> NodeIteration:
+    def value_iteration(self, output: int, offsets: Mapping[str, ArenaOffset]) -> NodeIteration:
         """Loop iteration data of an output without frames: memory offset, cutoff and the given array offsets."""
         cutoff = {"cutoff": [float(self.info.cutoff[output])]}
         return self.ctx.node_iteration(

@@ -117,7 +117,7 @@ def measure_clock_and_energy(data: StepData, outputs: SensorOutputs, output_indi
     offsets = {kind: ctx.allocate_fixed(1) for kind in sorted(values)}
     for kind, offset in offsets.items():
         ctx.tracer.write(SCRATCH, [values[kind]], offset.row)
-    rows = [outputs.value_row(i, {"value": offsets[info.kinds[i]]}) for i in output_indices]
+    rows = [outputs.value_iteration(i, {"value": offsets[info.kinds[i]]}) for i in output_indices]
     ctx.for_each(
         "clock and energy sensors", rows, lambda iteration: write_sensor_output(iteration, [iteration.read("value")])
     )

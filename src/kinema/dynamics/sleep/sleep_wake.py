@@ -229,10 +229,10 @@ class SleepState:
             iteration.tracer.if_less("asleep", 0.5, iteration.read("asleep"), flag, [])
 
         with self.ctx.keeping_loops():
-            self.ctx.for_each("disturbances of sleeping trees", list(self._disturbance_rows()), compare)
+            self.ctx.for_each("disturbances of sleeping trees", list(self._disturbance_iterations()), compare)
         self._wake_flagged()
 
-    def _disturbance_rows(self) -> Iterator[LoopIteration]:
+    def _disturbance_iterations(self) -> Iterator[LoopIteration]:
         """Yield loop iterations of all values whose change wakes a sleeping tree.
 
         Positions, commands, controls and gravity wake the tree if they differ from the stored value; velocities and
@@ -284,7 +284,7 @@ class SleepState:
             iteration.tracer.write("wake flags", [1.0], 0, mixed)
 
         rows = []
-        for contact_buffer in buffers.filter_sets(ContactBufferFilter.BETWEEN_FRAMES):
+        for contact_buffer in buffers.select_buffers(ContactBufferFilter.BETWEEN_FRAMES):
             asleep_a, asleep_b = (self.asleep_offset(tree) for tree in moving_trees(ctx, contact_buffer.spec.frames))
             with ctx.including_idle_trees():
                 rows.append(
@@ -295,7 +295,7 @@ class SleepState:
 
         def wake() -> None:
             self._clear_wake_flags()
-            buffers.for_each_active_set(
+            buffers.for_each_active_buffer(
                 "contacts with sleeping trees", flag_mixed, rows, ContactBufferFilter.BETWEEN_FRAMES
             )
             self._wake_flagged(total)
@@ -366,10 +366,10 @@ def find_contacts_and_wake(
         return 0.5, sleep_state.wake_contacted(buffers)
 
     if sleep_state is None:
-        buffers.list_active_sets(detect_contacts(ctx, buffers, shifted_world_poses))
+        buffers.list_active_buffers(detect_contacts(ctx, buffers, shifted_world_poses))
         return
     ctx.while_loop("detect contacts and wake", detect_and_wake, len(ctx.trees) + 1)
-    buffers.list_active_sets()
+    buffers.list_active_buffers()
 
 
 def mark_all_awake(ctx: TraceContext) -> None:

@@ -59,7 +59,7 @@ def find_islands(
         LoopIteration("constraint", _island_pair_offsets(islands, a, b, changed)) for a, b in pairs if a != b
     ]
     contact_rows = []
-    for contact_buffer in [] if buffers is None else buffers.filter_sets(ContactBufferFilter.BETWEEN_FRAMES):
+    for contact_buffer in [] if buffers is None else buffers.select_buffers(ContactBufferFilter.BETWEEN_FRAMES):
         assert buffers is not None
         tree_a, tree_b = moving_trees(ctx, contact_buffer.spec.frames)
         contact_rows.append(
@@ -81,7 +81,7 @@ def find_islands(
         with ctx.keeping_loops():
             ctx.for_each("join islands by constraints", constraint_rows, join)
         if buffers is not None:
-            buffers.for_each_active_set(
+            buffers.for_each_active_buffer(
                 "join islands by contacts", join_contact, contact_rows, ContactBufferFilter.BETWEEN_FRAMES
             )
         return 0.5, ctx.tracer.read(SCRATCH, changed.row)

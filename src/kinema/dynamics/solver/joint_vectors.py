@@ -76,7 +76,7 @@ class WarpVectors:
 
     def load(self, vector: JointVector) -> LoadedVector:
         """Load all elements of a vector into registers."""
-        start = self.ctx.start_row(vector)
+        start = self.ctx.start_offset(vector)
         return LoadedVector(start, [self.ctx.tracer.read(SCRATCH, start + i) for i in range(self.size)])
 
     def for_each_dof(self, name: str, body: Callable[[Value], Sequence[Value]], n_sums: int = 0) -> list[Value]:
@@ -85,11 +85,11 @@ class WarpVectors:
 
     def read(self, vector: JointVector, dof: Value) -> Value:
         """Read the element of a dof."""
-        return self.ctx.tracer.read(SCRATCH, self.ctx.start_row(vector), dof)
+        return self.ctx.tracer.read(SCRATCH, self.ctx.start_offset(vector), dof)
 
     def write(self, vector: JointVector, dof: Value, value: Value) -> list[Value]:
         """Write the element of a dof; returns an empty list, as bodies of loops without sums do."""
-        self.ctx.tracer.write(SCRATCH, [value], self.ctx.start_row(vector), dof)
+        self.ctx.tracer.write(SCRATCH, [value], self.ctx.start_offset(vector), dof)
         return []
 
     def set_zero(self, vector: JointVector) -> None:

@@ -29,7 +29,7 @@ MIN_LINE_SEARCH_TRIALS = 50
 
 def has_friction(objective: ThreadObjective) -> bool:
     """Return whether any contact buffer (condim > 1) or constraint row has friction."""
-    contact_buffer_specs = () if objective.contacts is None else objective.contacts.buffers.sets
+    contact_buffer_specs = () if objective.contacts is None else objective.contacts.buffers.buffers
     return any(contact_buffer.specialization.condim > 1 for contact_buffer in contact_buffer_specs) or any(
         block.row_type is RowType.FRICTION for block in objective.rows.blocks
     )
@@ -84,7 +84,7 @@ def _for_each_contact(contacts: ContactConstraints, name: str, action: Callable[
     def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
         for_each_contact(iteration, specialization, action)
 
-    contacts.buffers.for_each_active_set(name, body)
+    contacts.buffers.for_each_active_buffer(name, body)
 
 
 def _store_forces(iteration: IterationContext) -> None:

@@ -293,7 +293,7 @@ class PaddedVectors(WarpVectors):
 
     def load(self, vector: JointVector) -> LoadedVector:
         """Return a vector whose elements are read on demand."""
-        return LoadedVector(self.ctx.start_row(vector), ())
+        return LoadedVector(self.ctx.start_offset(vector), ())
 
     def copy_padded(self, vector: JointVector) -> JointVector:
         """Return a vector of the ordinary layout in the padded layout; the same one if the layouts are equal."""
@@ -340,7 +340,7 @@ class BlockSparseDirection(SearchDirection):
     def compute(self) -> JointVector:
         """Assemble and factorise the block-sparse Hessian H; return the Newton direction H^-1 (-g)."""
         objective, vectors = self.objective, self.objective.vectors
-        direction, start = vectors.new("direction"), objective.ctx.start_row
+        direction, start = vectors.new("direction"), objective.ctx.start_offset
         self.hessian.assemble(objective.mass.start, start(objective.hessian_diagonal), self.contacts)
         vectors.for_each_dof(
             "direction", lambda dof: vectors.write(direction, dof, vectors.read(objective.state.negative_gradient, dof))
@@ -393,7 +393,7 @@ class _PaddedTreeConvergence:
             squared_gradient, squared_force = (
                 sum_values(
                     [
-                        ir.square(ctx.tracer.read(SCRATCH, ctx.start_row(x) + i, tree * float(stride)))
+                        ir.square(ctx.tracer.read(SCRATCH, ctx.start_offset(x) + i, tree * float(stride)))
                         for i in range(stride)
                     ]
                 )

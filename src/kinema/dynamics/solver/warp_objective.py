@@ -478,10 +478,10 @@ class DenseDirection(SearchDirection):
             matrix.size,
             MemoryLocation(SCRATCH, matrix.start),
             matrix.row_stride,
-            MemoryLocation(SCRATCH, ctx.start_row(objective.hessian_diagonal)),
+            MemoryLocation(SCRATCH, ctx.start_offset(objective.hessian_diagonal)),
             MemoryLocation(SCRATCH, objective.max_inverse_pivots),
-            MemoryLocation(SCRATCH, ctx.start_row(objective.state.negative_gradient)),
-            MemoryLocation(SCRATCH, ctx.start_row(direction)),
+            MemoryLocation(SCRATCH, ctx.start_offset(objective.state.negative_gradient)),
+            MemoryLocation(SCRATCH, ctx.start_offset(direction)),
             MemoryLocation(SCRATCH, ctx.allocate(workspace_size).row),
             (
                 *objective.multi_dof_rows.hessian_terms(),

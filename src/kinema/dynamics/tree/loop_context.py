@@ -256,12 +256,12 @@ class LoopContext(ScratchAllocator):
         name: str,
         rows: LoopIterations,
         body: Callable[[IterationContext], None],
-        active_rows: ArenaOffset | None = None,
+        active_iterations: ArenaOffset | None = None,
     ) -> None:
         """Trace a loop over the rows of a table; each row holds the array offsets and constants of one iteration.
 
-        Rows of idle trees are skipped. With `active_rows` (scratch offset of a list: length, then row indices) only the
-        listed rows are visited.
+        Rows of idle trees are skipped. With `active_iterations` (scratch offset of a list: length, then row indices)
+        only the listed rows are visited.
         """
 
         def run(iteration: IterationContext) -> None:
@@ -269,7 +269,9 @@ class LoopContext(ScratchAllocator):
             run_unless_idle(iteration, body)
             self._iteration = None
 
-        trace_for_each_loop(self.tracer, name, rows, run, keep_rolled=self._keeps_loops, active_rows=active_rows)
+        trace_for_each_loop(
+            self.tracer, name, rows, run, keep_rolled=self._keeps_loops, active_iterations=active_iterations
+        )
 
     def work_queue_loop(
         self,
@@ -324,7 +326,7 @@ class LoopContext(ScratchAllocator):
         values.allocate_contiguous({node.ref: [0.0] * len(node.dofs) for node in self.nodes})
         return values
 
-    def start_row(self, values: NodeValues[Any]) -> int:
+    def start_offset(self, values: NodeValues[Any]) -> int:
         """First scratch offset of contiguous node values."""
         return values.offsets[self.nodes[0].ref].row
 
@@ -387,7 +389,7 @@ class LoopContext(ScratchAllocator):
     def node_columns(
         self,
         specialization: Any,
-        row_indices: Any,
+        iteration_indices: Any,
         bindings: Mapping[str, NodeRefs],
         offset_columns: Mapping[str, OffsetColumn],
         **options: Any,
@@ -399,7 +401,7 @@ class LoopContext(ScratchAllocator):
         constants = options.pop("constants", {})
         return NodeColumns(
             specialization,
-            row_indices,
+            iteration_indices,
             offset_columns,
             constants,
             bindings,

@@ -27,18 +27,18 @@ class LUFactors:
         first = self.ctx.allocate(len(lower.sparsity)).row
         self.inverse_pivots = {dof: ArenaOffset(SCRATCH, first + i) for i, dof in enumerate(lower.sparsity)}
         self.idle_flags = self.ctx.idle_flags_of_dofs()
-        rows = [self._pivot_row("smallest pivot", dof) for dof in lower.sparsity]
+        rows = [self._pivot_iteration("smallest pivot", dof) for dof in lower.sparsity]
         for dof in reversed(list(lower.sparsity)):
-            rows.append(self._pivot_row("invert", dof))
+            rows.append(self._pivot_iteration("invert", dof))
             for ancestor in reversed(lower.sparsity[dof][:-1]):
-                rows += self._elimination_rows(dof, ancestor)
+                rows += self._elimination_iterations(dof, ancestor)
         self.ctx.for_each(f"{lower.name}, LU factorize", rows, self._eliminate)
 
-    def _pivot_row(self, specialization: str, dof: int) -> LoopIteration:
+    def _pivot_iteration(self, specialization: str, dof: int) -> LoopIteration:
         offsets = {"diagonal": self.lower.entry(dof, dof), "inverse": self.inverse_pivots[dof]}
         return LoopIteration(specialization, {**offsets, **self.idle_flags[dof]})
 
-    def _elimination_rows(self, dof: int, ancestor: int) -> list[LoopIteration]:
+    def _elimination_iterations(self, dof: int, ancestor: int) -> list[LoopIteration]:
         """Loop iterations that subtract multiples of the rows of a dof from those of an ancestor, in both matrices.
 
         One row with an inner loop per matrix if the ancestor's row is a prefix of the row of `dof`, else, and in warp

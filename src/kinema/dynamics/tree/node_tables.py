@@ -42,7 +42,7 @@ class _RegisteredArray:
         self.rows[node_index] = offset.row
         self._starts = None
 
-    def start_rows(self) -> npt.NDArray[np.int64]:
+    def start_offsets(self) -> npt.NDArray[np.int64]:
         """Start rows by node index plus one (the world comes first); -1 for nodes without the array."""
         if self._starts is None:
             self._starts = np.full(max(self.rows) + 2, -1, np.int64)
@@ -86,7 +86,7 @@ class OffsetRegistry:
         registered = self._arrays.get((refs.node_type is NodeType.FRAMES, name))
         if registered is None:
             return None
-        starts = registered.start_rows()
+        starts = registered.start_offsets()
         if refs.max_index + 2 > len(starts):
             return None
         rows = starts[refs.index + 1]
@@ -182,7 +182,7 @@ class NodeColumns(ColumnarGroup):
     def __init__(
         self,
         specialization: Hashable,
-        row_indices: npt.NDArray[np.intp],
+        iteration_indices: npt.NDArray[np.intp],
         offset_columns: Mapping[str, OffsetColumn],
         constants: Mapping[str, npt.NDArray[np.float64] | PerEnvParameterColumn],
         bindings: Mapping[str, NodeRefs],
@@ -190,7 +190,7 @@ class NodeColumns(ColumnarGroup):
         env_offsets: Mapping[str, ArenaOffset],
         nested_tables: Mapping[str, NestedIterations] | None = None,
     ) -> None:
-        super().__init__(specialization, row_indices, offset_columns, constants, nested_tables)
+        super().__init__(specialization, iteration_indices, offset_columns, constants, nested_tables)
         self.bindings = bindings
         """The nodes that each prefix is bound to, one per row."""
         self._registry = registry
@@ -212,7 +212,7 @@ class NodeColumns(ColumnarGroup):
         )
         result = NodeColumns(
             self.specialization,
-            self.row_indices,
+            self.iteration_indices,
             columns,
             constants,
             self.bindings,
@@ -233,7 +233,7 @@ class NodeColumns(ColumnarGroup):
     def _resolve(self, array: str) -> OffsetColumn | None:
         """Column of an array of the environment or of a bound node; None if there is none."""
         if array in self._env_offsets:
-            return OffsetColumn.repeated(self._env_offsets[array], len(self.row_indices))
+            return OffsetColumn.repeated(self._env_offsets[array], len(self.iteration_indices))
         for prefix, refs in self.bindings.items():
             if array.startswith(prefix):
                 column = self._registry.column(refs, array[len(prefix) :])
@@ -293,7 +293,9 @@ def _group_to_columns(
         else:
             constants[name] = np.array([row.constants[name] for row in rows], np.float64).reshape(len(rows), -1)
     bindings = {prefix: NodeRefs.from_refs([row.bindings[prefix] for row in rows]) for prefix in first.bindings}
-    return NodeColumns(first.specialization, group.row_indices, columns, constants, bindings, registry, env_offsets)
+    return NodeColumns(
+        first.specialization, group.iteration_indices, columns, constants, bindings, registry, env_offsets
+    )
 
 
 def make_table(rows: Sequence[NodeIteration] | Sequence[NodeColumns]) -> LoopIterations:

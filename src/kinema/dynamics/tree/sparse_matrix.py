@@ -141,7 +141,7 @@ class JointSpaceMatrix:
             carried.put(node.ref, carry)
             write_rows(iteration, rows)
 
-        ctx.for_each(f"{self.name}, diagonal blocks", [self._diagonal_row(node) for node in ctx.nodes], diagonal)
+        ctx.for_each(f"{self.name}, diagonal blocks", [self._diagonal_iteration(node) for node in ctx.nodes], diagonal)
 
         def off_diagonal(iteration: IterationContext) -> None:
             child, ancestor = (
@@ -155,14 +155,14 @@ class JointSpaceMatrix:
                 carried.put(ref, carry)
             write_rows(iteration, rows)
 
-        ctx.for_each(f"{self.name}, ancestor blocks", list(self._ancestor_rows()), off_diagonal)
+        ctx.for_each(f"{self.name}, ancestor blocks", list(self._ancestor_iterations()), off_diagonal)
 
-    def _diagonal_row(self, node: FrameNode) -> LoopIteration:
+    def _diagonal_iteration(self, node: FrameNode) -> LoopIteration:
         row = self.ctx.frame_iteration(node)
         row.offsets.update({f"row {k}": self.entry(d, node.dofs[0]) for k, d in enumerate(node.dofs)})
         return row
 
-    def _ancestor_rows(self) -> Sequence[LoopIteration]:
+    def _ancestor_iterations(self) -> Sequence[LoopIteration]:
         """Iterations of the off-diagonal blocks: for each frame a row per proper ancestor, from its parent to the root.
 
         The loop body reads arrays of the frame, and with the name prefixes "ancestor " and "child " those of the
@@ -231,7 +231,7 @@ class JointSpaceMatrix:
                     [iteration.read("entry") + derivative_factor() * moment_arm_product(iteration) * dforce_dvel],
                 )
 
-            ctx.for_each(f"{name}, coupling by {group.name}", group.dof_pair_rows(copy.entry), couple)
+            ctx.for_each(f"{name}, coupling by {group.name}", group.dof_pair_iterations(copy.entry), couple)
         return copy
 
     def copy(self, name: str) -> JointSpaceMatrix:
@@ -385,19 +385,19 @@ class LDLFactors:
         rows: list[LoopIteration] = []
         if self.has_unit_diagonal and min_pivots is None:
             pivot_rows = [
-                self._pivot_row(dof, "min pivot", min_ratio=self._min_pivot_ratio()) for dof in matrix.sparsity
+                self._pivot_iteration(dof, "min pivot", min_ratio=self._min_pivot_ratio()) for dof in matrix.sparsity
             ]
             self.ctx.for_each(f"{matrix.name}, smallest pivots", pivot_rows, _store_min_pivot)
         self._gimbal_chains = gimbal_chains(self.ctx) if self.has_unit_diagonal else {}
         for dof in reversed(list(matrix.sparsity)):
-            rows += [self._gimbal_pivot_row(d) for d in self._gimbal_chains.get(dof, ())]
-            rows += [self._pivot_row(dof)] if self.has_unit_diagonal else []
+            rows += [self._gimbal_pivot_iteration(d) for d in self._gimbal_chains.get(dof, ())]
+            rows += [self._pivot_iteration(dof)] if self.has_unit_diagonal else []
             for ancestor in reversed(matrix.sparsity[dof][:-1]):
-                rows += self._elimination_rows(dof, ancestor)
-        rows += [] if self.has_unit_diagonal else [self._pivot_row(dof, "plain") for dof in matrix.sparsity]
+                rows += self._elimination_iterations(dof, ancestor)
+        rows += [] if self.has_unit_diagonal else [self._pivot_iteration(dof, "plain") for dof in matrix.sparsity]
         self.ctx.for_each(f"{matrix.name}, factorize", rows, _eliminate_entry)
 
-    def _pivot_row(self, dof: int, specialization: str = "invert", min_ratio: float = 0.0) -> LoopIteration:
+    def _pivot_iteration(self, dof: int, specialization: str = "invert", min_ratio: float = 0.0) -> LoopIteration:
         """Loop iteration that inverts the pivot D of a dof in the L^T D L factorisation.
 
         With `min_pivots` (another factorisation), the inverse is at most that factorisation's inverse pivot. A nonzero
@@ -411,7 +411,7 @@ class LDLFactors:
             specialization = "invert gimbal and bound" if self._in_gimbal(dof) else "invert and bound"
         return LoopIteration(specialization, offsets | bound, {"min ratio": [min_ratio]} if min_ratio else {})
 
-    def _gimbal_pivot_row(self, dof: int) -> LoopIteration:
+    def _gimbal_pivot_iteration(self, dof: int) -> LoopIteration:
         """Iteration that stores a lower bound of the pivot of a gimbal hinge, relative to its present diagonal entry.
 
         The bound is kept where the inverse pivot is stored later.
@@ -430,7 +430,7 @@ class LDLFactors:
     def _min_pivot_ratio(self) -> float:
         return MIN_PIVOT_RATIO_SINGLE if self.ctx.settings.is_single_precision else MIN_PIVOT_RATIO_DOUBLE
 
-    def _elimination_rows(self, dof: int, ancestor: int) -> list[LoopIteration]:
+    def _elimination_iterations(self, dof: int, ancestor: int) -> list[LoopIteration]:
         """Iterations that eliminate entry (dof, ancestor): subtract a multiple of row `dof` from the row of `ancestor`.
 
         One row with an inner loop if the ancestor's row is a prefix of the row of `dof`, else one row per entry. In
@@ -440,7 +440,7 @@ class LDLFactors:
         offsets = {"inverse": self.inverse_pivots[dof], "entry": matrix.entry(dof, ancestor), **self.idle_flags[dof]}
         columns = [column for column in matrix.sparsity[dof] if matrix.order[column] <= matrix.order[ancestor]]
         if not self.has_unit_diagonal:
-            pivot_offsets = {k: p for k, p in self._pivot_row(dof).offsets.items() if k != "inverse"} | {
+            pivot_offsets = {k: p for k, p in self._pivot_iteration(dof).offsets.items() if k != "inverse"} | {
                 "entry": offsets["entry"]
             }
             specialization = "one entry, bound" if self.min_pivots else "one entry, divided"

@@ -163,7 +163,7 @@ class Transmissions:
         )
         moment_arms = [(i, dof, arm) for i, moment in self.moments.items() for dof, arm in moment.items()]
         ctx.for_each(
-            f"lengths of {self.name}", [self._moment_arm_row(*x) for x in moment_arms], self._accumulate_length
+            f"lengths of {self.name}", [self._moment_arm_iteration(*x) for x in moment_arms], self._accumulate_length
         )
         ctx.for_each(
             f"forces of {self.name}",
@@ -174,7 +174,7 @@ class Transmissions:
             adjust_forces(self)
         ctx.for_each(
             f"joint forces of {self.name}",
-            [self._moment_arm_row(*x) for x in moment_arms],
+            [self._moment_arm_iteration(*x) for x in moment_arms],
             self._accumulate_joint_force,
         )
 
@@ -190,7 +190,7 @@ class Transmissions:
     def _init_from_path(iteration: IterationContext) -> None:
         iteration.write("pair", [iteration.constant("scale") * iteration.read("length"), 0.0])
 
-    def _moment_arm_row(self, index: int, dof: int, moment_arm: float) -> LoopIteration:
+    def _moment_arm_iteration(self, index: int, dof: int, moment_arm: float) -> LoopIteration:
         """Loop iteration of one moment arm: a transmission, one of its dofs, and the constant factor of the moment arm.
 
         Specializations: "linear" adds moment arm times coordinate to the length; "angular" (a dof without coordinate of
@@ -328,7 +328,7 @@ class Transmissions:
         self.ctx.for_each(f"total of {self.name}", rows, body)
         return self.ctx.tracer.read(SCRATCH, offset.row)
 
-    def dof_pair_rows(self, entry: Callable[[int, int], ArenaOffset]) -> list[LoopIteration]:
+    def dof_pair_iterations(self, entry: Callable[[int, int], ArenaOffset]) -> list[LoopIteration]:
         """Iterations of the pairs (dof, ancestor dof) that share a transmission, to add force derivatives to a matrix.
 
         Pairs of a dof with itself are included for transmissions in `matrix_derivative_actuators`. Rows have the arrays
@@ -378,7 +378,7 @@ def transmission_columns(model: Model, table_name: str) -> dict[str, Array]:
 
 
 def moment_arm_product(iteration: IterationContext) -> Value:
-    """Product of the moment arms of two dofs on a common transmission, from a row of `dof_pair_rows`."""
+    """Product of the moment arms of two dofs on a common transmission, from a row of `dof_pair_iterations`."""
     product = iteration.constant("moment arms")
     return product * iteration.read("a") * iteration.read("b") if iteration.specialization == "path" else product
 
