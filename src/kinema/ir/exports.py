@@ -17,6 +17,7 @@ from .for_each_loops import (
     trace_for_each_loop as trace_for_each_loop,
     trace_work_queue_loop as trace_work_queue_loop,
 )
+from .forward_mode import TANGENT_PREFIX as TANGENT_PREFIX, jvp as jvp
 from .interpreter import (
     interpret as interpret,
     interpret_batched as interpret_batched,
@@ -99,8 +100,10 @@ from .symbolic import (
     Value as Value,
     absolute as absolute,
     any_lane as any_lane,
+    attach as attach,
     clamp as clamp,
     cos as cos,
+    detach as detach,
     floor as floor,
     maximum as maximum,
     minimum as minimum,

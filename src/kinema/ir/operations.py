@@ -76,6 +76,8 @@ OPERATIONS: dict[str, Operation] = {
     "max": Operation(2, _join, lambda a, b: np.where(a < b, b, a)),
     "select": Operation(4, lambda a, b, x, y: _join(x, y), lambda a, b, x, y: np.where(a < b, x, y), 2),
     "any": Operation(1, _fixed(ValueType.BOOL), lambda a: np.full_like(a, (a > 0.5).any())),
+    "detach": Operation(1, _join, lambda a: a, 0),
+    "attach": Operation(2, lambda a, b: a, lambda a, b: a, 0),
     "fma": Operation(3, _sum, lambda a, b, c: a * b + c, 2),
     "fms": Operation(3, _sum, lambda a, b, c: a * b - c, 2),
     "fnma": Operation(3, _sum, lambda a, b, c: c - a * b, 2),

@@ -442,6 +442,20 @@ def any_lane(x: Value) -> Value:
     return record_op("any", x) if isinstance(x, Scalar) else float(x > 0.5)
 
 
+def detach(x: Value) -> Value:
+    """The value x as a constant for differentiation: its derivative is zero."""
+    return record_op("detach", x) if isinstance(x, Scalar) else x
+
+
+def attach(value: Value, carrier: Value) -> Value:
+    """The value `value` with the derivative of `carrier`, a value that is equal to it or that differs by a constant.
+
+    Used for implicit differentiation: `value` is the result of an iteration, and `carrier` a formula whose derivative
+    follows from the implicit function theorem.
+    """
+    return record_op("attach", value, carrier) if _any_symbolic(value, carrier) else value
+
+
 def square(x: Value) -> Value:
     """Square x * x."""
     return multiply(x, x)
@@ -466,6 +480,8 @@ OP_FUNCTIONS: dict[str, Callable[..., Value]] = {
     "max": maximum,
     "select": select,
     "any": any_lane,
+    "detach": detach,
+    "attach": attach,
     "fma": lambda a, b, c: add(multiply(a, b), c),
     "fms": lambda a, b, c: subtract(multiply(a, b), c),
     "fnma": lambda a, b, c: subtract(c, multiply(a, b)),

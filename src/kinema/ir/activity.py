@@ -1,0 +1,160 @@
+"""Activity analysis for automatic differentiation: the memory cells whose values depend on differentiated inputs.
+
+The analysis is flow-insensitive: a cell is *varied* if any store gives it a value that depends on a varied cell. The
+cells of one memory reference in all rows of a loop specialization are treated alike, as they run the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .effects import allocation_end
+from .memory import CONSTANT_PREFIX, SCRATCH, ArenaOffset, MemoryLocation
+from .program import BasicBlock, ForEachLoop, LoopSpecialization, Program, Statements, nested_bodies
+
+NON_DIFFERENTIABLE = frozenset({"floor", "any", "loop_index", "detach"})
+"""Operations whose derivative is zero."""
+
+
+def derivative_operands(op: str, args: tuple[object, ...]) -> tuple[object, ...]:
+    """Operands on which the derivative of an operation depends; not the comparison of a selection, for example."""
+    if op in NON_DIFFERENTIABLE:
+        return ()
+    if op == "select":
+        return args[2:]
+    return args[1:] if op == "attach" else args
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """Rows of a loop specialization, which give offsets to the arrays of its code."""
+
+    specialization: LoopSpecialization
+    ints: np.ndarray
+    """(n_rows, n_columns) integers of the rows of the specialization."""
+
+
+Scopes = tuple[Scope, ...]
+"""Enclosing loop specializations of some code, outermost first."""
+
+
+def find_scope(array: str, scopes: Scopes) -> Scope | None:
+    """Innermost enclosing specialization whose rows define an array."""
+    return next((scope for scope in reversed(scopes) if array in scope.specialization.array_columns), None)
+
+
+def specialization_scopes(loop: ForEachLoop) -> Iterator[Scope]:
+    """The specializations of a loop with their rows."""
+    indices = loop.specialization_indices()
+    for i, specialization in enumerate(loop.specializations):
+        yield Scope(specialization, loop.ints[indices == i])
+
+
+class CellRows:
+    """Resolves memory references of a program to arenas and rows."""
+
+    def __init__(self, program: Program, array_offsets: Mapping[str, ArenaOffset]) -> None:
+        self.program, self.array_offsets = program, array_offsets
+        self._cache: dict[tuple[MemoryLocation, int], tuple[str, list[int]]] = {}
+
+    def resolve(self, location: MemoryLocation, scopes: Scopes) -> tuple[str, list[int]]:
+        """Arena and rows of a reference in all executions; from the first row to the end for a dynamic index.
+
+        The end of an array accessed at a dynamic index is the end of its allocation in scratch memory, the end of a
+        local array, and otherwise unknown: then the whole arena is represented by row -1.
+        """
+        scope = find_scope(location.array, scopes)
+        key = location._replace(index=None if location.index is None else 0), id(scope)
+        if key not in self._cache:
+            self._cache[key] = self._resolve(location, scope)
+        return self._cache[key]
+
+    def _resolve(self, location: MemoryLocation, scope: Scope | None) -> tuple[str, list[int]]:
+        if scope is None:
+            arena, row = self.array_offsets.get(location.array, ArenaOffset(location.array, 0))
+            starts = [row + location.element]
+        else:
+            arena, column = scope.specialization.array_columns[location.array]
+            starts = (np.unique(scope.ints[:, column]) + location.element).tolist()
+        if location.index is None:
+            return arena, starts
+        if arena in self.program.locals:
+            return arena, list(range(self.program.locals[arena]))
+        if arena != SCRATCH:
+            return arena, [-1]
+        rows: set[int] = set()
+        for start in starts:
+            rows.update(range(start, allocation_end(self.program, start)))
+        return arena, sorted(rows)
+
+
+class VariedCells:
+    """Cells that depend on the inputs of a derivative, found by a fixed-point iteration over the program."""
+
+    def __init__(
+        self, program: Program, array_offsets: Mapping[str, ArenaOffset], inputs: Collection[tuple[str, int]]
+    ) -> None:
+        """Find the varied cells.
+
+        Args:
+            program: program to be differentiated.
+            array_offsets: array -> arena and first row, for arrays named outside of loops.
+            inputs: cells (arena, row) with a derivative before the program runs.
+        """
+        self.rows = CellRows(program, array_offsets)
+        self.cells: dict[str, set[int]] = {}
+        for arena, row in inputs:
+            self.cells.setdefault(arena, set()).add(row)
+        self._changed = True
+        while self._changed:
+            self._changed = False
+            self._visit(program.body, ())
+
+    def is_varied(self, location: MemoryLocation, scopes: Scopes) -> bool:
+        """Whether a memory reference may refer to a varied cell."""
+        if location.array.startswith(CONSTANT_PREFIX):
+            return False
+        arena, rows = self.rows.resolve(location, scopes)
+        cells = self.cells.get(arena)
+        return cells is not None and (rows == [-1] or -1 in cells or not cells.isdisjoint(rows))
+
+    def varied_values(self, block: BasicBlock, scopes: Scopes) -> set[int]:
+        """Numbers of the values of a basic block that depend on varied cells."""
+        varied: set[int] = set()
+        for result, op, args, location in block.instructions:
+            if location is not None:
+                if self.is_varied(location, scopes):
+                    varied.add(result)
+            elif any(type(a) is int and a in varied for a in derivative_operands(op, args)):
+                varied.add(result)
+        return varied
+
+    def _mark(self, location: MemoryLocation, scopes: Scopes) -> None:
+        arena, rows = self.rows.resolve(location, scopes)
+        cells = self.cells.setdefault(arena, set())
+        before = len(cells)
+        cells.update(rows)
+        self._changed |= len(cells) != before
+
+    def _visit(self, statements: Statements, scopes: Scopes) -> None:
+        for statement in statements:
+            if isinstance(statement, ForEachLoop):
+                for scope in specialization_scopes(statement):
+                    self._visit(scope.specialization.body, (*scopes, scope))
+            elif isinstance(statement, BasicBlock):
+                self._visit_block(statement, scopes)
+            else:
+                for body in nested_bodies(statement):
+                    self._visit(body, scopes)
+
+    def _visit_block(self, block: BasicBlock, scopes: Scopes) -> None:
+        varied = self.varied_values(block, scopes)
+        for _, _, _, location in block.instructions:
+            if location is not None and self.is_varied(location, scopes):
+                self._mark(location, scopes)  # all rows of the reference load derivatives
+        for location, value in block.stores:
+            if (type(value) is int and value in varied) or self.is_varied(location, scopes):
+                self._mark(location, scopes)
