@@ -357,7 +357,7 @@ def test_room_that_no_environment_has(what: str) -> None:
 def test_the_switch_interval_is_restored_by_the_last_thread() -> None:
     """Two threads that emit at the same time, the first of which ends first."""
     before = sys.getswitchinterval()
-    first, second = llvm_compiler.compiling_ahead(), llvm_compiler.compiling_ahead()
+    first, second = llvm_compiler.async_compilation(), llvm_compiler.async_compilation()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)

@@ -86,7 +86,7 @@ def test_any_loop_may_stay(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen, record = random.Random(seed), sweeps_loops.trace_for_each_loop
 
     def some_stay(*what: object, **how: object) -> None:
-        record(*what, **{**how, "keep_rolled": chosen.random() < 0.5})  # type: ignore[arg-type]
+        record(*what, **{**how, "no_unroll": chosen.random() < 0.5})  # type: ignore[arg-type]
 
     plain = trace_unrolled_step(model, settings)
     monkeypatch.setattr(sweeps_loops, "trace_for_each_loop", some_stay)
@@ -140,7 +140,7 @@ def row_by_row(
         else:
             assert isinstance(block, ForEachLoop)
             first, many = (
-                places[word + block.row_range_name].row for word in (FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX)
+                places[word + block.range_name].row for word in (FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX)
             )
             for i in range(first, first + many):
                 own_reads, own_writes = row_by_row(program, block, i, places)

@@ -1,4 +1,4 @@
-"""Reserved attachments and suction cups: rows of the tables of equality constraints, attachments and suction cups."""
+"""Reserved attachments and suction cups: their equality constraints and tables."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ ATTACHMENT_COMPONENTS = {"weld": ("point", "rotation"), "ball": ("point",), "rod
 """Constrained components (`EqualitiesInfo.components`) by kind of attachment."""
 
 
-def find_attached_link(ctx: BuildContext, place: LinkOfEntity | None) -> LinkRecord | None:
+def find_attached_link(ctx: BuildContext, link: LinkOfEntity | None) -> LinkRecord | None:
     """Record of a link by entity and index within the entity; None for the world."""
-    if place is None:
+    if link is None:
         return None
-    entity, link = place
-    return sorted((x for x in ctx.links if x.entity == entity), key=lambda x: x.index)[link]
+    entity, index = link
+    return sorted((x for x in ctx.links if x.entity == entity), key=lambda x: x.index)[index]
 
 
 def attached_links(ctx: BuildContext) -> Iterator[tuple[AttachmentSpec, str, LinkRecord | None, LinkRecord | None]]:
     """Yield each reserved attachment with its name and the records of both links, anchor first."""
     for spec in ctx.attachments:
-        a, b = (find_attached_link(ctx, place) for place in (spec.anchor, spec.other))
+        a, b = (find_attached_link(ctx, link) for link in (spec.anchor, spec.other))
         names = ["the world" if x is None else f"{ctx.entities[x.entity].name}/{x.description.name}" for x in (a, b)]
         if _frame(a) == _frame(b):
             raise KinemaError(f"attach: {names[0]} cannot move relative to {names[1]}")

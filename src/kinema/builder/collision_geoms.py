@@ -152,7 +152,7 @@ def combine_contact_parameters(a: ContactParameters, b: ContactParameters) -> Co
     margin, gap = a.margin + b.margin, a.gap + b.gap
     if a.priority != b.priority:
         return replace(a if a.priority > b.priority else b, margin=margin, gap=gap)
-    weight = solmix_share(a, b)
+    weight = solmix_weight(a, b)
     is_direct = a.solref[0] <= 0.0 or b.solref[0] <= 0.0
     return ContactParameters(
         condim=max(a.condim, b.condim),
@@ -172,7 +172,7 @@ def surface_source(a: ContactParameters, b: ContactParameters) -> int:
     return -1 if a.priority == b.priority else int(b.priority > a.priority)
 
 
-def solmix_share(a: ContactParameters, b: ContactParameters) -> float:
+def solmix_weight(a: ContactParameters, b: ContactParameters) -> float:
     """Weight (0 to 1) of the first geom in the solmix-weighted mean of solref and solimp."""
     if a.solmix >= MINVAL and b.solmix >= MINVAL:
         return a.solmix / (a.solmix + b.solmix)
@@ -397,7 +397,7 @@ def _pack_geoms_and_pairs(
             margin=np.array([parameters.margin + parameters.gap for parameters in contact_parameters]),
             gap=np.array([parameters.gap for parameters in contact_parameters]),
             surface_source=np.array([row[3] for row in rows], np.int32),
-            solmix_share=np.array([solmix_share(a.contact_parameters, b.contact_parameters) for a, b, _, _ in rows]),
+            solmix_weight=np.array([solmix_weight(a.contact_parameters, b.contact_parameters) for a, b, _, _ in rows]),
             restitution=np.array([parameters.restitution for parameters in contact_parameters]),
             bounce_speed=np.array([parameters.bounce_speed for parameters in contact_parameters]),
             rank=_contact_ranks(ctx, [row[:2] for row in rows]),

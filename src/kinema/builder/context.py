@@ -46,21 +46,21 @@ class AttachmentSpec:
     kind: str = "weld"
     """Key of `ATTACHMENT_COMPONENTS` (builder/attachments.py)."""
     cup: int = -1
-    """Suction cup that makes the attachment; -1 for none."""
+    """Suction cup that activates the attachment; -1 for none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SuctionCupSpec:
-    """A suction cup on a link."""
+    """A suction cup (vacuum gripper) on a link."""
 
     name: str
     link: LinkOfEntity
     pos: Array
-    """Centre of the lip in the link [m], (3,)."""
+    """Contact point (centre of the rim) in the link [m], (3,)."""
     axis: Array
     """Unit vector out of the cup in the link, (3,)."""
     reach: float
-    """Largest distance of a surface that the cup grips [m]."""
+    """Range: largest distance of a surface at which the cup attaches a link [m]."""
     max_force: float
     """Largest holding force [N]."""
 

@@ -9,7 +9,7 @@ OUTLINED_PREFIX = "kinema_loop_"
 WARP_MEMORY_HEADER = 4
 """32-bit words at the start of the global memory of warp kernels; the first counts the environments taken so far."""
 QUEUE_ENTRY_SIZE = 2
-"""Integers of a queue entry: environment and row."""
+"""Integers of a queue entry: environment and iteration."""
 BIN_THRESHOLDS = (1, 2, 3, 5, 8, 12, 18)
 """Workloads (numbers of contacts) at which an environment falls into the next bin."""
 N_BINS = len(BIN_THRESHOLDS) + 1

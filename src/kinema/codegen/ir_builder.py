@@ -25,7 +25,7 @@ class IRBuilder:
         """LLVM type of one scalar for each lane (environment) of a vector."""
         self.scalar_bytes = target.scalar_bytes
         self.index_type = "i32" if target.is_gpu else "i64"
-        """LLVM type of loop counters and row numbers."""
+        """LLVM type of loop counters and table indices."""
         self.current_label = "entry"
         """Label of the basic block being emitted."""
         self._n_names = 0

@@ -65,7 +65,7 @@ def classify_local_arrays(program: Program) -> LocalArrayLayout:
         items.setdefault((location.array, location.element), set()).add(owner)
         if location.index is not None:
             indexed.add(location.array)
-    for loop in program.for_each_loops:  # arrays of rows have offsets from a table
+    for loop in program.for_each_loops:  # arrays of iterations have offsets from a table
         indexed |= {
             arena for specialization in loop.specializations for arena, _ in specialization.array_columns.values()
         }
@@ -102,7 +102,7 @@ def has_scalarized_branches(statements: Statements) -> bool:
 WARP_SIZE = 32
 """Threads per warp of a GPU."""
 READ_ONLY_ARENAS = ("", "controls", UNIFORM)
-"""Arenas that no program writes: row constants (empty name), control inputs and uniform values."""
+"""Arenas that no program writes: table constants (empty name), control inputs and uniform values."""
 MULTIPLE_OF_ZERO = 1 << 20
 """Value returned as divisor of zero, which is a multiple of every integer."""
 MAD_WIDE_ASM = 'asm "mad.wide.s32 $0, $1, $2, $3;", "=l,ri,r,l"'
@@ -144,7 +144,7 @@ class MemoryEmitter(IRBuilder):
         self.column_values: dict[tuple[int, int], str] = {}
         """Array offsets of the enclosing loop iterations, by (loop number, column)."""
         self.name_suffix = ""
-        """Suffix of row pointers if the same code is emitted for several rows."""
+        """Suffix of row pointers if the same code is emitted for several iterations."""
         self.table_strides: dict[int, int] = {}
         """Column stride of tables that are stored column by column, by loop number."""
         self.lane: str | None = None
@@ -224,7 +224,7 @@ class MemoryEmitter(IRBuilder):
         return result
 
     def _load_at(self, location: MemoryLocation, index: str | None) -> str:
-        """Emit the load of a location at a uniform index or none; row constants and uniform values are broadcast."""
+        """Emit the load of a location at a uniform index or none; table constants and uniform values are broadcast."""
         arena, pointer = self.address_resolver.resolve(location).arena, self._pointer(location, index)
         metadata = self.invariant_load if arena in READ_ONLY_ARENAS else ""
         if arena in ("", UNIFORM):
@@ -328,11 +328,11 @@ class MemoryEmitter(IRBuilder):
     def _pointer(self, location: MemoryLocation, index: str | None) -> str:
         """Emit the address of a memory location, for the first lane of the vector; returns pointer type and name.
 
-        Table constants, local arrays, the exchange array, uniform values, scratch memory (with hand-off rows) and
+        Table constants, local arrays, the exchange array, uniform values, scratch memory (with the hand-off area) and
         device buffers each have an addressing scheme of their own. `index` is the dynamic index as an integer, or None.
         """
         address = self.address_resolver.resolve(location)
-        if not address.arena:  # a row constant
+        if not address.arena:  # a table constant
             assert address.column is not None
             return self._element_pointer(
                 self.arena_pointer_type,
@@ -368,7 +368,7 @@ class MemoryEmitter(IRBuilder):
         self.set_scratch_pointers(env)
 
     def set_scratch_pointers(self, env: str) -> None:
-        """Emit pointers to the scratch memory of an environment: `%scratch_e`, and `%handoff_e` for hand-off rows.
+        """Emit pointers to the scratch memory of an environment: `%scratch_e`, and `%handoff_e` for the hand-off area.
 
         The scratch memory of the 32 environments of a warp is contiguous.
         """

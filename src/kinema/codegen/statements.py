@@ -102,17 +102,17 @@ class StatementEmitter(MemoryEmitter):
                     raise TypeError("cooperative statements can be emitted in warp regions and work-queue kernels only")
 
     def _emit_for_each_loop(self, loop: ForEachLoop) -> None:
-        """Emit a loop over loop iterations, with a switch over the specializations of the rows.
+        """Emit a for-each loop, with a switch over the specializations of the iterations.
 
-        Runs over all rows, over the range given by the enclosing row (nested loop), or, on a CPU, over the list of
-        active rows.
+        Runs over all iterations, over the range given by the enclosing iteration (nested loop), or, on a CPU, over the
+        list of active iterations.
         """
         loop_number, header = self.address_resolver.loop_number(loop), self.address_resolver.header_offset(loop)
         count, start, first = (self._load_int("ints", f"{header + i}") for i in range(3))
-        if loop.row_range_name:
-            outer, specialization = self.address_resolver.row_stack[-1]
+        if loop.range_name:
+            outer, specialization = self.address_resolver.iteration_stack[-1]
             first_row, row_count = (
-                self.column_values[outer, specialization.array_columns[prefix + loop.row_range_name][1]]
+                self.column_values[outer, specialization.array_columns[prefix + loop.range_name][1]]
                 for prefix in (FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX)
             )
             loop_handle, index = self.begin_loop("0", row_count)
@@ -197,8 +197,8 @@ class StatementEmitter(MemoryEmitter):
     def set_iteration_pointers(self, loop: ForEachLoop, row: str, ints_start: str, floats_start: str) -> None:
         """Emit pointers to the integers and constants of a loop iteration: `%row<n>` and `%constants<n>` for loop n.
 
-        `row` is the row index; `ints_start` and `floats_start` are the offsets of the loop's first row in the packed
-        tables.
+        `iteration` is the iteration index; `ints_start` and `floats_start` are the offsets of the loop's first
+        iteration in the packed tables.
         """
         loop_number = self.address_resolver.loop_number(loop)
         for name, start, width in (
@@ -214,12 +214,12 @@ class StatementEmitter(MemoryEmitter):
             )
 
     def emit_specialization(self, loop_number: int, specialization: LoopSpecialization) -> None:
-        """Emit the body of a loop specialization for the current row: load its array offsets, then its statements."""
+        """Emit the body of a loop specialization: loads of the array offsets of the iteration, then the statements."""
         for arena, column in specialization.array_columns.values():
             self.load_column(loop_number, column, arena, column)
-        self.address_resolver.row_stack.append((loop_number, specialization))
+        self.address_resolver.iteration_stack.append((loop_number, specialization))
         self.emit_statements(specialization.body)
-        self.address_resolver.row_stack.pop()
+        self.address_resolver.iteration_stack.pop()
 
     def _emit_atomic_increment(self, increment: AtomicIncrement) -> None:
         count = self.load(increment.counter, {})
@@ -227,14 +227,14 @@ class StatementEmitter(MemoryEmitter):
         self.store(increment.counter, self.emit_op("add", [count, self.constant(1.0)]), {})
 
     def _load_active_iteration(self, offset: ArenaOffset, index: str) -> str:
-        """Emit the load of an element of the list of active rows, from the first lane, as all lanes agree."""
+        """Emit the load of an element of the list of active iterations, from the first lane, as all lanes agree."""
         row = self.assign(f"add {self.index_type} {index}, {offset.row}")
         first = self.assign(f"getelementptr {self.vector_type}, ptr %scratch, {self.index_type} {row}")
         value = self.assign(f"load {self.scalar_type}, ptr {first}, align {self.scalar_bytes}")
         return self.assign(f"fptosi {self.scalar_type} {value} to {self.index_type}")
 
     def load_column(self, loop_number: int, column: int, _arena: str, position: int) -> None:
-        """Emit the load of an array offset from a column of the current row; `position` is the column in memory."""
+        """Emit the load of an array offset of the current iteration; `position` is the table column in memory."""
         self.column_values[loop_number, column] = self._load_int(f"row{loop_number}{self.name_suffix}", str(position))
 
     def _load_int(self, array: str, index: str) -> str:

@@ -60,7 +60,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Resolved address of a location: a row of an arena or local array, or a constant of a iteration (empty arena)."""
+    """Resolved address of a location: a row of an arena or local array, or a constant of an iteration (empty arena)."""
 
     arena: str
     row: int
@@ -75,7 +75,7 @@ class AddressResolver:
         self._program = program
         self._array_offsets = array_offsets
         self._loop_numbers = {id(loop): i for i, loop in enumerate(program.for_each_loops)}
-        self.row_stack: list[tuple[int, LoopSpecialization]] = []
+        self.iteration_stack: list[tuple[int, LoopSpecialization]] = []
 
     def loop_number(self, loop: ForEachLoop) -> int:
         """Index of a for-each loop among all for-each loops of the program."""
@@ -91,7 +91,7 @@ class AddressResolver:
         Looks up the constants and array offsets of the enclosing loop iterations, innermost first, then local arrays,
         scratch memory and the array offsets of the program.
         """
-        for loop_number, specialization in reversed(self.row_stack):
+        for loop_number, specialization in reversed(self.iteration_stack):
             if location in specialization.constant_columns:
                 return Address("", 0, (loop_number, specialization.constant_columns[location]))
             if location.array in specialization.array_columns:

@@ -538,7 +538,7 @@ ARRAYS = [
         is_needed=lambda model: "clock" in model.sensors.outputs.kinds,
     ),
 ]
-"""All arrays in memory order. Arrays of the environment come first, so that their rows are the same for all models,
+"""All arrays in memory order. Arrays of the environment come first, so that their offsets are the same for all models,
 which then share the compiled code that accesses them."""
 
 ARRAYS_BY_NAME = {info.name: info for info in ARRAYS}

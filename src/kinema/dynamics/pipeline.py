@@ -442,7 +442,7 @@ def _has_suction_cups(step: StepData) -> bool:
 
 @stage(reads=lambda step: ["world_poses"] if _has_suction_cups(step) else [])
 def control_suction_cups(step: StepData) -> None:
-    """Let suction cups grip and release links."""
+    """Attach links to suction cups that are on, and detach links from cups that are off."""
     if _has_suction_cups(step):
         update_suction_cups(step.ctx, step.world_poses)
 

@@ -34,7 +34,7 @@ def split_basic_block(
     Args:
         block: basic block with at most one store per memory location.
         max_instructions: maximum number of instructions of a new block, without loads.
-        first_row: first free row of the scratch memory.
+        first_row: first free scratch offset.
         store_group: key of a store's memory location; stores with equal keys stay in one block.
 
     Returns:

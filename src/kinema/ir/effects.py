@@ -1,8 +1,8 @@
 """Effect analysis: read and write sets of statements and of single loop iterations.
 
-A cell is one scalar of an arena. The tables of loops are constant, so that the cells of a row are known at compile
-time; an array accessed at a dynamic index counts from its start to the end of its allocation. All rows of a loop
-specialization are analysed together.
+A memory cell is one scalar of an arena. The tables of loops are constant, so that the cells of an iteration are known
+at compile time; an array accessed at a dynamic index counts from its start to the end of its allocation. All iterations
+of a loop specialization are analysed together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .memory import (
 from .program import ForEachLoop, Program, Statements, WarpRegion, WorkQueueLoop, memory_accesses, nested_bodies
 
 Cell = tuple[str, int]
-"""Memory cell: (arena or array, row), one scalar per environment."""
+"""Memory cell: (arena or array, offset), one scalar per environment."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,12 +39,12 @@ class Effects:
     locals: set[str] = field(default_factory=set)
 
     def scratch_offsets(self) -> set[int]:
-        """Rows of scratch memory that are read or written."""
+        """Scratch offsets that are read or written."""
         return {row for arena, row in self.reads | self.writes if arena == SCRATCH}
 
 
 class CellSet:
-    """Set of cells with a boolean mask for the rows of scratch memory, which are many."""
+    """Set of memory cells, with a boolean mask over scratch memory."""
 
     __slots__ = ("other_cells", "scratch_offsets")
 
@@ -70,7 +70,7 @@ class CellSet:
 def kept_statements(statements: Statements) -> Iterator[ForEachLoop | WarpRegion | WorkQueueLoop]:
     """Outermost statements that unrolling keeps: rolled for-each loops, warp regions and work-queue loops."""
     for block in statements:
-        if isinstance(block, WarpRegion | WorkQueueLoop) or (isinstance(block, ForEachLoop) and block.keep_rolled):
+        if isinstance(block, WarpRegion | WorkQueueLoop) or (isinstance(block, ForEachLoop) and block.no_unroll):
             yield block
             continue
         for body in nested_bodies(block):
@@ -90,7 +90,7 @@ def find_effects(program: Program, statements: Statements) -> Effects:
 def find_effect_cells(program: Program, statements: Statements) -> tuple[CellSet, CellSet, set[str]]:
     """Read set, write set and local arrays of statements; the sets are `CellSet` (boolean masks of scratch offsets).
 
-    The same result as `find_effects` in another representation; an access at a dynamic index marks all rows from the
+    The same result as `find_effects` in another representation; an access at a dynamic index marks all cells from the
     named element to the end of its allocation.
     """
     analysis = _EffectAnalysis(program, {})
@@ -106,7 +106,7 @@ def find_effect_cells(program: Program, statements: Statements) -> tuple[CellSet
 
 
 def effects_per_iteration(program: Program, loop: ForEachLoop) -> list[Effects]:
-    """Read and write sets of each row of a for-each loop."""
+    """Read and write sets of each iteration of a for-each loop."""
     uses_cache: dict[int, _ArrayUses] = {}
     row_effects = []
     for i in range(len(loop.ints)):
@@ -145,7 +145,7 @@ _ArrayUses = Mapping[str, Collection[tuple[int, bool, bool]]]
 
 @dataclass(slots=True, eq=False)
 class _EnclosingIterations:
-    """Rows of one loop specialization at one nesting level, one entry for each execution of the code inside."""
+    """Iterations of one loop specialization at one nesting level, one entry for each execution of the loop body."""
 
     arrays: Mapping[str, tuple[str, int]]
     """Array -> (arena, column of its offset)."""
@@ -158,7 +158,7 @@ class _EnclosingIterations:
         return self.ints[self.rows, self.arrays[array][1]].tolist()
 
     def starts(self, array: str) -> list[int]:
-        """Distinct offsets of an array; many rows share the same one."""
+        """Distinct offsets of an array; many iterations share the same one."""
         if array not in self._start_cache:
             self._start_cache[array] = list(dict.fromkeys(self.column(array)))
         return self._start_cache[array]
@@ -170,14 +170,14 @@ class _EnclosingIterations:
 
 @dataclass(slots=True, eq=False)
 class _EffectAnalysis:
-    """Accumulates the effects of statements; each loop specialization is analysed once for all of its rows."""
+    """Accumulates the effects of statements; each loop specialization is analysed once for all of its iterations."""
 
     program: Program
     uses_cache: dict[int, _ArrayUses]
     """Array uses of statement sequences, by identity of the sequence."""
     effects: Effects = field(default_factory=Effects)
     indexed_ranges: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
-    """Ranges of scratch offsets read and written at dynamic indices: end of the allocation -> first row."""
+    """Ranges of scratch offsets read and written at dynamic indices: end of the allocation -> first offset."""
 
     def result(self) -> Effects:
         for ranges, cells in zip(self.indexed_ranges, (self.effects.reads, self.effects.writes), strict=True):
@@ -188,8 +188,8 @@ class _EffectAnalysis:
     def visit(self, statements: Statements, enclosing_iterations: list[_EnclosingIterations]) -> None:
         """Add the reads and writes of statements that run for the loop iterations of the enclosing loops.
 
-        Nested loops are expanded: each execution of the enclosing row runs all rows of the nested table, or the range
-        of rows given by the enclosing row. `enclosing_iterations` are the rows of the enclosing loops, outermost first.
+        Nested loops are expanded: each execution of the enclosing iteration runs all nested iterations, or the range
+        given by the enclosing iteration. `enclosing_iterations` are those of the enclosing loops, outermost first.
         """
         if id(statements) not in self.uses_cache:
             self.uses_cache[id(statements)] = _find_array_uses(statements)
@@ -197,12 +197,12 @@ class _EffectAnalysis:
             self._add_uses(array, uses, enclosing_iterations)
         n_executions = len(enclosing_iterations[-1].rows) if enclosing_iterations else 1
         for nested in outermost_for_each_loops(statements):
-            if not nested.row_range_name:
+            if not nested.range_name:
                 executions = [(i, row) for i in range(n_executions) for row in range(len(nested.ints))]
             else:
                 row_ranges = zip(
                     *(
-                        enclosing_iterations[-1].column(prefix + nested.row_range_name)
+                        enclosing_iterations[-1].column(prefix + nested.range_name)
                         for prefix in (FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX)
                     ),
                     strict=True,
@@ -216,7 +216,7 @@ class _EffectAnalysis:
     def visit_iterations(
         self, loop: ForEachLoop, rows: Sequence[int], enclosing_iterations: list[_EnclosingIterations]
     ) -> None:
-        """Add the reads and writes of some rows of a loop; rows of one specialization are analysed together."""
+        """Add the reads and writes of some iterations of a loop, analysed together for each specialization."""
         specialization_indices = loop.specialization_indices()[list(rows)].tolist()
         for specialization_index in sorted(set(specialization_indices)):
             specialization, selected = (
@@ -237,7 +237,7 @@ class _EffectAnalysis:
         Args:
             array: name of the array in the code.
             uses: accesses: (element, whether at a dynamic index, whether a write).
-            enclosing_iterations: rows of the enclosing loops, outermost first.
+            enclosing_iterations: iterations of the enclosing loops, outermost first.
         """
         if array.startswith(CONSTANT_PREFIX):
             return
@@ -258,8 +258,8 @@ class _EffectAnalysis:
     def _add_scratch_uses(self, starts: Iterable[int], indexed: bool, written: bool) -> None:
         """Add accesses at the scratch offsets `starts` to the read or write set.
 
-        In an oversized list (capacity far above the usual length) the first row stands for the whole list. An access at
-        a dynamic index (`indexed`) may touch all rows up to the end of the allocation.
+        In an oversized list (capacity far above the usual length) the first offset stands for the whole list. An access
+        at a dynamic index (`indexed`) may touch all offsets up to the end of the allocation.
         """
         program, ranges = self.program, self.indexed_ranges[written]
         cells = self.effects.writes if written else self.effects.reads
@@ -301,13 +301,13 @@ def outermost_for_each_loops(statements: Statements) -> Iterator[ForEachLoop]:
 
 
 def allocation_start(program: Program, row: int) -> int:
-    """First row of the scratch allocation that contains a row."""
+    """Start of the scratch allocation that contains an offset."""
     return (
         program.allocation_starts[bisect_right(program.allocation_starts, row) - 1] if program.allocation_starts else 0
     )
 
 
 def allocation_end(program: Program, row: int) -> int:
-    """Row behind the scratch allocation that contains a row."""
+    """End of the scratch allocation that contains an offset."""
     after = bisect_right(program.allocation_starts, row)
     return program.allocation_starts[after] if after < len(program.allocation_starts) else program.n_scratch

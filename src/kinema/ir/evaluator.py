@@ -35,29 +35,29 @@ class IterationBindings:
     """Cache of the array offsets and constants of loop iterations."""
 
     tables: dict[int, tuple[list[int], list[list[int]], list[list[float]]]] = field(default_factory=dict)
-    rows: dict[tuple[int, int], IterationBinding] = field(default_factory=dict)
+    bound: dict[tuple[int, int], IterationBinding] = field(default_factory=dict)
 
     def specialization_indices(self, loop: ForEachLoop) -> list[int]:
-        """Specialization index of each row of a loop."""
+        """Specialization index of each iteration of a loop."""
         if id(loop) not in self.tables:
             self.tables[id(loop)] = (loop.specialization_indices().tolist(), loop.ints.tolist(), loop.floats.tolist())
         return self.tables[id(loop)][0]
 
-    def row(self, loop: ForEachLoop, row_index: int) -> IterationBinding:
+    def bind(self, loop: ForEachLoop, index: int) -> IterationBinding:
         """Array offsets (name -> arena and row) and constants (location -> value) of one loop iteration, cached."""
-        key = id(loop), row_index
-        if key not in self.rows:
-            specialization = loop.specializations[self.specialization_indices(loop)[row_index]]
+        key = id(loop), index
+        if key not in self.bound:
+            specialization = loop.specializations[self.specialization_indices(loop)[index]]
             _, ints, floats = self.tables[id(loop)]
-            int_row, float_row = ints[row_index], floats[row_index]
-            self.rows[key] = (
+            int_row, float_row = ints[index], floats[index]
+            self.bound[key] = (
                 {
                     array: ArenaOffset(arena, int_row[column])
                     for array, (arena, column) in specialization.array_columns.items()
                 },
                 {location: float_row[column] for location, column in specialization.constant_columns.items()},
             )
-        return self.rows[key]
+        return self.bound[key]
 
 
 class Evaluator(ABC):
@@ -66,9 +66,9 @@ class Evaluator(ABC):
     functions: Mapping[str, Callable[..., Any]]
     """Operation of an instruction -> function on values."""
 
-    def __init__(self, row_bindings: IterationBindings | None = None) -> None:
-        self.row_bindings = row_bindings or IterationBindings()
-        self.row_stack: list[IterationBinding] = []
+    def __init__(self, bindings: IterationBindings | None = None) -> None:
+        self.bindings = bindings or IterationBindings()
+        self.iteration_stack: list[IterationBinding] = []
         """Array offsets and constants of the enclosing loop iterations, outermost first."""
         self.loop_indices: list[Any] = []
         """Indices of the enclosing counted loops, outermost first."""
@@ -119,23 +119,23 @@ class Evaluator(ABC):
         return values
 
     def run_for_each_loop(self, loop: ForEachLoop) -> None:
-        """Execute the rows of a for-each loop one after the other."""
+        """Execute the iterations of a for-each loop one after the other."""
         for i in self.iterations_of(loop):
             self.run_iteration(loop, i)
 
-    def run_iteration(self, loop: ForEachLoop, row_index: int) -> None:
-        """Execute the loop specialization of one row of a for-each loop."""
-        specialization = loop.specializations[self.row_bindings.specialization_indices(loop)[row_index]]
-        self.row_stack.append(self.row_bindings.row(loop, row_index))
+    def run_iteration(self, loop: ForEachLoop, index: int) -> None:
+        """Execute the loop specialization of one iteration of a for-each loop."""
+        specialization = loop.specializations[self.bindings.specialization_indices(loop)[index]]
+        self.iteration_stack.append(self.bindings.bind(loop, index))
         self.run(specialization.body)
-        self.row_stack.pop()
+        self.iteration_stack.pop()
 
     def iterations_of(self, loop: ForEachLoop) -> Sequence[int]:
-        """Iterations to iterate over: the range given by the enclosing row, those of the level schedule, or all."""
-        if loop.row_range_name:
-            offsets, _ = self.row_stack[-1]
+        """Iterations to execute: the range given by the enclosing iteration, those of the level schedule, or all."""
+        if loop.range_name:
+            offsets, _ = self.iteration_stack[-1]
             first, count = (
-                offsets[prefix + loop.row_range_name].row for prefix in (FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX)
+                offsets[prefix + loop.range_name].row for prefix in (FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX)
             )
             return range(first, first + count)
         scheduled = [batch.first_row + i for batch in loop.schedule for i in range(batch.n_rows)]
@@ -169,7 +169,7 @@ class Evaluator(ABC):
 
     def resolve(self, location: MemoryLocation) -> ArenaOffset:
         """Array (or arena) and row of a location by the array offsets of the enclosing iterations; no dynamic index."""
-        for offsets, _ in reversed(self.row_stack):
+        for offsets, _ in reversed(self.iteration_stack):
             offset = offsets.get(location.array)
             if offset is not None:
                 return ArenaOffset(offset.arena, offset.row + location.element)

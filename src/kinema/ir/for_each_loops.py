@@ -1,10 +1,11 @@
 """For-each loops: loop iterations grouped by specialization, and tracing of the loop body once per specialization.
 
-The specialization of a row selects the code that the row runs, its integers are the offsets of its arrays in the
-arenas, and its floats are its constants. Constants that are 0, 1, -1 or infinite in all rows of a specialization are
-folded into the code. The code size is thus independent of the size of the model, and models with the same
-specializations share code. Per-environment parameters are read from an array instead. Tables with thousands of rows are
-built column by column (`ColumnarGroup`), as creating one object per row would take longer than compiling the code.
+The specialization of an iteration selects the code that the iteration runs, its integers are the offsets of its arrays
+in the arenas, and its floats are its constants. Constants that are 0, 1, -1 or infinite in all iterations of a
+specialization are folded into the code. The code size is thus independent of the size of the model, and models with the
+same specializations share code. Per-environment parameters are read from an array instead. Tables with thousands of
+rows are built column by column (`ColumnarGroup`), as creating one object per iteration would take longer than compiling
+the code.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from .program import ForEachLoop, LoopSpecialization, Statements, WorkQueueLoop,
 from .symbolic import Scalar, Value, select
 from .tracer import Tracer
 
-# --------------------------------------------------------------------------------------------------------------- rows
+# ---------------------------------------------------------------------------------------------------- loop iterations
 
 FOLDABLE_CONSTANTS = (0.0, 1.0, -1.0, math.inf, -math.inf)
-"""Constants that are folded into the code if all rows of a specialization have them."""
+"""Constants that are folded into the code if all iterations of a specialization have them."""
 PER_ENV_PREFIX = "own "
-"""Prefix of the array that per-environment parameters of a row are read from."""
+"""Prefix of the array that per-environment parameters of an iteration are read from."""
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class PerEnvParameters:
-    """Parameters of a row that are stored in an array, as they differ between environments or can be modified."""
+    """Parameters of an iteration that are stored in an array, as they may differ between environments or change."""
 
     offset: ArenaOffset
     """Start of the array."""
@@ -46,27 +47,27 @@ class PerEnvParameters:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopIteration:
-    """Row of a table; all rows of a specialization name the same arrays and constants."""
+    """Iteration of a for-each loop; all iterations of a specialization name the same arrays and constants."""
 
     specialization: Hashable
-    """Record of all properties that the code depends on; rows with equal text of the record share code."""
+    """Record of all properties that the code depends on; iterations with equal text of the record share code."""
     offsets: MutableMapping[str, ArenaOffset]
-    """Array -> offset of its first element for this row."""
+    """Array -> offset of its first element for this iteration."""
     constants: Mapping[str, Sequence[Value] | PerEnvParameters] = field(default_factory=dict)
     """Name -> constants or per-environment parameters; symbolic values only if the loop is going to be unrolled."""
     nested_iterations: Mapping[str, Sequence[LoopIteration]] = field(default_factory=dict)
-    """Rows of nested loops in the code of this row, by name of the loop."""
+    """Iterations of nested loops in the code of this iteration, by name of the loop."""
 
     @property
     def specialization_key(self) -> str:
-        """Text that identifies the specialization of the row, including the folded per-environment parameters."""
+        """Text that identifies the specialization of the iteration, including the folded per-environment parameters."""
         per_env = [(name, x.folded) for name, x in self.constants.items() if isinstance(x, PerEnvParameters)]
         return _specialization_key(self.specialization, per_env)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetColumn:
-    """Array offsets of many rows, all in one arena."""
+    """Array offsets of many iterations, all in one arena."""
 
     arena: str
     rows: Ints
@@ -76,55 +77,55 @@ class OffsetColumn:
     def from_offsets(cls, offsets: Sequence[ArenaOffset]) -> OffsetColumn:
         """Build a column from single offsets, which must be in one arena."""
         arena = offsets[0].arena
-        assert all(offset.arena == arena for offset in offsets), "all rows must use one arena for each array"
+        assert all(offset.arena == arena for offset in offsets), "all iterations must use one arena for each array"
         return cls(arena, np.array([offset.row for offset in offsets], np.int64))
 
     @classmethod
     def repeated(cls, offset: ArenaOffset, count: int) -> OffsetColumn:
-        """Column of `count` rows with the same offset."""
+        """Column of `count` iterations with the same offset."""
         return cls(offset.arena, np.full(count, offset.row, np.int64))
 
     def select(self, indices: Any) -> OffsetColumn:
-        """Column of a subset of the rows."""
+        """Column of a subset of the iterations."""
         return OffsetColumn(self.arena, self.rows[indices])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PerEnvParameterColumn:
-    """Per-environment parameters of many rows."""
+    """Per-environment parameters of many iterations."""
 
     offsets: OffsetColumn
     folded: tuple[float | None, ...]
 
 
 ConstantColumns = Mapping[str, "Floats | PerEnvParameterColumn"]
-"""Name -> constants of many rows, shape (n_rows, n_values), or per-environment parameters."""
+"""Name -> constants of many iterations, shape (n_rows, n_values), or per-environment parameters."""
 
 
-# --------------------------------------------------------------------------------------------- groups of rows, tables
+# ------------------------------------------------------------------------------------ groups of iterations, tables
 
 
 class SpecializationGroup(ABC):
-    """Rows of a table that run the same specialization."""
+    """Iterations of a table that run the same specialization."""
 
     specialization: Hashable
     specialization_key: str
     iteration_indices: npt.NDArray[np.intp]
-    """Indices of the rows in the loop."""
+    """Indices of the iterations in the loop."""
     per_env_names: frozenset[str]
     """Names of the constants that are per-environment parameters."""
 
     @abstractmethod
     def has_array(self, array: str) -> bool:
-        """Whether the rows have an array of this name."""
+        """Whether the iterations have an array of this name."""
 
     @abstractmethod
     def set_offset(self, array: str, offset: ArenaOffset) -> None:
-        """Set the offset of an array to the same value in all rows."""
+        """Set the offset of an array to the same value in all iterations."""
 
     @abstractmethod
     def arenas(self, used: Collection[str]) -> dict[str, str]:
-        """Map each array in `used` to its arena, in the order of the rows' arrays."""
+        """Map each array in `used` to its arena, in the order of the iterations' arrays."""
 
     @abstractmethod
     def start_offsets(self, array: str) -> npt.ArrayLike:
@@ -132,7 +133,7 @@ class SpecializationGroup(ABC):
 
     @abstractmethod
     def constant_column(self, name: str, element: int) -> Any:
-        """One constant for each row, shape (n_rows,): element `element` of the constants `name`."""
+        """One constant for each iteration, shape (n_rows,): element `element` of the constants `name`."""
 
     @abstractmethod
     def folded_constants(self) -> dict[str, list[float | None]]:
@@ -140,76 +141,87 @@ class SpecializationGroup(ABC):
 
     @abstractmethod
     def add_per_env_arrays(self) -> None:
-        """Add the arrays of per-environment parameters to the arrays of the rows."""
+        """Add the arrays of per-environment parameters to the arrays of the iterations."""
 
     @abstractmethod
     def nested_table(self, name: str) -> Sequence[LoopIteration] | IterationTable:
-        """Rows of the nested loop `name` of all rows of the group, concatenated.
+        """Iterations of the nested loop `name` of all iterations of the group, concatenated.
 
-        Sets the columns with the first row and the number of rows of each row's range.
+        Sets the columns with the first iteration and the number of iterations of each iteration's range.
         """
 
 
 class RowwiseGroup(SpecializationGroup):
-    """Rows of one specialization as a sequence of `LoopIteration` objects."""
+    """Iterations of one specialization as a sequence of `LoopIteration` objects."""
 
     def __init__(
-        self, specialization_key: str, rows: Sequence[LoopIteration], iteration_indices: Sequence[int]
+        self, specialization_key: str, iterations: Sequence[LoopIteration], iteration_indices: Sequence[int]
     ) -> None:
-        self.specialization, self.specialization_key, self.rows = rows[0].specialization, specialization_key, rows
+        self.specialization, self.specialization_key, self.iterations = (
+            iterations[0].specialization,
+            specialization_key,
+            iterations,
+        )
         self.iteration_indices = np.array(iteration_indices, np.intp)
-        self.per_env_names = frozenset(name for name, x in rows[0].constants.items() if isinstance(x, PerEnvParameters))
+        self.per_env_names = frozenset(
+            name for name, x in iterations[0].constants.items() if isinstance(x, PerEnvParameters)
+        )
 
     def has_array(self, array: str) -> bool:
-        """Whether the rows have an array of this name."""
-        return array in self.rows[0].offsets
+        """Whether the iterations have an array of this name."""
+        return array in self.iterations[0].offsets
 
     def set_offset(self, array: str, offset: ArenaOffset) -> None:
-        """Set the offset of an array to the same value in all rows."""
-        for row in self.rows:
-            row.offsets[array] = offset
+        """Set the offset of an array to the same value in all iterations."""
+        for iteration in self.iterations:
+            iteration.offsets[array] = offset
 
     def arenas(self, used: Collection[str]) -> dict[str, str]:
-        """Map each array in `used` to its arena, in the order of the rows' arrays."""
-        return {a: offset.arena for a, offset in self.rows[0].offsets.items() if a in used}
+        """Map each array in `used` to its arena, in the order of the iterations' arrays."""
+        return {a: offset.arena for a, offset in self.iterations[0].offsets.items() if a in used}
 
     def start_offsets(self, array: str) -> npt.ArrayLike:
         """First arena row of an array for each loop iteration."""
-        offsets = [row.offsets[array] for row in self.rows]
-        assert all(offset.arena == offsets[0].arena for offset in offsets), "all rows must use one arena for each array"
+        offsets = [iteration.offsets[array] for iteration in self.iterations]
+        assert all(offset.arena == offsets[0].arena for offset in offsets), (
+            "all iterations must use one arena for each array"
+        )
         return [offset.row for offset in offsets]
 
     def constant_column(self, name: str, element: int) -> Any:
-        """One constant for each row: element `element` of the constants `name`."""
-        return [row.constants[name][element] for row in self.rows]  # type: ignore[index]  # ty: ignore[not-subscriptable]
+        """One constant for each iteration: element `element` of the constants `name`."""
+        return [iteration.constants[name][element] for iteration in self.iterations]  # type: ignore[index]  # ty: ignore[not-subscriptable]
 
     def folded_constants(self) -> dict[str, list[float | None]]:
         """Name -> constants folded into the code, with None for those read from the table."""
-        return {name: _fold_iterations([row.constants[name] for row in self.rows]) for name in self.rows[0].constants}
+        return {
+            name: _fold_iterations([iteration.constants[name] for iteration in self.iterations])
+            for name in self.iterations[0].constants
+        }
 
     def add_per_env_arrays(self) -> None:
-        """Add the arrays of per-environment parameters to the arrays of the rows."""
-        for name in [name for name in self.rows[0].constants if name in self.per_env_names]:
-            for row in self.rows:
-                row.offsets[PER_ENV_PREFIX + name] = row.constants[name].offset  # type: ignore[union-attr]  # ty: ignore[missing-union-attribute]
+        """Add the arrays of per-environment parameters to the arrays of the iterations."""
+        for name in [name for name in self.iterations[0].constants if name in self.per_env_names]:
+            for iteration in self.iterations:
+                iteration.offsets[PER_ENV_PREFIX + name] = iteration.constants[name].offset  # type: ignore[union-attr]  # ty: ignore[missing-union-attribute]
 
     def nested_table(self, name: str) -> Sequence[LoopIteration] | IterationTable:
-        """Rows of the nested loop `name` of all rows of the group, concatenated into one table.
+        """Iterations of the nested loop `name` of all iterations of the group, concatenated into one table.
 
-        Side effect: the range of nested rows of each row is stored in its offsets `FIRST_ITERATION_PREFIX` + name
-        (first row) and `ITERATION_COUNT_PREFIX` + name (number of rows).
+        Side effect: the range of nested iterations of each iteration is stored in its offsets `FIRST_ITERATION_PREFIX`
+        + name (first iteration) and `ITERATION_COUNT_PREFIX` + name (number of iterations).
         """
         nested: list[LoopIteration] = []
-        for row in self.rows:
-            rows = row.nested_iterations.get(name, ())
-            row.offsets[FIRST_ITERATION_PREFIX + name] = ArenaOffset("", len(nested))
-            row.offsets[ITERATION_COUNT_PREFIX + name] = ArenaOffset("", len(rows))
-            nested.extend(rows)
+        for iteration in self.iterations:
+            iterations = iteration.nested_iterations.get(name, ())
+            iteration.offsets[FIRST_ITERATION_PREFIX + name] = ArenaOffset("", len(nested))
+            iteration.offsets[ITERATION_COUNT_PREFIX + name] = ArenaOffset("", len(iterations))
+            nested.extend(iterations)
         return nested
 
 
 class ColumnarGroup(SpecializationGroup):
-    """Rows of one specialization stored column by column, for tables with thousands of rows."""
+    """Iterations of one specialization stored column by column, for tables with thousands of iterations."""
 
     def __init__(
         self,
@@ -232,27 +244,27 @@ class ColumnarGroup(SpecializationGroup):
         )
 
     def find_column(self, array: str) -> OffsetColumn | None:
-        """Offsets of an array for each row, or None if the rows do not have the array."""
+        """Offsets of an array for each iteration, or None if the iterations do not have the array."""
         return self.offset_columns.get(array)
 
     def array_names(self) -> Iterable[str]:
-        """Names of the arrays of the rows, in order."""
+        """Names of the arrays of the iterations, in order."""
         return self.offset_columns
 
     def set_column(self, array: str, column: OffsetColumn) -> None:
-        """Set the offsets of an array for all rows."""
+        """Set the offsets of an array for all iterations."""
         self.offset_columns[array] = column
 
     def set_offset(self, array: str, offset: ArenaOffset) -> None:
-        """Set the offset of an array to the same value in all rows."""
+        """Set the offset of an array to the same value in all iterations."""
         self.set_column(array, OffsetColumn.repeated(offset, len(self.iteration_indices)))
 
     def has_array(self, array: str) -> bool:
-        """Whether the rows have an array of this name."""
+        """Whether the iterations have an array of this name."""
         return self.find_column(array) is not None
 
     def arenas(self, used: Collection[str]) -> dict[str, str]:
-        """Map each array in `used` to its arena, in the order of the rows' arrays."""
+        """Map each array in `used` to its arena, in the order of the iterations' arrays."""
         columns = ((a, self.find_column(a)) for a in self.array_names() if a in used)
         return {a: column.arena for a, column in columns if column is not None}
 
@@ -263,7 +275,7 @@ class ColumnarGroup(SpecializationGroup):
         return column.rows
 
     def constant_column(self, name: str, element: int) -> Any:
-        """One constant for each row: element `element` of the constants `name`."""
+        """One constant for each iteration: element `element` of the constants `name`."""
         column = self.constants[name]
         assert not isinstance(column, PerEnvParameterColumn)
         return column[:, element]
@@ -282,16 +294,16 @@ class ColumnarGroup(SpecializationGroup):
         return cached[1]
 
     def add_per_env_arrays(self) -> None:
-        """Add the arrays of per-environment parameters to the arrays of the rows."""
+        """Add the arrays of per-environment parameters to the arrays of the iterations."""
         for name, column in self.constants.items():
             if isinstance(column, PerEnvParameterColumn):
                 self.set_column(PER_ENV_PREFIX + name, column.offsets)
 
     def nested_table(self, name: str) -> Sequence[LoopIteration] | IterationTable:
-        """Table of the nested loop `name` of all rows of the group.
+        """Table of the nested loop `name` of all iterations of the group.
 
-        Sets the columns `FIRST_ITERATION_PREFIX` + name and `ITERATION_COUNT_PREFIX` + name to each row's range of
-        nested rows.
+        Sets the columns `FIRST_ITERATION_PREFIX` and `ITERATION_COUNT_PREFIX` + name to each iteration's range of
+        nested iterations.
         """
         nested = self.nested_tables[name]
         self.set_column(
@@ -303,7 +315,7 @@ class ColumnarGroup(SpecializationGroup):
 
 
 class IterationTable:
-    """Rows of a loop, grouped by specialization."""
+    """Iterations of a loop, grouped by specialization."""
 
     def __init__(self, groups: Sequence[SpecializationGroup]) -> None:
         # in canonical order, so that models share code
@@ -314,12 +326,14 @@ class IterationTable:
         self.n_rows = sum(len(group.iteration_indices) for group in self.groups)
 
     @classmethod
-    def from_rows(cls, rows: Sequence[LoopIteration]) -> IterationTable:
-        """Group single rows by their specialization key."""
+    def from_iterations(cls, iterations: Sequence[LoopIteration]) -> IterationTable:
+        """Group single iterations by their specialization key."""
         indices_by_key: dict[str, list[int]] = {}
-        for i, key in enumerate(_specialization_keys(rows)):
+        for i, key in enumerate(_specialization_keys(iterations)):
             indices_by_key.setdefault(key, []).append(i)
-        return cls([RowwiseGroup(key, [rows[i] for i in indices], indices) for key, indices in indices_by_key.items()])
+        return cls(
+            [RowwiseGroup(key, [iterations[i] for i in indices], indices) for key, indices in indices_by_key.items()]
+        )
 
     def __len__(self) -> int:
         return self.n_rows
@@ -327,11 +341,11 @@ class IterationTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NestedIterations:
-    """Rows of a nested loop for all rows of a group, concatenated in order of the outer rows."""
+    """Iterations of a nested loop for all iterations of a group, concatenated in order of the outer iterations."""
 
     table: IterationTable
     iteration_counts: Ints
-    """(n_outer_rows,) number of nested rows of each outer row."""
+    """(n_outer_rows,) number of nested iterations of each outer iteration."""
 
 
 def _specialization_key(specialization: Hashable, per_env: Iterable[tuple[str, tuple[float | None, ...]]]) -> str:
@@ -339,24 +353,24 @@ def _specialization_key(specialization: Hashable, per_env: Iterable[tuple[str, t
     return str(specialization) + "".join(f" {name} {folded}" for name, folded in per_env)
 
 
-def _specialization_keys(rows: Sequence[LoopIteration]) -> Iterator[str]:
-    """Text key of the specialization of each loop iteration; rows with equal keys share code.
+def _specialization_keys(iterations: Sequence[LoopIteration]) -> Iterator[str]:
+    """Text key of the specialization of each loop iteration; iterations with equal keys share code.
 
-    Keys of rows without per-environment parameters are cached by specialization record.
+    Keys of iterations without per-environment parameters are cached by specialization record.
     """
     key_cache: dict[Hashable, str] = {}
-    for row in rows:
-        if any(isinstance(x, PerEnvParameters) for x in row.constants.values()):
-            yield row.specialization_key
+    for iteration in iterations:
+        if any(isinstance(x, PerEnvParameters) for x in iteration.constants.values()):
+            yield iteration.specialization_key
         else:
-            specialization = type(row.specialization), row.specialization
+            specialization = type(iteration.specialization), iteration.specialization
             if specialization not in key_cache:
-                key_cache[specialization] = row.specialization_key
+                key_cache[specialization] = iteration.specialization_key
             yield key_cache[specialization]
 
 
 def _fold_iterations(values: Sequence[Sequence[Value] | PerEnvParameters]) -> list[float | None]:
-    """Constants that are equal and foldable in all rows, else None, by position (rows given one by one)."""
+    """Constants that are equal and foldable in all iterations, else None, by position (iterations given one by one)."""
     if isinstance(values[0], PerEnvParameters):
         return list(values[0].folded)
     columns = list(zip(*values, strict=True))  # type: ignore[arg-type]
@@ -364,7 +378,7 @@ def _fold_iterations(values: Sequence[Sequence[Value] | PerEnvParameters]) -> li
 
 
 def _fold_columns(values: Floats) -> list[float | None]:
-    """Constants that are equal and foldable in all rows, else None, by column of `values` (n_rows, n_values)."""
+    """Constants that are equal and foldable in all iterations, else None, by column of `values` (n_rows, n_values)."""
     first = values[0].tolist()
     if len(values) == 1:
         return [x if x in FOLDABLE_CONSTANTS else None for x in first]
@@ -374,11 +388,11 @@ def _fold_columns(values: Floats) -> list[float | None]:
 # ------------------------------------------------------------------------------------------------------------ tracing
 
 LoopIterations = Sequence[LoopIteration] | IterationTable
-"""Rows of a for-each loop, one by one or grouped."""
+"""Iterations of a for-each loop, one by one or grouped."""
 
 
 class IterationContext:
-    """Access to the arrays and constants of a row while the code of a specialization is traced."""
+    """Access to the arrays and constants of an iteration while the code of a specialization is traced."""
 
     def __init__(
         self,
@@ -388,7 +402,7 @@ class IterationContext:
         outer: IterationContext | None = None,
     ) -> None:
         self.group = group
-        """All rows that run this code; tracing may add arrays to them."""
+        """All iterations that run this code; tracing may add arrays to them."""
         self.specialization: Any = group.specialization
         self.tracer = tracer
         self._folded = folded if outer is None else {**outer._folded, **folded}
@@ -397,7 +411,7 @@ class IterationContext:
         )
 
     def read(self, array: str, element: int = 0) -> Value:
-        """Load an element of an array of this row."""
+        """Load an element of an array of this iteration."""
         return self.tracer.read(array, element)
 
     def read_array(self, array: str, count: int) -> list[Value]:
@@ -405,7 +419,7 @@ class IterationContext:
         return [self.read(array, i) for i in range(count)]
 
     def constants(self, name: str) -> list[Value]:
-        """Constants of this row: plain numbers if folded, else loads from the table or per-environment array."""
+        """Constants of this iteration: plain numbers if folded, else loads from the table or per-environment array."""
         array = PER_ENV_PREFIX if name in self._per_env_names else CONSTANT_PREFIX
         return [self.read(array + name, i) if x is None else x for i, x in enumerate(self._folded[name])]
 
@@ -414,11 +428,11 @@ class IterationContext:
         return self.constants(name)[0]
 
     def has_array(self, array: str) -> bool:
-        """Whether the rows have an array of this name."""
+        """Whether the iterations have an array of this name."""
         return self.group.has_array(array)
 
     def set_offset(self, array: str, offset: ArenaOffset) -> None:
-        """Set the offset of an array to the same value in all rows of the specialization."""
+        """Set the offset of an array to the same value in all iterations of the specialization."""
         self.group.set_offset(array, offset)
 
     def write(self, array: str, values: Sequence[Value], element: int = 0) -> None:
@@ -426,53 +440,53 @@ class IterationContext:
         self.tracer.write(array, values, element)
 
     def nested_loop(self, name: str, body: IterationBody) -> None:
-        """Trace a loop over the nested rows `name` of this row; its body also sees the arrays of this row."""
-        _add_loop(self.tracer, name, self.group.nested_table(name), body, row_range_name=name, outer=self)
+        """Trace the nested loop `name` of this iteration; its body also sees the arrays of this iteration."""
+        _add_loop(self.tracer, name, self.group.nested_table(name), body, range_name=name, outer=self)
 
 
 IterationBody = Callable[[IterationContext], None]
-"""Code of a row: reads and writes the row's arrays."""
+"""Code of an iteration: reads and writes the iteration's arrays."""
 IterationFilter = Callable[[IterationContext], "tuple[Value, Value]"]
-"""Filter of a row: returns (a, b); the row passes if a < b."""
+"""Filter of an iteration: returns (a, b); the iteration passes if a < b."""
 
 
 def trace_for_each_loop(
     tracer: Tracer,
     name: str,
-    rows: LoopIterations,
+    iterations: LoopIterations,
     body: IterationBody,
     *,
-    keep_rolled: bool = False,
+    no_unroll: bool = False,
     active_iterations: ArenaOffset | None = None,
 ) -> None:
-    """Append a loop over iterations: the body is traced once per specialization, and the rows are packed into a table.
+    """Append a for-each loop: the body is traced once per specialization, the iterations are packed into a table.
 
     Args:
-        tracer: receives the `ForEachLoop`; nothing is appended if there are no rows.
+        tracer: receives the `ForEachLoop`; nothing is appended if there are no iterations.
         name: name of the loop.
-        rows: one row per iteration: specialization, array offsets and constants.
-        body: code of a row.
-        keep_rolled: whether the loop is kept when the program is unrolled.
-        active_iterations: offset of a list of the rows that have an effect; CPU code skips all others.
+        iterations: specialization, array offsets and constants of each iteration.
+        body: code of an iteration.
+        no_unroll: whether the loop is kept when the program is unrolled.
+        active_iterations: offset of a list of the iterations that have an effect; CPU code skips all others.
     """
-    _add_loop(tracer, name, rows, body, keep_rolled=keep_rolled, active_iterations=active_iterations)
+    _add_loop(tracer, name, iterations, body, no_unroll=no_unroll, active_iterations=active_iterations)
 
 
 def trace_work_queue_loop(
-    tracer: Tracer, name: str, rows: LoopIterations, filters: Sequence[IterationFilter], work: IterationBody
+    tracer: Tracer, name: str, iterations: LoopIterations, filters: Sequence[IterationFilter], work: IterationBody
 ) -> None:
-    """Append a work-queue loop to the program: `work` runs only for (row, environment) pairs that pass all filters.
+    """Append a work-queue loop: `work` runs only for (iteration, environment) pairs that pass all filters.
 
-    A filter returns (a, b), and a row passes if a < b; later filters run only for rows that passed the earlier ones.
-    The code of filters and work is traced once per specialization of the rows.
+    A filter returns (a, b), and an iteration passes if a < b; later filters run only for iterations that passed the
+    earlier ones. The code of filters and work is traced once per specialization of the iterations.
     """
     flag = f"{tracer.prefix}filter flag {len(tracer.locals)}"
 
-    def run_filter(row_filter: IterationFilter, row: IterationContext) -> None:
-        row.tracer.write(flag, [select(*row_filter(row), 1.0, 0.0)])
+    def run_filter(iteration_filter: IterationFilter, iteration: IterationContext) -> None:
+        iteration.tracer.write(flag, [select(*iteration_filter(iteration), 1.0, 0.0)])
 
-    bodies = [*(partial(run_filter, row_filter) for row_filter in filters), work]
-    loops = [_pack_loop(tracer, name, rows, body, prefix=f"{i} ") for i, body in enumerate(bodies)]
+    bodies = [*(partial(run_filter, iteration_filter) for iteration_filter in filters), work]
+    loops = [_pack_loop(tracer, name, iterations, body, prefix=f"{i} ") for i, body in enumerate(bodies)]
     *filter_loops, (work_loop, _) = loops
     local_arrays = {local: count for _, locals_ in loops for local, count in locals_.items()}
     tracer.add_statement(
@@ -484,31 +498,31 @@ def trace_work_queue_loop(
 def _add_loop(
     tracer: Tracer,
     name: str,
-    rows: LoopIterations,
+    iterations: LoopIterations,
     body: IterationBody,
     outer: IterationContext | None = None,
     **options: Any,
 ) -> None:
-    if rows:
-        tracer.add_statement(*_pack_loop(tracer, name, rows, body, outer, **options))
+    if iterations:
+        tracer.add_statement(*_pack_loop(tracer, name, iterations, body, outer, **options))
 
 
 def _pack_loop(
     tracer: Tracer,
     name: str,
-    rows: LoopIterations,
+    iterations: LoopIterations,
     body: IterationBody,
     outer: IterationContext | None = None,
     prefix: str = "",
     **options: Any,
 ) -> tuple[ForEachLoop, dict[str, int]]:
-    """Trace the body of a for-each loop for each specialization and pack its rows into an integer and a float table.
+    """Trace the body of a for-each loop for each specialization; pack the iterations into an integer and a float table.
 
     Integers are the specialization index (if there are several specializations) and the array offsets; floats are the
     constants that are not folded into the code. Returns the loop and the sizes of the local arrays of its code. `outer`
-    is the context of the enclosing row, `options` are further fields of `ForEachLoop`.
+    is the context of the enclosing iteration, `options` are further fields of `ForEachLoop`.
     """
-    table = rows if isinstance(rows, IterationTable) else IterationTable.from_rows(rows)
+    table = iterations if isinstance(iterations, IterationTable) else IterationTable.from_iterations(iterations)
     n_key_columns = int(len(table.groups) > 1)
     specializations: list[LoopSpecialization] = []
     local_arrays: dict[str, int] = {}
@@ -545,10 +559,10 @@ def _pack_loop(
 def _trace_specialization(
     group: SpecializationGroup, body: IterationBody, first_column: int, prefix: str, outer: IterationContext | None
 ) -> tuple[LoopSpecialization, dict[str, int]]:
-    """Trace the loop body for the rows of one specialization, and assign table columns to its arrays and constants.
+    """Trace the loop body for one specialization, and assign table columns to its arrays and constants.
 
     Returns the `LoopSpecialization` and the sizes of its local arrays, whose names start with `prefix`. Array columns
-    start at `first_column`; `outer` is the context of the enclosing row of a nested loop.
+    start at `first_column`; `outer` is the context of the enclosing iteration of a nested loop.
     """
     folded = group.folded_constants()
     group.add_per_env_arrays()
@@ -576,10 +590,10 @@ def _trace_specialization(
 
 
 def _nested_loop_names(statements: Statements) -> Iterator[str]:
-    """Names of the row ranges of the outermost nested for-each loops."""
+    """Names of the iteration ranges of the outermost nested for-each loops."""
     for block in statements:
-        if isinstance(block, ForEachLoop) and block.row_range_name:
-            yield block.row_range_name
+        if isinstance(block, ForEachLoop) and block.range_name:
+            yield block.range_name
         elif not isinstance(block, ForEachLoop):
             for body in nested_bodies(block):
                 yield from _nested_loop_names(body)

@@ -1,7 +1,7 @@
 """Reference interpreter in NumPy: executes a program for all environments at once, statement by statement.
 
-In batched mode, the rows of a for-each loop of one dependency level and specialization are evaluated as one array
-operation. The operations are the same as row by row, so that results are bitwise equal.
+In batched mode, the iterations of a for-each loop of one dependency level and specialization are evaluated as one array
+operation. The operations are the same as in sequential execution, so that results are bitwise equal.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def interpret_kernel_part(
     evaluator.run(program.body)
 
 
-# -------------------------------------------------------------------------------------------------------- row by row
+# ---------------------------------------------------------------------------------------- one iteration after the other
 
 
 class ArrayEvaluator(Evaluator):
@@ -90,7 +90,7 @@ class ArrayEvaluator(Evaluator):
         """(n_envs,) environments that execute the current statement; None for all."""
 
     def run_for_each_loop(self, loop: ForEachLoop) -> None:
-        """Execute a loop row by row, then add the thread-private accumulators of its reductions to the totals."""
+        """Execute a loop, then add the thread-private accumulators of its reductions to the totals."""
         for accumulator, _ in loop.reductions:
             self.store(accumulator, np.zeros(self.n_envs), {})
         super().run_for_each_loop(loop)
@@ -98,7 +98,7 @@ class ArrayEvaluator(Evaluator):
             self.store(total, self.load(total) + self.load(accumulator), {})
 
     def run_cooperative(self, statement: WorkQueueLoop | IntrinsicCall | AtomicIncrement) -> None:
-        """Execute a work-queue loop row by row, an intrinsic once per active environment, or a counter increment.
+        """Execute a work-queue loop sequentially, an intrinsic once per active environment, or a counter increment.
 
         The increment stores the counter's previous value to its result memory location.
         """
@@ -114,7 +114,7 @@ class ArrayEvaluator(Evaluator):
                 self.store(statement.counter, count + 1.0, {})
 
     def _run_work_queue_loop(self, queue_loop: WorkQueueLoop) -> None:
-        """Execute a work-queue loop row by row; each filter restricts the active environments of the next stage."""
+        """Execute a work-queue loop sequentially; each filter restricts the active environments of the next stage."""
         outer_mask = self.active_mask
         for i in range(len(queue_loop.work.ints)):
             for loop in queue_loop.stages:
@@ -172,7 +172,7 @@ class ArrayEvaluator(Evaluator):
 
         A dynamic index (from `values`, by value number) selects an element in each environment.
         """
-        for _, constants in reversed(self.row_stack):
+        for _, constants in reversed(self.iteration_stack):
             if location in constants:
                 return self.dtype.type(constants[location])
         array, row = self._locate(location)
@@ -208,8 +208,8 @@ _PYTHON_TRIG = {
 def supports_batching(program: Program) -> bool:
     """Whether the interpreter can evaluate all independent iterations of each for-each loop as one array operation.
 
-    The program must consist of basic blocks and for-each loops over basic blocks, without dynamic indices, active-row
-    lists, reductions, and local arrays shared between iterations.
+    The program must consist of basic blocks and for-each loops over basic blocks, without dynamic indices,
+    active-iteration lists, reductions, and local arrays shared between iterations.
     """
     blocks: list[BasicBlock] = []
     for statement in program.body:
@@ -233,7 +233,7 @@ def supports_batching(program: Program) -> bool:
 
 
 class _BatchedEvaluator(ArrayEvaluator):
-    """Evaluator on NumPy arrays of shape (n_rows, n_envs), with a row for each loop iteration of a batch."""
+    """Evaluator on NumPy arrays of shape (n_rows, n_envs), with a row for each iteration of a batch."""
 
     def __init__(self, program: Program, arrays: Mapping[str, np.ndarray], *, use_python_trig: bool) -> None:
         super().__init__(program, arrays, {})
@@ -243,7 +243,7 @@ class _BatchedEvaluator(ArrayEvaluator):
         self.written = {name: np.zeros(len(x), np.bool_) for name, x in self.arrays.items()}
 
     def run_for_each_loop(self, loop: ForEachLoop) -> None:
-        """Execute a loop over iterations: one array operation for all rows of a dependency level and specialization."""
+        """Execute a for-each loop: one array operation for all iterations of a dependency level and specialization."""
         specialization_indices, levels = loop.specialization_indices(), self._levels(loop)
         for level in range(int(levels.max(initial=-1)) + 1):
             for specialization_index, specialization in enumerate(loop.specializations):
@@ -254,28 +254,28 @@ class _BatchedEvaluator(ArrayEvaluator):
                         for array, (arena, column) in specialization.array_columns.items()
                     }
                     constants = {s: loop.floats[rows, c][:, None] for s, c in specialization.constant_columns.items()}
-                    self.row_stack.append((offsets, constants))
+                    self.iteration_stack.append((offsets, constants))
                     self.run(specialization.body)
-                    self.row_stack.pop()
+                    self.iteration_stack.pop()
 
     def load(self, location: MemoryLocation, values: Mapping[int, Any] | None = None) -> Any:
-        """Values of a location in all rows of the batch, (n_rows, n_envs), or of a single element, (1, n_envs)."""
-        if self.row_stack and location in self.row_stack[-1][1]:
-            return self.row_stack[-1][1][location]
+        """Values of a location for the iterations of the batch, (n_rows, n_envs), or of one element, (1, n_envs)."""
+        if self.iteration_stack and location in self.iteration_stack[-1][1]:
+            return self.iteration_stack[-1][1][location]
         array, row = self.resolve(location)
         return self.arrays[array][np.atleast_1d(row)]  # a copy, as the index is an array
 
     def store(self, location: MemoryLocation, value: Any, values: Mapping[int, Any]) -> None:
-        """Store values to a location in all rows of the batch; local arrays of rows are kept with the row constants."""
-        if self.row_stack and location.array in self.locals:
-            self.row_stack[-1][1][location] = value
+        """Store values to a location in all iterations of the batch; local arrays are kept with the constants."""
+        if self.iteration_stack and location.array in self.locals:
+            self.iteration_stack[-1][1][location] = value
             return
         array, row = self.resolve(location)
         self.arrays[array][row] = value
         self.written[array][row] = True
 
     def _levels(self, loop: ForEachLoop) -> npt.NDArray[np.int64]:
-        """Dependency level of each iteration of a loop, shape (n_rows,); rows of one level can run in any order."""
+        """Dependency level of each iteration of a loop, shape (n_rows,); iterations of one level are independent."""
         bases, total = {}, 0
         for name, array in self.arrays.items():
             bases[name], total = total, total + len(array)
@@ -305,12 +305,12 @@ class _BatchedEvaluator(ArrayEvaluator):
         bases: Mapping[str, int],
         locations: list[MemoryLocation],
     ) -> list[list[int]]:
-        """Memory cells that loop iterations access through given memory locations, as flat indices, one list per row.
+        """Memory cells, as flat indices, that each loop iteration accesses through given memory locations.
 
         Args:
             loop: the loop.
-            specialization: specialization of the rows.
-            rows: indices of the rows.
+            specialization: specialization of the iterations.
+            rows: indices of the iterations.
             bases: flat index of the first element of each array.
             locations: memory locations of the code of the specialization.
         """

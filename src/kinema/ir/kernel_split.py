@@ -62,13 +62,13 @@ class KernelPart:
     is_warp_region: bool = False
     """Whether a group of threads works on each environment."""
     copy_in: tuple[tuple[int, int], ...] = ()
-    """(row of the thread scratch memory, row of the warp's memory) copied at the start of a warp kernel."""
+    """(offset in the thread scratch memory, offset in the warp's memory) copied at the start of a warp kernel."""
     copy_out: tuple[tuple[int, int], ...] = ()
-    """(row of the warp's memory, row of the thread scratch memory) copied at the end of a warp kernel."""
+    """(offset in the warp's memory, offset in the thread scratch memory) copied at the end of a warp kernel."""
     n_global: int = 0
     """Scalars per environment of a warp kernel in global memory: lists with a large capacity."""
     workload_offsets: tuple[int, ...] = ()
-    """Rows of the thread scratch memory whose sum estimates the work of an environment."""
+    """Scratch offsets of the thread kernels whose values sum to an estimate of the work of an environment."""
     can_overlap: bool = False
     """Whether the kernel may run concurrently with the preceding work-queue kernel."""
     handoff: HandoffLayout = NO_HANDOFF
@@ -153,11 +153,11 @@ class _WarpRegionMemory(NamedTuple):
     shared_packing: ScratchPacking
     global_packing: ScratchPacking
     copied_in: set[int]
-    """Rows in shared memory that other kernels write."""
+    """Shared-memory offsets that other kernels write."""
     copied_out: set[int]
-    """Rows in shared memory that other kernels read."""
+    """Shared-memory offsets that other kernels read."""
     external_lists: set[int]
-    """Rows of lists that are accessed directly in the thread scratch memory."""
+    """Scratch offsets of lists that are accessed directly in the thread scratch memory."""
 
 
 def _plan_warp_region(
@@ -167,10 +167,10 @@ def _plan_warp_region(
     segment_index: int,
     group_size: int,
 ) -> _WarpRegionMemory:
-    """Plan the kernel of a warp region: level-scheduled program, placement of its data, rows to copy in and out.
+    """Plan the kernel of a warp region: level-scheduled program, placement of its data, offsets to copy in and out.
 
     Long lists accessed at dynamic indices are placed in global memory, or stay in the scratch memory of the thread
-    kernels if other kernels use them. All other rows are packed into shared memory by live range.
+    kernels if other kernels use them. All other data is packed into shared memory by live range.
 
     Args:
         program: the whole program.
@@ -201,7 +201,7 @@ def _plan_warp_region(
 def _warp_region_kernel(
     region: _WarpRegionMemory, segment: _Segment, thread_packing: ScratchPacking, handoff: HandoffLayout
 ) -> KernelPart:
-    """Build the kernel of a planned warp region: addresses rewritten to their new memory, rows to copy in and out.
+    """Build the kernel of a planned warp region: addresses rewritten to their new memory, offsets to copy in and out.
 
     Args:
         region: level-scheduled program and memory plan.
@@ -286,7 +286,7 @@ def _offsets_read_elsewhere(own: Effects, segment_effects: Sequence[Effects]) ->
 
 
 def _exchanged_offsets(own: Effects, segment_effects: Sequence[Effects]) -> set[int]:
-    """Scratch rows that a segment shares with other segments."""
+    """Scratch offsets that a segment shares with other segments."""
     return own.scratch_offsets() & (
         _offsets_written_elsewhere(own, segment_effects) | _offsets_read_elsewhere(own, segment_effects)
     )
@@ -295,8 +295,8 @@ def _exchanged_offsets(own: Effects, segment_effects: Sequence[Effects]) -> set[
 def promote_shared_locals(program: Program, max_instructions: int | None = None) -> Program:
     """Pass: turn local arrays into scratch memory if they cannot be private to one thread.
 
-    These are local arrays used by several kernels, or by several rows of a for-each loop of a warp region, which run on
-    different threads. Each becomes an allocation at the end of the scratch memory.
+    These are local arrays used by several kernels, or by several iterations of a for-each loop of a warp region, which
+    run on different threads. Each becomes an allocation at the end of the scratch memory.
     """
     segments = _split_segments(program, max_instructions)
     n_users = Counter(name for segment in segments for name in find_effects(program, segment.statements).locals)
@@ -441,12 +441,12 @@ def _relocate_loop(
 
 
 def global_list_offsets(program: Program, statements: Statements, restrict_to: set[int] | None = None) -> set[int]:
-    """Scratch rows of a warp region that are placed in global instead of shared memory: lists of large capacity.
+    """Scratch offsets of a warp region that are placed in global instead of shared memory: lists of large capacity.
 
     These are oversized lists, and allocations of more than `LONG_LIST_SIZE` scalars that for-each loops access at
     dynamic indices. Allocations that one table column refers to are placed together. Groups with an allocation that is
     also accessed outside for-each loops are excluded (oversized lists excepted). With `restrict_to`, only groups that
-    contain one of these rows are returned.
+    contain one of these offsets are returned.
     """
     starts = list(program.allocation_starts) or [0]
     groups = _DisjointSets(len(starts))

@@ -1,9 +1,9 @@
-"""Level scheduling of for-each loops: independent rows run concurrently, one per thread of a warp.
+"""Level scheduling of for-each loops: independent iterations run concurrently, one per thread of a warp.
 
-A row depends on the earlier rows that write cells it reads, or that read or write cells it writes (flow, anti and
-output dependences). Its level is the length of the longest dependence chain, so that the result is bitwise equal to
-that of the sequential loop. In a tree traversal the levels are those of the tree. Cells that all rows add to are
-privatised: each thread has an accumulator, and the accumulators are summed at the end.
+An iteration depends on the earlier iterations that write cells it reads, or that read or write cells it writes (flow,
+anti and output dependences). Its level is the length of the longest dependence chain, so that the result is bitwise
+equal to that of the sequential loop. In a tree traversal the levels are those of the tree. Cells that all iterations
+add to are privatised: each thread has an accumulator, and the accumulators are summed at the end.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from .program import (
 )
 
 MAX_SERIAL_ADDS = 2
-"""Maximum number of rows that may add to the same cell one after the other before it is privatised."""
+"""Maximum number of iterations that may add to the same cell one after the other before it is privatised."""
 
 
 def schedule_levels(program: Program, group_size: int) -> Program:
-    """Pass: level scheduling of the loops of a warp program, so that `group_size` threads run independent rows.
+    """Pass: level scheduling of the loops of a warp program, so that `group_size` threads run independent iterations.
 
     Applies to loops that are not nested in another for-each loop or a parallel loop. Before, specializations with equal
-    code are merged, and cells that many rows add to become per-thread accumulators. Adds an allocation at the end of
-    the scratch memory, on which padding rows work.
+    code are merged, and cells that many iterations add to become per-thread accumulators. Adds an allocation at the end
+    of the scratch memory, on which padding iterations work.
     """
     local_arrays = dict(program.locals)
     program = replace(program, locals=local_arrays)
@@ -73,7 +73,7 @@ def schedule_levels(program: Program, group_size: int) -> Program:
 def _merge_equal_specializations(loop: ForEachLoop) -> ForEachLoop:
     """Merge specializations of a loop that are equal except for the table columns of their arrays and constants.
 
-    The table entries of the merged rows are moved to the columns of the remaining specialization.
+    The table entries of the merged iterations are moved to the columns of the remaining specialization.
     """
     index_by_text: dict[str, int] = {}
     kept: list[LoopSpecialization] = []
@@ -230,10 +230,10 @@ def _replace_locations(
 
 
 def _schedule_loop(program: Program, loop: ForEachLoop, group_size: int) -> ForEachLoop:
-    """Level schedule of a loop: its rows sorted by dependency level and specialization, in batches of `group_size`.
+    """Level schedule of a loop: iterations sorted by dependency level and specialization, in batches of `group_size`.
 
-    Incomplete batches are padded with copies of their last row, which must have no effect: they are disabled by a flag
-    in an additional table column, or, where safe, work on a dummy allocation. Returns the loop with the reordered
+    Incomplete batches are padded with copies of their last iteration, which must have no effect: they are disabled by a
+    flag in an additional table column, or, where safe, work on a dummy allocation. Returns the loop with the reordered
     table.
     """
     specialization_indices = loop.specialization_indices().tolist()
@@ -264,7 +264,7 @@ def _schedule_loop(program: Program, loop: ForEachLoop, group_size: int) -> ForE
 
 
 def _is_safe_on_dummy_memory(loop: ForEachLoop) -> bool:
-    """Whether padding rows of a loop may execute its code on a dummy allocation, instead of being disabled by a flag.
+    """Whether padding iterations may execute the loop body on a dummy allocation, instead of being disabled by a flag.
 
     The code must be basic blocks with static addresses that store to scratch memory only, without reductions.
     """
@@ -286,7 +286,7 @@ def _redirect_padding_iterations(
     specialization_indices: list[int],
     dummy_row: int,
 ) -> None:
-    """Point all scratch arrays of the padding rows in the integer table `ints` to `dummy_row`, in place."""
+    """Point all scratch arrays of the padding iterations in the integer table `ints` to `dummy_row`, in place."""
     indices = np.array(specialization_indices)
     for specialization_index, specialization in enumerate(loop.specializations):
         for arena, column in specialization.array_columns.values():
@@ -295,7 +295,7 @@ def _redirect_padding_iterations(
 
 
 def _max_location_offset(statements: Statements) -> int:
-    """Size of the dummy allocation for padding rows: 1 + the largest element offset in the code of any loop."""
+    """Size of the dummy allocation for padding iterations: 1 + the largest element offset in the code of any loop."""
     locations = (
         location
         for loop in outermost_for_each_loops(statements)

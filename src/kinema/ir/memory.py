@@ -19,9 +19,9 @@ WARP_GLOBAL = "warp global"
 THREAD_SCRATCH = "thread scratch"
 """Arena name under which a warp region accesses the scratch memory of the thread kernels directly."""
 CONSTANT_PREFIX = "number "
-"""Prefix of the names of row constants of a table, which keeps them apart from arrays of the same name."""
+"""Prefix of the names of table constants, which keeps them apart from arrays of the same name."""
 FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX = "first of ", "many of "
-"""Prefixes of two integer columns of a row: first row and number of rows of its range in a nested for-each loop."""
+"""Prefixes of two integer columns of an iteration: first index and number of iterations of a nested loop."""
 
 
 def round_up_to_4(n: int) -> int:

@@ -1,7 +1,7 @@
 """Program representation: basic blocks, loops, branches, warp regions, work-queue loops and packed tables.
 
 A program is a sequence of statements that runs for each environment. A basic block computes values from memory, then
-stores some of them. Structured statements contain basic blocks: a loop over the rows of a constant table
+stores some of them. Structured statements contain basic blocks: a loop over the rows (iterations) of a constant table
 (`ForEachLoop`), a loop with a trip count computed at run time (`CountedLoop`), a do-while loop (`WhileLoop`) and a
 branch (`If`). SSA values live within one basic block only. Blocks communicate through arrays: in an arena that outlives
 the run, in the scratch memory of a run, or in a local array, which the compiler can promote to registers.
@@ -133,15 +133,15 @@ class LoopSpecialization:
     array_columns: dict[str, tuple[str, int]]
     """Array name -> (arena, column of the integer table with the first row of the array in the arena)."""
     constant_columns: dict[MemoryLocation, int]
-    """Memory location of a row constant -> column of the floating-point table."""
+    """Memory location of a table constant -> column of the floating-point table."""
 
 
 @dataclass(frozen=True, slots=True)
 class LevelBatch:
-    """Rows of one specialization and one dependency level of a loop that the threads of a warp execute concurrently."""
+    """Iterations of one specialization and one dependency level of a loop that a warp executes concurrently."""
 
     specialization_index: int
-    """Index of the loop specialization of all rows of the batch."""
+    """Index of the loop specialization of the batch."""
     first_row: int
     n_rows: int
     level: int = 0
@@ -150,33 +150,33 @@ class LevelBatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForEachLoop:
-    """Loop over the rows of a constant table in order; each row selects a loop body, array offsets and constants."""
+    """Loop over the rows of a constant table; a row selects loop body, array offsets and constants of an iteration."""
 
     name: str
     specializations: tuple[LoopSpecialization, ...]
     ints: npt.NDArray[np.int32]
     """(n_rows, n_columns) array offsets; column 0 is the specialization index if there are several specializations."""
     floats: npt.NDArray[np.float64]
-    """(n_rows, n_columns) constants of the rows."""
-    keep_rolled: bool = False
+    """(n_rows, n_columns) constants of the iterations."""
+    no_unroll: bool = False
     """Whether the loop is kept when the rest of the program is unrolled."""
-    row_range_name: str = ""
-    """Name of the row range of a nested loop, whose rows are selected by the columns `FIRST_ITERATION_PREFIX` and
-    `ITERATION_COUNT_PREFIX` + name of the enclosing row; empty if all rows run."""
+    range_name: str = ""
+    """Name of the range of a nested loop, given by the columns `FIRST_ITERATION_PREFIX` and `ITERATION_COUNT_PREFIX` +
+    name of the enclosing iteration; empty if all iterations run."""
     active_iterations: ArenaOffset | None = None
-    """Offset in scratch memory of the list of rows that have an effect, preceded by its length, or None. CPU code
-    skips all other rows."""
+    """Scratch offset of the list of iterations that have an effect, preceded by its length, or None. CPU code skips all
+    others."""
     schedule: tuple[LevelBatch, ...] = ()
-    """Level schedule of a loop in a warp region: batches of concurrent rows in execution order."""
+    """Level schedule of a loop in a warp region: batches of concurrent iterations in execution order."""
     predicated: bool = False
-    """Whether the last integer column of a level-scheduled loop is a flag that disables padding rows; without the
-    flag, padding rows work on a dummy allocation."""
+    """Whether the last integer column of a level-scheduled loop is a flag that disables padding iterations; without the
+    flag, these work on a dummy allocation."""
     reductions: tuple[tuple[MemoryLocation, MemoryLocation], ...] = ()
     """Reductions of a level-scheduled loop: (local accumulator of each thread, memory location that the total is added
     to)."""
 
     def specialization_indices(self) -> npt.NDArray[np.int32]:
-        """Specialization index of each row, shape (n_rows,)."""
+        """Specialization index of each iteration, shape (n_rows,)."""
         return self.ints[:, 0] if len(self.specializations) > 1 else np.zeros(len(self.ints), np.int32)
 
 
@@ -223,7 +223,7 @@ class If:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WarpRegion:
-    """Statements executed for one environment by a group of GPU threads, which share the rows of for-each loops.
+    """Statements executed for one environment by a group of GPU threads, which share the iterations of for-each loops.
 
     The region becomes a kernel of its own. It communicates with the surrounding statements through arenas only.
     """
@@ -236,18 +236,18 @@ class WarpRegion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkQueueLoop:
-    """For-each loop with few active rows per environment: GPU threads filter all rows and share the remaining work.
+    """For-each loop with few active iterations per environment: GPU threads filter all and share the remaining work.
 
-    The loop becomes a kernel of its own. Rows are independent: no row reads data that another row writes.
+    The loop becomes a kernel of its own. Iterations are independent: none reads data that another one writes.
     """
 
     name: str
     filters: tuple[ForEachLoop, ...]
-    """Filter stages over the same rows, cheapest first; each sets `condition`."""
+    """Filter stages over the same iterations, cheapest first; each sets `condition`."""
     condition: MemoryLocation
-    """Memory location set by a filter: above 0.5 if the row is active."""
+    """Memory location set by a filter: above 0.5 if the iteration is active."""
     work: ForEachLoop
-    """Loop body of the rows that pass all filters."""
+    """Loop body of the iterations that pass all filters."""
 
     @property
     def stages(self) -> tuple[ForEachLoop, ...]:
@@ -274,7 +274,7 @@ Statements = tuple[Statement, ...]
 
 
 def nested_bodies(statement: Statement) -> list[Statements]:
-    """Statement sequences directly inside a statement: bodies of loops, branches, loop bodys, work-queue stages."""
+    """Statement sequences directly inside a statement: bodies of loops, branches, loop bodies, work-queue stages."""
     match statement:
         case BasicBlock() | IntrinsicCall() | AtomicIncrement() | SharedMemoryStaging():
             return []
@@ -384,11 +384,11 @@ class Program:
     locals: Mapping[str, int] = field(default_factory=dict)
     """Local array name -> number of elements."""
     n_scratch: int = 0
-    """Number of rows of the arena `scratch`."""
+    """Size of the scratch memory of an environment, in scalars."""
     allocation_starts: Sequence[int] = ()
-    """Sorted first rows of the allocations of scratch memory."""
+    """Sorted start offsets of the scratch allocations."""
     oversized_lists: frozenset[int] = frozenset()
-    """First rows of allocations that are lists with a capacity far above their usual length."""
+    """Start offsets of allocations that are lists with a capacity far above their usual length."""
     outlined: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """For-each loops, loop specializations and basic blocks that are emitted as functions, by identity -> local arrays:
     of loops and specializations those allocated in the function, of basic blocks those that they use."""
@@ -413,7 +413,7 @@ class Program:
     @property
     def has_kept_loops(self) -> bool:
         """Whether unrolling keeps some loops or cooperative regions."""
-        return self.has_cooperative_regions or any(loop.keep_rolled for loop in self.for_each_loops)
+        return self.has_cooperative_regions or any(loop.no_unroll for loop in self.for_each_loops)
 
     @property
     def has_cooperative_regions(self) -> bool:
@@ -497,7 +497,7 @@ def fits_half_words(loop: ForEachLoop) -> bool:
 def pack_int_table(loop: ForEachLoop) -> npt.NDArray[np.int32]:
     """Integer table of a loop as laid out in memory.
 
-    Without a level schedule, the rows as they are. With a level schedule, the transposed table, so that neighbouring
+    Without a level schedule, the table as it is. With a level schedule, the transposed table, so that neighbouring
     threads load neighbouring words (coalesced access), with two 16-bit columns packed into a 32-bit word if all
     integers fit.
     """
@@ -528,7 +528,7 @@ def blocks_outside_for_each_loops(statements: Statements) -> Iterator[BasicBlock
 def _count_operations(statements: Statements) -> int:
     """Approximate number of floating-point operations of one execution of statements.
 
-    The code of a for-each loop counts once per row of its specialization. Bodies of other loops and branches count
+    The code of a for-each loop counts once per iteration. Bodies of other loops and branches count
     once, a work-queue loop as its first filter, an intrinsic by its own estimate.
     """
     total = 0

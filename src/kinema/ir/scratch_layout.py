@@ -3,7 +3,7 @@
 Program points are the statements in order. An allocation that a loop body reads before it has definitely been written
 carries data from one iteration to the next and is live throughout the loop. The hand-off layout is the order of data
 that thread kernels leave for a warp kernel: a warp reads one environment, so that the scalars of an environment are
-stored together in groups of `ROW_GROUP` rows (AoSoA) and in the order of the warp's own memory, which allows vector
+stored together in groups of `ROW_GROUP` (AoSoA) and in the order of the warp's own memory, which allows vector
 accesses.
 """
 
@@ -43,7 +43,7 @@ class _ProgramPoint:
 
     effects: Effects
     definite_writes: set[int]
-    """Rows of scratch memory that the statement writes on every execution."""
+    """Scratch offsets that the statement writes on every execution."""
     n_conditions: int
     """Nesting depth of branches and counted loops around the statement."""
 
@@ -60,8 +60,8 @@ class _LoopBody:
 def live_ranges(program: Program, live_in: set[int], live_out: set[int]) -> dict[int, LiveRange]:
     """Live-range analysis of scratch memory: first and last program point (statement) of each allocation, by its index.
 
-    Rows in `live_in` are live from the start of the program, rows in `live_out` to its end. Allocations that carry data
-    between iterations of a loop are live throughout the loop.
+    Offsets in `live_in` are live from the start of the program, those in `live_out` to its end. Allocations that carry
+    data between iterations of a loop are live throughout the loop.
     """
     points: list[_ProgramPoint] = []
     loop_bodies: list[_LoopBody] = []
@@ -114,7 +114,7 @@ def _condition_only(statement: WhileLoop | CountedLoop | If) -> WhileLoop | Coun
 
 
 def _definite_writes(statements: Statements) -> Iterator[int]:
-    """Scratch rows that statements certainly write whenever they are executed.
+    """Scratch offsets that statements definitely write on every execution (must-write set).
 
     Writes inside branches and nested loops and at dynamic indices are not included.
     """
@@ -126,7 +126,7 @@ def _definite_writes(statements: Statements) -> Iterator[int]:
         elif isinstance(block, IntrinsicCall):
             for operand, count in block.intrinsic.definite_writes:
                 yield from range(operand.element, operand.element + count)
-        elif isinstance(block, ForEachLoop) and not block.row_range_name:
+        elif isinstance(block, ForEachLoop) and not block.range_name:
             specialization_indices = block.specialization_indices()
             for specialization_index, specialization in enumerate(block.specializations):
                 stores = [
@@ -148,7 +148,7 @@ def _extend_over_loop(
 ) -> None:
     """Extend the live ranges of loop-carried allocations, in place, to the whole loop.
 
-    Loop-carried are rows that an iteration reads before it has definitely written them, or writes in some iterations
+    Loop-carried are offsets that an iteration reads before it has definitely written them, or writes in some iterations
     only. Allocations used inside and outside the loop are extended to the whole loop too.
     """
     definitely_written: set[int] = set()
@@ -158,7 +158,7 @@ def _extend_over_loop(
             row for arena, row in point.effects.reads if arena == SCRATCH and row not in definitely_written
         }
         definitely_written |= point.definite_writes if point.n_conditions == body.n_conditions else set()
-    # rows written in some iterations only keep the value of an earlier iteration
+    # cells written in some iterations only keep the value of an earlier iteration
     live_through |= {
         row
         for point in points[body.first : body.last + 1]
@@ -210,9 +210,9 @@ def pack_by_live_range(sizes: dict[int, int], ranges: dict[int, LiveRange]) -> t
 
 
 class ScratchPacking:
-    """Relocation of the scratch allocations that some code uses to consecutive rows, without the others.
+    """Relocation of the scratch allocations that some code uses to contiguous memory, without the others.
 
-    With live ranges, allocations that are not live at the same time share rows.
+    With live ranges, allocations that are not live at the same time share memory.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class ScratchPacking:
         fixed_starts: Mapping[int, int] | None = None,
         first_free: int = 0,
     ) -> None:
-        """Allocations in `fixed_starts` (index -> row) keep their row; the others start at row `first_free`."""
+        """Allocations in `fixed_starts` (index -> offset) keep their offset; the others start at `first_free`."""
         fixed_starts = fixed_starts or {}
         self._old_starts = list(program.allocation_starts) or [0]
         ends = [*self._old_starts[1:], program.n_scratch]
@@ -240,7 +240,7 @@ class ScratchPacking:
 
     @classmethod
     def restricted_to(cls, other: ScratchPacking, rows: set[int]) -> ScratchPacking:
-        """Copy of another packing that contains only the allocations of the given rows."""
+        """Copy of another packing that contains only the allocations of the given offsets."""
         packing = copy(other)
         kept = {bisect_right(other._old_starts, row) - 1 for row in rows}
         packing._new_starts = {
@@ -249,11 +249,11 @@ class ScratchPacking:
         return packing
 
     def contains(self, row: int) -> bool:
-        """Whether the allocation of a row is part of the packing."""
+        """Whether the allocation of an offset is part of the packing."""
         return bisect_right(self._old_starts, row) - 1 in self._new_starts
 
     def new_row(self, row: int) -> int:
-        """Row after relocation; for unused allocations, an arbitrary row."""
+        """Offset after relocation; arbitrary for unused allocations."""
         allocation = bisect_right(self._old_starts, row) - 1
         return self._new_starts.get(allocation, 0) + row - self._old_starts[allocation]
 
@@ -325,7 +325,7 @@ def _reduce_staging(statements: Statements, n_fewer: int) -> Statements:
 # ------------------------------------------------------------------------------------------------- hand-off to warps
 
 VECTOR_WIDTH, ROW_GROUP = 4, 8
-"""Scalars per vector access, and rows whose scalars of one environment are stored together (a sector of the cache)."""
+"""Scalars per vector access, and scalars of one environment that are stored together (a sector of the cache)."""
 MAX_ACCESS_BYTES = 16
 """Maximum number of bytes of one memory access of a thread."""
 
@@ -335,15 +335,15 @@ class HandoffLayout:
     """Placement of the allocations that thread kernels hand over to a warp kernel."""
 
     first_row: int = 0
-    """First row of the hand-off area in the scratch memory of the thread kernels."""
+    """Start of the hand-off area in the scratch memory of the thread kernels."""
     allocation_rows: tuple[tuple[int, int], ...] = ()
-    """(allocation index, row) of each allocation."""
+    """(allocation index, offset) of each allocation."""
     vector_targets: tuple[int, ...] = ()
-    """Offset in the warp's memory of each vector of `VECTOR_WIDTH` rows."""
+    """Offset in the warp's memory of each vector of `VECTOR_WIDTH` scalars."""
 
     @property
     def end_row(self) -> int:
-        """Row behind the hand-off area, which is a multiple of `ROW_GROUP` rows."""
+        """End of the hand-off area, whose size is a multiple of `ROW_GROUP`."""
         return self.first_row + -(-len(self.vector_targets) * VECTOR_WIDTH // ROW_GROUP) * ROW_GROUP
 
 
@@ -355,13 +355,13 @@ def layout_handoff(
 ) -> HandoffLayout:
     """AoSoA layout of the data that kernels with one thread per environment pass to a warp kernel.
 
-    Allocations with an excluded row are left out. The data is divided into vectors of `VECTOR_WIDTH` scalars in the
+    Allocations with an excluded offset are left out. The data is divided into vectors of `VECTOR_WIDTH` scalars in the
     order of the warp's own memory, so that the warp kernel loads and stores whole vectors.
 
     Args:
         program: program that owns the allocations.
         handed_over: scratch offsets that other kernels write and the warp region reads.
-        excluded: rows that must not be in this layout, as code with other addressing accesses them.
+        excluded: offsets that must not be in this layout, as code with other addressing accesses them.
         shared_packing: placement of the allocations in the memory of the warp.
         first_row: first scratch offset of the layout.
     """
@@ -399,5 +399,5 @@ def has_static_addresses(statements: Statements) -> bool:
 
 
 def handoff_offset(row: int, n_envs: int) -> int:
-    """Offset in scalars of a hand-off row from the first scalar of an environment, in blocks of `n_envs`."""
+    """Distance in scalars of a hand-off offset from the first scalar of an environment, in blocks of `n_envs`."""
     return row // ROW_GROUP * ROW_GROUP * n_envs + row % ROW_GROUP

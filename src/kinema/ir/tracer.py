@@ -272,9 +272,9 @@ class Tracer:
 
         Args:
             outputs: values to store at the end, by array.
-            n_scratch: number of rows of scratch memory.
-            allocation_starts: first rows of the allocations of scratch memory.
-            oversized_lists: first rows of allocations with far more capacity than usually needed.
+            n_scratch: size of the scratch memory in scalars.
+            allocation_starts: start offsets of the scratch allocations.
+            oversized_lists: start offsets of allocations with far more capacity than usually needed.
         """
         for array, values in (outputs or {}).items():
             self.write(array, values)

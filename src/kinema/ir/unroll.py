@@ -1,8 +1,8 @@
 """Loop unrolling by symbolic execution of for-each loops and counted loops into straight-line code.
 
 Memory is a dictionary from cells to symbolic scalars, as all addresses of for-each loops are known. Stored values are
-forwarded to loads, constants of rows fold, and dead values are never computed. On plain numbers the same code executes
-the program.
+forwarded to loads, constants of iterations fold, and dead values are never computed. On plain numbers the same code
+executes the program.
 
 While loops, loops with unknown trip count and branches are kept. Cells that their bodies write and that are read later
 become loop-carried values. A dry run, whose recording is discarded, finds these cells.
@@ -85,7 +85,7 @@ def unroll(program: Program, read_input: ReadInput, tracer: Tracer | None = None
     """Unroll the for-each loops and counted loops of a program by symbolic execution.
 
     Returns the final value of each memory cell (array, element) that the program writes, except in scratch memory and
-    local arrays. Control flow that depends on symbolic values, and loops marked `keep_rolled`, are recorded with the
+    local arrays. Control flow that depends on symbolic values, and loops marked `no_unroll`, are recorded with the
     tracer instead. Without a tracer the program is executed on Python floats.
 
     Args:
@@ -117,11 +117,11 @@ class _Unroller(Evaluator):
         tracer: Tracer | None,
         loop_carried: _LoopCarried | None,
         kept_effects: Mapping[int, tuple[CellSet, CellSet, set[str]]],
-        row_bindings: IterationBindings,
+        bindings: IterationBindings,
         *,
         dry_run: bool = False,
     ) -> None:
-        super().__init__(row_bindings)
+        super().__init__(bindings)
         self.functions = _DRY_RUN_FUNCTIONS if dry_run else OP_FUNCTIONS
         self.program = program
         self.read_input = read_input
@@ -131,7 +131,7 @@ class _Unroller(Evaluator):
         self.dry_run = dry_run
         self.memory: dict[Cell, Value | _ClobberedCell] = {}
         self.path: list[tuple[int, float]] = []
-        """Enclosing rows and iterations: (identity of the loop, row index or iteration index)."""
+        """Enclosing loops: (identity of the loop, iteration index)."""
         self.written_by_body: dict[tuple[object, ...], set[Cell]] = {}
         """Cells written by a kept body (dry run), by identity of the statement and path."""
         self.kept_arrays: dict[str, str] = {}
@@ -171,10 +171,10 @@ class _Unroller(Evaluator):
 
     # ---------------------------------------------------------------------------------------------- unrolled statements
 
-    def run_iteration(self, loop: ForEachLoop, row_index: int) -> None:
-        """Execute the body of a for-each loop for one row."""
-        self.path.append((id(loop), row_index))
-        super().run_iteration(loop, row_index)
+    def run_iteration(self, loop: ForEachLoop, index: int) -> None:
+        """Execute the body of a for-each loop for one iteration."""
+        self.path.append((id(loop), index))
+        super().run_iteration(loop, index)
         self.path.pop()
 
     def run_counted_loop(self, loop: CountedLoop) -> None:
@@ -203,11 +203,11 @@ class _Unroller(Evaluator):
     def load(self, location: MemoryLocation, values: Mapping[int, Value] | None = None) -> Value:
         """Value of a location: a constant of the iteration, a memory cell, or a recorded load if the index is symbolic.
 
-        Array names are resolved by the offsets of the enclosing rows. `values` maps value numbers of the basic block to
-        values, for the dynamic index.
+        Array names are resolved by the offsets of the enclosing iterations. `values` maps value numbers of the basic
+        block to values, for the dynamic index.
         """
         array, row, index_value = location
-        for offsets, constants in reversed(self.row_stack):
+        for offsets, constants in reversed(self.iteration_stack):
             value = constants.get(location)
             if value is not None:
                 return value

@@ -68,35 +68,35 @@ class _Verifier:
         self,
         statements: Statements,
         place: str,
-        rows: list[tuple[ForEachLoop, LoopSpecialization, np.ndarray]],
+        enclosing: list[tuple[ForEachLoop, LoopSpecialization, np.ndarray]],
         *,
         in_counted_loop: bool,
     ) -> Iterator[str]:
         """Yield the violated rules of statements, nested ones included, each with its place in the program.
 
-        `place` is the path of names to the statements; `rows` are the enclosing for-each loops with their
-        specialization and its row indices, outermost first.
+        `place` is the path of names to the statements; `enclosing` are the enclosing for-each loops with their
+        specialization and its iteration indices, outermost first.
         """
         for i, statement in enumerate(statements):
             here = f"{place}, {getattr(statement, 'name', '') or f'block {i}'}"
             if isinstance(statement, BasicBlock):
                 yield from (f"{here}: {x}" for x in self._block_faults(statement, in_counted_loop=in_counted_loop))
             if isinstance(statement, ForEachLoop):
-                yield from (f"{here}: {x}" for x in self._table_faults(statement, rows))
+                yield from (f"{here}: {x}" for x in self._table_faults(statement, enclosing))
                 specialization_indices = statement.specialization_indices()
                 for k, specialization in enumerate(statement.specializations):
-                    inner = [*rows, (statement, specialization, np.flatnonzero(specialization_indices == k))]
+                    inner = [*enclosing, (statement, specialization, np.flatnonzero(specialization_indices == k))]
                     yield from self.check(specialization.body, here, inner, in_counted_loop=in_counted_loop)
                 continue
             for location, _ in memory_accesses(statement):
-                yield from (f"{here}: {x}" for x in self._location_faults(location, rows))
+                yield from (f"{here}: {x}" for x in self._location_faults(location, enclosing))
             if isinstance(statement, IntrinsicCall):
                 for location, count in statement.intrinsic.definite_writes:
                     last = location._replace(element=location.element + count - 1)
-                    yield from (f"{here}: {x}" for x in self._location_faults(last, rows))
+                    yield from (f"{here}: {x}" for x in self._location_faults(last, enclosing))
             for body in nested_bodies(statement):
                 counted = in_counted_loop or isinstance(statement, CountedLoop)
-                yield from self.check(body, here, rows, in_counted_loop=counted)
+                yield from self.check(body, here, enclosing, in_counted_loop=counted)
 
     def _block_faults(self, block: BasicBlock, *, in_counted_loop: bool) -> Iterator[str]:
         """Yield the violated rules of a basic block: known operations, operand counts, definition before use, types."""
@@ -135,7 +135,7 @@ class _Verifier:
                 yield f"{format_location(store.location)} must be of type {expected.name.lower()}"
 
     def _table_faults(
-        self, loop: ForEachLoop, rows: list[tuple[ForEachLoop, LoopSpecialization, np.ndarray]]
+        self, loop: ForEachLoop, enclosing: list[tuple[ForEachLoop, LoopSpecialization, np.ndarray]]
     ) -> Iterator[str]:
         """Yield the violated rules of a loop's table: lengths, specialization indices, columns, nested ranges."""
         if len(loop.ints) != len(loop.floats):
@@ -148,21 +148,21 @@ class _Verifier:
                 c >= loop.floats.shape[1] for c in specialization.constant_columns.values()
             ):
                 yield f"a column of specialization {specialization.key} is out of range"
-        if loop.row_range_name:
-            outer, specialization, outer_rows = rows[-1]
+        if loop.range_name:
+            outer, specialization, outer_iterations = enclosing[-1]
             first, count = (
-                outer.ints[outer_rows, specialization.array_columns[prefix + loop.row_range_name][1]]
+                outer.ints[outer_iterations, specialization.array_columns[prefix + loop.range_name][1]]
                 for prefix in (FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX)
             )
             if (first + count).max(initial=0) > len(loop.ints):
-                yield "a row range exceeds the table"
+                yield "an iteration range exceeds the table"
 
     def _location_faults(
-        self, location: MemoryLocation, rows: list[tuple[ForEachLoop, LoopSpecialization, np.ndarray]]
+        self, location: MemoryLocation, enclosing: list[tuple[ForEachLoop, LoopSpecialization, np.ndarray]]
     ) -> Iterator[str]:
-        """Yield a fault if a location with static address is outside its array for any row of the enclosing loops."""
+        """Yield a fault if a location with static address exceeds its array in any iteration of the enclosing loops."""
         arena, first, last = location.array, location.element, location.element
-        for loop, specialization, indices in reversed(rows):
+        for loop, specialization, indices in reversed(enclosing):
             if location in specialization.constant_columns:
                 return
             if location.array in specialization.array_columns:

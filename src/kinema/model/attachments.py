@@ -1,4 +1,4 @@
-"""Tables of the attachments that a scene can make at run time, and of the suction cups that make them."""
+"""Tables of reserved attachments (pairs of links that can be attached at run time) and of suction cups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .table import Table
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class AttachmentsInfo(Table):
-    """One row for each reserved attachment: a pair of links that an equality constraint holds while it is attached.
+    """One row for each reserved attachment: a pair of links with an equality constraint that can be activated.
 
     Attachments are the last rows of the table of equality constraints, where side a has the anchor and side b is the
     other link.
@@ -25,25 +25,25 @@ class AttachmentsInfo(Table):
     equality_idx: Ints
     """Row in the table of equality constraints."""
     cup_idx: Ints
-    """Suction cup that makes the attachment; -1 if the user does."""
+    """Suction cup that activates the attachment; -1 if the user does."""
     break_force: Array
     """Initial force at which the attachment breaks [N]; infinite if it never does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class SuctionCupsInfo(Table):
-    """One row for each suction cup."""
+    """One row for each suction cup (vacuum gripper)."""
 
     names: Sequence[str]
     link_idx: Ints
     frame_idx: Ints
     """Moving frame of the cup; -1 for the world."""
     pos: Array
-    """Centre of the lip in the moving frame [m], (n, 3)."""
+    """Contact point (centre of the rim) in the moving frame [m], (n, 3)."""
     axis: Array
     """Unit vector out of the cup in the moving frame, (n, 3)."""
     reach: Array
-    """Largest distance along the axis at which the cup grips a surface [m]."""
+    """Range: largest distance of a surface along the axis at which the cup attaches a link [m]."""
 
 
 def empty_attachments() -> AttachmentsInfo:

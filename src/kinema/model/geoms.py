@@ -92,7 +92,7 @@ class PairsInfo(Table):
     """Part of the margin in which a contact exerts no force [m]."""
     surface_source: Ints
     """Source of the contact parameters: 0 or 1 for the first or second geom, -1 for a mix of both, 2 for the pair."""
-    solmix_share: Array
+    solmix_weight: Array
     """Share of the first geom in the mixed solref and solimp (MuJoCo's solmix), (n,)."""
     restitution: Array
     """Coefficient of restitution, (n,)."""
@@ -141,7 +141,7 @@ def empty_pairs() -> PairsInfo:
         margin=np.zeros(0),
         gap=np.zeros(0),
         surface_source=none,
-        solmix_share=np.zeros(0),
+        solmix_weight=np.zeros(0),
         restitution=np.zeros(0),
         bounce_speed=np.zeros(0),
         rank=np.zeros(0, np.int32),

@@ -75,8 +75,8 @@ from .cuda_driver import (
 from .devices import Device, numpy_dtype
 from .dump import dump_folder, dump_modules, dump_program
 from .host_jit import TierPolicy, get_host_code, tier_policy
-from .llvm_compiler import FOREGROUND, OptLevel, compile_ahead, compiling_ahead, discard_pending, module_digest
-from .ptx_assembler import assemble_ahead, first_level, start_assemblers
+from .llvm_compiler import FOREGROUND, OptLevel, async_compilation, compile_async, discard_pending, module_digest
+from .ptx_assembler import assemble_async, first_level, start_assemblers
 
 # --------------------------------------------------------------------------------------------------- work-queue kernels
 
@@ -249,7 +249,7 @@ def compile_for_host(
         program = run_passes(source.trace(), CPU_PASSES)
     n_instructions = program.n_instructions
     timer_machine = platform.machine() if options.timed else ""
-    with timed_stage("emit"), compiling_ahead():
+    with timed_stage("emit"), async_compilation():
         ints, floats = _cast_tables(program.pack_tables(), options.precision)
         target = Target(options.precision, options.lanes, has_fma=has_fma(), flush_subnormals=is_x86())
         level = OptLevel.OPTIMISED if wait or tier_policy() is TierPolicy.OPTIMISED else OptLevel.BASELINE
@@ -260,7 +260,7 @@ def compile_for_host(
             options.runs_per_step,
             block_pass=optimise_basic_block,
             timer_machine=timer_machine,
-            on_module=lambda module: compile_ahead(module, level),
+            on_module=lambda module: compile_async(module, level),
         )
         digests = [module_digest(module) for module in modules]
     if dump_folder() is not None:
@@ -331,7 +331,7 @@ class GpuCompiler:
         pending: list[list[Callable[[], GpuModule]]] = [[] for _ in parts]
         # the longest first: assembly takes longest, and starts as soon as the PTX is available
         order = sorted(range(len(parts)), key=lambda i: -parts[i].program.n_instructions)
-        with ThreadPoolExecutor() as self._pool, compiling_ahead():  # an interrupt stops the compilers
+        with ThreadPoolExecutor() as self._pool, async_compilation():  # an interrupt stops the compilers
             for i in order:
                 part = parts[i]
                 if part.work_queue_loop is not None:
@@ -362,7 +362,7 @@ class GpuCompiler:
             """Compile to PTX, start assembly under the profiler name, and dump the code if asked for."""
             ptx = compile_ptx(llvm_ir, block_dim, min_blocks_per_sm)
             renamed = rename_kernel(ptx, f"{self._name}_{label}")
-            assemble_ahead(renamed, self._options.device, first_level(renamed, wait=self._wait))
+            assemble_async(renamed, self._options.device, first_level(renamed, wait=self._wait))
             if dump_folder() is not None:
                 dump_modules(f"{self._name}_{label}", module_digest(llvm_ir), [llvm_ir], ptx)
             return ptx

@@ -112,11 +112,11 @@ class WorkQueues:
     """The program part that they belong to."""
     n_specializations: int
     max_iterations_per_env: int
-    """Largest number of queued rows per environment."""
+    """Largest number of queued iterations per environment."""
     n_blocks: int = 0
     """Thread blocks of a queue kernel; 0 for a filter kernel."""
     n_chunks: int = 0
-    """Shares into which a filter kernel divides the rows."""
+    """Chunks into which a filter kernel divides the iterations."""
 
 
 # ------------------------------------------------------------------------------------------------------------- programs
@@ -163,7 +163,7 @@ class HostExecutable:
     floats: np.ndarray
     """Integer and float tables."""
     n_scratch: int
-    """Rows of scratch memory."""
+    """Scratch memory of an environment, in scalars."""
     n_operations: int
     """Approximate floating-point operations per run."""
     n_instructions: int
@@ -196,7 +196,7 @@ class GpuImage:
     modules: list[GpuModule]
     tables: list[TableArrays]
     n_scratch: int
-    """Rows of scratch memory of the thread kernels."""
+    """Scratch memory of the thread kernels per environment, in scalars."""
     n_reset_queues: int
     """Work queues that the environment-binning kernel clears."""
     n_instructions: int

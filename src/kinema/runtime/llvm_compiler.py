@@ -21,7 +21,7 @@ from pathlib import Path
 from kinema.core import InternalError, content_digest, load_entry, store_entry
 
 from .cpu_features import cpu_fingerprint, n_threads
-from .llvm_worker import ANSWER, REQUEST
+from .llvm_worker import REQUEST, RESPONSE
 
 _WORKER_SCRIPT = Path(__file__).with_name("llvm_worker.py")
 _SWITCH_INTERVAL = 2e-4
@@ -111,20 +111,20 @@ class WorkerPool:
 
     @staticmethod
     def _request(worker: subprocess.Popen[bytes], module: str | bytes, level: int, *, assembly: bool = False) -> bytes:
-        """Send one request to a worker and read its answer; InternalError if it fails or the worker ends."""
+        """Send one request to a worker and read its response; InternalError if it fails or the worker ends."""
         assert worker.stdin is not None
         assert worker.stdout is not None
         source = module if isinstance(module, bytes) else module.encode()
-        with contextlib.suppress(BrokenPipeError):  # the missing answer is reported below
+        with contextlib.suppress(BrokenPipeError):  # the missing response is reported below
             worker.stdin.write(REQUEST.pack(level, assembly, len(source)) + source)
             worker.stdin.flush()
-        head = worker.stdout.read(ANSWER.size)
-        if len(head) < ANSWER.size:
+        head = worker.stdout.read(RESPONSE.size)
+        if len(head) < RESPONSE.size:
             raise InternalError(f"the compiler process ended with status {worker.wait()}")
-        succeeded, size = ANSWER.unpack(head)
+        succeeded, size = RESPONSE.unpack(head)
         payload = worker.stdout.read(size)
         if len(payload) < size:
-            raise InternalError(f"the compiler process ended during an answer with status {worker.wait()}")
+            raise InternalError(f"the compiler process ended during a response with status {worker.wait()}")
         if not succeeded:
             raise InternalError(f"the compiler rejected a module: {payload.decode(errors='replace')}")
         return payload
@@ -183,7 +183,7 @@ _worker_slots = threading.BoundedSemaphore(n_threads())
 """Limits concurrent compilations started ahead to the number of cores."""
 
 
-def compile_ahead(llvm_ir: str, level: OptLevel) -> None:
+def compile_async(llvm_ir: str, level: OptLevel) -> None:
     """Start compilation of a module in a background thread; `compile_module` later returns the result."""
     digest, future = module_digest(llvm_ir), Future[bytes]()
 
@@ -202,11 +202,11 @@ def compile_ahead(llvm_ir: str, level: OptLevel) -> None:
 
 _switch_interval_lock = threading.Lock()
 _saved_switch_intervals: list[float] = []
-"""Thread switch intervals found on entry of nested or concurrent `compiling_ahead` contexts."""
+"""Thread switch intervals found on entry of nested or concurrent `async_compilation` contexts."""
 
 
 @contextlib.contextmanager
-def compiling_ahead() -> Iterator[None]:
+def async_compilation() -> Iterator[None]:
     """Context manager for emitting modules while earlier ones are compiled in background threads.
 
     Shortens Python's thread switch interval, so that modules are passed on without delay. An interrupt kills the

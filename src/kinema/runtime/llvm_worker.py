@@ -1,8 +1,8 @@
 """Worker process that compiles LLVM IR to object code, assembly or PTX.
 
-Requests and answers are sent through its standard input and output. A separate process can be interrupted, compiles in
-parallel with others, and keeps LLVM's global options to itself. The script imports nothing from Kinema and starts
-quickly.
+Requests and responses are exchanged through its standard input and output. A separate process can be interrupted,
+compiles in parallel with others, and keeps LLVM's global options to itself. The script imports nothing from Kinema and
+starts quickly.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ PTX_TARGET = ("sm_60", "+ptx60")
 """Oldest suitable architecture and PTX version; the CUDA driver assembles PTX for the actual GPU."""
 REQUEST = struct.Struct("<B?I")
 """Header of a request: optimisation level, whether assembly is wanted instead of object code, length of the LLVM IR."""
-ANSWER = struct.Struct("<?I")
-"""Header of an answer: success flag, length of the code or error message."""
+RESPONSE = struct.Struct("<?I")
+"""Header of a response: success flag, length of the code or error message."""
 
 
 def main() -> None:
@@ -34,14 +34,14 @@ def main() -> None:
 
     for option in LLVM_OPTIONS:
         llvm.set_option("", option)
-    requests, answers = sys.stdin.buffer, sys.stdout.buffer
+    requests, responses = sys.stdin.buffer, sys.stdout.buffer
     while len(head := requests.read(REQUEST.size)) == REQUEST.size:
         level, assembly, size = REQUEST.unpack(head)
         llvm_ir = requests.read(size).decode()
         try:
-            answer(answers, True, compile_llvm_ir(llvm_ir, level, assembly=assembly))
+            respond(responses, True, compile_llvm_ir(llvm_ir, level, assembly=assembly))
         except RuntimeError as error:
-            answer(answers, False, str(error).encode())
+            respond(responses, False, str(error).encode())
 
 
 def compile_llvm_ir(llvm_ir: str, level: int, *, assembly: bool = False) -> bytes:
@@ -96,9 +96,9 @@ def gpu_target_machine(level: int) -> Any:
     return llvm.Target.from_triple("nvptx64-nvidia-cuda").create_target_machine(cpu=cpu, features=features, opt=level)
 
 
-def answer(stream: BinaryIO, succeeded: bool, payload: bytes) -> None:
-    """Write one answer: success flag and code or error message."""
-    stream.write(ANSWER.pack(succeeded, len(payload)) + payload)
+def respond(stream: BinaryIO, succeeded: bool, payload: bytes) -> None:
+    """Write one response: success flag and code or error message."""
+    stream.write(RESPONSE.pack(succeeded, len(payload)) + payload)
     stream.flush()
 
 

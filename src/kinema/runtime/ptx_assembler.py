@@ -117,7 +117,7 @@ _pending_assemblies: dict[str, Future[bytes]] = {}
 _worker_slots = threading.BoundedSemaphore(min(_MAX_WORKERS, n_threads()))
 
 
-def assemble_ahead(ptx: bytes, device: Device, level: JitLevel) -> Future[bytes]:
+def assemble_async(ptx: bytes, device: Device, level: JitLevel) -> Future[bytes]:
     """Start assembly of a PTX module in a background thread; returns the future, whose result `assemble` will use."""
     key, future = _cubin_key(ptx, device, level), Future[bytes]()
 
@@ -155,7 +155,7 @@ def _assemble_cached(ptx: bytes, key: str, pool: WorkerPool, level: JitLevel) ->
 def assemble(ptx_modules: Sequence[bytes], device: Device, levels: Sequence[JitLevel]) -> list[bytes]:
     """Cubins of PTX modules at given levels, using assemblies that were started ahead."""
     futures = [
-        _pending_assemblies.get(_cubin_key(ptx, device, level)) or assemble_ahead(ptx, device, level)
+        _pending_assemblies.get(_cubin_key(ptx, device, level)) or assemble_async(ptx, device, level)
         for ptx, level in zip(ptx_modules, levels, strict=True)
     ]
     return [future.result() for future in futures]

@@ -1,6 +1,6 @@
 """Worker process that assembles PTX to a cubin with the CUDA driver.
 
-Requests and answers are sent through its standard input and output, in the format of `llvm_worker`. The driver
+Requests and responses are exchanged through its standard input and output, in the format of `llvm_worker`. The driver
 assembles one module at a time per process, so that several processes are faster. The first argument is the index of the
 GPU. The script imports nothing from Kinema but `llvm_worker`, which is in the same folder.
 """
@@ -13,7 +13,7 @@ import signal
 import sys
 from typing import Any
 
-from llvm_worker import REQUEST, answer  # type: ignore[import-not-found]  both run as scripts
+from llvm_worker import REQUEST, respond  # type: ignore[import-not-found]  both run as scripts
 
 LOG_BUFFER, LOG_SIZE, OPTIMISATION = 5, 6, 7
 """CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES and CU_JIT_OPTIMIZATION_LEVEL."""
@@ -34,13 +34,13 @@ def main() -> None:
     check_driver_call(cuda.cuDeviceGet(ctypes.byref(device), int(sys.argv[1])), "cuDeviceGet")
     check_driver_call(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
     check_driver_call(cuda.cuCtxPushCurrent_v2(context), "cuCtxPushCurrent")
-    requests, answers = sys.stdin.buffer, sys.stdout.buffer
+    requests, responses = sys.stdin.buffer, sys.stdout.buffer
     while len(head := requests.read(REQUEST.size)) == REQUEST.size:
         level, _, size = REQUEST.unpack(head)
         try:
-            answer(answers, True, assemble_ptx(cuda, requests.read(size), level))
+            respond(responses, True, assemble_ptx(cuda, requests.read(size), level))
         except RuntimeError as error:
-            answer(answers, False, str(error).encode())
+            respond(responses, False, str(error).encode())
 
 
 def assemble_ptx(cuda: Any, ptx: bytes, level: int) -> bytes:

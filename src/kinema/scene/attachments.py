@@ -33,7 +33,7 @@ from .entity import Entity
 from .sleep import wake_trees
 from .state import snapshot_state, transfer_state
 
-Place = tuple[int, int] | None
+LinkReference = tuple[int, int] | None
 """Index of an entity and index of a link within it; None for the world."""
 Target = Entity | tuple[Entity, str | int] | None
 """An entity (its base link), an entity and a link, or None for the world."""
@@ -65,12 +65,12 @@ class SceneWithAttachments(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Request:
-    """A reservation whose targets are known at build."""
+class _Reservation:
+    """A pending reservation of attachments of a link to target links."""
 
-    place: Place
+    link: LinkReference
     kind: str
-    targets: Sequence[Place] | None
+    targets: Sequence[LinkReference] | None
     """Links that may be attached; None for all single free bodies of the scene."""
     cup: int = -1
 
@@ -80,7 +80,7 @@ class Attachments:
 
     def __init__(self, scene: SceneWithAttachments) -> None:
         self._scene = scene
-        self._requests: list[_Request] = []
+        self._pending: list[_Reservation] = []
         self.specs: list[AttachmentSpec] = []
         """Reserved attachments, in the order of the arrays."""
         self.cups: list[SuctionCupSpec] = []
@@ -88,28 +88,28 @@ class Attachments:
     # ----------------------------------------------------------------------------------------------------- reservation
 
     def resolve(self) -> None:
-        """Turn the pending reservations into `specs`; called at build, when all entities are known."""
-        for request in self._requests:
-            targets = self._free_bodies(request.place) if request.targets is None else request.targets
+        """Convert the pending reservations to `specs`; called at build, when all entities are known."""
+        for reservation in self._pending:
+            targets = self._free_bodies(reservation.link) if reservation.targets is None else reservation.targets
             for target in targets:
-                anchor, other = (request.place, None) if target is None else (target, request.place)
-                known = self._find(anchor, other, request.kind) is not None and request.cup < 0
+                anchor, other = (reservation.link, None) if target is None else (target, reservation.link)
+                known = self._find(anchor, other, reservation.kind) is not None and reservation.cup < 0
                 if anchor is not None and not known:
-                    self.specs.append(AttachmentSpec(anchor, other, request.kind, request.cup))
-        self._requests = []
+                    self.specs.append(AttachmentSpec(anchor, other, reservation.kind, reservation.cup))
+        self._pending = []
 
-    def reserve(self, place: Place, targets: Sequence[Target] | None, kind: str) -> None:
+    def reserve(self, link: LinkReference, targets: Sequence[Target] | None, kind: str) -> None:
         """Reserve attachments of a link to targets; None for all single free bodies."""
         kind = one_of(kind, "reserve_attachments: kind", ATTACHMENT_COMPONENTS)
-        places = None if targets is None else [self._target_place(target) for target in targets]
-        self._request(_Request(place, kind, places))
+        links = None if targets is None else [self._target_link(target) for target in targets]
+        self._add_reservation(_Reservation(link, kind, links))
 
-    def _request(self, request: _Request) -> None:
+    def _add_reservation(self, reservation: _Reservation) -> None:
         """Add a reservation; recompile the step if the scene is built."""
         scene = self._scene
         if not scene.constraints:
             raise KinemaError("attachments are constraints: use Scene(constraints=True)")
-        self._requests.append(request)
+        self._pending.append(reservation)
         if not scene.is_built:
             return
         count, n_cups = len(self.specs), len(scene.built.model.suction_cups.names)
@@ -128,7 +128,7 @@ class Attachments:
         scene.diagnostics.note("scene.recompiled", text, hint=hint)
         print_if_terminal(text, scene.progress)
 
-    def link_reference(self, entity: Entity | None, link: str | int | None, label: str) -> Place:
+    def link_reference(self, entity: Entity | None, link: str | int | None, label: str) -> LinkReference:
         """Entity and link indices of a link by name or index (None for the base link); None for the world."""
         if entity is None:
             return None
@@ -142,26 +142,26 @@ class Attachments:
             return number, index_of_name(link, index.model.links.names, label, "links")
         return number, int(index.links(link, label)[0])
 
-    def _target_place(self, target: Target) -> Place:
+    def _target_link(self, target: Target) -> LinkReference:
         entity, link = target if isinstance(target, tuple) else (target, None)
         return self.link_reference(entity, link, "targets")
 
-    def _free_bodies(self, excluded: Place) -> list[Place]:
+    def _free_bodies(self, excluded: LinkReference) -> list[LinkReference]:
         """All entities that are a single free body, except the one of `excluded`."""
         models = [entity._index.model for entity in self._scene.entities]
         own = -1 if excluded is None else excluded[0]
         return [(i, 0) for i, model in enumerate(models) if model.n_links == 1 and model.n_dofs == 6 and i != own]
 
-    def _find(self, a: Place, b: Place, kind: str) -> int | None:
-        """Index of the reserved attachment of two links that no suction cup has; None if there is none."""
+    def _find(self, a: LinkReference, b: LinkReference, kind: str) -> int | None:
+        """Index of the reserved attachment of two links that belongs to no suction cup; None if there is none."""
         pairs = [(spec.anchor, spec.other) for spec in self.specs]
         for i, spec in enumerate(self.specs):
             if spec.kind == kind and spec.cup < 0 and pairs[i] in ((a, b), (b, a)):
                 return i
         return None
 
-    def welded_entities(self, number: int, env: int) -> list[tuple[Entity, int]]:
-        """Entities welded to links of an entity in an environment, with the indices of these links in the entity."""
+    def welded_entities(self, entity_idx: int, env: int) -> list[tuple[Entity, int]]:
+        """Entities welded to links of an entity in an environment, each with the link's index in the entity."""
         if not self.specs:
             return []
         active = self.built.arrays.get("attachment_on")[:, env] > 0.5
@@ -169,21 +169,21 @@ class Attachments:
         for row in np.flatnonzero(active[: len(self.specs)]):
             spec = self.specs[int(row)]
             for own, other in ((spec.anchor, spec.other), (spec.other, spec.anchor)):
-                if spec.kind == "weld" and own is not None and other is not None and own[0] == number != other[0]:
+                if spec.kind == "weld" and own is not None and other is not None and own[0] == entity_idx != other[0]:
                     carried.append((self._scene.entities[other[0]], own[1]))
         return carried
 
     # ------------------------------------------------------------------------------------------------ attach and detach
 
-    def handle(self, a: Place, b: Place, kind: str) -> Attachment | None:
+    def handle(self, a: LinkReference, b: LinkReference, kind: str) -> Attachment | None:
         """Handle of the reserved attachment of two links; None if the pair is not reserved."""
         index = self._find(a, b, kind)
         return None if index is None else Attachment(self, index, -1.0 if self.specs[index].anchor == a else 1.0)
 
     def attach(
         self,
-        a: Place,
-        b: Place,
+        a: LinkReference,
+        b: LinkReference,
         kind: str,
         at: Any,
         points: tuple[ArrayLike, ArrayLike],
@@ -202,9 +202,9 @@ class Attachments:
         attachment = self.handle(a, b, kind)
         if attachment is None:
             free = self._free_bodies(None)
-            place, target = (b, a) if a in free and b not in free else (a, b)
-            others = [x for x in free if target in free and x not in (target, place)]
-            self._request(_Request(place, kind, [target, *others]))
+            link, target = (b, a) if a in free and b not in free else (a, b)
+            others = [x for x in free if target in free and x not in (target, link)]
+            self._add_reservation(_Reservation(link, kind, [target, *others]))
             attachment = self.handle(a, b, kind)
         assert attachment is not None
         built, row = scene.built, attachment.index
@@ -241,7 +241,7 @@ class Attachments:
 
     def add_suction_cup(
         self,
-        place: Place,
+        link: LinkReference,
         pos: ArrayLike,
         normal: ArrayLike,
         distance: float,
@@ -250,24 +250,24 @@ class Attachments:
         name: str | None,
     ) -> SuctionCup:
         """Add a suction cup to a link; arguments: see `Scene.add_suction`."""
-        if place is None:
+        if link is None:
             raise KinemaError("add_suction: a suction cup is on a link of an entity")
         axis = finite_vector(normal, "add_suction: normal", "three")
         if not np.linalg.norm(axis):
             raise KinemaError("add_suction: the normal is zero")
         cup = SuctionCupSpec(
             unique_name(name or "suction", {x.name for x in self.cups}),
-            place,
+            link,
             finite_vector(pos, "add_suction: pos", "three"),
             axis / np.linalg.norm(axis),
             positive_float(distance, "add_suction: distance"),
             np.inf if max_force is None else positive_float(max_force, "add_suction: max_force"),
         )
-        places = None if targets is None else [self._target_place(target) for target in targets]
-        if places is not None and None in places:
+        links = None if targets is None else [self._target_link(target) for target in targets]
+        if links is not None and None in links:
             raise KinemaError("add_suction: targets: expected entities, not the world")
         self.cups.append(cup)
-        self._request(_Request(place, "weld", places, len(self.cups) - 1))
+        self._add_reservation(_Reservation(link, "weld", links, len(self.cups) - 1))
         return SuctionCup(self, len(self.cups) - 1, cup.name)
 
     @property
@@ -277,7 +277,7 @@ class Attachments:
 
 
 class AttachedFrames:
-    """Present poses of the two links of a reserved attachment in some environments."""
+    """Current poses of the two links of a reserved attachment in some environments."""
 
     def __init__(self, built: BuiltScene, row: int, envs: IndexArray) -> None:
         self._built, self._envs = built, envs
@@ -288,12 +288,12 @@ class AttachedFrames:
     def compute(
         self, anchor_point: Array, other_point: Array | None, relative_pose: tuple[Array, Array] | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Anchor (n, 3) and pose of the constraint frame (n, 12) in the moving frames, and distance of the points (n,).
+        """Anchor (n, 3) and constraint frame (n, 12) in the moving frames, and distance of the points (n,).
 
         Args:
             anchor_point: anchor in the anchor link [m].
-            other_point: point on the other link [m]; None for the one that coincides with the anchor.
-            relative_pose: position and rotation matrix of the anchor link in the other link; None for the present one.
+            other_point: point on the other link [m]; None for the point that coincides with the anchor.
+            relative_pose: position and rotation matrix of the anchor link in the other link; None for the current one.
         """
         (pos_a, rot_a), (pos_b, rot_b) = (self._world_pose(link) for link in self.links)
         anchor = pos_a + rot_a @ anchor_point
@@ -397,7 +397,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SuctionCup:
-    """Suction cup on a link: while it is on, it grips the nearest reserved body in front of it."""
+    """Suction cup (vacuum gripper): while it is on, the nearest target link in its range is attached to it."""
 
     _attachments: Attachments
     index: int
@@ -423,7 +423,7 @@ class SuctionCup:
         self.switch(True, envs_idx)
 
     def turn_off(self, envs_idx: Selection = None) -> None:
-        """Switch the vacuum off, which releases what the cup holds, in the selected environments (None for all)."""
+        """Switch the vacuum off, which detaches the link, in the selected environments (None for all)."""
         self.switch(False, envs_idx)
 
     def is_on(self, envs_idx: Selection = None) -> np.ndarray:
@@ -432,14 +432,14 @@ class SuctionCup:
         return built.arrays.read("suction_on", np.array([self.index]), resolve_envs(envs_idx, built.n_envs))[:, 0] > 0.5
 
     def get_held(self, envs_idx: Selection = None) -> np.ndarray:
-        """Index in `Scene.entities` of the entity that the cup holds, -1 for none, (n_envs,)."""
+        """Index in `Scene.entities` of the entity attached to the cup, -1 for none, (n_envs,)."""
         built, specs = self._attachments.built, self._attachments.specs
         active = built.arrays.read("attachment_on", self._rows, resolve_envs(envs_idx, built.n_envs)) > 0.5
         entities = np.array([specs[row].anchor[0] for row in self._rows])
         return np.where(active.any(axis=1), entities[active.argmax(axis=1)] if len(entities) else -1, -1)
 
     def get_force(self, envs_idx: Selection = None) -> Any:
-        """Holding force of the cup on what it holds in the last step [N], world axes, (n_envs, 3)."""
+        """Force of the cup on the attached link in the last step [N], world axes, (n_envs, 3)."""
         outputs, rows = self._attachments.built.outputs, component_rows(self._rows, N_WRENCH)
         wrenches = outputs.select(outputs.arrays.source("attachment_wrench"), rows, outputs.resolve_envs(envs_idx))
         return wrenches.reshape(len(wrenches), len(self._rows), N_WRENCH)[:, :, :3].sum(1)

@@ -188,7 +188,7 @@ def _require_contacts(built: BuiltScene) -> None:
 ON_OVERFLOW = ("keep", "grow")
 """Reactions to a contact overflow."""
 CAPACITY_MARGIN = 1.5
-"""Ratio of the contact capacity to the largest demand found by `ContactMonitor.calibrate`."""
+"""Ratio of the contact capacity to the largest required capacity found by `ContactMonitor.calibrate`."""
 OVERFLOW_COPY_INTERVAL = 32
 """Number of `step` calls on a GPU between asynchronous copies of the overflow counters, which are evaluated within the
 next interval: an overflow is reported within twice as many calls."""
@@ -240,19 +240,19 @@ class ContactMonitor:
         _require_contacts(built)
         return np.array(built.arrays.get(name)[0])
 
-    def _max_demand(self) -> int:
+    def _max_required_capacity(self) -> int:
         return int(self.counter("max_required_capacity").max(initial=0))
 
-    def grow_to_demand(self) -> None:
-        """Raise the contact capacity to the largest demand since the last reset."""
-        demand = self._max_demand() if self._scene.built.engine.settings.contacts else 0
-        self.set_capacity(max(self.capacity, demand))
+    def grow_to_required_capacity(self) -> None:
+        """Raise the contact capacity to the largest required capacity since the last reset."""
+        required = self._max_required_capacity() if self._scene.built.engine.settings.contacts else 0
+        self.set_capacity(max(self.capacity, required))
 
     def calibrate(self, n_steps: int, seed: int) -> int:
         """Determine the contact capacity by a trial simulation of `n_steps` steps, and return the capacity.
 
-        If the trial needs more than the present capacity, the capacity is set to 1.5 times the demand. All environments
-        but the first get random velocities added (`seed`); the state is restored after the trial.
+        If the trial needs more than the present capacity, the capacity is set to 1.5 times the required capacity. All
+        environments but the first get random velocities added (`seed`); the state is restored after the trial.
         """
         built = self._scene.built
         _require_contacts(built)
@@ -264,11 +264,11 @@ class ContactMonitor:
         velocities[:, 1:] += np.random.default_rng(seed).normal(size=velocities[:, 1:].shape)
         engine.array_view("vel").assign(velocities)
         engine.step(n_steps)
-        demand = self._max_demand()
+        required = self._max_required_capacity()
         restore_state(built, snapshot)
-        if demand > self.capacity:
-            self.set_capacity(int(np.ceil(CAPACITY_MARGIN * demand)))
-            message = f"two bodies had {demand} contacts in a trial of {n_steps} steps: the capacity is"
+        if required > self.capacity:
+            self.set_capacity(int(np.ceil(CAPACITY_MARGIN * required)))
+            message = f"two bodies had {required} contacts in a trial of {n_steps} steps: the capacity is"
             self._scene.diagnostics.note("scene.contact-capacity", f"{message} {self.capacity} now")
         return self.capacity
 
@@ -294,27 +294,27 @@ class ContactMonitor:
         if counters is not None:
             self.report_overflow(counters[0])
 
-    def report_overflow(self, demand: np.ndarray | None = None) -> None:
+    def report_overflow(self, required_capacity: np.ndarray | None = None) -> None:
         """Warn, once, that contacts exceeded the capacity of the contact buffers, with the required capacity.
 
-        With `on_overflow="grow"` the capacity is raised, each time. `demand` is the required capacity of each
+        With `on_overflow="grow"` the capacity is raised, each time. `required_capacity` is given for each
         environment, by default read from the device.
         """
         built, diagnostics, capacity = self._scene.built, self._scene.diagnostics, self.capacity
         if not built.contacts_may_overflow:
             return
-        demand = self.counter("max_required_capacity") if demand is None else demand
+        required = self.counter("max_required_capacity") if required_capacity is None else required_capacity
         grows = self._scene.on_overflow == "grow"
-        max_demand = int(demand.max(initial=0))
-        if max_demand <= capacity or (not grows and any(d.code == "scene.overflow" for d in diagnostics)):
+        max_required = int(required.max(initial=0))
+        if max_required <= capacity or (not grows and any(d.code == "scene.overflow" for d in diagnostics)):
             return
         scope = "" if built.engine.settings.use_warps else f" between two bodies ({capacity})"
-        environments = f"{int(np.count_nonzero(demand))} of {len(demand)} environments"
+        environments = f"{int(np.count_nonzero(required))} of {len(required)} environments"
         message = f"{environments} had more contacts than the capacity{scope}: the deepest are kept"
         if grows:
-            self.set_capacity(max(2 * capacity, max_demand))
-            hint = f"the capacity is {self.capacity} now; Scene(max_contacts={max_demand}) sets it from the start"
+            self.set_capacity(max(2 * capacity, max_required))
+            hint = f"the capacity is {self.capacity} now; Scene(max_contacts={max_required}) sets it from the start"
         else:
-            hint = f"use Scene(max_contacts={max_demand}), or scene.reset(grow=True)"
+            hint = f"use Scene(max_contacts={max_required}), or scene.reset(grow=True)"
         diagnostics.warning("scene.overflow", message, hint=hint)
         warnings.warn(f"{message}; {hint}", RuntimeWarning, stacklevel=5)

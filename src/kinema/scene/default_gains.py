@@ -23,7 +23,7 @@ POSITION_ERROR = (0.01, 0.0005)
 """Deviation under the largest load in position mode: of rotations [rad] and translations [m]."""
 VELOCITY_ERROR = (0.01, 0.0005)
 """Deviation under the largest load in velocity mode: of rotations [rad/s] and translations [m/s]."""
-DAMPING_SHARE = 0.01
+DAMPING_FRACTION = 0.01
 """Largest ratio of the file's damping to kv in velocity mode, so that it slows dofs by at most 1 %."""
 MIN_NATURAL_FREQUENCY = 30.0
 """Lower bound of the natural frequency of position control, at the largest inertia [rad/s]."""
@@ -35,7 +35,7 @@ GRAVITY = 9.81
 MAX_EXPLICIT_DAMPING_NUMBER = 0.5
 """Upper bound of kv dt / inertia if the integrator is explicit in the control forces; the inertia is that of the links
 that a dof moves directly."""
-WEIGHT_SHARE = 0.5
+WEIGHT_FRACTION = 0.5
 """Share of the weight of a robot with a floating base that one of its links carries on the ground."""
 TINY = 1e-300
 """Lower bound of divisors."""
@@ -88,7 +88,7 @@ def derive_gains(model: Model, settings: Settings, pivots: Array) -> GainTable:
 
     With inertia M, damping b, effort limit F and load tau of a dof, kp = max(tau / `POSITION_ERROR`, M w^2, b w / 2)
     with w = `MIN_NATURAL_FREQUENCY`, and kv in velocity mode is at least tau / `VELOCITY_ERROR` and b /
-    `DAMPING_SHARE`.
+    `DAMPING_FRACTION`.
 
     Args:
         model: the model.
@@ -117,7 +117,7 @@ def derive_gains(model: Model, settings: Settings, pivots: Array) -> GainTable:
     mass = np.where(dofs.acceleration_drive, np.maximum(inertia, TINY), 1.0)
     return GainTable(
         kp=kp / mass,
-        velocity_kv=np.minimum(np.maximum(load / velocity_error, dofs.damping / DAMPING_SHARE), largest_kv) / mass,
+        velocity_kv=np.minimum(np.maximum(load / velocity_error, dofs.damping / DAMPING_FRACTION), largest_kv) / mass,
         largest_kv=largest_kv / mass,
         inertia=inertia / mass,
         damping=dofs.damping / mass,
@@ -143,15 +143,15 @@ def joint_inertia_and_load(model: Model) -> tuple[Array, Array]:
     for link in np.flatnonzero(links.frame_idx >= 0):
         mass, rotational = float(links.inertial_mass[link]), float(np.linalg.eigvalsh(links.inertial_i[link])[-1])
         center = links.pos[link] + links.rot[link] @ links.inertial_pos[link]
-        for dof, lever in tree.levers(int(links.frame_idx[link]), center):
-            inertia[dof] += mass if lever is None else mass * lever * lever + rotational
-            load[dof] += mass * (along_axis[dof] if lever is None else across_axis[dof] * lever)
+        for dof, moment_arm in tree.moment_arm_bounds(int(links.frame_idx[link]), center):
+            inertia[dof] += mass if moment_arm is None else mass * moment_arm * moment_arm + rotational
+            load[dof] += mass * (along_axis[dof] if moment_arm is None else across_axis[dof] * moment_arm)
     reach = np.zeros(model.n_dofs)
     for geom in np.flatnonzero((geoms.frame_idx >= 0) & np.isfinite(geoms.radius) & (geoms.radius >= 0.0)):
         center = geoms.pos[geom] + geoms.rot[geom] @ geoms.center[geom]
-        for dof, lever in tree.levers(int(geoms.frame_idx[geom]), center):
-            reach[dof] = max(reach[dof], 1.0 if lever is None else lever + float(geoms.radius[geom]))
-    load += WEIGHT_SHARE * strength * tree.floating_mass()[dofs.frame_idx] * reach
+        for dof, moment_arm in tree.moment_arm_bounds(int(geoms.frame_idx[geom]), center):
+            reach[dof] = max(reach[dof], 1.0 if moment_arm is None else moment_arm + float(geoms.radius[geom]))
+    load += WEIGHT_FRACTION * strength * tree.floating_mass()[dofs.frame_idx] * reach
     for leader, follower, ratio in _coupled_pairs(model):
         inertia[leader] += ratio**2 * inertia[follower]
         load[leader] += ratio * load[follower]
@@ -183,7 +183,7 @@ def _own_inertia(model: Model) -> Array:
 
 
 class _Tree:
-    """Ancestors of moving frames, and bounds of the levers of their points about the joint axes."""
+    """Kinematic tree with bounds of the moment arms of points about the joint axes over all configurations."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -191,7 +191,7 @@ class _Tree:
         for dof, frame in enumerate(model.dofs.frame_idx):
             self.dofs_of_frame[frame].append(dof)
 
-    def levers(self, frame: int, point: Array) -> Iterator[tuple[int, float | None]]:
+    def moment_arm_bounds(self, frame: int, point: Array) -> Iterator[tuple[int, float | None]]:
         """Dofs that move a point of a frame, each with a bound of the distance of the point from its axis [m].
 
         The distance is None for translations.
@@ -203,18 +203,18 @@ class _Tree:
             axis, joint_type = frames.axis[frame], frames.joint_type[frame]
             distance = float(np.linalg.norm(point))
             if joint_type == PrimitiveJointType.SLIDE:
-                lever = None
+                moment_arm = None
                 travel = np.abs([dofs.lower[d] - frames.reference[frame] for d in self.dofs_of_frame[frame]])
                 travel = np.append(
                     travel, [abs(dofs.upper[d] - frames.reference[frame]) for d in self.dofs_of_frame[frame]]
                 )
                 distance += float(max(travel[np.isfinite(travel)], default=0.0))
             elif joint_type == PrimitiveJointType.BALL:
-                lever = distance + beyond
+                moment_arm = distance + beyond
             else:
-                lever = float(np.linalg.norm(point - (point @ axis) * axis)) + beyond
+                moment_arm = float(np.linalg.norm(point - (point @ axis) * axis)) + beyond
             for dof in self.dofs_of_frame[frame]:
-                yield dof, lever
+                yield dof, moment_arm
             beyond += distance
             point, frame = frames.pos[frame], int(frames.parent_idx[frame])
 

@@ -123,7 +123,7 @@ class GeomParameters:
             geom_values: values of geoms, (environments, n_geoms, components).
         """
         pairs = self._index.built.model.pairs
-        a, b, share = geom_values[:, pairs.geom_a], geom_values[:, pairs.geom_b], pairs.solmix_share[:, None]
+        a, b, share = geom_values[:, pairs.geom_a], geom_values[:, pairs.geom_b], pairs.solmix_weight[:, None]
         mean = share * a + (1.0 - share) * b
         if name == "solref":
             direct = (a[..., :1] <= 0.0) | (b[..., :1] <= 0.0)

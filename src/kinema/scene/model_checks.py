@@ -108,7 +108,7 @@ def _find_feet(robot: Robot, leaf_edges: Sequence[TreeEdge]) -> list[str]:
 
 # ---------------------------------------------------------------- dofs without inertia, unsupported features
 
-MIN_INERTIA_SHARE_SINGLE = 1e-6
+MIN_INERTIA_RATIO_SINGLE = 1e-6
 """Ratio of the inertia of a dof alone to the inertia it carries below which single precision loses accuracy."""
 
 Descriptions = Sequence[Robot | World]
@@ -193,10 +193,10 @@ def _warn_ill_conditioned(
 ) -> None:
     """Warn of the worst conditioned dof: the smallest ratio of pivot to diagonal of the mass matrix.
 
-    No warning if the ratio is at least `MIN_INERTIA_SHARE_SINGLE`.
+    No warning if the ratio is at least `MIN_INERTIA_RATIO_SINGLE`.
     """
     dof, share = inertias.worst_conditioned_dof()
-    if share < MIN_INERTIA_SHARE_SINGLE:
+    if share < MIN_INERTIA_RATIO_SINGLE:
         joint, link, origin = _joint_of_dof(model, descriptions, dof)
         diagnostics.warning(
             "sim.ill-conditioned",

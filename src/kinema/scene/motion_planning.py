@@ -160,7 +160,7 @@ class EntityPlanner:
         chosen = None if request.dofs_idx is None else [int(d) for d in self._index.dofs(request.dofs_idx, label)]
         plans = []
         for i, env in enumerate(envs.tolist()):
-            began = time.perf_counter()
+            start_time = time.perf_counter()
             problem = _Problem(self, entity, env, starts[i], request)
             if goals is not None:
                 problem.set_dofs(chosen or unbranched_chains(model, self._changed_dofs(starts[i], goals[i])))
@@ -170,7 +170,7 @@ class EntityPlanner:
                 pose = [None if x is None else x[i] for x in (pos, quat)]
                 candidates = problem.goals_of_pose(request.link, *pose, options.seed)
             limits = request.max_velocity, request.max_acceleration, request.max_jerk
-            plans.append(problem.solve(candidates, limits, request.dt or self._scene.dt, options, began))
+            plans.append(problem.solve(candidates, limits, request.dt or self._scene.dt, options, start_time))
         return plans
 
     def _changed_dofs(self, start: Array, goal: Array) -> np.ndarray:
@@ -354,7 +354,7 @@ class _Problem:
         return free[order[:MAX_GOALS]]
 
     def solve(
-        self, goals: Array, limits: tuple[Any, Any, Any], dt: float, options: PlanningOptions, began: float
+        self, goals: Array, limits: tuple[Any, Any, Any], dt: float, options: PlanningOptions, start_time: float
     ) -> MotionPlan:
         """Plan of a motion from the start to one of the goals (n_goals, n_qs)."""
         from kinema.kinematics import certify_blends, plan_waypoints, time_parameterize
@@ -371,7 +371,7 @@ class _Problem:
         trajectory = time_parameterize(
             waypoints, velocity, acceleration, jerk, dt, is_free=lambda path, c: certify_blends(checker, path, c)
         )
-        elapsed = time.perf_counter() - began
+        elapsed = time.perf_counter() - start_time
         return MotionPlan(
             self._all_dofs(waypoints), self._all_dofs_trajectory(trajectory), elapsed, checker.n_configurations
         )

@@ -521,7 +521,7 @@ class Scene:
             envs_idx: environments by index, slice or mask; a CUDA tensor is used without synchronization. None for all.
             keyframe: name or index of a keyframe (`Entity.keyframe_names`): entities that have it take its coordinates,
                 velocities, controls and activations, all others their initial state. None for the initial state.
-            grow: whether to raise `max_contacts` to the largest demand since the last reset; default False.
+            grow: whether to raise `max_contacts` to the largest required capacity since the last reset; default False.
         """
         self._stepper.reset(envs_idx, keyframe, grow=grow)
 
@@ -674,8 +674,9 @@ class Scene:
         """Determine the contact capacity by a trial simulation, and set `max_contacts`; returns the new value.
 
         All environments take steps from the current state; all but the first get random velocities (standard deviation
-        1 m/s, 1 rad/s) added. Then the state is restored bit for bit. If the demand exceeded the capacity, it is set to
-        1.5 times the demand. Nothing is simulated if the capacity covers every possible contact.
+        1 m/s, 1 rad/s) added. Then the state is restored bit for bit. If the required capacity exceeded the capacity,
+        it is set to 1.5 times the required capacity. Nothing is simulated if the capacity covers every possible
+        contact.
 
         Args:
             n_steps: number of substeps of the trial; default 200.
@@ -889,11 +890,9 @@ class Scene:
         Returns:
             The attachment: `is_attached`, `get_force`, `get_torque`, `set_break_force`, `detach`.
         """
-        places = [
-            self._attachments.link_reference(a, link_a, "attach"),
-            self._attachments.link_reference(b, link_b, "attach"),
-        ]
-        return self._attachments.attach(places[0], places[1], kind, at, (pos_a, pos_b), length, envs_idx, break_force)
+        anchor = self._attachments.link_reference(a, link_a, "attach")
+        other = self._attachments.link_reference(b, link_b, "attach")
+        return self._attachments.attach(anchor, other, kind, at, (pos_a, pos_b), length, envs_idx, break_force)
 
     def detach(
         self,
@@ -917,11 +916,9 @@ class Scene:
         """
         attachment = a if isinstance(a, Attachment) else None
         if not isinstance(a, Attachment):
-            places = [
-                self._attachments.link_reference(a, link_a, "detach"),
-                self._attachments.link_reference(b, link_b, "detach"),
-            ]
-            attachment = self._attachments.handle(places[0], places[1], kind)
+            first = self._attachments.link_reference(a, link_a, "detach")
+            second = self._attachments.link_reference(b, link_b, "detach")
+            attachment = self._attachments.handle(first, second, kind)
         if attachment is None:
             raise KinemaError(f"detach: these links were never attached by a {kind}")
         attachment.detach(envs_idx)
@@ -957,17 +954,17 @@ class Scene:
         targets: Sequence[Target] | None = None,
         name: str | None = None,
     ) -> SuctionCup:
-        """Add a suction cup, which is off at first and after `reset` (docs/attachments.md).
+        """Add a suction cup (vacuum gripper), which is off at first and after `reset` (docs/attachments.md).
 
-        While it is on and holds nothing, each step casts a ray along the normal; a target whose collision shape is hit
-        within `distance` in front of or behind the lip is attached as it is.
+        While it is on and nothing is attached to it, each step casts a ray along the normal; a target whose collision
+        shape is hit within `distance` in front of or behind the contact point is attached at its current pose.
 
         Args:
             entity: entity of the cup.
             link: link by name or index; None for the base link.
-            pos: centre of the lip in the link [m].
+            pos: contact point (centre of the rim) in the link [m].
             normal: direction out of the cup in the link.
-            distance: reach of the cup [m]; default 5 mm.
+            distance: range of the cup [m]; default 5 mm.
             max_force: largest holding force [N], without pressure against the cup; the cup switches itself off beyond.
                 None for no limit.
             targets: entities, or pairs of entity and link; by default every entity that is a single free body.
@@ -976,8 +973,8 @@ class Scene:
         Returns:
             The cup: `turn_on`, `turn_off`, `switch`, `is_on`, `get_held`, `get_force`.
         """
-        place = self._attachments.link_reference(entity, link, "add_suction")
-        return self._attachments.add_suction_cup(place, pos, normal, distance, max_force, targets, name)
+        reference = self._attachments.link_reference(entity, link, "add_suction")
+        return self._attachments.add_suction_cup(reference, pos, normal, distance, max_force, targets, name)
 
     # -------------------------------------------------------------------------------------- sensors and recordings
 
@@ -1148,7 +1145,7 @@ class Scene:
         geom: str | int | None = None,
         envs_idx: Selection = None,
     ) -> None:
-        """Set the velocity of surfaces as felt in contacts (conveyor belts, turntables); the geoms do not move.
+        """Set the surface velocity of geoms in contacts (conveyor belts, turntables); the geoms do not move.
 
         Friction drives touching bodies along the surface. In effect until changed; replaces the velocity of the file.
         Needs no compilation if a file has a surface velocity, or with `scene.build(per_env=("surface_velocity",))`;

@@ -211,7 +211,7 @@ AddedErrorModel = Mapping[str | None, Mapping[str, Any]]
 """Error parameters of an added sensor by component (None for all), as arguments of `Sensor.set_error_model`."""
 
 
-class SensorOwner(Protocol):
+class HasSensors(Protocol):
     """Interface of the step observers for handles of sensors, which look up the sensors at each use."""
 
     @property
@@ -223,7 +223,7 @@ class SensorOwner(Protocol):
 class Sensor:
     """One sensor of a scene; `read()` returns its current reading."""
 
-    def __init__(self, owner: SensorOwner, index: int, *, is_added: bool = False) -> None:
+    def __init__(self, owner: HasSensors, index: int, *, is_added: bool = False) -> None:
         """Handle of the sensor with an index among those of the files, or among the added ones."""
         self._owner, self._position, self._is_added = owner, index, is_added
 

@@ -169,8 +169,8 @@ class Stepper:
     def reset(self, envs_idx: Selection, keyframe: str | int | None = None, *, grow: bool = False) -> None:
         """Reset environments to the initial state or to a keyframe: state, commands, external forces, error flags.
 
-        `grow` also raises the contact capacity to the largest demand so far. With a CUDA tensor `envs_idx` nothing is
-        transferred to the host, unless sensors with a rate or delay, or `grow`, need it.
+        `grow` also raises the contact capacity to the largest required capacity so far. With a CUDA tensor `envs_idx`
+        nothing is transferred to the host, unless sensors with a rate or delay, or `grow`, need it.
         """
         if isinstance(envs_idx, SceneState):
             raise KinemaError("reset: this is a state: use scene.set_state(state)")
@@ -184,7 +184,7 @@ class Stepper:
             return
         self._contacts.report_overflow()
         if grow:
-            self._contacts.grow_to_demand()
+            self._contacts.grow_to_required_capacity()
         envs = resolve_envs(envs_idx, built.n_envs)
         count = built.n_envs if envs is None else len(envs)
         if built.model.n_frames:

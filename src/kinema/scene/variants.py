@@ -139,10 +139,10 @@ def unify_variants(
     unified = [replace(robot, links=list(robot.links)) for robot in renamed]
     absent: list[set[tuple[str, str]]] = [set() for _ in robots]
     for link_idx in range(len(robots[0].links)):
-        slots = _shape_slots([robot.links[link_idx] for robot in unified])
+        union = _union_of_shapes([robot.links[link_idx] for robot in unified])
         for robot, missing in zip(unified, absent, strict=True):
             link = robot.links[link_idx]
-            shapes, absent_names = _fill_slots(link, slots)
+            shapes, absent_names = _match_to_union(link, union)
             robot.links[link_idx] = replace(link, shapes=shapes)
             missing |= {(link.name, name) for name in absent_names}
     unified_specs = [replace(spec, description=robot) for spec, robot in zip(specs, unified, strict=True)]
@@ -186,17 +186,17 @@ def _with_link_names_of(robot: Robot, reference: Robot) -> Robot:
     return robot
 
 
-def _shape_slots(links: Sequence[Link]) -> dict[tuple[ShapeKind, int], Shape]:
-    """Union of the collision shapes of corresponding links: example shape by (kind, index within the kind), sorted."""
-    slots: dict[tuple[ShapeKind, int], Shape] = {}
+def _union_of_shapes(links: Sequence[Link]) -> dict[tuple[ShapeKind, int], Shape]:
+    """Union of the collision shapes of corresponding links by key (kind, index within the kind), sorted."""
+    union: dict[tuple[ShapeKind, int], Shape] = {}
     for link in links:
-        for slot, shape in _numbered_shapes(link):
-            slots.setdefault(slot, shape)
-    return dict(sorted(slots.items(), key=lambda item: item[0]))
+        for key, shape in _numbered_shapes(link):
+            union.setdefault(key, shape)
+    return dict(sorted(union.items(), key=lambda item: item[0]))
 
 
 def _numbered_shapes(link: Link) -> list[tuple[tuple[ShapeKind, int], Shape]]:
-    """Collision shapes of a link with their slot: kind, and index within the kind."""
+    """Collision shapes of a link with their keys: kind, and index within the kind."""
     last_index: dict[ShapeKind, int] = {}
     result = []
     for shape in _collision_shapes(link.shapes):
@@ -206,20 +206,19 @@ def _numbered_shapes(link: Link) -> list[tuple[tuple[ShapeKind, int], Shape]]:
     return result
 
 
-def _fill_slots(link: Link, slots: Mapping[tuple[ShapeKind, int], Shape]) -> tuple[list[Shape], set[str]]:
-    """Collision shapes of a link, one for each slot (shape kind and number), and the names of the substitutes.
+def _match_to_union(link: Link, union: Mapping[tuple[ShapeKind, int], Shape]) -> tuple[list[Shape], set[str]]:
+    """Collision shapes of a link, one for each key of the union of all variants, and the names of substituted shapes.
 
-    A slot for which the link has no shape gets the example in `slots`, a shape of another variant, as a substitute.
-    Shapes are named by slot.
+    A shape of the union that the link lacks is substituted by that of another variant. Shapes are named by key.
     """
     own_shapes = dict(_numbered_shapes(link))
     shapes, absent = [], set()
-    for slot, example in slots.items():
-        (geometry_type, approximation), index = slot
+    for key, substitute in union.items():
+        (geometry_type, approximation), index = key
         name = " ".join(
             [geometry_type.lower(), *([approximation] if approximation else []), *([str(index + 1)] if index else [])]
         )
-        shapes.append(replace(own_shapes.get(slot, example), name=name))
-        if slot not in own_shapes:
+        shapes.append(replace(own_shapes.get(key, substitute), name=name))
+        if key not in own_shapes:
             absent.add(name)
     return shapes, absent

@@ -37,7 +37,7 @@ START_STAGES = {
 """The stages of a start, in order: which recorded stages each is, with spaces or as a whole, and what is done."""
 N_COUNT_SAMPLES = 20
 """How often contacts, iterations and rows are counted in a run."""
-MIN_BLOCK_SHARE = 0.02
+MIN_BLOCK_FRACTION = 0.02
 """Of blocks that are listed below their phase."""
 
 
@@ -111,7 +111,7 @@ def profile_step(scene: Scene, rerun: Callable[[Callable[[], None] | None], floa
     return {
         "seconds": plain / steps / scene.n_envs,
         "seconds_timed": per_step,
-        "phases": {name: share * per_step for name, share in times.phase_shares().items()},
+        "phases": {name: share * per_step for name, share in times.phase_fractions().items()},
         "blocks": [{"phase": b.phase, "name": b.name, "seconds": b.share * per_step} for b in times.block_times()],
         "counts": _means(counted),
         "how": CPU_METHOD_TEXT.format(tier=engine.tier),
@@ -176,7 +176,7 @@ def _print_step_profile(console: Console, step: Mapping[str, Any]) -> None:
         for block in step["blocks"]:
             if block["phase"] == phase:
                 own[block["name"]] = own.get(block["name"], 0.0) + block["seconds"]
-        listed = {name: x for name, x in own.items() if name and x > MIN_BLOCK_SHARE * timed} if len(own) > 1 else {}
+        listed = {name: x for name, x in own.items() if name and x > MIN_BLOCK_FRACTION * timed} if len(own) > 1 else {}
         for name, x in sorted(listed.items(), key=lambda item: -item[1]):
             table.add_row(*(Text(word, style="dim") for word in (f"  {name}", _format_seconds(x), f"{x / timed:.0%}")))
     table.add_row(

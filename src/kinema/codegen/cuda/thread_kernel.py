@@ -1,7 +1,7 @@
 """Emission of kernels with one thread per environment, or one warp per partition.
 
 Registers are scarce, so that values for scratch memory are stored as soon as they are computed. In the hand-off area
-for warp kernels, the scalars of an environment are contiguous in groups of eight rows (see `ir/scratch_layout.py`), and
+for warp kernels, the scalars of an environment are contiguous in groups of eight (see `ir/scratch_layout.py`), and
 four of them are stored by one vector store.
 """
 
@@ -29,7 +29,7 @@ class ThreadKernelEmitter(StatementEmitter):
         self.emit_stores([store for store in block.stores if store.location not in stored_locations], names)
 
     def emit_stores(self, stores: Sequence[Store], value_names: ValueNames) -> None:
-        """Emit stores; stores to adjacent hand-off rows are combined into vector stores."""
+        """Emit stores; stores to adjacent hand-off offsets are combined into vector stores."""
         for group in self._group_stores(stores):
             values = [self._operand(store.value, value_names) for store in group]
             if len(group) == 1:
@@ -38,7 +38,7 @@ class ThreadKernelEmitter(StatementEmitter):
                 self._store_vector(self._pointer(group[0].location, None), values)
 
     def _group_stores(self, stores: Sequence[Store]) -> Iterator[tuple[Store, ...]]:
-        """Group stores to aligned runs of four or two adjacent hand-off rows; all other stores are single."""
+        """Group stores to aligned runs of four or two adjacent hand-off offsets; all other stores are single."""
         handoff_stores = {store.location.element: store for store in stores if self._is_handoff_store(store)}
         for width in (VECTOR_WIDTH, VECTOR_WIDTH // 2, 1):
             for row in sorted(row for row in handoff_stores if row % width == 0):

@@ -1,9 +1,9 @@
 """Emission of warp regions: a group of threads works on one environment, with level-scheduled for-each loops.
 
-All threads of the group execute basic blocks and branches redundantly, with the same values, and share the rows of
-for-each loops, one row per thread and batch, and the iterations of parallel loops. Barriers follow each batch and
-surround the stores of basic blocks. The scratch memory of the group is in shared memory; exchanged data is copied from
-and to the scratch memory of the thread kernels.
+All threads of the group execute basic blocks and branches redundantly, with the same values, and share the iterations
+of for-each loops, one iteration per thread and batch, and the iterations of parallel loops. Barriers follow each batch
+and surround the stores of basic blocks. The scratch memory of the group is in shared memory; exchanged data is copied
+from and to the scratch memory of the thread kernels.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from .warp import SHARED_POINTER, SHUFFLE_INDEX, WarpEmitter, WarpRegionConfig
 
 
 def pad_copy_pairs(pairs: Sequence[tuple[int, int]], group_size: int) -> list[int]:
-    """Table of (source row, target row) pairs to copy, in batches of one pair per thread of the group.
+    """Table of (source offset, target offset) pairs to copy, in batches of one pair per thread of the group.
 
     Each batch holds all sources, then all targets. The last batch is padded with copies of the last pair.
     """
@@ -96,19 +96,19 @@ MAX_VARIANT_RUNS = 8
 BATCHES_IN_FLIGHT = 8
 """Batches whose loads a thread issues before it waits for the first."""
 MAX_BATCHED_INSTRUCTIONS = 12
-"""Maximum number of instructions of a row for which several batches are emitted together."""
+"""Maximum number of instructions of an iteration for which several batches are emitted together."""
 
 
 class LevelLoopEmitter(WarpEmitter):
     """Emits level-scheduled for-each loops: one loop iteration per thread, batch by batch."""
 
     constant_pointers: dict[int, str]
-    """Pointers to the constants of the current rows, by loop number (stored column by column)."""
+    """Pointers to the constants of the current iterations, by loop number (stored column by column)."""
     array_pointers: dict[tuple[int, int], str]
-    """Pointers to the arrays of the current rows, by (loop number, column)."""
+    """Pointers to the arrays of the current iterations, by (loop number, column)."""
 
     def _emit_for_each_loop(self, loop: ForEachLoop) -> None:
-        """Emit a loop over loop iterations; with a level schedule, batch by batch with one row per thread.
+        """Emit a loop over loop iterations; with a level schedule, batch by batch with one iteration per thread.
 
         Consecutive batches of one specialization form a run. Up to `MAX_VARIANT_RUNS` runs get code of their own;
         otherwise a loop over all batches switches over the specializations. Per-thread accumulators are cleared before
@@ -148,7 +148,7 @@ class LevelLoopEmitter(WarpEmitter):
         ]
 
     def _unpack_columns(self, loop: ForEachLoop, words: Sequence[str]) -> list[str]:
-        """Emit the integer columns of a iteration from its packed words (two 16-bit columns per word, if packed)."""
+        """Emit the integer columns of an iteration from its packed words (two 16-bit columns per word, if packed)."""
         if not fits_half_words(loop):
             return list(words)
         halves = []
@@ -166,7 +166,7 @@ class LevelLoopEmitter(WarpEmitter):
         batches: Sequence[LevelBatch],
         specialization: LoopSpecialization,
     ) -> None:
-        """Emit consecutive batches of loop iterations with the same specialization, one row per thread.
+        """Emit consecutive batches of loop iterations with the same specialization, one iteration per thread.
 
         Batches of short code and one dependency level are interleaved, up to `BATCHES_IN_FLIGHT`, to hide memory
         latency; other batches run in a loop with a barrier after each.
@@ -215,7 +215,7 @@ class LevelLoopEmitter(WarpEmitter):
             *(self.assign(f"add i32 {first_row}, {i * self.config.group_size}") for i in range(1, n_batches)),
         ]
         words = [self._load_table_words(loop, table_starts[0], row) for row in rows]
-        self.address_resolver.row_stack.append((loop_number, specialization))
+        self.address_resolver.iteration_stack.append((loop_number, specialization))
         batches = []
         for row, row_words in zip(rows, words, strict=True):
             self._set_constant_pointer(loop, table_starts[1], row)
@@ -225,10 +225,10 @@ class LevelLoopEmitter(WarpEmitter):
             self.column_values.update(columns)
             self.array_pointers.update(pointers)
             self.emit_stores(block.stores, names)
-        self.address_resolver.row_stack.pop()
+        self.address_resolver.iteration_stack.pop()
 
     def _set_columns(self, specialization: LoopSpecialization, loop_number: int, columns: Sequence[str]) -> None:
-        """Make the array offsets of a row current: column values and array pointers."""
+        """Make the array offsets of an iteration current: column values and array pointers."""
         for arena, column in specialization.array_columns.values():
             self.column_values[loop_number, column] = columns[column]
             self._set_array_pointer(loop_number, column, arena)
@@ -298,10 +298,10 @@ class LevelLoopEmitter(WarpEmitter):
         words: Sequence[str],
         specialization: LoopSpecialization | None,
     ) -> None:
-        """Emit the execution of one batch of loop iterations, one row per thread, followed by a barrier.
+        """Emit the execution of one batch of loop iterations, one iteration per thread, followed by a barrier.
 
-        Padding rows are skipped by their flag if the loop is predicated. If `specialization` is None, a switch selects
-        the code. `words` are the packed integers of the thread's row.
+        Padding iterations are skipped by their flag if the loop is predicated. If `specialization` is None, a switch
+        selects the code. `words` are the packed integers of the thread's iteration.
         """
         loop_number = self.address_resolver.loop_number(loop)
         columns = self._unpack_columns(loop, words)
@@ -330,9 +330,9 @@ class LevelLoopEmitter(WarpEmitter):
         self, specialization: LoopSpecialization, loop_number: int, columns: Sequence[str]
     ) -> None:
         self._set_columns(specialization, loop_number, columns)
-        self.address_resolver.row_stack.append((loop_number, specialization))
+        self.address_resolver.iteration_stack.append((loop_number, specialization))
         self.emit_statements(specialization.body)
-        self.address_resolver.row_stack.pop()
+        self.address_resolver.iteration_stack.pop()
 
     def _emit_reductions(self, reductions: Sequence[tuple[MemoryLocation, MemoryLocation]]) -> None:
         """Emit the sum reductions at the end of a loop: per-thread accumulators are summed and added to totals.
@@ -368,7 +368,7 @@ class WarpRegionEmitter(LevelLoopEmitter):
         self.in_parallel_loop = False
         """Whether each thread executes an iteration of its own."""
         self.staged_lists: list[tuple[int, int, str]] = []
-        """Staged lists: first and end row in global memory, and the pointer to the current copy."""
+        """Staged lists: start and end offset in global memory, and the pointer to the current copy."""
         self.constant_pointers, self.array_pointers = {}, {}
         self.emit("%first = mul i32 %ctaid, %ntid")
         self.emit("%thread = add i32 %first, %tid")
@@ -435,7 +435,7 @@ class WarpRegionEmitter(LevelLoopEmitter):
         self.start_block("leave")
 
     def emit_copies(self, start: int, pairs: Sequence[tuple[int, int]], *, copy_in: bool) -> None:
-        """Emit copies of rows between the scratch memory of thread kernels and the memory of the thread group.
+        """Emit copies of data between the scratch memory of thread kernels and the memory of the thread group.
 
         `copy_in` copies to the group, otherwise from it. The (source, target) pairs are read from the integer table at
         `start`, padded to whole batches of one pair per thread. Several batches are in flight, to hide memory latency.
@@ -486,7 +486,7 @@ class WarpRegionEmitter(LevelLoopEmitter):
             vectors.append(self.assign(f"load {vector_type}, {pointer}, align {align}"))
         for vector, target in zip(vectors, targets, strict=True):
             self.emit(f"store {vector_type} {vector}, {self._shared_pointer(target)}, align {align}")
-        self.emit_barrier()  # row copies may go to locations in between
+        self.emit_barrier()  # copies may go to locations in between
 
     def _shared_pointer(self, row: str) -> str:
         return self._element_pointer(self.shared_pointer_type, self.scalar_type, "%shared_e", row)
@@ -576,7 +576,7 @@ class WarpRegionEmitter(LevelLoopEmitter):
         All threads get the sums. Parallel loops inside loop iterations or other parallel loops run sequentially in each
         thread.
         """
-        if not loop.parallel or self.address_resolver.row_stack or self.in_parallel_loop:
+        if not loop.parallel or self.address_resolver.iteration_stack or self.in_parallel_loop:
             super()._emit_counted_loop(loop)
             return
         if loop.max_iterations is not None and loop.max_iterations <= self.config.group_size:
@@ -630,7 +630,7 @@ class WarpRegionEmitter(LevelLoopEmitter):
 
         Inside loop iterations and parallel loops, where each thread has data of its own, no barriers are emitted.
         """
-        if self.address_resolver.row_stack or self.in_parallel_loop:
+        if self.address_resolver.iteration_stack or self.in_parallel_loop:
             super()._emit_basic_block(block)
             return
         self.in_basic_block = True
@@ -657,7 +657,7 @@ class WarpRegionEmitter(LevelLoopEmitter):
         if (
             not self.in_basic_block
             and not self.in_parallel_loop
-            and not self.address_resolver.row_stack
+            and not self.address_resolver.iteration_stack
             and self._is_writable(location)
         ):
             self.emit_barrier()

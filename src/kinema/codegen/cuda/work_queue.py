@@ -1,11 +1,11 @@
 """Emission of work-queue loops: filter kernels with per-warp queues in shared memory, and queue kernels.
 
-A warp filters rows of one specialization for 32 environments. Rows that pass a filter are compacted into a queue in
-shared memory for the next stage (ballot and prefix popcount); a stage runs when its queue holds an entry for each
-thread, or when no entry can be added any more. Divergence stays low, and warps do not communicate. Short work is done
-in the same kernel. Long work is appended to a queue in global memory for its specialization, which a separate kernel
-processes with as many threads as fit on the device. The order of queue entries varies between runs, the result of a row
-does not.
+A warp filters iterations of one specialization for 32 environments. Iterations that pass a filter are compacted into a
+queue in shared memory for the next stage (ballot and prefix popcount); a stage runs when its queue holds an entry for
+each thread, or when no entry can be added any more. Divergence stays low, and warps do not communicate. Short work is
+done in the same kernel. Long work is appended to a queue in global memory for its specialization, which a separate
+kernel processes with as many threads as fit on the device. The order of queue entries varies between runs, the result
+of an iteration does not.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from .warp import POPCOUNT, SHARED_POINTER, SHUFFLE_INDEX, WARP_SYNC
 LONG_WORK = 2000
 """Number of instructions above which work is queued for a separate kernel."""
 ITERATION_OVERHEAD = 50
-"""Estimated instructions per row besides its own code."""
+"""Estimated instructions per iteration besides its own code."""
 STAGE_FREQUENCY = (1.0, 0.2, 0.03)
-"""Estimated fraction of rows that reach the first filter, later filters and the work."""
+"""Estimated fraction of iterations that reach the first filter, later filters and the work."""
 MIN_ACTIVE_LANES = 8
 """Minimum number of threads per warp that process queue entries, if there are fewer entries than threads."""
 
@@ -116,13 +116,13 @@ def _expected_instructions(queue_loop: WorkQueueLoop, specialization_index: int)
 
 
 class QueueConsumerEmitter(StatementEmitter):
-    """Emits the kernel that processes queued rows; `%memory` holds the queue lengths, then the queues."""
+    """Emits the kernel that processes queued iterations; `%memory` holds the queue lengths, then the queues."""
 
     def _entry_pointer(self, queue_loop: WorkQueueLoop, specialization_index: int, position: str) -> str:
         """Emit the address of entry `position` in the global work queue of a specialization.
 
-        The queues follow the counters in `%memory`, each with a capacity of (rows of the specialization) * `%stride`
-        entries.
+        The queues follow the counters in `%memory`, each with a capacity of (iterations of the specialization) *
+        `%stride` entries.
         """
         specialization_indices, queued = queue_loop.work.specialization_indices(), queued_specializations(queue_loop)
         rows_before = int(
@@ -215,7 +215,7 @@ class QueueConsumerEmitter(StatementEmitter):
 
 BALLOT, LANEMASK_LT = "llvm.nvvm.vote.ballot.sync", "llvm.nvvm.read.ptx.sreg.lanemask.lt"
 ITERATIONS_PER_PASS = 8
-"""Rows that a thread tests with the first filter per pass, so that their loads overlap."""
+"""Iterations that a thread tests with the first filter per pass, so that their loads overlap."""
 QUEUE_CAPACITY = WARP_SIZE * (ITERATIONS_PER_PASS + 1)
 """Capacity of a queue in entries: it is filled only while it holds less than one entry per thread."""
 WARPS_PER_BLOCK = 2
@@ -241,10 +241,10 @@ class WorkQueueEmitter(QueueConsumerEmitter):
     ) -> list[str]:
         """Emit the filter kernel of a work-queue loop: each warp tests its chunk of iterations in 32 environments.
 
-        In each iteration of the main loop, the warp selects a stage (filter or work), takes an entry (row, environment)
-        per thread and executes the stage. Rows that pass all filters are processed (`run_inline`) or appended to the
-        global queue of their specialization. Returns the definitions of the arrays that the kernel uses: `@queues` in
-        shared memory and the constant `@rows`.
+        In each iteration of the main loop, the warp selects a stage (filter or work), takes an entry (iteration,
+        environment) per thread and executes the stage. Iterations that pass all filters are processed (`run_inline`) or
+        appended to the global queue of their specialization. Returns the definitions of the arrays that the kernel
+        uses: `@queues` in shared memory and the constant `@rows`.
         """
         work_stage = len(queue_loop.filters)  # the work stage
         for name in ("tested", *(f"queued{i}" for i in range(1, work_stage + 1))):
@@ -301,8 +301,8 @@ class WorkQueueEmitter(QueueConsumerEmitter):
     def _assign_iterations(self, chunk_stride: int, work_stage: int) -> None:
         """Emit the work assignment of a thread: its environment `%own_env`, and the iterations `%own_rows` of its warp.
 
-        Also emits the pointer to the queues of the warp in shared memory. Blocks are numbered by (share of rows, group
-        of environments).
+        Also emits the pointer to the queues of the warp in shared memory. Blocks are numbered by (share of iterations,
+        group of environments).
         """
         block_minus_one = self.assign("sub i32 %ntid, 1")
         blocks = self.assign(f"udiv i32 {self.assign(f'add i32 %n_envs, {block_minus_one}')}, %ntid")
@@ -343,7 +343,7 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         self.start_block("go_on")
 
     def _take_entry(self, work_stage: int) -> None:
-        """Emit the iteration `%row` and environment `%e` of each thread, popped from the queue of the current stage.
+        """Emit the pop of the iteration `%row` and environment `%e` of each thread from the queue of the current stage.
 
         In stage 0, which has no queue, a thread works on its own environment. `%takes` is the number of popped entries,
         and `%has_entry` whether the thread got one.
@@ -495,8 +495,8 @@ class WorkQueueEmitter(QueueConsumerEmitter):
     def _reserve_places(self, queue_loop: WorkQueueLoop) -> None:
         """Emit one atomic add per warp that reserves `%takes` entries of a global queue, one for each active thread.
 
-        `%specialization` is the specialization of the warp's rows, whose queue counter is incremented; `%place` is the
-        entry reserved for a thread.
+        `%specialization` is the specialization of the warp's iterations, whose queue counter is incremented; `%place`
+        is the entry reserved for a thread.
         """
         entry_label = self.current_label
         loop_number = self.address_resolver.loop_number(queue_loop.work)

@@ -2,7 +2,7 @@
 
 The candidate list holds the indices of geom pairs whose axis-aligned bounding boxes (AABBs) overlap in any environment
 of a SIMD vector, in ascending order, so that contacts are found in the same order as by testing all pairs. A pair in
-this test is three integers (offsets of two AABBs and the pair index), while its row in the narrow phase has hundreds of
+this test is three integers (offsets of two AABBs and the pair index), while its narrow-phase iteration has hundreds of
 bytes. The list is made by testing all pairs, or by a spatial hash.
 
 The cells of the spatial hash are as wide as two of the largest geoms, so that overlapping geoms are in neighbouring
@@ -160,7 +160,7 @@ def _cell_index(cell: Sequence[Value]) -> Value:
 
 
 def _insert_geom_into_cell(iteration: IterationContext) -> None:
-    """Compute the grid cell of the current row's geom and prepend the geom to the linked list of the cell.
+    """Compute the grid cell of the current geom and prepend the geom to the linked list of the cell.
 
     Reads the AABB centre; writes the cell coordinates ("cell"), the next geom of the list ("next") and the head of the
     list ("heads"). Geoms are numbered from 1; 0 ends a list. A NaN position yields an arbitrary but valid cell.
@@ -177,7 +177,7 @@ def _insert_geom_into_cell(iteration: IterationContext) -> None:
 
 
 def _list_pairs_in_neighbour_cells(iteration: IterationContext, n_geoms: int) -> None:
-    """Insert the overlapping pairs of the current row's geom with later geoms in neighbouring cells into the list.
+    """Insert the overlapping pairs of the current geom with later geoms in neighbouring cells into the list.
 
     Walks the linked lists of the geom's own cell and its 26 neighbours. For each geom with a larger index whose AABB
     overlaps, the pair index is looked up in the pair table and, unless -1, inserted into the candidate list in
@@ -319,17 +319,17 @@ def _aabb_pair_iterations(
     aabbs: Mapping[int, ArenaOffset],
     n_geoms: int,
 ) -> IterationTable:
-    """Table with one row per geom pair for the AABB test, grouped by which geoms have an AABB.
+    """Loop iterations of the AABB test, one per geom pair, grouped by whether both geoms have an AABB.
 
     Args:
-        candidate_list: offset of the candidate list, an array of each row ("list").
+        candidate_list: offset of the candidate list, an array of each iteration ("list").
         pair_geoms: geom indices of all pairs, shape (2, n_pairs).
         iteration_indices: indices of the pairs to be tested.
         aabbs: AABB offset by geom index; unbounded geoms have none.
         n_geoms: number of geoms of the model.
 
     Returns:
-        The table; rows have the arrays "list", "a" and "b" (AABBs, where they exist) and the constant "row" (pair
+        The table; iterations have the arrays "list", "a" and "b" (AABBs, where they exist) and the constant "row" (pair
         index).
     """
     geoms = pair_geoms[:, iteration_indices]
@@ -432,7 +432,7 @@ def _local_aabb(model: Model, geom: int) -> tuple[list[float], list[float]]:
 
 
 def _append_if_overlapping(iteration: IterationContext) -> None:
-    """Append the current row's geom pair to the candidate list if its AABBs overlap in any environment.
+    """Append the current geom pair to the candidate list if its AABBs overlap in any environment.
 
     Pairs with an unbounded geom are always appended. Reads the iteration arrays "a" and "b" (AABBs), writes "list"
     (number of entries, then entries).
@@ -495,10 +495,10 @@ def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_p
 def _frame_pair_iterations(
     ctx: TraceContext, contact_buffers: ContactBuffers, *, has_candidate_list: bool
 ) -> list[NodeIteration]:
-    """Rows of the frame-pair culling loop, one per buffer: counters, frames and bounding spheres of both frames.
+    """Loop iterations of frame-pair culling, one per contact buffer: counters, frames and their bounding spheres.
 
-    Rows without spheres (specialization "always", which passes the test) have at most two geom pairs, geom sizes that
-    differ between environments, or a candidate list that makes the test redundant.
+    Iterations without spheres (specialization "always", which passes the test) have at most two geom pairs, geom sizes
+    that differ between environments, or a candidate list that makes the test redundant.
     """
     rows = []
     for contact_buffer in contact_buffers.buffers:
@@ -563,5 +563,5 @@ def _sleep_flag_offsets(ctx: TraceContext, contact_buffer: ContactBuffer) -> dic
 
 
 def _is_any_tree_awake(iteration: IterationContext) -> Value:
-    """1 if any tree of the current row's contact buffer is awake; contacts between sleeping trees are unchanged."""
+    """1 if any tree of the current contact buffer is awake; contacts between sleeping trees are unchanged."""
     return ir.select(ir.minimum(iteration.read("asleep a"), iteration.read("asleep b")), 0.5, 1.0, 0.0)

@@ -1,7 +1,7 @@
-"""Contact buffers: per contact buffer the memory, record layout and loops over the contacts between two frames.
+"""Contact buffers: memory, record layout and loops over the contacts between two frames.
 
 A contact buffer holds the contacts between two frames with one condim. Its buffer is at an offset known while tracing,
-so that the code for all contacts of a buffer binds the two frames once, and environments of a SIMD vector have their
+so that the code for all its contacts binds the two frames once, and environments of a SIMD vector have their
 contacts at the same offsets.
 """
 
@@ -80,7 +80,7 @@ class ContactBufferColumns:
 
     specialization: ContactSpecialization
     iteration_indices: npt.NDArray[np.intp]
-    """Row indices of the buffers in a for-each loop."""
+    """Indices of the iterations of the buffers in a for-each loop."""
     buffers: Sequence[ContactBuffer]
     offset_columns: Mapping[str, OffsetColumn]
     """Offsets of the arrays of all buffers, by array name."""
@@ -100,7 +100,7 @@ def contact_buffer_columns(
 
     Args:
         specialization: the common specialization.
-        iteration_indices: row index of each buffer in its for-each loop.
+        iteration_indices: index of the iteration of each buffer in its for-each loop.
         buffers: the contact buffers.
         tree_of_frame: kinematic tree index of every frame of the model.
     """
@@ -176,7 +176,7 @@ class ContactBuffers:
         ]
 
     def list_active_buffers(self, candidate_pairs: ArenaOffset | None = None) -> None:
-        """Trace a stream compaction of the contact buffers: list those with contacts in any environment of the vector.
+        """Trace a stream compaction: list the contact buffers that have contacts in any environment of the vector.
 
         Later loops visit only the listed buffers. One list per filter (all buffers, with the world, between frames)
         with at least `MIN_BUFFERS_FOR_ACTIVE_LIST` buffers: its length, then the indices of the buffers. Does nothing
@@ -202,7 +202,7 @@ class ContactBuffers:
             buffer_filter: ctx.allocate(len(set_indices[buffer_filter]) + 1) for buffer_filter in filters
         }
         rows = self._active_buffer_iterations(filters, set_indices, per_pair=candidate_pairs is not None)
-        with ctx.keeping_loops():
+        with ctx.without_unrolling():
             list_rows = [LoopIteration("list", {"list": offset}) for offset in self._active_lists.values()]
             ctx.for_each(
                 "clear lists of active contact buffers", list_rows, lambda iteration: iteration.write("list", [0.0])
@@ -216,15 +216,16 @@ class ContactBuffers:
         *,
         per_pair: bool,
     ) -> IterationTable:
-        """Rows of the loop that lists the active contact buffers: one row per buffer, or one per geom pair of a buffer.
+        """Loop iterations for listing the active contact buffers: one per buffer, or one per geom pair of a buffer.
 
         Args:
             filters: filters for which a list is made.
             set_indices: per filter, index in the list by `id` of the contact buffer.
-            per_pair: whether there is one row per geom pair, as needed with a candidate list of pairs.
+            per_pair: whether there is one iteration per geom pair, as needed with a candidate list of pairs.
 
         Returns:
-            The table; its specializations are (filters that select the buffer, whether the buffer has several rows).
+            The table; its specializations are (filters that select the buffer, whether the buffer has several
+                iterations).
         """
         groups: dict[tuple[tuple[ContactBufferFilter, ...], bool], list[tuple[int, ContactBuffer]]] = {}
         first_row = 0
@@ -284,7 +285,7 @@ class ContactBuffers:
             iteration.write("count", [count])
             tracer.counted_loop("contact records", count * iteration.constant("record size"), copy_scalar)
 
-        with self.ctx.keeping_loops():
+        with self.ctx.without_unrolling():
             self.ctx.for_each("copy contacts to warp memory", rows, body)
         copy.lost_count, copy.required_capacity = self.lost_count, self.required_capacity
         return copy
@@ -308,7 +309,7 @@ class ContactBuffers:
         def add_count(iteration: IterationContext) -> None:
             iteration.write("total", [iteration.read("total") + iteration.read("count")])
 
-        with ctx.keeping_loops():
+        with ctx.without_unrolling():
             ctx.for_each("number of contacts", rows, add_count, self._active_lists.get(buffer_filter))
         return ctx.tracer.read(SCRATCH, total.row)
 
@@ -332,7 +333,7 @@ class ContactBuffers:
 
         Args:
             buffer_filter: selection of buffers.
-            extra_offsets: additional arrays of the rows, one offset for all rows or one per kinematic tree.
+            extra_offsets: additional arrays of the iterations, one offset for all or one per kinematic tree.
         """
         return [self.table_columns_of(columns, extra_offsets) for columns in self.buffer_columns(buffer_filter)]
 
@@ -341,13 +342,13 @@ class ContactBuffers:
     ) -> NodeColumns:
         """Loop iterations over the contact buffers of one specialization, in columnar form (struct of arrays).
 
-        The loop body reads the buffers of a buffer by name, and arrays of its two frames with the name prefixes "a "
+        The loop body reads the arrays of a buffer by name, and arrays of its two frames with the name prefixes "a "
         and "b ".
 
         Args:
             buffer_columns: the contact buffers in columnar form.
             extra_offsets: offsets of additional arrays, one for all buffers or one per kinematic tree.
-            options: constants and nested tables of the rows (`TraceContext.node_columns`).
+            options: constants and nested tables of the iterations (`TraceContext.node_columns`).
         """
         offset_columns = {**buffer_columns.offset_columns}
         for name, offset in (extra_offsets or {}).items():
@@ -370,7 +371,7 @@ class ContactBuffers:
     def loop_iteration(
         self, contact_buffer: ContactBuffer, extra_offsets: OffsetsPerTree | None = None
     ) -> NodeIteration:
-        """Iteration of a for-each loop for one contact buffer: offsets of its buffers and of the arrays of its frames.
+        """Iteration of a for-each loop for one contact buffer: offsets of its arrays and of the arrays of its frames.
 
         The loop body reads arrays of the two frames with the name prefixes "a " and "b ".
 
@@ -412,17 +413,17 @@ class ContactBuffers:
                 iteration.tracer, "has contacts", 0.5, iteration.read("count"), lambda: body(iteration, specialization)
             )
 
-        with self.ctx.keeping_loops():
+        with self.ctx.without_unrolling():
             loop_iterations = self.table_columns(buffer_filter) if rows is None else rows
             self.ctx.for_each(name, make_table(loop_iterations), run, self._active_lists.get(buffer_filter))
 
 
 def _append_if_active(iteration: IterationContext) -> None:
-    """Append the current iteration's buffer to its lists of active buffers if any SIMD lane has contacts of the buffer.
+    """Append a contact buffer to the lists of active buffers if any SIMD lane has contacts in it.
 
-    A buffer with one row per geom pair is appended only once: it is skipped if the last entry of the list is the buffer
-    itself. The specialization of the row is (filters whose lists contain the buffer, whether the buffer has several
-    rows).
+    A buffer with one iteration per geom pair is appended only once: it is skipped if the last entry of the list is the
+    buffer itself. The specialization is (filters whose lists contain the buffer, whether the buffer has several
+    iterations).
     """
     set_filters, has_several_rows = iteration.specialization  # type: ignore[misc]
     if not set_filters:

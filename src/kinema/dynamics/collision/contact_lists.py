@@ -105,7 +105,7 @@ class ContactLists:
         return {"contacts": contact_list.contacts, "count": contact_list.count}
 
     def loop_constants(self, spec: ContactBufferSpec) -> Mapping[str, list[float]]:
-        """Row constants of a contact buffer: preorder indices of its frames, and the capacity of its list."""
+        """Iteration constants of a contact buffer: preorder indices of its frames, and the capacity of its list."""
         contact_list = self.by_condim_and_cone[spec.specialization.condim, spec.specialization.elliptic]
         return {"frames": [float(self.frame_order[f]) for f in spec.frames], "capacity": [float(contact_list.capacity)]}
 

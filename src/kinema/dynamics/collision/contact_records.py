@@ -221,7 +221,7 @@ class Contact:
 def for_each_contact(
     iteration: IterationContext, specialization: ContactSpecialization, body: Callable[[Contact], None]
 ) -> None:
-    """Trace a loop over the contacts of the current row's contact buffer."""
+    """Trace a loop over the contacts of the current iteration's contact buffer."""
     layout = buffer_layout(specialization)
     iteration.tracer.counted_loop(
         "contacts", iteration.read("count"), lambda index: body(Contact(iteration.tracer, layout, index))

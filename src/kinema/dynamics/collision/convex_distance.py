@@ -26,8 +26,8 @@ from .epa import (
     VERTEX_SIZE,
     ClosestFace,
     EpaState,
+    ExcludedCone,
     Polytope,
-    TrustedRegion,
     epa_penetration,
     expand_polytope,
 )
@@ -44,7 +44,7 @@ VERIFICATION_MAX_ITERATIONS = 24
 MAX_SHALLOW_DEPTH = 0.1
 """Maximum depth, relative to the geom size, for the local search; deeper penetrations often have several close
 minima."""
-TRUSTED_COSINE, TRUSTED_EDGE_SINE = math.cos(0.06), math.sin(0.03)
+EXCLUDED_COSINE, EXCLUDED_EDGE_SINE = math.cos(0.06), math.sin(0.03)
 """Half angle of the cone around a local minimum whose polytope faces are not expanded (cosine), because the local
 search is more accurate there, and the smaller angle along an edge perpendicular to the direction (sine): the local
 search follows edges, and another edge may be adjacent."""
@@ -186,7 +186,7 @@ def _verify_minimum(
     """Verify by an EPA polytope, kept between calls, that a local depth minimum is the global minimum.
 
     Takes the better of the candidate and the previous best minimum, excludes faces in small cones of directions around
-    all tried minima (trusted regions), and expands the polytope until every other face is at least as deep, or a
+    all tried minima (excluded cones), and expands the polytope until every other face is at least as deep, or a
     direction with a smaller depth is found. A polytope that reaches its maximum number of vertices without finding such
     a direction counts as verification.
 
@@ -207,8 +207,8 @@ def _verify_minimum(
             [*candidate.direction, *candidate.edge, candidate.depth],
             previous.tried[TRIED_DIRECTION_SIZE * i : TRIED_DIRECTION_SIZE * (i + 1)],
         )
-    polytope.trusted_regions = [
-        _trusted_region(tried[TRIED_DIRECTION_SIZE * i : TRIED_DIRECTION_SIZE * (i + 1)], tolerance)
+    polytope.excluded_cones = [
+        _excluded_cone(tried[TRIED_DIRECTION_SIZE * i : TRIED_DIRECTION_SIZE * (i + 1)], tolerance)
         for i in range(MAX_LOCAL_MINIMA)
     ]
     start = _start_polytope(difference, polytope, previous, best)
@@ -246,9 +246,9 @@ def _verify_minimum(
     return [*state.flatten(), found_better]
 
 
-def _trusted_region(tried_direction: Sequence[Value], tolerance: Value) -> TrustedRegion:
+def _excluded_cone(tried_direction: Sequence[Value], tolerance: Value) -> ExcludedCone:
     direction, edge, depth = tried_direction[:3], tried_direction[3:6], tried_direction[6]
-    return TrustedRegion(direction, TRUSTED_COSINE, edge, TRUSTED_EDGE_SINE, TRUSTED_COSINE * depth - tolerance)
+    return ExcludedCone(direction, EXCLUDED_COSINE, edge, EXCLUDED_EDGE_SINE, EXCLUDED_COSINE * depth - tolerance)
 
 
 def _start_polytope(

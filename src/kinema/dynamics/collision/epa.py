@@ -26,7 +26,7 @@ VERTEX_SIZE = 6
 FACE_SIZE, FACE_NEIGHBOURS, FACE_NORMAL, FACE_OFFSET, FACE_PRIORITY = 11, 3, 6, 9, 10
 """Scalars of a face, and offsets of its fields: three vertex indices, indices of the adjacent faces across the edges
 that start at these vertices, unit normal, signed plane offset from the origin, and priority (the offset, or
-`REMOVED_FACE_OFFSET` for a face in a trusted region)."""
+`REMOVED_FACE_OFFSET` for a face in an excluded cone)."""
 REMOVED_FACE_OFFSET = 1e15
 """Offset of a removed or degenerate face."""
 FACES_PER_ITERATION = 4
@@ -40,7 +40,7 @@ ClosestFace = tuple[Value, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class TrustedRegion:
+class ExcludedCone:
     """Cone of directions around a known local minimum of the depth, whose faces need not be expanded.
 
     With an edge, the region is narrower along the edge.
@@ -55,7 +55,7 @@ class TrustedRegion:
     max_edge_sine: float
     """Sine of the maximum angle along the edge."""
     min_offset: Value
-    """Minimum offset of trusted faces."""
+    """Minimum offset of excluded faces."""
 
     def contains_face(self, normal: Vector, offset: Value) -> Value:
         """1 if a face with this normal and offset is in the region, otherwise 0."""
@@ -68,7 +68,7 @@ class Polytope:
 
     def __init__(self, tracer: Tracer, max_iterations: int) -> None:
         self.tracer = tracer
-        self.trusted_regions: list[TrustedRegion] = []
+        self.excluded_cones: list[ExcludedCone] = []
         """Regions whose faces are excluded from the search for the closest face."""
         max_faces = 4 + 2 * max_iterations
         self.max_faces = max_faces
@@ -93,7 +93,7 @@ class Polytope:
     ) -> Value:
         """Write a polytope triangle with vertices, neighbours, normal, plane offset and priority; returns the priority.
 
-        The priority is the plane offset from the origin, or a very large value in a trusted region (cone of directions
+        The priority is the plane offset from the origin, or a very large value in an excluded cone (of directions
         that needs no further search).
 
         Args:
@@ -112,14 +112,14 @@ class Polytope:
         return priority
 
     def _face_priority(self, normal: Vector, offset: Value) -> Value:
-        """Priority of a face: its offset, or `REMOVED_FACE_OFFSET` in a trusted region."""
+        """Priority of a face: its offset, or `REMOVED_FACE_OFFSET` in an excluded cone."""
         priority = offset
-        for region in self.trusted_regions:
+        for region in self.excluded_cones:
             priority = ir.select(0.5, region.contains_face(normal, offset), REMOVED_FACE_OFFSET, priority)
         return priority
 
     def update_priorities(self, n_faces: Value) -> ClosestFace:
-        """Recompute all face priorities (plane offset, or very large in trusted regions); returns the closest face."""
+        """Recompute all face priorities (plane offset, or very large in excluded cones); returns the closest face."""
         tracer = self.tracer
 
         def update(face: Value) -> None:
@@ -228,7 +228,7 @@ class Polytope:
         tracer.write(self._edge_from_vertex, [entry], 0, ir.select(0.5, is_edge, start_vertex, dummy_vertex))
 
     def _find_closest_face(self, n_faces: Value) -> ClosestFace:
-        """Face with the smallest priority: the closest face to the origin that is not in a trusted region.
+        """Face with the smallest priority: the closest face to the origin that is not in an excluded cone.
 
         The loop is unrolled by `FACES_PER_ITERATION`; the last face is repeated if the number of faces is no multiple.
         """

@@ -72,13 +72,13 @@ def _normalize_nonzero(vector: Vector) -> Vector:
 
 
 def pair_specialization(iteration: IterationContext) -> NarrowPhaseSpecialization:
-    """Specialization of the geom pair of the current row."""
+    """Specialization of the geom pair of the current iteration."""
     assert isinstance(iteration.specialization, NarrowPhaseSpecialization)
     return iteration.specialization
 
 
 def pair_values(iteration: IterationContext, name: str, count: int) -> list[Value]:
-    """Parameter values of the current row's geom pair: read per environment, or constants of the table."""
+    """Parameter values of the current iteration's geom pair: read per environment, or constants of the table."""
     return (
         iteration.read_array(name, count)
         if name in pair_specialization(iteration).per_env_parameters
@@ -100,7 +100,7 @@ def bounding_volume_test(iteration: IterationContext) -> tuple[Value, Value]:
 
 
 def bounding_sphere_test(iteration: IterationContext) -> tuple[Value, Value]:
-    """Bounding-sphere test of the current row's geom pair, including the contact margin.
+    """Bounding-sphere test of the current iteration's geom pair, including the contact margin.
 
     For a plane, the signed distance of the other geom's centre is compared with its radius plus margin; otherwise
     squared distance and squared sum of radii.
@@ -153,7 +153,7 @@ def analytic_or_obb_test(iteration: IterationContext) -> tuple[Value, Value]:
 
 
 def _obb_gap(iteration: IterationContext) -> Value:
-    """Separation [m] of the OBBs of the row's two geoms, minus the margin and a rounding bound; negative if near."""
+    """Separation [m] of the OBBs of both geoms, minus the margin and a rounding bound; negative if near."""
     margin = iteration.constant("margin")
     max_distance = pair_values(iteration, "a radius", 1)[0] + pair_values(iteration, "b radius", 1)[0] + margin
     sides = zip(("a", "b"), pair_specialization(iteration).geom_types, strict=True)
@@ -161,7 +161,7 @@ def _obb_gap(iteration: IterationContext) -> Value:
 
 
 def _read_obb(iteration: IterationContext, prefix: str, geom_type: str) -> CollisionGeom:
-    """OBB of a geom of the current row, as a `CollisionGeom` whose `size` are the half extents."""
+    """OBB of a geom of the current iteration, as a `CollisionGeom` whose `size` are the half extents."""
     geom = _read_geom(iteration, prefix, geom_type)
     if geom_type != "mesh":
         return replace(geom, size=geom_half_extents(geom_type, geom.size))
@@ -171,7 +171,7 @@ def _read_obb(iteration: IterationContext, prefix: str, geom_type: str) -> Colli
 
 
 def _bounding_sphere_center(iteration: IterationContext, prefix: str, geom_type: str) -> Vector:
-    """World position of the bounding sphere's centre of a geom of the current row."""
+    """World position of the bounding sphere's centre of a geom of the current iteration."""
     position = iteration.read_array(prefix, 3)
     if geom_type not in ("mesh", "height field", "distance field"):
         return position
@@ -181,7 +181,7 @@ def _bounding_sphere_center(iteration: IterationContext, prefix: str, geom_type:
 
 
 def _read_geom(iteration: IterationContext, prefix: str, geom_type: str) -> CollisionGeom:
-    """Read a geom of the current row: world pose, sizes, and packed mesh, height-field or SDF data.
+    """Read a geom of the current iteration: world pose, sizes, and packed mesh, height-field or SDF data.
 
     Args:
         iteration: iteration context of the pair.
@@ -210,7 +210,7 @@ def _read_geom(iteration: IterationContext, prefix: str, geom_type: str) -> Coll
 def read_geom_pair(
     iteration: IterationContext, specialization: NarrowPhaseSpecialization
 ) -> tuple[CollisionGeom, CollisionGeom]:
-    """The two posed geoms of the current row's pair."""
+    """The two posed geoms of the current iteration's pair."""
     a, b = (
         _read_geom(iteration, prefix, geom_type)
         for prefix, geom_type in zip(("a", "b"), specialization.geom_types, strict=True)
@@ -256,7 +256,7 @@ def detect_contacts(
     """
     for counter in (contact_buffers.lost_count, contact_buffers.required_capacity):
         ctx.tracer.write(SCRATCH, [0.0], counter.row)
-    with ctx.keeping_loops():
+    with ctx.without_unrolling():
         geom_poses = _compute_geom_poses(ctx, frame_poses)
         cull_frame_pairs(ctx, contact_buffers, frame_poses)
         candidates = list_overlapping_pairs(
@@ -293,7 +293,7 @@ def detect_contacts_into_lists(ctx: TraceContext, contact_lists: ContactLists, f
     Geom pairs pass the bounding-sphere test and the analytic or OBB test before contacts are generated. Poses are
     relative to the shifted world origin.
     """
-    with ctx.keeping_loops(len(ctx.model.geoms.names) > MAX_UNROLLED_GEOMS):
+    with ctx.without_unrolling(len(ctx.model.geoms.names) > MAX_UNROLLED_GEOMS):
         geom_poses = _compute_geom_poses(ctx, frame_poses)
     buffer_inputs = [
         ContactBufferInputs(spec, contact_lists.loop_offsets(spec), contact_lists.loop_constants(spec))
@@ -383,7 +383,7 @@ def _scaled_invweight(
 
 
 def _collide_if_overlapping(iteration: IterationContext) -> None:
-    """Generate the contacts of the current row's geom pair if bounding volumes of its frames and of both geoms overlap.
+    """Generate the contacts of the current geom pair if the bounding volumes of its frames and of both geoms overlap.
 
     Pairs without an analytic contact function are executed environment by environment (scalarized), because few
     environments reach the iterative algorithms and each takes another path.
@@ -520,7 +520,7 @@ def _relative_surface_velocity(
 def _append_contact(
     iteration: IterationContext, specialization: NarrowPhaseSpecialization, record: list[Value]
 ) -> None:
-    """Append a contact record to the contact buffer of the current row and increment its contact count."""
+    """Append a contact record to the contact buffer of the current iteration and increment its contact count."""
     count = iteration.read("count")
     iteration.tracer.write("contacts", record, 0, count * float(buffer_layout(specialization).record_size))
     iteration.tracer.write("count", [count + 1.0])

@@ -1,6 +1,7 @@
 """Parameter tables of geom pairs for the narrow phase: contact parameters and specialization per pair.
 
-The table is built by columns with NumPy; it is built row by row if parameters differ between environments.
+The table is built by columns with NumPy; it is built one iteration after the other if parameters differ between
+environments.
 """
 
 from __future__ import annotations
@@ -242,13 +243,13 @@ def build_pair_iterations(
     *,
     uses_lists: bool = False,
 ) -> LoopIterations:
-    """Rows of the narrow-phase for-each loop, one per geom pair: geom poses, contact buffer and contact parameters.
+    """Iterations of the narrow-phase loop, one per geom pair: geom poses, contact buffer and contact parameters.
 
-    Built by columns, or row by row if parameters differ between environments.
+    Built by columns, or one by one if parameters differ between environments.
 
     Args:
         ctx: tracing context.
-        buffer_inputs: contact buffers with additional arrays and constants of their rows, in the order of the rows.
+        buffer_inputs: contact buffers with additional arrays and constants of their iterations, in this order.
         geom_pose_offsets: offset of each geom's world pose (12 scalars).
         uses_lists: whether contacts are appended to unordered lists.
     """

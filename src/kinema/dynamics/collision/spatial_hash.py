@@ -20,7 +20,7 @@ MAX_HASHED_GEOMS = 1500
 """Maximum number of hashed geoms; the pair table has n^2 entries."""
 MIN_PAIRS_FOR_HASH = 10_000
 """Number of pairs above which the spatial hash is faster than testing the AABBs of all pairs."""
-MIN_HASHED_PAIR_SHARE = 0.9
+MIN_HASHED_PAIR_FRACTION = 0.9
 """Minimum fraction of all pairs that the spatial hash must cover."""
 UNBOUNDED_TYPES = ("plane", "height field")
 """Geom types without a useful bounding box."""
@@ -63,7 +63,7 @@ def hashed_pair_mask(model: Model) -> npt.NDArray[np.bool_]:
 def is_hash_worthwhile(model: Model) -> bool:
     """Whether there are enough pairs, nearly all of hashed geoms, for the spatial hash to be faster than AABB tests."""
     return len(model.pairs.geom_a) >= MIN_PAIRS_FOR_HASH and bool(
-        hashed_pair_mask(model).mean() >= MIN_HASHED_PAIR_SHARE
+        hashed_pair_mask(model).mean() >= MIN_HASHED_PAIR_FRACTION
     )
 
 

@@ -1,8 +1,8 @@
-"""Attachments of links at run time: forces, breaking under load, and suction cups that grip what is in front of them.
+"""Attachments of links at run time (switchable equality constraints): wrenches, breaking under load, suction cups.
 
 An attachment is an equality constraint between links whose activity and frames are state (`ATTACHMENT_ARRAYS`). A
-suction cup casts a ray along its axis at the shapes of the links that it may hold, and activates the attachment to the
-nearest one at the present relative pose.
+suction cup (vacuum gripper) casts a ray along its axis at the collision shapes of its target links, and activates the
+attachment to the nearest hit link at the current relative pose.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from .rows import ConstraintRows
 
 
 def update_attachments(ctx: TraceContext, rows: ConstraintRows, world_poses: NodeValues[Pose]) -> None:
-    """Write force and torque of each attachment in this step, and release the overloaded ones.
+    """Write the constraint wrench of each attachment, and deactivate attachments loaded beyond their breaking force.
 
-    The wrench acts on link a (the anchor), about the anchor, in world axes. An attachment is released if the norm of
-    its force exceeds its breaking force. Pressure against a suction cup does not count, and an overloaded cup is
-    switched off.
+    The wrench acts on link a (the anchor), about the anchor, in world axes. Of a suction cup, the compressive part of
+    the force along the axis is not counted; the vacuum of an overloaded cup is switched off.
     """
     cups, table = ctx.model.suction_cups, []
     idle_flags = ctx.idle_flags_of_dofs()
@@ -70,35 +69,35 @@ def update_attachments(ctx: TraceContext, rows: ConstraintRows, world_poses: Nod
 
 
 def update_suction_cups(ctx: TraceContext, world_poses: NodeValues[Pose]) -> None:
-    """Release the links held by cups that are off, and let cups that are on and hold nothing grip the nearest link.
+    """Trace the state changes of suction cups: detach links from cups that are off, attach the nearest link to others.
 
-    A cup grips if the ray along its axis hits a shape of a reserved link within its reach, in front of the lip or
-    behind it (a shape pressed into the cup).
+    A cup that is on and has no attached link attaches a link if the ray along its axis hits a collision shape of the
+    link within the range of the cup, in front of its contact point or behind it (a shape that is pressed into the cup).
     """
     info, geoms, equalities = ctx.model.attachments, ctx.model.sensors.ray_geoms, ctx.model.equalities
-    held_frames, frames = equalities.frame_a[info.equality_idx], [node.index for node in ctx.nodes]
-    attachments = np.flatnonzero((info.cup_idx >= 0) & np.isin(held_frames, frames)).tolist()
+    target_frames, frames = equalities.frame_a[info.equality_idx], [node.index for node in ctx.nodes]
+    attachments = np.flatnonzero((info.cup_idx >= 0) & np.isin(target_frames, frames)).tolist()
     memory = {int(info.cup_idx[k]): {"cup": ctx.allocate(3)} for k in attachments}
     attachment_rows = [_attachment_iteration(ctx, k, memory[int(info.cup_idx[k])]) for k in attachments]
-    held_links = equalities.link_a[info.equality_idx[attachments]]
-    with ctx.keeping_loops():
-        geom_indices = np.flatnonzero(geoms.collision & np.isin(geoms.link_idx, held_links)).tolist()
+    target_links = equalities.link_a[info.equality_idx[attachments]]
+    with ctx.without_unrolling():
+        geom_indices = np.flatnonzero(geoms.collision & np.isin(geoms.link_idx, target_links)).tolist()
         pose_offsets = compute_geom_poses(ctx, world_poses, geom_indices)
         cup_rows = [_suction_cup_iteration(ctx, cup, attachments, memory[cup], pose_offsets) for cup in memory]
         ctx.for_each("rays of suction cups", cup_rows, lambda iteration: _cast_suction_ray(iteration, world_poses))
-        ctx.for_each("release of suction cups", attachment_rows, _release)
+        ctx.for_each("detach from suction cups", attachment_rows, _detach_if_off)
         ctx.for_each(
-            "grip of suction cups", attachment_rows, lambda iteration: _attach_hit_link(iteration, world_poses)
+            "attach to suction cups", attachment_rows, lambda iteration: _attach_hit_link(iteration, world_poses)
         )
 
 
-DISTANCE, NEAREST, IS_HOLDING = range(3)
-"""Items of the memory of a cup: distance of the nearest hit along its ray, attachment of the link that was hit, and
-whether the cup holds a link."""
+DISTANCE, NEAREST, IS_ATTACHED = range(3)
+"""Elements of the array `cup`: distance of the nearest hit along the ray, attachment of the hit link, and whether a
+link is attached."""
 
 
 def _attachment_iteration(ctx: TraceContext, attachment: int, memory: dict[str, ArenaOffset]) -> NodeIteration:
-    """Loop iteration of an attachment of a suction cup: moving frames of the cup and of the link that it may hold."""
+    """Loop iteration of an attachment of a suction cup: moving frames of the cup and of the target link."""
     equalities, cups, cup = (
         ctx.model.equalities,
         ctx.model.suction_cups,
@@ -127,12 +126,12 @@ def _suction_cup_iteration(
     memory: dict[str, ArenaOffset],
     pose_offsets: Mapping[int, ArenaOffset],
 ) -> NodeIteration:
-    """Loop iteration of a suction cup with the collision geoms of the links that it may hold as nested rows."""
+    """Loop iteration of a suction cup, with the collision geoms of its target links as nested iterations."""
     cups, geoms, info = ctx.model.suction_cups, ctx.model.sensors.ray_geoms, ctx.model.attachments
-    held_links = ctx.model.equalities.link_a[info.equality_idx]
+    target_links = ctx.model.equalities.link_a[info.equality_idx]
     geom_rows = []
     for attachment in (k for k in attachments if info.cup_idx[k] == cup):
-        for geom in (g for g in pose_offsets if geoms.link_idx[g] == held_links[attachment]):
+        for geom in (g for g in pose_offsets if geoms.link_idx[g] == target_links[attachment]):
             row = ray_geom_iteration(ctx, geom, pose_offsets[geom])
             constants: dict[str, Any] = {**row.constants, "attachment": [float(attachment)]}
             geom_rows.append(LoopIteration(row.specialization, {**row.offsets, **memory}, constants))
@@ -154,7 +153,7 @@ def _suction_cup_iteration(
 
 
 def _cast_suction_ray(iteration: IterationContext, world_poses: NodeValues[Pose]) -> None:
-    """Write distance and attachment of the nearest hit of a cup's ray, which starts one reach behind the lip."""
+    """Cast the ray of a suction cup, from behind its contact point; write distance and attachment of the hit."""
     tracer, pose, reach = iteration.tracer, world_poses[frame_ref("cup ")], iteration.constant("reach")
     axis = rotate(pose.rotation, iteration.constants("axis"))
     point = add(pose.position, rotate(pose.rotation, iteration.constants("pos")))
@@ -176,27 +175,27 @@ def _cast_suction_ray(iteration: IterationContext, world_poses: NodeValues[Pose]
         iteration.nested_loop("geoms", intersect)
 
 
-def _release(iteration: IterationContext) -> None:
-    """Release the attachment of a cup that is off, and note whether the cup holds a link."""
+def _detach_if_off(iteration: IterationContext) -> None:
+    """Deactivate the attachment of a suction cup that is off, and write whether a link is attached to the cup."""
     active = ir.select(0.5, iteration.read("suction_on"), iteration.read("attachment_on"), 0.0)
     iteration.write("attachment_on", [active])
-    iteration.write("cup", [ir.maximum(active, iteration.read("cup", IS_HOLDING))], IS_HOLDING)
+    iteration.write("cup", [ir.maximum(active, iteration.read("cup", IS_ATTACHED))], IS_ATTACHED)
 
 
 def _attach_hit_link(iteration: IterationContext, world_poses: NodeValues[Pose]) -> None:
-    """Activate an attachment at the present relative pose, with the lip as anchor, if its link is hit within reach."""
-    distance, nearest, is_holding = iteration.read_array("cup", 3)
+    """Activate an attachment at the current relative pose, anchored at the contact point, if its link was hit."""
+    distance, nearest, is_attached = iteration.read_array("cup", 3)
     is_hit = ir.select(ir.absolute(nearest - iteration.constant("attachment")), 0.5, 1.0, 0.0)
     is_near = ir.select(distance, 2.0 * iteration.constant("reach"), is_hit, 0.0)
-    grips: Value = ir.select(0.5, is_holding, 0.0, ir.select(0.5, iteration.read("suction_on"), is_near, 0.0))
+    attaches: Value = ir.select(0.5, is_attached, 0.0, ir.select(0.5, iteration.read("suction_on"), is_near, 0.0))
     cup, link = world_poses[frame_ref("cup ")], world_poses[frame_ref("link ")]
     pos, flat = iteration.constants("pos"), iteration.constants("link rotation")
-    lip = add(cup.position, rotate(cup.rotation, pos))
-    point: Vector = rotate_inverse(link.rotation, sub(lip, link.position))
+    contact_point = add(cup.position, rotate(cup.rotation, pos))
+    point: Vector = rotate_inverse(link.rotation, sub(contact_point, link.position))
     link_rotation = matmul(link.rotation, [flat[3 * i : 3 * i + 3] for i in range(3)])
     rotation = matmul(transpose(cup.rotation), link_rotation)
     new = {"attachment_point": point, "attachment_pose": [*pos, *(x for row in rotation for x in row)]}
     for name, values in new.items():
         old = iteration.read_array(name, len(values))
-        iteration.write(name, [ir.select(0.5, grips, x, y) for x, y in zip(values, old, strict=True)])
-    iteration.write("attachment_on", [ir.maximum(grips, iteration.read("attachment_on"))])
+        iteration.write(name, [ir.select(0.5, attaches, x, y) for x, y in zip(values, old, strict=True)])
+    iteration.write("attachment_on", [ir.maximum(attaches, iteration.read("attachment_on"))])

@@ -60,7 +60,7 @@ def allocate_block_sparse_hessian(
     ctx = contacts.ctx
     if not _has_many_contact_trees(contacts):
         return None
-    with ctx.keeping_loops():
+    with ctx.without_unrolling():
         matrix = BlockSparseMatrix(mass_matrix, "Hessian with contacts")
         matrix.clear_flags()
         matrix.flag_structural_blocks(block.dofs for block in rows.blocks if block.attachment_idx < 0)
@@ -79,7 +79,7 @@ def assemble_block_sparse_hessian(
     Copies the mass matrix M and adds the contributions of the active constraint rows, of contacts with the world and of
     contacts between moving frames. Only flagged (nonzero) blocks are written.
     """
-    with contacts.ctx.keeping_loops():
+    with contacts.ctx.without_unrolling():
         matrix.copy_from(mass_matrix)
         rows.add_hessian(matrix)
         contacts.add_world_contact_hessian(

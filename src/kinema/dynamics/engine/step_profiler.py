@@ -126,7 +126,7 @@ class StepProfiler:
         blocks = zip(block_phases(self._names), self._names, shares.tolist(), strict=True)
         return [BlockTime(phase, name, share) for phase, name, share in blocks]
 
-    def phase_shares(self) -> dict[str, float]:
+    def phase_fractions(self) -> dict[str, float]:
         """Time share of each phase, in the order of a step."""
         shares: dict[str, float] = {}
         for block in self.block_times():

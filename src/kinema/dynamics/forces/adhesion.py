@@ -53,7 +53,7 @@ def add_adhesion_wrenches(
         for contact_buffer in contact_buffers.buffers
         for row in _adhesion_iterations(ctx, contact_buffers, contact_buffer, a, counts[a], actuators)
     ]
-    with ctx.keeping_loops():
+    with ctx.without_unrolling():
         ctx.for_each(
             "clear adhesion counts", [LoopIteration("count", {"count": x}) for x in counts.values()], _clear_count
         )
@@ -69,10 +69,10 @@ def _adhesion_iterations(
     count: ArenaOffset,
     actuators: Transmissions,
 ) -> list[NodeIteration]:
-    """Loop iteration data of a contact buffer for an adhesion actuator; empty if no geom pair of it involves the link.
+    """Loop iterations of an adhesion actuator over a contact buffer; none if no geom pair involves its link.
 
-    `contact_buffer` is the buffer of all contacts between two frames. The row has the contact count and the actuator
-    force, and nested rows with the indices of the link's geom pairs.
+    `contact_buffer` is the buffer of all contacts between two frames. The iteration has the contact count and the
+    actuator force, and nested iterations with the indices of the link's geom pairs.
     """
     geoms, pairs, link = ctx.model.geoms, ctx.model.pairs, ctx.model.actuators.link_idx[actuator]
     link_pairs = [

@@ -335,10 +335,10 @@ FluidDerivativeLaw = Callable[[IterationContext, Value, Value, Twist], WrenchDer
 
 @dataclass(frozen=True, slots=True)
 class FluidLaw:
-    """Fluid forces of one kind of rows of `FluidInfo`: wrench, its velocity derivative and the constants of a row."""
+    """Fluid force law: wrench on a body, its velocity derivative, and the constants of a row of `FluidInfo`."""
 
     force: FluidForceLaw
-    """Wrench from the constants of the row, density, viscosity and velocity relative to the fluid, in body axes."""
+    """Wrench from the constants of the body, density, viscosity and velocity relative to the fluid, in body axes."""
     derivative: FluidDerivativeLaw
     """Derivative of the wrench by the velocity, from the same arguments."""
     constants: Callable[[FluidInfo, int], dict[str, list[float]]]
@@ -366,11 +366,11 @@ FLUID_LAWS: dict[str, FluidLaw] = {
     ),
     "ellipsoid": FluidLaw(ellipsoid_force, ellipsoid_force_derivative, _ellipsoid_row_constants),
 }
-"""Fluid forces per kind of rows (`FluidInfo.kinds`)."""
+"""Fluid force laws by name (`FluidInfo.kinds`)."""
 
 
 def fluid_law(kind: str) -> FluidLaw:
-    """Fluid forces of a kind of rows."""
+    """Fluid force law by name."""
     return look_up(FLUID_LAWS, kind, "fluid force law (`FLUID_LAWS`)")
 
 
@@ -424,10 +424,10 @@ def _velocity_in_fluid(
 
 
 def _fluid_iterations(ctx: TraceContext, only: set[int] | None = None) -> list[NodeIteration]:
-    """Loop iteration data of all bodies with fluid forces (inertia boxes of links, ellipsoids of geoms).
+    """Loop iterations over all bodies with fluid forces (inertia boxes of links, ellipsoids of geoms).
 
-    Only bodies fixed to frames of the context, or to the frames in `only`. Rows have the pose in the frame and the
-    constants of the fluid model.
+    Only bodies fixed to frames of the context, or to the frames in `only`. Iterations have the pose in the frame and
+    the constants of the fluid model.
     """
     info, links = ctx.model.fluid, ctx.model.links
     frames = {node.index for node in ctx.nodes} if only is None else only

@@ -122,7 +122,7 @@ def _orientation_servo_actuators(ctx: TraceContext, actuators: Transmissions) ->
 
 
 def _scalar_part_offsets(ctx: TraceContext, actuator: int) -> dict[str, ArenaOffset]:
-    """Row arrays of the scalar part of a quaternion control: the control `w` and its history buffer if delayed."""
+    """Iteration arrays of the scalar part of a quaternion control: control `w` and, if delayed, its history buffer."""
     offsets, info = {"w": ctx.element_arrays(ElementKind.ACTUATOR, actuator)["ctrl"]}, ctx.model.actuators
     if info.n_delay_samples[actuator]:
         offsets["history"] = ctx.element_arrays(ElementKind.DELAY_SAMPLE, int(info.n_delay_samples[:actuator].sum()))[
@@ -134,7 +134,7 @@ def _scalar_part_offsets(ctx: TraceContext, actuator: int) -> dict[str, ArenaOff
 def _orientation_servo_iteration(
     ctx: TraceContext, actuators: Transmissions, servo_actuators: Sequence[int]
 ) -> LoopIteration:
-    """Loop iteration data of an orientation servo: memory offsets of its axes, target, PD gains and torque limit.
+    """Loop iteration of an orientation servo: memory offsets of its axes, target, PD gains and torque limit.
 
     The specialization key is (control form, whether the actuator can be disabled, number of delay samples,
     interpolation).

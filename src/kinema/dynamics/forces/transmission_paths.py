@@ -394,7 +394,7 @@ def measure_path_lengths(step: HasPoses) -> PathLengths:
 
 
 def _segment_iteration(ctx: LoopContext, segment: int, iteration_offsets: dict[str, ArenaOffset]) -> LoopIteration:
-    """Loop iteration data of a transmission path segment: poses of its ends in their frames, scale and parameters."""
+    """Loop iteration of a transmission path segment: poses of its ends in their frames, scale and parameters."""
     info, kind = ctx.model.path_segments, ctx.model.path_segments.kinds[segment]
     n_ends, _ = look_up(SEGMENT_KINDS, kind, "path segment (`SEGMENT_KINDS`)")
     ends = range(n_ends)
@@ -431,7 +431,7 @@ def _measure_segment(iteration: IterationContext, world_poses: NodeValues[Pose])
 def _moment_arm_iterations(
     ctx: TraceContext, segment: int, moment_offsets: dict[int, ArenaOffset], wrench_offsets: dict[str, ArenaOffset]
 ) -> Iterator[LoopIteration]:
-    """Yield loop iteration data for a segment's moment arms: one element per loaded end and ancestor frame of it."""
+    """Yield the loop iterations of a segment's moment arms: one per loaded end and ancestor frame of the end."""
     info = ctx.model.path_segments
     for k in range(min(N_LOADED_ENDS, SEGMENT_KINDS[info.kinds[segment]][0])):
         for frame in ancestor_frames(ctx.model, int(info.frame_idx[segment, k])):

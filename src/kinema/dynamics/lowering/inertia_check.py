@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-MIN_INERTIA_SHARE = 1e-12
+MIN_INERTIA_RATIO = 1e-12
 """Ratio of pivot to diagonal below which the pivot of a dof is only rounding error."""
 
 
@@ -19,12 +19,12 @@ class MassMatrixConditioning:
     """Pivots of the factorisation: inertia of each dof with the dofs of its subtree free to move [kg or kg m2]."""
 
     def singular_dofs(self) -> list[int]:
-        """Indices of dofs without inertia: pivot not above `MIN_INERTIA_SHARE` times the diagonal, or not finite."""
+        """Indices of dofs without inertia: pivot not above `MIN_INERTIA_RATIO` times the diagonal, or not finite."""
         pairs = zip(self.diagonal, self.pivots, strict=True)
         return [
             i
             for i, (diagonal, pivot) in enumerate(pairs)
-            if not pivot > MIN_INERTIA_SHARE * diagonal or not math.isfinite(pivot)
+            if not pivot > MIN_INERTIA_RATIO * diagonal or not math.isfinite(pivot)
         ]
 
     def worst_conditioned_dof(self) -> tuple[int, float]:

@@ -47,7 +47,7 @@ class InverseInertias:
     """Link -> mean translational and rotational diagonal of J M^-1 J^T at its centre of mass, (columns, 2)."""
 
 
-MIN_TRANSLATION_SHARE = {"single": 1e-5, "double": 0.0}
+MIN_TRANSLATION_RATIO = {"single": 1e-5, "double": 0.0}
 """Lower bound of the translational invweight of a contact, as a factor of its rotational invweight [m2], by precision.
 
 A link that rotates about its own centre of mass has no translational inverse inertia there; its contacts would be so
@@ -205,7 +205,7 @@ class ConstraintInvweights:
 
         Tendons: J M^-1 J^T with the moment arms as J. Equality constraints and pairs: sum of the values of both links.
         A coupling adds the invweights of its two sides; a side that is a single coordinate counts as the dof does for
-        its limits. Translational weights of contacts are bounded below by `MIN_TRANSLATION_SHARE` times the rotational
+        its limits. Translational weights of contacts are bounded below by `MIN_TRANSLATION_RATIO` times the rotational
         ones; all but those of dofs by `MIN_VALUE`.
         """
         equalities, tendons, couplings, geoms = model.equalities, model.tendons, model.couplings, model.geoms
@@ -240,7 +240,7 @@ class ConstraintInvweights:
             couplings.moment_b, couplings.path_b
         )
         pairs = link_pair_values(geoms.link_idx[model.pairs.geom_a], geoms.link_idx[model.pairs.geom_b])
-        pairs[:, :, 0] = np.maximum(pairs[:, :, 0], MIN_TRANSLATION_SHARE[precision] * pairs[:, :, 1])
+        pairs[:, :, 0] = np.maximum(pairs[:, :, 0], MIN_TRANSLATION_RATIO[precision] * pairs[:, :, 1])
         return cls(
             dofs=dof_values,
             equalities=link_pair_values(equalities.link_a, equalities.link_b),

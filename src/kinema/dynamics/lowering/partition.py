@@ -17,7 +17,7 @@ from ..tree.kinematic_tree import WORLD, KinematicTree
 
 MIN_PARTITION_OPERATIONS = 2_000
 """Operation count below which an environment is not shared between threads."""
-MAX_PARTITION_SHARE = 0.8
+MAX_PARTITION_FRACTION = 0.8
 """Largest share of all operations that the busier of two partitions may have."""
 
 
@@ -75,7 +75,7 @@ def choose_partition_count(tree: KinematicTree) -> int:
     ):
         return 1
     whole, halved = partition_tree(tree, 1).max_operations, partition_tree(tree, 2).max_operations
-    return 2 if whole > MIN_PARTITION_OPERATIONS and halved < MAX_PARTITION_SHARE * whole else 1
+    return 2 if whole > MIN_PARTITION_OPERATIONS and halved < MAX_PARTITION_FRACTION * whole else 1
 
 
 def partition_tree(tree: KinematicTree, n_partitions: int) -> TreePartition:

@@ -26,7 +26,7 @@ from ..tree.node_constants import FrameConstants, FrameSpecialization, link_cons
 FOLDABLE_CONSTANTS = (0.0, 1.0, -1.0)
 """Values that stay folded into the code if all variants have them: folding is exact for these values."""
 ParameterSource = tuple[str, int | str]
-"""Table and element of a row: frame, link, geom, pair or ray geom with its index; contact buffer or constraint block
+"""Element with constants: frame, link, geom, pair or ray geom with its index; contact buffer or constraint block
 with its name."""
 
 
@@ -41,7 +41,7 @@ def select_per_env_parameters(
     return replace(settings, per_env_parameters=table is not None), table
 
 
-def parameter_rows(
+def element_constants(
     model: Model, settings: Settings
 ) -> Iterator[tuple[ParameterSource, str, Mapping[str, Sequence[Any]]]]:
     """Yield the constants of every frame, link, geom, contact buffer, geom pair, ray geom and constraint block.
@@ -82,7 +82,7 @@ def find_per_env_parameters(models: Sequence[Model], settings: Settings) -> PerE
     needs_invweights = bool(settings.per_env & INVWEIGHT_PARAMETERS)
     groups: dict[tuple[str, str], list[_ParameterValues]] = {}
     is_uniform = len(models) == 1 and not needs_invweights
-    for variants in zip(*(parameter_rows(model, settings) for model in models), strict=True):
+    for variants in zip(*(element_constants(model, settings) for model in models), strict=True):
         source, specialization, constants = variants[0]
         if is_uniform and source[0] != "frame":  # frames come first; of a single model nothing else is read from memory
             break
@@ -100,7 +100,9 @@ def find_per_env_parameters(models: Sequence[Model], settings: Settings) -> PerE
                 _ParameterValues((*source, name), model_values, is_per_env, is_free_inertia)
             )
     entries, values = dict[tuple[str, int | str, str], PerEnvParameterEntry](), list[Array]()
-    for group in groups.values():  # rows that share code read the same parameters, so that no further code is needed
+    for (
+        group
+    ) in groups.values():  # iterations that share code read the same parameters, so that no further code is needed
         if any(parameter.is_per_env for parameter in group):
             folded = _foldable_constants(group)
             for parameter in group:
@@ -113,7 +115,7 @@ def find_per_env_parameters(models: Sequence[Model], settings: Settings) -> PerE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ParameterValues:
-    """Values of one parameter of one row in all model variants."""
+    """Values of one parameter of one element in all model variants."""
 
     key: tuple[str, int | str, str]
     """Table, element and parameter name."""
@@ -126,7 +128,7 @@ class _ParameterValues:
 
 
 def _foldable_constants(parameters: Sequence[_ParameterValues]) -> tuple[float | None, ...]:
-    """Constant at each position if all rows and variants have the same foldable value (0, 1 or -1) there, else None."""
+    """Constant at each position if all elements and variants have the same foldable value (0, 1, -1), else None."""
     rows = zip(*(parameter.values for parameter in parameters), strict=True)
     value_sets = [{float(x) for row in position_rows for x in row} for position_rows in rows]
     never_folded = any(parameter.never_folded for parameter in parameters)

@@ -23,7 +23,7 @@ TraceFunction = Callable[[TraceContext], None]
 OutputSpecs = Mapping[str, tuple[ElementKind, int]]
 """Output array -> kind of its elements and values per element."""
 MIN_BATCHED_FRAMES = 64
-"""Number of frames from which on one-off evaluations use the batched interpreter (all rows of a table at once)."""
+"""Number of frames from which on one-off evaluations use the batched interpreter (all iterations of a loop at once)."""
 
 
 @pause_garbage_collection()
@@ -57,7 +57,7 @@ def trace_unrolled_program(
 ) -> Program:
     """Trace a function on a model as unrolled straight-line code that accesses arrays by name, without memory offsets.
 
-    Loops that the function marks by `keeping_loops` stay loops; then the program has scratch memory.
+    Loops that the function marks by `without_unrolling` stay loops; then the program has scratch memory.
     """
     tracer = Tracer()
     program = trace_looped_program(model, settings, trace_function, named_array_offsets(settings, outputs), outputs)

@@ -20,7 +20,7 @@ from ..settings import Settings
 from ..step import StepData
 from ..tree.kinematic_tree import build_tree
 from ..tree.trace_context import TraceContext
-from .inertia_check import MIN_INERTIA_SHARE, MassMatrixConditioning
+from .inertia_check import MIN_INERTIA_RATIO, MassMatrixConditioning
 from .program_tracing import interpret_outputs
 
 
@@ -30,7 +30,7 @@ def compute_mass_matrix_conditioning(
     """Diagonal and pivots of the mass matrix at each of the given configurations."""
 
     def trace(ctx: TraceContext) -> None:
-        write_joint_inertias(ctx, poses_in_parents(ctx), MIN_INERTIA_SHARE)
+        write_joint_inertias(ctx, poses_in_parents(ctx), MIN_INERTIA_RATIO)
 
     outputs = {"locked_inertia": (ElementKind.DOF, 1), "free_inertia": (ElementKind.DOF, 1)}
     results = interpret_outputs(model, Settings(), trace, outputs, *({"qpos": q} for q in configurations))

@@ -361,7 +361,7 @@ def _count_contact_rows(contact_buffers: ContactBuffers) -> Value:
     def add(iteration: IterationContext) -> None:
         iteration.write("total", [iteration.read("total") + float(iteration.specialization) * iteration.read("count")])  # type: ignore[arg-type]
 
-    with ctx.keeping_loops():
+    with ctx.without_unrolling():
         ctx.for_each("count contact rows", rows, add)
     return ctx.tracer.read(SCRATCH, total.row)
 
@@ -512,5 +512,5 @@ def _store_per_contact(
         iteration.tracer.counted_loop("clear contact slots", iteration.constant("capacity"), clear, uniform=True)
         for_each_contact(iteration, specialization, store)
 
-    with ctx.keeping_loops():
+    with ctx.without_unrolling():
         ctx.for_each("contact fields", rows, body)

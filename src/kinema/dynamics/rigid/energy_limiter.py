@@ -116,7 +116,7 @@ def limit_energy(
     overshooting = overshooting + ir.select(ctx.tracer.read(SCRATCH, limiter_factors.row), FULL_STEP_FACTOR, 1.0, 0.0)
     overshoot = ctx.allocate_fixed(1)
     ctx.tracer.write(SCRATCH, [overshooting], overshoot.row)
-    with ctx.keeping_loops(ctx.covers_model):  # rarely executed: not worth unrolling
+    with ctx.without_unrolling(ctx.covers_model):  # rarely executed: not worth unrolling
         ctx.if_nonzero(
             "energy limiter",
             rotating + overshooting,

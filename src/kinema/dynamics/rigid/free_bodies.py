@@ -93,7 +93,7 @@ SLIDE_REFS = [frame_ref(f"slide {k} ") for k in range(3)]
 def _free_body_iteration(
     ctx: TraceContext, implicit_matrix: JointSpaceMatrix, slides: list[FrameNode], ball: FrameNode
 ) -> NodeIteration:
-    """Loop iteration data of a free body: ball and slide frames, slide axes, and entries of its 6x6 matrix block."""
+    """Loop iteration of a free body: ball and slide frames, slide axes, and entries of its 6x6 matrix block."""
     row = ctx.frame_iteration(ball)
     dofs = [*(node.dofs[0] for node in slides), *ball.dofs]
     entries = {f"entry {i} {j}": implicit_matrix.entry(dofs[i], dofs[j]) for i in range(6) for j in range(i + 1)}

@@ -100,7 +100,7 @@ def visit_contacts(
             lambda: for_each_contact(iteration, set_specialization, visit),
         )
 
-    with ctx.keeping_loops():
+    with ctx.without_unrolling():
         ctx.for_each("contacts of sensors", rows, body)
 
 

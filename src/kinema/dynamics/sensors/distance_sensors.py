@@ -46,7 +46,7 @@ def measure_distances(data: StepData, outputs: SensorOutputs, output_indices: li
     results: dict[tuple[float, ...], ArenaOffset] = {}
     for i in output_indices:  # params: cutoff, rows of the geoms of each pair
         results.setdefault(info.params[i], ctx.allocate(CLOSEST_POINTS_SIZE))
-    with ctx.keeping_loops():
+    with ctx.without_unrolling():
         for params, offset in results.items():
             ctx.tracer.write(SCRATCH, [params[0], *[0.0] * (CLOSEST_POINTS_SIZE - 1)], offset.row)
         poses = data.shifted_world_poses
@@ -59,7 +59,7 @@ def measure_distances(data: StepData, outputs: SensorOutputs, output_indices: li
 
 
 def _pair_iterations(data: StepData, params: tuple[float, ...], result: ArenaOffset) -> list[LoopIteration]:
-    """Loop iterations of the pairs of geoms of a sensor, without pairs of planes and height fields."""
+    """Loop iterations over the geom pairs of a distance sensor, without pairs of planes and height fields."""
     ctx, geoms, rows = data.ctx, data.ctx.model.sensors.distance_geoms, []
     for pair in zip(map(int, params[1::2]), map(int, params[2::2]), strict=True):
         swapped = GEOM_TYPES.index(geoms.types[pair[0]]) > GEOM_TYPES.index(geoms.types[pair[1]])

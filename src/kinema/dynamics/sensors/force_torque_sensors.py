@@ -217,7 +217,7 @@ def _path_forces(data: StepData, paths: Sequence[int]) -> dict[int, ArenaOffset]
 
 
 def _constraint_force_iterations(data: StepData, sums: Mapping[int, ArenaOffset]) -> list[LoopIteration]:
-    """Loop iteration data that add the limit and friction forces of tendons to the forces `sums` of their paths.
+    """Loop iterations that add the limit and friction forces of tendons to the forces `sums` of their paths.
 
     Traces the constraint forces of tendon limits and tendon friction at the constrained acceleration; the sign of a
     limit force depends on its side.

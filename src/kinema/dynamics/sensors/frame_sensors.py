@@ -120,7 +120,7 @@ def to_local_point(pose: Pose, point: Vector) -> Vector:
 def _project_to_pixels(iteration: IterationContext, camera_point: Vector) -> Vector:
     """Pixel coordinates (x right, y down) of a point in camera coordinates; the camera looks along its -z axis.
 
-    The row's parameters are focal lengths and principal point offsets [pixels], image width and height.
+    The parameters are focal lengths and principal point offsets [pixels], image width and height.
     """
     focal_x, focal_y, shift_x, shift_y, width, height = iteration.constants("params")
     x = 0.5 * width + (shift_x - focal_x * (camera_point[0] / camera_point[2]))

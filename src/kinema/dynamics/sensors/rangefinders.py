@@ -37,7 +37,7 @@ def measure_ranges(data: StepData, outputs: SensorOutputs, output_indices: list[
     """
     compute(data, "shifted_world_poses")
     ctx, poses = data.ctx, data.shifted_world_poses
-    with ctx.keeping_loops():
+    with ctx.without_unrolling():
         pose_offsets = compute_geom_poses(ctx, poses, range(len(ctx.model.sensors.ray_geoms.types)))
         rows = []
         origin = {}

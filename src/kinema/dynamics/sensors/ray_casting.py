@@ -86,7 +86,7 @@ def compute_geom_poses(
 
 
 def ray_geom_iteration(ctx: TraceContext, geom: int, pose_offset: ArenaOffset) -> LoopIteration:
-    """Loop iteration data of a geom hit by rays: type, pose, size, bounding sphere, range of its mesh data."""
+    """Loop iteration of a geom that rays can hit: type, pose, size, bounding sphere, range of its mesh data."""
     geoms = ctx.model.sensors.ray_geoms
     constants = with_per_env_parameters(ctx, RAY_GEOM, geom, ray_geom_constants(ctx.model, geom))
     constants = {name: constants[name] for name in ("size", "center", "radius")}

@@ -1,7 +1,8 @@
-"""Sensor outputs as data of traced loops: object and reference frames, output offsets, cutoffs.
+"""Loop iterations over sensor outputs: object and reference frames, output offsets, cutoffs.
 
 An output is one measured quantity with one or more values; a sensor has one or several outputs. The functions of a
-sensor family trace a for-each loop with one row per output, whose code writes the values to the array `sensordata`.
+sensor family trace a for-each loop with one iteration per output, whose body writes the values to the array
+`sensordata`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class SensorOutputSpecialization:
 
 
 class SensorOutputs:
-    """All sensor outputs of a model, and the data of loops over them."""
+    """All sensor outputs of a model, and loop iterations over them."""
 
     def __init__(self, ctx: TraceContext) -> None:
         self.ctx = ctx
@@ -82,7 +83,7 @@ class SensorOutputs:
         constants: Mapping[str, Sequence[float]] | None = None,
         *options: object,
     ) -> NodeIteration:
-        """Loop iteration data of a sensor output: frames, mounting poses, cutoff, parameters and memory offset.
+        """Loop iteration of a sensor output: frames, mounting poses, cutoff, parameters and memory offset.
 
         Args:
             output: index of the sensor output.
@@ -117,9 +118,9 @@ class SensorOutputs:
 
 
 def attachment_pose(iteration: IterationContext, frame_poses: NodeValues[Pose], frame: NodeRef) -> Pose:
-    """World pose of the sensor mounting (object or reference attachment) in one of the row's two frames.
+    """World pose of the sensor mounting (object or reference attachment) in one of the iteration's two frames.
 
-    `frame_poses` gives the pose of the frame; the mounting pose in the frame is a constant of the row.
+    `frame_poses` gives the pose of the frame; the mounting pose in the frame is a constant of the iteration.
     """
     prefix, pose = str(frame.index).strip(), frame_poses[frame]
     flat = iteration.constants(f"{prefix} rot")

@@ -61,7 +61,7 @@ def put_still_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None
         speed = ir.absolute(iteration.read("vel")) * iteration.constant("length")
         iteration.write("speed", [ir.maximum(iteration.read("speed"), speed)])
 
-    with ctx.keeping_loops():
+    with ctx.without_unrolling():
         ctx.for_each("maximum speeds of trees", rows, update_speed)
 
     policy = sleep_policies(ctx.model)
@@ -88,7 +88,7 @@ def put_still_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None
         iteration.write("still", [still])
         iteration.write("ready", [iteration.read("ready") + ir.select(still, MIN_STILL_STEPS - 0.5, 0.0, 1.0)])
 
-    with ctx.keeping_loops():
+    with ctx.without_unrolling():
         ctx.for_each("count still steps", rows, count_still_steps)
     ctx.if_nonzero(
         "some tree was still long enough",
@@ -174,7 +174,7 @@ def _store_state_at_sleep(ctx: TraceContext) -> None:
 
         iteration.tracer.if_less("asleep", 0.5, iteration.read("asleep"), store, [])
 
-    with ctx.keeping_loops():
+    with ctx.without_unrolling():
         ctx.for_each("store state at sleep", rows, body)
 
 
@@ -228,7 +228,7 @@ class SleepState:
 
             iteration.tracer.if_less("asleep", 0.5, iteration.read("asleep"), flag, [])
 
-        with self.ctx.keeping_loops():
+        with self.ctx.without_unrolling():
             self.ctx.for_each("disturbances of sleeping trees", list(self._disturbance_iterations()), compare)
         self._wake_flagged()
 

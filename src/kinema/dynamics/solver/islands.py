@@ -78,7 +78,7 @@ def find_islands(
 
     def propagate() -> tuple[Value, Value]:
         ctx.tracer.write(SCRATCH, [0.0], changed.row)
-        with ctx.keeping_loops():
+        with ctx.without_unrolling():
             ctx.for_each("join islands by constraints", constraint_rows, join)
         if buffers is not None:
             buffers.for_each_active_buffer(

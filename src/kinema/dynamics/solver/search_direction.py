@@ -45,7 +45,7 @@ class NewtonDirection(SearchDirection):
         contacts, inputs = self.objective.contacts, self.inputs
         if self.block_sparse_hessian is not None and contacts is not None:
             assemble_block_sparse_hessian(self.block_sparse_hessian, inputs.mass_matrix, inputs.rows, contacts)
-            with self.ctx.keeping_loops():
+            with self.ctx.without_unrolling():
                 return BlockCholeskyFactors(self.block_sparse_hessian, inputs.mass_factors).solve(
                     "direction", self.objective.state.negative_gradient
                 )
@@ -81,7 +81,7 @@ class NewtonDirection(SearchDirection):
             )
 
         def solve_coupled() -> None:
-            with ctx.keeping_loops():
+            with ctx.without_unrolling():
                 contacts.add_frame_contact_hessian(matrix)
                 solution = self._factorize_and_solve(matrix, "direction with branch coupling")
                 ctx.for_each_frame(

@@ -109,7 +109,8 @@ class BlockSparseMatrix(JointSpaceMatrix):
     """Symmetric joint-space matrix of 6x6 blocks in scratch memory; diagonal blocks store their lower half only.
 
     The lower triangle of blocks is stored row by row, with one nonzero flag per block. The name gets a numeric suffix
-    to be unique, and the matrix registers itself as a frame extension so that frame rows find its diagonal entries.
+    to be unique, and the matrix registers itself as a frame extension so that loops over frames find its diagonal
+    entries.
     """
 
     def __init__(self, template: JointSpaceMatrix, name: str) -> None:
@@ -238,7 +239,8 @@ class BlockSparseMatrix(JointSpaceMatrix):
     def _fill_in_table(self) -> IterationTable:
         """Table of the symbolic factorisation: off-diagonal blocks (k, i), i < k, from the last block row to the first.
 
-        If SIMD lanes share the flags, a row of specialization "row" for the whole block row k precedes its pairs.
+        If SIMD lanes share the flags, an iteration of specialization "row" for the whole block row k precedes its
+        pairs.
         """
         n = self.blocks.count
         k = np.repeat(np.arange(n - 1, -1, -1), np.arange(n - 1, -1, -1))
@@ -382,7 +384,7 @@ class BlockSparseMatrix(JointSpaceMatrix):
     def for_each_nonzero_in_row(self, iteration: IterationContext, body: Callable[[], None]) -> None:
         """Trace a loop over the flagged blocks among the first `count` blocks of a block row.
 
-        Reads the iteration array `row flags` and the row constant `count`; the loop index of the tracer is the block
+        Reads the iteration array `row flags` and the constant `count`; the loop index of the tracer is the block
         column.
         """
         tracer = iteration.tracer

@@ -64,12 +64,12 @@ class NodeRefs:
 
 
 def frame_ref(index: int | str) -> NodeRef:
-    """Reference to a moving frame by index or row prefix."""
+    """Reference to a moving frame by index or array prefix."""
     return NodeRef(NodeType.FRAMES, index)
 
 
 def link_ref(index: int | str) -> NodeRef:
-    """Reference to a link by index or row prefix."""
+    """Reference to a link by index or array prefix."""
     return NodeRef(NodeType.LINKS, index)
 
 

@@ -1,7 +1,7 @@
 """Context for tracing for-each loops over frames and links: scratch memory, loop iterations, array access, idle flags.
 
-The body of a loop is traced once per specialization (specialization key), with symbols for the constants of the node
-and for the values of the nodes it is bound to; the rows of the table give constants and memory offsets. Values of nodes
+The body of a loop is traced once per specialization, with symbols for the constants of the node
+and for the values of the nodes it is bound to; the table gives constants and memory offsets. Values of nodes
 lie in the scratch memory of the program.
 """
 
@@ -63,22 +63,22 @@ from .node_values import NodeValues
 # ------------------------------------------------------------------------------------------------------- scratch memory
 
 N_FIXED_ROWS = 128
-"""Rows at the start of scratch memory reserved for values accessed outside of loops."""
+"""Scalars at the start of scratch memory reserved for values accessed outside of loops."""
 
 
 class ScratchAllocator:
-    """Bump allocator of scratch memory rows; memory is never freed."""
+    """Bump allocator of scratch memory; memory is never freed."""
 
     def __init__(self) -> None:
         self.n_scratch = N_FIXED_ROWS
         self._n_fixed_allocated = 0
         self.allocation_starts = [0]
-        """Start rows of all allocations."""
+        """Start offsets of all allocations."""
         self.oversized_lists: set[int] = set()
-        """Start rows of lists whose capacity is larger than they usually need."""
+        """Start offsets of lists whose capacity is larger than they usually need."""
 
     def allocate(self, count: int, *, oversized: bool = False) -> ArenaOffset:
-        """Allocate `count` rows of scratch memory; `oversized` marks a list that is seldom full."""
+        """Allocate `count` scalars of scratch memory; `oversized` marks a list that is seldom full."""
         offset = ArenaOffset(SCRATCH, self.n_scratch)
         if oversized:
             self.oversized_lists.add(offset.row)
@@ -94,9 +94,9 @@ class ScratchAllocator:
         return [ArenaOffset(SCRATCH, row) for row in ends[:-1]]
 
     def allocate_fixed(self, count: int) -> ArenaOffset:
-        """Allocate rows at offsets that are the same for all models, for code outside of loops.
+        """Allocate scalars at offsets that are the same for all models, for code outside of loops.
 
-        Models then share compiled code. If the reserved rows are used up, ordinary rows are allocated.
+        Models then share compiled code. If the reserved scalars are used up, ordinary ones are allocated.
         """
         if self._n_fixed_allocated + count > N_FIXED_ROWS:
             return self.allocate(count)
@@ -107,11 +107,11 @@ class ScratchAllocator:
 # ----------------------------------------------------------------------------------------------------------- idle trees
 
 IDLE_FLAG = "idle"
-"""Name of the iteration array that holds the idle flag of the row's tree."""
+"""Name of the iteration array that holds the idle flag of the tree."""
 
 
 class IdleFlags:
-    """Idle flags of all trees in consecutive rows: 1 for trees that are asleep or whose constraints are already solved.
+    """Idle flags of all trees, contiguous: 1 for trees that are asleep or whose constraints are already solved.
 
     Loop iterations that belong to a tree are skipped if its flag is set. Only the poses, which other trees may need,
     are computed for idle trees too (`including_idle_trees`).
@@ -132,7 +132,7 @@ class IdleFlags:
         return OffsetColumn(self._first_flag.arena, self._first_flag.row + trees)
 
     def of_frame(self, frame: int) -> dict[str, ArenaOffset]:
-        """Row array of the idle flag for the rows of a frame; empty for frames without a tree or while paused."""
+        """Array of the idle flag for the iterations of a frame; empty for frames without a tree or while paused."""
         return (
             {}
             if self.paused or frame == WORLD or self._tree_of[frame] < 0
@@ -148,9 +148,9 @@ class IdleFlags:
 
 
 def run_unless_idle(iteration: IterationContext, body: Callable[[IterationContext], None]) -> None:
-    """Trace a loop body under a run-time branch that skips rows whose tree is idle (asleep or converged).
+    """Trace a loop body under a run-time branch that skips iterations whose tree is idle (asleep or converged).
 
-    Rows without an idle flag are never skipped.
+    Iterations without an idle flag are never skipped.
     """
     if not iteration.has_array(IDLE_FLAG):
         body(iteration)
@@ -226,7 +226,7 @@ class LoopContext(ScratchAllocator):
         self.output_prefix = ""
         """Prefix of the names of output arrays."""
         super().__init__()
-        self._keeps_loops = False
+        self._disables_unrolling = False
         self.node_values: list[NodeValues[Any]] = []
         self.registry = OffsetRegistry()
         self._arrays_of_kind: dict[ElementKind, list[tuple[str, ArenaOffset, int]]] = {}
@@ -254,14 +254,14 @@ class LoopContext(ScratchAllocator):
     def for_each(
         self,
         name: str,
-        rows: LoopIterations,
+        iterations: LoopIterations,
         body: Callable[[IterationContext], None],
         active_iterations: ArenaOffset | None = None,
     ) -> None:
-        """Trace a loop over the rows of a table; each row holds the array offsets and constants of one iteration.
+        """Trace a for-each loop; each iteration has array offsets and constants of its own.
 
-        Rows of idle trees are skipped. With `active_iterations` (scratch offset of a list: length, then row indices)
-        only the listed rows are visited.
+        Iterations of idle trees are skipped. With `active_iterations` (scratch offset of a list: length, then iteration
+        indices) only the listed iterations run.
         """
 
         def run(iteration: IterationContext) -> None:
@@ -270,20 +270,20 @@ class LoopContext(ScratchAllocator):
             self._iteration = None
 
         trace_for_each_loop(
-            self.tracer, name, rows, run, keep_rolled=self._keeps_loops, active_iterations=active_iterations
+            self.tracer, name, iterations, run, no_unroll=self._disables_unrolling, active_iterations=active_iterations
         )
 
     def work_queue_loop(
         self,
         name: str,
-        rows: LoopIterations,
+        iterations: LoopIterations,
         filters: Sequence[Callable[[IterationContext], tuple[Value, Value]]],
         work: Callable[[IterationContext], None],
     ) -> None:
         """Trace a compacted loop: `work` runs for the iterations (elements with array offsets) that pass all filters.
 
-        Each filter returns a pair of values; a row passes if the first is less than the second. On a GPU the passing
-        rows are queued, so that threads work only on them.
+        Each filter returns a pair of values; an iteration passes if the first is less than the second. On a GPU the
+        passing iterations are queued, so that threads work only on them.
         """
 
         def run(iteration: IterationContext, body: Callable[[IterationContext], Any]) -> Any:
@@ -293,19 +293,19 @@ class LoopContext(ScratchAllocator):
             return result
 
         traced_filters = [partial(run, body=test) for test in filters]
-        trace_work_queue_loop(self.tracer, name, rows, traced_filters, partial(run, body=work))
+        trace_work_queue_loop(self.tracer, name, iterations, traced_filters, partial(run, body=work))
 
     @property
-    def keeps_loops(self) -> bool:
+    def disables_unrolling(self) -> bool:
         """Whether loops traced now are never unrolled."""
-        return self._keeps_loops
+        return self._disables_unrolling
 
     @contextmanager
-    def keeping_loops(self, keep: bool = True) -> Iterator[None]:
+    def without_unrolling(self, keep: bool = True) -> Iterator[None]:
         """Context manager: loops traced inside are kept as loops even if the program is unrolled otherwise."""
-        before, self._keeps_loops = self._keeps_loops, keep or self._keeps_loops
+        before, self._disables_unrolling = self._disables_unrolling, keep or self._disables_unrolling
         yield
-        self._keeps_loops = before
+        self._disables_unrolling = before
 
     def for_each_joint(self, name: str, body: Callable[[FrameNode], None]) -> None:
         """Trace a loop over the frames of the context (one joint each); `body` gets the frame node."""
@@ -340,7 +340,7 @@ class LoopContext(ScratchAllocator):
         """Iteration of a for-each loop, with array offsets of the frames and links in `bindings`.
 
         The loop body reads an array of a bound node by the prefix of the node followed by the array's name.
-        `iteration_offsets` and `constants` are the row's own arrays and constants; arrays of the environment are
+        `iteration_offsets` and `constants` are the iteration's own arrays and constants; arrays of the environment are
         included.
         """
         offsets = IterationOffsets(
@@ -349,7 +349,7 @@ class LoopContext(ScratchAllocator):
         return NodeIteration(specialization, offsets, constants, bindings=bindings)
 
     def frame_iteration(self, node: FrameNode, target_link: int | None = None) -> NodeIteration:
-        """Row of a loop for one frame: constants, and offsets of its coordinates, dofs, extensions and idle flag.
+        """Loop iteration of one frame: constants, and offsets of its coordinates, dofs, extensions and idle flag.
 
         The loop body also reads arrays of the parent frame, root link and target link with the name prefixes "parent ",
         "root " and "target ".
@@ -374,7 +374,7 @@ class LoopContext(ScratchAllocator):
     def frame_iterations(self, nodes: Sequence[FrameNode], target_link: int | None = None) -> LoopIterations:
         """Iterations of a for-each loop over frames in columnar form (struct of arrays), cached; see `frame_iteration`.
 
-        Cached rows see arrays registered since. With frame overrides the rows are built one by one.
+        Cached iterations see arrays registered since. With frame overrides the iterations are built one by one.
         """
         if self._frame_overrides:
             return [self.frame_iteration(node, target_link) for node in nodes]
@@ -394,7 +394,7 @@ class LoopContext(ScratchAllocator):
         offset_columns: Mapping[str, OffsetColumn],
         **options: Any,
     ) -> NodeColumns:
-        """Rows of a loop in columnar form, with array offsets of the frames and links in `bindings` (`node_iteration`).
+        """Loop iterations in columnar form, with array offsets of the nodes in `bindings` (`node_iteration`).
 
         Options are `constants` (columns of constants by name) and `nested_tables`.
         """
@@ -411,11 +411,11 @@ class LoopContext(ScratchAllocator):
         )
 
     def iterations_to_columns(self, rows: Sequence[NodeIteration]) -> list[NodeColumns]:
-        """Convert node rows to columnar groups that can be reused in several loops."""
+        """Convert iterations over nodes to columnar groups that can be reused in several loops."""
         return iterations_to_columns(rows, self.registry, self._cached_element_arrays(ElementKind.ENVIRONMENT, 0))
 
     def idle_flag_of_frame(self, frame: int) -> dict[str, ArenaOffset]:
-        """Row array of the idle flag for rows of a frame; empty without idle flags."""
+        """Array of the idle flag for iterations of a frame; empty without idle flags."""
         return {} if self.idle_flags is None else self.idle_flags.of_frame(frame)
 
     def idle_flags_of_dofs(self) -> dict[int, dict[str, ArenaOffset]]:
@@ -438,7 +438,7 @@ class LoopContext(ScratchAllocator):
         return self._constants_of_frame[node.index, prefix]
 
     def link_iteration(self, link: int) -> NodeIteration:
-        """Row of a loop for one link: offsets of its arrays, constants (mass, inertia, pose) and specialization.
+        """Loop iteration of one link: offsets of its arrays, constants (mass, inertia, pose) and specialization.
 
         The loop body also reads arrays of the link's frame, parent link, parent frame and root link with name prefixes.
         """
@@ -459,7 +459,7 @@ class LoopContext(ScratchAllocator):
         return self.node_iteration(specialization, bindings, self.element_arrays(ElementKind.LINK, link), constants)
 
     def dof_arrays(self, dof: int) -> dict[str, ArenaOffset]:
-        """Row arrays of a degree of freedom and, for joints with one coordinate, of its coordinate."""
+        """Iteration arrays of a degree of freedom and, for joints with one coordinate, of its coordinate."""
         q = int(self.model.dofs.q_idx[dof])
         arrays = {} if q < 0 else self.element_arrays(ElementKind.COORDINATE, q)
         return arrays | self.element_arrays(ElementKind.DOF, dof)
@@ -490,10 +490,10 @@ class LoopContext(ScratchAllocator):
         return self._arrays_of_element[element_kind, element]
 
     def frame_of_iteration(self, iteration: IterationContext, prefix: str = "") -> FrameNode:
-        """Symbolic frame node of the loop iteration being traced: parameters are reads of the row's constants.
+        """Symbolic frame node of the loop iteration being traced: parameters are reads of constants.
 
-        `prefix` selects another frame that the row is bound to, such as "parent ". The structure comes from the code
-        specialization.
+        `prefix` selects another frame that the iteration is bound to, such as "parent ". The structure comes from the
+        code specialization.
         """
         specialization: FrameSpecialization = (
             iteration.specialization

@@ -41,8 +41,8 @@ class LUFactors:
     def _elimination_iterations(self, dof: int, ancestor: int) -> list[LoopIteration]:
         """Loop iterations that subtract multiples of the rows of a dof from those of an ancestor, in both matrices.
 
-        One row with an inner loop per matrix if the ancestor's row is a prefix of the row of `dof`, else, and in warp
-        regions, one per entry.
+        One iteration with an inner loop per matrix if the ancestor's row is a prefix of the row of `dof`, else, and in
+        warp regions, one per entry.
         """
         rows = []
         for target, factor in ((self.lower, self.upper), (self.upper, self.lower)):
@@ -62,7 +62,7 @@ class LUFactors:
         return rows
 
     def _eliminate(self, iteration: IterationContext) -> None:
-        """Code of one row of the LU factorisation: pivot bound, inverse pivot, or elimination of entries."""
+        """Loop body of the LU factorisation: pivot bound, inverse pivot, or elimination of entries."""
         if iteration.specialization == "smallest pivot":
             iteration.write("inverse", [self.MIN_PIVOT_RATIO * ir.absolute(iteration.read("diagonal"))])
             return

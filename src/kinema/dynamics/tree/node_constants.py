@@ -1,4 +1,4 @@
-"""Specializations (specialization keys) and table constants of frames and links.
+"""Specialization keys and constants of loop iterations over frames and links.
 
 Loop bodies are traced once per specialization; loop iterations hold the constants of the individual frame or link, some
 of which are read per environment from the array of per-environment parameters.

@@ -1,7 +1,7 @@
-"""Loop iterations of frames and links, row by row or by column, and registry of each node's arena offsets.
+"""Loop iterations over frames and links, row-wise or columnar, and registry of each node's arena offsets.
 
-A row binds prefixes to nodes: the array `<prefix><name>` of the row is the array `<name>` of the bound node. Rows look
-arrays up on demand instead of copying all offsets, which matters for large models.
+An iteration binds prefixes to nodes: its array `<prefix><name>` is the array `<name>` of the bound node. Iterations
+look arrays up on demand instead of copying all offsets, which matters for large models.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .kinematic_tree import NodeRef, NodeRefs, NodeType
 
 
 class _RegisteredArray:
-    """Start rows of one array for all nodes that have it."""
+    """Start offsets of one array for all nodes that have it."""
 
     def __init__(self, arena: str) -> None:
         self.arena = arena
@@ -43,7 +43,7 @@ class _RegisteredArray:
         self._starts = None
 
     def start_offsets(self) -> npt.NDArray[np.int64]:
-        """Start rows by node index plus one (the world comes first); -1 for nodes without the array."""
+        """Start offsets by node index plus one (the world comes first); -1 for nodes without the array."""
         if self._starts is None:
             self._starts = np.full(max(self.rows) + 2, -1, np.int64)
             self._starts[np.array([*self.rows]) + 1] = [*self.rows.values()]
@@ -163,7 +163,7 @@ class IterationOffsets(MutableMapping[str, ArenaOffset]):
 
 
 NodeBindings = Mapping[str, NodeRef]
-"""The node that each prefix of a row is bound to."""
+"""The node that each prefix of an iteration is bound to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,9 +174,9 @@ class NodeIteration(LoopIteration):
 
 
 class NodeColumns(ColumnarGroup):
-    """Columnar loop iterations of frames or links with one specialization.
+    """Columnar loop iterations over frames or links with one specialization.
 
-    Rows find their own arrays, those of the nodes their prefixes are bound to, and those of the environment.
+    Iterations find their own arrays, those of the nodes their prefixes are bound to, and those of the environment.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class NodeColumns(ColumnarGroup):
     ) -> None:
         super().__init__(specialization, iteration_indices, offset_columns, constants, nested_tables)
         self.bindings = bindings
-        """The nodes that each prefix is bound to, one per row."""
+        """The nodes that each prefix is bound to, one per iteration."""
         self._registry = registry
         self._env_offsets = env_offsets
         self._n_registered = registry.count
@@ -205,7 +205,7 @@ class NodeColumns(ColumnarGroup):
         more_constants: Mapping[str, npt.NDArray[np.float64]] | None = None,
         nested_tables: Mapping[str, NestedIterations] | None = None,
     ) -> NodeColumns:
-        """Copy of the rows that sees all arrays registered by now, with more columns, constants or nested tables."""
+        """Copy that sees all arrays registered so far, with more columns, constants or nested tables."""
         columns, constants = (
             {**self.offset_columns, **(more_columns or {})},
             {**self.constants, **(more_constants or {})},
@@ -224,7 +224,7 @@ class NodeColumns(ColumnarGroup):
         return result
 
     def find_column(self, array: str) -> OffsetColumn | None:
-        """Column of the arena offsets of an array; None if the rows do not have the array."""
+        """Column of the arena offsets of an array; None if the iterations do not have the array."""
         column = self._added_columns.get(array) or self.offset_columns.get(array) or self._resolved_columns.get(array)
         if column is None and (column := self._resolve(array)) is not None:
             self._resolved_columns[array] = column
@@ -246,7 +246,7 @@ class NodeColumns(ColumnarGroup):
         self._added_columns[array] = column
 
     def array_names(self) -> Iterable[str]:
-        """Names of all arrays of the rows, in order of registration."""
+        """Names of all arrays of the iterations, in order of registration."""
         return dict.fromkeys(self._all_names())
 
     def _all_names(self) -> Iterator[str]:
@@ -268,7 +268,7 @@ def iterations_to_columns(
     """
     return [
         _group_to_columns(group, registry, env_offsets)
-        for group in IterationTable.from_rows(rows).groups
+        for group in IterationTable.from_iterations(rows).groups
         if isinstance(group, RowwiseGroup)
     ]
 
@@ -277,7 +277,7 @@ def _group_to_columns(
     group: RowwiseGroup, registry: OffsetRegistry, env_offsets: Mapping[str, ArenaOffset]
 ) -> NodeColumns:
     """Columnar form of the iterations of one specialization: columns of array offsets, constants and bound nodes."""
-    rows = [row for row in group.rows if isinstance(row, NodeIteration)]
+    rows = [row for row in group.iterations if isinstance(row, NodeIteration)]
     first, iteration_offsets = (
         rows[0],
         [row.offsets.iteration_offsets for row in rows if isinstance(row.offsets, IterationOffsets)],
@@ -299,6 +299,6 @@ def _group_to_columns(
 
 
 def make_table(rows: Sequence[NodeIteration] | Sequence[NodeColumns]) -> LoopIterations:
-    """Table of node rows given row by row or in columnar form."""
+    """Iteration table over frames or links, given row-wise or in columnar form."""
     columns = [x for x in rows if isinstance(x, NodeColumns)]
     return IterationTable(columns) if columns else [x for x in rows if isinstance(x, NodeIteration)]

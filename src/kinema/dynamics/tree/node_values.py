@@ -89,11 +89,11 @@ class ScratchContext(Protocol):
         ...
 
     def allocate(self, count: int, *, oversized: bool = False) -> ArenaOffset:
-        """Allocate `count` rows of scratch memory."""
+        """Allocate `count` scalars of scratch memory."""
         ...
 
     def allocate_fixed(self, count: int) -> ArenaOffset:
-        """Allocate rows at offsets that are the same for all models, for code outside of loops."""
+        """Allocate scalars at offsets that are the same for all models, for code outside of loops."""
         ...
 
 
@@ -185,10 +185,10 @@ class NodeValues(Generic[R]):
 
 
 def node_iterations(iteration: IterationContext) -> list[NodeIteration]:
-    """Loop iterations of the loop specialization being traced; requires a row-wise group of node rows."""
+    """Loop iterations of the loop specialization being traced; requires a row-wise group over frames or links."""
     assert isinstance(iteration.group, RowwiseGroup)
-    rows = [row for row in iteration.group.rows if isinstance(row, NodeIteration)]
-    assert len(rows) == len(iteration.group.rows), "only rows of frames and links have node values"
+    rows = [row for row in iteration.group.iterations if isinstance(row, NodeIteration)]
+    assert len(rows) == len(iteration.group.iterations), "only iterations over frames and links have node values"
     return rows
 
 
@@ -198,6 +198,6 @@ def first_bound_node(iteration: IterationContext, prefix: str) -> NodeRef:
     if isinstance(group, NodeColumns):
         return group.bindings[prefix].first
     assert isinstance(group, RowwiseGroup)
-    row = group.rows[0]
+    row = group.iterations[0]
     assert isinstance(row, NodeIteration)
     return row.bindings[prefix]

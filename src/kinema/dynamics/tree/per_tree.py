@@ -29,7 +29,7 @@ class PerTreeArray:
 
 
 OffsetsPerTree = Mapping[str, ArenaOffset | PerTreeArray]
-"""Arena offsets of iteration arrays: one offset for all rows, or one per tree."""
+"""Arena offsets of iteration arrays: one offset for all iterations, or one per tree."""
 
 
 def offsets_of_tree(tree: int, offsets: OffsetsPerTree) -> dict[str, ArenaOffset]:
@@ -50,7 +50,7 @@ def for_each_tree(
     `offsets` maps a tree index to the arena offsets of the iteration arrays. The loop is never unrolled.
     """
     rows = [LoopIteration("tree", dict(offsets(tree)), {"tree": [float(tree)]}) for tree in ctx.trees]
-    with ctx.keeping_loops():
+    with ctx.without_unrolling():
         ctx.for_each(name, rows, body)
 
 
@@ -88,7 +88,7 @@ def sum_frames_per_tree(
 
 
 class PaddedTreeLayout:
-    """Layout of joint vectors in which every tree occupies the same number of rows; unused rows stay zero.
+    """Layout of joint vectors in which every tree has the same number of elements; unused elements stay zero.
 
     Used on a GPU for scenes of many small trees. The stride is the largest number of dofs of a tree.
     """
@@ -110,9 +110,9 @@ class PaddedTreeLayout:
         self.position_of_dof = {
             dof: t * self.stride + i for t, tree_dofs in enumerate(dofs) for i, dof in enumerate(tree_dofs)
         }
-        """For each degree of freedom its row in a padded vector."""
+        """Index of each degree of freedom in a padded vector."""
         self.padding = sorted(set(range(self.size)) - set(self.position_of_dof.values()))
-        """Rows without a degree of freedom."""
+        """Elements without a degree of freedom."""
 
     @property
     def is_unpadded(self) -> bool:

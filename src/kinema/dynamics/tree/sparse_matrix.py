@@ -95,7 +95,7 @@ class JointSpaceMatrix:
         self.column_of = {dof: {ancestor: i for i, ancestor in enumerate(columns)} for dof, columns in sparsity.items()}
         """For each dof the position of each column dof within its row."""
         self.row_starts = {dof: ctx.allocate(len(columns)).row for dof, columns in sparsity.items()}
-        """Scratch row where the entries of each dof start."""
+        """Scratch offset where the entries of each dof start."""
 
     def entry(self, dof: int, ancestor: int) -> ArenaOffset:
         """Scratch offset of entry (dof, ancestor)."""
@@ -163,7 +163,7 @@ class JointSpaceMatrix:
         return row
 
     def _ancestor_iterations(self) -> Sequence[LoopIteration]:
-        """Iterations of the off-diagonal blocks: for each frame a row per proper ancestor, from its parent to the root.
+        """Iterations of the off-diagonal blocks: for each frame one per proper ancestor, from its parent to the root.
 
         The loop body reads arrays of the frame, and with the name prefixes "ancestor " and "child " those of the
         ancestor and of the ancestor's child on the path.
@@ -191,7 +191,7 @@ class JointSpaceMatrix:
         return False
 
     def frame_offsets(self, node: FrameNode) -> Mapping[str, ArenaOffset]:
-        """Row arrays of the diagonal entries of a frame's dofs."""
+        """Iteration arrays of the diagonal entries of a frame's dofs."""
         return {f"diagonal {k} of {self.name}": self.entry(d, d) for k, d in enumerate(node.dofs)}
 
     def diagonal(self, node: FrameNode) -> list[Value]:
@@ -401,7 +401,7 @@ class LDLFactors:
         """Loop iteration that inverts the pivot D of a dof in the L^T D L factorisation.
 
         With `min_pivots` (another factorisation), the inverse is at most that factorisation's inverse pivot. A nonzero
-        `min_ratio` becomes a constant of the row.
+        `min_ratio` becomes a constant of the iteration.
         """
         offsets, bound = (
             self._pivot_offsets(dof),
@@ -433,8 +433,8 @@ class LDLFactors:
     def _elimination_iterations(self, dof: int, ancestor: int) -> list[LoopIteration]:
         """Iterations that eliminate entry (dof, ancestor): subtract a multiple of row `dof` from the row of `ancestor`.
 
-        One row with an inner loop if the ancestor's row is a prefix of the row of `dof`, else one row per entry. In
-        warp regions always one row per entry.
+        One iteration with an inner loop if the ancestor's row is a prefix of the row of `dof`, else one per entry. In
+        warp regions always one per entry.
         """
         matrix = self.matrix
         offsets = {"inverse": self.inverse_pivots[dof], "entry": matrix.entry(dof, ancestor), **self.idle_flags[dof]}
@@ -460,7 +460,7 @@ class LDLFactors:
                 "row": ArenaOffset(SCRATCH, matrix.row_starts[dof]),
                 "ancestor row": ArenaOffset(SCRATCH, matrix.row_starts[ancestor]),
             }
-            specialization = "eliminate if coupled" if self.ctx.keeps_loops else "eliminate"
+            specialization = "eliminate if coupled" if self.ctx.disables_unrolling else "eliminate"
             return [
                 LoopIteration(
                     specialization, {**offsets, **iteration_offsets}, {"count": [float(len(matrix.sparsity[ancestor]))]}
@@ -563,7 +563,7 @@ def _store_min_pivot(iteration: IterationContext) -> None:
 
 
 def _eliminate_entry(iteration: IterationContext) -> None:
-    """Code of one row of the L^T D L factorisation: invert a pivot, store a pivot bound, or eliminate an entry.
+    """Loop body of the L^T D L factorisation: invert a pivot, store a pivot bound, or eliminate an entry.
 
     Elimination of entry (dof, ancestor) subtracts L(dof, ancestor) times row `dof` from the row of the ancestor, and
     stores L(dof, ancestor) in the place of the entry.

@@ -302,7 +302,7 @@ class Transmissions:
         return node.dofs.start in self._joint_force_offsets
 
     def frame_offsets(self, node: FrameNode) -> Mapping[str, ArenaOffset]:
-        """Row array of the joint forces of a frame."""
+        """Iteration array of the joint forces of a frame."""
         return {f"forces of {self.name}": self._joint_force_offsets[node.dofs.start]} if self.acts_on(node) else {}
 
     def forces_on_joint(self, node: FrameNode) -> list[ForceTerm]:
@@ -331,9 +331,9 @@ class Transmissions:
     def dof_pair_iterations(self, entry: Callable[[int, int], ArenaOffset]) -> list[LoopIteration]:
         """Iterations of the pairs (dof, ancestor dof) that share a transmission, to add force derivatives to a matrix.
 
-        Pairs of a dof with itself are included for transmissions in `matrix_derivative_actuators`. Rows have the arrays
-        `entry` (the matrix entry at `entry(dof, ancestor)`) and `pair` (force, derivative), and the product of moment
-        arms (`moment_arm_product`).
+        Pairs of a dof with itself are included for transmissions in `matrix_derivative_actuators`. Iterations have the
+        arrays `entry` (the matrix entry at `entry(dof, ancestor)`) and `pair` (force, derivative), and the product of
+        moment arms (`moment_arm_product`).
         """
         rows: list[LoopIteration] = []
         for i, moment in self.moments.items():
@@ -378,7 +378,7 @@ def transmission_columns(model: Model, table_name: str) -> dict[str, Array]:
 
 
 def moment_arm_product(iteration: IterationContext) -> Value:
-    """Product of the moment arms of two dofs on a common transmission, from a row of `dof_pair_iterations`."""
+    """Product of the moment arms of two dofs on a common transmission, from an iteration of `dof_pair_iterations`."""
     product = iteration.constant("moment arms")
     return product * iteration.read("a") * iteration.read("b") if iteration.specialization == "path" else product
 

@@ -223,8 +223,8 @@ def diffuse_pdf(cone: GuidingCone, wi: wp.vec3) -> float:
 @wp.func
 def bsdf_pdf(
     shading_point: ShadingPoint,
-    specular_share: float,
-    clearcoat_share: float,
+    prob_specular: float,
+    prob_clearcoat: float,
     cone: GuidingCone,
     wo: wp.vec3,
     wi: wp.vec3,
@@ -233,11 +233,11 @@ def bsdf_pdf(
     alpha = ggx_alpha(shading_point.roughness)
     h = wp.normalize(wo + wi)
     specular_pdf = ggx_distribution(alpha, h) * smith_masking(alpha, wo[2]) / (4.0 * wo[2])
-    result = specular_share * specular_pdf + (1.0 - specular_share) * diffuse_pdf(cone, wi)
-    if clearcoat_share > 0.0:
+    result = prob_specular * specular_pdf + (1.0 - prob_specular) * diffuse_pdf(cone, wi)
+    if prob_clearcoat > 0.0:
         alpha = ggx_alpha(shading_point.clearcoat_roughness)
         specular_pdf = ggx_distribution(alpha, h) * smith_masking(alpha, wo[2]) / (4.0 * wo[2])
-        result = clearcoat_share * specular_pdf + (1.0 - clearcoat_share) * result
+        result = prob_clearcoat * specular_pdf + (1.0 - prob_clearcoat) * result
     return result
 
 
@@ -277,8 +277,8 @@ def sample_diffuse_direction(cone: GuidingCone, r0: float, r1: float, r2: float)
 def sample_bsdf(
     shading_point: ShadingPoint,
     albedo: AlbedoTables,
-    specular_share: float,
-    clearcoat_share: float,
+    prob_specular: float,
+    prob_clearcoat: float,
     cone: GuidingCone,
     wo: wp.vec3,
     r: wp.vec3,
@@ -288,26 +288,26 @@ def sample_bsdf(
     Args:
         shading_point: material parameters.
         albedo: GGX albedo tables.
-        specular_share: probability of the specular lobe below the clearcoat.
-        clearcoat_share: probability of the clearcoat lobe.
+        prob_specular: probability of the specular lobe below the clearcoat.
+        prob_clearcoat: probability of the clearcoat lobe.
         cone: guiding cone of the diffuse lobe.
         wo: outgoing direction in the shading frame.
         r: three uniform random numbers; the first selects the lobe.
     """
     wi = wp.vec3(0.0, 0.0, 0.0)
-    facet_share = clearcoat_share + (1.0 - clearcoat_share) * specular_share
-    if r[0] < facet_share:
+    facet_fraction = prob_clearcoat + (1.0 - prob_clearcoat) * prob_specular
+    if r[0] < facet_fraction:
         roughness = shading_point.roughness
-        if r[0] < clearcoat_share:
+        if r[0] < prob_clearcoat:
             roughness = shading_point.clearcoat_roughness
         h = sample_visible_normal(ggx_alpha(roughness), wo, r[1], r[2])
         wi = 2.0 * wp.dot(wo, h) * h - wo
     else:
-        wi = sample_diffuse_direction(cone, (r[0] - facet_share) / (1.0 - facet_share), r[1], r[2])
+        wi = sample_diffuse_direction(cone, (r[0] - facet_fraction) / (1.0 - facet_fraction), r[1], r[2])
     result = BsdfSample()
     result.valid = 0
     if wi[2] > 1.0e-6:
-        result.pdf = bsdf_pdf(shading_point, specular_share, clearcoat_share, cone, wo, wi)
+        result.pdf = bsdf_pdf(shading_point, prob_specular, prob_clearcoat, cone, wo, wi)
         if result.pdf > 1.0e-12:
             result.valid = 1
             result.direction = wi
