@@ -204,4 +204,4 @@ _JVP_RULES: dict[str, Callable[..., Value]] = {
     "detach": lambda _, a: 0.0,
     "attach": lambda _, value, carrier: carrier[1],
 }
-"""Operation -> function of its result and its operands, each with its tangent, that returns the tangent of the result."""
+"""Operation -> function of result and operands, each with its tangent, that returns the tangent of the result."""
