@@ -41,6 +41,14 @@ N_WRENCH = 6
 """Values of the array `attachment_wrench` per attachment: force and torque."""
 
 
+class Rebuilder(Protocol):
+    """Interface of `SceneBuilder` for attachments."""
+
+    def rebuild(self, per_env: frozenset[str]) -> BuiltScene:
+        """Build the scene again with the given per-environment parameters."""
+        ...
+
+
 class SceneWithAttachments(Protocol):
     """Interface of `Scene` for its attachments."""
 
@@ -59,8 +67,9 @@ class SceneWithAttachments(Protocol):
         """Whether `build` was called."""
         ...
 
-    def _rebuild(self, per_env: frozenset[str]) -> BuiltScene:
-        """Build the scene again."""
+    @property
+    def _builder(self) -> Rebuilder:
+        """Builds the scene again."""
         ...
 
 
@@ -118,7 +127,7 @@ class Attachments:
             return
         state = snapshot_state(scene.built)
         try:
-            built = scene._rebuild(scene.built.engine.settings.per_env)
+            built = scene._builder.rebuild(scene.built.engine.settings.per_env)
         except KinemaError:
             del self.specs[count:], self.cups[n_cups:]
             raise

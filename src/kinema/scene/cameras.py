@@ -249,6 +249,11 @@ class SceneCamera:
         width, height = self.resolution
         return f"<SceneCamera: {width} x {height}>"
 
+    @property
+    def n_envs(self) -> int:
+        """Number of environments of the scene."""
+        return self._cameras.scene.built.n_envs
+
     def read(self, image: str = "rgb", envs_idx: Selection = None) -> Any:
         """Image of the current state, (n_envs, height, width, ...); NumPy or PyTorch as the scene's getters.
 

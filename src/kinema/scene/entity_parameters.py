@@ -105,6 +105,17 @@ def write_parameter(
     built.controls.on_parameter_set(name, rows)
 
 
+def write_medium_parameter(
+    built: BuiltScene, name: str, item_shape: tuple[int, ...], values: Any, envs_idx: Selection
+) -> None:
+    """Write density, viscosity or wind of the medium; `KinemaError` if the scene was built without a medium."""
+    if not built.model.fluid.kinds:
+        raise KinemaError(
+            f"set_{name}: the program was compiled without a medium; use Scene(density=...), which may be zero"
+        )
+    write_parameter(built, name, slice(None), item_shape, values, envs_idx, f"set_{name}")
+
+
 def _dof_table(built: BuiltScene, name: str) -> np.ndarray:
     """Present values of `SceneArrays.dof_parameters`, or the values of the models, (n_variants, n_dofs)."""
     if name in built.arrays.dof_parameters:

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from kinema.builder import EntitySpec, merged_options
+from kinema.builder import EntitySpec, Medium, merged_options
 from kinema.core import Diagnostics, KinemaError
 from kinema.description import FLAG_DEFAULTS, OPTION_DEFAULTS, is_flag_enabled
 from kinema.dynamics import BroadPhase, Integrator, Solver, unsupported_with_islands
 from kinema.model import ModelOptions
 from kinema.tokens import mjcf
 
-from .arguments import boolean, nonnegative_float, one_of, positive_int
+from .arguments import boolean, finite_vector, nonnegative_float, one_of, positive_int
 from .model_checks import report_unspecified_bases
 
 # -------------------------------------------------------------------------------------------- solver options
@@ -303,3 +303,12 @@ def _format_options(options: dict[str, Any], names: list[str]) -> str:
 
 def _format_value(value: Any) -> str:
     return " ".join(f"{v:g}" for v in value) if isinstance(value, tuple | list) else str(value)
+
+
+def make_medium(density: Any, viscosity: Any, wind: Any) -> Medium:
+    """Validate density [kg/m3], viscosity [Pa s] and wind [m/s] of the medium; None for the values of the files."""
+    return Medium(
+        density=None if density is None else nonnegative_float(density, "density"),
+        viscosity=None if viscosity is None else nonnegative_float(viscosity, "viscosity"),
+        wind=None if wind is None else finite_vector(wind, "wind", "three"),
+    )

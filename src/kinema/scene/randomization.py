@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -337,6 +337,35 @@ def check_distributions(distributions: Mapping[str, Any], seed: Any) -> None:
             )
     if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
         raise KinemaError(f"randomize: seed: expected a whole number that is not negative, not {seed!r}")
+
+
+class RandomizedScene(Protocol):
+    """Interface of `Scene` for randomization."""
+
+    entities: list[Entity]
+
+    def allow_per_env(self, *parameters: str) -> None:
+        """Let parameters differ between environments."""
+        ...
+
+
+def randomize_entities(
+    scene: RandomizedScene,
+    entity: Entity | None,
+    distributions: Mapping[str, Distribution],
+    seed: int,
+    **selections: Selection,
+) -> None:
+    """Randomize parameters of an entity, or of all entities of a scene; arguments: see `Scene.randomize`."""
+    check_distributions(distributions, seed)
+    if entity is not None and not any(entity is own for own in scene.entities):
+        raise KinemaError(f"randomize: expected an entity of this scene, not {entity!r}")
+    scene.allow_per_env(*(RANDOMIZABLE_PARAMETERS[name].per_env_name for name in distributions))
+    remaining = dict(distributions)
+    for target in scene.entities if entity is None else [entity]:
+        randomize_entity(target, remaining, seed, **selections)
+        if entity is None:  # one gravity for all entities
+            remaining.pop("gravity", None)
 
 
 def randomize_entity(

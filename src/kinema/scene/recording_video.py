@@ -11,10 +11,21 @@ import numpy as np
 from kinema.core import KinemaError
 from kinema.render import Mp4Writer
 
+from .arguments import Selection, resolve_envs
 from .cameras import SceneCamera
 
 FRAME_RATE = 30.0
 """Frames per second of simulated time."""
+
+
+def record_video(
+    camera: SceneCamera, path: Path, *, time_step: float, every: int | None, envs_idx: Selection
+) -> VideoRecording:
+    """Start a video of a camera; arguments as of `VideoRecording`, None for the first environment."""
+    n_envs = camera.n_envs
+    envs = resolve_envs(0 if envs_idx is None else envs_idx, n_envs)
+    selected = list(range(n_envs)) if envs is None else envs.tolist()
+    return VideoRecording(camera, path, time_step=time_step, every=every, envs=selected)
 
 
 class VideoRecording:

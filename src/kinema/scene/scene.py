@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from kinema.builder import NONCONVEX_APPROXIMATIONS, AddedSensor, EntitySpec, Medium, build_model
-from kinema.core import ArrayLike, Diagnostics, KinemaError, pause_garbage_collection, unique_name
+from kinema.builder import NONCONVEX_APPROXIMATIONS, AddedSensor, EntitySpec, build_model
+from kinema.core import ArrayLike, Diagnostics, KinemaError, unique_name
 from kinema.description import PhysicsMaterial
-from kinema.dynamics import CODEGEN_MODES, PER_ENV_PARAMETERS, Integrator, Settings
+from kinema.dynamics import CODEGEN_MODES, Integrator
 from kinema.runtime import begin_initialisation
 
 from .arguments import (
@@ -34,13 +34,12 @@ from .arguments import (
 )
 from .arrays import OUTPUT_KINDS
 from .attachments import Attachment, Attachments, SuctionCup, Target
-from .build import BuildInputs, build_scene
-from .built_scene import BuiltScene, not_built_error
+from .built_scene import BuiltScene
 from .console import ProgressBar, print_if_terminal, summarize
 from .contacts import ON_OVERFLOW, ContactMonitor, Contacts, collect_contacts
 from .entity import Entity
 from .entity_index import EntityLink
-from .entity_parameters import write_parameter
+from .entity_parameters import write_medium_parameter, write_parameter
 from .entity_queries import WORLD_LINK
 from .equalities import Equalities
 from .morphs import (
@@ -52,17 +51,18 @@ from .morphs import (
     raise_description_errors,
     with_kinematic_base,
 )
-from .options import SolverOptions, TimeStepping, resolve_time_stepping
-from .randomization import RANDOMIZABLE_PARAMETERS, Distribution, check_distributions, randomize_entity
+from .options import SolverOptions, make_medium
+from .randomization import Distribution, randomize_entities
 from .recording import Recording, Replay
 from .recording_formats import RecordedScene
 from .rigid_solver import Sim
+from .scene_builder import SceneBuilder
 from .sensors import Sensor, Sensors
 from .sleep import links_asleep, wake_trees
 from .spatial_queries import Distances, Overlaps, RayHits, SpatialQueries
-from .state import SceneState, restore_state, snapshot_state, transfer_state
+from .state import SceneState, restore_state, snapshot_state
 from .stepping import ON_ERROR, Rollout, RolloutRunner, Stepper
-from .surface_velocity import write_surface_velocity
+from .surface_velocity import SurfaceVelocities
 from .variants import unify_variants
 
 if TYPE_CHECKING:
@@ -172,7 +172,6 @@ class Scene:
         out: str = "numpy",
     ) -> None:
         """Validate and store the options of a scene without entities; arguments: see the class."""
-        self._dt = None if dt is None else positive_duration(dt, "dt")
         self.device = parse_device_name(device)
         self.precision = one_of(precision, "precision", PRECISIONS)
         self.contacts = boolean(contacts, "contacts")
@@ -197,7 +196,6 @@ class Scene:
         self.on_error = one_of(on_error, "on_error", ON_ERROR)
         self.on_overflow = one_of(on_overflow, "on_overflow", ON_OVERFLOW)
         chosen = one_of_or_none(integrator, "integrator", [i.value for i in Integrator])
-        self._integrator = None if chosen is None else Integrator(chosen)
         self.gravity = None if gravity is None else finite_vector(gravity, "gravity", "three")
         self.medium = make_medium(density, viscosity, wind)
         self.substeps = positive_int(substeps, "substeps", "substep")
@@ -214,49 +212,35 @@ class Scene:
         self._added_sensors: list[AddedSensor] = []
         self._cameras: AddedCameras | None = None
         self._env_spacing = np.ones(2)
-        self._built_scene: BuiltScene | None = None
-        self._sim: Sim | None = None
-        self._adopted: TimeStepping | None = None
-        self._surface_velocities: list[tuple[Entity, Any, Any, str | int | None, str | int | None]] = []
-        """Arguments of `set_surface_velocity` before build."""
         self._attachments = Attachments(self)
         self._contacts = ContactMonitor(self, capacity)
+        self._builder = SceneBuilder(
+            self,
+            None if dt is None else positive_duration(dt, "dt"),
+            None if chosen is None else Integrator(chosen),
+        )
+        self._surface_velocities = SurfaceVelocities(self)
         self._stepper = Stepper(self, self._contacts)
         self._rollouts = RolloutRunner(self, self._stepper)
         self._spatial_queries = SpatialQueries(self)
 
     def __repr__(self) -> str:
-        built = self._built_scene
-        status = "not built" if built is None else f"{self.n_envs} environments on {built.engine.device.name}"
+        status = f"{self.n_envs} environments on {self.built.engine.device.name}" if self.is_built else "not built"
         return f"<Scene: {len(self.entities)} entities, {status}>"
 
     @property
     def dt(self) -> float:
         """Time step [s]; may be changed at any time."""
-        return self._time_stepping().dt if self._dt is None else self._dt
+        return self._builder.current_dt
 
     @dt.setter
     def dt(self, dt: float) -> None:
-        self._dt = positive_duration(dt, "dt")
-        if self._built_scene is not None:
-            self._built_scene.engine.dt = self._dt / self.substeps
-            self._built_scene.controls.update_gains()
+        self._builder.set_dt(positive_duration(dt, "dt"))
 
     @property
     def integrator(self) -> Integrator:
         """Integrator of the scene: given, else that of the MJCF files, else `implicitfast`."""
-        return self._time_stepping().integrator
-
-    def _time_stepping(self) -> TimeStepping:
-        """Time step and integrator: given, else those of the MJCF files of all entities and variants, else defaults.
-
-        They are fixed by `build`.
-        """
-        if self._adopted is not None:
-            return self._adopted
-        variants = [entity._index.variants for entity in self.entities]
-        specs = [*self._entity_specs, *(spec for v in variants if v is not None for spec in v.specs)]
-        return resolve_time_stepping(self._dt, self._integrator, specs)
+        return self._builder.time_stepping.integrator
 
     # ------------------------------------------------------------------------------------------ adding entities
 
@@ -382,97 +366,33 @@ class Scene:
             external_forces: whether `apply_links_external_force`, `apply_links_external_torque` and
                 `apply_dofs_external_force` can be used; default False.
         """
-        if self._built_scene is not None:
+        if self.is_built:
             raise KinemaError("the scene is already built")
         n_envs = positive_int(n_envs, "build", "environment")
         self._env_spacing = finite_vector(env_spacing, "env_spacing", "two")
-        self._adopted = self._time_stepping()
         parameters = frozenset([per_env] if isinstance(per_env, str) else per_env)
-        if self._surface_velocities:
-            parameters |= {"surface_velocity"}
-        self._build(
-            n_envs, self._make_settings(parameters, boolean(external_forces, "external_forces")), self.diagnostics
+        self._builder.build(
+            n_envs,
+            parameters | self._surface_velocities.required_parameters(),
+            external_forces=boolean(external_forces, "external_forces"),
         )
-        for entity, *velocity in self._surface_velocities:
-            write_surface_velocity(entity._index, *velocity, None)
+        self._surface_velocities.write_pending()
         print_if_terminal(self.summary(), self.progress)
-
-    def _make_settings(self, per_env: frozenset[str], external_forces: bool) -> Settings:
-        """Engine settings from the scene's options, the options of the files and the defaults.
-
-        Messages are reported only at the first build.
-        """
-        diagnostics = self.diagnostics if self._built_scene is None else Diagnostics()
-        return Settings(
-            dt=self.dt / self.substeps,
-            integrator=self.integrator,
-            limits=self.limits,
-            constraints=self.constraints,
-            contacts=self.contacts,
-            **self.solver_options.resolve(self._entity_specs, diagnostics, self.integrator),
-            energy_limiter=self.energy_limiter,
-            freeze_on_error=self.on_error != "flag",
-            per_env=per_env,
-            external_forces=external_forces,
-        )
-
-    def _rebuild(self, per_env: frozenset[str], external_forces: bool | None = None) -> BuiltScene:
-        """Build the scene again with other per-environment parameters; diagnostics are not reported again.
-
-        External forces are enabled or disabled; None for the present setting.
-        """
-        present = self.built.engine.settings.external_forces
-        settings = self._make_settings(per_env, present if external_forces is None else external_forces)
-        return self._build(self.n_envs, settings, Diagnostics())
-
-    def _build(self, n_envs: int, settings: Settings, diagnostics: Diagnostics) -> BuiltScene:
-        """Build models, engine, arrays and controls with the given settings; replaces the previous build, if any."""
-        self._attachments.resolve()
-        inputs = BuildInputs(
-            attachments=self._attachments.specs,
-            suction_cups=self._attachments.cups,
-            specs=self._entity_specs,
-            entities=self.entities,
-            gravity=self.gravity,
-            medium=self.medium,
-            solver_options=self.solver_options,
-            dt=self.dt,
-            max_contacts=self._contacts.requested_capacity,
-            device=self.device,
-            precision=self.precision,
-            codegen=self.codegen,
-            wait=self.wait,
-            out=self.out,
-            sensors=self._added_sensors,
-        )
-        with pause_garbage_collection(), self.progress.display(3):
-            built = self._built_scene = build_scene(inputs, settings, n_envs, diagnostics, self.progress)
-        built.controls.diagnostics = self.diagnostics
-        specs = [
-            spec if (variants := entity._index.variants) is None else variants.specs[entity._index.variant_of_env[0]]
-            for spec, entity in zip(self._entity_specs, self.entities, strict=True)
-        ]
-        if self._sim is None:
-            self._sim = Sim(built, specs)
-        else:
-            self._sim.set_built(built, specs)
-        return built
 
     def summary(self) -> str:
         """Summary of the built scene, a few lines: environments, device, memory, entities, constraints, diagnostics."""
-        return summarize(self.built, self.entities, self.diagnostics, self._time_stepping().describe_sources())
+        sources = self._builder.time_stepping.describe_sources()
+        return summarize(self.built, self.entities, self.diagnostics, sources)
 
     @property
     def built(self) -> BuiltScene:
         """The built scene; raises `KinemaError` before `build`."""
-        if self._built_scene is None:
-            raise not_built_error()
-        return self._built_scene
+        return self._builder.built
 
     @property
     def is_built(self) -> bool:
         """Whether `build` was called."""
-        return self._built_scene is not None
+        return self._builder.current is not None
 
     @property
     def n_envs(self) -> int:
@@ -581,9 +501,7 @@ class Scene:
     @property
     def sim(self) -> Sim:
         """Simulator with the flat arrays: `scene.sim.rigid_solver.links_state.pos`."""
-        if self._sim is None:
-            raise not_built_error()
-        return self._sim
+        return self._builder.sim
 
     @property
     def links(self) -> Any:
@@ -620,7 +538,7 @@ class Scene:
         restore_state(self.built, state, envs_idx)
         self._stepper.observers.restart_sensors(resolve_envs(envs_idx, self.n_envs))
         if self.built.engine.dt != self.dt / self.substeps:
-            self._dt = self.built.engine.dt * self.substeps
+            self._builder.dt = self.built.engine.dt * self.substeps
 
     def get_error_envs_mask(self) -> Any:
         """Mask of the environments whose state became non-finite since their last reset, bool (n_envs,)."""
@@ -720,9 +638,7 @@ class Scene:
             envs_idx: environments by index, slice or mask; None for all.
 
         Returns:
-            `distance` (n_envs, n_rays) [m], infinite for a miss; `position` and `normal` (n_envs, n_rays, 3) in the
-            world; indices `geom`, `link` (in their entity) and `entity`, -1 for a miss, and their names `geom_name`,
-            `link_name`, `entity_name`.
+            `distance` [m], `position`, `normal`, and the geom hit by each ray; see `RayHits`.
         """
         return self._spatial_queries.cast_rays(origins, directions, max_distance, exclude, envs_idx)
 
@@ -754,9 +670,7 @@ class Scene:
             envs_idx: environments by index, slice or mask; None for all.
 
         Returns:
-            `distance` (n_envs,) [m], negative for penetration; `point_a` and `point_b` (n_envs, 3) in the world; `a`
-            and `b` with the closest geoms: `geom`, `link` (indices in their entity), `entity`, and their names
-            `geom_name`, `link_name`, `entity_name`.
+            `distance` [m], negative for penetration, `point_a`, `point_b`, and the closest geoms; see `Distances`.
         """
         return self._spatial_queries.distance(a, b, link_a, link_b, geom_a, geom_b, max_distance, envs_idx)
 
@@ -781,8 +695,7 @@ class Scene:
             envs_idx: environments by index, slice or mask; None for all.
 
         Returns:
-            Indices `geom`, `link`, `entity` (n_envs, n), -1 in unused rows, names `geom_name`, `link_name`,
-            `entity_name`, `distance` [m], `valid_mask` (n_envs, n), and their number `n` (n_envs,); closest first.
+            Geoms that overlap the shape, closest first, with `distance` [m] and number `n`; see `Overlaps`.
         """
         return self._spatial_queries.overlaps(shape, pos, quat, margin, exclude, envs_idx)
 
@@ -999,7 +912,7 @@ class Scene:
         if self.is_built:
             text = f"sensor {self._added_sensors[-1].name} added: the scene is compiled once more"
             try:
-                self._recompile(text, "add sensors before scene.build()", self.built.engine.settings.per_env)
+                self._builder.recompile(text, "add sensors before scene.build()")
             except KinemaError:
                 self._added_sensors.pop()
                 raise
@@ -1095,31 +1008,23 @@ class Scene:
             The open recording.
         """
         interval = None if every is None else positive_int(every, "record", "step")
+        recording: Recording | VideoRecording
         if Path(path).suffix.lower() == ".mp4":
-            return self._record_video(Path(path), interval, envs_idx, camera)
-        variants = [(e._index.descriptions, e.variant_idx) for e in self.entities]
-        entities = [(p.description, p.pose) for p in self._entity_specs]
-        recording = Recording(
-            RecordedScene(self, entities, lambda: self.sensors.data, variants),
-            Path(path),
-            every=interval or 1,
-            envs_idx=envs_idx,
-            sensors=boolean(sensors, "sensors"),
-            spacing=nonnegative_float(env_spacing, "env_spacing"),
-        )
-        self._stepper.observers.add_recording(recording)
-        return recording
+            from .recording_video import record_video
 
-    def _record_video(
-        self, path: Path, every: int | None, envs_idx: Selection, camera: SceneCamera | None
-    ) -> VideoRecording:
-        """Start recording a video of a camera, or of one that shows the whole scene."""
-        from .recording_video import VideoRecording
-
-        envs = resolve_envs(0 if envs_idx is None else envs_idx, self.n_envs)
-        selected = list(range(self.n_envs)) if envs is None else envs.tolist()
-        view = self.add_camera(samples=2) if camera is None else camera
-        recording = VideoRecording(view, path, time_step=self.dt, every=every, envs=selected)
+            view = self.add_camera(samples=2) if camera is None else camera
+            recording = record_video(view, Path(path), time_step=self.dt, every=interval, envs_idx=envs_idx)
+        else:
+            variants = [(e._index.descriptions, e.variant_idx) for e in self.entities]
+            entities = [(p.description, p.pose) for p in self._entity_specs]
+            recording = Recording(
+                RecordedScene(self, entities, lambda: self.sensors.data, variants),
+                Path(path),
+                every=interval or 1,
+                envs_idx=envs_idx,
+                sensors=boolean(sensors, "sensors"),
+                spacing=nonnegative_float(env_spacing, "env_spacing"),
+            )
         self._stepper.observers.add_recording(recording)
         return recording
 
@@ -1159,16 +1064,7 @@ class Scene:
             geom: geom that moves, by name or index; the velocities then refer to its origin and axes, as in MuJoCo.
             envs_idx: environments by index, slice or mask; None for all. Only after build.
         """
-        if not any(entity is item for item in self.entities):
-            raise KinemaError(f"set_surface_velocity: expected an entity of this scene, not {entity!r}")
-        if not self.is_built:
-            if envs_idx is not None:
-                raise KinemaError("set_surface_velocity: environments can be selected after scene.build()")
-            self._surface_velocities.append((entity, linear, angular, link, geom))
-            return
-        if self.contacts and not self.built.arrays.has("surface_velocity"):
-            self.allow_per_env("surface_velocity")
-        write_surface_velocity(entity._index, linear, angular, link, geom, envs_idx)
+        self._surface_velocities.set(entity, linear, angular, link, geom, envs_idx)
 
     # ---------------------------------------------------------------------------------- gravity, medium, randomization
 
@@ -1182,23 +1078,15 @@ class Scene:
 
     def set_wind(self, wind: Any, envs_idx: Selection = None) -> None:
         """Set the velocity of the medium [m/s], (3,); with `build(per_env=("wind",))` also (n_envs, 3)."""
-        self._set_medium_parameter("wind", (3,), wind, envs_idx)
+        write_medium_parameter(self.built, "wind", (3,), wind, envs_idx)
 
     def set_density(self, density: Any, envs_idx: Selection = None) -> None:
         """Set the density >= 0 of the medium [kg/m3]; with `build(per_env=("density",))` also (n_envs, 1)."""
-        self._set_medium_parameter("density", (1,), density, envs_idx)
+        write_medium_parameter(self.built, "density", (1,), density, envs_idx)
 
     def set_viscosity(self, viscosity: Any, envs_idx: Selection = None) -> None:
         """Set the viscosity >= 0 of the medium [Pa s]; with `build(per_env=("viscosity",))` also (n_envs, 1)."""
-        self._set_medium_parameter("viscosity", (1,), viscosity, envs_idx)
-
-    def _set_medium_parameter(self, name: str, item_shape: tuple[int, ...], values: Any, envs_idx: Selection) -> None:
-        """Write parameter `name` of the medium; raises `KinemaError` if the scene was built without a medium."""
-        if not self.built.model.fluid.kinds:
-            raise KinemaError(
-                f"set_{name}: the program was compiled without a medium; use Scene(density=...), which may be zero"
-            )
-        write_parameter(self.built, name, slice(None), item_shape, values, envs_idx, f"set_{name}")
+        write_medium_parameter(self.built, "viscosity", (1,), viscosity, envs_idx)
 
     def randomize(
         self,
@@ -1225,15 +1113,8 @@ class Scene:
                 [m], `friction`, `geometry_scale`, `kp`, `kv`, `armature`, `damping`, `frictionloss`, `limits`,
                 `gravity` [m/s2].
         """
-        check_distributions(distributions, seed)
-        if entity is not None and not any(entity is item for item in self.entities):
-            raise KinemaError(f"randomize: expected an entity of this scene, not {entity!r}")
-        self.allow_per_env(*(RANDOMIZABLE_PARAMETERS[name].per_env_name for name in distributions))
         selections = {"links_idx": links_idx, "dofs_idx": dofs_idx, "envs_idx": envs_idx}
-        for target in self.entities if entity is None else [entity]:
-            randomize_entity(target, distributions, seed, **selections)
-            if entity is None:  # one gravity for all entities
-                distributions.pop("gravity", None)
+        randomize_entities(self, entity, distributions, seed, **selections)
 
     def allow_per_env(self, *parameters: str) -> None:
         """Let parameters differ between environments from now on.
@@ -1244,43 +1125,14 @@ class Scene:
         Args:
             *parameters: names in `kinema.dynamics.PER_ENV_PARAMETERS`.
         """
-        unknown = [p for p in parameters if p not in PER_ENV_PARAMETERS]
-        if unknown:
-            raise KinemaError(
-                f"{unknown[0]!r} cannot differ between environments; these can: {', '.join(PER_ENV_PARAMETERS)}"
-            )
-        present = self.built.engine.settings.per_env
-        missing = sorted(set(parameters) - present)
-        if not missing:
-            return
-        listed = ", ".join(missing)
-        quoted = ", ".join(f'"{p}"' for p in sorted(present | set(missing)))
-        self._recompile(
-            f"{listed}: now per environment; the step is compiled once more",
-            f"use scene.build(per_env=({quoted},)) to avoid the recompilation",
-            present | set(missing),
-        )
+        self._builder.allow_per_env(parameters)
 
     def allow_external_forces(self) -> None:
         """Let external forces and torques be applied from now on, as with `build(external_forces=True)`.
 
         If the scene was built without, the step is compiled once more, which is reported, and the state is kept.
         """
-        settings = self.built.engine.settings
-        if not settings.external_forces:
-            self._recompile(
-                "external forces can be applied now; the step is compiled once more",
-                "use scene.build(external_forces=True) to avoid the recompilation",
-                settings.per_env,
-                external_forces=True,
-            )
-
-    def _recompile(self, message: str, hint: str, per_env: frozenset[str], external_forces: bool | None = None) -> None:
-        """Build the scene again with the given settings, keep the state, and report a message."""
-        state = snapshot_state(self.built)
-        transfer_state(self._rebuild(per_env, external_forces), state)
-        self.diagnostics.note("scene.recompiled", message, hint=hint)
-        print_if_terminal(message, self.progress)
+        self._builder.allow_external_forces()
 
     # ------------------------------------------------------------------------------------------ output and viewer
 
@@ -1323,12 +1175,3 @@ class Scene:
         """
         top = sys.modules[__name__.partition(".")[0]]
         return importlib.import_module(top.SHOWN_BY).show(self, block=block, host=host, port=port, token=token)
-
-
-def make_medium(density: Any, viscosity: Any, wind: Any) -> Medium:
-    """Validate density [kg/m3], viscosity [Pa s] and wind [m/s] of the medium; None for the values of the files."""
-    return Medium(
-        density=None if density is None else nonnegative_float(density, "density"),
-        viscosity=None if viscosity is None else nonnegative_float(viscosity, "viscosity"),
-        wind=None if wind is None else finite_vector(wind, "wind", "three"),
-    )

@@ -7,7 +7,7 @@ moving frame (`GeomsInfo.surface_velocity`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,12 +16,64 @@ from kinema.model import Model
 
 from .arguments import IndexArray, Selection, indices_matching, resolve_envs
 from .arrays import component_rows
+from .built_scene import HasBuiltScene
+from .entity import Entity
 from .entity_index import EntityIndex
 from .sleep import wake_all
 
 PARAMETER = "surface_velocity"
 """Name of the array, and of the parameter in `build(per_env=...)`."""
 _LABEL = "set_surface_velocity"
+
+
+class SceneWithSurfaces(HasBuiltScene, Protocol):
+    """Interface of `Scene` for its surface velocities."""
+
+    entities: list[Entity]
+    contacts: bool
+
+    def allow_per_env(self, *parameters: str) -> None:
+        """Let parameters differ between environments."""
+        ...
+
+
+class SurfaceVelocities:
+    """Surface velocities of the geoms of a scene; those set before `build` are stored until then."""
+
+    def __init__(self, scene: SceneWithSurfaces) -> None:
+        self._scene = scene
+        self._pending: list[tuple[Entity, Any, Any, str | int | None, str | int | None]] = []
+
+    def required_parameters(self) -> frozenset[str]:
+        """Per-environment parameters that the velocities set before `build` need."""
+        return frozenset([PARAMETER] if self._pending else [])
+
+    def write_pending(self) -> None:
+        """Write the velocities that were set before `build`."""
+        for entity, *velocity in self._pending:
+            write_surface_velocity(entity._index, *velocity, None)
+
+    def set(
+        self,
+        entity: Entity,
+        linear: Any,
+        angular: Any,
+        link: str | int | None,
+        geom: str | int | None,
+        envs_idx: Selection,
+    ) -> None:
+        """Set the surface velocity of an entity, link or geom; arguments: see `Scene.set_surface_velocity`."""
+        scene = self._scene
+        if not any(entity is own for own in scene.entities):
+            raise KinemaError(f"{_LABEL}: expected an entity of this scene, not {entity!r}")
+        if not scene.is_built:
+            if envs_idx is not None:
+                raise KinemaError(f"{_LABEL}: environments can be selected after scene.build()")
+            self._pending.append((entity, linear, angular, link, geom))
+            return
+        if scene.contacts and not scene.built.arrays.has(PARAMETER):
+            scene.allow_per_env(PARAMETER)
+        write_surface_velocity(entity._index, linear, angular, link, geom, envs_idx)
 
 
 def write_surface_velocity(
