@@ -13,6 +13,7 @@ from kinema.ir import (
     SCRATCH,
     UNIFORM,
     ArenaOffset,
+    LoopIteration,
     Program,
     Tracer,
     attach,
@@ -21,6 +22,7 @@ from kinema.ir import (
     interpret_in_place,
     jvp,
     sqrt,
+    trace_for_each_loop,
 )
 
 from .arenas import Memory, Numbers, kernel, launched
@@ -116,6 +118,22 @@ def test_constant_outputs_have_no_tangents() -> None:
     tracer.write("y", [tracer.read(SCRATCH, 0)])
     program = tracer.build(n_scratch=1)
     assert jvp(program, [("x", 0)]).n_instructions == program.n_instructions
+
+
+def test_a_chain_of_loops_over_tables_that_name_the_same_arrays() -> None:
+    """Each loop has its own rows: what a name refers to in one loop says nothing about another loop."""
+    n, tracer = 7, Tracer()
+    tracer.write(SCRATCH, [tracer.read("x")], 0)
+    tracer.new_basic_block()
+    for i in range(n):
+        offsets = {"a": ArenaOffset(SCRATCH, i), "b": ArenaOffset(SCRATCH, i + 1)}
+        trace_for_each_loop(
+            tracer, f"loop {i}", [LoopIteration("k", offsets)], lambda row: row.write("b", [2.0 * row.read("a")])
+        )
+    tracer.write("y", [tracer.read(SCRATCH, n)])
+    program = tracer.build(n_scratch=n + 1, allocation_starts=[0])
+    found = interpret(jvp(program, [("x", 0)]), {"x": np.ones((1, 1)), "t x": np.ones((1, 1))})
+    assert found["t y"][0, 0] == 2.0**n
 
 
 def test_cooperative_statements_have_no_derivative() -> None:

@@ -6,7 +6,7 @@ cells of one memory reference in all rows of a loop specialization are treated a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,22 +46,28 @@ def find_scope(array: str, scopes: Scopes) -> Scope | None:
     return next((scope for scope in reversed(scopes) if array in scope.specialization.array_columns), None)
 
 
-def specialization_scopes(loop: ForEachLoop) -> Iterator[Scope]:
-    """The specializations of a loop with their rows."""
-    indices = loop.specialization_indices()
-    for i, specialization in enumerate(loop.specializations):
-        yield Scope(specialization, loop.ints[indices == i])
-
-
 class CellRows:
     """Resolves memory references of a program to arenas and rows."""
 
     def __init__(self, program: Program, array_offsets: Mapping[str, ArenaOffset]) -> None:
         self.program, self.array_offsets = program, array_offsets
+        self._scopes: dict[int, tuple[ForEachLoop, Scopes]] = {}
+        """Scopes of each for-each loop by the identity of the loop, which the entry keeps alive."""
         self._cache: dict[tuple[MemoryLocation, int], tuple[str, list[int]]] = {}
+        """Results by location and by the identity of the scope, which `_scopes` keeps alive."""
+
+    def scopes_of(self, loop: ForEachLoop) -> Scopes:
+        """The specializations of a loop with their rows, the same objects at each call."""
+        if id(loop) not in self._scopes:
+            indices = loop.specialization_indices()
+            scopes = [Scope(x, loop.ints[indices == i]) for i, x in enumerate(loop.specializations)]
+            self._scopes[id(loop)] = loop, tuple(scopes)
+        return self._scopes[id(loop)][1]
 
     def resolve(self, location: MemoryLocation, scopes: Scopes) -> tuple[str, list[int]]:
         """Arena and rows of a reference in all executions; from the first row to the end for a dynamic index.
+
+        `scopes` are objects that `scopes_of` has returned.
 
         The end of an array accessed at a dynamic index is the end of its allocation in scratch memory, the end of a
         local array, and otherwise unknown: then the whole arena is represented by row -1.
@@ -142,7 +148,7 @@ class VariedCells:
     def _visit(self, statements: Statements, scopes: Scopes) -> None:
         for statement in statements:
             if isinstance(statement, ForEachLoop):
-                for scope in specialization_scopes(statement):
+                for scope in self.rows.scopes_of(statement):
                     self._visit(scope.specialization.body, (*scopes, scope))
             elif isinstance(statement, BasicBlock):
                 self._visit_block(statement, scopes)

@@ -16,7 +16,7 @@ import numpy as np
 
 from kinema.core import KinemaError
 
-from .activity import Scopes, VariedCells, specialization_scopes
+from .activity import Scopes, VariedCells
 from .memory import SCRATCH, ArenaOffset, MemoryLocation
 from .program import (
     BasicBlock,
@@ -108,7 +108,7 @@ class _ForwardMode:
         """Tangent of a loop over a table: offsets of tangents in scratch memory are additional columns."""
         new_columns: dict[tuple[int, int], int] = {}
         specializations = []
-        for scope in specialization_scopes(loop):
+        for scope in self.varied.rows.scopes_of(loop):
             specialization = scope.specialization
             columns = dict(specialization.array_columns)
             for array, (arena, column) in specialization.array_columns.items():
