@@ -48,9 +48,11 @@ from .outline import (
 from .partition import (
     EXCHANGE as EXCHANGE,
     LIVE_ACROSS_BARRIER as LIVE_ACROSS_BARRIER,
+    SEPARATED_EXCHANGE as SEPARATED_EXCHANGE,
     exchange_size as exchange_size,
     partition_basic_block as partition_basic_block,
     partitions_of_scratch as partitions_of_scratch,
+    separate_partitions as separate_partitions,
 )
 from .passes import (
     BLOCK_PASSES as BLOCK_PASSES,

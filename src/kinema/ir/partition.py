@@ -23,6 +23,8 @@ EXCHANGE = "exchange"
 """Array in shared memory through which partitions exchange values at the barrier."""
 LIVE_ACROSS_BARRIER = "live across barrier"
 """Local array of values that a partition keeps from its first basic block for its second."""
+SEPARATED_EXCHANGE = "separated exchange"
+"""Array in global memory for the values of both arrays above, if each basic block is a kernel of its own."""
 PartitionOf = Callable[[MemoryLocation], "int | None"]
 """Function from an input or output memory location to its partition, or None for memory locations of the trunk."""
 
@@ -335,6 +337,36 @@ def _emit_sum(terms: list[SignedTerm], new_values: Iterator[int], instructions: 
         )
         value = instructions[-1].result
     return value, negative
+
+
+def separate_partitions(partitions: Sequence[Program]) -> tuple[list[Program], int]:
+    """Programs of one basic block each that compute one after the other the results of concurrent partitions.
+
+    All first basic blocks come before all second ones, as at the barrier. The values of the exchange array and those
+    that partitions keep across the barrier are elements of `SEPARATED_EXCHANGE`. Instructions and their order are
+    unchanged, so that results are bitwise equal. Returns the programs and the size of that array.
+    """
+    offsets, end = list[dict[str, int]](), exchange_size(tuple(partitions))
+    for partition in partitions:
+        offsets.append({EXCHANGE: 0, LIVE_ACROSS_BARRIER: end})
+        end += partition.locals.get(LIVE_ACROSS_BARRIER, 0)
+
+    def separated(location: MemoryLocation, starts: Mapping[str, int]) -> MemoryLocation:
+        if location.array not in starts:
+            return location
+        return MemoryLocation(SEPARATED_EXCHANGE, starts[location.array] + location.element)
+
+    programs = list[Program]()
+    for blocks in zip(*(partition.body for partition in partitions), strict=True):
+        for block, starts in zip(blocks, offsets, strict=True):
+            assert isinstance(block, BasicBlock)
+            instructions = tuple(
+                i if i.location is None else i._replace(location=separated(i.location, starts))
+                for i in block.instructions
+            )
+            stores = tuple(store._replace(location=separated(store.location, starts)) for store in block.stores)
+            programs += [Program((BasicBlock(instructions, stores),))] if stores else []
+    return programs, end
 
 
 def exchange_size(partitions: tuple[Program, ...]) -> int:

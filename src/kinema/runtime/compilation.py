@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from kinema.core import pause_garbage_collection, timed_stage
 from kinema.ir import (
     CPU_PASSES,
     SCRATCH,
+    SEPARATED_EXCHANGE,
     ArenaOffset,
     BasicBlock,
     KernelPart,
@@ -49,11 +51,13 @@ from kinema.ir import (
     reduce_staged_records,
     round_up_to_4,
     run_passes,
+    separate_partitions,
 )
 
 from .compiled_program import (
     BLOCK_DIM,
     CompileOptions,
+    GpuCompilation,
     GpuImage,
     GpuModule,
     HostExecutable,
@@ -74,7 +78,7 @@ from .cuda_driver import (
 )
 from .devices import Device, numpy_dtype
 from .dump import dump_folder, dump_modules, dump_program
-from .host_jit import TierPolicy, get_host_code, tier_policy
+from .host_jit import TierPolicy, get_host_code, is_tiered, tier_policy
 from .llvm_compiler import FOREGROUND, OptLevel, async_compilation, compile_async, discard_pending, module_digest
 from .ptx_assembler import assemble_async, first_level, start_assemblers
 
@@ -159,12 +163,21 @@ def count_reset_queues(parts: Sequence[KernelPart]) -> int:
 #
 # The assembler takes more than linear time and one core for a kernel. Several short kernels are assembled in parallel,
 # and run faster than a long one, whose values do not fit into registers (Unitree G1: assembled in 3 instead of 10 s,
-# 5 to 12 % more steps per second).
+# 5 to 12 % more steps per second). A long kernel of several partitions is faster whole. Only the baseline tier runs its
+# basic blocks one after the other, each as a kernel of its own (Agility Cassie: assembled in a quarter of the time).
 
 MAX_KERNEL_INSTRUCTIONS = 8000
-"""Instructions from which on a thread kernel is split between statements, and a straight-line one into pieces."""
+"""Instructions from which on a thread kernel is split between statements, and a straight-line one into pieces.
+
+The baseline tier of a kernel of several partitions that is longer is separated.
+"""
 PIECE_INSTRUCTIONS = 5000
 """Maximum number of instructions of the pieces of a straight-line kernel."""
+LONG_BLOCK_INSTRUCTIONS, STRAIGHT_LINE_FRACTION = 500, 0.9
+"""A thread kernel is compiled to PTX without optimisation if so large a part of it are basic blocks of so many
+instructions: the assembler makes the same code of it, and LLVM is five times as fast."""
+_COMPILER_PROCESSES, _ASSEMBLER_PROCESSES = 6, 6
+"""Worker processes that are started while a program is traced."""
 
 
 # -------------------------------------------------------------------------------------------- occupancy of warp kernels
@@ -298,27 +311,22 @@ class GpuCompiler:
         self._partitioning = partitioning
         self._n_envs = options.n_envs or 1
         self._tables: list[TableArrays] = []
+        self._separated: dict[int, tuple[KernelPart, tuple[Program, ...], int]] = {}
+        """Parts whose final kernels are emitted last, by index: part, its partitions, index of its table."""
         self._name = ""
 
     @pause_garbage_collection()
-    def compile(self, source: ProgramSource) -> GpuImage:
+    def compile(self, source: ProgramSource) -> GpuCompilation:
         """Trace a program, split it into kernels, and compile all of them to PTX concurrently.
 
         Assembly to machine code is started ahead for each PTX module. Kernels with the most instructions are emitted
-        first, as they take longest to assemble.
+        first, as they take longest to assemble. Final kernels that are separated at first are emitted last.
         """
-        FOREGROUND.start(min(4, n_threads()))
-        start_assemblers(self._options.device, 4)
+        FOREGROUND.start(min(_COMPILER_PROCESSES, n_threads()))
+        start_assemblers(self._options.device, _ASSEMBLER_PROCESSES)
         program = source.trace()
         self._name = source.name
-        is_partitioned = self._partitioning is not None and self._partitioning.count > 1
-        can_split = not is_partitioned and self._options.runs_per_step == 1
-        is_long = can_split and program.n_instructions > MAX_KERNEL_INSTRUCTIONS
-        passes = gpu_passes(WARP_SIZE, *((MAX_KERNEL_INSTRUCTIONS, PIECE_INSTRUCTIONS) if is_long else ()))
-        is_split = program.has_cooperative_regions or is_long
-        parts = run_passes(program, passes) if is_split else [KernelPart(program)]
-        if all(part.work_queue_loop is None for part in parts):  # the workload is unknown then
-            parts = [replace(part, workload_offsets=()) for part in parts]
+        parts = self._split(program)
         n_scratch = max((part.program.n_scratch for part in parts if not part.is_warp_region), default=0)
         self._n_reset_queues = count_reset_queues(parts)
         n_handoff_rows = max(part.handoff.end_row for part in parts)
@@ -328,41 +336,83 @@ class GpuCompiler:
         self._part_partitioning = (
             partitioning if partitioning is None or self._is_single_kernel else _extend_to_scratch(partitioning, parts)
         )
-        pending: list[list[Callable[[], GpuModule]]] = [[] for _ in parts]
+        first: list[list[Callable[[], GpuModule]]] = [[] for _ in parts]
+        final = list(first)
         # the longest first: assembly takes longest, and starts as soon as the PTX is available
         order = sorted(range(len(parts)), key=lambda i: -parts[i].program.n_instructions)
-        with ThreadPoolExecutor() as self._pool, async_compilation():  # an interrupt stops the compilers
-            for i in order:
-                part = parts[i]
-                if part.work_queue_loop is not None:
-                    optimised = replace(part, program=optimise(part.program))
-                    emit_arguments = optimised, self._array_offsets, self._target
-                    kernels = work_queue_kernels(i, emit_arguments, self._options.device, self._n_envs)
-                    table_index = self._add_table(optimised.program.pack_tables())
-                    pending[i] = [self._compile_queue_kernel(table_index, *kernel) for kernel in kernels]
-                else:
-                    pending[i] = [
-                        self._compile_warp_kernel(part) if part.is_warp_region else self._compile_thread_kernel(part)
-                    ]
-            modules = [get_module() for part_modules in pending for get_module in part_modules]
-        return GpuImage(modules, self._tables, n_scratch, self._n_reset_queues, program.n_instructions)
+        self._pool = ThreadPoolExecutor()
+        try:
+            with async_compilation():  # an interrupt stops the compilers
+                for i in order:
+                    first[i] = final[i] = self._compile_part(i, parts[i])
+                for i, (part, partitions, table_index) in self._separated.items():
+                    final[i] = [self._compile_partitions(part, partitions, table_index, ahead=False)]
+                sizes = n_scratch, self._n_reset_queues, program.n_instructions
+                image = GpuImage([get() for modules in first for get in modules], self._tables, *sizes)
+        finally:
+            self._pool.shutdown(wait=False)
+        if not self._separated:
+            return GpuCompilation(image)
+        return GpuCompilation(image, lambda: replace(image, modules=[get() for modules in final for get in modules]))
+
+    def _split(self, program: Program) -> list[KernelPart]:
+        """Run the passes that split a program into kernels; a program without need for it is one kernel."""
+        is_partitioned = self._partitioning is not None and self._partitioning.count > 1
+        can_split = not is_partitioned and self._options.runs_per_step == 1
+        is_long = can_split and program.n_instructions > MAX_KERNEL_INSTRUCTIONS
+        passes = gpu_passes(WARP_SIZE, *((MAX_KERNEL_INSTRUCTIONS, PIECE_INSTRUCTIONS) if is_long else ()))
+        is_split = program.has_cooperative_regions or is_long
+        parts = run_passes(program, passes) if is_split else [KernelPart(program)]
+        if all(part.work_queue_loop is None for part in parts):  # the workload is unknown then
+            parts = [replace(part, workload_offsets=()) for part in parts]
+        return parts
+
+    def _compile_part(self, index: int, part: KernelPart) -> list[Callable[[], GpuModule]]:
+        """Start compilation of the kernels of a part; returns functions that wait for their modules."""
+        if part.is_warp_region:
+            return [self._compile_warp_kernel(part)]
+        if part.work_queue_loop is None:
+            return self._compile_thread_kernels(index, part)
+        optimised = replace(part, program=optimise(part.program))
+        emit_arguments = optimised, self._array_offsets, self._target
+        kernels = work_queue_kernels(index, emit_arguments, self._options.device, self._n_envs)
+        table_index = self._add_table(optimised.program.pack_tables())
+        return [self._compile_queue_kernel(table_index, *kernel) for kernel in kernels]
 
     def _add_table(self, tables: tuple[np.ndarray, np.ndarray]) -> int:
         """Append the integer and float tables of a kernel, cast to the precision; returns their index."""
         self._tables.append(_cast_tables(tables, self._options.precision))
         return len(self._tables) - 1
 
-    def _start_ptx(self, llvm_ir: str, block_dim: int, min_blocks_per_sm: int | None, label: str) -> Future[bytes]:
+    def _start_ptx(
+        self,
+        llvm_ir: str,
+        block_dim: int,
+        min_blocks_per_sm: int | None,
+        label: str,
+        level: OptLevel = OptLevel.OPTIMISED,
+        *,
+        ahead: bool = True,
+    ) -> Future[bytes]:
         """Compile an LLVM module to PTX in the background, then start its assembly; returns a future of the PTX.
 
-        `block_dim` and `min_blocks_per_sm` are the launch bounds. Also dumps the code if `KINEMA_DUMP` is set.
+        Also dumps the code if `KINEMA_DUMP` is set.
+
+        Args:
+            llvm_ir: text of the module.
+            block_dim: threads per block, a launch bound.
+            min_blocks_per_sm: minimum of resident blocks per multiprocessor, a launch bound; None for no minimum.
+            label: label of the kernel in profilers.
+            level: optimisation level of LLVM.
+            ahead: whether to start the assembly.
         """
 
         def run() -> bytes:
             """Compile to PTX, start assembly under the profiler name, and dump the code if asked for."""
-            ptx = compile_ptx(llvm_ir, block_dim, min_blocks_per_sm)
-            renamed = rename_kernel(ptx, f"{self._name}_{label}")
-            assemble_async(renamed, self._options.device, first_level(renamed, wait=self._wait))
+            ptx = compile_ptx(llvm_ir, block_dim, min_blocks_per_sm, level)
+            if ahead:
+                renamed = rename_kernel(ptx, f"{self._name}_{label}")
+                assemble_async(renamed, self._options.device, first_level(renamed, wait=self._wait))
             if dump_folder() is not None:
                 dump_modules(f"{self._name}_{label}", module_digest(llvm_ir), [llvm_ir], ptx)
             return ptx
@@ -378,23 +428,46 @@ class GpuCompiler:
             ptx.result(), BLOCK_DIM, table_index, n_operations, BLOCK_DIM, queues=queues, label=label
         )
 
-    def _compile_thread_kernel(self, part: KernelPart) -> Callable[[], GpuModule]:
+    def _compile_thread_kernels(self, index: int, part: KernelPart) -> list[Callable[[], GpuModule]]:
+        """Start compilation of a thread kernel, or of the separated blocks of its partitions if it is long.
+
+        Returns functions that wait for the modules. Partitions that were separated are added to `_separated`.
+        """
+        programs = self._partition(part.program)
+        table_index = self._add_table(part.program.pack_tables())
+        n_instructions = sum(program.n_instructions for program in programs)
+        is_separated = len(programs) > 1 and n_instructions > MAX_KERNEL_INSTRUCTIONS and not self._wait and is_tiered()
+        if not is_separated:
+            return [self._compile_partitions(part, programs, table_index)]
+        self._separated[index] = part, programs, table_index
+        blocks, n_exchanged = separate_partitions(programs)
+        offsets = {**self._array_offsets, SEPARATED_EXCHANGE: ArenaOffset("out", 0)}
+        modules: list[Callable[[], GpuModule]] = []
+        for block in blocks:
+            llvm_ir = emit_thread_kernel((block,), offsets, self._target)
+            ptx = self._start_ptx(llvm_ir, BLOCK_DIM, None, "thread_block", ptx_level((block,)))
+            sizes = BLOCK_DIM, table_index, block.n_operations, BLOCK_DIM
+            modules.append(partial(_wait_for_module, ptx, sizes, label="thread_block", n_exchanged=n_exchanged))
+        return modules
+
+    def _compile_partitions(
+        self, part: KernelPart, programs: tuple[Program, ...], table_index: int, *, ahead: bool = True
+    ) -> Callable[[], GpuModule]:
         """Start compilation of a thread kernel: one thread per environment, or one per partition and environment.
 
         If it is the only kernel of the program, it runs all runs of a step in one launch. Returns a function that waits
-        for the module.
+        for the module. `ahead` also starts its assembly.
         """
-        programs = self._partition(part.program)
         runs = self._options.runs_per_step if self._is_single_kernel else 1
         llvm_ir = emit_thread_kernel(programs, self._array_offsets, self._target, runs)
         n_partitions = len(programs)
         block_dim = BLOCK_DIM if n_partitions == 1 else WARP_SIZE * n_partitions
         options = self._options
         min_blocks = choose_min_blocks(programs, self._n_envs, options.device.n_multiprocessors, options.precision)
-        ptx = self._start_ptx(llvm_ir, block_dim, min_blocks, "thread")
-        table_index = self._add_table(part.program.pack_tables())
-        sizes = table_index, sum(program.n_operations for program in programs), block_dim // n_partitions, n_partitions
-        return lambda: GpuModule(ptx.result(), block_dim, *sizes, can_overlap=part.can_overlap, label="thread")
+        ptx = self._start_ptx(llvm_ir, block_dim, min_blocks, "thread", ptx_level(programs), ahead=ahead)
+        n_operations = sum(program.n_operations for program in programs)
+        sizes = block_dim, table_index, n_operations, block_dim // n_partitions, n_partitions
+        return partial(_wait_for_module, ptx, sizes, can_overlap=part.can_overlap, label="thread")
 
     def _compile_warp_kernel(self, part: KernelPart) -> Callable[[], GpuModule]:
         """Start compilation of a warp kernel (one warp per environment) and of its environment-binning kernel, if any.
@@ -437,6 +510,19 @@ class GpuCompiler:
             ):
                 return partitions
         return (optimise(program),)
+
+
+def _wait_for_module(ptx: Future[bytes], sizes: tuple[int, ...], **values: Any) -> GpuModule:
+    """Module of a kernel, once its PTX is available; `sizes` are the fields after the PTX, in order."""
+    return GpuModule(ptx.result(), *sizes, **values)
+
+
+def ptx_level(programs: Sequence[Program]) -> OptLevel:
+    """Optimisation level at which LLVM compiles a thread kernel to PTX: the lowest for (nearly) straight-line code."""
+    lengths = [len(block.instructions) for program in programs for block in basic_blocks(program.body)]
+    n_in_long_blocks = sum(length for length in lengths if length >= LONG_BLOCK_INSTRUCTIONS)
+    is_straight_line = n_in_long_blocks >= STRAIGHT_LINE_FRACTION * sum(lengths) and n_in_long_blocks > 0
+    return OptLevel.BASELINE if is_straight_line else OptLevel.OPTIMISED
 
 
 def choose_min_blocks(programs: tuple[Program, ...], n_envs: int, n_multiprocessors: int, precision: str) -> int | None:

@@ -97,6 +97,8 @@ class CompiledKernel:
     """Whether the kernel may run concurrently with the preceding work-queue kernels."""
     binning: GpuFunction | None = None
     """Kernel that bins environments by workload before a warp kernel."""
+    n_exchanged: int = 0
+    """Scalars per environment that separated partitions exchange; 0 for other kernels."""
 
     def n_warps(self, n_envs: int) -> int:
         """Number of warps that a warp kernel is launched with for so many environments."""
@@ -187,6 +189,8 @@ class GpuModule:
     """PTX of the kernel that bins environments by workload before a warp kernel."""
     label: str = ""
     """Label in profilers."""
+    n_exchanged: int = 0
+    """Scalars per environment that separated partitions exchange in memory passed as the arena `out`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,6 +222,7 @@ class GpuImage:
                 "n_warp_memory",
                 "can_overlap",
                 "label",
+                "n_exchanged",
             )
             records.append({name: getattr(module, name) for name in fields} | {"queues": queues})
             values[f"ptx {i}"] = module.ptx
@@ -240,3 +245,13 @@ class GpuImage:
             )
         tables = [(entry[f"ints {i}"], entry[f"floats {i}"]) for i in range(entry["n_tables"])]
         return cls(modules, tables, *(entry[name] for name in ("n_scratch", "n_reset_queues", "n_instructions")))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GpuCompilation:
+    """Result of compiling a program for a GPU: kernels to start with and final kernels, with bitwise equal results."""
+
+    first: GpuImage
+    """Kernels to start with; long kernels of several partitions are replaced by several that are assembled sooner."""
+    get_final: Callable[[], GpuImage] | None = None
+    """Waits for the final kernels; None if `first` has them."""

@@ -15,7 +15,7 @@ from kinema.codegen import ENTRY_FUNCTION
 from kinema.core import KinemaError
 
 from .devices import Device, warp, warp_lock
-from .llvm_compiler import compile_module
+from .llvm_compiler import OptLevel, compile_module
 
 _LAUNCH_BOUNDS = """!nvvm.annotations = !{{!1}}
 !1 = !{{ptr @{entry}, !"maxntidx", i32 {block_dim}{min_blocks}}}
@@ -46,15 +46,17 @@ _OCCUPANCY_FRACTION = 0.9
 """Fraction of the maximum occupancy that the carve-out must allow: the rest is worth less than a larger L1 cache."""
 
 
-def compile_ptx(llvm_ir: str, block_dim: int, min_blocks_per_sm: int | None = None) -> bytes:
+def compile_ptx(
+    llvm_ir: str, block_dim: int, min_blocks_per_sm: int | None = None, level: OptLevel = OptLevel.OPTIMISED
+) -> bytes:
     """Compile an LLVM module to PTX with launch bounds.
 
     The bounds are the threads per block and the minimum of resident blocks per multiprocessor (None for no minimum).
+    `level` is the optimisation level of LLVM; the assembler optimises in any case.
     """
     min_blocks = f', !"minctasm", i32 {min_blocks_per_sm}' if min_blocks_per_sm else ""
-    return compile_module(
-        llvm_ir + _LAUNCH_BOUNDS.format(entry=ENTRY_FUNCTION, block_dim=block_dim, min_blocks=min_blocks)
-    )
+    bounds = _LAUNCH_BOUNDS.format(entry=ENTRY_FUNCTION, block_dim=block_dim, min_blocks=min_blocks)
+    return compile_module(llvm_ir + bounds, level)
 
 
 class GpuFunction:

@@ -15,13 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinema.core import content_digest, is_recording, load_entry, source_digest, store_entry, timed_stage
+from kinema.core import InternalError, content_digest, is_recording, load_entry, source_digest, store_entry, timed_stage
 from kinema.ir import ArenaOffset
 
 from .compiled_program import (
     BLOCK_DIM,
     CompiledKernel,
     CompileOptions,
+    GpuCompilation,
     GpuImage,
     GpuModule,
     HostExecutable,
@@ -190,45 +191,65 @@ def gpu_executable(
     if executable is not None:
         return executable
     entry = None if key is None else load_entry("programs", key)
-    image = (
-        GpuImage.from_cache_entry(entry)
+    compilation = (
+        GpuCompilation(GpuImage.from_cache_entry(entry))
         if entry is not None
-        else _compile_gpu_image(source, array_offsets, options, partitioning, wait=wait)
+        else _compile_for_gpu(source, array_offsets, options, partitioning, wait=wait)
     )
     if entry is None and key is not None:
-        store_entry("programs", key, image.to_cache_entry())
-    executable = _load_gpu_image(image, source.name, options.device, wait=wait)
+        _store_gpu_image(key, compilation)
+    executable = _load_for_gpu(compilation, source.name, options.device, wait=wait)
     if key is not None:
         with _executables_lock:
             executable = _gpu_executables.setdefault((options.device.name, key), executable)
     return executable
 
 
-def _load_gpu_image(image: GpuImage, name: str, device: Device, *, wait: bool) -> GpuExecutable:
-    """Assemble and load the kernels of an image on a GPU.
+def _store_gpu_image(key: str, compilation: GpuCompilation) -> None:
+    """Write the final kernels of a program to the disk cache, in the background if they are still being compiled."""
+    get_final = compilation.get_final
+    if get_final is None:
+        store_entry("programs", key, compilation.first.to_cache_entry())
+        return
 
-    Large kernels start at the baseline tier (unless optimised code is cached); a background thread then assembles the
-    optimised tier.
-    """
-    ptx_modules = [rename_kernel(module.ptx, f"{name}_{module.label}") for module in image.modules]
-    ptx_modules += [
+    def store() -> None:
+        with contextlib.suppress(InternalError):  # an interrupt has stopped the compilers
+            store_entry("programs", key, get_final().to_cache_entry())
+
+    _store_in_background(store)
+
+
+def _ptx_modules(image: GpuImage, name: str) -> list[bytes]:
+    """PTX of all kernels of an image, then of their environment-binning kernels, with the names for profilers."""
+    modules = [rename_kernel(module.ptx, f"{name}_{module.label}") for module in image.modules]
+    return modules + [
         rename_kernel(module.binning_ptx, f"{name}_{module.label}_order")
         for module in image.modules
         if module.binning_ptx is not None
     ]
+
+
+def _load_for_gpu(compilation: GpuCompilation, name: str, device: Device, *, wait: bool) -> GpuExecutable:
+    """Assemble and load the kernels of a program on a GPU.
+
+    Large kernels start at the baseline tier (unless optimised code is cached); a background thread then assembles the
+    optimised tier.
+    """
+    image, get_final = compilation.first, compilation.get_final
+    ptx_modules = _ptx_modules(image, name)
     levels = [first_level(ptx, wait=wait) for ptx in ptx_modules]
-    optimised_cubins = cached_cubins(ptx_modules, device, JitLevel.OPTIMISED)
+    optimised_cubins = cached_cubins(ptx_modules, device, JitLevel.OPTIMISED) if get_final is None else None
     tables = [(device.upload(ints), device.upload(floats)) for ints, floats in image.tables]
     cubins = assemble(ptx_modules, device, levels) if optimised_cubins is None else optimised_cubins
     discard_assembled(ptx_modules, device)
     executable = GpuExecutable(
         _load_kernels(image, cubins, tables, name, device), image.n_scratch, image.n_reset_queues, image.n_instructions
     )
-    if optimised_cubins is None and JitLevel.BASELINE in levels:
+    if get_final is not None or (optimised_cubins is None and JitLevel.BASELINE in levels):
         executable.level = OptLevel.BASELINE
         threading.Thread(
             target=_optimise_gpu,
-            args=(weakref.ref(executable), image, ptx_modules, tables, name, device),
+            args=(weakref.ref(executable), get_final or (lambda: image), tables, name, device),
             name="kinema optimiser",
             daemon=True,
         ).start()
@@ -237,8 +258,7 @@ def _load_gpu_image(image: GpuImage, name: str, device: Device, *, wait: bool) -
 
 def _optimise_gpu(
     reference: weakref.ref[GpuExecutable],
-    image: GpuImage,
-    ptx_modules: list[bytes],
+    get_final: Callable[[], GpuImage],
     tables: list[Any],
     name: str,
     device: Device,
@@ -248,6 +268,8 @@ def _optimise_gpu(
     Does nothing if the executable is no longer in use. If assembly fails, the baseline tier stays active.
     """
     with contextlib.suppress(Exception):  # the baseline tier stays
+        image = get_final()
+        ptx_modules = _ptx_modules(image, name)
         cubins = assemble(ptx_modules, device, [JitLevel.OPTIMISED] * len(ptx_modules))
         discard_assembled(ptx_modules, device)
         executable = reference()
@@ -291,6 +313,7 @@ def _load_kernels(
             module.queues,
             module.can_overlap,
             binning_function,
+            module.n_exchanged,
         )
 
     binning = [None if module.binning_ptx is None else next(binning_cubins) for module in image.modules]
@@ -300,15 +323,15 @@ def _load_kernels(
     return kernels
 
 
-def _compile_gpu_image(
+def _compile_for_gpu(
     source: ProgramSource,
     array_offsets: Mapping[str, ArenaOffset],
     options: CompileOptions,
     partitioning: Partitioning | None,
     *,
     wait: bool,
-) -> GpuImage:
-    """Compile a program to an image of GPU kernels (PTX).
+) -> GpuCompilation:
+    """Compile a program to GPU kernels (PTX).
 
     The compiler is imported here, as cached programs do not need it.
     """

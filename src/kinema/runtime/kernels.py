@@ -207,6 +207,7 @@ class Kernel:
             if kernels is not self._gpu.kernels and not is_capturing(self.device):
                 kernels = self._kernels = self._gpu.kernels
                 launch = self._record_launches(arguments)
+                self._scratch.pop("exchange", None)  # other launches of the baseline tier keep it alive
             launch()
 
         return run
@@ -289,7 +290,8 @@ class Kernel:
         environments.
         """
         state = arguments.state
-        arrays = [state.data, inputs, arguments.out.data, arguments.uniform.data]
+        out = self._exchange_memory(kernel.n_exchanged, state.stride) if kernel.n_exchanged else arguments.out.data
+        arrays = [state.data, inputs, out, arguments.uniform.data]
         arrays += [self._scratch_memory(0, state.stride), *kernel.tables]
         n_blocks = -(-state.n_envs // kernel.envs_per_block)
         if kernel.n_warp_memory:
@@ -334,6 +336,14 @@ class Kernel:
                 (n_scalars,), self._precision, f"working memory of {n_warps} warps"
             )
         return self._scratch[kernel]
+
+    def _exchange_memory(self, n_exchanged: int, stride: int) -> Any:
+        """Global memory in which separated partitions exchange values, (n_exchanged, stride); enlarged on demand."""
+        if "exchange" not in self._scratch or self._scratch["exchange"].size < n_exchanged * stride:
+            self._retired_memory += [self._scratch["exchange"]] if "exchange" in self._scratch else []
+            purpose = f"working memory of {stride} environments"
+            self._scratch["exchange"] = self.device.zeros((n_exchanged, stride), self._precision, purpose)
+        return self._scratch["exchange"]
 
     def _scratch_memory(self, shard: int, stride: int) -> Any:
         """Scratch memory (n_scratch, stride) of a CPU thread, or of all GPU threads (shard 0); enlarged on demand."""

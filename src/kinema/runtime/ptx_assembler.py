@@ -20,7 +20,7 @@ from .llvm_compiler import WorkerPool
 _WORKER_SCRIPT = Path(__file__).with_name("ptx_worker.py")
 _MAX_WORKERS = 6
 """Largest number of worker processes: each holds a CUDA context of some hundred MB of GPU memory."""
-TIERED_PTX_BYTES = 300_000
+TIERED_PTX_BYTES = 150_000
 """PTX size [bytes] from which on a module starts at the baseline tier.
 
 A thread kernel of 0.33 MB takes 1.8 s at level 4 and 1.2 s at level 1; one of 1.1 MB 10 s at level 4. Level 0 is slower

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kinema.ir import EXCHANGE, MAX_ACCESS_BYTES, SCRATCH, VECTOR_WIDTH, BasicBlock, Store
+from kinema.ir import EXCHANGE, MAX_ACCESS_BYTES, SCRATCH, SEPARATED_EXCHANGE, VECTOR_WIDTH, BasicBlock, Store
 
 from ..memory import ValueNames
 from ..statements import StatementEmitter, definition_positions, find_eager_stores
@@ -22,8 +22,8 @@ class ThreadKernelEmitter(StatementEmitter):
     """Emits kernels with one thread per environment: eager and vectorised stores to scratch memory."""
 
     def _emit_basic_block(self, block: BasicBlock) -> None:
-        """Emit a basic block with eager stores to scratch memory and the exchange array, other stores last."""
-        eager_stores = self._delay_stores(block, find_eager_stores(block, (SCRATCH, EXCHANGE)))
+        """Emit a basic block with eager stores to scratch memory and exchange arrays, other stores last."""
+        eager_stores = self._delay_stores(block, find_eager_stores(block, (SCRATCH, EXCHANGE, SEPARATED_EXCHANGE)))
         names = self.emit_instructions(block, eager_stores)
         stored_locations = {store.location for stores in eager_stores.values() for store in stores}
         self.emit_stores([store for store in block.stores if store.location not in stored_locations], names)
