@@ -7,6 +7,8 @@ toy works unrolled and as loops over tables, without mentioning either.
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -16,14 +18,14 @@ import pytest
 
 from kinema import ir, read
 from kinema.builder import EntitySpec, build_model
-from kinema.builder.sensor_outputs import MJCF_OUTPUT_FACTORIES, SensorContext, SensorOutputRecord
 from kinema.core import Array, InternalError
 from kinema.description import Frame, Robot, Sensor, Tendon, TendonPathItem, TendonPathKind
 from kinema.dynamics import ARRAYS, ControlMode, Engine, Integrator, Settings
 from kinema.dynamics.arrays import ARRAYS_BY_NAME, ArrayInfo, ArrayUse, ElementKind
-from kinema.dynamics.collision.collision_table import ANALYTIC_COLLISION_TABLE, get_collision_table
-from kinema.dynamics.collision.collision_types import CollisionGeom, CollisionTableEntry, ContactQuery
-from kinema.dynamics.collision.contact_buffer_specs import ANALYTIC_MAX_CONTACTS
+from kinema.dynamics.collision.analytic_pairs import ANALYTIC_COLLISION_TABLE, AnalyticPair
+from kinema.dynamics.collision.collision_table import get_collision_table
+from kinema.dynamics.collision.collision_types import CollisionGeom, ContactQuery
+from kinema.dynamics.collision.contact_buffer_specs import max_contacts_by_types
 from kinema.dynamics.constraints.constraint_kinds import CONSTRAINT_KINDS, ConstraintKind
 from kinema.dynamics.constraints.rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
 from kinema.dynamics.extensions import REGISTRIES, has_external_extensions
@@ -36,14 +38,13 @@ from kinema.dynamics.queries.field_groups import FIELD_GROUPS
 from kinema.dynamics.rigid.kinematics import JOINT_MODELS, JointModel, Pose, Twist
 from kinema.dynamics.rigid.rnea import Wrench
 from kinema.dynamics.rigid.wrench_derivatives import ZERO_MATRIX, WrenchDerivative
-from kinema.dynamics.sensors.registry import SENSOR_FAMILIES
 from kinema.dynamics.sensors.sensor_outputs import SensorOutputs, write_sensor_output
 from kinema.dynamics.step import StepData
 from kinema.dynamics.tree.kinematic_tree import FrameNode, link_ref
 from kinema.dynamics.tree.transmissions import ForceTerm, Transmission
 from kinema.dynamics.vector_math import ZERO, axis_angle_to_matrix, diagonal_matrix, dot, matmul, scale, sub
 from kinema.ir import IterationContext, LoopIteration, Tracer, Value
-from kinema.model import PRIMITIVE_JOINT_SIZES, Model, PrimitiveJointType
+from kinema.model import PRIMITIVE_JOINT_SIZES, SENSOR_KINDS, Model, PrimitiveJointType, SensorKind, SensorTarget
 from kinema.runtime import find_device
 from kit.assets import EXAMPLES, ROOT
 
@@ -397,8 +398,7 @@ def collide_along_y(query: ContactQuery, a: CollisionGeom, b: CollisionGeom) -> 
 def test_a_collision_pair(emission: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It replaces the general algorithm, in the plan of the memory too."""
     kinds = ("ellipsoid", "ellipsoid")
-    monkeypatch.setitem(ANALYTIC_COLLISION_TABLE, kinds, CollisionTableEntry(collide_along_y, 1))
-    monkeypatch.setitem(ANALYTIC_MAX_CONTACTS, kinds, 1)
+    monkeypatch.setitem(ANALYTIC_COLLISION_TABLE, kinds, AnalyticPair(collide_along_y, 1))
     (tmp_path / "balls.xml").write_text(BALLS, encoding="utf-8")
     parts = [EntitySpec(name="balls", description=read(tmp_path / "balls.xml"))]
     running = engine(build_model(parts, with_contacts=True), emission, dt=0.001, contacts=True)
@@ -412,25 +412,25 @@ def test_a_collision_pair(emission: str, tmp_path: Path, monkeypatch: pytest.Mon
     np.testing.assert_allclose(a[[0, 2]], 0.0, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("kinds", "in_table", "planned", "message"),
-    [
-        (("ellipsoid", "sphere"), 1, 1, "not two geom types in the order"),
-        (("sphere", "ball"), 1, 1, "not two geom types in the order"),
-        (("capsule", "ellipsoid"), 2, None, "2 in `ANALYTIC_COLLISION_TABLE` .*, None in `ANALYTIC_MAX_CONTACTS`"),
-        (("capsule", "ellipsoid"), None, 2, "None in `ANALYTIC_COLLISION_TABLE` .*, 2 in `ANALYTIC_MAX_CONTACTS`"),
-    ],
-)
-def test_a_collision_pair_that_would_be_ignored(
-    kinds: tuple[str, str], in_table: int | None, planned: int | None, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Geom types in the wrong order, and entries in one table only, are errors."""
-    if in_table is not None:
-        monkeypatch.setitem(ANALYTIC_COLLISION_TABLE, kinds, CollisionTableEntry(collide_along_y, in_table))
-    if planned is not None:
-        monkeypatch.setitem(ANALYTIC_MAX_CONTACTS, kinds, planned)
-    with pytest.raises(InternalError, match=message):
-        get_collision_table(multiccd=True)
+@pytest.mark.parametrize("kinds", [("ellipsoid", "sphere"), ("sphere", "ball")])
+def test_a_collision_pair_that_would_be_ignored(kinds: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Geom types in the wrong order, and unknown ones, are errors when memory is planned and contacts are traced."""
+    monkeypatch.setitem(ANALYTIC_COLLISION_TABLE, kinds, AnalyticPair(collide_along_y, 1))
+    for table in (max_contacts_by_types, get_collision_table):
+        with pytest.raises(InternalError, match="not two geom types in the order"):
+            table(multiccd=True)
+
+
+def test_analytic_pairs_are_imported_when_they_are_called() -> None:
+    """Memory is planned without importing a contact function, and every name in the table is one."""
+    code = (
+        "import sys; from kinema.dynamics.collision.contact_buffer_specs import max_contacts_by_types\n"
+        "assert max_contacts_by_types(multiccd=True)['box', 'box'] == 8\n"
+        "assert not {x.rpartition('.')[2] for x in sys.modules} & {'box_box', 'plane_pairs', 'collision_table'}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    for pair, entry in ANALYTIC_COLLISION_TABLE.items():
+        assert entry.collide.__name__ == f"collide_{'_'.join(pair)}"
 
 
 def measure_height(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
@@ -449,16 +449,7 @@ def measure_height(data: StepData, outputs: SensorOutputs, output_indices: list[
 @pytest.fixture
 def height(monkeypatch: pytest.MonkeyPatch) -> Model:
     """A sensor kind, and the arm with a sensor of this kind on its last link."""
-
-    def factory(context: SensorContext) -> list[SensorOutputRecord]:
-        link = context.find_link(context.sensor.target)
-        assert link is not None
-        return [SensorOutputRecord("link height", 1, target_idx=link.index)]
-
-    monkeypatch.setitem(MJCF_OUTPUT_FACTORIES, "link height", factory)
-    monkeypatch.setattr(
-        "kinema.dynamics.sensors.registry.SENSOR_FAMILIES", [*SENSOR_FAMILIES, (("link height",), measure_height)]
-    )
+    monkeypatch.setitem(SENSOR_KINDS, "link height", SensorKind(SensorTarget.LINK, 1, measure_height))
     robot = read(EXAMPLES / "arm" / "arm.urdf")
     robot.sensors.append(Sensor(name="height", kind="link height", target_kind="link", target=SPRUNG_LINKS[1]))
     return build_model([EntitySpec(name="arm", description=robot, fixed=True)], sensors=())
@@ -473,8 +464,8 @@ def test_a_sensor(height: Model, emission: str) -> None:
 
 def test_a_sensor_that_nothing_measures(height: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not read zero in silence."""
-    monkeypatch.setattr("kinema.dynamics.sensors.registry.SENSOR_FAMILIES", SENSOR_FAMILIES)
-    with pytest.raises(InternalError, match="no function in `SENSOR_FAMILIES` measures outputs of kind 'link height'"):
+    monkeypatch.delitem(SENSOR_KINDS, "link height")
+    with pytest.raises(InternalError, match=r"no function in `SENSOR_KINDS` .* measures outputs of kind 'link height'"):
         _ = engine(height, "loops").fields.sensors.sensordata
 
 

@@ -27,7 +27,7 @@ from kinema.description import (
     Transmission,
     World,
 )
-from kinema.model import ActuatorsInfo
+from kinema.model import SENSOR_KINDS, ActuatorsInfo, SensorTarget
 from kinema.tokens import mjcf
 
 from .context import AttachmentFrame, BuildContext, LinkRecord, all_elements, find_joint
@@ -60,7 +60,7 @@ class SensorOutputRecord:
     """One measured quantity of a sensor: the content of a row of `SensorOutputsInfo`."""
 
     kind: str
-    """Measured quantity: a name of `dynamics/sensors/registry.py`."""
+    """Measured quantity: a name of `SENSOR_KINDS` or `dynamics/sensors/registry.py`."""
     dim: int
     """Number of values."""
     frame: AttachmentFrame = WORLD_FRAME
@@ -325,7 +325,7 @@ def _target_label(sensor_ctx: SensorContext) -> str:
 
 
 def _frame_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
-    """Output of a quantity of the target frame (gyro, accelerometer, framepos, force, ...)."""
+    """Output of a quantity of the target frame (position, axis, velocity, acceleration, ...)."""
     kind, frame = sensor_ctx.sensor.kind, require_frame(sensor_ctx.target_frame(), _target_label(sensor_ctx))
     return [SensorOutputRecord(kind, SENSOR_OUTPUT_DIMS.get(kind, 3), frame.attachment, target_idx=frame.link_idx)]
 
@@ -408,10 +408,17 @@ def _tendon_actuator_force_output(sensor_ctx: SensorContext) -> list[SensorOutpu
     ]
 
 
-def _subtree_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
-    """Output of the subtree of a link: centre of mass, linear velocity or angular momentum."""
+def declared_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of a sensor kind of the table `SENSOR_KINDS`, which refers to a frame, a link or the whole system."""
+    kind = sensor_ctx.sensor.kind
+    declaration = SENSOR_KINDS[kind]
+    if declaration.target is SensorTarget.SYSTEM:
+        return [SensorOutputRecord(kind, declaration.dim, positive=declaration.positive)]
     frame = require_frame(sensor_ctx.target_frame(), _target_label(sensor_ctx))
-    return [SensorOutputRecord(sensor_ctx.sensor.kind, 3, target_idx=frame.link_idx)]
+    attachment = frame.attachment if declaration.target is SensorTarget.FRAME else WORLD_FRAME
+    return [
+        SensorOutputRecord(kind, declaration.dim, attachment, target_idx=frame.link_idx, positive=declaration.positive)
+    ]
 
 
 def site_volume(marker: Geometry | None) -> tuple[str, tuple[float, float, float]]:
@@ -631,10 +638,6 @@ def _distance_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
     return [SensorOutputRecord(sensor.kind, dim, params=(float(sensor.cutoff), *pairs))]
 
 
-def _scalar_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
-    return [SensorOutputRecord(sensor_ctx.sensor.kind, 1, positive=sensor_ctx.sensor.kind in ("clock", "e_kinetic"))]
-
-
 def _user_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
     return [SensorOutputRecord("user", int(sensor_ctx.sensor.settings.get(mjcf.DIM, 1)))]
 
@@ -644,7 +647,6 @@ def _unsupported_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
 
 
 MJCF_OUTPUT_FACTORIES: dict[str, SensorOutputFactory] = {
-    **dict.fromkeys(("gyro", "accelerometer", "velocimeter", "magnetometer", "force", "torque"), _frame_output),
     **dict.fromkeys((*RELATIVE_FRAME_SENSORS, "framelinacc", "frameangacc"), _relative_frame_output),
     **dict.fromkeys(("jointpos", "jointvel", "jointactuatorfrc", "ballquat", "ballangvel"), _joint_output),
     **dict.fromkeys(("jointlimitpos", "jointlimitvel", "jointlimitfrc"), _joint_output),
@@ -652,15 +654,13 @@ MJCF_OUTPUT_FACTORIES: dict[str, SensorOutputFactory] = {
     **dict.fromkeys(("tendonpos", "tendonvel"), _tendon_length_output),
     **dict.fromkeys(("tendonlimitpos", "tendonlimitvel", "tendonlimitfrc"), _tendon_limit_output),
     "tendonactuatorfrc": _tendon_actuator_force_output,
-    **dict.fromkeys(("subtreecom", "subtreelinvel", "subtreeangmom"), _subtree_output),
     "touch": _touch_output,
     "contact": _contact_output,
     "insidesite": _inside_site_output,
     "camprojection": _camera_projection_output,
     "rangefinder": _rangefinder_output,
-    **dict.fromkeys(("clock", "e_potential", "e_kinetic"), _scalar_output),
     "user": _user_output,
     **dict.fromkeys(("distance", "normal", "fromto"), _distance_output),
     **dict.fromkeys(("tactile", "plugin"), _unsupported_output),
 }
-"""Function that makes the outputs of a sensor, by MJCF sensor type."""
+"""Function that makes the outputs of a sensor, by MJCF sensor type; kinds of `SENSOR_KINDS` need none."""

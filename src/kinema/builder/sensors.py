@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kinema.core import Array, KinemaError, Pose, unique_name
 from kinema.description import OPTION_DEFAULTS, Sensor, is_flag_enabled
-from kinema.model import ActuatorsInfo, SensorOutputsInfo, SensorsInfo
+from kinema.model import SENSOR_KINDS, ActuatorsInfo, SensorOutputsInfo, SensorsInfo
 from kinema.tokens import mjcf
 
 from .added_sensors import ADDED_OUTPUT_FACTORIES, AddedSensor
@@ -26,6 +26,7 @@ from .sensor_outputs import (
     SensorOutputFactory,
     SensorOutputRecord,
     UnsupportedSensorError,
+    declared_output,
 )
 
 
@@ -183,9 +184,10 @@ def output_factory(sensor: Sensor) -> SensorOutputFactory | None:
     an MJCF dimension.
     """
     is_sdf = sensor.target_kind in ("link", "joint") and mjcf.DIM not in sensor.settings
-    if sensor.kind in SDF_OUTPUT_FACTORIES and (is_sdf or sensor.kind not in MJCF_OUTPUT_FACTORIES):
+    mjcf_factory = declared_output if sensor.kind in SENSOR_KINDS else MJCF_OUTPUT_FACTORIES.get(sensor.kind)
+    if sensor.kind in SDF_OUTPUT_FACTORIES and (is_sdf or mjcf_factory is None):
         return SDF_OUTPUT_FACTORIES[sensor.kind]
-    return MJCF_OUTPUT_FACTORIES.get(sensor.kind)
+    return mjcf_factory
 
 
 def _make_added_outputs(sensor_ctx: SensorContext, item: AddedSensor) -> list[SensorOutputRecord]:

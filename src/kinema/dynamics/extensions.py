@@ -16,18 +16,19 @@ from kinema.core import InternalError, content_digest
 
 T = TypeVar("T")
 REGISTRIES = {
-    "pipeline": "STAGES",
-    "constraints.constraint_kinds": "CONSTRAINT_KINDS",
-    "rigid.kinematics": "JOINT_MODELS",
-    "forces.transmission_forces": "ACTUATOR_FORCE_LAWS TENDON_FORCE_LAWS",
-    "forces.transmission_paths": "SEGMENT_KINDS",
-    "forces.fluid": "FLUID_LAWS",
-    "collision.collision_table": "ANALYTIC_COLLISION_TABLE",
-    "queries.field_groups": "FIELD_GROUPS",
-    "sensors.registry": "SENSOR_FAMILIES",
-    "sensors.ray_intersection": "PRIMITIVE_INTERSECTIONS",
+    "dynamics.pipeline": "STAGES",
+    "dynamics.constraints.constraint_kinds": "CONSTRAINT_KINDS",
+    "dynamics.rigid.kinematics": "JOINT_MODELS",
+    "dynamics.forces.transmission_forces": "ACTUATOR_FORCE_LAWS TENDON_FORCE_LAWS",
+    "dynamics.forces.transmission_paths": "SEGMENT_KINDS",
+    "dynamics.forces.fluid": "FLUID_LAWS",
+    "dynamics.collision.analytic_pairs": "ANALYTIC_COLLISION_TABLE",
+    "dynamics.queries.field_groups": "FIELD_GROUPS",
+    "model.sensor_kinds": "SENSOR_KINDS",
+    "dynamics.sensors.registry": "SENSOR_FAMILIES",
+    "dynamics.sensors.ray_intersection": "PRIMITIVE_INTERSECTIONS",
 }
-"""Module of `dynamics` -> names of the registries in it."""
+"""Module -> names of the registries in it."""
 
 
 def has_external_extensions() -> bool:
@@ -35,10 +36,9 @@ def has_external_extensions() -> bool:
 
     Modules that are not imported yet cannot have any; they are not imported for this check.
     """
-    package = __name__.rpartition(".")[0]
-    modules = ((sys.modules.get(f"{package}.{name}"), names.split()) for name, names in REGISTRIES.items())
+    root = __name__.partition(".")[0]
+    modules = ((sys.modules.get(f"{root}.{name}"), names.split()) for name, names in REGISTRIES.items())
     registries = (getattr(module, name) for module, names in modules if module is not None for name in names)
-    root = package.partition(".")[0]
     return any(module.partition(".")[0] != root for registry in registries for module in _modules_of(registry))
 
 

@@ -49,6 +49,11 @@ from .model import (
     Model as Model,
     ModelOptions as ModelOptions,
 )
+from .sensor_kinds import (
+    SENSOR_KINDS as SENSOR_KINDS,
+    SensorKind as SensorKind,
+    SensorTarget as SensorTarget,
+)
 from .sensors import (
     BVH_LEAF_TRIANGLES as BVH_LEAF_TRIANGLES,
     BVH_NODE_SIZE as BVH_NODE_SIZE,

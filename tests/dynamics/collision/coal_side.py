@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from kinema.core import Array
-from kinema.dynamics.collision.collision_table import ANALYTIC_COLLISION_TABLE, convex_collision_table
+from kinema.dynamics.collision.analytic_pairs import ANALYTIC_COLLISION_TABLE
+from kinema.dynamics.collision.collision_table import convex_collision_table
 
 from .convex_driver import Compiled, depth_along, polyhedron, reach_along, stone
 from .driver import Poses

@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 
 from kinema.core import Array
-from kinema.dynamics.collision.collision_table import ANALYTIC_COLLISION_TABLE
+from kinema.dynamics.collision.analytic_pairs import ANALYTIC_COLLISION_TABLE
 from kinema.dynamics.collision.collision_types import CollisionGeom, CollisionTableEntry, ContactQuery
 from kinema.dynamics.collision.narrow_phase import contact_tangents
 from kinema.dynamics.vector_math import Vector

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kinema.dynamics.collision.collision_table import ANALYTIC_COLLISION_TABLE
+from kinema.dynamics.collision.analytic_pairs import ANALYTIC_COLLISION_TABLE
 
 from ...ir.arenas import Memory, compiled
 from .driver import INPUTS, SPARE, WIDTH, ours, points_of, program

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kinema.core import Array
-from kinema.dynamics.collision.collision_table import ANALYTIC_COLLISION_TABLE
+from kinema.dynamics.collision.analytic_pairs import ANALYTIC_COLLISION_TABLE
 
 from .driver import Poses, Theirs, ours
 from .poses import nearly_on_a_grid, on_a_grid, somewhere

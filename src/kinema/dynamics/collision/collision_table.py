@@ -6,40 +6,20 @@ from dataclasses import replace
 from functools import partial
 
 from kinema import ir
-from kinema.core import InternalError
 from kinema.ir import Value
 from kinema.model import GEOM_TYPES
 
 from ..vector_math import add, rotate, rotate_inverse, scale, sub
 from . import contact_manifold, height_field, plane_pairs
-from .box_box import collide_box_box
-from .capsule_box import collide_capsule_box
+from .analytic_pairs import ANALYTIC_COLLISION_TABLE, check_analytic_collision_table
 from .collision_types import CollisionGeom, CollisionTableEntry, ContactQuery
 from .contact_buffer_specs import (
-    ANALYTIC_MAX_CONTACTS,
     MAX_HEIGHT_FIELD_CONTACTS,
     MAX_MANIFOLD_CONTACTS,
     MAX_PLANE_MESH_CONTACTS,
 )
 from .convex_distance import convex_pair_distance, emit_closest_point
-from .plane_pairs import (
-    collide_plane_box,
-    collide_plane_capsule,
-    collide_plane_cone,
-    collide_plane_cylinder,
-    collide_plane_ellipsoid,
-    collide_plane_sphere,
-)
 from .sdf_pairs import SDF_COLLISION_TABLE
-from .sphere_capsule_pairs import (
-    collide_capsule_capsule,
-    collide_sphere_box,
-    collide_sphere_capsule,
-    collide_sphere_cone,
-    collide_sphere_cylinder,
-    collide_sphere_ellipsoid,
-    collide_sphere_sphere,
-)
 from .support_mapping import CONVEX_CORES, SUPPORT_FEATURES
 
 # ------------------------------------------------------------------------------------------------- general convex pairs
@@ -119,25 +99,6 @@ DEGENERATE_CORE_PAIRS = {("sphere", "sphere"), ("sphere", "capsule"), ("capsule"
 
 # -------------------------------------------------------------------------------------------------- tables of all pairs
 
-ANALYTIC_COLLISION_TABLE: dict[tuple[str, str], CollisionTableEntry] = {
-    ("plane", "sphere"): CollisionTableEntry(collide_plane_sphere, 1),
-    ("plane", "capsule"): CollisionTableEntry(collide_plane_capsule, 2),
-    ("plane", "ellipsoid"): CollisionTableEntry(collide_plane_ellipsoid, 1),
-    ("plane", "cylinder"): CollisionTableEntry(collide_plane_cylinder, 4),
-    ("plane", "cone"): CollisionTableEntry(collide_plane_cone, 4),
-    ("plane", "box"): CollisionTableEntry(collide_plane_box, 4),
-    ("sphere", "sphere"): CollisionTableEntry(collide_sphere_sphere, 1),
-    ("sphere", "capsule"): CollisionTableEntry(collide_sphere_capsule, 1),
-    ("sphere", "ellipsoid"): CollisionTableEntry(collide_sphere_ellipsoid, 1),
-    ("sphere", "cylinder"): CollisionTableEntry(collide_sphere_cylinder, 1),
-    ("sphere", "cone"): CollisionTableEntry(collide_sphere_cone, 1),
-    ("sphere", "box"): CollisionTableEntry(collide_sphere_box, 1),
-    ("capsule", "capsule"): CollisionTableEntry(collide_capsule_capsule, 2),
-    ("capsule", "box"): CollisionTableEntry(collide_capsule_box, 2),
-    ("box", "box"): CollisionTableEntry(collide_box_box, 8),
-}
-"""Closed-form contact functions, keyed by two geom types ordered as in `GEOM_TYPES`."""
-
 _OTHER_COLLISION_TABLES = {
     multiccd: {**convex_collision_table(multiccd=multiccd), **SDF_COLLISION_TABLE} for multiccd in (True, False)
 }
@@ -150,18 +111,7 @@ def get_collision_table(*, multiccd: bool) -> dict[tuple[str, str], CollisionTab
         multiccd: whether general convex pairs emit a contact manifold instead of the deepest point only.
     """
     check_analytic_collision_table()
-    return {**_OTHER_COLLISION_TABLES[multiccd], **ANALYTIC_COLLISION_TABLE}
-
-
-def check_analytic_collision_table() -> None:
-    """Raise `InternalError` for an entry whose key is not ordered, or that differs from `ANALYTIC_MAX_CONTACTS`."""
-    for pair in ANALYTIC_COLLISION_TABLE.keys() | ANALYTIC_MAX_CONTACTS.keys():
-        if not set(pair) <= set(GEOM_TYPES) or [*pair] != sorted(pair, key=GEOM_TYPES.index):
-            raise InternalError(f"collision pair {pair}: not two geom types in the order {', '.join(GEOM_TYPES)}")
-        entry, planned = ANALYTIC_COLLISION_TABLE.get(pair), ANALYTIC_MAX_CONTACTS.get(pair)
-        if entry is None or entry.max_contacts != planned:
-            raise InternalError(
-                f"collision pair {pair}: maximum number of contacts {None if entry is None else entry.max_contacts} in "
-                f"`ANALYTIC_COLLISION_TABLE` (collision_table.py), {planned} in `ANALYTIC_MAX_CONTACTS` "
-                "(contact_buffer_specs.py, by which memory is planned)"
-            )
+    analytic = {
+        pair: CollisionTableEntry(entry.collide, entry.max_contacts) for pair, entry in ANALYTIC_COLLISION_TABLE.items()
+    }
+    return {**_OTHER_COLLISION_TABLES[multiccd], **analytic}

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from kinema.model import GEOM_TYPES, Model
 
 from ..topology import WORLD, dynamic_frames
+from .analytic_pairs import ANALYTIC_COLLISION_TABLE, check_analytic_collision_table
 
 # ----------------------------------------------------------------------------- maximum number of contacts per geom pair
 
@@ -32,24 +33,6 @@ CONVEX_TYPES = ("sphere", "capsule", "ellipsoid", "cylinder", "cone", "box", "me
 MANIFOLD_TYPES = ("capsule", "cylinder", "cone", "box", "mesh")
 """Geom types with faces or edges, which can have several contacts; other convex geom types are strictly convex."""
 SDF_TYPE = "distance field"
-ANALYTIC_MAX_CONTACTS = {
-    ("plane", "sphere"): 1,
-    ("plane", "capsule"): 2,
-    ("plane", "ellipsoid"): 1,
-    ("plane", "cylinder"): 4,
-    ("plane", "cone"): 4,
-    ("plane", "box"): 4,
-    ("sphere", "sphere"): 1,
-    ("sphere", "capsule"): 1,
-    ("sphere", "ellipsoid"): 1,
-    ("sphere", "cylinder"): 1,
-    ("sphere", "cone"): 1,
-    ("sphere", "box"): 1,
-    ("capsule", "capsule"): 2,
-    ("capsule", "box"): 2,
-    ("box", "box"): 8,
-}
-"""Maximum number of contacts of pairs with analytic contact functions."""
 
 
 def max_contacts_by_types(*, multiccd: bool) -> dict[tuple[str, str], int]:
@@ -60,7 +43,9 @@ def max_contacts_by_types(*, multiccd: bool) -> dict[tuple[str, str], int]:
     Args:
         multiccd: whether general convex pairs have a contact manifold instead of the deepest point only.
     """
-    return {**_max_contacts_without_formula(multiccd=multiccd), **ANALYTIC_MAX_CONTACTS}
+    check_analytic_collision_table()
+    analytic = {pair: entry.max_contacts for pair, entry in ANALYTIC_COLLISION_TABLE.items()}
+    return {**_max_contacts_without_formula(multiccd=multiccd), **analytic}
 
 
 @cache
@@ -96,7 +81,7 @@ degree of freedom."""
 
 @dataclass(frozen=True, slots=True)
 class ContactSpecialization:
-    """Specialization (specialization key) of a contact buffer."""
+    """Specialization key of a contact buffer: contact dimension, friction cone and optional features."""
 
     condim: int
     """Contact dimension: 1 frictionless, 3 sliding, 4 torsional, 6 rolling friction."""

@@ -21,8 +21,9 @@ from ..tree.node_constants import with_per_env_parameters
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
 from ..vector_math import Vector, add, cross, dot, matmul, rotate, scale, sub
+from .analytic_pairs import ANALYTIC_COLLISION_TABLE
 from .broad_phase import cull_frame_pairs, list_overlapping_pairs
-from .collision_table import ANALYTIC_COLLISION_TABLE, get_collision_table
+from .collision_table import get_collision_table
 from .collision_types import CollisionGeom, ContactQuery, HeightFieldData, PackedHull, SdfData
 from .contact_buffer_specs import surface_velocities
 from .contact_buffers import ContactBuffers

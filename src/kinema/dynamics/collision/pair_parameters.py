@@ -196,7 +196,7 @@ def _frame_bounding_sphere(model: Model, spec: ContactBufferSpec, frame: int) ->
 
 @dataclass(frozen=True, slots=True)
 class NarrowPhaseSpecialization:
-    """Specialization (specialization key) of the narrow phase of a geom pair."""
+    """Specialization key of the narrow-phase code of a geom pair."""
 
     geom_types: tuple[str, str]
     condim: int

@@ -32,7 +32,7 @@ from ..topology import dynamic_frames
 from ..tree.kinematic_tree import link_ref, root_link
 from ..vector_math import add, cross, rotate_inverse, scale, sub
 from .contact_sensors import allocate_zero_sums, contact_wrench, visit_contacts
-from .contact_weights import LOAD_KINDS as KINDS, subtree_mask
+from .contact_weights import subtree_mask
 from .sensor_outputs import (
     OBJECT_FRAME,
     REFERENCE_FRAME,
@@ -270,7 +270,6 @@ def _accumulate_end_wrench(iteration: IterationContext) -> None:
 
 # --------------------------------------------------------------------------------------------- force and torque sensors
 
-__all__ = ["KINDS", "measure_force_torque"]
 SENSOR_LINK, ROOT_LINK = link_ref("link "), link_ref("root ")
 
 

@@ -28,11 +28,11 @@ from .sensor_outputs import (
 )
 
 AXIS_INDEX = {"framexaxis": 0, "frameyaxis": 1, "framezaxis": 2}
-POSITION_KINDS = ("framepos", *AXIS_INDEX, "magnetometer", "height", "camprojection")
-VELOCITY_KINDS = ("gyro", "velocimeter", "framelinvel", "frameangvel", "speed of height")
-ACCELERATION_KINDS = ("accelerometer", "framelinacc", "frameangacc")
+POSITION_KINDS = ("framepos", *AXIS_INDEX, "height", "camprojection")
+VELOCITY_KINDS = ("framelinvel", "frameangvel", "speed of height")
+ACCELERATION_KINDS = ("framelinacc", "frameangacc")
 ORIENTATION_KINDS = ("framequat",)
-"""Kinds of outputs of each family; names are MuJoCo's sensor types where MuJoCo has the sensor."""
+"""Kinds of outputs of each family besides those of `SENSOR_KINDS`, by MuJoCo's sensor types where it has the sensor."""
 
 
 def _rotation_column(pose: Pose, axis: int) -> Vector:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 
 from kinema.core import InternalError
+from kinema.model import SENSOR_KINDS
 
 from ..step import StepData
 from . import (
     contact_sensors,
     distance_sensors,
-    force_torque_sensors,
     frame_sensors,
     joint_tendon_sensors,
     rangefinders,
-    system_sensors,
 )
 from .sensor_outputs import SensorOutputs
 
@@ -36,28 +36,40 @@ SENSOR_FAMILIES: list[tuple[tuple[str, ...], SensorFamily]] = [
     (joint_tendon_sensors.TENDON_LENGTH_KINDS, joint_tendon_sensors.measure_tendon_lengths),
     (joint_tendon_sensors.JOINT_LIMIT_KINDS, joint_tendon_sensors.measure_joint_limits),
     (joint_tendon_sensors.TENDON_LIMIT_KINDS, joint_tendon_sensors.measure_tendon_limits),
-    (system_sensors.SUBTREE_KINDS, system_sensors.measure_subtrees),
-    (force_torque_sensors.KINDS, force_torque_sensors.measure_force_torque),
     (("touch",), contact_sensors.measure_touch),
     (contact_sensors.CONTACT_KINDS, contact_sensors.measure_contacts),
     (("insidesite",), frame_sensors.measure_inside_site),
     (rangefinders.RANGEFINDER_KINDS, rangefinders.measure_ranges),
     (distance_sensors.DISTANCE_KINDS, distance_sensors.measure_distances),
-    (system_sensors.SYSTEM_KINDS, system_sensors.measure_clock_and_energy),
 ]
-"""Kinds of outputs -> function that traces all outputs of these kinds."""
+"""Kinds of outputs -> function that traces all outputs of these kinds, besides the kinds of `SENSOR_KINDS`."""
 
 
 def evaluate_sensors(data: StepData) -> None:
     """Trace the evaluation of all sensor outputs of the model; each family writes the outputs of its kinds."""
-    outputs = SensorOutputs(data.ctx)
-    known = {kind for kinds, _ in SENSOR_FAMILIES for kind in kinds} | set(UNMEASURED_KINDS)
+    outputs, kinds_of_family = SensorOutputs(data.ctx), _kinds_of_families()
+    known = {kind for kinds in kinds_of_family.values() for kind in kinds} | set(UNMEASURED_KINDS)
     unknown = sorted(set(outputs.info.kinds) - known)
     if unknown:
         raise InternalError(
-            f"no function in `SENSOR_FAMILIES` measures outputs of kind {', '.join(map(repr, unknown))}"
+            "no function in `SENSOR_KINDS` or `SENSOR_FAMILIES` measures outputs of kind "
+            + ", ".join(map(repr, unknown))
         )
-    for kinds, family in SENSOR_FAMILIES:
+    for family, kinds in kinds_of_family.items():
         output_indices = outputs.indices_of(*kinds)
         if output_indices:
             family(data, outputs, output_indices)
+
+
+def _kinds_of_families() -> dict[SensorFamily, list[str]]:
+    """Kinds of outputs that each measuring function traces, from `SENSOR_FAMILIES` and `SENSOR_KINDS`."""
+    kinds_of_family: dict[SensorFamily, list[str]] = {family: [*kinds] for kinds, family in SENSOR_FAMILIES}
+    for kind, declaration in SENSOR_KINDS.items():
+        kinds_of_family.setdefault(declaration.load(_import_family), []).append(kind)
+    return kinds_of_family
+
+
+def _import_family(name: str) -> SensorFamily:
+    """Measuring function by its `module:name` in this package."""
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(f".{module}", __package__), function)

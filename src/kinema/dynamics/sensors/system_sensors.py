@@ -18,7 +18,6 @@ from .sensor_outputs import SensorOutputs, SensorOutputSpecialization, write_sen
 
 # ------------------------------------------------------------------------------------------------------------- subtrees
 
-SUBTREE_KINDS = ("subtreecom", "subtreelinvel", "subtreeangmom")
 ALL_LINKS = -1
 """Target index of an output of the whole system."""
 SUBTREE_LINK = link_ref("subtree ")
@@ -96,8 +95,6 @@ def _read_system_momentum(iteration: IterationContext) -> SubtreeMomentum:
 
 
 # --------------------------------------------------------------------------------------------------- clock and energies
-
-SYSTEM_KINDS = ("clock", "e_potential", "e_kinetic")
 
 
 def measure_clock_and_energy(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
