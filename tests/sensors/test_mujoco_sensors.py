@@ -143,7 +143,10 @@ def test_distances_of_geoms() -> None:
 
 
 def test_contacts_in_the_order_of_mujoco() -> None:
-    """All contacts, those of smallest distance and of largest force, several each, as a stack settles."""
+    """All contacts, those of smallest distance and of largest force, several each, and net forces, as a stack settles.
+
+    A net force is a single record; its position is zero while no contact, in the gap, has a force.
+    """
     theirs = converging(load(HERE / "contacts.xml"))
     states = []
     for steps in (20, 60, 150):
@@ -153,7 +156,12 @@ def test_contacts_in_the_order_of_mujoco() -> None:
     found = side(HERE / "contacts.xml", states)
     assert [d.message for d in found.scene.diagnostics if d.code.startswith("sim.sensor")] == []
     compared(found)
-    assert sorted(d.ncon for d in states) == [7, 9, 9]
+    assert sorted(d.ncon for d in states) == [8, 10, 10]
+    net, gap = found.scene.sensors["net"].read().reshape(3, 3, 17), found.scene.sensors["net_gap"].read()
+    assert (net[:, 0, 0] > 1).all()
+    assert not net[:, 1:].any()
+    assert (gap[:, 0] > 0).all()
+    assert not gap[0, 1:7].any()
 
 
 def test_data_fields_of_rangefinders() -> None:

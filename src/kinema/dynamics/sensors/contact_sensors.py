@@ -168,6 +168,8 @@ ENTRY_WIDTH = 1 + RECORD_WIDTH
 NET_WEIGHT_OFFSET, NET_POSITION_OFFSET, NET_FORCE_OFFSET, NET_TORQUE_OFFSET = 1, 2, 5, 8
 """Offsets for `netforce`: sums of force magnitudes, of positions weighted by them, of forces and of torques."""
 NET_WIDTH = 11
+MIN_NET_FORCE = 1e-15
+"""Lower bound of the sum of force magnitudes by which positions are divided [N] (MuJoCo's mjMINVAL)."""
 UNBOUNDED = 1e15
 """Sort key of an unused entry."""
 
@@ -293,7 +295,8 @@ def _write_contact_output(iteration: IterationContext) -> None:
     values: list[Value] = []
     for entry in range(n_entries):
         record = _net_wrench_record(iteration) if reduce == "netforce" else _stored_record(iteration, entry)
-        values += _select_fields(requested, n_found, record, float(entry))
+        n_records = ir.minimum(n_found, 1.0) if reduce == "netforce" else n_found
+        values += _select_fields(requested, n_found, n_records, record, float(entry))
     write_sensor_output(iteration, values)
 
 
@@ -304,23 +307,31 @@ def _stored_record(iteration: IterationContext, entry: int) -> list[Value]:
     return [*record[:7], *add(record[7:10], iteration.read_array("origin", 3)), *record[10:]]
 
 
-def _select_fields(requested: set[str], found: Value, record: Sequence[Value], entry: float) -> list[Value]:
+def _select_fields(
+    requested: set[str], found: Value, n_records: Value, record: Sequence[Value], entry: float
+) -> list[Value]:
     """Requested values of one contact record, starting with the contact count if `found` is requested.
 
-    All values are zero if the entry index is not below the number of contacts.
+    All values are zero if the entry index is not below the number of records.
     """
     values: list[Value] = [found] if "found" in requested else []
     start = 0
     for name, width in RECORD_FIELDS.items():
         values += record[start : start + width] if name in requested else []
         start += width
-    return [ir.select(entry, found, x, 0.0) for x in values]
+    return [ir.select(entry, n_records, x, 0.0) for x in values]
 
 
 def _net_wrench_record(iteration: IterationContext) -> list[Value]:
-    """Contact record of the net wrench: force and torque in world axes at the force-weighted mean position."""
+    """Contact record of the net wrench: force and torque in world axes at the force-weighted mean position.
+
+    As in MuJoCo, the position is zero if all forces are.
+    """
     sums = iteration.read_array("sum", NET_WIDTH)
-    position = scale(1.0 / ir.maximum(sums[NET_WEIGHT_OFFSET], 1e-15), sums[NET_POSITION_OFFSET:NET_FORCE_OFFSET])
+    weight = sums[NET_WEIGHT_OFFSET]
+    divisor = ir.maximum(weight, MIN_NET_FORCE)
+    position = scale(1.0 / divisor, sums[NET_POSITION_OFFSET:NET_FORCE_OFFSET])
     force = sums[NET_FORCE_OFFSET:NET_TORQUE_OFFSET]
     torque = sub(sums[NET_TORQUE_OFFSET:], cross(position, force))
-    return [*force, *torque, 0.0, *add(position, iteration.read_array("origin", 3)), 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+    origin = scale(weight / divisor, iteration.read_array("origin", 3))
+    return [*force, *torque, 0.0, *add(position, origin), 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
