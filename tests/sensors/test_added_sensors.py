@@ -136,14 +136,38 @@ def test_errors(scene: km.Scene) -> None:
         (km.ContactSensor(link="arm", reduce="all"), "reduce"),
         (km.ContactSensor(shape="wing"), "expected a shape of an entity"),
         (km.Imu(link="arm", quat=(0, 0, 0, 0)), "not all zero"),
+        (km.Imu(link="arm", noise=-0.1), "Imu: noise is not -0.1: it is at least 0"),
+        (km.Imu(link="arm", bias=np.nan), "Imu: bias is not nan: it is finite"),
+        (km.Imu(link="arm", noise={"gyro": 0.1}), "no component 'gyro'; there are: orientation, angular_velocity"),
+        (km.Altimeter, "expected a sensor such as km.Imu"),
     ):
         with pytest.raises(km.KinemaError, match=message):
             scene.add_sensor(sensor)
     assert len(scene.sensors) == count
     with pytest.raises(km.KinemaError, match="not a GPS"):
         scene.sensors["imu"].read_geodetic()
+    assert scene.sensors.get("nothing") is None
+    other = km.Scene(quiet=True)
+    other.add(km.Box((1, 1, 1)))
+    altimeter = other.add_sensor(km.Altimeter(noise=(0.1, 0.1, 0.1)))
+    assert repr(altimeter) == "<Sensor: readable after scene.build()>"
     with pytest.raises(km.KinemaError, match="not built"):
-        _ = km.Scene(quiet=True).add_sensor(km.Altimeter()).name
+        _ = altimeter.name
+    with pytest.raises(km.KinemaError, match="noise of sensor \"altimeter\" is one number or 2"):
+        other.build()
+
+
+def test_names_of_sensors_added_twice() -> None:
+    """The note about the compilation has the name under which the sensor is found."""
+    scene = km.Scene(quiet=True)
+    scene.add(km.Box((1, 1, 1)))
+    scene.add_sensor(km.Altimeter())
+    scene.build()
+    late = scene.add_sensor(km.Altimeter())
+    assert late.name == "altimeter_1"
+    assert [d.message for d in scene.diagnostics if d.code == "scene.recompiled"] == [
+        "sensor altimeter_1 added: the scene is compiled once more"
+    ]
 
 
 def test_navsat_of_a_file(tmp_path: Path) -> None:

@@ -377,6 +377,8 @@ class Scene:
             external_forces=boolean(external_forces, "external_forces"),
         )
         self._surface_velocities.write_pending()
+        if self._added_sensors:
+            _ = self.sensors  # checks their error models
         print_if_terminal(self.summary(), self.progress)
 
     def summary(self) -> str:
@@ -908,9 +910,14 @@ class Scene:
         Returns:
             The sensor, which is also in `scene.sensors`.
         """
+        from .sensor_types import SensorType
+
+        if not isinstance(sensor, SensorType):
+            raise KinemaError(f"add_sensor: expected a sensor such as km.Imu(link=...), not {sensor!r}")
         self._added_sensors.append(sensor.resolve(self))
         if self.is_built:
-            text = f"sensor {self._added_sensors[-1].name} added: the scene is compiled once more"
+            name = unique_name(self._added_sensors[-1].name, set(self.sensors))
+            text = f"sensor {name} added: the scene is compiled once more"
             try:
                 self._builder.recompile(text, "add sensors before scene.build()")
             except KinemaError:

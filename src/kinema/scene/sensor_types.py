@@ -22,7 +22,7 @@ from kinema.tokens import mjcf
 from .arguments import finite_vector, nonnegative_float, one_of, pose_from_arguments, positive_int
 from .element_selection import HasEntities, select_joint, select_link, select_shape
 from .morphs import Morph
-from .sensors import ERROR_PARAMETERS
+from .sensors import ERROR_PARAMETERS, error_parameter
 
 WORLD_KIND = "world"
 """Kind of a target that is fixed in the world."""
@@ -73,6 +73,7 @@ class SensorType(ABC):
         """Sensor for the builder, with links, joints and shapes looked up; `KinemaError` if one is unknown."""
         (reference_entity, _, _), components = self.components(scene)
         entity = self._target(scene)[0]
+        self._check_error_model(components)
         name = self.name or self.kind
         return AddedSensor(
             kind=self.kind, name=name, entity=entity, reference_entity=reference_entity, components=components
@@ -88,6 +89,16 @@ class SensorType(ABC):
                 if np.any(number):
                     result.setdefault(component, {})[name] = number
         return result
+
+    def _check_error_model(self, components: Mapping[str, Sensor]) -> None:
+        """Raise `KinemaError` if the error model names an unknown component, or has values out of range."""
+        label = type(self).__name__
+        for component, parameters in self.error_model().items():
+            for parameter, value in parameters.items():
+                if component is not None and component not in components:
+                    known = ", ".join(components) or "no components"
+                    raise KinemaError(f"{label}: {parameter}: there is no component {component!r}; there are: {known}")
+                error_parameter(parameter, value, f"{label}: {parameter}")
 
     @property
     def _label(self) -> str:

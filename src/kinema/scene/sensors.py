@@ -29,6 +29,18 @@ SENSOR_PARAMETERS = ("rate", "delay")
 """Error parameters of each sensor."""
 
 
+def error_parameter(parameter: str, value: Any, label: str) -> Array:
+    """Value of an error parameter as an array; `KinemaError`, prefixed with `label`, unless finite and in range.
+
+    All parameters but `bias` are at least 0.
+    """
+    array = as_array(value, np.float64, label)
+    if not np.isfinite(array).all() or (parameter != "bias" and (array < 0).any()):
+        allowed = "is finite" if parameter == "bias" else "is at least 0"
+        raise KinemaError(f"{label} is not {value!r}: it {allowed}")
+    return array
+
+
 class SensorErrorModel:
     """Error model of all sensors of a scene: bias, Gaussian noise, quantization, sampling rate and delay.
 
@@ -99,11 +111,7 @@ class SensorErrorModel:
             name: name of the sensor for error messages.
         """
         for parameter, value in values.items():
-            array = as_array(value, np.float64, f'set_error_model: the {parameter} of sensor "{name}"')
-            if not np.isfinite(array).all() or (parameter != "bias" and (array < 0).any()):
-                raise KinemaError(
-                    f'set_error_model: the {parameter} of sensor "{name}" is not {value!r}: it is at least 0'
-                )
+            array = error_parameter(parameter, value, f'set_error_model: the {parameter} of sensor "{name}"')
             if parameter in SENSOR_PARAMETERS:
                 getattr(self, parameter)[sensor] = array
             else:
@@ -219,6 +227,11 @@ class HasSensors(Protocol):
         """Sensors of the scene; raises `KinemaError` before build."""
         ...
 
+    @property
+    def is_built(self) -> bool:
+        """Whether the scene is built."""
+        ...
+
 
 class Sensor:
     """One sensor of a scene; `read()` returns its current reading."""
@@ -228,6 +241,8 @@ class Sensor:
         self._owner, self._position, self._is_added = owner, index, is_added
 
     def __repr__(self) -> str:
+        if not self._owner.is_built:
+            return "<Sensor: readable after scene.build()>"
         return f"<Sensor {self.name}: {self.kind}, {self.dim} values>"
 
     @property
@@ -406,6 +421,11 @@ class Sensors(Mapping[str, Sensor]):
         return self
 
     @property
+    def is_built(self) -> bool:
+        """True: sensors are looked up in built scenes."""
+        return True
+
+    @property
     def n_of_files(self) -> int:
         """Number of sensors of the files, which come first."""
         return len(self._info.names) - len(self._added)
@@ -431,6 +451,10 @@ class Sensors(Mapping[str, Sensor]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Sensor with a name, or a default if there is none."""
+        return self[name] if name in self else default
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

@@ -65,6 +65,11 @@ class StepObservers:
             self._sensors = Sensors(self._scene, self._added_error_models)
         return self._sensors
 
+    @property
+    def is_built(self) -> bool:
+        """Whether the scene is built."""
+        return self._scene.is_built
+
     def add_sensor(self, error_model: AddedErrorModel) -> Sensor:
         """Handle of a sensor that is added to the scene, with its error parameters.
 
