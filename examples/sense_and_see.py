@@ -82,7 +82,7 @@ def main() -> None:
     scene.step(20 if arguments.short else 120)
     on_hand.read("flow")
     scene.step(5)
-    images = {name: on_hand.read(name)[0] for name in ("rgb", "depth", "segmentation", "flow")}
+    images = {name: image[0] for name, image in on_hand.read().items()}
     if recording is not None:
         recording.close()
 
@@ -97,7 +97,7 @@ def main() -> None:
         labels = false_colors(images["segmentation"][..., 0], -1, len(scene.entities))
         speed = np.linalg.norm(images["flow"], axis=-1)
         rows = [
-            [wide.read()[0], images["rgb"], false_colors(images["depth"], 0.2, 2.5)],
+            [wide.read("rgb")[0], images["rgb"], false_colors(images["depth"], 0.2, 2.5)],
             [lidar_map(ranges), labels, false_colors(speed, 0.0, float(speed.max()))],
         ]
         write_picture(arguments.picture, np.concatenate([np.concatenate(row, axis=1) for row in rows], axis=0))

@@ -195,10 +195,11 @@ def test_an_attachment_after_build_is_compiled_once(cell: Cell) -> None:
     scene, picker, (box, ball), _ = cell
     scene.reset()
     first = scene.attach(box, ball, length=0.5, kind="rope", envs_idx=[3])
+    assert repr(first) == "<Attachment: sphere/sphere to box/box by a rope, in 1 of 4 environments>"
     strength = np.array([np.inf, 1.0, 3.0, np.inf])
-    second = scene.attach(picker, box, link_a="tool", break_force=np.minimum(strength, 1e6))
+    second = scene.attach(picker.get_link("tool"), box, break_force=np.minimum(strength, 1e6))
     assert [d.code for d in scene.diagnostics].count("scene.recompiled") == 2
-    third = scene.attach(picker, ball, link_a="tool", envs_idx=[0])
+    third = scene.attach(picker, ball.links[0], link_a=picker.get_link("tool"), envs_idx=[0])
     assert [d.code for d in scene.diagnostics].count("scene.recompiled") == 2
     assert first.is_attached().tolist() == [False, False, False, True]
     picker.control((0.0, 0.0))
@@ -245,6 +246,10 @@ def test_what_cannot_be_attached_is_refused() -> None:
         scene.attach(*walls)
     with pytest.raises(km.KinemaError, match="world cannot be attached"):
         scene.attach(None)
+    with pytest.raises(km.KinemaError, match=r'attach: "box" is of the entity "wall 1", not of "wall 0"'):
+        scene.attach(walls[0], box, link_a=walls[1].links[0])
+    with pytest.raises(km.KinemaError, match="not two links"):
+        scene.attach(box.links[0], link_a="box")
     with pytest.raises(km.KinemaError, match="'glue' is none of weld, ball, rod, rope"):
         scene.attach(box, kind="glue")
     with pytest.raises(km.KinemaError, match="break_force: expected positive numbers, not -1"):

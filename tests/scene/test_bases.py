@@ -103,6 +103,7 @@ def test_a_description_with_errors_is_not_added(tmp_path: Path) -> None:
         assert not scene.entities
         assert not scene.diagnostics
     entity = scene.add(file, errors="keep", fixed=True)
+    assert entity.name == "gap"
     scene.build()
     assert [joint.name for joint in entity.joints] == ["ab"]
     assert scene.diagnostics.codes() == ["sim.dangling-joint"]

@@ -42,12 +42,34 @@ def test_images_of_a_plane(scene: km.Scene) -> None:
     np.testing.assert_allclose(camera.read("depth"), np.full((2, 24, 32), 2.0), atol=1e-5)
     np.testing.assert_allclose(camera.read("normal", envs_idx=[1]), np.tile([0.0, 0.0, 1.0], (1, 24, 32, 1)), atol=1e-6)
     assert (camera.read("segmentation") == [0, 0, 0]).all()
-    assert camera.read().dtype == np.uint8
-    assert np.ptp(camera.read().reshape(-1, 3), axis=0).max() < 60
-    first = camera.read()
+    assert camera.read("rgb").dtype == np.uint8
+    assert np.ptp(camera.read("rgb").reshape(-1, 3), axis=0).max() < 60
+    first = camera.read("rgb")
     camera.set_pose((0, 0, 20.0), (0, 0, 30.0))
     assert np.isinf(camera.read("depth")).all()
-    assert (camera.read() != first).any()
+    assert (camera.read("rgb") != first).any()
+
+
+def test_all_images_by_name(scene: km.Scene) -> None:
+    """`read()` is a mapping of the images of one state; what was not accessed before the next step is refused."""
+    scene.reset()
+    camera = downwards(scene)
+    images = camera.read(envs_idx=[1])
+    assert list(images) == ["rgb", "depth", "normal", "segmentation", "flow"]
+    assert [images[name].shape[3:] for name in images] == [(3,), (), (3,), (3,), (2,)]
+    np.testing.assert_array_equal(images["depth"], camera.read("depth")[1:])
+    images = camera.read()
+    depth = images["depth"]
+    scene.step()
+    assert images["depth"] is depth
+    with pytest.raises(km.KinemaError, match="the state has changed"):
+        _ = images["rgb"]
+    moved = camera.read()
+    camera.set_pose((0, 0, 3.0), (0, 0, 0))
+    with pytest.raises(km.KinemaError, match="the state has changed"):
+        _ = moved["rgb"]
+    with pytest.raises(km.KinemaError, match="'heat' is none of rgb"):
+        _ = camera.read()["heat"]
 
 
 def test_flow_of_a_plane_that_translates(scene: km.Scene) -> None:
@@ -97,7 +119,7 @@ def test_stills_as_other_programs_read_them(scene: km.Scene, tmp_path: Path) -> 
     camera = downwards(scene)
     for name in ("a.png", "a.jpg", "sub/a.exr"):
         camera.save(tmp_path / name, env=1)
-    pixels = camera.read()[1]
+    pixels = camera.read("rgb")[1]
     np.testing.assert_array_equal(np.asarray(image.open(tmp_path / "a.png")), pixels)
     assert np.abs(np.asarray(image.open(tmp_path / "a.jpg")).astype(int) - pixels).max() <= 6
 
@@ -121,9 +143,12 @@ def test_stills_as_other_programs_read_them(scene: km.Scene, tmp_path: Path) -> 
         (lambda: camera.save(tmp_path / "z.png", "depth"), "saved as .exr"),
         (lambda: camera.save(tmp_path / "z.bmp"), "suffix of a picture"),
         (lambda: camera.read("heat"), "heat"),
+        (lambda: camera.save(tmp_path / "z.png", env=2), "index 2 is out of range: there are 2 environments"),
+        (lambda: scene.render(env=slice(None)), "expected the index of one environment"),
+        (lambda: scene.add_camera(res=64), "expected width and height in pixels, not 64"),
         (lambda: scene.add_camera(link="box"), "needs a position"),
         (lambda: scene.add_camera(pos=(0, 0, 1), link=("cart", "lid")), "lid"),
-        (lambda: scene.add_camera("front").read(), "no camera 'front'"),
+        (lambda: scene.add_camera("front").read("rgb"), "no camera 'front'"),
     ):
         with pytest.raises(km.KinemaError, match=message):
             wrong()
@@ -144,7 +169,7 @@ def test_videos(scene: km.Scene, tmp_path: Path) -> None:
         command = [library.get_ffmpeg_exe(), "-v", "error", "-i", file, "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
         raw = subprocess.run(command, check=True, capture_output=True, timeout=60).stdout
         frames = np.frombuffer(raw, np.uint8).reshape(count, 24, width, 3)
-        colours = [x[4:20, 4:28].mean(axis=(0, 1)) for x in (frames[0], camera.read()[0])]
+        colours = [x[4:20, 4:28].mean(axis=(0, 1)) for x in (frames[0], camera.read("rgb")[0])]
         np.testing.assert_allclose(*colours, atol=12)
         n_frames, seconds = library.count_frames_and_secs(file)
         assert n_frames / seconds == pytest.approx(rate, rel=0.04)

@@ -45,6 +45,11 @@ def test_names_and_sizes_are_known_before_building() -> None:
     assert flying.get_joint("free").dofs_idx == (0, 1, 2, 3, 4, 5)
     assert arm.get_link("tip").mass == 0.5
     assert arm.dofs_of("push", "shoulder") == [2, 0]
+    assert arm.find_links(arm.get_link("tip"), [arm.get_link("upper"), "base"]).tolist() == [3, 1, 0]
+    assert flying.find_dofs(flying.get_joint("free")).tolist() == [0, 1, 2, 3, 4, 5]
+    assert arm.find_dofs([arm.get_joint("push"), 0]).tolist() == [2, 0]
+    with pytest.raises(km.KinemaError, match=r'"tip" is of the entity "reacher", not of "ball"'):
+        flying.find_links(arm.get_link("tip"))
     with pytest.raises(km.KinemaError, match=r"no 'shoulders'; the moving joints are: shoulder, elbow, push"):
         arm.get_joint("shoulders")
 

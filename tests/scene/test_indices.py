@@ -57,6 +57,20 @@ def test_contacts_name_entities_links_and_geoms(scene: Any) -> None:
         own["colour_name_a"]
 
 
+def test_contacts_by_attribute(scene: Any) -> None:
+    """Arrays by attribute, under short names too; the forces on b carry what stands on a."""
+    found = scene[0].get_contacts()
+    assert found.n.tolist() == [8]
+    assert found.pos is found["position"]
+    assert found.valid is found.valid_mask is found["valid_mask"]
+    assert found.force is found.force_b
+    assert found.link_name_b.shape == found.geom_a.shape == found.penetration.shape == (1, 8)
+    rises = found.normal[found.valid][:, 2] > 0
+    assert ((found.force[found.valid][:, 2] > 0) == rises).all()
+    with pytest.raises(AttributeError, match="contacts have no 'colour'; they have: n, pos, force, valid, position"):
+        _ = found.colour
+
+
 def test_forces_of_contacts_belong_to_the_links_of_each_entity(scene: Any) -> None:
     """The weight of the box acts on the second link of the tower, that of everything on the first."""
     _, (_, tower, box) = scene

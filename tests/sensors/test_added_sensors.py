@@ -153,7 +153,7 @@ def test_errors(scene: km.Scene) -> None:
     assert repr(altimeter) == "<Sensor: readable after scene.build()>"
     with pytest.raises(km.KinemaError, match="not built"):
         _ = altimeter.name
-    with pytest.raises(km.KinemaError, match="noise of sensor \"altimeter\" is one number or 2"):
+    with pytest.raises(km.KinemaError, match='noise of sensor "altimeter" is one number or 2'):
         other.build()
 
 

@@ -21,7 +21,6 @@ from .arguments import (
     Selection,
     as_batch,
     finite_vector,
-    index_of_name,
     one_of,
     positive_float,
     resolve_envs,
@@ -30,13 +29,16 @@ from .arrays import component_rows
 from .built_scene import BuiltScene
 from .console import ProgressBar, print_if_terminal
 from .entity import Entity
+from .entity_index import EntityLink
 from .sleep import wake_trees
 from .state import snapshot_state, transfer_state
 
 LinkReference = tuple[int, int] | None
 """Index of an entity and index of a link within it; None for the world."""
-Target = Entity | tuple[Entity, str | int] | None
-"""An entity (its base link), an entity and a link, or None for the world."""
+LinkSelector = EntityLink | str | int
+"""A link of a given entity: its handle, name or index."""
+Target = Entity | EntityLink | tuple[Entity, LinkSelector] | None
+"""An entity (its base link), a link, an entity and a link, or None for the world."""
 N_WRENCH = 6
 """Values of the array `attachment_wrench` per attachment: force and torque."""
 
@@ -137,19 +139,27 @@ class Attachments:
         scene.diagnostics.note("scene.recompiled", text, hint=hint)
         print_if_terminal(text, scene.progress)
 
-    def link_reference(self, entity: Entity | None, link: str | int | None, label: str) -> LinkReference:
-        """Entity and link indices of a link by name or index (None for the base link); None for the world."""
+    def link_reference(
+        self, entity: Entity | EntityLink | None, link: LinkSelector | None, label: str
+    ) -> LinkReference:
+        """Entity and link indices of a link by handle, name or index (None for the base link); None for the world."""
         if entity is None:
             return None
+        if isinstance(entity, EntityLink):
+            if link is not None:
+                raise KinemaError(f"{label}: expected a link, or an entity and a link, not two links")
+            entity, link = entity.entity, entity
         number = next((i for i, own in enumerate(self._scene.entities) if own is entity), None)
         if number is None:
             raise KinemaError(f"{label}: expected an entity of this scene, not {entity!r}")
-        index = entity._index
+        return number, entity._index.link(link, label)
+
+    def name_of(self, link: LinkReference) -> str:
+        """Name of a link with its entity, or `world`."""
         if link is None:
-            return number, index.base_link
-        if isinstance(link, str):
-            return number, index_of_name(link, index.model.links.names, label, "links")
-        return number, int(index.links(link, label)[0])
+            return "world"
+        entity = self._scene.entities[link[0]]
+        return f"{entity.name}/{entity.links[link[1]].name}"
 
     def _target_link(self, target: Target) -> LinkReference:
         entity, link = target if isinstance(target, tuple) else (target, None)
@@ -370,6 +380,12 @@ class Attachment:
     _sign: float
     """+1 if the stored wrench acts on b, -1 if it acts on a."""
 
+    def __repr__(self) -> str:
+        spec, count = self._attachments.specs[self.index], int(np.count_nonzero(self.is_attached()))
+        names = [self._attachments.name_of(place) for place in (spec.anchor, spec.other)]
+        b, a = names if self._sign > 0 else reversed(names)
+        return f"<Attachment: {b} to {a} by a {spec.kind}, in {count} of {self._attachments.built.n_envs} environments>"
+
     def is_attached(self, envs_idx: Selection = None) -> np.ndarray:
         """Whether the links are attached: neither detached nor broken, bool (n_envs,)."""
         built = self._attachments.built
@@ -412,6 +428,9 @@ class SuctionCup:
     index: int
     """Row in the arrays of suction cups."""
     name: str
+
+    def __repr__(self) -> str:
+        return f"<SuctionCup {self.name} on {self._attachments.name_of(self._attachments.cups[self.index].link)}>"
 
     def switch(self, on: Any, envs_idx: Selection = None) -> None:
         """Switch the vacuum on or off: a scalar or bool (n_envs,); a CUDA tensor is written without synchronization."""

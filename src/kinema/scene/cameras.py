@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ from kinema.render import (
 )
 from kinema.runtime import find_device, warp
 
-from .arguments import Selection, finite_vector, one_of, pose_from_arguments, positive_int
+from .arguments import Selection, finite_vector, one_of, pose_from_arguments, positive_int, resolve_envs
 from .built_scene import HasBuiltScene
 from .element_selection import HasEntities, select_link
 from .entity_queries import WORLD_LINK
@@ -237,6 +237,8 @@ class SceneCamera:
         """Camera, name of a camera of the files, or None for a camera that shows the whole scene."""
         self._cameras, self._given = cameras, camera
         self._resolved: Camera | None = None
+        if not isinstance(resolution, Sequence | np.ndarray) or len(resolution) != 2:
+            raise KinemaError(f"res: expected width and height in pixels, not {resolution!r}")
         width, height = resolution
         self.resolution = positive_int(width, "res", "pixel"), positive_int(height, "res", "pixel")
         """Width and height of the images [pixels]."""
@@ -244,6 +246,8 @@ class SceneCamera:
         self._renderer: Renderer | None = None
         self._images: dict[str, Image] = {}
         self._version: object = None
+        self._n_moves = 0
+        """Number of calls of `set_pose`."""
 
     def __repr__(self) -> str:
         width, height = self.resolution
@@ -254,20 +258,33 @@ class SceneCamera:
         """Number of environments of the scene."""
         return self._cameras.scene.built.n_envs
 
-    def read(self, image: str = "rgb", envs_idx: Selection = None) -> Any:
-        """Image of the current state, (n_envs, height, width, ...); NumPy or PyTorch as the scene's getters.
+    def read(self, image: str | None = None, envs_idx: Selection = None) -> Any:
+        """Images of the current state by name, `read()["depth"]`, or one image, `read("depth")`.
 
-        All images that were ever read are rendered together, once per state. For the first image of a camera there is
-        no motion of the camera in the flow.
+        Images are (n_envs, height, width, ...), NumPy or PyTorch as the scene's getters. All images that were ever read
+        are rendered together, once per state. For the first image of a camera there is no motion of the camera in the
+        flow.
 
         Args:
-            image: `rgb` (3), 8 bits; `depth` along the viewing direction [m], infinite for the background; `normal` (3)
-                in world axes, towards the camera; `segmentation` (3), indices of entity, of link in the entity and of
-                shape, -1 for the background; `flow` (2), motion in the image, right and down, of the visible point
-                since the state for which images were read before [pixels].
+            image: None for all, as a mapping whose images are rendered when they are first accessed; or one of `rgb`
+                (3), 8 bits; `depth` along the viewing direction [m], infinite for the background; `normal` (3) in world
+                axes, towards the camera; `segmentation` (3), indices of entity, of link in the entity and of shape, -1
+                for the background; `flow` (2), motion in the image, right and down, of the visible point since the
+                state for which images were read before [pixels].
             envs_idx: environments by index, slice or mask; None for all.
         """
-        name = one_of(image, "read: image", IMAGES)
+        if image is None:
+            return CameraImages(self, envs_idx)
+        return self._read(one_of(image, "read: image", IMAGES), envs_idx)
+
+    @property
+    def version(self) -> object:
+        """Version of the state and of the pose of the camera that `read` shows; it changes with both."""
+        engine = self._cameras.scene.built.engine
+        return engine, engine.version, self._n_moves
+
+    def _read(self, name: str, envs_idx: Selection) -> Any:
+        """One image of the current state in the output type of the scene."""
         self._render(name)
         outputs = self._cameras.scene.built.outputs
         envs = outputs.resolve_envs(envs_idx)
@@ -318,6 +335,7 @@ class SceneCamera:
         if not is_exr:
             write_picture(file, self.picture(env, pathtrace, exposure))
             return
+        env = self._env(env, "save")
         if pathtrace:
             pixels = self.trace(pathtrace).radiance[env, 0]
         else:
@@ -328,6 +346,7 @@ class SceneCamera:
 
     def picture(self, env: int = 0, pathtrace: int = 0, exposure: float | None = None) -> np.ndarray:
         """Colours of the current state of one environment, (height, width, 3), 8 bits; arguments as of `save`."""
+        env = self._env(env, "picture")
         if pathtrace:
             return self.trace(pathtrace).tone_mapped(exposure)[env, 0]
         self._render("rgb")
@@ -344,10 +363,18 @@ class SceneCamera:
     ) -> None:
         """Move the camera on its link or in the world; arguments as of `Scene.add_camera`."""
         self._camera.pose = camera_pose(pos, lookat, up, quat, euler)
+        self._n_moves += 1
         if self._renderer is not None:
             self._renderer.camera_batch.set_first_camera_poses([self._camera.pose])
             self._cameras.rendered.invalidate()
             self._version = None
+
+    def _env(self, env: Any, label: str) -> int:
+        """Validated index of an environment."""
+        rows = resolve_envs(env, self._cameras.scene.n_envs)
+        if rows is None or len(rows) != 1:
+            raise KinemaError(f"{label}: env: expected the index of one environment, not {env!r}")
+        return int(rows[0])
 
     @property
     def _camera(self) -> Camera:
@@ -392,6 +419,36 @@ class SceneCamera:
         if version != self._version:
             assert self._renderer is not None
             self._images, self._version = self._renderer.draw(), version
+
+
+class CameraImages(Mapping[str, Any]):
+    """Images of a camera by name, `rgb`, `depth`, `normal`, `segmentation` and `flow`, of one state.
+
+    An image is rendered when it is first accessed; `KinemaError` if the state has changed since `SceneCamera.read`.
+    """
+
+    def __init__(self, camera: SceneCamera, envs_idx: Selection) -> None:
+        """Images of the current state in the selected environments."""
+        self._camera, self._envs_idx = camera, envs_idx
+        self._version = camera.version
+        self._images: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._images:
+            one_of(name, "images", IMAGES)
+            if self._camera.version != self._version:
+                raise KinemaError(f"images: the state has changed since camera.read(): {name} was not accessed before")
+            self._images[name] = self._camera.read(name, self._envs_idx)
+        return self._images[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(IMAGES)
+
+    def __len__(self) -> int:
+        return len(IMAGES)
+
+    def __repr__(self) -> str:
+        return f"<CameraImages: {', '.join(IMAGES)}>"
 
 
 EXR_CHANNELS = {

@@ -33,8 +33,12 @@ ALL_CONTACT_FIELDS = {
 """All fields of a contact with the shape of one contact's value."""
 
 
+CONTACT_ALIASES = {"pos": "position", "force": "force_b", "valid": "valid_mask"}
+"""Short names of arrays of contacts."""
+
+
 class Contacts(dict[str, np.ndarray]):
-    """Contacts of a built scene: arrays (environments, n, ...) by name; see `Scene.get_contacts`.
+    """Contacts of a built scene: arrays (environments, n, ...) by key or attribute; see `Scene.get_contacts`.
 
     The arrays of names, `entity_name_a`, `link_name_a`, `geom_name_a` and those of side `b`, are made when they are
     first read.
@@ -44,8 +48,23 @@ class Contacts(dict[str, np.ndarray]):
         super().__init__(arrays)
         self._model = model
 
+    def __getattr__(self, name: str) -> np.ndarray:
+        """Array by its name."""
+        try:
+            return self[name]
+        except KeyError:
+            known = ", ".join(("n", *CONTACT_ALIASES, *self))
+            raise AttributeError(f"contacts have no {name!r}; they have: {known}") from None
+
     def __missing__(self, key: str) -> np.ndarray:
-        """Names (environments, n) of the entities, links or geoms of one side; "" in invalid rows."""
+        """Array under a short name, number of contacts, or names of the entities, links or geoms of one side.
+
+        Names are (environments, n), "" in invalid rows.
+        """
+        if key in CONTACT_ALIASES:
+            return self[CONTACT_ALIASES[key]]
+        if key == "n":
+            return self["valid_mask"].sum(axis=1)
         item, _, side = key.partition("_name_")
         if item not in ("entity", "link", "geom") or side not in ("a", "b"):
             raise KeyError(key)

@@ -349,7 +349,7 @@ class Entity:
         quat: Any = None,
         duration: float = 0.0,
         *,
-        link: str | int | None = None,
+        link: EntityLink | str | int | None = None,
         envs_idx: Selection = None,
     ) -> None:
         """Move a kinematic body to a world pose at constant velocity, which contacts see: it carries, pushes and turns.
@@ -361,7 +361,7 @@ class Entity:
             quat: orientation (w, x, y, z), (4,) or (n_envs, 4), reached by the shorter rotation; None for the present
                 orientation.
             duration: time until the pose is reached [s], rounded to steps; 0 (default) for the next step.
-            link: kinematic link by name or index; None for the base.
+            link: kinematic link by name, index or handle; None for the base.
             envs_idx: environments; None for all.
         """
         set_target_pose(self._index, pos, quat, duration, link, envs_idx)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from kinema.builder import EntitySpec
+from kinema.core import KinemaError
 from kinema.description import Robot, World, qualified_name
 from kinema.model import EntityInfo, Model
 
@@ -101,6 +102,9 @@ class EntityJoint:
     def n_dofs(self) -> int:
         """Number of dofs."""
         return len(self.dofs_idx)
+
+
+Handle = TypeVar("Handle", EntityLink, EntityJoint)
 
 
 # ------------------------------------------------------------------------------------------- index selection
@@ -204,23 +208,47 @@ class EntityIndex:
         names = self.built.model.geoms.names
         return [names[i] for i in self.all_geoms]
 
-    def links(self, links_idx: Selection, label: str) -> IndexArray:
-        """Indices of the selected links within the entity."""
+    def links(self, links_idx: Any, label: str) -> IndexArray:
+        """Indices of the selected links within the entity; handles of links count as their indices."""
+        if isinstance(links_idx, EntityLink):
+            links_idx = [links_idx]
+        if isinstance(links_idx, list | tuple):
+            links_idx = [self._checked(x, label).idx if isinstance(x, EntityLink) else x for x in links_idx]
         return resolve_indices(links_idx, self.model.links.names, f"{label}: links_idx", "links")
+
+    def link(self, link: Any, label: str) -> int:
+        """Index within the entity of one link, given by handle, name or index; None for the base link."""
+        if link is None:
+            return self.base_link
+        if isinstance(link, EntityLink):
+            return self._checked(link, label).idx
+        rows = resolve_indices(link, self.model.links.names, f"{label}: link", "links")
+        if len(rows) != 1:
+            raise KinemaError(f"{label}: expected one link, not {link!r}")
+        return int(rows[0])
+
+    def _checked(self, handle: Handle, label: str) -> Handle:
+        """The handle; raises `KinemaError` if it belongs to another entity."""
+        if handle.entity._index is not self:
+            raise KinemaError(f'{label}: "{handle.name}" is of the entity "{handle.entity.name}", not of "{self.name}"')
+        return handle
 
     def link_rows(self, links_idx: Selection, label: str) -> IndexArray:
         """Indices of the selected links in the scene."""
         return self.info.link_start + self.links(links_idx, label)
 
-    def dofs(self, dofs_idx: Selection, label: str) -> IndexArray:
-        """Indices of the selected dofs within the entity; the name of a joint selects all its dofs.
+    def dofs(self, dofs_idx: Any, label: str) -> IndexArray:
+        """Indices of the selected dofs within the entity; the name or handle of a joint selects all its dofs.
 
         Selections by name are cached, because controllers repeat them before every step.
         """
         if dofs_idx is None:
             return self._all_dofs
-        if isinstance(dofs_idx, str):
+        if isinstance(dofs_idx, str | EntityJoint):
             dofs_idx = [dofs_idx]
+        if isinstance(dofs_idx, list | tuple) and any(isinstance(x, EntityJoint) for x in dofs_idx):
+            groups = [self._checked(x, label).dofs_idx if isinstance(x, EntityJoint) else [x] for x in dofs_idx]
+            dofs_idx = [dof for group in groups for dof in group]
         if isinstance(dofs_idx, list | tuple) and any(isinstance(x, str) for x in dofs_idx):
             key = tuple(map(repr, dofs_idx))
             if key not in self._named_dofs:

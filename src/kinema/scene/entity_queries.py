@@ -33,8 +33,8 @@ from kinema.description import (
 )
 from kinema.runtime import find_device
 
-from .arguments import IndexArray, Selection, finite_vector, index_of_name, one_of, resolve_envs, resolve_indices
-from .entity_index import EntityIndex, EntityLink
+from .arguments import IndexArray, Selection, finite_vector, one_of, resolve_envs, resolve_indices
+from .entity_index import EntityIndex
 
 if TYPE_CHECKING:
     from kinema.kinematics import BatchedKinematics, IKSolver
@@ -126,12 +126,7 @@ class EntityQueries:
     def jacobian(self, link: Any, local_point: Any, envs_idx: Selection) -> np.ndarray:
         """Geometric Jacobian of a point of a link, (n_envs, 6, n_dofs): linear, then angular rows, world axes."""
         index, built, label = self._index, self._index.built, "get_jacobian"
-        if isinstance(link, EntityLink):
-            idx = link.idx
-        elif isinstance(link, str):
-            idx = index_of_name(link, index.model.links.names, label, "links")
-        else:
-            idx = int(index.links(link, label)[0])
+        idx = index.link(link, label)
         jacobian = built.engine.fields.jacobian(index.info.link_start + idx).numpy()[:, index.all_dofs]
         result = np.array(np.moveaxis(jacobian, 2, 0), order="C")
         if local_point is not None:

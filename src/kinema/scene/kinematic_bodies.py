@@ -31,9 +31,9 @@ POSITION, QUATERNION = slice(0, 3), slice(3, 7)
 """Components of a pose."""
 
 
-def kinematic_body(index: EntityIndex, link: str | int | None, label: str) -> int | None:
+def kinematic_body(index: EntityIndex, link: Any, label: str) -> int | None:
     """Index of the kinematic body in the scene that a link of an entity is, None if it is none; None: the base link."""
-    local = index.base_link if link is None else int(index.links(link, label)[0])
+    local = index.link(link, label)
     return _body_of_link(index.built.model, index.info.link_start + local)
 
 
@@ -44,9 +44,7 @@ def _body_of_link(model: Model, row: int) -> int | None:
     return model.kinematic_frames.index(frame) if is_own and model.links.parent_idx[row] < 0 else None
 
 
-def set_target_pose(
-    index: EntityIndex, pos: Any, quat: Any, duration: float, link: str | int | None, envs_idx: Selection
-) -> None:
+def set_target_pose(index: EntityIndex, pos: Any, quat: Any, duration: float, link: Any, envs_idx: Selection) -> None:
     """Move a kinematic body to a pose at constant linear and angular velocity; arguments as `Entity.set_target_pose`.
 
     The motion takes a whole number of steps, at least one.
@@ -54,7 +52,7 @@ def set_target_pose(
     label, built = "set_target_pose", index.built
     body = kinematic_body(index, link, label)
     if body is None:
-        name = index.model.links.names[index.base_link] if link is None else link
+        name = index.model.links.names[index.link(link, label)]
         raise KinemaError(
             f'{label}: link "{name}" of "{index.name}" is not kinematic: use scene.add(..., kinematic=True), mocap in '
             "MJCF or kinematicEnabled in USD"

@@ -198,7 +198,7 @@ class EntityPlanner:
         """Index of a link of the entity, given as handle, name or index."""
         if link is None:
             raise KinemaError("plan_path: link: expected the link of the target pose")
-        return link.idx if isinstance(link, EntityLink) else int(self._index.links(link, "plan_path")[0])
+        return self._index.link(link, "plan_path")
 
     def compiled(self) -> tuple[BatchedKinematics, PairDistances]:
         """Forward kinematics of the entity, and distances of geom pairs without penetration depths."""

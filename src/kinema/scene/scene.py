@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,7 +34,7 @@ from .arguments import (
     resolve_envs,
 )
 from .arrays import OUTPUT_KINDS
-from .attachments import Attachment, Attachments, SuctionCup, Target
+from .attachments import Attachment, Attachments, LinkSelector, SuctionCup, Target
 from .built_scene import BuiltScene
 from .console import ProgressBar, print_if_terminal, summarize
 from .contacts import ON_OVERFLOW, ContactMonitor, Contacts, collect_contacts
@@ -314,24 +315,22 @@ class Scene:
             if is_fixed is not None:
                 raise KinemaError("add: expected fixed or kinematic, not both")
             descriptions = [with_kinematic_base(x) for x in descriptions]
-        entity_name = unique_name(name or descriptions[0].name or "entity", self._entity_names)
         approximation = one_of_or_none(nonconvex, "nonconvex", NONCONVEX_APPROXIMATIONS) or self.nonconvex
-        specs = [
-            EntitySpec(
-                name=entity_name,
-                description=x,
-                pose=base_pose(x, pos, quat, euler),
-                fixed=is_fixed,
-                nonconvex=approximation,
-            )
-            for x in descriptions
-        ]
-        variants = unify_variants(descriptions, specs, seed) if len(specs) > 1 else None
-        spec = specs[0] if variants is None else variants.specs[0]
-        model_messages = Diagnostics()
-        model = build_model([spec], diagnostics=model_messages)
-        if not keep_errors:
-            raise_description_errors([*(d.diagnostics for d in descriptions), model_messages])
+        poses = [base_pose(x, pos, quat, euler) for x in descriptions]
+        with ExitStack() as undo:
+            entity_name = unique_name(name or descriptions[0].name or "entity", self._entity_names)
+            undo.callback(self._entity_names.discard, entity_name)
+            specs = [
+                EntitySpec(name=entity_name, description=x, pose=pose, fixed=is_fixed, nonconvex=approximation)
+                for x, pose in zip(descriptions, poses, strict=True)
+            ]
+            variants = unify_variants(descriptions, specs, seed) if len(specs) > 1 else None
+            spec = specs[0] if variants is None else variants.specs[0]
+            model_messages = Diagnostics()
+            model = build_model([spec], diagnostics=model_messages)
+            if not keep_errors:
+                raise_description_errors([*(d.diagnostics for d in descriptions), model_messages])
+            undo.pop_all()
         self.diagnostics.items += messages.items
         entity = Entity(self, spec, model, variants)
         self._entity_specs.append(spec)
@@ -562,16 +561,17 @@ class Scene:
     # --------------------------------------------------------------------------------------------------- contacts
 
     def get_contacts(self, envs_idx: Selection = None) -> Contacts:
-        """Current contacts as arrays by name, (n_envs, n, ...), n the largest number of contacts in one environment.
+        """Current contacts as arrays (n_envs, m, ...) by key or attribute, m the largest number in one environment.
 
         Args:
             envs_idx: environments by index, slice or mask; None for all.
 
         Returns:
-            `position` (3,) [m], `normal` (3,) from a to b, `penetration` [m], `force_a`, `force_b` (3,), the forces on
-                a and b [N], `entity_a`, `entity_b` (index in `entities`), `link_a`, `link_b`, `geom_a`, `geom_b`
-                (indices within the entity; link -1 is the world), their names `entity_name_a`, `link_name_a`,
-                `geom_name_a`, ..., and `valid_mask` (n_envs, n), which marks the valid rows.
+            `n` (n_envs,), number of contacts; `position` or `pos` (3,) [m], `normal` (3,) from a to b, `penetration`
+                [m], `force_a`, `force_b` (3,), the forces on a and b [N], `force`, that on b, `entity_a`, `entity_b`
+                (index in `entities`), `link_a`, `link_b`, `geom_a`, `geom_b` (indices within the entity; link -1 is the
+                world), their names `entity_name_a`, `link_name_a`, `geom_name_a`, ..., and `valid_mask` or `valid`
+                (n_envs, m), which marks the valid rows.
         """
         self._contacts.report_overflow()
         return collect_contacts(self.built, envs_idx)
@@ -769,11 +769,11 @@ class Scene:
 
     def attach(  # noqa: PLR0913  public API
         self,
-        a: Entity | None,
-        b: Entity | None = None,
+        a: Entity | EntityLink | None,
+        b: Entity | EntityLink | None = None,
         *,
-        link_a: str | int | None = None,
-        link_b: str | int | None = None,
+        link_a: LinkSelector | None = None,
+        link_b: LinkSelector | None = None,
         kind: str = "weld",
         at: Any = "now",
         pos_a: ArrayLike = (0.0, 0.0, 0.0),
@@ -788,10 +788,10 @@ class Scene:
         (`reserve_attachments`), the step is compiled once more, which is reported.
 
         Args:
-            a: entity; None for the world.
-            b: entity; None for the world.
-            link_a: link of `a` by name or index; None for its base link.
-            link_b: link of `b` by name or index; None for its base link.
+            a: entity or link; None for the world.
+            b: entity or link; None for the world.
+            link_a: link of the entity `a` by name, index or handle; None for its base link.
+            link_b: link of the entity `b`.
             kind: `weld`, `ball` (free rotation about a point), `rod` (constant distance of two points) or `rope`
                 (largest distance).
             at: relative pose that a weld holds: `now` for the present one, or position [m] and quaternion (w, x, y, z)
@@ -811,19 +811,19 @@ class Scene:
 
     def detach(
         self,
-        a: Attachment | Entity | None,
-        b: Entity | None = None,
+        a: Attachment | Entity | EntityLink | None,
+        b: Entity | EntityLink | None = None,
         *,
-        link_a: str | int | None = None,
-        link_b: str | int | None = None,
+        link_a: LinkSelector | None = None,
+        link_b: LinkSelector | None = None,
         kind: str = "weld",
         envs_idx: Selection = None,
     ) -> None:
         """Release an attachment, given by its handle or by the arguments of `attach`.
 
         Args:
-            a: attachment, entity, or None for the world.
-            b: entity; None for the world.
+            a: attachment, entity, link, or None for the world.
+            b: entity or link; None for the world.
             link_a: link of `a`; None for its base link.
             link_b: link of `b`; None for its base link.
             kind: kind of the attachment.
@@ -840,8 +840,8 @@ class Scene:
 
     def reserve_attachments(
         self,
-        entity: Entity | None,
-        link: str | int | None = None,
+        entity: Entity | EntityLink | None,
+        link: LinkSelector | None = None,
         targets: Sequence[Target] | None = None,
         *,
         kind: str = "weld",
@@ -849,18 +849,18 @@ class Scene:
         """Let a link be attached to targets at run time without recompilation; best before build.
 
         Args:
-            entity: entity; None for the world.
-            link: link by name or index; None for the base link.
-            targets: entities (base links), pairs of entity and link, or None for the world; by default every entity
-                that is a single free body.
+            entity: entity or link; None for the world.
+            link: link of the entity by name, index or handle; None for the base link.
+            targets: entities (base links), links, pairs of entity and link, or None for the world; by default every
+                entity that is a single free body.
             kind: `weld`, `ball`, `rod` or `rope`.
         """
         self._attachments.reserve(self._attachments.link_reference(entity, link, "reserve_attachments"), targets, kind)
 
     def add_suction(
         self,
-        entity: Entity,
-        link: str | int | None = None,
+        entity: Entity | EntityLink,
+        link: LinkSelector | None = None,
         *,
         pos: ArrayLike = (0.0, 0.0, 0.0),
         normal: ArrayLike = (0.0, 0.0, 1.0),
@@ -875,14 +875,14 @@ class Scene:
         shape is hit within `distance` in front of or behind the contact point is attached at its current pose.
 
         Args:
-            entity: entity of the cup.
-            link: link by name or index; None for the base link.
+            entity: entity, or link, of the cup.
+            link: link of the entity by name, index or handle; None for the base link.
             pos: contact point (centre of the rim) in the link [m].
             normal: direction out of the cup in the link.
             distance: range of the cup [m]; default 5 mm.
             max_force: largest holding force [N], without pressure against the cup; the cup switches itself off beyond.
                 None for no limit.
-            targets: entities, or pairs of entity and link; by default every entity that is a single free body.
+            targets: entities, links, or pairs of entity and link; by default every entity that is a single free body.
             name: name of the cup, made unique; default `suction`.
 
         Returns:
@@ -1053,7 +1053,7 @@ class Scene:
         linear: Any = (0.0, 0.0, 0.0),
         angular: Any = (0.0, 0.0, 0.0),
         *,
-        link: str | int | None = None,
+        link: LinkSelector | None = None,
         geom: str | int | None = None,
         envs_idx: Selection = None,
     ) -> None:
@@ -1067,7 +1067,7 @@ class Scene:
             entity: entity whose surfaces move.
             linear: velocity at the origin of the link [m/s], (3,) or (n_envs, 3), along the axes of the link.
             angular: angular velocity about that origin [rad/s], (3,) or (n_envs, 3), along the axes of the link.
-            link: link whose surfaces move, by name or index; None for all links of the entity.
+            link: link whose surfaces move, by name, index or handle; None for all links of the entity.
             geom: geom that moves, by name or index; the velocities then refer to its origin and axes, as in MuJoCo.
             envs_idx: environments by index, slice or mask; None for all. Only after build.
         """

@@ -452,9 +452,9 @@ class Sensors(Mapping[str, Sensor]):
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, key: object, default: Any = None, /) -> Any:
         """Sensor with a name, or a default if there is none."""
-        return self[name] if name in self else default
+        return self[str(key)] if key in self else default
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

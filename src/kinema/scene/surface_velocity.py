@@ -77,7 +77,7 @@ class SurfaceVelocities:
 
 
 def write_surface_velocity(
-    index: EntityIndex, linear: Any, angular: Any, link: str | int | None, geom: str | int | None, envs_idx: Selection
+    index: EntityIndex, linear: Any, angular: Any, link: Any, geom: str | int | None, envs_idx: Selection
 ) -> None:
     """Set the surface velocity of the geoms of an entity, of a link or of one geom, and wake all sleeping bodies.
 
@@ -128,7 +128,7 @@ def _write_tensors(
     wake_all(built.arrays, None if envs is None else resolve_envs(envs.cpu().numpy(), built.n_envs))
 
 
-def _select_geoms(index: EntityIndex, link: str | int | None, geom: str | int | None) -> IndexArray:
+def _select_geoms(index: EntityIndex, link: Any, geom: str | int | None) -> IndexArray:
     """Rows of the geoms of an entity, of one of its links or of one geom; `KinemaError` if there are none."""
     geoms = index.built.model.geoms
     if not index.built.engine.settings.contacts:
