@@ -361,7 +361,7 @@ def _orientation_servo_indices(rows: list[_ActuatorRow]) -> npt.NDArray[np.int32
 
 
 def _resolve_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: _ActuatorRow) -> str:
-    """Set the transmission (moment arms, path or frame wrench) of an actuator's row in the table, by transmission type.
+    """Set the transmission of an actuator's table row by its type: moment arms, transmission path or wrench on a frame.
 
     Returns why the transmission cannot be simulated, as text; empty if it is resolved.
     """
@@ -391,7 +391,7 @@ def _padded_gear(actuator: Actuator) -> tuple[float, ...]:
 
 
 def _attach_to_path(ctx: BuildContext, row: _ActuatorRow, path_idx: int, scale: float = 1.0) -> None:
-    """Let a row act along a spatial path.
+    """Set the transmission path of an actuator's table row.
 
     Sets `path_idx`, and `moment` to `scale` for each dof that changes the transmission path length.
     """
@@ -402,8 +402,9 @@ def _attach_to_path(ctx: BuildContext, row: _ActuatorRow, path_idx: int, scale: 
 def _joint_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: _ActuatorRow) -> str:
     """Resolve a joint transmission: constant moment arms (the gear) on the dofs of a joint.
 
-    A ball or free joint whose actuator depends on length, or acts in the parent frame, gets a path instead. Returns why
-    it cannot be simulated, as text (no such joint in the tree, or a reversed ball joint); empty if it is resolved.
+    A ball or free joint whose actuator depends on length, or acts in the parent frame, gets a transmission path
+    instead. Returns why it cannot be simulated, as text (no such joint in the tree, or a reversed ball joint); empty if
+    it is resolved.
     """
     joint = find_joint(ctx, entity, actuator.target)
     if joint is None:
@@ -458,9 +459,9 @@ def _slider_crank_transmission(ctx: BuildContext, entity: int, actuator: Actuato
 def _site_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: _ActuatorRow) -> str:
     """Resolve a site transmission: a wrench given by the gear (force, torque) in the axes of a site.
 
-    With a reference site the row follows a `pose` path between both sites; if the force depends on length, a
-    `wrench_child_axes` path; else the row holds a constant wrench about the origin of the moving frame. Returns why it
-    cannot be simulated, as text; empty if it is resolved.
+    With a reference site the row has a transmission path of type `pose` between both sites; if the force depends on
+    length, a path of type `wrench_child_axes`; else the row holds a constant wrench about the origin of the moving
+    frame. Returns why it cannot be simulated, as text; empty if it is resolved.
     """
     site, gear = find_attachment_frame(ctx, entity, actuator.target), _padded_gear(actuator)
     if site is None or (site.frame_idx < 0 and not actuator.reference):
@@ -522,7 +523,7 @@ def _adhesion_transmission(ctx: BuildContext, entity: int, actuator: Actuator, r
 
 
 def with_gains_of_servos(dofs: DofsInfo, actuators: ActuatorsInfo) -> DofsInfo:
-    """Table of dofs with gains (kp, kv) and force range taken from the servos that alone actuate a dof.
+    """Table of dofs, with gains (kp, kv) and force range of the servo for dofs that are actuated by a single servo.
 
     kp and kv of the dof are -bias[1] * moment^2 and -bias[2] * moment^2 of the affine actuator, and the force ranges
     are intersected, so that targets can be set on the joint. Skips dofs that already have a drive, and actuators with

@@ -1,4 +1,4 @@
-"""Sensors that users add to a scene: their outputs, by the factories of the file formats and by some of their own."""
+"""Outputs of sensors that users add to a scene."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ MINVAL = 1e-15
 
 @dataclass(frozen=True, slots=True)
 class ContactParameters:
-    """Contact parameters of one geom, or the combined ones of a geom pair."""
+    """Contact parameters of one geom, or the combined parameters of a geom pair."""
 
     condim: int = 3
     """Contact dimension: 1, 3, 4 or 6."""
@@ -345,7 +345,7 @@ def pack_geoms(ctx: BuildContext, *, movable_surfaces: bool = False) -> tuple[Ge
 
 
 def list_geoms(ctx: BuildContext) -> list[GeomRecord]:
-    """Geoms of all enabled collision shapes, with those that collide with nothing, in the order of entities.
+    """Geoms of all enabled collision shapes in the order of entities, also geoms that collide with no other.
 
     Geoms of an entity are sorted by link, static ones first; those of a link are in file order.
     """

@@ -163,7 +163,7 @@ def _hull_volume_ratio(data: geometry.MeshData) -> float:
 
 
 def sdf_mesh(mesh: Mesh, nonconvex: str | None) -> geometry.MeshData:
-    """Triangles whose signed distance field a mesh collides as: those of the mesh, simplified if its file asks so."""
+    """Triangles from which the signed distance field of a mesh is computed; simplified if its file asks for it."""
     data = mesh_data(mesh)
     assert data is not None
     return choose_mesh_approximation(mesh, geometry.validate_mesh(data), nonconvex)[0]

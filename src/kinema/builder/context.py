@@ -123,7 +123,7 @@ class AttachmentFrame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PathSegment:
-    """One segment of a spatial path: the content of a row of `PathSegmentsInfo`."""
+    """One segment of a transmission path: the content of a row of `PathSegmentsInfo`."""
 
     path_idx: int
     kind: str
@@ -161,11 +161,11 @@ class BuildContext:
     n_qs: int = 0
     n_dofs: int = 0
     path_segments: list[PathSegment] = field(default_factory=list)
-    """Segments of all spatial paths."""
+    """Segments of all transmission paths."""
     breakable_equality_idx: dict[tuple[int, str], int] = field(default_factory=dict)
     """Row of the equality constraint of a breakable joint, by entity and joint name."""
     path_idx: dict[tuple[int, int], int] = field(default_factory=dict)
-    """Path index by entity and `id` of a tendon or of a loop-joint axis."""
+    """Transmission path index by entity and `id` of a tendon or of a loop-joint axis."""
     tendon_idx: dict[tuple[int, int], int] = field(default_factory=dict)
     """Row in the table of tendons by entity and `id` of the tendon, for tendons in the table."""
     trees: dict[int, KinematicTree] = field(default_factory=dict)

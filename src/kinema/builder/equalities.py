@@ -246,7 +246,7 @@ def _add_hinge_moment(ctx: BuildContext, frame_idx: int, direction: Array, sign:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CoupledLength:
-    """Follower or leader of a coupling: a linear function of coordinates or the length of a path."""
+    """Follower or leader of a coupling: a linear function of coordinates, or the length of a transmission path."""
 
     moment: Array
     """Derivative with respect to the dofs, (n_dofs,); for a path, ones for the dofs that change it."""
@@ -353,7 +353,7 @@ def _zero_length(ctx: BuildContext) -> _CoupledLength:
 
 
 def _path_length(ctx: BuildContext, path_idx: int, reference: float = 0.0) -> _CoupledLength:
-    """Length of a path relative to `reference` (NaN for its initial length), as one side of a coupling."""
+    """Length of a transmission path relative to `reference` (NaN: its initial length), as one side of a coupling."""
     return _CoupledLength(path_dof_mask(ctx, path_idx), reference, path_idx)
 
 

@@ -28,7 +28,7 @@ MEDIUM_PROPERTIES = ("density", "viscosity", "wind")
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Medium:
-    """Properties of the fluid that override those of the files; None for the file's value."""
+    """Properties of the fluid that override the values of the files; None for the value of the file."""
 
     density: float | None = None
     """[kg/m^3]"""

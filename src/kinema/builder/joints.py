@@ -218,7 +218,7 @@ def is_breakable(joint: Joint) -> bool:
 
 
 def shares_links_with_stacked_joint(robot: Robot, joint: Joint) -> bool:
-    """Whether a stacked joint (whose motion adds to that of others) connects the same two links.
+    """Whether another joint in series connects the same two links (stacked joints, whose motions add up).
 
     A breakable joint of that kind remains in the tree.
     """

@@ -2,7 +2,7 @@
 
 Both joint frames are rotated by the same alignment, so that the free axes are coordinate axes; the constrained
 directions are then a list of components such as `point`, `line x`, `axis x`. Limits, springs, friction and drives of a
-free coordinate are represented as tendons along a path whose length is the coordinate.
+free coordinate are represented as tendons along a transmission path whose length is the coordinate.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LoopTendon:
 
     tendon: Tendon
     path_idx: int
-    """Path whose length is the coordinate."""
+    """Transmission path whose length is the coordinate."""
     equality_idx: int = -1
     """Breakable equality that the tendon is disabled with; -1 for none."""
     target_vel: float = 0.0
@@ -304,7 +304,7 @@ def _unsupported_armature_reason(ctx: BuildContext, loop: LoopJoint, axis_idx: i
 
 
 def axis_path_idx(ctx: BuildContext, loop: LoopJoint, axis_idx: int) -> int | None:
-    """Index of the path whose length is the coordinate of one axis of a loop joint; the path is created on first use.
+    """Index of the transmission path whose length is the coordinate of a loop joint axis; created on first use.
 
     None for a locked axis or a coordinate that cannot be represented.
     """
@@ -322,7 +322,7 @@ def axis_path_idx(ctx: BuildContext, loop: LoopJoint, axis_idx: int) -> int | No
 
 
 def _segment_kind(loop: LoopJoint, axis_idx: int) -> str | None:
-    """Path segment type whose length is the coordinate of one axis of a loop joint.
+    """Type of path segment whose length is the coordinate of one axis of a loop joint.
 
     `slide`, `pose_child_axes` (spherical), `hinge x`, `first xy` or `second xy` (universal), `euler x`; None if it
     cannot be represented.
@@ -372,7 +372,7 @@ def _segment_scale_and_params(loop: LoopJoint, axis: Axis) -> tuple[float, tuple
 
 
 def _cone_limit(ctx: BuildContext, loop: LoopJoint) -> Iterator[LoopTendon]:
-    """Tendon that limits swing or total rotation of a spherical loop joint, as length at least 0 of a `cone` path."""
+    """Limit of swing or total rotation of a spherical loop joint: a tendon of length >= 0, the distance to the cone."""
     cone, joint = loop.joint.cone, loop.joint
     if cone is None or joint.kind is not JointKind.SPHERICAL or loop.components is None:
         return
@@ -399,6 +399,6 @@ def _distance_limit(ctx: BuildContext, loop: LoopJoint) -> Iterator[LoopTendon]:
 
 
 def distance_path_idx(ctx: BuildContext, loop: LoopJoint) -> int:
-    """New straight path between the two frames of a loop joint; returns its index."""
+    """New straight transmission path between the two frames of a loop joint; returns its index."""
     ends = [attachment_frame(link, pose) for link, pose in zip(loop.links, loop.poses, strict=True)]
     return add_path(ctx, [("straight", ends, 1.0, ())])

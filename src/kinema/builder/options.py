@@ -79,7 +79,7 @@ def option_flags(description: Robot | World) -> OptionFlags:
 
 
 def merged_options(description: Robot | World) -> dict[str, Any]:
-    """Options of a description; those of a world take precedence over those of its robots."""
+    """Options of a description; the options of a world take precedence over the options of its robots."""
     result: dict[str, Any] = {}
     for robot in description.robots if isinstance(description, World) else []:
         result = {**robot.options, **result}
@@ -118,7 +118,7 @@ def _friction_options(ctx: BuildContext) -> dict[str, Any]:
 
 
 def scene_gravity(ctx: BuildContext, override: ArrayLike | None) -> Array:
-    """Gravity vector [m/s^2], shape (3,): `override`, else that of the first file that has one, else (0, 0, -9.81).
+    """Gravity vector [m/s^2], shape (3,): `override`, else from the first file that defines it, else (0, 0, -9.81).
 
     Warns of files with a different gravity.
     """

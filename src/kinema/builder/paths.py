@@ -1,4 +1,4 @@
-"""Spatial paths: segments whose lengths tendons, actuators and loop joints act along, and the dofs that change them."""
+"""Transmission paths: segments whose total length is that of a spatial tendon, an actuator or a loop coordinate."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ WORLD_FRAME = AttachmentFrame(-1, Pose())
 
 
 def add_path(ctx: BuildContext, segments: list[tuple[str, list[AttachmentFrame], float, tuple[float, ...]]]) -> int:
-    """Add a path of segments (type, attachment frames, scale, parameters) to the context; returns its index."""
+    """Add a transmission path of segments (type, attachment frames, scale, parameters); returns its index."""
     path_idx = 1 + max((segment.path_idx for segment in ctx.path_segments), default=-1)
     ctx.path_segments += [PathSegment(path_idx, *spec) for spec in segments]
     return path_idx
 
 
 def path_dof_mask(ctx: BuildContext, path_idx: int) -> Array:
-    """Mask of the dofs that change the length of a path: ones and zeros, shape (n_dofs,)."""
+    """Mask of the dofs that change the length of a transmission path: ones and zeros, shape (n_dofs,)."""
     masks = [_segment_dof_mask(ctx, segment) for segment in ctx.path_segments if segment.path_idx == path_idx]
     return np.any(masks, axis=0).astype(np.float64) if masks else np.zeros(ctx.n_dofs)
 
@@ -59,7 +59,7 @@ def _dofs_moving_frame(ctx: BuildContext, frame_idx: int) -> Iterator[int]:
 
 
 def pack_path_segments(ctx: BuildContext) -> PathSegmentsInfo:
-    """Table of the segments of all paths (routes of spatial tendons, actuators and loop-joint coordinates).
+    """Table of the segments of all transmission paths (spatial tendons, actuators, loop-joint coordinates).
 
     One row per segment: the path it belongs to, kind, frame and pose of each end, scale, parameters, and the mask of
     degrees of freedom that change its length. Missing ends are the world frame, missing parameters zero.
@@ -87,7 +87,7 @@ def pack_path_segments(ctx: BuildContext) -> PathSegmentsInfo:
 
 
 def tendon_path_idx(ctx: BuildContext, entity: int, tendon: Tendon) -> int | None:
-    """Path of a spatial tendon, created on first use; None if it refers to missing sites or unsupported geoms."""
+    """Transmission path of a spatial tendon, created on first use; None for missing sites or unsupported geoms."""
     key = (entity, id(tendon))
     if key not in ctx.path_idx:
         segments = _tendon_segments(ctx, entity, tendon.path)
@@ -100,7 +100,7 @@ def tendon_path_idx(ctx: BuildContext, entity: int, tendon: Tendon) -> int | Non
 def _tendon_segments(
     ctx: BuildContext, entity: int, path: list[TendonPathItem]
 ) -> list[tuple[str, list[AttachmentFrame], float, tuple[float, ...]]] | None:
-    """Segments of a spatial tendon from its path of sites, wrapping geoms and pulleys.
+    """Path segments of a spatial tendon, from its sites, wrapping geoms and pulleys.
 
     One segment per pair of consecutive sites, scaled by the inverse divisor of the preceding pulley. None if a site or
     geom is missing, or the path contains a joint.
@@ -158,7 +158,7 @@ def _wrap_segment(
 
 
 def joint_path_idx(ctx: BuildContext, joint: JointRecord, gear: tuple[float, ...], *, in_parent: bool) -> int | None:
-    """Index of a new path along which an actuator acts on a ball or free joint; None for a reversed ball.
+    """Index of a new transmission path of an actuator that acts on a ball or free joint; None for a reversed ball.
 
     A ball has one rotation segment: `pose_child_axes` (gear in axes of the child frame), or `pose` (axes of the parent
     frame) if `in_parent`. A free joint has a `wrench` segment for the force (parent axes) and a `wrench_child_axes`

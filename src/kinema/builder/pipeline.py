@@ -119,7 +119,7 @@ def build_model(  # noqa: PLR0913
 
 
 def collision_geoms_of(entities: Sequence[EntitySpec]) -> list[GeomRecord]:
-    """Geoms of all enabled collision shapes of the entities of a scene, with those that collide with nothing.
+    """Geoms of all enabled collision shapes of the entities of a scene, also geoms that collide with no other.
 
     In the order of entities, links (static geoms of an entity first) and files.
     """

@@ -92,7 +92,7 @@ class _GeomData:
     """Start and counts of each mesh or height field, by key."""
 
     def add(self, key: object, values: Array, data_counts: tuple[int, int]) -> tuple[int, tuple[int, int]]:
-        """Append values under a key unless present; returns the start and counts of the entry."""
+        """Append values unless the key exists; returns the start and counts of the entry."""
         if key not in self.entries:
             self.entries[key] = (self.length, data_counts)
             self.arrays.append(values)
@@ -155,7 +155,7 @@ def is_visible_to_rays(shape: Shape) -> bool:
 def _make_ray_geom(
     ctx: BuildContext, shape: Shape, link: LinkRecord | None, pose: Pose, geom_data: _GeomData
 ) -> _RayGeom | None:
-    """Geom, hit by rays, of a shape of the description; appends the data of meshes and height fields to `geom_data`.
+    """Ray geom of a shape of the description; appends the data of meshes and height fields to `geom_data`.
 
     A plane keeps its half sizes, infinite if it is unbounded. None for a mesh that cannot be used.
     """
@@ -182,7 +182,7 @@ def _make_ray_geom(
 def _make_mesh_ray_geom(
     ctx: BuildContext, shape: Shape, mesh: Mesh, link: LinkRecord | None, pose: Pose, geom_data: _GeomData
 ) -> _RayGeom | None:
-    """Geom, hit by rays, of a mesh, with bounding sphere; appends its BVH to `geom_data`.
+    """Ray geom of a mesh, with bounding sphere; appends its BVH to `geom_data`.
 
     None, with a warning, if the mesh cannot be read or the data array would become too large; None for an empty mesh.
     """

@@ -225,7 +225,7 @@ class SensorContext:
         ]
 
     def geoms_of(self, kind: str, name: str) -> list[int]:
-        """Rows of the geoms of a shape, or of all shapes of a link or the world, among those of distance sensors."""
+        """Rows in the table of distance geoms of the geoms of a shape, or of all shapes of a link or the world."""
         frame_and_shapes: list[tuple[AttachmentFrame, Shape]] = []
         is_world = kind == "world" or (kind == "link" and name == "world" and self.find_link(name) is None)
         for owner, link, shape in self.all_shapes():

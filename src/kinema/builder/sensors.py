@@ -207,7 +207,7 @@ def _make_added_outputs(sensor_ctx: SensorContext, item: AddedSensor) -> list[Se
 
 
 def _unique_sensor_names(ctx: BuildContext, rows: list[_SensorRow], n_of_files: int) -> list[str]:
-    """Unique names of the sensors; those of files have the entity's name as prefix if several entities use a name."""
+    """Unique names of the sensors; for files with the entity's name as prefix if several entities use a name."""
     names = [row.sensor.name or row.sensor.kind for row in rows]
     entities_of_name: dict[str, set[int]] = {}
     for name, row in zip(names[:n_of_files], rows, strict=False):

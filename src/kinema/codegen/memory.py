@@ -90,7 +90,7 @@ def _locations_by_branch(statements: Statements, branch: BranchId) -> Iterator[t
 
 
 def has_scalarized_branches(statements: Statements) -> bool:
-    """Whether any branch, nested ones included, is executed lane by lane."""
+    """Whether any branch, including nested ones, is executed lane by lane."""
     return any(
         (isinstance(b, If) and b.scalarize) or any(has_scalarized_branches(x) for x in nested_bodies(b))
         for b in statements
@@ -436,7 +436,7 @@ class MemoryEmitter(IRBuilder):
 
 
 def counted_loops(statements: Statements) -> Iterator[CountedLoop]:
-    """Iterate over all counted loops, nested ones included."""
+    """Iterate over all counted loops, including nested ones."""
     for block in statements:
         if isinstance(block, CountedLoop):
             yield block

@@ -73,7 +73,7 @@ class StatementEmitter(MemoryEmitter):
     # ------------------------------------------------------------------------------------------------------- statements
 
     def emit_statements(self, statements: Statements) -> None:
-        """Emit statements one after the other, nested ones included; outlined ones become function calls.
+        """Emit statements one after the other, including nested ones; outlined ones become function calls.
 
         Warp regions are emitted inline. Intrinsic calls, shared-memory staging and work-queue loops raise TypeError, as
         they need several threads.

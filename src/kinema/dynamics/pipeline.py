@@ -137,7 +137,7 @@ def stage(*produces: str, reads: Reads = ()) -> Callable[[Callable[[StepData], N
 
 
 def compute(data: StepData, *quantities: str) -> None:
-    """Trace the stages that produce the named quantities, and those that these depend on, unless already traced."""
+    """Trace the stages that produce the named quantities, and the stages they depend on, unless already traced."""
     _run_required(data, set(quantities), with_effects=False)
 
 
@@ -229,7 +229,7 @@ def compute_bias_accelerations(step: StepData) -> None:
 
 @stage("path_lengths", reads=lambda step: ["local_poses", "world_poses"] if paths_in_context(step.ctx) else [])
 def measure_paths(step: StepData) -> None:
-    """Lengths and moment arms of tendon and actuator paths."""
+    """Lengths and moment arms of the transmission paths of tendons and actuators."""
     step.path_lengths = measure_path_lengths(step)
 
 
@@ -343,7 +343,7 @@ def compute_actuator_forces(step: StepData) -> None:
 
 @stage("wrench_joint_forces", reads=["local_poses", "external_wrenches", "actuators"])
 def map_wrenches_to_joints(step: StepData) -> None:
-    """Generalised forces J^T w of the external wrenches, those of actuators included."""
+    """Generalised forces J^T w of the external wrenches, including the wrenches of actuators."""
     wrenches = step.external_wrenches
     step.wrench_joint_forces = (
         None
@@ -373,7 +373,7 @@ def joint_force_sum(step: StepData, node: FrameNode) -> list[Value]:
 
 
 def nonbias_force(step: StepData, node: FrameNode) -> list[Value]:
-    """Joint forces of a frame's dofs except bias and constraint forces, including those of external wrenches."""
+    """Joint forces of a frame's dofs except bias and constraint forces, including J^T w of external wrenches."""
     forces, wrench_forces = joint_force_sum(step, node), step.wrench_joint_forces
     return forces if wrench_forces is None else [a + b for a, b in zip(forces, wrench_forces[node.ref], strict=True)]
 

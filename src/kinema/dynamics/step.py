@@ -117,7 +117,7 @@ class StepData:
     bias_accelerations = Quantity[NodeValues[FrameAcceleration]]("compute_bias_accelerations")
     """Proper acceleration of each frame at zero joint accelerations, and its angular velocity."""
     path_lengths = Quantity[PathLengths]("measure_paths")
-    """Lengths and moment arms of the spatial paths of tendons and actuators."""
+    """Lengths and moment arms of the transmission paths of tendons and actuators."""
     link_bodies = Quantity[NodeValues[LinkBody]]("compute_link_bodies")
     """Links as rigid bodies in world axes: pose, mass, centre of mass and inertia about it."""
     tree_coms = Quantity[NodeValues[Vector]]("compute_tree_coms")

@@ -16,7 +16,7 @@ WORLD = -1
 
 
 def dynamic_frames(model: Model, frames: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Frame indices with those of kinematic bodies replaced by `WORLD`."""
+    """Frame indices, with the indices of kinematic bodies replaced by `WORLD`."""
     kinematic = model.kinematic_frames
     return np.where(np.isin(frames, kinematic), np.int32(WORLD), frames) if kinematic else frames
 

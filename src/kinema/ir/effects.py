@@ -62,7 +62,7 @@ class CellSet:
         return CellSet(self.scratch_offsets & ~other.scratch_offsets, self.other_cells - other.other_cells)
 
     def intersection(self, cells: Iterable[Cell]) -> list[Cell]:
-        """List the given cells that are in the set."""
+        """Memory cells of a list that are in the set."""
         rows, others = self.scratch_offsets.tolist(), self.other_cells
         return [cell for cell in cells if (rows[cell[1]] if cell[0] == SCRATCH else cell in others)]
 
@@ -274,7 +274,7 @@ class _EffectAnalysis:
 
 
 def _find_array_uses(statements: Statements) -> _ArrayUses:
-    """Array accesses of all statements, without those inside for-each loops and work-queue loops."""
+    """Array accesses of all statements outside of for-each loops and work-queue loops."""
     uses: dict[str, set[tuple[int, bool, bool]]] = {}
     for location, written in _memory_accesses(statements):
         uses.setdefault(location.array, set()).add((location.element, location.index is not None, written))

@@ -137,7 +137,7 @@ class SpecializationGroup(ABC):
 
     @abstractmethod
     def folded_constants(self) -> dict[str, list[float | None]]:
-        """Name -> constants folded into the code, with None for those read from the table."""
+        """Constants folded into the code by name; None for constants that are read from the table."""
 
     @abstractmethod
     def add_per_env_arrays(self) -> None:
@@ -193,7 +193,7 @@ class RowwiseGroup(SpecializationGroup):
         return [iteration.constants[name][element] for iteration in self.iterations]  # type: ignore[index]  # ty: ignore[not-subscriptable]
 
     def folded_constants(self) -> dict[str, list[float | None]]:
-        """Name -> constants folded into the code, with None for those read from the table."""
+        """Constants folded into the code by name; None for constants that are read from the table."""
         return {
             name: _fold_iterations([iteration.constants[name] for iteration in self.iterations])
             for name in self.iterations[0].constants
@@ -281,7 +281,7 @@ class ColumnarGroup(SpecializationGroup):
         return column[:, element]
 
     def folded_constants(self) -> dict[str, list[float | None]]:
-        """Name -> constants folded into the code, with None for those read from the table."""
+        """Constants folded into the code by name; None for constants that are read from the table."""
         return {
             name: list(x.folded) if isinstance(x, PerEnvParameterColumn) else self._fold_cached(x)
             for name, x in self.constants.items()

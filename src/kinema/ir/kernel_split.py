@@ -346,7 +346,7 @@ def _relocate(
     promoted: Mapping[str, int] | None = None,
     other_arenas: OtherArenas = (),
 ) -> Statements:
-    """Return statements (nested ones included) with all addresses in scratch memory moved to new places.
+    """Return statements (including nested ones) with all addresses in scratch memory moved to new places.
 
     Args:
         statements: statements to relocate.

@@ -78,7 +78,7 @@ def _outlined_specializations(program: Program, loop: ForEachLoop) -> dict[int, 
 
 
 def count_instructions(statements: Statements) -> int:
-    """Number of instructions, nested ones included."""
+    """Number of instructions, including nested ones."""
     return sum(len(block.instructions) for block in basic_blocks(statements))
 
 

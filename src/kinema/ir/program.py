@@ -295,7 +295,7 @@ def walk(statements: Statements) -> Iterator[Statement]:
 
 
 def basic_blocks(statements: Statements) -> Iterator[BasicBlock]:
-    """Iterate over all basic blocks, including those nested in other statements."""
+    """Iterate over all basic blocks, including blocks nested in other statements."""
     return (block for block in walk(statements) if isinstance(block, BasicBlock))
 
 
@@ -345,7 +345,7 @@ def map_bodies(statement: Statement, transform: Callable[[Statements], Statement
 
 
 def map_basic_blocks(statements: Statements, transform: Callable[[BasicBlock], BasicBlock]) -> Statements:
-    """Return the statements with every basic block, nested ones included, replaced by `transform(block)`."""
+    """Return the statements with every basic block, including nested ones, replaced by `transform(block)`."""
     return tuple(
         transform(block)
         if isinstance(block, BasicBlock)
@@ -445,7 +445,7 @@ class Program:
 
     @property
     def n_instructions(self) -> int:
-        """Number of instructions to compile, nested ones included."""
+        """Number of instructions to compile, including nested ones."""
         return sum(len(block.instructions) for block in basic_blocks(self.body))
 
     @property

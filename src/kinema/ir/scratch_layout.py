@@ -298,7 +298,7 @@ def reduce_staged_records(program: Program, n_fewer: int) -> Program:
 
 
 def _staging_statements(statements: Statements) -> Iterator[SharedMemoryStaging]:
-    """Iterate over all shared-memory staging statements, nested ones included."""
+    """Iterate over all shared-memory staging statements, including nested ones."""
     for block in statements:
         if isinstance(block, SharedMemoryStaging):
             yield block

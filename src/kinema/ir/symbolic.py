@@ -20,7 +20,7 @@ COMMUTATIVE = frozenset({"add", "mul"})
 
 
 class TapeOwner(Protocol):
-    """Owner of several tapes, which imports values from earlier ones."""
+    """Recorder with several tapes, which imports values from earlier tapes."""
 
     tape: Tape
     """The tape being recorded."""

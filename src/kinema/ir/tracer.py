@@ -76,7 +76,7 @@ class Tracer:
     # ---------------------------------------------------------------------------------------------- loads and stores
 
     def read(self, array: str, element: int = 0, index: Value | None = None) -> Value:
-        """Load an array element (plus an optional dynamic index) as it is before the current basic block."""
+        """Load an array element (plus an optional dynamic index) at its value before the current basic block."""
         return self.tape.input(array, element, index)
 
     def write(self, array: str, values: LoopState, element: int = 0, index: Value | None = None) -> None:
@@ -347,7 +347,7 @@ def while_loop(
 
 
 def eliminate_dead_code(tape: Tape, stores: Sequence[Store]) -> BasicBlock:
-    """Dead-code elimination: a basic block with `stores` and those instructions of a tape that they depend on."""
+    """Dead-code elimination: a basic block with `stores` and the instructions of a tape that the stores depend on."""
     ops, arguments, locations = tape.ops, tape.args, tape.locations
     needed = bytearray(len(ops))
     for store in stores:

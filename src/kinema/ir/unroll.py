@@ -288,7 +288,7 @@ class _Unroller(Evaluator):
     # -------------------------------------------------------------------------------------------------- kept statements
 
     def keep_statement(self, statement: ForEachLoop | WarpRegion | WorkQueueLoop) -> None:
-        """Record a loop, warp region or work-queue loop as it is, after stores of the memory cells that it reads.
+        """Record a loop, warp region or work-queue loop without unrolling, after stores of the cells that it reads.
 
         A work-queue loop is a separate kernel, so that cells that any such statement reads are stored before it.
         """

@@ -72,7 +72,7 @@ class _Verifier:
         *,
         in_counted_loop: bool,
     ) -> Iterator[str]:
-        """Yield the violated rules of statements, nested ones included, each with its place in the program.
+        """Yield the violated rules of statements, including nested ones, each with its place in the program.
 
         `place` is the path of names to the statements; `enclosing` are the enclosing for-each loops with their
         specialization and its iteration indices, outermost first.

@@ -48,9 +48,9 @@ def validate_unit_rows(values: Any, width: int, label: str, n_rows: int | None =
 
 
 def resolve_index(reference: Any, names: Sequence[str], label: str, noun: str) -> int:
-    """Index of an item given by index, name or an object with attribute `idx`; negative indices count from the end.
+    """Index of an element given by index, name or an object with attribute `idx`; negative indices count from the end.
 
-    Raises `KinemaError` with `label` and the plural `noun` of the items if there is no such item.
+    Raises `KinemaError` with `label` and the plural `noun` of the elements if there is no such element.
     """
     if isinstance(reference, str):
         if reference not in names:

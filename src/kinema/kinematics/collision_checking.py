@@ -245,7 +245,7 @@ class CollisionChecker:
         return np.flatnonzero(self.distances(q[None], cutoff)[0] <= self.padding)
 
     def keep_pairs(self, keep: np.ndarray) -> None:
-        """Restrict the pairs to those of a mask, and list the spheres and boxes that bound their distances."""
+        """Restrict the pairs by a mask, and list the spheres and boxes that bound their distances."""
         self.pairs, self.weights, self.padding = self.pairs[keep], self.weights[keep], self.padding[keep]
         self._sides = []
         for spheres, boxes in (self.pairs.T, self.pairs.T[::-1]):

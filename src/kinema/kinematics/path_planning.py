@@ -230,7 +230,7 @@ def _point_at(path: Array, arc: Array, s: Array) -> Array:
 
 
 def _apply_shortcuts(path: Array, arc: Array, s: Array, a: Array, b: Array) -> Array:
-    """Apply shortcuts in the given order, leaving out those that overlap an earlier one."""
+    """Apply shortcuts in the given order, without shortcuts that overlap an earlier one."""
     taken: list[tuple[float, float]] = []
     points = [(float(x), path[i]) for i, x in enumerate(arc)]
     for (low, high), first, last in zip(s.tolist(), a, b, strict=True):

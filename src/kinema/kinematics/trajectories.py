@@ -33,7 +33,7 @@ def linear_trajectory(waypoints: Any, duration: Any, dt: float) -> Trajectory:
     """Piecewise linear trajectory through waypoints, with constant velocity on each segment.
 
     Args:
-        waypoints: waypoints (k, ...) of any item shape.
+        waypoints: waypoints (k, ...) of any element shape.
         duration: total time, or one time for each segment [s].
         dt: sampling interval [s].
     """
@@ -47,7 +47,7 @@ def min_jerk_trajectory(waypoints: Any, duration: Any, dt: float) -> Trajectory:
     is 15/8 of the mean.
 
     Args:
-        waypoints: waypoints (k, ...) of any item shape.
+        waypoints: waypoints (k, ...) of any element shape.
         duration: total time, or one time for each segment [s].
         dt: sampling interval [s].
     """

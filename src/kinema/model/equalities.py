@@ -68,7 +68,7 @@ class CouplingsInfo(Table):
     its length."""
     path_a: Ints
     path_b: Ints
-    """Paths whose lengths are coupled; -1 for weighted sums of coordinates."""
+    """Transmission paths whose lengths are coupled; -1 for weighted sums of coordinates."""
     reference_a: Array
     reference_b: Array
     """Reference lengths, subtracted from the lengths; NaN for the length of the path at qpos0."""

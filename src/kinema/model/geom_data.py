@@ -1,7 +1,7 @@
 """Packed layout of geom data in one flat array: convex hulls with support-map lookup tables, signed distance fields.
 
 The support map of a point set (the farthest point in a direction, used by GJK) is accelerated by a cube map: directions
-are divided into square cells on the six sides of a cube about the origin, and each cell lists all points that are the
+are divided into square cells on the six faces of a cube about the origin, and each cell lists all points that are the
 farthest in any of its directions. Lists are mostly short, so that a query compares few points.
 """
 
@@ -43,8 +43,8 @@ def support_cells_per_edge(n_points: int) -> int:
 def build_support_table(points: Array) -> Array:
     """Lookup table for the support function of a point set: candidate points for each cell of directions on a cube map.
 
-    Returns the headers (start, count) of all cells, then their candidate lists. The sides of the cube are ordered +x,
-    -x, +y, -y, +z, -z; cells of a side by the coordinate after its axis (cyclically), then the next. A list entry has
+    Returns the headers (start, count) of all cells, then their candidate lists. The faces of the cube are ordered +x,
+    -x, +y, -y, +z, -z; cells of a face by the coordinate after its axis (cyclically), then the next. A list entry has
     the position of the point and its index.
     """
     cells_per_edge = support_cells_per_edge(len(points))
@@ -61,12 +61,12 @@ def build_support_table(points: Array) -> Array:
 
 
 def _cell_candidates(oriented_points: Array, cells_per_edge: int) -> list[PointIndices]:
-    """Candidates of each cell of one cube side: indices of points that may be the farthest in the cell's directions.
+    """Support-point candidates of each cell of a cube-map face: points that may be farthest in its directions.
 
     Coarse cells are tested first; finer cells test only the candidates of their coarse cell.
 
     Args:
-        oriented_points: points with the side's axis as first coordinate, (n_points, 3).
+        oriented_points: points with the axis of the face as first coordinate, (n_points, 3).
         cells_per_edge: number n of cells along an edge; n * n lists are returned.
     """
     n_coarse = min(cells_per_edge, COARSE_CELLS_PER_EDGE)

@@ -19,8 +19,8 @@ class ActuatorsInfo(Table):
     """One row for each actuator: force = gain(l, l') u + bias(l, l') along its transmission length l.
 
     u is the control, or the activation if the actuator has activation dynamics; activations are state variables. The
-    transmission acts on dofs with constant moment arms (joints, fixed tendons: l = moment . q), along a path, or on one
-    moving frame with a wrench that is constant in the frame (site transmission: l = 0).
+    transmission acts on dofs with constant moment arms (joints, fixed tendons: l = moment . q), along a transmission
+    path, or on one moving frame with a wrench that is constant in the frame (site transmission: l = 0).
     """
 
     names: Sequence[str]
@@ -56,8 +56,8 @@ class ActuatorsInfo(Table):
     orientation_servo_idx: Ints
     """Orientation servo to which the row belongs (several rows form one servo); -1 for none."""
     path_idx: Ints
-    """Path whose length is the actuator length; -1 for none. Then `moment` is the factor of the path's length and
-    moment arms, for each dof that changes the length."""
+    """Transmission path whose length is the actuator length; -1 for none. Then `moment` is the factor of the path's
+    length and moment arms, for each dof that changes the length."""
     length_per_radian: Array
     """For position servos of an angle: actuator length per radian, so that the servo takes the shorter way round; zero
     for all others."""
@@ -124,7 +124,7 @@ class TendonsInfo(Table):
     """Dead band of the spring: no force between these lengths [m or rad]; NaN for the length at which joint springs
     rest."""
     path_idx: Ints
-    """Path whose length is the tendon length; -1 for none (see `ActuatorsInfo.path_idx`)."""
+    """Transmission path whose length is the tendon length; -1 for none (see `ActuatorsInfo.path_idx`)."""
     armature: Array
     """Inertia of changes of the length [kg or kg m2]."""
     lower: Array
@@ -144,13 +144,13 @@ class TendonsInfo(Table):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PathSegmentsInfo(Table):
-    """One row for each segment of a path, a length between sites on links with configuration-dependent moment arms.
+    """One row for each segment of a transmission path, a length between sites with configuration-dependent moment arms.
 
-    Paths are spatial tendons and actuator lengths that are neither coordinates nor sums of coordinates.
+    Transmission paths are spatial tendons, and actuator lengths that are neither coordinates nor sums of coordinates.
     """
 
     path_idx: Ints
-    """Path of the segment; the length of a path is the sum over its segments."""
+    """Transmission path of the segment; its length is the sum over the segments."""
     kinds: Sequence[str]
     """`straight`, `sphere` or `cylinder` (wrapping, optionally with a side site), `crank`, and between two frames
     `pose`, `pose_child_axes`, `wrench` and `wrench_child_axes`: see `dynamics/forces/transmission_paths.py`."""
@@ -169,7 +169,7 @@ class PathSegmentsInfo(Table):
 
 
 def empty_path_segments() -> PathSegmentsInfo:
-    """Table, without rows, of the segments of tendon and actuator paths."""
+    """Table of transmission path segments without rows."""
     return PathSegmentsInfo(
         path_idx=np.zeros(0, np.int32),
         kinds=[],

@@ -30,7 +30,7 @@ class KernelFeatures:
 _CHUNKS_PER_THREAD = 8
 """Chunks of work per CPU thread, for load balancing."""
 _MIN_CHUNK = 2048
-"""Minimum number of items per chunk."""
+"""Minimum number of work items per chunk."""
 _ITEMS_PER_THREAD = 32
 """Items per Warp thread on a CPU, where every call copies all arguments."""
 
@@ -38,13 +38,14 @@ _ITEMS_PER_THREAD = 32
 def launch_over_items(
     kernel: Any, n_items: int, inputs: Sequence[Any], device: Device, *, block_size: int = 256
 ) -> None:
-    """Launch a Warp kernel over `n_items` items; on a CPU in several Python threads, until completion.
+    """Launch a Warp kernel over `n_items` work items; on a CPU in several Python threads, until completion.
 
-    Warp uses a single thread on a CPU, so the items are split into chunks for a thread pool.
+    Warp uses a single thread on a CPU, so the work items are split into chunks for a thread pool.
 
     Args:
-        kernel: Warp kernel whose first arguments are the first item, the end of the items and the items per thread.
-        n_items: number of items.
+        kernel: Warp kernel whose first arguments are the first work item, the end of the range and the work items per
+            thread.
+        n_items: number of work items.
         inputs: other kernel arguments.
         device: device of the launch.
         block_size: threads per block on a GPU.
@@ -59,7 +60,7 @@ def launch_over_items(
     kernel.module.load(wp.get_device("cpu"), 1)  # compile once before threads are started
 
     def launch_chunk(start: int) -> None:
-        """Launch the kernel over the chunk of items that begins at `start`."""
+        """Launch the kernel over the chunk of work items that begins at `start`."""
         end = min(start + size, n_items)
         wp.launch(
             kernel,

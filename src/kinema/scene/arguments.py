@@ -1,8 +1,8 @@
 """Validation and conversion of user arguments of the scene API.
 
 Scalars, string choices, vectors, index selections (by index, name, pattern, slice or mask) and arrays batched over
-environments. Batched arrays have the environment axis first, (n_envs, *item_shape). Every function raises `KinemaError`
-with a message that begins with `label`, the name of the argument or of the called method.
+environments. Batched arrays have the environment axis first, (n_envs, *element_shape). Every function raises
+`KinemaError` with a message that begins with `label`, the name of the argument or of the called method.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kinema.description import Robot, World
 
 IndexArray = npt.NDArray[np.intp]
 Selection = Any
-"""User selection of items or environments: index, name, name pattern, list, slice or boolean mask; None selects all.
+"""User selection of elements or environments: index, name, name pattern, list, slice or boolean mask; None selects all.
 
 Environments have no names. On a GPU, PyTorch tensors of environment indices and masks are accepted too."""
 
@@ -42,22 +42,22 @@ def as_array(values: Any, dtype: npt.DTypeLike, label: str) -> np.ndarray:
         raise KinemaError(f"{label}: the values are not numeric: {error}") from None
 
 
-def as_batch(values: Any, n_envs: int, item_shape: tuple[int, ...], dtype: npt.DTypeLike, label: str) -> np.ndarray:
-    """Convert values to an array with a leading environment axis: (n_envs, *item_shape), or (1, *item_shape) if shared.
+def as_batch(values: Any, n_envs: int, element_shape: tuple[int, ...], dtype: npt.DTypeLike, label: str) -> np.ndarray:
+    """Convert values to a batched array (n_envs, *element_shape), or (1, *element_shape) if environments share them.
 
-    Accepts values of shape (n_envs, *item_shape), (1, *item_shape), item_shape or a scalar; an array of shape
-    item_shape or a scalar becomes (1, *item_shape), to be broadcast to all environments. Any other shape raises
+    Accepts values of shape (n_envs, *element_shape), (1, *element_shape), element_shape or a scalar; an array of shape
+    element_shape or a scalar becomes (1, *element_shape), to be broadcast to all environments. Any other shape raises
     `KinemaError`.
     """
     array = as_array(values, dtype, label)
-    shape = (n_envs, *item_shape)
-    if array.shape in (shape, (1, *item_shape)):
+    shape = (n_envs, *element_shape)
+    if array.shape in (shape, (1, *element_shape)):
         return array
-    if array.shape == item_shape:
+    if array.shape == element_shape:
         return array[None]
     if array.shape == ():
-        return np.full((1, *item_shape), array)
-    raise KinemaError(f"{label}: expected values of shape {item_shape} or {shape}, not {array.shape}")
+        return np.full((1, *element_shape), array)
+    raise KinemaError(f"{label}: expected values of shape {element_shape} or {shape}, not {array.shape}")
 
 
 def check_finite(values: np.ndarray, label: str) -> np.ndarray:
@@ -89,13 +89,13 @@ def resolve_envs(envs_idx: Any, n_envs: int) -> IndexArray | None:
 
 
 def resolve_indices(selection: Any, names: Sequence[str], label: str, noun: str) -> IndexArray:
-    """Indices of the items selected by index, name, name pattern, list, slice or boolean mask; None selects all.
+    """Indices of the elements selected by index, name, name pattern, list, slice or boolean mask; None selects all.
 
     Args:
         selection: the user's selection.
-        names: names of all items, in index order.
+        names: names of all elements, in index order.
         label: prefix of error messages.
-        noun: plural noun of the items in error messages, such as `links`.
+        noun: plural noun of the elements in error messages, such as `links`.
     """
     if selection is None:
         return np.arange(len(names))
@@ -103,7 +103,7 @@ def resolve_indices(selection: Any, names: Sequence[str], label: str, noun: str)
 
 
 def _to_index_array(selection: Any, count: int, label: str, noun: str, names: Sequence[str] | None) -> IndexArray:
-    """Convert a selection of `count` items to a 1-D array of non-negative indices.
+    """Convert a selection of `count` elements to a 1-D array of non-negative indices.
 
     The selection may be a slice, boolean mask of shape (count,), integer or list of integers (negative ones count from
     the end) and, if `names` is given, names and name patterns. Raises `KinemaError` for an index out of range, a mask
@@ -172,7 +172,7 @@ def _matching_indices(pattern: str, names: Sequence[str]) -> list[int]:
 
 
 def index_of_name(name: Any, names: Sequence[str], label: str, noun: str) -> int:
-    """Index of the item with exactly this name (no patterns).
+    """Index of the element with exactly this name (no patterns).
 
     Raises `KinemaError` listing the names if there is none.
     """
@@ -194,7 +194,7 @@ _DEVICE_PATTERN = re.compile(r"cpu|auto|cuda(:\d+)?")
 def positive_int(value: Any, label: str, noun: str) -> int:
     """Validate an integer >= 1 (Python or NumPy, not bool) and return it as int.
 
-    `noun` names the counted item in the error.
+    `noun` names the counted element in the error.
     """
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral) or value < 1:
         raise KinemaError(f"{label}: expected a whole number, at least one {noun}, not {value!r}")

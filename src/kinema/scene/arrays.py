@@ -1,7 +1,7 @@
 """Named access to the arrays of an engine; output of arrays as NumPy copies, NumPy views or PyTorch tensors.
 
-The engine stores arrays as (items, environments); users see (environments, items). Arrays that all environments share
-have one column.
+The engine stores arrays as (elements, environments); users see (environments, elements). Arrays that all environments
+share have one column.
 """
 
 from __future__ import annotations
@@ -46,30 +46,30 @@ class SceneArrays:
             name: np.stack([getattr(model.dofs, name) for model in engine.variants.models])
             for name in ("kp", "kv", "lower", "upper")
         }
-        """Present gains and limits of each model variant in double precision, (n_variants, n_dofs) each."""
+        """Current gains and limits of each model variant in double precision, (n_variants, n_dofs) each."""
 
     def to_batch(
-        self, values: Any, item_shape: tuple[int, ...], envs_idx: Selection, label: str, dtype: Any = None
+        self, values: Any, element_shape: tuple[int, ...], envs_idx: Selection, label: str, dtype: Any = None
     ) -> tuple[np.ndarray, IndexArray | None]:
-        """User values as an array (environments or 1, *item_shape), and indices of the environments (None for all).
+        """User values as an array (environments or 1, *element_shape), and indices of the environments (None for all).
 
         Raises `KinemaError`, prefixed with `label`, for another shape. `dtype` None selects the engine's precision.
         """
         envs = resolve_envs(envs_idx, self.n_envs)
         n_envs = self.n_envs if envs is None else len(envs)
-        return as_batch(values, n_envs, item_shape, self.dtype if dtype is None else dtype, label), envs
+        return as_batch(values, n_envs, element_shape, self.dtype if dtype is None else dtype, label), envs
 
     def to_finite_batch(
-        self, values: Any, item_shape: tuple[int, ...], envs_idx: Selection, label: str, dtype: Any = None
+        self, values: Any, element_shape: tuple[int, ...], envs_idx: Selection, label: str, dtype: Any = None
     ) -> tuple[np.ndarray, IndexArray | None]:
         """As `to_batch` for states and commands; raises `KinemaError` for NaN and infinity."""
-        batch, envs = self.to_batch(values, item_shape, envs_idx, label, dtype)
+        batch, envs = self.to_batch(values, element_shape, envs_idx, label, dtype)
         return check_finite(batch, label), envs
 
     def get(self, name: str) -> np.ndarray:
         """Whole array: a view on a CPU, a host copy from a GPU.
 
-        Shape (items, n_envs), or (items, 1) if all environments share the values.
+        Shape (elements, n_envs), or (elements, 1) if all environments share the values.
         """
         view = self._views.get(name)
         if view is not None:
@@ -81,43 +81,43 @@ class SceneArrays:
             self._views[name] = array
         return array
 
-    def read(self, name: str, items: slice | IndexArray, envs: IndexArray | None = None) -> np.ndarray:
-        """Copy of the selected items (rows) in the selected environments, shape (environments, items).
+    def read(self, name: str, elements: slice | IndexArray, envs: IndexArray | None = None) -> np.ndarray:
+        """Copy of the selected elements (rows) in the selected environments, shape (environments, elements).
 
         `envs` None selects all environments; values shared by all environments are repeated.
         """
-        array = self.get(name)[items]
+        array = self.get(name)[elements]
         if array.shape[1] != self.n_envs:
             array = np.broadcast_to(array, (len(array), self.n_envs))
         return np.array(array.T if envs is None else array[:, envs].T, order="C")
 
-    def read_sol_params(self, kind: str, items: IndexArray, envs: IndexArray | None) -> np.ndarray:
-        """Copy of `solref` and `solimp` of the selected constraints, shape (environments, items, 7).
+    def read_sol_params(self, kind: str, elements: IndexArray, envs: IndexArray | None) -> np.ndarray:
+        """Copy of `solref` and `solimp` of the selected constraints, shape (environments, elements, 7).
 
         Args:
             kind: prefix of the array names: `limit`, `friction`, `equality` (link equalities) or `coupling`.
-            items: indices of the constraints.
+            elements: indices of the constraints.
             envs: indices of the environments; None for all.
         """
         parts = []
         for name, width in SOL_PARAMS:
-            rows = component_rows(items, width)
+            rows = component_rows(elements, width)
             values = self.read(f"{kind}_{name}", rows, envs)
-            parts.append(values.reshape(len(values), len(items), width))
+            parts.append(values.reshape(len(values), len(elements), width))
         return np.concatenate(parts, axis=-1)
 
-    def write_sol_params(self, kind: str, items: IndexArray, values: np.ndarray, envs: IndexArray | None) -> None:
+    def write_sol_params(self, kind: str, elements: IndexArray, values: np.ndarray, envs: IndexArray | None) -> None:
         """Set `solref` and `solimp` of the selected constraints.
 
         Args:
             kind: prefix of the array names: `limit`, `friction`, `equality` (link equalities) or `coupling`.
-            items: indices of the constraints.
-            values: solref (2) and solimp (5), (environments or 1, items, 7).
+            elements: indices of the constraints.
+            values: solref (2) and solimp (5), (environments or 1, elements, 7).
             envs: indices of the environments; None for all.
         """
         start = 0
         for name, width in SOL_PARAMS:
-            rows = component_rows(items, width)
+            rows = component_rows(elements, width)
             block = values[..., start : start + width]
             self.write(f"{kind}_{name}", rows, block.reshape(len(block), -1), envs)
             start += width
@@ -133,37 +133,39 @@ class SceneArrays:
         """Whether all environments share one set of values of the array."""
         return name in self.engine.uniform.layout.rows
 
-    def write(self, name: str, items: slice | IndexArray, values: np.ndarray, envs: IndexArray | None = None) -> None:
-        """Set the selected items in the selected environments (None for all).
+    def write(
+        self, name: str, elements: slice | IndexArray, values: np.ndarray, envs: IndexArray | None = None
+    ) -> None:
+        """Set the selected elements in the selected environments (None for all).
 
         Marks the engine's state as modified, and its inverse weights as outdated if the array is one of
         `INVWEIGHT_PARAMETERS`. On a GPU the whole array is copied to the host, changed and uploaded.
 
         Args:
             name: name of the array.
-            items: rows to set.
-            values: new values, (environments or 1, items).
+            elements: rows to set.
+            values: new values, (environments or 1, elements).
             envs: indices of the environments; None for all.
         """
         self.engine.mark_modified()
         self.engine.masses_changed |= name in INVWEIGHT_PARAMETERS
         if self.engine.device.is_cpu:
-            self._assign(self.get(name), items, values, envs)
+            self._assign(self.get(name), elements, values, envs)
             if envs is None:
                 self.engine.array_view(name).pad_last_vector()
             return
         array = self.get(name).copy()
-        self._assign(array, items, values, envs)
+        self._assign(array, elements, values, envs)
         if array.size:
             self.engine.array_view(name).assign(array)
 
     @staticmethod
-    def _assign(array: np.ndarray, items: slice | IndexArray, values: np.ndarray, envs: IndexArray | None) -> None:
-        """Assign values (environments or 1, items) to rows and columns of a host array (items, environments)."""
+    def _assign(array: np.ndarray, elements: slice | IndexArray, values: np.ndarray, envs: IndexArray | None) -> None:
+        """Assign values (environments or 1, elements) to rows and columns of a host array (elements, environments)."""
         if envs is None:
-            array[items] = values.T
+            array[elements] = values.T
         else:
-            rows = np.arange(len(array))[items]
+            rows = np.arange(len(array))[elements]
             array[rows[:, None], envs] = values.T
 
     def source(self, name: str) -> NamedArray:
@@ -188,7 +190,7 @@ class SceneArrays:
         return self._device_constants[key]
 
     def tensor(self, name: str) -> Any:
-        """Whole array as a writable PyTorch tensor on the engine's memory, (items, n_envs).
+        """Whole array as a writable PyTorch tensor on the engine's memory, (elements, n_envs).
 
         Marks the state as modified, because the caller may write to the tensor.
         """
@@ -197,16 +199,16 @@ class SceneArrays:
             self._tensors[name] = self.engine.array_view(name).to_torch()
         return self._tensors[name]
 
-    def write_tensor(self, name: str, items: slice | IndexArray, values: Any, envs: Any) -> None:
-        """Set the selected items from a PyTorch tensor on the engine's GPU, without a copy through the host.
+    def write_tensor(self, name: str, elements: slice | IndexArray, values: Any, envs: Any) -> None:
+        """Set the selected elements from a PyTorch tensor on the engine's GPU, without a copy through the host.
 
         Nothing is checked: NaN, which no range clamps, makes the next step flag the environment; infinity acts as the
         limit of a control or force range, and flags the environment where there is none.
 
         Args:
             name: name of the array.
-            items: rows to set.
-            values: tensor (environments, items), or (items,) for all environments.
+            elements: rows to set.
+            values: tensor (environments, elements), or (elements,) for all environments.
             envs: environment indices as array or tensor; None for all.
         """
         self.engine.masses_changed |= name in INVWEIGHT_PARAMETERS
@@ -214,9 +216,9 @@ class SceneArrays:
         values = values.detach().to(target.dtype)
         values = (values[None] if values.ndim < 2 else values).movedim(0, 1)
         if envs is None:
-            target[self.device_index(items)] = values
+            target[self.device_index(elements)] = values
             return
-        rows, columns = self.device_index(np.arange(len(target))[items]), self.device_index(envs)
+        rows, columns = self.device_index(np.arange(len(target))[elements]), self.device_index(envs)
         if isinstance(rows, slice):
             target[rows][:, columns] = values
         else:
@@ -231,17 +233,17 @@ class NamedArray:
     name: str
 
     def numpy(self) -> np.ndarray:
-        """NumPy array (items, n_envs): a view on a CPU, a host copy from a GPU."""
+        """NumPy array (elements, n_envs): a view on a CPU, a host copy from a GPU."""
         return self.arrays.get(self.name)
 
     def to_torch(self) -> Any:
-        """PyTorch tensor (items, n_envs) that shares the engine's memory."""
+        """PyTorch tensor (elements, n_envs) that shares the engine's memory."""
         return self.arrays.tensor(self.name)
 
 
-def component_rows(items: IndexArray, width: int) -> IndexArray:
+def component_rows(elements: IndexArray, width: int) -> IndexArray:
     """Rows of all components of the given vectors of `width` components in an array of flattened vectors."""
-    return (width * items[:, None] + np.arange(width)).ravel()
+    return (width * elements[:, None] + np.arange(width)).ravel()
 
 
 def contiguous_slice(index: Any) -> Any:
@@ -261,7 +263,7 @@ memory."""
 
 
 class ArraySource(Protocol):
-    """Array of the engine: axes items, environments, then vector or matrix components."""
+    """Array of the engine: axes elements, environments, then vector or matrix components."""
 
     def numpy(self) -> np.ndarray:
         """NumPy array: a view on a CPU, a host copy from a GPU."""
@@ -322,16 +324,16 @@ class OutputConverter:
             return envs_idx.nonzero().flatten() if str(envs_idx.dtype) == "torch.bool" else envs_idx
         return resolve_envs(envs_idx, self.engine.n_envs)
 
-    def select(self, source: ArraySource, items: slice | IndexArray, envs: Any = None) -> Any:
-        """Selected items of the selected environments in the output type, shape (environments, items, ...).
+    def select(self, source: ArraySource, elements: slice | IndexArray, envs: Any = None) -> Any:
+        """Selected elements of the selected environments in the output type, shape (environments, elements, ...).
 
-        The source has shape (items, n_envs, ...); a source of one column, shared by all environments, is broadcast.
+        The source has shape (elements, n_envs, ...); a source of one column, shared by all environments, is broadcast.
         `envs` None selects all environments.
         """
         if self.on_gpu:
-            values = source.to_torch()[self.arrays.device_index(items)].movedim(1, 0)
+            values = source.to_torch()[self.arrays.device_index(elements)].movedim(1, 0)
             return values if envs is None else values[self.arrays.device_index(envs)]
-        values = np.moveaxis(source.numpy()[contiguous_slice(items)], 1, 0)
+        values = np.moveaxis(source.numpy()[contiguous_slice(elements)], 1, 0)
         if len(values) != self.engine.n_envs:  # shared by all environments
             values = np.broadcast_to(values, (self.engine.n_envs, *values.shape[1:]))
         return self.convert(values if envs is None else values[envs])
@@ -348,15 +350,15 @@ class OutputConverter:
         """Convert a NumPy array that nobody else refers to, to the output type without a copy."""
         return torch_module().from_numpy(values) if self.kind == "torch" else values
 
-    def diagonal_block(self, source: ArraySource, items: slice, envs: Any = None) -> Any:
-        """Diagonal block of square matrices, (environments, n, n), for a slice of n items.
+    def diagonal_block(self, source: ArraySource, elements: slice, envs: Any = None) -> Any:
+        """Diagonal block of square matrices, (environments, n, n), for a slice of n elements.
 
-        The source has shape (items, items, n_envs); `envs` None selects all environments.
+        The source has shape (elements, elements, n_envs); `envs` None selects all environments.
         """
         if self.on_gpu:
-            values = source.to_torch()[items, items].movedim(2, 0)
+            values = source.to_torch()[elements, elements].movedim(2, 0)
             return values if envs is None else values[self.arrays.device_index(envs)]
-        values = np.moveaxis(source.numpy()[items, items], 2, 0)
+        values = np.moveaxis(source.numpy()[elements, elements], 2, 0)
         return self.convert(values if envs is None else values[envs])
 
 

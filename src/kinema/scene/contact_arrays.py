@@ -129,7 +129,7 @@ class ContactArrays:
         return self._engine.settings.contacts and len(self._model.pairs.geom_a) > 0 and self._model.n_dofs > 0
 
     def entries(self) -> tuple[np.ndarray, np.ndarray]:
-        """Entries of the contact buffers, those with contacts first, and mask of these, (max_contacts, n_envs)."""
+        """Entries of the contact buffers, active contacts first, and the active mask, (max_contacts, n_envs)."""
         active = np.asarray(self._engine.fields.contacts.active.numpy()) > 0.5
         order = np.argsort(~active, axis=0, kind="stable")
         return order, np.take_along_axis(active, order, axis=0)
@@ -389,12 +389,12 @@ def _edge_forces(axis_forces: list[np.ndarray], factors: list[np.ndarray]) -> li
 
 
 def _elliptic_costs(residuals: list[np.ndarray], stiffness: np.ndarray, factors: list[np.ndarray]) -> list[np.ndarray]:
-    """Costs of the rows of elliptic cones, that of a contact in its first row.
+    """Constraint costs of elliptic contacts, by row: the cost of a contact is in its first row, all others are zero.
 
     Args:
         residuals: J qacc - aref of each row.
         stiffness: constraint stiffness along the normal.
-        factors: scales of the rows, by which all rows get equal stiffness; that of the normal is the regularised
+        factors: scales of the rows, by which all rows get equal stiffness; the scale of the normal is the regularised
             friction coefficient mu.
     """
     mu, scaled = factors[0], [factor * residual for factor, residual in zip(factors, residuals, strict=True)]

@@ -270,7 +270,7 @@ class ContactMonitor:
     def calibrate(self, n_steps: int, seed: int) -> int:
         """Determine the contact capacity by a trial simulation of `n_steps` steps, and return the capacity.
 
-        If the trial needs more than the present capacity, the capacity is set to 1.5 times the required capacity. All
+        If the trial needs more than the current capacity, the capacity is set to 1.5 times the required capacity. All
         environments but the first get random velocities added (`seed`); the state is restored after the trial.
         """
         built = self._scene.built

@@ -381,12 +381,12 @@ class DofControl:
         self.update_gains()
 
     def keep_gains(self, dofs: IndexArray) -> None:
-        """Treat the present gains of dofs as set by the user, so that no default gains replace or adapt them."""
+        """Treat the current gains of dofs as set by the user, so that no default gains replace or adapt them."""
         self.gains.user_set[:, dofs] = True
         self.update_gains(dofs)
 
     def update_gains(self, dofs: IndexArray | None = None) -> None:
-        """Write default gains of dofs (None for all) for the present control modes and time step; update the engine."""
+        """Write default gains of dofs (None for all) for the current control modes and time step; update the engine."""
         modes = self.modes[:, None] if self.modes_per_env is None else self.modes_per_env
         self.gains.update(np.arange(self.model.n_dofs) if dofs is None else dofs, modes)
         self._update_engine()

@@ -169,7 +169,7 @@ def _coupled_pairs(model: Model) -> Iterator[tuple[int, int, float]]:
 
 
 def _own_inertia(model: Model) -> Array:
-    """Inertia of each dof of the links attached to its frame alone, a lower bound in all configurations, (n_dofs,)."""
+    """Inertia of each dof due to the links on its own frame, a lower bound over all configurations, (n_dofs,)."""
     frames, dofs, links = model.frames, model.dofs, model.links
     inertia = dofs.armature.copy()
     for dof, frame in enumerate(dofs.frame_idx):

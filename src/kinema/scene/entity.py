@@ -30,11 +30,11 @@ from .variants import EntityVariants
 class Entity:
     """A robot, the contents of a world file, or a single body, added to a scene by one call of `Scene.add`.
 
-    Arguments ending in `_idx` select items of the entity (`links_idx`, `dofs_idx`, `qs_idx`, `actuators_idx`,
+    Arguments ending in `_idx` select elements of the entity (`links_idx`, `dofs_idx`, `qs_idx`, `actuators_idx`,
     `geoms_idx` in the order of `geom_names`, `frames_idx` in the order of `frame_names`) or environments (`envs_idx`)
-    by index, list, slice or mask; items also by name or pattern of names (`find_dofs`). None selects all.
+    by index, list, slice or mask; elements also by name or pattern of names (`find_dofs`). None selects all.
 
-    Batched arrays have the environment axis first: (n_envs, n, ...) for n selected items in n_envs selected
+    Batched arrays have the environment axis first: (n_envs, n, ...) for n selected elements in n_envs selected
     environments. Setters also accept (n, ...) or a scalar for all selected environments.
 
     Setters of physical parameters may be called before build. After build, a parameter is either an input of the
@@ -146,7 +146,7 @@ class Entity:
         return self._index.variant_of_env
 
     def description_for_env(self, env: int = 0) -> Robot | World:
-        """Description of the entity in environment `env` (default 0): that of its variant if a list was added."""
+        """Description of the entity in environment `env` (default 0), of its variant if a list was added."""
         return self._index.descriptions[int(self.variant_idx[env]) if self.n_variants > 1 else 0]
 
     @property
@@ -209,7 +209,7 @@ class Entity:
     ) -> None:
         """Track a trajectory with the PD force kp (position - q) + kv (velocity - v) [m, rad; m/s, rad/s].
 
-        Implemented as position control with the target position + kv / kp velocity and the present gains, so later
+        Implemented as position control with the target position + kv / kp velocity and the current gains, so later
         changes of the gains need another call. Raises `KinemaError` if any kp is zero.
         """
         self._control.track_dofs(position, velocity, dofs_idx, envs_idx, "control_dofs_position_velocity")
@@ -354,11 +354,11 @@ class Entity:
     ) -> None:
         """Move a kinematic body to a world pose at constant velocity, which contacts see: it carries, pushes and turns.
 
-        `set_pos` and `set_quat` place it at once instead, without a velocity. A new target replaces the present one.
+        `set_pos` and `set_quat` place it at once instead, without a velocity. A new target replaces the current one.
 
         Args:
-            pos: position of the link [m], (3,) or (n_envs, 3); None for the present position.
-            quat: orientation (w, x, y, z), (4,) or (n_envs, 4), reached by the shorter rotation; None for the present
+            pos: position of the link [m], (3,) or (n_envs, 3); None for the current position.
+            quat: orientation (w, x, y, z), (4,) or (n_envs, 4), reached by the shorter rotation; None for the current
                 orientation.
             duration: time until the pose is reached [s], rounded to steps; 0 (default) for the next step.
             link: kinematic link by name, index or handle; None for the base.
@@ -798,7 +798,7 @@ class Entity:
         self._parameters.set_masses(mass, links_idx, envs_idx)
 
     def set_mass_shift(self, shift: Any, links_idx: Selection = None, envs_idx: Selection = None) -> None:
-        """Set masses added to those of the description [kg], may be negative; inertias scale with the total mass.
+        """Set mass shifts, added to the masses of the description [kg], may be negative; inertias scale with the mass.
 
         Needs `per_env=("mass_shift",)`.
         """

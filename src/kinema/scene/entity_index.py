@@ -1,4 +1,4 @@
-"""Names, sizes and index ranges of an entity, selection of its items, and handles of its links and joints."""
+"""Names, sizes and index ranges of an entity, selection of its elements, and handles of its links and joints."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def geom_index_in_entity(model: Model) -> IndexArray:
 
 
 class EntityIndex:
-    """Names of the items of an entity, their index ranges in the scene, and resolution of selections to indices.
+    """Names of the elements of an entity, their index ranges in the scene, and resolution of selections to indices.
 
     `links`, `dofs`, `coordinates` and `actuators` return indices within the entity; `link_rows`, `dof_rows`,
     `actuator_rows` and `geom_rows` return rows of the scene's arrays. `label` is the prefix of error messages.

@@ -58,7 +58,7 @@ def write_parameter(
     built: BuiltScene,
     name: str,
     rows: slice | IndexArray,
-    item_shape: tuple[int, ...],
+    element_shape: tuple[int, ...],
     values: Any,
     envs_idx: Selection,
     label: str,
@@ -72,8 +72,8 @@ def write_parameter(
         built: the built scene.
         name: name of the array.
         rows: rows of the array.
-        item_shape: shape of the values of one environment.
-        values: values, (n_envs, *item_shape), item_shape or a scalar.
+        element_shape: shape of the values of one environment.
+        values: values, (n_envs, *element_shape), element_shape or a scalar.
         envs_idx: environments; None for all.
         label: name of the calling setter for error messages.
     """
@@ -93,7 +93,7 @@ def write_parameter(
         if len(np.unique(envs)) != built.n_envs:  # type: ignore[arg-type]  # ty: ignore[no-matching-overload]
             raise KinemaError(f"{label}: environments share this parameter: {hint}")
         envs_idx = None
-    array, envs = built.arrays.to_batch(values, item_shape, envs_idx, label)
+    array, envs = built.arrays.to_batch(values, element_shape, envs_idx, label)
     check_parameter_values(name, array, label)
     if shared:
         if len(array) > 1 and (array != array[:1]).any():
@@ -106,18 +106,18 @@ def write_parameter(
 
 
 def write_medium_parameter(
-    built: BuiltScene, name: str, item_shape: tuple[int, ...], values: Any, envs_idx: Selection
+    built: BuiltScene, name: str, element_shape: tuple[int, ...], values: Any, envs_idx: Selection
 ) -> None:
     """Write density, viscosity or wind of the medium; `KinemaError` if the scene was built without a medium."""
     if not built.model.fluid.kinds:
         raise KinemaError(
             f"set_{name}: the program was compiled without a medium; use Scene(density=...), which may be zero"
         )
-    write_parameter(built, name, slice(None), item_shape, values, envs_idx, f"set_{name}")
+    write_parameter(built, name, slice(None), element_shape, values, envs_idx, f"set_{name}")
 
 
 def _dof_table(built: BuiltScene, name: str) -> np.ndarray:
-    """Present values of `SceneArrays.dof_parameters`, or the values of the models, (n_variants, n_dofs)."""
+    """Current values of `SceneArrays.dof_parameters`, or the values of the models, (n_variants, n_dofs)."""
     if name in built.arrays.dof_parameters:
         return built.arrays.dof_parameters[name]
     return np.stack([_dof_column(model, name) for model in built.engine.variants.models])
@@ -330,5 +330,5 @@ class EntityParameters:
         """Set displacements of centres of mass of links, (n_envs, n_links, 3)."""
         label = "set_com_shift"
         links = self._index.link_rows(links_idx, label)
-        rows, item_shape, shift = component_rows(links, 3), (len(links), 3), link_vectors(shift, len(links), label)
-        write_parameter(self._index.built, "com_shift", rows, item_shape, shift, envs_idx, label)
+        rows, element_shape, shift = component_rows(links, 3), (len(links), 3), link_vectors(shift, len(links), label)
+        write_parameter(self._index.built, "com_shift", rows, element_shape, shift, envs_idx, label)

@@ -158,7 +158,7 @@ class EntityQueries:
 
         Args:
             description: description of the entity.
-            owner: robot or world that lists the frame.
+            owner: robot or world that contains the frame.
             frame: the frame.
         """
         if frame.link is None:
@@ -223,7 +223,7 @@ def _named_links(description: Robot | World) -> list[tuple[str, Robot | World, A
 
 
 def named_frames(description: Robot | World) -> list[tuple[str, Robot | World, Frame]]:
-    """Named frames of a robot or world: unique name, robot or world that lists the frame, and the frame.
+    """Named frames of a robot or world: unique name, robot or world that contains the frame, and the frame.
 
     The name is prefixed with the robot's name (`robot::frame`) if several frames of the description share it.
     """

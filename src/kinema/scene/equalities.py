@@ -28,7 +28,7 @@ class Equalities:
 
     @property
     def names(self) -> list[str]:
-        """Names of all equality constraints: link equalities, couplings, then those that the program leaves out.
+        """Names of all equality constraints: link equalities, couplings, then constraints that the program leaves out.
 
         The program leaves out constraints that their file disables, unless they can be enabled per environment.
         """
@@ -55,7 +55,7 @@ class Equalities:
     def set_enabled(self, active: Any, names: Selection, envs_idx: Selection, at: str) -> None:
         """Enable or disable equality constraints, (n_envs, n), (n,) or a scalar.
 
-        `at` is the relative pose that enabled connects and welds hold: `now` for the present one, `file` for that of
+        `at` is the relative pose that enabled connects and welds hold: `now` for the current one, `file` for that of
         the file.
         """
         at = one_of(at, "set_equality: at", ("now", "file"))
@@ -76,7 +76,7 @@ class Equalities:
             rows: rows of the link equalities.
             enabled: which of them are enabled, bool (environments or 1, rows).
             envs: environments; None for all.
-            at: `now` for the present relative pose where a constraint was disabled, `file` for that of the file.
+            at: `now` for the current relative pose where a constraint was disabled, `file` for that of the file.
         """
         built = self._built
         members = np.arange(built.n_envs) if envs is None else envs

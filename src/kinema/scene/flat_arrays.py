@@ -23,7 +23,7 @@ class ConstantArray(np.ndarray):
 
     @classmethod
     def of(cls, values: Any, device: str) -> ConstantArray:
-        """The values, not copied; `device` is that of the tensors of `to_torch`."""
+        """The values, not copied; `device` is the device of tensors returned by `to_torch`."""
         result = np.asarray(values).view(cls)
         result._device = device
         result.flags.writeable = False
@@ -45,34 +45,34 @@ class ConstantArray(np.ndarray):
 class ComputedArray(np.lib.mixins.NDArrayOperatorsMixin):
     """Array that is computed on the host, from arrays of the engine, when its values are read.
 
-    It behaves as a NumPy array of the present values: it can be indexed, has `shape` and `dtype`, and is an operand of
+    It behaves as a NumPy array of the current values: it can be indexed, has `shape` and `dtype`, and is an operand of
     NumPy functions and operators.
     """
 
     def __init__(self, compute: Callable[[], np.ndarray], device: str) -> None:
-        """Array of the values that `compute` returns; `device` is that of the tensors of `to_torch`."""
+        """Array of the values that `compute` returns; `device` is the device of tensors returned by `to_torch`."""
         self._compute = compute
         self._device = device
 
     def numpy(self) -> np.ndarray:
-        """Present values, which later steps do not change."""
+        """Current values, which later steps do not change."""
         return self._compute()
 
     def to_torch(self) -> Any:
-        """Present values as a PyTorch tensor on the device of the scene."""
+        """Current values as a PyTorch tensor on the device of the scene."""
         return torch_module().as_tensor(np.array(self._compute()), device=self._device)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """The present values for NumPy functions."""
+        """The current values for NumPy functions."""
         return np.array(self._compute(), dtype=dtype, copy=copy)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """Apply a NumPy function to the present values."""
+        """Apply a NumPy function to the current values."""
         values = [x.numpy() if isinstance(x, ComputedArray) else x for x in inputs]
         return getattr(ufunc, method)(*values, **options)
 
     def __getattr__(self, name: str) -> Any:
-        """Attribute of the NumPy array of the present values, such as `shape`, `dtype` or `tolist`."""
+        """Attribute of the NumPy array of the current values, such as `shape`, `dtype` or `tolist`."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._compute(), name)
@@ -87,7 +87,7 @@ class ComputedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return float(self._compute())
 
     def __dlpack__(self, **options: Any) -> Any:
-        """Export of the present values by the DLPack protocol."""
+        """Export of the current values by the DLPack protocol."""
         return self._compute().__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:

@@ -80,7 +80,7 @@ class GeomParameters:
         self.set_friction(nominal[:, geoms_idx] * ratios[:, columns], geoms_idx, envs_idx, label)
 
     def _pair_friction(self, geom_friction: np.ndarray) -> np.ndarray:
-        """Friction of all geom pairs, (environments, 5 n_pairs), from that of the geoms, (environments, n_geoms, 5).
+        """Friction of all geom pairs, (environments, 5 n_pairs), from geom friction, (environments, n_geoms, 5).
 
         The larger friction of both geoms, that of the geom with higher priority, or the value of an explicit pair.
         """

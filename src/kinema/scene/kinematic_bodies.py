@@ -1,4 +1,4 @@
-"""Kinematic bodies: bodies that the user moves, whose velocity contacts see (MJCF mocap, USD kinematicEnabled).
+"""Kinematic bodies, moved by the user; their velocity enters contacts (MJCF mocap, USD kinematicEnabled).
 
 The engine moves a kinematic body at a constant velocity until it is at its target pose (`KINEMATIC_ARRAYS`).
 """
@@ -79,7 +79,7 @@ def _move_body(built: BuiltScene, body: int, target: np.ndarray, n_steps: int, e
 def _target_pose(
     index: EntityIndex, body: int, pos: Any, quat: Any, envs_idx: Selection, label: str
 ) -> tuple[np.ndarray, IndexArray | None]:
-    """Target poses (environments, 7) with normalised quaternions, and the environments; None keeps a present value."""
+    """Target poses (environments, 7) with normalised quaternions, and the environments; None for the current value."""
     arrays, outputs = index.built.arrays, index.built.outputs
     values = [x.cpu().numpy() if outputs.is_gpu_tensor(x) else x for x in (pos, quat)]
     batches = [

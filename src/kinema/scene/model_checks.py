@@ -257,7 +257,7 @@ def report_unsupported(model: Model, descriptions: Descriptions, diagnostics: Di
 
 
 def _report_unsupported_joints(description: Robot | World, diagnostics: Diagnostics) -> None:
-    """Report what the simulation ignores in one description: velocity targets and initial velocities.
+    """Report velocity targets and initial velocities of a description, which the simulation ignores.
 
     Velocity targets are ignored in drives that also have a position target.
     """

@@ -110,7 +110,7 @@ def unbranched_chains(model: Model, changed: np.ndarray) -> list[int]:
 
 
 def _scalar_dofs(model: Model) -> list[int]:
-    """Dofs of hinge, slide and screw joints, without those of a floating base."""
+    """Dofs of hinge, slide and screw joints, without the dofs of a floating base."""
     types = model.frames.joint_type[model.dofs.frame_idx]
     floating = {
         dof
@@ -321,7 +321,7 @@ class _Problem:
         self.checker.keep_pairs(np.array(keep, np.bool_))
 
     def _carrier_pairs(self) -> set[int]:
-        """Pairs of a carried object and a link of the robot that touch at the start: the link holds the object."""
+        """Pairs of a carried object and a robot link in contact at the start: the links that carry the object."""
         own = self.index.all_geoms
         carried = [entity._index.all_geoms for entity, _ in self.carried]
         rows = np.concatenate([np.zeros(0, np.intp), *carried])
@@ -423,7 +423,7 @@ class _Problem:
         return result
 
     def _all_dofs(self, values: Array, rest: Array | float | None = None) -> Array:
-        """Values of the planned dofs (k, n) among those of all dofs, (k, n_dofs)."""
+        """Values of all dofs, (k, n_dofs), from values of the planned dofs (k, n)."""
         model = self.model
         if rest is None:
             rest = np.where(model.dofs.q_idx >= 0, self.start[np.maximum(model.dofs.q_idx, 0)], 0.0)

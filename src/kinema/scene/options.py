@@ -205,7 +205,7 @@ class TimeStepping:
 
 
 def resolve_time_stepping(dt: float | None, integrator: Integrator | None, specs: Sequence[EntitySpec]) -> TimeStepping:
-    """Time step and integrator: those of the user, else those that the MJCF files give, else the defaults.
+    """Time step and integrator: chosen by the user, else given by the MJCF files, else the defaults.
 
     Raises `KinemaError` if files give different values for one that the user has not chosen.
     """

@@ -59,24 +59,24 @@ class Distribution:
             requirement = requirements.get(self.kind, "positive bounds, the lower bound first")
             raise KinemaError(f"{self.kind}: expected {requirement}, not {self.a!r}, {self.b!r}")
 
-    def sample(self, envs: np.ndarray, item_shape: tuple[int, ...], seed: int, stream: str) -> np.ndarray:
-        """Samples for the given environments, (environments, *item_shape).
+    def sample(self, envs: np.ndarray, element_shape: tuple[int, ...], seed: int, stream: str) -> np.ndarray:
+        """Samples for the given environments, (environments, *element_shape).
 
         The samples of an environment depend on its index, the seed and the stream name only, not on the number of
         environments.
 
         Args:
             envs: indices of the environments.
-            item_shape: shape of the samples of one environment.
+            element_shape: shape of the samples of one environment.
             seed: random seed.
             stream: name of the random stream, such as entity and parameter.
         """
         generator = np.random.default_rng([seed, zlib.crc32(stream.encode())])
         count = 1 if self.sample_per == "all" else int(envs.max(initial=-1)) + 1
-        sample_shape = item_shape if self.sample_per == "item" else (1,) * len(item_shape)
+        sample_shape = element_shape if self.sample_per == "item" else (1,) * len(element_shape)
         samples = self._sample(generator, (count, *sample_shape))
         selected = samples[np.zeros(len(envs), int) if self.sample_per == "all" else envs]
-        return np.broadcast_to(selected, (len(envs), *item_shape))
+        return np.broadcast_to(selected, (len(envs), *element_shape))
 
     def _sample(self, generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         """Draw samples of the distribution, shape `shape`."""

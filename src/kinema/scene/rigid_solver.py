@@ -126,7 +126,7 @@ GROUP_ORDER = (
 
 @cache
 def declared_arrays() -> dict[str, list[tuple[ArrayDeclaration, str]]]:
-    """All arrays by group ("" for those of the solver itself), and where each is read from.
+    """All arrays by group ("" for arrays of the solver itself), each with its source.
 
     `view` is memory of the engine, `device` is computed by a program on the device of the scene, `host` is computed on
     the host from arrays of the device, and `constant` is a read-only array on the host.
@@ -188,7 +188,7 @@ class RigidSolver:
     """
 
     def __init__(self, built: BuiltScene, specs: Sequence[EntitySpec]) -> None:
-        """Arrays of a built scene; `specs` are its entities, of a variant entity that of the first environment."""
+        """Arrays of a built scene; `specs` are its entities, with the variant of the first environment."""
         self._set_built(built, specs)
 
     def _set_built(self, built: BuiltScene, specs: Sequence[EntitySpec]) -> None:

@@ -240,7 +240,7 @@ class Scene:
 
     @property
     def integrator(self) -> Integrator:
-        """Integrator of the scene: given, else that of the MJCF files, else `implicitfast`."""
+        """Integrator of the scene: chosen by the user, else given by the MJCF files, else `implicitfast`."""
         return self._builder.time_stepping.integrator
 
     # ------------------------------------------------------------------------------------------ adding entities
@@ -741,7 +741,7 @@ class Scene:
     def set_equality(
         self, active: Any, names: Selection = None, envs_idx: Selection = None, *, at: str = "now"
     ) -> None:
-        """Enable or disable equality constraints, bool (n_envs, n), (n,) or a scalar, also those their file disables.
+        """Enable or disable equality constraints, also disabled ones of files: bool (n_envs, n), (n,) or a scalar.
 
         Needs `scene.build(per_env=("equality",))`.
 
@@ -794,11 +794,11 @@ class Scene:
             link_b: link of the entity `b`.
             kind: `weld`, `ball` (free rotation about a point), `rod` (constant distance of two points) or `rope`
                 (largest distance).
-            at: relative pose that a weld holds: `now` for the present one, or position [m] and quaternion (w, x, y, z)
+            at: relative pose that a weld holds: `now` for the current one, or position [m] and quaternion (w, x, y, z)
                 of b in a.
             pos_a: point on `link_a` [m], for rods and ropes; of a ball on the world, its centre.
             pos_b: point on `link_b` [m], anchor of the attachment.
-            length: length of a rod or rope [m], scalar or (n_envs,); None for the present distance.
+            length: length of a rod or rope [m], scalar or (n_envs,); None for the current distance.
             envs_idx: environments by index, slice or mask; None for all.
             break_force: force at which it breaks [N], scalar or (n_envs,); None for never.
 
@@ -895,7 +895,7 @@ class Scene:
 
     @property
     def sensors(self) -> Sensors:
-        """Sensors of all files, and added ones, by name: `scene.sensors["imu"].read()`; see `docs/sensors.md`."""
+        """Sensors of all files, and added sensors, by name: `scene.sensors["imu"].read()`; see `docs/sensors.md`."""
         return self._stepper.observers.sensors
 
     def add_sensor(self, sensor: SensorType) -> Sensor:

@@ -390,7 +390,7 @@ class FrameSensor(SensorType):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class JointSensor(SensorType):
-    """Joint sensor: `position` (1) [rad, m], `velocity` (1) and `force`, that of the actuators on the joint (1).
+    """Joint sensor: `position` (1) [rad, m], `velocity` (1) and actuator `force` on the joint (1).
 
     A ball joint has `position` (4), a quaternion, and `velocity` (3) along the axes of the child link.
     """

@@ -237,7 +237,7 @@ class Sensor:
     """One sensor of a scene; `read()` returns its current reading."""
 
     def __init__(self, owner: HasSensors, index: int, *, is_added: bool = False) -> None:
-        """Handle of the sensor with an index among those of the files, or among the added ones."""
+        """Handle of the sensor with an index among the sensors of the files, or among the added sensors."""
         self._owner, self._position, self._is_added = owner, index, is_added
 
     def __repr__(self) -> str:
@@ -384,7 +384,7 @@ def geodetic_coordinates(position: Array, origin: Sequence[float]) -> Array:
 
 
 class Sensors(Mapping[str, Sensor]):
-    """All sensors of a scene by name, those of files first, then added ones: `scene.sensors["imu"].read()`.
+    """All sensors of a scene by name, sensors of files first, then added sensors: `scene.sensors["imu"].read()`.
 
     Readings belong to the current state, as in MuJoCo after `mj_forward`; they are computed in one launch when they are
     first read after a step.

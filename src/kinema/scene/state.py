@@ -33,7 +33,7 @@ STATE_FORMAT = "kinema state 2"
 SHARED_PREFIX = "shared "
 """Prefix of the names of arrays that all environments share."""
 GROWING_ARRAYS = frozenset(info.name for info in ATTACHMENT_ARRAYS)
-"""Arrays to which a rebuilt scene may append items."""
+"""Arrays to which a rebuilt scene may append elements."""
 CONTROL_PREFIX = "control "
 """Prefix of the names of arrays of control modes and gains."""
 
@@ -53,7 +53,7 @@ class SceneState:
     dt: float
     """Duration of one substep [s]."""
     arrays: Mapping[str, np.ndarray]
-    """Arrays by name, (items, n_envs); (items, 1) if shared by all environments."""
+    """Arrays by name, (elements, n_envs); (elements, 1) if shared by all environments."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the snapshot to an `.npz` file atomically (temporary file and rename); its folder is created.
@@ -178,7 +178,7 @@ def transfer_state(built: BuiltScene, state: SceneState) -> None:
 
 
 def _engine_arrays(built: BuiltScene) -> list[tuple[str, np.ndarray, bool]]:
-    """All arrays that a step reads: name, array (items, n_envs or 1), and whether environments share it.
+    """All arrays that a step reads: name, array (elements, n_envs or 1), and whether environments share it.
 
     The array is a view on a CPU and a host copy on a GPU.
     """
@@ -351,7 +351,7 @@ def _reset_blocks(built: BuiltScene, initial: Mapping[str, np.ndarray]) -> Itera
 
     Args:
         built: the built scene.
-        initial: initial values by array name, (items, 1 or n_envs).
+        initial: initial values by array name, (elements, 1 or n_envs).
     """
     arrays, arenas = built.arrays, (built.engine.state, built.engine.controls)
     locations = [
@@ -385,7 +385,7 @@ def _contiguous_runs(arrays: Sequence[ArrayRows], n_columns: Callable[[str], int
 
 
 def _initial_arrays(built: BuiltScene, state: KeyframeState | None) -> dict[str, np.ndarray]:
-    """Initial values of all state and command arrays by name, (items, 1), or (items, n_envs) if environments differ.
+    """Initial values of all state and command arrays by name, (elements, 1), or (elements, n_envs).
 
     Args:
         built: the built scene.

@@ -38,7 +38,7 @@ class SceneWithSurfaces(HasBuiltScene, Protocol):
 
 
 class SurfaceVelocities:
-    """Surface velocities of the geoms of a scene; those set before `build` are stored until then."""
+    """Surface velocities of the geoms of a scene; velocities set before `build` are stored until then."""
 
     def __init__(self, scene: SceneWithSurfaces) -> None:
         self._scene = scene

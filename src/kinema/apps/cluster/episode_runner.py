@@ -30,9 +30,9 @@ class EpisodeDistribution(Distribution):
 
     episodes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def sample(self, envs: np.ndarray, item_shape: tuple[int, ...], seed: int, stream: str) -> np.ndarray:
-        """Samples for some environments, shape (environments, *item_shape)."""
-        sample_shape = item_shape if self.sample_per == "item" else (1,) * len(item_shape)
+    def sample(self, envs: np.ndarray, element_shape: tuple[int, ...], seed: int, stream: str) -> np.ndarray:
+        """Samples for some environments, shape (environments, *element_shape)."""
+        sample_shape = element_shape if self.sample_per == "item" else (1,) * len(element_shape)
         key, episodes = zlib.crc32(stream.encode()), self.episodes[envs]
         if self.sample_per == "all":
             rows = np.array([self._sample(np.random.default_rng([seed, key]), sample_shape)] * len(envs))
@@ -42,7 +42,7 @@ class EpisodeDistribution(Distribution):
             rows = self._inverse_cdf(episode_uniforms(seed, episodes, key, math.prod(sample_shape))).reshape(
                 -1, *sample_shape
             )
-        return np.broadcast_to(rows, (len(envs), *item_shape))
+        return np.broadcast_to(rows, (len(envs), *element_shape))
 
     def _inverse_cdf(self, units: np.ndarray) -> np.ndarray:
         """Inverse CDF of the uniform or log-uniform distribution at probabilities; bitwise equal to NumPy's samples."""

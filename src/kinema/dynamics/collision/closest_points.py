@@ -53,7 +53,7 @@ def keep_closest_points(
     needs_depth: bool = True,
     swapped: bool = False,
 ) -> None:
-    """Trace the signed distance and closest points of two geoms; they replace those of `result` if they are closer.
+    """Trace the signed distance and closest points of two geoms, which replace `result` if the distance is smaller.
 
     Args:
         tracer: traces the program.

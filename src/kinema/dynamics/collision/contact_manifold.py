@@ -411,7 +411,7 @@ class _FeatureClipper:
     def _find_merge_entry(
         self, point_buffer: str, n_points: Value, position: list[Value], gap: Value
     ) -> tuple[Value, Value]:
-        """Entry of a new contact point: that of a close existing point to merge with, or the end of the list.
+        """Entry of a new contact point: the entry of a close existing point to merge with, or the end of the list.
 
         As corners are visited in cyclic order, only the first and the last existing points are compared.
 

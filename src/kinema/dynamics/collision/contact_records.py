@@ -113,7 +113,7 @@ class ContactSpecialization(Protocol):
 
     @property
     def has_surface_velocity(self) -> bool:
-        """Whether the contacts have a velocity of their surfaces besides that of their frames."""
+        """Whether the contact surfaces move relative to their frames."""
         ...
 
 
@@ -208,7 +208,7 @@ class Contact:
 
     @property
     def surface_velocity(self) -> list[Value]:
-        """Velocity of the second surface relative to the first along each row, besides that of the frames; or zeros."""
+        """Velocity of the second surface relative to the first along each row, without frame velocities; or zeros."""
         is_stored = "surface_velocity" in self.layout.offsets
         return self.read("surface_velocity") if is_stored else [0.0] * self.condim
 

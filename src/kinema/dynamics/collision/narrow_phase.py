@@ -438,12 +438,12 @@ def _contact_fields(
     normal: Vector,
     tangent_hint: Vector | None,
 ) -> Mapping[str, Sequence[Value]]:
-    """Fields of a contact record with all parameters of the contact force (see `CONTACT_FIELDS`).
+    """Values of the fields of a contact record: geometry and parameters of the contact force (see `CONTACT_FIELDS`).
 
-    Contains the point, the contact frame (oriented from the first to the second frame of the buffer), distance, signed
-    pair index, constraint stiffness D = d / ((1 - d) w) (0 beyond the force margin), regularized friction mu, reference
-    feedback k d r, damping, friction damping and row scales; with restitution or stiction also maximum stiffness,
-    restitution, bounce speed and stiction ratio.
+    Point, contact frame (normal from the first to the second frame of the contact buffer), distance, signed pair index,
+    constraint stiffness D = d / ((1 - d) w) (0 beyond the force margin), regularized friction mu, reference feedback k
+    d r, damping, friction damping and row scales; with restitution or stiction also maximum stiffness, restitution,
+    bounce speed and stiction ratio.
     """
     sign = iteration.constant("sign")
     axes = [scale(sign, axis) for axis in (normal, *contact_tangents(normal, tangent_hint))]
@@ -493,7 +493,7 @@ def _contact_fields(
 def _relative_surface_velocity(
     iteration: IterationContext, specialization: NarrowPhaseSpecialization, point: Vector, axes: Sequence[Vector]
 ) -> list[Value]:
-    """Velocity of the second surface relative to the first at a contact, by its rows, (condim,) [m/s, rad/s].
+    """Velocity of the second surface relative to the first, in contact coordinates, (condim,) [m/s, rad/s].
 
     Besides J v: the velocities of kinematic bodies, and those of surfaces relative to their geoms, which as in MuJoCo
     are projected onto the tangent plane and have no rolling components. `axes` points from the first to the second

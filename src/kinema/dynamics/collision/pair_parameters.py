@@ -175,7 +175,7 @@ def frame_pair_spheres(model: Model, spec: ContactBufferSpec) -> ParameterRow:
 def _frame_bounding_sphere(model: Model, spec: ContactBufferSpec, frame: int) -> tuple[list[float], float]:
     """Bounding sphere (centre in frame axes, radius [m]) of the geoms of a frame that are in pairs of a contact buffer.
 
-    The radius is `ABSENT_RADIUS` if no geom is present in this model specialization.
+    The radius is `ABSENT_RADIUS` if no geom is present in this model variant.
     """
     geoms, pairs = model.geoms, model.pairs
     frame_geoms = {
@@ -374,7 +374,7 @@ def _group_by_specialization(
 def _merge_overflow_specializations(
     specializations: Collection[NarrowPhaseSpecialization],
 ) -> dict[NarrowPhaseSpecialization, NarrowPhaseSpecialization]:
-    """Map each specialization to the one used for tracing: equal but for `may_overflow` are merged.
+    """Merge specializations that differ only in `may_overflow`: map each one to the specialization used for tracing.
 
     The merged specialization has `may_overflow` set if any of its members has.
     """
@@ -390,7 +390,7 @@ def _merge_overflow_specializations(
 def _specialization_of(
     ctx: TraceContext, spec: ContactBufferSpec, pair: int, per_env_parameters: tuple[str, ...], *, uses_lists: bool
 ) -> NarrowPhaseSpecialization:
-    """Specialization of a geom pair's narrow-phase code: geom types, contact specialization, overflow handling ..."""
+    """Specialization key of a geom pair's narrow-phase code: geom types, contact type, overflow handling, options."""
     geoms, pairs = ctx.model.geoms, ctx.model.pairs
     return NarrowPhaseSpecialization(
         (geoms.types[pairs.geom_a[pair]], geoms.types[pairs.geom_b[pair]]),

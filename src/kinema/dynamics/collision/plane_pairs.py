@@ -71,7 +71,7 @@ def collide_plane_ellipsoid(query: ContactQuery, plane: CollisionGeom, ellipsoid
 
 
 def collide_plane_box(query: ContactQuery, plane: CollisionGeom, box: CollisionGeom) -> None:
-    """Contacts of a plane and a box: the first four corners within the margin among those below the box centre.
+    """Contacts of a plane and a box: the first four corners that lie below the box centre and within the margin.
 
     Loops over all eight corners; emits each contact through `query.emit_contact`.
     """

@@ -29,7 +29,7 @@ UNBOUNDED_TYPES = ("plane", "height field")
 def select_hashed_geoms(model: Model) -> list[int]:
     """Indices of the geoms in the spatial hash, sorted; empty if there are more than `MAX_HASHED_GEOMS`.
 
-    A geom is selected if it is part of a collision pair, is of a bounded type, exists in this model specialization, and
+    A geom is selected if it is part of a collision pair, is of a bounded type, exists in this model variant, and
     its bounding radius is at most `MAX_SIZE_RATIO` times the median.
     """
     geoms, pairs = model.geoms, model.pairs

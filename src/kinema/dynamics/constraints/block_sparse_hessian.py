@@ -104,7 +104,7 @@ def _has_many_contact_trees(contacts: ContactConstraints) -> bool:
 
 
 def _flag_attachment_blocks(rows: ConstraintRows, matrix: BlockSparseMatrix) -> None:
-    """Set the nonzero flags of all Hessian blocks that attachments contribute to where they hold."""
+    """Set the nonzero flags of all Hessian blocks that active attachments contribute to."""
     attachments = [
         (
             block,

@@ -159,7 +159,7 @@ def world_motion_subspaces(
 
 
 class ContactConstraints:
-    """All contacts of an environment as constraints of the Newton solver, stored in buffers per buffer."""
+    """All contacts of an environment as constraints of the Newton solver, in a buffer per frame pair and condim."""
 
     def __init__(
         self,

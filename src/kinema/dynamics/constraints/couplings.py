@@ -2,7 +2,7 @@
 
 Covers mimic joints and MuJoCo's joint and tendon equalities. With follower length x and leader length y, both relative
 to their reference, the constraint is x - p(y) = 0 with a polynomial p of degree 4. A length is a sum of moment arm
-times joint position, or the length of a spatial path.
+times joint position, or the length of a transmission path.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def fill_couplings(kinematic_state: KinematicState, rows: ConstraintRows) -> Non
 
 
 def _initial_lengths_iteration(kinematic_state: KinematicState, coupling: int, lengths: ArenaOffset) -> LoopIteration:
-    """Loop iteration that initialises follower and leader length of a coupling to path length minus reference.
+    """Loop iteration that initialises follower and leader length of a coupling: path length minus reference.
 
     Sides without a path start at minus the reference; joint positions are added later.
     """

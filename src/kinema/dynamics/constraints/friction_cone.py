@@ -300,7 +300,7 @@ class NoSlipFriction(ContactCost):
         """Use the Hessian of sticking friction even for contacts at their friction bound."""
 
     def freeze_normal_forces(self, contact: Contact) -> None:
-        """Store normal force, friction bounds (mu times normal force) and, as multipliers, present friction."""
+        """Store normal force, friction bounds (mu times normal force) and, as multipliers, the current friction."""
         residual, (stiffness, mu) = contact.residual, contact.stiffness_and_mu
         gradient = contact_cost_derivatives(residual, stiffness, mu, elliptic=contact.elliptic).gradient
         bounds: list[Value] = []

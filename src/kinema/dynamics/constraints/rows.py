@@ -365,7 +365,7 @@ class ConstraintRows:
         return result
 
     def implicit_spring_forces(self, name: str) -> NodeValues[list[Value]]:
-        """Return J^T (D aref - f): joint forces of the rows as implicit springs minus their present forces f.
+        """Return J^T (D aref - f): joint forces of the rows as implicit springs minus their current forces f.
 
         Overwrites the iteration array `force` with D aref - f.
         """
@@ -397,8 +397,8 @@ class ConstraintRows:
     def add_hessian(self, matrix: SymmetricEntries) -> None:
         """Add J^T D J of the active rows at the current residuals to a joint-space matrix.
 
-        Overwrites the iteration array `residual derivative` with the active stiffness of each row. Attachments that
-        hold nothing are skipped.
+        Overwrites the iteration array `residual derivative` with the active stiffness of each row. Inactive
+        attachments are skipped.
         """
         self.for_each_block("active stiffness of constraints", _write_active_stiffness)
         rows: list[LoopIteration] = []
@@ -437,7 +437,7 @@ class ConstraintRows:
         attachments: Sequence[tuple[ConstraintBlock, Sequence[LoopIteration]]],
         body: Callable[[IterationContext], None],
     ) -> None:
-        """Trace loops over the given iterations of each attachment, skipped at run time where it holds nothing."""
+        """Trace loops over the given iterations of each attachment, skipped at run time for inactive attachments."""
 
         def run_if_on(iteration: IterationContext) -> None:
             def run() -> list[Value]:

@@ -1,6 +1,7 @@
 """Constraint rows of tendons: length limits and dry friction, whose Jacobian is the tendon's moment-arm vector.
 
-A tendon's length is the length of a spatial path or, for a fixed tendon, the sum of moment arm times joint position.
+A tendon's length is the length of a transmission path or, for a fixed tendon, the sum of moment arm times joint
+position.
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ class ContactRow:
         return dot([self.jacobian_entry(i) for i in range(len(vector))], vector)
 
     def surface_velocity(self) -> Value:
-        """Return the relative velocity of the two surfaces along this scaled row, besides that of their frames."""
+        """Return the relative velocity of the two surfaces along this scaled row, without frame velocities."""
         if "surface_velocity" not in self.layout.offsets:
             return 0.0
         first = self.group.records.row + self.layout.offsets["surface_velocity"]

@@ -311,7 +311,7 @@ class Engine:
         return self._arenas[name].view(name)
 
     def read_array(self, name: str) -> np.ndarray:
-        """Present values of an array of the state, inputs or parameters, not to be modified: a copy from a GPU."""
+        """Current values of an array of the state, inputs or parameters, not to be modified: a copy from a GPU."""
         return self._arenas[name].view(name).numpy()
 
     @property
@@ -424,7 +424,7 @@ class Engine:
 
     @property
     def name(self) -> str:
-        """Name of the programs in profilers and dumps: that of the first entity."""
+        """Name of the programs in profilers and dumps: the name of the first entity."""
         return to_identifier(self.model.entities[0].name) if self.model.entities else "scene"
 
     def _partitioning(self, count: int) -> Partitioning | None:

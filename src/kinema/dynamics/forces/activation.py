@@ -15,14 +15,14 @@ from ..vector_math import one_minus_exp_neg
 
 # ----------------------------------------------------------------------------------------------------- delayed controls
 #
-# The controls of past steps are state, newest first (MJCF `delay`). Past steps are assumed to have the present length.
+# The controls of past steps are state, newest first (MJCF `delay`). Past steps are assumed to have the current length.
 
 DELAY_TOLERANCE = 1e-4
 """Fraction of a step by which a delay may exceed whole steps without counting as longer: rounding."""
 
 
 def delayed_control(ctx: TraceContext, transmission: Transmission) -> Value:
-    """Control of an actuator after its delay; the present control if the actuator has none."""
+    """Control of an actuator after its delay; the current control if the actuator has none."""
     if not transmission.n_delay_samples:
         return transmission.read("ctrl")[0]
     return interpolate_control_history(
@@ -33,7 +33,7 @@ def delayed_control(ctx: TraceContext, transmission: Transmission) -> Value:
 def interpolate_control_history(ctx: TraceContext, interpolation: str, history: Sequence[Value], delay: Value) -> Value:
     """Control of `delay` seconds ago, interpolated from the stored controls of past steps (newest first).
 
-    With RK4 the delay counts from the time of the present stage.
+    With RK4 the delay counts from the time of the current stage.
     """
     steps = delay / ctx.dt
     if ctx.settings.integrator is Integrator.RK4:

@@ -73,7 +73,7 @@ def update_spring_rest(ctx: TraceContext, node: FrameNode, q: Sequence[Value]) -
 def update_tendon_spring_rest(step: HasPoses) -> None:
     """Trace the update of the rest lengths of yielding (plastic) tendon springs, at the end of a step.
 
-    Rest lengths move so that the stretch stays within the yield displacement. The next length of a spatial path is
+    Rest lengths move so that the stretch stays within the yield displacement. The next length of a transmission path is
     extrapolated by its velocity, as in MuJoCo, instead of measured. The last stage of a Runge-Kutta step uses the
     measured length.
     """

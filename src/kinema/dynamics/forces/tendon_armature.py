@@ -87,7 +87,7 @@ def mass_matrix_with_tendon_armature(step: HasPoses) -> JointSpaceMatrix:
 
 
 def bias_forces_with_tendon_armature(step: HasMotionState) -> NodeValues[list[Value]]:
-    """Trace the bias force c(q, v) of links, plus that of tendon armature along paths whose moment arms change."""
+    """Trace the bias force c(q, v) of links and of tendon armature with varying moment arms."""
     ctx, bias = step.ctx, bias_forces(step.ctx, step.local_poses, step.bias_accelerations)
     on_paths = [i for i in tendons_with_armature(step.ctx) if ctx.model.tendons.path_idx[i] >= 0]
     if not on_paths:
@@ -164,7 +164,7 @@ def _segment_bias_acceleration(
     iteration: IterationContext,
     kinematic_values: tuple[NodeValues[Pose], NodeValues[Twist], NodeValues[FrameAcceleration]],
 ) -> None:
-    """Traced loop body: add the second time derivative of a segment's length at zero joint acceleration to its path.
+    """Traced loop body: add the second time derivative of a path segment's length at zero joint acceleration.
 
     `kinematic_values` are world poses, velocities and bias accelerations of frames.
     """

@@ -1,7 +1,7 @@
-"""Path lengths and moment arms of straight and wrapped segments, slider-cranks, relative poses and loop joints.
+"""Lengths and moment arms of transmission paths: straight and wrapped segments, slider-cranks, poses, loop joints.
 
-A path is a sum of segments between points on frames. The moment arm of a dof is the power of the unit-force wrenches on
-the ends of the segments in the motion of that dof.
+The length of a path is the sum of its segments between points on frames. The moment arm of a dof is the power of the
+unit-force wrenches on the ends of the segments in the motion of that dof.
 """
 
 from __future__ import annotations
@@ -337,18 +337,18 @@ class HasPoses(Protocol):
 
     @property
     def path_lengths(self) -> PathLengths:
-        """Lengths and moment arms of paths."""
+        """Lengths and moment arms of transmission paths."""
         ...
 
 
 def frames_of_path(model: Model, path: int) -> set[int]:
-    """Indices of the moving frames that the ends of a path's segments are fixed to."""
+    """Indices of the moving frames that the segments of a transmission path are attached to."""
     frames = model.path_segments.frame_idx[model.path_segments.path_idx == path]
     return {*dynamic_frames(model, frames).ravel().tolist()} - {WORLD}
 
 
 def paths_in_context(ctx: TraceContext) -> list[int]:
-    """Indices of the paths whose segment ends are all fixed to frames of the context or to the world."""
+    """Indices of the transmission paths whose segments are attached only to frames of the context or to the world."""
     frames, paths = {node.index for node in ctx.nodes}, sorted(set(ctx.model.path_segments.path_idx.tolist()))
     return [path for path in paths if frames.issuperset(frames_of_path(ctx.model, path))]
 
@@ -406,7 +406,7 @@ def _segment_iteration(ctx: LoopContext, segment: int, iteration_offsets: dict[s
 
 
 def _measure_segment(iteration: IterationContext, world_poses: NodeValues[Pose]) -> None:
-    """Traced loop body: add the scaled length of a segment to its path, and write the unit-force wrenches on its ends.
+    """Traced loop body: add the scaled length of a segment to its path; write the wrenches on its ends at unit force.
 
     The wrenches (torque, force) are in world axes about a common reference point, the position of the second end.
     """

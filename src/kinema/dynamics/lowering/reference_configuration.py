@@ -1,4 +1,4 @@
-"""Model constants at reference configurations: joint inertias, path and rest lengths, peak muscle forces."""
+"""Model constants at reference configurations: joint inertias, transmission and rest lengths, peak muscle forces."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ MIN_VALUE = 1e-15
 
 
 def path_lengths_and_moments(model: Model, qpos: Sequence[float] | Array) -> tuple[Array, Array]:
-    """Lengths (n_paths,) [m] and moment arms (n_paths, n_dofs) of all paths at a configuration."""
+    """Lengths (n_paths,) [m] and moment arms (n_paths, n_dofs) of all transmission paths at a configuration."""
     n_paths, n = 1 + max(model.path_segments.path_idx.tolist(), default=-1), model.n_dofs
     if not n_paths:
         return np.zeros(0), np.zeros((0, n))

@@ -15,7 +15,7 @@ from .rnea import Wrench, power, spatial_momentum, transform_wrench_to_parent
 
 
 def composite_inertias(ctx: TraceContext, local_poses: NodeValues[Pose]) -> NodeValues[SpatialInertia]:
-    """Trace the composite spatial inertia of each frame: its own plus those of all descendants, in its axes."""
+    """Trace the composite spatial inertia of each frame: the sum over its subtree, in the axes of the frame."""
 
     def body(node: FrameNode, total: SpatialInertia) -> SpatialInertia:
         pose = local_poses[node.ref]

@@ -77,7 +77,7 @@ def replace_free_body_accelerations(
     accelerations: NodeValues[list[Value]],
     coupled_dofs: Collection[int] = (),
 ) -> None:
-    """Trace a loop that overwrites the joint accelerations of free single bodies by those of the implicit solve."""
+    """Trace a loop that replaces the joint accelerations of free single bodies by the results of the implicit solve."""
     frames = [node.index for slides, ball in free_bodies(ctx.nodes, coupled_dofs) for node in (*slides, ball)]
     ctx.for_each_frame(
         "replace free-body accelerations",

@@ -109,7 +109,7 @@ def rk4_next_time_offset(phase: Value, dt: Value) -> Value:
 
 
 def rk4_stage_offset(phase: Value) -> Value:
-    """Time of the present Runge-Kutta stage relative to the start of the step, in units of dt."""
+    """Time of the current Runge-Kutta stage relative to the start of the step, in units of dt."""
     return _select_by_phase(phase, RK4_OFFSETS)
 
 

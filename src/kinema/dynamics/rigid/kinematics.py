@@ -326,7 +326,7 @@ def spatial_accelerations(
 def propagate_acceleration(
     parent_acceleration: FrameAcceleration, pose: Pose, joint_velocity: Twist
 ) -> FrameAcceleration:
-    """Proper acceleration and angular velocity of a frame from those of its parent, at zero joint acceleration.
+    """Proper acceleration and angular velocity of a frame from its parent's, at zero joint acceleration.
 
     `joint_velocity` is the joint twist S v, which adds Coriolis and centripetal terms; `pose` is the frame in its
     parent.

@@ -117,7 +117,7 @@ def allocate_zero_sums(data: StepData, output_indices: Sequence[int], width: int
 
 
 def contact_wrench(contact: Contact) -> list[Value]:
-    """Wrench of a contact on the second frame of its buffer: torque, then force (6 values), in world axes.
+    """Wrench of a contact on the second frame of its contact buffer: torque, then force (6 values), in world axes.
 
     The torque is about the shifted world origin (position of the first free body). Computed as -J^T times the gradient
     of the contact cost at the solver's residual.
@@ -262,7 +262,7 @@ def _accumulate_contact(iteration: IterationContext, contact: Contact, weight: V
 
 
 def _insert_entry(iteration: IterationContext, entry: Sequence[Value]) -> None:
-    """Traced code: insert an entry into the sorted entries, behind those of equal key; the last one drops out."""
+    """Traced code: stable insertion of an entry into the sorted entries; the last entry is dropped."""
     tracer = iteration.tracer
     carried = tracer.allocate_local(1 + ENTRY_WIDTH)  # key to compare with, entry
     tracer.write(carried, [entry[0], *entry])

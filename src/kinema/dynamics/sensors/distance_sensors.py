@@ -87,7 +87,7 @@ def _pair_iterations(data: StepData, params: tuple[float, ...], result: ArenaOff
 
 
 def _measure_pair(iteration: IterationContext, shifted_world_poses: NodeValues[Pose]) -> None:
-    """Traced loop body: closest points of one pair of geoms, kept if they are closer than those found so far.
+    """Traced loop body: closest points of one pair of geoms, stored if the distance is the smallest so far.
 
     Positions are relative to the second geom, which keeps precision.
     """

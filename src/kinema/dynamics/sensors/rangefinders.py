@@ -56,7 +56,7 @@ def measure_ranges(data: StepData, outputs: SensorOutputs, output_indices: list[
 
 
 def _visible_geoms(data: StepData, outputs: SensorOutputs, output: int) -> list[int]:
-    """Indices of the geoms that a sensor's rays can hit: visual, collision or both; not those of its own link."""
+    """Indices of the geoms that a sensor's rays can hit: visual, collision or both; without those of its link."""
     geoms, info = data.ctx.model.sensors.ray_geoms, outputs.info
     link, options = int(info.target_idx[output]), info.options[output]
     visible = geoms.visual | geoms.collision

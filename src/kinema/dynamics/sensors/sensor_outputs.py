@@ -133,7 +133,7 @@ def attachment_pose(iteration: IterationContext, frame_poses: NodeValues[Pose], 
 def write_sensor_output(
     iteration: IterationContext, values: Sequence[Value], specialization: SensorOutputSpecialization | None = None
 ) -> None:
-    """Write the values of an output, clamped to its cutoff; `specialization` defaults to that of the loop iteration."""
+    """Write the values of an output, clamped to its cutoff; `specialization` is by default the iteration's key."""
     specialization = specialization or iteration.specialization  # type: ignore[assignment]
     assert isinstance(specialization, SensorOutputSpecialization)
     iteration.write(SENSOR_OUTPUT_ARRAY, apply_cutoff(iteration, specialization, values))

@@ -51,7 +51,7 @@ def _actuated_trees(model: Model, frame_trees: list[int]) -> set[int]:
 
 
 def _tendon_trees(model: Model, frame_trees: list[int]) -> set[int]:
-    """Return the indices of the trees that tendons or paths act on."""
+    """Return the indices of the trees that tendons or transmission paths act on."""
     tree_of_dof = [frame_trees[frame] for frame in model.dofs.frame_idx.tolist()]
     trees = {tree_of_dof[dof] for moment in model.tendons.moment for dof in moment.nonzero()[0]}
     return trees | {

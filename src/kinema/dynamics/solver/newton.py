@@ -60,7 +60,7 @@ class Iteration(ABC):
 
     @abstractmethod
     def warm_start(self) -> None:
-        """Warm start from the previous constraint acceleration where its cost is lower than that of x = 0."""
+        """Warm start from the previous constraint acceleration where its cost is lower than the cost of x = 0."""
 
     @abstractmethod
     def iterate(self) -> tuple[Value, Value]:
@@ -115,7 +115,7 @@ class CommonIteration(Iteration):
     """Iteration with one step length and one convergence test for all trees."""
 
     def warm_start(self) -> None:
-        """Start from the constraint acceleration of the previous time step if its cost is lower than that of x = 0."""
+        """Start from the constraint acceleration of the previous step if its cost is lower than the cost of x = 0."""
         ctx, objective = self.ctx, self.objective
         previous = objective.vectors.new("warm start")
         ctx.for_each_frame("warm start", lambda node: previous.put(node.ref, ctx.read_node("warm_start", node)))

@@ -172,7 +172,7 @@ class BlockSparseMatrix(JointSpaceMatrix):
     # ---------------------------------------------------------------------------------------------------- nonzero flags
 
     def clear_flags(self) -> None:
-        """Trace a loop that sets the nonzero flags of the diagonal blocks and clears those of all other blocks."""
+        """Trace a loop that sets the nonzero flags of the diagonal blocks and clears the flags of all other blocks."""
 
         def body(iteration: IterationContext) -> None:
             tracer = iteration.tracer

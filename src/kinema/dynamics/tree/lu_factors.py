@@ -39,7 +39,7 @@ class LUFactors:
         return LoopIteration(specialization, {**offsets, **self.idle_flags[dof]})
 
     def _elimination_iterations(self, dof: int, ancestor: int) -> list[LoopIteration]:
-        """Loop iterations that subtract multiples of the rows of a dof from those of an ancestor, in both matrices.
+        """Loop iterations that subtract multiples of the rows of a dof from the rows of an ancestor, in both matrices.
 
         One iteration with an inner loop per matrix if the ancestor's row is a prefix of the row of `dof`, else, and in
         warp regions, one per entry.

@@ -96,8 +96,7 @@ class OffsetRegistry:
 class IterationOffsets(MutableMapping[str, ArenaOffset]):
     """Arena offsets of the arrays of a loop iteration: its own arrays, and arrays of bound nodes and the environment.
 
-    Lookup sees arrays registered after the iteration was made; iteration lists only those registered before, plus added
-    ones.
+    Lookup finds arrays registered after construction; iterating lists only arrays registered before, and added ones.
     """
 
     __slots__ = ("_added", "_bindings", "_env_offsets", "_iteration_offsets", "_n_registered", "_registry")
@@ -118,7 +117,7 @@ class IterationOffsets(MutableMapping[str, ArenaOffset]):
 
     @property
     def iteration_offsets(self) -> Mapping[str, ArenaOffset]:
-        """Arena offsets of the arrays of the iteration itself, without those of bound nodes and the environment."""
+        """Arena offsets of the iteration's own arrays, without arrays of bound nodes and the environment."""
         return self._iteration_offsets
 
     def _find(self, name: str) -> ArenaOffset | None:

@@ -412,7 +412,7 @@ class LDLFactors:
         return LoopIteration(specialization, offsets | bound, {"min ratio": [min_ratio]} if min_ratio else {})
 
     def _gimbal_pivot_iteration(self, dof: int) -> LoopIteration:
-        """Iteration that stores a lower bound of the pivot of a gimbal hinge, relative to its present diagonal entry.
+        """Iteration that stores a lower bound of the pivot of a gimbal hinge, relative to its current diagonal entry.
 
         The bound is kept where the inverse pivot is stored later.
         """

@@ -1,7 +1,7 @@
 """Transmissions of actuators and tendons: lengths and velocities, and forces mapped to joints by moment arms.
 
-The length of a transmission is a linear combination of joint coordinates, or the length of a path through sites. With
-the moment arm r = d length / d q, the velocity is r v and a scalar force f gives the joint force r^T f.
+The length of a transmission is a linear combination of joint coordinates, or the length of a transmission path through
+sites. With the moment arm r = d length / d q, the velocity is r v and a scalar force f gives the joint force r^T f.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class TransmissionSpecialization:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PathLengths:
-    """Scratch offsets of the lengths of paths and of their moment arms."""
+    """Scratch offsets of the lengths and moment arms of transmission paths."""
 
     lengths: Mapping[int, ArenaOffset]
     """For each path the offset of its length."""

@@ -294,7 +294,7 @@ class DenseSolveEmitter:
         ]
 
     def _gather_columns(self, location: MemoryLocation, start: str) -> list[RowRegisters]:
-        """Load consecutive scalars (a row of J), restricted to the columns held for each row of the thread."""
+        """Load consecutive scalars (a row of J), restricted to the columns of each matrix row of the thread."""
         return [self._load_vector(location, start, self.solve.size)] * len(self.lane_rows)
 
     def _dot(self, products: list[tuple[str, str]]) -> str:
