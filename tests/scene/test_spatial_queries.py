@@ -198,6 +198,23 @@ def test_rays_hit_what_mujoco_hits(tmp_path: Path) -> None:
         scene.cast_rays((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 
 
+def test_rays_at_the_centre_hit_the_near_side() -> None:
+    """Where a geom touches its bounding sphere: balls from everywhere, others along their longest axis."""
+    scene = km.Scene(contacts=False, quiet=True)
+    shapes = [km.Sphere(0.3), km.Capsule(0.1, 0.6), km.Ellipsoid((0.1, 0.2, 0.5)), km.Sphere(7.1)]
+    longest = [0.3, 0.4, 0.5, 7.1]
+    bodies = [scene.add(shape, fixed=True, pos=(20.0 * i, 0.1, 0.3)) for i, shape in enumerate(shapes)]
+    scene.build()
+    rng = np.random.default_rng(0)
+    for body, half in zip(bodies, longest, strict=True):
+        directions = rng.normal(size=(100, 3)) if half in (0.3, 7.1) else np.outer(rng.normal(size=100), (0, 0, 1))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        distances = rng.uniform(1.001, 3.0, 100) * half
+        hits = scene.cast_rays(body.get_pos()[0] - distances[:, None] * directions, directions)
+        np.testing.assert_allclose(hits.distance[0], distances - half, atol=3e-6 * max(half, 1.0))
+        np.testing.assert_allclose(hits.normal[0], -directions, atol=1e-4)
+
+
 def test_geoms_that_collide_with_nothing() -> None:
     """Queries see static geoms, also in scenes without contacts."""
     scene = km.Scene(contacts=False, quiet=True)

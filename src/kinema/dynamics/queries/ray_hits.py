@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from kinema.ir import Program
 
 
+START_MARGIN = 1.1
+"""Distance from the centre of a geom at which rays start, in bounding radii: with 1.0, rounding puts the start inside
+of a sphere, or of a capsule on whose axis a ray lies, and the far side is hit."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SurfaceHits:
     """Intersections of rays with geoms."""
@@ -62,7 +67,7 @@ class RayIntersections:
             to_geom = np.swapaxes(geoms.rotation[rows], 1, 2)
             local = [(to_geom @ x[..., None])[..., 0] for x in (origin[rows] - geoms.position[rows], direction[rows])]
             # rays start near the geom, so that single precision is enough
-            skipped = np.maximum(np.linalg.norm(local[0], axis=1) - geoms.data[rows, 3], 0.0)
+            skipped = np.maximum(np.linalg.norm(local[0], axis=1) - START_MARGIN * geoms.data[rows, 3], 0.0)
             skipped = np.where(GEOM_TYPES[int(geom_type)] == "plane", 0.0, skipped)
             start = local[0] + skipped[:, None] * local[1]
             out = self._program(int(geom_type)).run(
