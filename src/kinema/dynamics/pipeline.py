@@ -84,7 +84,7 @@ from .rigid.kinematics import (
 )
 from .rigid.rnea import ZERO_WRENCH, Wrench, generalized_forces, inertial_wrench
 from .settings import Integrator
-from .sleep.sleep_wake import SleepState, find_contacts_and_wake, mark_all_awake, put_still_islands_to_sleep
+from .sleep.sleep_wake import SleepState, find_contacts_and_wake, mark_all_awake, put_resting_islands_to_sleep
 from .solver.constraint_solver import build_constraint_rows, solve_constraints
 from .solver.islands import find_islands
 from .solver.newton import NewtonSolver
@@ -671,7 +671,7 @@ def _reads_of_energy_limiter(step: StepData) -> list[str]:
 
 @stage(reads=_reads_of_energy_limiter)
 def limit_step_energy(step: StepData) -> None:
-    """Limit the kinetic energy of a step in which joints move too far (energy limiter)."""
+    """Energy limiter: bound the kinetic energy of a step in which joints move too far."""
     limit_energy(step.ctx, step.limiter_factors, step.qacc, partial(nonbias_force, step), step.qfrc_constraint)
 
 
@@ -730,7 +730,7 @@ def move_bodies(step: StepData) -> None:
 def put_trees_to_sleep(step: StepData) -> None:
     """Put islands that stayed below the sleep tolerance for long enough to sleep, from the next step on."""
     if step.ctx.skips_sleeping_trees and step.islands is not None:
-        put_still_islands_to_sleep(step.ctx, step.islands)
+        put_resting_islands_to_sleep(step.ctx, step.islands)
 
 
 STAGES: list[Stage] = [

@@ -1,7 +1,7 @@
 """Basic-block splitting: divides long straight-line code into shorter blocks that exchange values through memory.
 
-Assemblers of GPU code take more than linear time for long basic blocks, and assemble one kernel at a time: the pieces
-of a block compile in parallel. Cuts are placed where few values are live.
+Assemblers of GPU code take more than linear time for long basic blocks, and assemble one kernel at a time: the new
+blocks of a block compile in parallel. Cuts are placed where few values are live.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .program import BasicBlock, Instruction, Store
 from .scratch_layout import VECTOR_WIDTH
 
 CUT_WINDOW = 0.25
-"""Part of the length of a piece within which the position of a cut is chosen."""
+"""Fraction of the length of a new block within which the position of a cut is chosen."""
 
 
 def split_basic_block(
@@ -43,53 +43,53 @@ def split_basic_block(
     """
     computed = [i for i in block.instructions if i.op != "input"]
     has_dynamic_locations = any(location.index is not None for location in block.locations())
-    n_pieces = -(-len(computed) // max_instructions)
-    if n_pieces < 2 or has_dynamic_locations:
+    n_blocks = -(-len(computed) // max_instructions)
+    if n_blocks < 2 or has_dynamic_locations:
         return [block], first_row
     loads = {i.result: i for i in block.instructions if i.op == "input"}
-    cuts = _cut_positions(computed, n_pieces)
-    piece_of: dict[int, int] = {}
-    for piece, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(computed)], strict=True)):
-        piece_of.update((i.result, piece) for i in computed[start:end])
+    cuts = _cut_positions(computed, n_blocks)
+    block_of: dict[int, int] = {}
+    for index, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(computed)], strict=True)):
+        block_of.update((i.result, index) for i in computed[start:end])
 
-    used_in = defaultdict[int, set[int]](set)  # value -> pieces that use it
+    used_in = defaultdict[int, set[int]](set)  # value -> blocks that use it
     for instruction in computed:
         for value in instruction.uses:
-            used_in[value].add(piece_of[instruction.result])
-    piece_of_group = _place_stores(block.stores, store_group, piece_of, loads, used_in)
-    stores: list[list[Store]] = [[] for _ in range(n_pieces)]
+            used_in[value].add(block_of[instruction.result])
+    block_of_group = _place_stores(block.stores, store_group, block_of, loads, used_in)
+    stores: list[list[Store]] = [[] for _ in range(n_blocks)]
     for store in block.stores:
-        stores[piece_of_group[store_group(store.location)]].append(store)
+        stores[block_of_group[store_group(store.location)]].append(store)
 
     exchange: dict[int, MemoryLocation] = {}
     for value in (i.result for i in computed):
-        if max(used_in[value], default=0) > piece_of[value]:
+        if max(used_in[value], default=0) > block_of[value]:
             exchange[value] = MemoryLocation(SCRATCH, first_row + len(exchange))
-            stores[piece_of[value]].append(Store(exchange[value], value))
-    pieces = []
-    for piece in range(n_pieces):
-        loaded = [loads[v] for v in loads if piece in used_in[v]]
+            stores[block_of[value]].append(Store(exchange[value], value))
+    blocks = []
+    for index in range(n_blocks):
+        loaded = [loads[v] for v in loads if index in used_in[v]]
         received = [
             Instruction(v, "input", (), location)
             for v, location in exchange.items()
-            if piece in used_in[v] and piece_of[v] < piece
+            if index in used_in[v] and block_of[v] < index
         ]
-        own = [i for i in computed if piece_of[i.result] == piece]
-        pieces.append(BasicBlock((*loaded, *received, *own), tuple(stores[piece])))
-    return pieces, first_row + len(exchange)
+        own = [i for i in computed if block_of[i.result] == index]
+        blocks.append(BasicBlock((*loaded, *received, *own), tuple(stores[index])))
+    return blocks, first_row + len(exchange)
 
 
 def split_long_kernels(
     parts: Sequence[KernelPart],
     max_instructions: int,
-    piece_instructions: int,
+    block_instructions: int,
     block_pass: Callable[[BasicBlock], BasicBlock],
 ) -> list[KernelPart]:
     """Split long straight-line kernels into several kernels that exchange values in scratch memory.
 
     Applies to kernels with one thread per environment and more than `max_instructions` instructions; all others are
     returned unchanged. `block_pass` schedules the instructions first, so that few values are live at the cuts. New
-    kernels have at most `piece_instructions` instructions without loads.
+    kernels have at most `block_instructions` instructions without loads.
     """
     n_scratch = max((part.program.n_scratch for part in parts if not part.is_warp_region), default=0)
     n_handoff_rows = max(part.handoff.end_row for part in parts)
@@ -106,17 +106,17 @@ def split_long_kernels(
             result.append(part)
             continue
         block = block_pass(program.basic_block)
-        pieces, end = split_basic_block(block, piece_instructions, n_scratch, store_group)
-        for i, piece in enumerate(pieces):
-            piece_program = replace(program, body=(piece,), n_scratch=end)
-            result.append(replace(part, program=piece_program, can_overlap=part.can_overlap and i == 0))
+        new_blocks, end = split_basic_block(block, block_instructions, n_scratch, store_group)
+        for i, new_block in enumerate(new_blocks):
+            block_program = replace(program, body=(new_block,), n_scratch=end)
+            result.append(replace(part, program=block_program, can_overlap=part.can_overlap and i == 0))
     return result
 
 
 def _place_stores(
     stores: Iterable[Store],
     store_group: Callable[[MemoryLocation], object],
-    piece_of: Mapping[int, int],
+    block_of: Mapping[int, int],
     loads: Mapping[int, Instruction],
     used_in: defaultdict[int, set[int]],
 ) -> dict[object, int]:
@@ -128,34 +128,34 @@ def _place_stores(
     Args:
         stores: stores of the block to be split.
         store_group: key of the group of a memory location.
-        piece_of: value -> index of the new block that computes it.
+        block_of: value -> index of the new block that computes it.
         loads: value -> load instruction that defines it.
         used_in: value -> indices of the new blocks that use it; extended in place.
 
     Returns:
         Group -> index of the new block.
     """
-    piece_of_group: dict[object, int] = {}
+    block_of_group: dict[object, int] = {}
     changed = True
     while changed:
         changed = False
         last_load = {load.location: max(used_in[value], default=0) for value, load in loads.items()}
         for store in stores:
             group = store_group(store.location)
-            earliest = max([last_load.get(store.location, 0), *(piece_of.get(v, 0) for v in store.uses)])
-            piece = max(earliest, piece_of_group.get(group, 0))
-            changed |= piece_of_group.get(group) != piece
-            piece_of_group[group] = piece
+            earliest = max([last_load.get(store.location, 0), *(block_of.get(v, 0) for v in store.uses)])
+            index = max(earliest, block_of_group.get(group, 0))
+            changed |= block_of_group.get(group) != index
+            block_of_group[group] = index
             for value in store.uses:
-                changed |= piece not in used_in[value]
-                used_in[value].add(piece)
-    return piece_of_group
+                changed |= index not in used_in[value]
+                used_in[value].add(index)
+    return block_of_group
 
 
-def _cut_positions(computed: list[Instruction], n_pieces: int) -> list[int]:
-    """Positions at which to cut a list of instructions into `n_pieces` consecutive parts of similar length.
+def _cut_positions(computed: list[Instruction], n_blocks: int) -> list[int]:
+    """Positions at which to cut a list of instructions into `n_blocks` consecutive parts of similar length.
 
-    Each of the `n_pieces` - 1 cuts lies within a quarter of a part length of equal spacing, where the fewest values are
+    Each of the `n_blocks` - 1 cuts lies within a quarter of a part length of equal spacing, where the fewest values are
     live.
     """
     last_use = {value: position for position, x in enumerate(computed) for value in x.uses}
@@ -168,9 +168,9 @@ def _cut_positions(computed: list[Instruction], n_pieces: int) -> list[int]:
         if last is not None and last > position:
             n_live += 1
             ends[last] += 1
-    length = len(computed) / n_pieces
+    length = len(computed) / n_blocks
     positions = []
-    for k in range(1, n_pieces):
+    for k in range(1, n_blocks):
         low, high = int((k - CUT_WINDOW) * length), int((k + CUT_WINDOW) * length)
         positions.append(min(range(low, high + 1), key=lambda p: (live[p], abs(p - k * length))))
     return positions

@@ -46,7 +46,7 @@ CPU_PASSES: Sequence[Pass] = (Pass("outline", outline_functions),)
 
 
 def gpu_passes(
-    group_size: int, max_instructions: int | None = None, piece_instructions: int | None = None
+    group_size: int, max_instructions: int | None = None, block_instructions: int | None = None
 ) -> Sequence[Pass]:
     """Ordered list of the passes that turn a program into the kernels of a GPU.
 
@@ -57,17 +57,17 @@ def gpu_passes(
     Args:
         group_size: threads per environment of a warp region.
         max_instructions: number of instructions above which thread kernels are split; None if they are not.
-        piece_instructions: maximum number of instructions of the parts of long blocks; None to leave blocks whole.
+        block_instructions: maximum number of instructions of the parts of long blocks; None to leave blocks whole.
     """
     passes = [
         Pass("promote-locals", partial(promote_shared_locals, max_instructions=max_instructions)),
         Pass("kernel-fission", partial(fission_kernels, group_size=group_size, max_instructions=max_instructions)),
     ]
-    if max_instructions is not None and piece_instructions is not None:
+    if max_instructions is not None and block_instructions is not None:
         split = partial(
             split_long_kernels,
             max_instructions=max_instructions,
-            piece_instructions=piece_instructions,
+            block_instructions=block_instructions,
             block_pass=optimise_basic_block,
         )
         passes.append(Pass("split-blocks", split))

@@ -99,7 +99,7 @@ class _Verifier:
                 yield from self.check(body, here, enclosing, in_counted_loop=counted)
 
     def _block_faults(self, block: BasicBlock, *, in_counted_loop: bool) -> Iterator[str]:
-        """Yield the violated rules of a basic block: known operations, operand counts, definition before use, types."""
+        """Yield the violated rules of a basic block: operation names, operand counts, definition before use, types."""
         types: dict[int, ValueType] = {}
 
         def type_of(operand: Operand) -> ValueType:

@@ -356,7 +356,8 @@ class CollisionChecker:
 def oriented_boxes(model: Model, types: np.ndarray, size: Array) -> tuple[Array, Array]:
     """Centres and half extents [m] of oriented bounding boxes of geoms in geom coordinates, (n, 3) each.
 
-    Of a plane the half space below it, of height fields and signed distance fields the box of the bounding sphere.
+    The box of a plane covers the half space below it; height fields and signed distance fields have the box of their
+    bounding sphere.
     """
     centers, half = np.zeros((len(types), 3)), np.zeros((len(types), 3))
     for i, kind in enumerate(types):

@@ -115,7 +115,7 @@ class _LevenbergMarquardt:
         return self.tracer.read(name)
 
     def _iteration(self, state: Sequence[Value]) -> tuple[list[Value], Value, Value]:
-        """One iteration on the current task: evaluate goals, take a damped step, end the attempt if converged or stuck.
+        """One iteration on the current task: evaluate goals, take a damped step, end a converged or stalled attempt.
 
         The loop state is (task index, iterations of the attempt, attempt index, previous cost, stalled iterations,
         iterations of the task, coordinates). Returns the new state, and the two values compared by the loop condition

@@ -46,7 +46,7 @@ class PlanningOptions:
 
 
 class _Tree:
-    """Tree of configurations, each with its parent; rooted at one or several configurations."""
+    """RRT search tree: configurations with their parents; one or several roots."""
 
     def __init__(self, roots: Array) -> None:
         self.q = np.array(roots, np.float64)
@@ -177,7 +177,7 @@ def _grow(checker: CollisionChecker, tree: _Tree, samples: Array, options: Plann
 def _connect(
     checker: CollisionChecker, tree: _Tree, targets: Array, options: PlanningOptions
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Extend a tree all the way to targets; returns the last node for each target, and whether it was reached."""
+    """RRT-Connect's `connect`: extend a tree up to the targets; returns the last node and success for each target."""
     nearest = tree.nearest(targets)
     extension = _extend(checker, tree.q[nearest], targets, options)
     last = [

@@ -174,7 +174,7 @@ def _profile(path: BlendedPath, limits: MotionLimits) -> list[_Phase]:
 
 
 def _fastest_profile(path: BlendedPath, limits: MotionLimits) -> tuple[BlendedPath, list[_Phase]]:
-    """Path and its phases without the blends at which a stop takes less time: a short blend is passed slowly."""
+    """Fastest motion profile, without blends that take longer than a stop at the corner (short ones need low speed)."""
     phases = _profile(path, limits)
     for corner in np.flatnonzero(path.blends > 0.0):
         blends = np.array(path.blends)

@@ -171,7 +171,7 @@ MAX_KERNEL_INSTRUCTIONS = 8000
 
 The baseline tier of a kernel of several partitions that is longer is separated.
 """
-PIECE_INSTRUCTIONS = 5000
+BLOCK_INSTRUCTIONS = 5000
 """Maximum number of instructions of the pieces of a straight-line kernel."""
 LONG_BLOCK_INSTRUCTIONS, STRAIGHT_LINE_FRACTION = 500, 0.9
 """A thread kernel is compiled to PTX without optimisation if so large a part of it are basic blocks of so many
@@ -319,8 +319,8 @@ class GpuCompiler:
     def compile(self, source: ProgramSource) -> GpuCompilation:
         """Trace a program, split it into kernels, and compile all of them to PTX concurrently.
 
-        Assembly to machine code is started ahead for each PTX module. Kernels with the most instructions are emitted
-        first, as they take longest to assemble. Final kernels that are separated at first are emitted last.
+        Assembly to machine code starts asynchronously for each PTX module. Kernels with the most instructions are
+        emitted first, as they take longest to assemble. Final kernels that are separated at first are emitted last.
         """
         FOREGROUND.start(min(_COMPILER_PROCESSES, n_threads()))
         start_assemblers(self._options.device, _ASSEMBLER_PROCESSES)
@@ -360,7 +360,7 @@ class GpuCompiler:
         is_partitioned = self._partitioning is not None and self._partitioning.count > 1
         can_split = not is_partitioned and self._options.runs_per_step == 1
         is_long = can_split and program.n_instructions > MAX_KERNEL_INSTRUCTIONS
-        passes = gpu_passes(WARP_SIZE, *((MAX_KERNEL_INSTRUCTIONS, PIECE_INSTRUCTIONS) if is_long else ()))
+        passes = gpu_passes(WARP_SIZE, *((MAX_KERNEL_INSTRUCTIONS, BLOCK_INSTRUCTIONS) if is_long else ()))
         is_split = program.has_cooperative_regions or is_long
         parts = run_passes(program, passes) if is_split else [KernelPart(program)]
         if all(part.work_queue_loop is None for part in parts):  # the workload is unknown then

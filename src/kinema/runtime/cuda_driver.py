@@ -216,7 +216,7 @@ def _carveout_percent(bytes_per_block: int, max_blocks: int) -> int:
 
 
 def blocks_fitting(bytes_per_block: int, shared_bytes: int) -> int:
-    """Number of blocks with so much shared memory each that fit into a carve-out [bytes]."""
+    """Number of thread blocks with the given shared memory that fit into a shared-memory carve-out [bytes]."""
     return shared_bytes // (-(-(bytes_per_block + _RESERVED_SHARED_BYTES) // _SHARED_GRANULARITY) * _SHARED_GRANULARITY)
 
 

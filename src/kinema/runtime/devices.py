@@ -184,7 +184,7 @@ def torch_module() -> Any:
 
 
 def share_torch_stream(device: Device) -> None:
-    """Let Warp use PyTorch's current CUDA stream of a GPU, so that their work is ordered without synchronisation."""
+    """Make Warp use PyTorch's current CUDA stream of a GPU, so that their work is ordered without synchronisation."""
     if not device.is_cpu:
         wp = warp()
         wp.set_stream(wp.stream_from_torch(torch_module().cuda.current_stream(device.name)), device.name)

@@ -53,7 +53,7 @@ class WorkerPool:
         self._is_final = False
 
     def start(self, count: int = 1) -> None:
-        """Start worker processes until there are `count`, ahead of use."""
+        """Start worker processes until there are `count`, before they are needed."""
         with self._lock:
             self._reset_after_fork()
             for _ in range(count - len(self._all)):
@@ -230,7 +230,7 @@ def async_compilation() -> Iterator[None]:
 
 
 def stop_compiling(pool: WorkerPool) -> None:
-    """Kill the worker processes of a pool; for the foreground pool, also cancel compilations started ahead."""
+    """Kill the worker processes of a pool; for the foreground pool, also cancel asynchronous compilations."""
     if pool is FOREGROUND:
         while _pending_compilations:
             _pending_compilations.popitem()[1].cancel()
@@ -238,7 +238,7 @@ def stop_compiling(pool: WorkerPool) -> None:
 
 
 def discard_pending(digests: Sequence[str]) -> None:
-    """Cancel and forget compilations started ahead that are not needed, as better code was cached."""
+    """Cancel asynchronous compilations that are not needed, as optimised code was in the cache."""
     for digest in digests:
         for level in OptLevel:
             future = _pending_compilations.pop((digest, level), None)
@@ -247,7 +247,7 @@ def discard_pending(digests: Sequence[str]) -> None:
 
 
 def compile_module(llvm_ir: str, level: OptLevel = OptLevel.OPTIMISED, pool: WorkerPool | None = None) -> bytes:
-    """Machine code of a module: compiled ahead, from the disk cache, or compiled now by `pool` (default foreground)."""
+    """Machine code of a module: from an asynchronous compilation, from the disk cache, or compiled now by `pool`."""
     digest = module_digest(llvm_ir)
     future = _pending_compilations.pop((digest, level), None)
     return _compile_cached(llvm_ir, digest, level, pool or FOREGROUND) if future is None else future.result()

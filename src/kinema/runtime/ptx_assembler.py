@@ -83,7 +83,7 @@ def _pool_of(device: Device) -> _AssemblerPool:
 
 
 def start_assemblers(device: Device, count: int) -> None:
-    """Start worker processes ahead of use: their initialisation takes half a second."""
+    """Start worker processes before they are needed: their initialisation takes half a second."""
     with _pool_of(device) as pool:
         pool.start(min(count, _MAX_WORKERS, n_threads()))
 
@@ -153,7 +153,7 @@ def _assemble_cached(ptx: bytes, key: str, pool: WorkerPool, level: JitLevel) ->
 
 
 def assemble(ptx_modules: Sequence[bytes], device: Device, levels: Sequence[JitLevel]) -> list[bytes]:
-    """Cubins of PTX modules at given levels, using assemblies that were started ahead."""
+    """Cubins of PTX modules at given levels, using asynchronous assemblies in progress."""
     futures = [
         _pending_assemblies.get(_cubin_key(ptx, device, level)) or assemble_async(ptx, device, level)
         for ptx, level in zip(ptx_modules, levels, strict=True)
@@ -162,7 +162,7 @@ def assemble(ptx_modules: Sequence[bytes], device: Device, levels: Sequence[JitL
 
 
 def discard_assembled(ptx_modules: Sequence[bytes], device: Device) -> None:
-    """Forget the assemblies started ahead of modules that are loaded."""
+    """Discard the asynchronous assemblies of modules that are loaded."""
     for ptx in ptx_modules:
         for level in JitLevel:
             _pending_assemblies.pop(_cubin_key(ptx, device, level), None)

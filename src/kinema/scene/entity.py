@@ -352,7 +352,7 @@ class Entity:
         link: EntityLink | str | int | None = None,
         envs_idx: Selection = None,
     ) -> None:
-        """Move a kinematic body to a world pose at constant velocity, which contacts see: it carries, pushes and turns.
+        """Move a kinematic body to a world pose at constant velocity; the velocity enters friction and contacts.
 
         `set_pos` and `set_quat` place it at once instead, without a velocity. A new target replaces the current one.
 

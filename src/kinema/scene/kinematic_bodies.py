@@ -64,7 +64,7 @@ def set_target_pose(index: EntityIndex, pos: Any, quat: Any, duration: float, li
 
 
 def _move_body(built: BuiltScene, body: int, target: np.ndarray, n_steps: int, envs: IndexArray | None) -> None:
-    """Let a kinematic body move to target poses (environments or 1, 7) in a number of engine steps."""
+    """Set velocity and target poses (environments or 1, 7) of a kinematic body for a number of engine steps."""
     rows = np.array([body], np.intp)
     present = built.arrays.read("kinematic_pose", component_rows(rows, 7), envs).astype(np.float64)
     turn = multiply_quaternions(target[:, QUATERNION], conjugate_quaternions(present[:, QUATERNION]))

@@ -31,7 +31,7 @@ def robots_with_unspecified_base(spec: EntitySpec) -> list[Robot]:
 
 
 def report_unspecified_bases(spec: EntitySpec, diagnostics: Diagnostics) -> None:
-    """Report robots whose file does not say whether the base is fixed or floating, and which are therefore fixed.
+    """Report robots whose base is fixed by default, because their file does not specify fixed or floating.
 
     A note, or a warning if names or kinematics suggest a mobile robot.
 

@@ -296,7 +296,7 @@ class _Problem:
         return [(body, self.planner.link_index(link)) for body, link in attached.items()]
 
     def set_dofs(self, dofs: Sequence[int]) -> None:
-        """Choose the dofs that vary, and make the collision checker of the problem."""
+        """Set the planned dofs, and create the collision checker of the problem."""
         from kinema.kinematics import CollisionChecker
 
         model = self.model
@@ -356,7 +356,7 @@ class _Problem:
     def solve(
         self, goals: Array, limits: tuple[Any, Any, Any], dt: float, options: PlanningOptions, start_time: float
     ) -> MotionPlan:
-        """Plan of a motion from the start to one of the goals (n_goals, n_qs)."""
+        """Motion from the start to one of the goals, (n_goals, n_qs), by RRT-Connect and time parameterisation."""
         from kinema.kinematics import certify_blends, plan_waypoints, time_parameterize
 
         start = self.start[self.q_idx]

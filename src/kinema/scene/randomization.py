@@ -345,7 +345,7 @@ class RandomizedScene(Protocol):
     entities: list[Entity]
 
     def allow_per_env(self, *parameters: str) -> None:
-        """Let parameters differ between environments."""
+        """Make parameters per-environment."""
         ...
 
 

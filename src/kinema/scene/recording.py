@@ -193,7 +193,7 @@ class Replay:
     """Replay of a recording in a scene: iteration sets the state of each frame and yields its time [s]."""
 
     def __init__(self, scene: HasBuiltScene, path: str | Path) -> None:
-        """Load a recording and check that it fits the built scene."""
+        """Load a recording and check that its elements match the built scene."""
         self.path = Path(path)
         self._scene = scene
         self.metadata, self.arrays = load_recording(self.path)

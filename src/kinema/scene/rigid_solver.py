@@ -249,7 +249,7 @@ class RigidSolver:
         return ArrayGroup(name, names, lambda array: self._state_array(name, array))
 
     def _state_array(self, group: str, name: str) -> Any:
-        """Array of a group that depends on the state."""
+        """State-dependent array of a group, by name."""
         host: dict[str, Callable[[], np.ndarray]] = {
             "geoms_state": lambda: self._geoms_state()[name],
             "verts_state": lambda: self._geoms.verts_state(*(self._geoms_state()[x] for x in ("pos", "quat"))),
@@ -273,7 +273,7 @@ class RigidSolver:
         return ComputedArray(compute, self._engine.device.name)
 
     def _empty_field(self, group: str, name: str) -> np.ndarray | None:
-        """Field of the engine that the scene has no elements of, or no dofs; None for all others."""
+        """Empty array for a field without elements in the scene, such as dofs; None for other fields."""
         model = self._engine.model
         sizes = {
             "links_state": model.n_links,
@@ -294,7 +294,7 @@ class RigidSolver:
     # ----------------------------------------------------------------------------------------------------- arrays
 
     def _solver_array(self, name: str) -> Any:
-        """Array of `SOLVER_ARRAYS`."""
+        """Array of the solver itself (of no group), by its name in `SOLVER_ARRAYS`."""
         engine = self._engine
         settings = engine.settings
         if name in AWAKE_ARRAYS:
@@ -340,7 +340,7 @@ class RigidSolver:
         return getattr(self._visuals if name in VISUAL_GROUPS else self._geoms, name)()
 
     def _model_table(self, name: str) -> Mapping[str, Any]:
-        """Columns of a table of the model; ranges of geoms are computed when they are read."""
+        """Columns of a model table by name (`dofs`, `links`, ...); ranges of geoms are computed when they are read."""
         fields, model = self._engine.fields, self._engine.model
         if name == "links_info":
             ranges = {x: partial(self._geom_range, i) for i, x in enumerate(("geom_start", "geom_end"))}

@@ -846,7 +846,7 @@ class Scene:
         *,
         kind: str = "weld",
     ) -> None:
-        """Let a link be attached to targets at run time without recompilation; best before build.
+        """Reserve attachments of a link to targets, so that `attach` does not recompile the step; best before build.
 
         Args:
             entity: entity or link; None for the world.
@@ -1124,7 +1124,7 @@ class Scene:
         randomize_entities(self, entity, distributions, seed, **selections)
 
     def allow_per_env(self, *parameters: str) -> None:
-        """Let parameters differ between environments from now on.
+        """Make parameters per-environment, as with `build(per_env=...)`.
 
         If a parameter was not in `build(per_env=...)`, the step is compiled once more, which is reported, and the state
         is kept. Arrays returned before with `out="view"` or `"torch"` are then no longer valid.
@@ -1135,7 +1135,7 @@ class Scene:
         self._builder.allow_per_env(parameters)
 
     def allow_external_forces(self) -> None:
-        """Let external forces and torques be applied from now on, as with `build(external_forces=True)`.
+        """Enable external forces and torques, as with `build(external_forces=True)`.
 
         If the scene was built without, the step is compiled once more, which is reported, and the state is kept.
         """
@@ -1144,7 +1144,7 @@ class Scene:
     # ------------------------------------------------------------------------------------------ output and viewer
 
     def torch(self) -> Self:
-        """Let all getters return PyTorch tensors that share the scene's memory, on a CPU or a GPU; returns the scene.
+        """Make all getters return PyTorch tensors that share the scene's memory, on a CPU or a GPU; returns the scene.
 
         The tensors change with the scene: `clone` values to keep, and call `mark_modified` after writing to them. On a
         GPU, Warp uses PyTorch's CUDA stream.
@@ -1152,7 +1152,7 @@ class Scene:
         return self._set_output("torch")
 
     def numpy(self) -> Self:
-        """Let all getters return NumPy arrays again, copies that later steps do not change; returns the scene."""
+        """Make all getters return NumPy arrays again, copies that later steps do not change; returns the scene."""
         return self._set_output("numpy")
 
     def mark_modified(self) -> None:

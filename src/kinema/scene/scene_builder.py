@@ -131,7 +131,7 @@ class SceneBuilder:
         print_if_terminal(message, self._scene.progress)
 
     def allow_per_env(self, parameters: Sequence[str]) -> None:
-        """Let parameters differ between environments; rebuilds the scene if they could not before."""
+        """Make parameters per-environment; rebuilds the scene if they were shared."""
         unknown = [p for p in parameters if p not in PER_ENV_PARAMETERS]
         if unknown:
             raise KinemaError(

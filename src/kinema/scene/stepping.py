@@ -81,7 +81,7 @@ class StepObservers:
         return Sensor(self, len(self._added_error_models) - 1, is_added=True)
 
     def add_recording(self, recording: StepRecording) -> None:
-        """Let a recording observe the steps until it is closed."""
+        """Register a recording as observer of every step until it is closed."""
         self._recordings = [r for r in self._recordings if r.is_open] + [recording]
 
     @property

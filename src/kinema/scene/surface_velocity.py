@@ -33,7 +33,7 @@ class SceneWithSurfaces(HasBuiltScene, Protocol):
     contacts: bool
 
     def allow_per_env(self, *parameters: str) -> None:
-        """Let parameters differ between environments."""
+        """Make parameters per-environment."""
         ...
 
 

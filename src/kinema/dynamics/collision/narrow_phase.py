@@ -154,7 +154,7 @@ def analytic_or_obb_test(iteration: IterationContext) -> tuple[Value, Value]:
 
 
 def _obb_gap(iteration: IterationContext) -> Value:
-    """Separation [m] of the OBBs of both geoms, minus the margin and a rounding bound; negative if near."""
+    """Separation [m] of the OBBs of both geoms, minus the margin and a rounding bound; negative if contact is possible."""
     margin = iteration.constant("margin")
     max_distance = pair_values(iteration, "a radius", 1)[0] + pair_values(iteration, "b radius", 1)[0] + margin
     sides = zip(("a", "b"), pair_specialization(iteration).geom_types, strict=True)
@@ -387,7 +387,7 @@ def _collide_if_overlapping(iteration: IterationContext) -> None:
     """Generate the contacts of the current geom pair if the bounding volumes of its frames and of both geoms overlap.
 
     Pairs without an analytic contact function are executed environment by environment (scalarized), because few
-    environments reach the iterative algorithms and each takes another path.
+    environments reach the iterative algorithms and their control flow diverges.
     """
     specialization, tracer = pair_specialization(iteration), iteration.tracer
 

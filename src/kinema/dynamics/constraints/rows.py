@@ -52,7 +52,7 @@ class RowType(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstraintBlock:
-    """Constraint rows that belong together, with all that is known of them before tracing."""
+    """Rows of one constraint, such as a joint limit or a weld, with all their properties known before tracing."""
 
     row_type: RowType
     dofs: Sequence[int]
@@ -379,7 +379,7 @@ class ConstraintRows:
         return self.joint_forces(name)
 
     def remaining_spring_forces(self, name: str, acceleration: NodeValues[list[Value]]) -> NodeValues[list[Value]]:
-        """Return J^T D (aref - J a): joint forces that rows as implicit springs still lack (method of multipliers).
+        """Return J^T D (aref - J a): joint forces missing from the rows as implicit springs (method of multipliers).
 
         Adding this force to the applied forces reduces the deflection of the springs under load to zero. Overwrites the
         iteration arrays `residual` and `force`.

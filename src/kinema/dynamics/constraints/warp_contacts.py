@@ -110,7 +110,7 @@ class WarpContacts:
         return ["surface_velocity"] if has_surface_velocity(self.ctx.model) else []
 
     def _stage_in_shared_memory(self, group: ContactGroup) -> None:
-        """Let the first contact records of a group be placed in GPU shared memory, if there are only few contacts."""
+        """Stage the first contact records of a group in GPU shared memory, used if there are few contacts."""
         record_size, capacity = group.layout.record_size, group.capacity
         records, count = (MemoryLocation(SCRATCH, offset.row) for offset in (group.records, group.count))
         max_staged = min(MAX_SHARED_CONTACTS, capacity)

@@ -92,7 +92,7 @@ def _cubic_interpolation(samples: Sequence[Value], steps: Value) -> Value:
 
 
 def _segment_fraction(steps: Value, k: int) -> Value:
-    """Fraction of the way from sample k - 1, which is k steps old, to sample k, clamped to [0, 1]."""
+    """Interpolation parameter from sample k - 1, which is k steps old, to sample k, clamped to [0, 1]."""
     return ir.clamp(steps - float(k), 0.0, 1.0)
 
 

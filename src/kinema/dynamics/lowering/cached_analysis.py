@@ -106,7 +106,7 @@ def mass_matrix_conditioning(model: Model) -> list[MassMatrixConditioning]:
 
 @dataclass(frozen=True, slots=True)
 class StepTarget:
-    """Device properties and user choices that decide the form of a step program; None lets the model decide."""
+    """Device properties and user choices that determine the form of a step program; None to choose by the model."""
 
     is_cpu: bool
     is_scalar: bool

@@ -27,14 +27,14 @@ from .policy import NEVER, dof_lengths, sleep_policies
 
 # ------------------------------------------------------------------------------------------------------- falling asleep
 
-MIN_STILL_STEPS = 10.0
+MIN_REST_STEPS = 10.0
 """Consecutive still steps of all trees of an island before it sleeps (as in MuJoCo)."""
 
 
-def put_still_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None:
-    """Count the consecutive still steps of each tree, and put islands to sleep whose trees were all still long enough.
+def put_resting_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None:
+    """Count the steps that each tree is at rest, and put islands to sleep whose trees are all at rest long enough.
 
-    A tree is still if all its dof velocities, times the length scale of the dof, are below the sleep tolerance. Trees
+    A tree is at rest if all its dof velocities, times the length scale of the dof, are below the sleep tolerance. Trees
     that must never sleep have a count of 0.
     """
     assert ctx.idle_flags is not None
@@ -80,16 +80,16 @@ def put_still_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None
         for t in ctx.trees
     ]
 
-    def count_still_steps(iteration: IterationContext) -> None:
+    def count_rest_steps(iteration: IterationContext) -> None:
         if iteration.specialization == "never":
             iteration.write("still", [0.0])
             return
         still = ir.select(iteration.read("speed"), ctx.settings.sleep_tolerance, iteration.read("still") + 1.0, 0.0)
         iteration.write("still", [still])
-        iteration.write("ready", [iteration.read("ready") + ir.select(still, MIN_STILL_STEPS - 0.5, 0.0, 1.0)])
+        iteration.write("ready", [iteration.read("ready") + ir.select(still, MIN_REST_STEPS - 0.5, 0.0, 1.0)])
 
     with ctx.without_unrolling():
-        ctx.for_each("count still steps", rows, count_still_steps)
+        ctx.for_each("count steps at rest", rows, count_rest_steps)
     ctx.if_nonzero(
         "some tree was still long enough",
         ctx.tracer.read(SCRATCH, n_ready.row),
@@ -98,7 +98,7 @@ def put_still_islands_to_sleep(ctx: TraceContext, islands: PerTreeArray) -> None
 
 
 def _mark_islands_asleep(ctx: TraceContext, islands: PerTreeArray) -> None:
-    """Put all islands to sleep whose trees were all still for `MIN_STILL_STEPS`, and store their state.
+    """Put all islands to sleep whose trees were all at rest for `MIN_REST_STEPS`, and store their state.
 
     Sets `asleep` to 1 + island index for the trees of these islands, and to 0 for other active trees.
     """
@@ -121,7 +121,7 @@ def _mark_islands_asleep(ctx: TraceContext, islands: PerTreeArray) -> None:
             iteration.tracer.write("moving", [1.0], 0, iteration.read("island"))
             return []
 
-        iteration.tracer.if_less("moving", iteration.read("still"), MIN_STILL_STEPS - 0.5, set_flag, [])
+        iteration.tracer.if_less("moving", iteration.read("still"), MIN_REST_STEPS - 0.5, set_flag, [])
 
     for_each_tree(ctx, "moving islands", tree_offsets, flag_moving)
 

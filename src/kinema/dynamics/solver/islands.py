@@ -190,7 +190,7 @@ class IslandIteration(Iteration):
         self.objective.take_step(previous, mass_times_previous)
 
     def _sum_terms_by_island(self, name: str, row_terms: Any, contact_method: str, target: PerTreeArray) -> None:
-        """Sum two values per constraint row and contact over each island into `target`; its trees all get the sum.
+        """Sum two values per constraint row and contact over each island; write the sum to `target` of all its trees.
 
         Args:
             name: label of the loops.

@@ -140,7 +140,7 @@ class Objective(Protocol):
         ...
 
     def convergence_norms(self, *, include_work: bool) -> list[Value]:
-        """Return |g|^2 of the gradient and |M x|^2 of the constraint forces, and the work x . M x if asked for."""
+        """Return |g|^2 of the gradient and |M x|^2 of the constraint forces, and optionally the work x . M x."""
         ...
 
     def constraint_forces(self) -> JointVector:
@@ -213,7 +213,7 @@ class ThreadObjective:
     def take_step(
         self, direction: JointVector, mass_times_direction: JointVector, *, count_changes: bool = False
     ) -> Value | None:
-        """Advance residuals, M x and x by the step length; return the number of active-set changes if asked for.
+        """Advance residuals, M x and x by the step length; optionally return the number of active-set changes.
 
         x itself is only updated if contacts or the energy limiter need it.
         """
@@ -238,7 +238,7 @@ class ThreadObjective:
         self.vectors.set_sum(state.negative_gradient, self.constraint_forces(), state.mass_times_acceleration, -1.0)
 
     def convergence_norms(self, *, include_work: bool) -> list[Value]:
-        """Return |g|^2 of the gradient and |M x|^2 of the constraint forces, and the work x . M x if asked for."""
+        """Return |g|^2 of the gradient and |M x|^2 of the constraint forces, and optionally the work x . M x."""
         gradient, force = self.state.negative_gradient, self.state.mass_times_acceleration
         pairs = [(gradient, gradient), (force, force), (self.state.constraint_acceleration, force)]
         return self.vectors.dot_products("convergence norms", pairs if include_work else pairs[:2])

@@ -313,7 +313,7 @@ class WarpObjective:
         self.ctx.tracer.new_basic_block()  # so that later code reads the new value
 
     def convergence_norms(self, *, include_work: bool) -> list[Value]:
-        """Return |g|^2 of the gradient and |M x|^2 of the constraint forces, and the work x . M x if asked for."""
+        """Return |g|^2 of the gradient and |M x|^2 of the constraint forces, and optionally the work x . M x."""
         return [self.state.read(self.convergence_sums, i) for i in range(3 if include_work else 2)]
 
     def _joint_force_function(self, name: str) -> Callable[[Value], Value]:

@@ -308,7 +308,7 @@ class LoopContext(ScratchAllocator):
         self._disables_unrolling = before
 
     def for_each_joint(self, name: str, body: Callable[[FrameNode], None]) -> None:
-        """Trace a loop over the frames of the context (one joint each); `body` gets the frame node."""
+        """Trace a loop over the frames of the context (one joint each); `body` traces the code of a frame node."""
         self.for_each(
             name, self.frame_iterations(self.nodes), lambda iteration: body(self.frame_of_iteration(iteration))
         )

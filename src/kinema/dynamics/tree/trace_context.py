@@ -271,7 +271,7 @@ class TraceContext(LoopContext):
         return nullcontext() if self.idle_flags is None else self.idle_flags.including_idle_trees()
 
     def warp_region(self, name: str, workload: Sequence[ArenaOffset] = ()) -> AbstractContextManager[None]:
-        """Context manager: code traced inside is executed by a warp per environment, if the settings ask for warps.
+        """Context manager: code traced inside is executed by a warp per environment, if the settings enable warps.
 
         `workload` lists scratch values that tell how much work the region has.
         """

@@ -197,10 +197,10 @@ def sample_camera_ray(
 
 
 @wp.func
-def sample_3d_if(wanted: bool, settings: PathSettings, sequence: SampleSequence, first_dimension: int) -> wp.vec3:
-    """Samples of three consecutive dimensions if `wanted`, else zeros."""
+def sample_3d_if(condition: bool, settings: PathSettings, sequence: SampleSequence, first_dimension: int) -> wp.vec3:
+    """Samples of three consecutive dimensions if `condition` holds, else zeros."""
     result = wp.vec3(0.0, 0.0, 0.0)
-    if wanted:
+    if condition:
         result = sample_3d(settings.generator, sequence, first_dimension)
     return result
 
