@@ -154,7 +154,7 @@ def analytic_or_obb_test(iteration: IterationContext) -> tuple[Value, Value]:
 
 
 def _obb_gap(iteration: IterationContext) -> Value:
-    """Separation [m] of the OBBs of both geoms, minus the margin and a rounding bound; negative if contact is possible."""
+    """Separation [m] of the OBBs of both geoms, minus margin and rounding bound; negative if contact is possible."""
     margin = iteration.constant("margin")
     max_distance = pair_values(iteration, "a radius", 1)[0] + pair_values(iteration, "b radius", 1)[0] + margin
     sides = zip(("a", "b"), pair_specialization(iteration).geom_types, strict=True)

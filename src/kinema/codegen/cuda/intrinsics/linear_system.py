@@ -75,7 +75,7 @@ class BlockArrowhead:
         return mask
 
     def fits(self, n_threads: int) -> bool:
-        """Whether there is at most one unknown of a diagonal block and one of the border per thread; both must exist."""
+        """Whether a thread has at most one unknown of a diagonal block and one of the border; both must exist."""
         return (
             max(self.n_block_unknowns, len(self.border)) <= n_threads
             and bool(self.diagonal_blocks)
