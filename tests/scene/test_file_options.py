@@ -310,7 +310,7 @@ DECIDED_BY_THE_SCENE = {"timestep", "integrator"}
 REPORTED = {"sleep", "sleep_tolerance"}
 FOLLOWED_FLAGS = {
     *("constraint", "equality", "frictionloss", "limit", "contact", "spring", "damper", "gravity", "clampctrl"),
-    *("actuation", "eulerdamp", "refsafe", "multiccd"),
+    *("actuation", "eulerdamp", "refsafe", "multiccd", "speculative"),
 }
 
 

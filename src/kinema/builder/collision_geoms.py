@@ -209,6 +209,8 @@ class GeomRecord:
     """Described shape that the geom is, or is a piece of."""
     pose_in_link: Pose
     """Pose in the link, or in the world."""
+    is_fast: bool = False
+    """Whether contacts are found along the motion in a step."""
     index: int = -1
     """Row in the table of geoms; -1 before it is numbered."""
 
@@ -240,6 +242,8 @@ class _GeomCollector:
             base = (self.ctx.entities[entity].pose or Pose()) if link is None else link.pose_in_frame
             shape = collider.shape
             name, pose = shape.name or self._generated_geom_name(entity, shape, link), base @ shape.pose
+            speculative = option_flags(self.ctx.entities[entity].description).speculative
+            is_fast = link is not None and (speculative or link.description.continuous_collision)
             self.geoms_of_shape[key] = [
                 GeomRecord(
                     name,
@@ -251,6 +255,7 @@ class _GeomCollector:
                     entity,
                     shape,
                     pose @ part.pose if link is None else shape.pose @ part.pose,
+                    is_fast,
                 )
                 for part in self._collision_shapes(entity, shape, link)
             ]
@@ -436,6 +441,7 @@ def pack_geom_table(geoms: Sequence[GeomRecord], *, movable_surfaces: bool = Fal
         solref=np.array([g.contact_parameters.solref for g in geoms]),
         solimp=np.array([g.contact_parameters.solimp for g in geoms]),
         surface_velocity=surface_velocity,
+        fast=np.array([g.is_fast for g in geoms]) if any(g.is_fast for g in geoms) else np.zeros(0, np.bool_),
         sdfs=[shape.sdf for shape in collision_shapes] if any(shape.sdf for shape in collision_shapes) else [],
     )
 

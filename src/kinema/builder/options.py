@@ -34,6 +34,7 @@ class OptionFlags:
     limit: bool
     multiccd: bool
     refsafe: bool
+    speculative: bool
     spring: bool
     disabled_actuator_groups: int
     """Bit mask of the disabled actuator groups."""
@@ -73,6 +74,7 @@ def option_flags(description: Robot | World) -> OptionFlags:
         limit=on("limit") and constraint,
         multiccd=on("multiccd"),
         refsafe=on("refsafe"),
+        speculative=on("speculative"),
         spring=on("spring"),
         disabled_actuator_groups=int(options.get(mjcf.DISABLEACTUATOR, 0)),
     )

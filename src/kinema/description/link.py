@@ -49,6 +49,8 @@ class Link(Node):
     enabled: bool = True
     kinematic: bool = False
     """Moved by the user instead of forces (USD kinematic bodies, MJCF mocap, SDFormat kinematic)."""
+    continuous_collision: bool = False
+    """Whether contacts are found along the motion in a step (USD `physxRigidBody:enableCCD`)."""
     starts_asleep: bool = False
     gravity_scale: float = 1.0
     """1 for full gravity, 0 for none."""

@@ -14,6 +14,7 @@ from .arrays import (
 from .collision.contact_buffer_specs import (
     DEFAULT_CONTACTS_PER_FRAME_PAIR as DEFAULT_CONTACTS_PER_FRAME_PAIR,
     contact_capacity as contact_capacity,
+    fast_types_without_sweep as fast_types_without_sweep,
     may_lose_contacts as may_lose_contacts,
     unsupported_type_pairs as unsupported_type_pairs,
 )

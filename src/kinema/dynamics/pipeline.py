@@ -188,21 +188,40 @@ def compute_shifted_world_poses(step: StepData) -> None:
     step.shifted_world_poses = poses_in_world(step.ctx, step.local_poses, origin)
 
 
-@stage("contact_buffers", reads=lambda step: ["shifted_world_poses"] if step.may_collide else [])
+def _reads_of_sweep_velocities(step: StepData) -> list[str]:
+    return ["local_poses"] if step.may_collide and step.ctx.model.geoms.fast.any() else []
+
+
+@stage("sweep_velocities", reads=_reads_of_sweep_velocities)
+def compute_sweep_velocities(step: StepData) -> None:
+    """Spatial velocities of frames along which contacts of fast geoms are found; None without fast geoms."""
+    velocities = None
+    if step.may_collide and step.ctx.model.geoms.fast.any():
+        with step.ctx.including_idle_trees():
+            velocities = spatial_velocities(step.ctx, step.local_poses)
+    step.sweep_velocities = velocities
+
+
+def _reads_of_contacts(step: StepData) -> list[str]:
+    return ["shifted_world_poses", "sweep_velocities"] if step.may_collide else []
+
+
+@stage("contact_buffers", reads=_reads_of_contacts)
 def detect_contacts(step: StepData) -> None:
     """Broad and narrow phase into contact buffers; wakes sleeping trees that awake trees touch."""
     buffers = ContactBuffers(step.ctx) if step.may_collide else None
     if buffers is not None:
-        find_contacts_and_wake(step.ctx, buffers, step.shifted_world_poses, step.sleep_state)
+        poses, velocities = step.shifted_world_poses, step.sweep_velocities
+        find_contacts_and_wake(step.ctx, buffers, poses, velocities, step.sleep_state)
     step.contact_buffers = buffers
 
 
-@stage("contact_lists", reads=lambda step: ["shifted_world_poses"] if step.may_collide and step.solves_on_warp else [])
+@stage("contact_lists", reads=lambda step: _reads_of_contacts(step) if step.solves_on_warp else [])
 def list_contacts_for_warps(step: StepData) -> None:
     """Broad and narrow phase into the contact lists of the warp solvers."""
     lists = ContactLists(step.ctx) if step.may_collide and step.solves_on_warp else None
     if lists is not None:
-        detect_contacts_into_lists(step.ctx, lists, step.shifted_world_poses)
+        detect_contacts_into_lists(step.ctx, lists, step.shifted_world_poses, step.sweep_velocities)
     step.contact_lists = lists
 
 
@@ -737,6 +756,7 @@ STAGES: list[Stage] = [
     wake_disturbed_trees,
     compute_local_poses,
     compute_shifted_world_poses,
+    compute_sweep_velocities,
     detect_contacts,
     list_contacts_for_warps,
     compute_world_poses,

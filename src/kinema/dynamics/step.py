@@ -124,6 +124,8 @@ class StepData:
     """Centre of mass [m] of each kinematic tree, by root link: the reference point of com-based quantities."""
 
     # collision detection
+    sweep_velocities = Quantity[NodeValues[Twist] | None]("compute_sweep_velocities")
+    """Spatial velocities of frames, sleeping ones included, for contacts of fast geoms; None without any."""
     contact_buffers = Quantity[ContactBuffers | None]("detect_contacts")
     """Contacts for solvers with one thread per environment."""
     contact_lists = Quantity[ContactLists | None]("list_contacts_for_warps")

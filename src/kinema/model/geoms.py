@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from kinema.core import Array
 
@@ -68,6 +69,8 @@ class GeomsInfo(Table):
     surface_velocity: Array = field(default_factory=lambda: np.zeros((0, 6)))
     """Velocity of the surface relative to the moving frame: linear at the geom's origin [m/s], angular [rad/s], along
     the axes of the frame, (n, 6); (0, 6) if no surface can move."""
+    fast: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    """Whether contacts are found along the motion in a step, (n,); (0,) if for no geom."""
     sdfs: Sequence[SampledSdf | None] = field(default_factory=list)
     """Signed distance field of each geom of that type, else None; empty if there are none."""
 

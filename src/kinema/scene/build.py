@@ -33,7 +33,7 @@ from .control import GAINS, DefaultGains, DofControl, need_per_env_gains
 from .default_gains import derive_gains
 from .entity import Entity
 from .kinematic_bodies import find_motions
-from .model_checks import check_dof_inertia, report_unsupported
+from .model_checks import check_dof_inertia, report_unsupported, without_unsupported_sweeps
 from .options import SolverOptions, report_unused_options
 from .variants import VariantIndices, variant_combinations, with_shared_geometry_data
 
@@ -171,6 +171,7 @@ def _compile_models(
         )
         dofs, user_set = _with_dof_parameters(model, inputs.entities)
         model = model.with_tables(options=inputs.solver_options.apply_to(model.options), dofs=dofs)
+        model = without_unsupported_sweeps(model, settings, messages)
         model = model.with_derived(max_contacts_per_frame_pair=inputs.max_contacts)
         for entity, variant in combination.items():
             model = variants_by_entity[entity].without_absent_geoms(model, entity, variant)

@@ -10,7 +10,14 @@ import numpy as np
 from kinema.builder import EntitySpec
 from kinema.core import UNKNOWN_ORIGIN, Diagnostic, Diagnostics, KinemaError, Origin, Severity
 from kinema.description import Base, Joint, JointKind, Link, Robot, TreeEdge, World
-from kinema.dynamics import MassMatrixConditioning, mass_matrix_conditioning, unsupported_type_pairs
+from kinema.dynamics import (
+    Integrator,
+    MassMatrixConditioning,
+    Settings,
+    fast_types_without_sweep,
+    mass_matrix_conditioning,
+    unsupported_type_pairs,
+)
 from kinema.model import Model
 
 # -------------------------------------------------------------------------------------------- unspecified bases
@@ -254,6 +261,23 @@ def report_unsupported(model: Model, descriptions: Descriptions, diagnostics: Di
         )
     for description in descriptions:
         _report_unsupported_joints(description, diagnostics)
+
+
+def without_unsupported_sweeps(model: Model, settings: Settings, diagnostics: Diagnostics) -> Model:
+    """Model without fast geoms where their motion cannot be swept: warns of the integrator RK4 and of shape types."""
+    if not model.geoms.fast.any():
+        return model
+    if settings.integrator is Integrator.RK4:
+        message = "contacts of fast bodies are found at the start of each step only: the integrator is rk4"
+        hint = 'use Scene(integrator="euler"), "implicitfast" or "implicit"'
+        diagnostics.warning("sim.fast", message, hint=hint)
+        return model.with_columns("geoms", fast=np.zeros(0, np.bool_))
+    type_pairs = fast_types_without_sweep(model)
+    if type_pairs:
+        listed = ", ".join(f"{a} and {b}" for a, b in type_pairs)
+        message = f"contacts of fast bodies are found at the start of each step only for these types of geoms: {listed}"
+        diagnostics.warning("sim.fast", message, hint="use convex shapes where bodies are fast")
+    return model
 
 
 def _report_unsupported_joints(description: Robot | World, diagnostics: Diagnostics) -> None:

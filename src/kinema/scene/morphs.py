@@ -35,7 +35,16 @@ from kinema.description import (
 )
 from kinema.tokens import mjcf
 
-from .arguments import as_array, axis_scales, boolean, finite_vector, nonnegative_float, one_of, positive_int
+from .arguments import (
+    as_array,
+    axis_scales,
+    boolean,
+    finite_vector,
+    index_of_name,
+    nonnegative_float,
+    one_of,
+    positive_int,
+)
 
 # ------------------------------------------------------------------------------------------------ bodies
 
@@ -430,6 +439,46 @@ def _with_kinematic_roots(robot: Robot) -> Robot:
     result.static = False
     result.links = [replace(link, kinematic=link.kinematic or link.name in roots) for link in robot.links]
     return result
+
+
+def with_fast_links(description: Robot | World, fast: bool | str | Sequence[str] | None) -> Robot | World:
+    """Copy of a description in which contacts of all, no, or the named links are found along their motion in a step.
+
+    The description itself if `fast` is None.
+    """
+    if fast is None:
+        return description
+    robots = description.robots if isinstance(description, World) else [description]
+    named = (
+        [(name, robot, link) for name, robot, link in description.named_links()]
+        if isinstance(description, World)
+        else [(link.name, description, link) for link in description.links]
+    )
+    names = [name for name, _, _ in named]
+    given = names if fast is True else [] if fast is False else [fast] if isinstance(fast, str) else fast
+    if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
+        raise KinemaError(f"fast: expected True, False or names of links, not {fast!r}")
+    chosen = {id(named[index_of_name(name, names, "fast", "links")][2]) for name in given}
+    copies = [
+        replace(
+            robot,
+            links=[replace(link, continuous_collision=id(link) in chosen) for link in robot.links],
+            options=_without_speculative_flag(robot.options),
+        )
+        for robot in robots
+    ]
+    if not isinstance(description, World):
+        return copies[0]
+    result = copy.copy(description)
+    result.robots, result.options = copies, _without_speculative_flag(description.options)
+    return result
+
+
+def _without_speculative_flag(options: dict[str, Any]) -> dict[str, Any]:
+    """Options in which the flag `speculative` has no effect."""
+    if mjcf.FLAGS not in options:
+        return options
+    return {**options, mjcf.FLAGS: {name: on for name, on in options[mjcf.FLAGS].items() if name != "speculative"}}
 
 
 ON_DESCRIPTION_ERROR = ("raise", "keep")

@@ -246,7 +246,7 @@ CONTACT_OVERRIDE_OPTIONS = ("o_margin", "o_solref", "o_solimp", "o_friction")
 """Contact parameters for all contacts if the flag `override` is enabled; not supported."""
 UNUSED_CONSTRAINT_FLAGS = (
     *("warmstart", "filterparent", "midphase", "nativeccd", "island"),
-    *("override", "diagexact", "ipc", "speculative"),
+    *("override", "diagexact", "ipc"),
 )
 """Flags of collision detection and of the constraint solver that have no effect."""
 FLAGS_WITHOUT_EFFECT_ON_MOTION = ("magnetic", "energy", "fwdinv", "invdiscrete", "sensor", "autoreset")

@@ -50,6 +50,7 @@ from .morphs import (
     Morph,
     description_to_add,
     raise_description_errors,
+    with_fast_links,
     with_kinematic_base,
 )
 from .options import SolverOptions, make_medium
@@ -251,6 +252,7 @@ class Scene:
         *,
         fixed: bool | None = None,
         kinematic: bool = False,
+        fast: bool | str | Sequence[str] | None = None,
         pos: ArrayLike = (0.0, 0.0, 0.0),
         quat: ArrayLike | None = None,
         euler: ArrayLike | None = None,
@@ -277,6 +279,9 @@ class Scene:
                 Bodies are free unless fixed; planes and terrain are always fixed.
             kinematic: whether the base is moved by `Entity.set_target_pose`, `set_pos` and `set_quat` instead of
                 forces; default False.
+            fast: whether contacts are found along the motion in a step, so that bodies do not pass through thin ones
+                (docs/contacts.md): for all links, none, or those with the given names; None for the setting of the
+                file.
             pos: position of the file's origin in the world [m], (3,); default the origin.
             quat: orientation (w, x, y, z); default the identity.
             euler: orientation as angles about the fixed x, then y, then z axis [rad], instead of `quat`.
@@ -315,6 +320,7 @@ class Scene:
             if is_fixed is not None:
                 raise KinemaError("add: expected fixed or kinematic, not both")
             descriptions = [with_kinematic_base(x) for x in descriptions]
+        descriptions = [with_fast_links(x, fast) for x in descriptions]
         approximation = one_of_or_none(nonconvex, "nonconvex", NONCONVEX_APPROXIMATIONS) or self.nonconvex
         poses = [base_pose(x, pos, quat, euler) for x in descriptions]
         with ExitStack() as undo:

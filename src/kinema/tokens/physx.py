@@ -18,6 +18,7 @@ SURFACE_VELOCITY_ENABLED: Final = "physxSurfaceVelocity:surfaceVelocityEnabled"
 SURFACE_VELOCITY_LOCAL_SPACE: Final = "physxSurfaceVelocity:surfaceVelocityLocalSpace"
 
 ARMATURE: Final = "physxJoint:armature"
+CONTINUOUS_COLLISION: Final = ("physxRigidBody:enableCCD", "physxRigidBody:enableSpeculativeCCD")
 DISABLE_GRAVITY: Final = "physxRigidBody:disableGravity"
 ENABLED_SELF_COLLISIONS: Final = "physxArticulation:enabledSelfCollisions"
 JOINT_FRICTION: Final = "physxJoint:jointFriction"

@@ -249,6 +249,7 @@ def random_link(rng: Generator, name: str, may: Variety = EVERYTHING) -> Link:
     if rng.random() < may.in_motion:
         link.linear_velocity, link.angular_velocity = rng.normal(size=3), rng.normal(size=3)
     link.starts_asleep = bool(rng.random() < may.asleep)
+    link.continuous_collision = len(name) % 3 == 0
     if rng.random() < may.own_self_collide:
         link.self_collide = bool(rng.random() < 0.5)
     return link

@@ -100,7 +100,14 @@ def _arm() -> Robot:
     links = [
         Link(name="base", inertial=inertial(), shapes=_shapes()),
         Link(name="upper", inertial=inertial(3.0), gravity_scale=0.25, self_collide=False, kinematic=True),
-        Link(name="lower", inertial=inertial(), inertial_is_computed=True, density=500.0, starts_asleep=True),
+        Link(
+            name="lower",
+            inertial=inertial(),
+            inertial_is_computed=True,
+            density=500.0,
+            starts_asleep=True,
+            continuous_collision=True,
+        ),
         Link(name="hand", inertial=inertial(), linear_velocity=np.ones(3), angular_velocity=np.ones(3)),
         Link(name="ghost", enabled=False),
         Link(name="odd", inertial=Inertial(1.0, np.zeros(3), np.diag([1.0, 1.0, 5.0]))),

@@ -40,6 +40,7 @@ WORDS: dict[tuple[str, str], str] = {
     ("Link", "inertial_is_computed"): "computed",
     ("Link", "density"): "density",
     ("Link", "starts_asleep"): "how it sleeps",
+    ("Link", "continuous_collision"): "along its motion",
     ("Link", "kinematic"): "moved by the user",
     ("Link", "enabled"): "switched off",
     ("Link", "linear_velocity"): "velocity",

@@ -129,6 +129,7 @@ VALUES: dict[type, dict[str, Any]] = {
         "enabled": False,
         "kinematic": True,
         "starts_asleep": True,
+        "continuous_collision": True,
         "gravity_scale": 0.5,
         "self_collide": False,
         "linear_velocity": np.array([1.0, 0.0, 0.0]),

@@ -64,6 +64,7 @@ WORDS = {
     "Link.enabled": "disabled",
     "Link.kinematic": "moved by the user",
     "Link.starts_asleep": "asleep",
+    "Link.continuous_collision": "along its motion",
     "Link.gravity_scale": "gravity",
     "Link.self_collide": "collides",
     "Link.linear_velocity": "velocity",

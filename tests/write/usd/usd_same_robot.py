@@ -36,6 +36,7 @@ def assert_same_robot(
 
 def assert_same_link(a: Link, b: Link, tolerance: float) -> None:
     assert (a.kinematic, a.starts_asleep, a.name_is_generated) == (b.kinematic, b.starts_asleep, b.name_is_generated)
+    assert a.continuous_collision == b.continuous_collision
     _same_inertial(a.inertial, b.inertial, tolerance, a.name)
     np.testing.assert_allclose(b.linear_velocity, a.linear_velocity, atol=tolerance)
     np.testing.assert_allclose(b.angular_velocity, a.angular_velocity, atol=tolerance)

@@ -44,9 +44,10 @@ from ..tree.node_tables import NodeIteration
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
 from ..vector_math import Vector, add, dot, rotate, sub
-from .contact_buffer_specs import ContactBufferSpec, contact_buffer_name
+from .contact_buffer_specs import ContactBufferSpec, contact_buffer_name, fast_pair_mask
 from .contact_buffers import ContactBuffer, ContactBuffers
 from .obb import geom_half_extents, mesh_local_aabb
+from .pair_geoms import travel_offset
 from .pair_parameters import frame_pair_spheres
 from .spatial_hash import UNBOUNDED_TYPES, can_use_hash, hashed_pair_mask, is_hash_worthwhile, select_hashed_geoms
 from .vector_math import if_less
@@ -291,7 +292,7 @@ def list_overlapping_pairs(
     rows = np.flatnonzero(~hashed_pair_mask(ctx.model)) if hashed else np.arange(len(pair_indices))
     ctx.for_each(
         "overlapping AABBs",
-        _aabb_pair_iterations(candidate_list, pair_geoms, rows, aabbs, len(ctx.model.geoms.names)),
+        _aabb_pair_iterations(ctx.model, candidate_list, pair_indices, rows, aabbs, geom_pose_offsets),
         _append_if_overlapping,
     )
     if hashed:
@@ -313,40 +314,50 @@ def _hashed_geoms(ctx: TraceContext, pair_indices: Sequence[int]) -> list[int]:
 
 
 def _aabb_pair_iterations(
+    model: Model,
     candidate_list: ArenaOffset,
-    pair_geoms: npt.NDArray[np.int32],
+    pair_indices: Sequence[int],
     iteration_indices: npt.NDArray[np.intp],
     aabbs: Mapping[int, ArenaOffset],
-    n_geoms: int,
+    geom_pose_offsets: Sequence[ArenaOffset],
 ) -> IterationTable:
-    """Loop iterations of the AABB test, one per geom pair, grouped by whether both geoms have an AABB.
+    """Loop iterations of the AABB test, one per geom pair, grouped by whether both geoms have an AABB and one is fast.
 
     Args:
+        model: the model.
         candidate_list: offset of the candidate list, an array of each iteration ("list").
-        pair_geoms: geom indices of all pairs, shape (2, n_pairs).
-        iteration_indices: indices of the pairs to be tested.
+        pair_indices: indices of all pairs in the model.
+        iteration_indices: positions in `pair_indices` of the pairs to be tested.
         aabbs: AABB offset by geom index; unbounded geoms have none.
-        n_geoms: number of geoms of the model.
+        geom_pose_offsets: offset of each geom's pose, followed by its travel in a step.
 
     Returns:
-        The table; iterations have the arrays "list", "a" and "b" (AABBs, where they exist) and the constant "row" (pair
-        index).
+        The table; iterations have the arrays "list", "a" and "b" (AABBs, where they exist), for fast pairs "a travel"
+        and "b travel", and the constant "row" (position of the pair in `pair_indices`).
     """
-    geoms = pair_geoms[:, iteration_indices]
-    starts = np.full(n_geoms, -1, np.int64)
+    pairs = np.asarray(pair_indices)[iteration_indices]
+    geoms, is_fast = np.stack([model.pairs.geom_a[pairs], model.pairs.geom_b[pairs]]), fast_pair_mask(model)[pairs]
+    starts = np.full(len(model.geoms.names), -1, np.int64)
     starts[[*aabbs]] = [offset.row for offset in aabbs.values()]
     aabb_rows = starts[geoms]
+    travels = np.array([offset.row for offset in geom_pose_offsets]) + travel_offset(model)
     groups = []
-    for specialization in (("a", "b"), ("a",), ("b",), ()):
-        group = np.flatnonzero(
-            ((aabb_rows[0] >= 0) == ("a" in specialization)) & ((aabb_rows[1] >= 0) == ("b" in specialization))
-        )
+    for specialization in (("a", "b"), ("a", "b", "fast"), ("a",), ("b",), ()):
+        is_bounded = [(rows >= 0) == (side in specialization) for side, rows in zip("ab", aabb_rows, strict=True)]
+        group = np.flatnonzero(is_bounded[0] & is_bounded[1])
+        if len(specialization) >= 2:
+            group = group[is_fast[group] == ("fast" in specialization)]
         if len(group):
             aabb_columns = {
                 side: OffsetColumn(SCRATCH, rows[group])
                 for side, rows in zip("ab", aabb_rows, strict=True)
                 if side in specialization
             }
+            if "fast" in specialization:
+                aabb_columns |= {
+                    f"{side} travel": OffsetColumn(SCRATCH, travels[rows[group]])
+                    for side, rows in zip("ab", geoms, strict=True)
+                }
             offsets = {"list": OffsetColumn.repeated(candidate_list, len(group)), **aabb_columns}
             groups.append(
                 ColumnarGroup(
@@ -434,8 +445,8 @@ def _local_aabb(model: Model, geom: int) -> tuple[list[float], list[float]]:
 def _append_if_overlapping(iteration: IterationContext) -> None:
     """Append the current geom pair to the candidate list if its AABBs overlap in any environment.
 
-    Pairs with an unbounded geom are always appended. Reads the iteration arrays "a" and "b" (AABBs), writes "list"
-    (number of entries, then entries).
+    Pairs with an unbounded geom are always appended, fast pairs also if their AABBs can overlap within the step. Reads
+    the iteration arrays "a" and "b" (AABBs), writes "list" (number of entries, then entries).
     """
     tracer = iteration.tracer
 
@@ -448,6 +459,8 @@ def _append_if_overlapping(iteration: IterationContext) -> None:
         append()
         return
     separation = aabb_separation(iteration.read_array("a", AABB_SIZE), iteration.read_array("b", AABB_SIZE))
+    if len(iteration.specialization) > 2:  # type: ignore[arg-type]
+        separation = separation - (iteration.read("a travel") + iteration.read("b travel"))
     if_less(tracer, "overlapping", 0.5, ir.any_lane(ir.select(separation, 0.0, 1.0, 0.0)), append)
 
 

@@ -32,6 +32,8 @@ MAX_SDF_CONTACTS = N_NORMAL_BINS * CONTACTS_PER_NORMAL_BIN
 CONVEX_TYPES = ("sphere", "capsule", "ellipsoid", "cylinder", "cone", "box", "mesh")
 MANIFOLD_TYPES = ("capsule", "cylinder", "cone", "box", "mesh")
 """Geom types with faces or edges, which can have several contacts; other convex geom types are strictly convex."""
+SWEEPABLE_TYPES = ("plane", *CONVEX_TYPES)
+"""Geom types whose contacts can be found along their motion in a step."""
 SDF_TYPE = "distance field"
 
 
@@ -159,6 +161,42 @@ def surface_velocities(model: Model) -> tuple[str, ...]:
     return tuple(name for name in present if present[name])
 
 
+def fast_pair_mask(model: Model) -> npt.NDArray[np.bool_]:
+    """Whether contacts of each geom pair are speculative, (n_pairs,) (`is_fast_pair`)."""
+    geoms, pairs = model.geoms, model.pairs
+    if not geoms.fast.any():
+        return np.zeros(len(pairs.geom_a), np.bool_)
+    sweepable = np.isin(geoms.types, SWEEPABLE_TYPES)
+    fast = geoms.fast[pairs.geom_a] | geoms.fast[pairs.geom_b]
+    return fast & sweepable[pairs.geom_a] & sweepable[pairs.geom_b]
+
+
+def is_fast_pair(model: Model, pair: int) -> bool:
+    """Whether contacts of a geom pair are speculative: one of both geoms is fast, and both are convex or planes."""
+    geoms = int(model.pairs.geom_a[pair]), int(model.pairs.geom_b[pair])
+    if not model.geoms.fast.size or not model.geoms.fast[[*geoms]].any():
+        return False
+    return all(model.geoms.types[geom] in SWEEPABLE_TYPES for geom in geoms)
+
+
+def core_sides(model: Model, pair: int) -> tuple[bool, bool]:
+    """Whether the core of each geom of a pair has contacts of its own: fast geoms except spheres."""
+    if not is_fast_pair(model, pair):
+        return False, False
+    a, b = int(model.pairs.geom_a[pair]), int(model.pairs.geom_b[pair])
+    types = model.geoms.types
+    fast_a, fast_b = (bool(model.geoms.fast[x]) and types[x] not in ("plane", "sphere") for x in (a, b))
+    return fast_a, fast_b
+
+
+def fast_types_without_sweep(model: Model) -> list[tuple[str, str]]:
+    """Sorted pairs of geom types of pairs with a fast geom whose contacts are not speculative."""
+    fast = {geom for geom, is_fast in enumerate(model.geoms.fast) if is_fast}
+    pairs = zip(model.pairs.geom_a.tolist(), model.pairs.geom_b.tolist(), strict=True)
+    types = {(model.geoms.types[a], model.geoms.types[b]) for a, b in pairs if a in fast or b in fast}
+    return sorted(x for x in types if not set(x) <= set(SWEEPABLE_TYPES))
+
+
 def has_surface_velocity(model: Model) -> bool:
     """Whether surfaces of geoms can have a velocity besides J v: of their own, or of a kinematic body."""
     return bool(surface_velocities(model))
@@ -172,7 +210,10 @@ def _max_contacts_per_pair(model: Model) -> npt.NDArray[np.int64]:
         for j, b in enumerate(type_names):
             table[i, j] = by_types.get((a, b), 0)
     type_indices = np.array([type_names.index(geom_type) for geom_type in model.geoms.types], np.intp)
-    return table[type_indices[model.pairs.geom_a], type_indices[model.pairs.geom_b]]
+    max_contacts = table[type_indices[model.pairs.geom_a], type_indices[model.pairs.geom_b]]
+    for pair in np.flatnonzero(fast_pair_mask(model)).tolist():
+        max_contacts[pair] += sum(core_sides(model, pair))
+    return max_contacts
 
 
 def contact_buffer_name(spec: ContactBufferSpec) -> str:

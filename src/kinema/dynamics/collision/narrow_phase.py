@@ -7,30 +7,34 @@ the world origin.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, Value
 
-from ..arrays import MAX_RADIUS, ElementKind
+from ..arrays import MAX_RADIUS
 from ..constraints.impedance import impedance, max_stiffness, reference_stiffness_and_damping, valid_solref
-from ..rigid.kinematics import Pose
-from ..topology import kinematic_carriers
-from ..tree.kinematic_tree import WORLD, frame_ref
-from ..tree.node_constants import with_per_env_parameters
+from ..rigid.kinematics import Pose, Twist
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
-from ..vector_math import Vector, add, cross, dot, matmul, rotate, scale, sub
+from ..vector_math import Vector, add, cross, dot, rotate, scale, sub
 from .analytic_pairs import ANALYTIC_COLLISION_TABLE
 from .broad_phase import cull_frame_pairs, list_overlapping_pairs
 from .collision_table import get_collision_table
-from .collision_types import CollisionGeom, ContactQuery, HeightFieldData, PackedHull, SdfData
-from .contact_buffer_specs import surface_velocities
+from .collision_types import CollisionGeom, ContactQuery
 from .contact_buffers import ContactBuffers
 from .contact_lists import ContactLists
 from .contact_records import buffer_layout, list_layout
+from .geom_poses import compute_geom_poses
 from .obb import OBB_ROUNDING, geom_half_extents, obb_separation, uses_obb_test
-from .pair_parameters import ContactBufferInputs, NarrowPhaseSpecialization, build_pair_iterations, geom_local_pose
+from .pair_geoms import GEOM_POSE_SIZE, pair_specialization, pair_values, read_geom, read_geom_pair
+from .pair_parameters import ContactBufferInputs, NarrowPhaseSpecialization, build_pair_iterations
+from .speculative_contacts import (
+    Approach,
+    detection_margin,
+    emit_speculative_contacts,
+    with_speculative_force,
+)
 from .vector_math import if_less, select_vector
 
 # -------------------------------------------------------------------------------------------------------- contact frame
@@ -72,21 +76,6 @@ def _normalize_nonzero(vector: Vector) -> Vector:
 # ---------------------------------------------------------------------------------- bounding-volume tests of geom pairs
 
 
-def pair_specialization(iteration: IterationContext) -> NarrowPhaseSpecialization:
-    """Specialization of the geom pair of the current iteration."""
-    assert isinstance(iteration.specialization, NarrowPhaseSpecialization)
-    return iteration.specialization
-
-
-def pair_values(iteration: IterationContext, name: str, count: int) -> list[Value]:
-    """Parameter values of the current iteration's geom pair: read per environment, or constants of the table."""
-    return (
-        iteration.read_array(name, count)
-        if name in pair_specialization(iteration).per_env_parameters
-        else list(iteration.constants(name))
-    )
-
-
 def bounding_volume_test(iteration: IterationContext) -> tuple[Value, Value]:
     """Bounding-sphere test of a geom pair, followed by the OBB test where it is worthwhile.
 
@@ -109,7 +98,7 @@ def bounding_sphere_test(iteration: IterationContext) -> tuple[Value, Value]:
     Returns:
         Two values a and b; the spheres overlap if a < b.
     """
-    geom_types, margin = pair_specialization(iteration).geom_types, iteration.constant("margin")
+    geom_types, margin = pair_specialization(iteration).geom_types, detection_margin(iteration)
     centers = [
         _bounding_sphere_center(iteration, prefix, geom_type)
         for prefix, geom_type in zip(("a", "b"), geom_types, strict=True)
@@ -125,7 +114,7 @@ def bounding_sphere_test(iteration: IterationContext) -> tuple[Value, Value]:
 def analytic_or_obb_test(iteration: IterationContext) -> tuple[Value, Value]:
     """Second culling test of a geom pair: OBB separation, or smallest distance by its analytic contact function.
 
-    Pairs without either test always pass.
+    Pairs without either test, and fast pairs of such types, always pass.
 
     Returns:
         Two values a and b; the pair is passed to contact generation if a < b.
@@ -133,7 +122,7 @@ def analytic_or_obb_test(iteration: IterationContext) -> tuple[Value, Value]:
     specialization, tracer, margin = pair_specialization(iteration), iteration.tracer, iteration.constant("margin")
     if uses_obb_test(specialization.geom_types):
         return _obb_gap(iteration), 0.0
-    if specialization.geom_types not in ANALYTIC_COLLISION_TABLE:
+    if specialization.geom_types not in ANALYTIC_COLLISION_TABLE or specialization.is_fast:
         return 0.0, 1.0
     min_distance = tracer.allocate_local(1)
 
@@ -155,7 +144,7 @@ def analytic_or_obb_test(iteration: IterationContext) -> tuple[Value, Value]:
 
 def _obb_gap(iteration: IterationContext) -> Value:
     """Separation [m] of the OBBs of both geoms, minus margin and rounding bound; negative if contact is possible."""
-    margin = iteration.constant("margin")
+    margin = detection_margin(iteration)
     max_distance = pair_values(iteration, "a radius", 1)[0] + pair_values(iteration, "b radius", 1)[0] + margin
     sides = zip(("a", "b"), pair_specialization(iteration).geom_types, strict=True)
     return obb_separation(*(_read_obb(iteration, *x) for x in sides)) - (margin + OBB_ROUNDING * max_distance)
@@ -163,7 +152,7 @@ def _obb_gap(iteration: IterationContext) -> Value:
 
 def _read_obb(iteration: IterationContext, prefix: str, geom_type: str) -> CollisionGeom:
     """OBB of a geom of the current iteration, as a `CollisionGeom` whose `size` are the half extents."""
-    geom = _read_geom(iteration, prefix, geom_type)
+    geom = read_geom(iteration, prefix, geom_type)
     if geom_type != "mesh":
         return replace(geom, size=geom_half_extents(geom_type, geom.size))
     aabb = iteration.constants(f"{prefix} aabb")
@@ -177,46 +166,8 @@ def _bounding_sphere_center(iteration: IterationContext, prefix: str, geom_type:
     if geom_type not in ("mesh", "height field", "distance field"):
         return position
     return add(
-        position, rotate(_read_geom(iteration, prefix, geom_type).rotation, iteration.constants(f"{prefix} center"))
+        position, rotate(read_geom(iteration, prefix, geom_type).rotation, iteration.constants(f"{prefix} center"))
     )
-
-
-def _read_geom(iteration: IterationContext, prefix: str, geom_type: str) -> CollisionGeom:
-    """Read a geom of the current iteration: world pose, sizes, and packed mesh, height-field or SDF data.
-
-    Args:
-        iteration: iteration context of the pair.
-        prefix: "a" or "b", the first or second geom of the pair.
-        geom_type: type of the geom.
-    """
-    flat = iteration.read_array(prefix, 12)
-    rotation = [flat[3 * i : 3 * i + 3] for i in range(1, 4)]
-    geom = CollisionGeom(flat[:3], rotation, pair_values(iteration, f"{prefix} size", 3))
-
-    def read(index: Value) -> Value:
-        return iteration.tracer.read("geom_data", 0, index)
-
-    start, first_count, second_count, bounding_radius = iteration.constants(f"{prefix} data")
-    if geom_type == "mesh":
-        return replace(geom, hull=PackedHull(read, start, first_count, second_count, bounding_radius))
-    if geom_type == "distance field":
-        return replace(geom, sdf=SdfData(read, start, first_count, bounding_radius))
-    return (
-        replace(geom, height_field=HeightFieldData(read, start, first_count, second_count))
-        if geom_type == "height field"
-        else geom
-    )
-
-
-def read_geom_pair(
-    iteration: IterationContext, specialization: NarrowPhaseSpecialization
-) -> tuple[CollisionGeom, CollisionGeom]:
-    """The two posed geoms of the current iteration's pair."""
-    a, b = (
-        _read_geom(iteration, prefix, geom_type)
-        for prefix, geom_type in zip(("a", "b"), specialization.geom_types, strict=True)
-    )
-    return a, b
 
 
 # ---------------------------------------------------------------------------------------------------- contact detection
@@ -226,31 +177,20 @@ MAX_UNROLLED_GEOMS = 64
 thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class GeomPoseSpecialization:
-    """Specialization of the pose computation of a geom."""
-
-    is_on_world: bool
-    is_sphere: bool
-    """Whether the rotation is not needed."""
-    has_surface_velocity: bool
-    """Whether the surface can move relative to the frame."""
-    is_on_kinematic_body: bool
-    """Whether a kinematic body carries the frame."""
-
-
-GEOM_POSE_SIZE = 12
-"""Scalars of a geom pose: position, then rotation matrix by rows; followed by the velocities of its surface
-(`surface_velocities`), each linear at the geom's origin (3), then angular (3), along the world axes."""
-
-
 def detect_contacts(
-    ctx: TraceContext, contact_buffers: ContactBuffers, frame_poses: NodeValues[Pose]
+    ctx: TraceContext,
+    contact_buffers: ContactBuffers,
+    frame_poses: NodeValues[Pose],
+    frame_velocities: NodeValues[Twist] | None,
 ) -> ArenaOffset | None:
     """Trace the complete collision detection: geom poses, broad phase and narrow phase, into the contact buffers.
 
-    Fills the contact buffers (contacts per frame pair and condim) of `contact_buffers` and resets their contact and
-    lost counts. Poses are relative to the shifted world origin.
+    Args:
+        ctx: tracing context.
+        contact_buffers: contact buffers (contacts per frame pair and condim) to be filled; their contact and lost
+            counts are reset.
+        frame_poses: poses of frames relative to the shifted world origin.
+        frame_velocities: velocities of frames, along which contacts of fast geoms are found; None without fast geoms.
 
     Returns:
         Offset of the candidate list of geom pairs (`list_overlapping_pairs`), or None if all pairs were tested.
@@ -258,7 +198,7 @@ def detect_contacts(
     for counter in (contact_buffers.lost_count, contact_buffers.required_capacity):
         ctx.tracer.write(SCRATCH, [0.0], counter.row)
     with ctx.without_unrolling():
-        geom_poses = _compute_geom_poses(ctx, frame_poses)
+        geom_poses = compute_geom_poses(ctx, frame_poses, frame_velocities)
         cull_frame_pairs(ctx, contact_buffers, frame_poses)
         candidates = list_overlapping_pairs(
             ctx, [contact_buffer.spec for contact_buffer in contact_buffers.buffers], geom_poses
@@ -288,14 +228,19 @@ def detect_contacts(
     return candidates
 
 
-def detect_contacts_into_lists(ctx: TraceContext, contact_lists: ContactLists, frame_poses: NodeValues[Pose]) -> None:
+def detect_contacts_into_lists(
+    ctx: TraceContext,
+    contact_lists: ContactLists,
+    frame_poses: NodeValues[Pose],
+    frame_velocities: NodeValues[Twist] | None,
+) -> None:
     """Trace collision detection on the GPU by a compacted work queue, appending contacts to lists in undefined order.
 
     Geom pairs pass the bounding-sphere test and the analytic or OBB test before contacts are generated. Poses are
-    relative to the shifted world origin.
+    relative to the shifted world origin, velocities None without fast geoms.
     """
     with ctx.without_unrolling(len(ctx.model.geoms.names) > MAX_UNROLLED_GEOMS):
-        geom_poses = _compute_geom_poses(ctx, frame_poses)
+        geom_poses = compute_geom_poses(ctx, frame_poses, frame_velocities)
     buffer_inputs = [
         ContactBufferInputs(spec, contact_lists.loop_offsets(spec), contact_lists.loop_constants(spec))
         for spec in contact_lists.specs
@@ -307,65 +252,6 @@ def detect_contacts_into_lists(ctx: TraceContext, contact_lists: ContactLists, f
         [bounding_sphere_test, analytic_or_obb_test],
         lambda iteration: _collide_pair(iteration, pair_specialization(iteration)),
     )
-
-
-def _compute_geom_poses(ctx: TraceContext, frame_poses: NodeValues[Pose]) -> list[ArenaOffset]:
-    """Trace the computation of all geom poses from the poses of their frames.
-
-    Writes position (3) and rotation matrix (9, row-major; not for spheres) of each geom to scratch memory, and the
-    velocities of its surface (6 each) if there are any.
-
-    Returns:
-        Offset of each geom's pose (`GEOM_POSE_SIZE` scalars) and velocities.
-    """
-    geoms, velocities, carriers = ctx.model.geoms, surface_velocities(ctx.model), kinematic_carriers(ctx.model)
-    moves = "own" in velocities
-    offsets = [ctx.allocate(GEOM_POSE_SIZE + 6 * len(velocities)) for _ in geoms.names]
-    rows = []
-    for i, geom_type in enumerate(geoms.types):
-        frame = int(geoms.frame_idx[i])
-        carrier = WORLD if frame == WORLD else carriers[frame]
-        specialization = GeomPoseSpecialization(frame == WORLD, geom_type == "sphere", moves, carrier != WORLD)
-        constants = with_per_env_parameters(ctx, "geom", i, geom_local_pose(ctx.model, i))
-        arrays, bindings = {"geom": offsets[i]}, {"frame ": frame_ref(frame)}
-        if moves:
-            arrays["surface velocity"] = ctx.element_arrays(ElementKind.GEOM, i)["surface_velocity"]
-        if carrier != WORLD:
-            bindings["carrier "] = frame_ref(carrier)
-            body_index = ctx.model.kinematic_frames.index(carrier)
-            arrays |= ctx.element_arrays(ElementKind.KINEMATIC_BODY, body_index)
-        rows.append(ctx.node_iteration(specialization, bindings, arrays, constants))
-
-    def body(iteration: IterationContext) -> None:
-        specialization = iteration.specialization
-        assert isinstance(specialization, GeomPoseSpecialization)
-        frame_pose = frame_poses[frame_ref("frame ")]
-        local_rotation_values = iteration.constants("rotation")
-        local_rotation = [local_rotation_values[3 * i : 3 * i + 3] for i in range(3)]
-        offset = (
-            iteration.constants("position")
-            if specialization.is_on_world
-            else rotate(frame_pose.rotation, iteration.constants("position"))
-        )
-        rotation = local_rotation if specialization.is_on_world else matmul(frame_pose.rotation, local_rotation)
-        position = add(frame_pose.position, offset)
-        iteration.write("geom", position)
-        if not specialization.is_sphere:
-            iteration.write("geom", [x for row in rotation for x in row], 3)
-        own, carried = [0.0] * 6, [0.0] * 6
-        if specialization.has_surface_velocity:
-            own = iteration.read_array("surface velocity", 6)
-            if not specialization.is_on_world:
-                own = [*rotate(frame_pose.rotation, own[:3]), *rotate(frame_pose.rotation, own[3:])]
-        if specialization.is_on_kinematic_body:
-            carried = iteration.read_array("kinematic_velocity", 6)
-            arm = sub(position, frame_poses[frame_ref("carrier ")].position)
-            carried = [*add(carried[:3], cross(carried[3:], arm)), *carried[3:]]
-        for k, name in enumerate(velocities):
-            iteration.write("geom", own if name == "own" else carried, GEOM_POSE_SIZE + 6 * k)
-
-    ctx.for_each("geom poses", rows, body)
-    return offsets
 
 
 def _scaled_invweight(
@@ -386,8 +272,8 @@ def _scaled_invweight(
 def _collide_if_overlapping(iteration: IterationContext) -> None:
     """Generate the contacts of the current geom pair if the bounding volumes of its frames and of both geoms overlap.
 
-    Pairs without an analytic contact function are executed environment by environment (scalarized), because few
-    environments reach the iterative algorithms and their control flow diverges.
+    Fast pairs, and pairs without an analytic contact function, are executed environment by environment (scalarized),
+    because few environments reach the iterative algorithms and their control flow diverges.
     """
     specialization, tracer = pair_specialization(iteration), iteration.tracer
 
@@ -397,7 +283,7 @@ def _collide_if_overlapping(iteration: IterationContext) -> None:
             "near",
             *bounding_volume_test(iteration),
             lambda: _collide_pair(iteration, specialization),
-            scalarize=specialization.geom_types not in ANALYTIC_COLLISION_TABLE,
+            scalarize=specialization.geom_types not in ANALYTIC_COLLISION_TABLE or specialization.is_fast,
         )
 
     if_less(tracer, "near frames", 0.5, iteration.read("near"), test_bounding_volumes)
@@ -411,19 +297,25 @@ def _collide_pair(iteration: IterationContext, specialization: NarrowPhaseSpecia
     """
     tracer, margin = iteration.tracer, iteration.constant("margin")
 
-    def emit(distance: Value, point: Vector, normal: Vector, tangent: Vector | None = None) -> None:
-        def store() -> None:
-            fields = _contact_fields(iteration, specialization, distance, point, normal, tangent)
-            if specialization.uses_lists:
-                _append_to_list(iteration, specialization, fields)
-                return
-            record = buffer_layout(specialization).pack(fields)
-            if specialization.may_overflow:
-                _insert_keeping_deepest(iteration, specialization, distance, record)
-            else:
-                _append_contact(iteration, specialization, record)
+    def store(
+        distance: Value, point: Vector, normal: Vector, tangent: Vector | None, approach: Approach | None = None
+    ) -> None:
+        fields = _contact_fields(iteration, specialization, distance, point, normal, tangent, approach)
+        if specialization.uses_lists:
+            _append_to_list(iteration, specialization, fields)
+            return
+        record = buffer_layout(specialization).pack(fields)
+        if specialization.may_overflow:
+            _insert_keeping_deepest(iteration, specialization, distance, record)
+        else:
+            _append_contact(iteration, specialization, record)
 
-        if_less(tracer, "within margin", distance, margin, store)
+    def emit(distance: Value, point: Vector, normal: Vector, tangent: Vector | None = None) -> None:
+        if_less(tracer, "within margin", distance, margin, lambda: store(distance, point, normal, tangent))
+
+    if specialization.is_fast:
+        emit_speculative_contacts(iteration, specialization, store)
+        return
 
     get_collision_table(multiccd=specialization.multiccd)[specialization.geom_types].collide(
         ContactQuery(tracer, margin, emit), *read_geom_pair(iteration, specialization)
@@ -437,13 +329,14 @@ def _contact_fields(
     point: Vector,
     normal: Vector,
     tangent_hint: Vector | None,
+    approach: Approach | None,
 ) -> Mapping[str, Sequence[Value]]:
     """Values of the fields of a contact record: geometry and parameters of the contact force (see `CONTACT_FIELDS`).
 
     Point, contact frame (normal from the first to the second frame of the contact buffer), distance, signed pair index,
     constraint stiffness D = d / ((1 - d) w) (0 beyond the force margin), regularized friction mu, reference feedback k
     d r, damping, friction damping and row scales; with restitution or stiction also maximum stiffness, restitution,
-    bounce speed and stiction ratio.
+    bounce speed and stiction ratio. `approach` is the motion of a contact of a fast pair, else None.
     """
     sign = iteration.constant("sign")
     axes = [scale(sign, axis) for axis in (normal, *contact_tangents(normal, tangent_hint))]
@@ -468,7 +361,7 @@ def _contact_fields(
     stiffness = ir.select(
         violation, 0.0, ir.minimum(imp / ((1.0 - imp) * invweight), iteration.constant("hardest")), 0.0
     )
-    fields = {
+    fields: dict[str, Sequence[Value]] = {
         "point": point,
         "axes": [x for axis in axes for x in axis],
         "distance": [distance],
@@ -480,6 +373,8 @@ def _contact_fields(
         "friction_damping": [friction_damping],
         "row_scales": [normal_scale, *friction[: specialization.condim - 1]],
     }
+    if approach is not None:
+        fields = with_speculative_force(iteration, fields, approach, violation, invweight)
     if specialization.has_surface_velocity:
         if specialization.uses_lists:  # which leave out the second tangent
             axes[2] = cross(axes[0], axes[1])

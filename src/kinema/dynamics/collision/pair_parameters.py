@@ -24,11 +24,15 @@ from ..topology import dynamic_frames
 from ..tree.node_constants import with_per_env_parameters
 from ..tree.node_tables import NodeIteration
 from ..tree.trace_context import TraceContext
-from .contact_buffer_specs import ContactBufferSpec, surface_velocities
-from .obb import mesh_local_aabb
+from .contact_buffer_specs import ContactBufferSpec, core_sides, fast_pair_mask, is_fast_pair, surface_velocities
+from .obb import geom_half_extents, mesh_local_aabb
 
 # ---------------------------------------------------------------------- parameters of geoms, geom pairs and frame pairs
 
+ALLOWED_DEPTH_SHARE = 0.25
+"""Penetration up to which contacts of a fast pair are soft, relative to the smallest half extent of both geoms."""
+MIN_ALLOWED_DEPTH_SHARE = 1e-3
+"""Lower bound of the same, relative to the smallest bounding radius, for geoms without thickness."""
 MAX_RELATIVE_STIFFNESS = 3e2
 """Limit of the constraint stiffness times invweight in single precision; contacts then yield by the inverse of this
 fraction of their load."""
@@ -42,22 +46,60 @@ def geom_local_pose(model: Model, geom: int) -> ParameterRow:
     return {"position": model.geoms.pos[geom].tolist(), "rotation": model.geoms.rot[geom].ravel().tolist()}
 
 
+def allowed_depth(model: Model, pair: int) -> float:
+    """Depth [m] of a fast pair of geoms up to which its contacts are soft, and which is the limit of their approach."""
+    half_extents, radii = [], []
+    for geom in (int(model.pairs.geom_a[pair]), int(model.pairs.geom_b[pair])):
+        geom_type, size = model.geoms.types[geom], model.geoms.size[geom].tolist()
+        if geom_type == "plane" or model.geoms.radius[geom] == ABSENT_RADIUS:
+            continue
+        radii.append(float(model.geoms.radius[geom]))
+        if geom_type == "mesh":
+            half_extents += mesh_local_aabb(model, geom)[3:]
+        else:
+            half_extents += [size[0]] if geom_type == "sphere" else geom_half_extents(geom_type, size)
+    shortest, radius = min(half_extents, default=1.0), min(radii, default=1.0)
+    return max(ALLOWED_DEPTH_SHARE * float(shortest), MIN_ALLOWED_DEPTH_SHARE * radius)  # type: ignore[arg-type]
+
+
+FAST_PAIR_PARAMETERS = ("allowed depth", "a core", "b core")
+"""Names of the parameters that pairs have in addition if any pair of the model is fast."""
+CORE_SHARE = 0.9
+"""Radius of the core of a fast geom, relative to its smallest half extent."""
+
+
+def _fast_pair_parameters(model: Model, pair: int) -> ParameterRow:
+    """Allowed depth [m] of a pair, and cores of both geoms: centre in the axes of the geom (3), and radius [m]."""
+    cores = [_core_of_geom(model, int(geoms[pair])) for geoms in (model.pairs.geom_a, model.pairs.geom_b)]
+    return dict(zip(FAST_PAIR_PARAMETERS, ([allowed_depth(model, pair)], *cores), strict=True))
+
+
+def _core_of_geom(model: Model, geom: int) -> list[float]:
+    """Core of a fast geom: sphere around its centre, a point for meshes and cones; centre (3) and radius [m]."""
+    geom_type, size = model.geoms.types[geom], model.geoms.size[geom].tolist()
+    radius = 0.0
+    if geom_type in ("capsule", "cylinder", "ellipsoid", "box"):
+        radius = CORE_SHARE * min(geom_half_extents(geom_type, size))  # type: ignore[type-var]
+    return [*model.geoms.center[geom].tolist(), float(radius)]  # type: ignore[arg-type]
+
+
 def pair_parameter_row(model: Model, settings: Settings, spec: ContactBufferSpec, pair: int) -> ParameterRow:
     """All parameters of one geom pair for the narrow phase, by parameter name.
 
     Contains sizes, packed-data indices, local AABBs and bounding spheres of both geoms (prefixes "a" and "b"), and the
     contact parameters of the pair: margins, friction, invweight, stiffness limit, solref, solimp, orientation sign,
-    pair index (from 1), restitution and stiction. The sign is 1 if the first geom is on the first frame of the contact
-    buffer, otherwise -1.
+    pair index (from 1), restitution and stiction, and the parameters of fast pairs. The sign is 1 if the first geom is
+    on the first frame of the contact buffer, otherwise -1.
     """
     geoms, pairs = model.geoms, model.pairs
     a, b = int(pairs.geom_a[pair]), int(pairs.geom_b[pair])
     invweight = float(model.derived.pair_invweight[pair, 0])
     return {
+        **(_fast_pair_parameters(model, pair) if is_fast_pair(model, pair) else {}),
         "a size": geoms.size[a].tolist(),
         "b size": geoms.size[b].tolist(),
-        "a data": [float(x) for x in (geoms.data_start[a], *geoms.data_counts[a], _radius_about_origin(model, a))],
-        "b data": [float(x) for x in (geoms.data_start[b], *geoms.data_counts[b], _radius_about_origin(model, b))],
+        "a data": [float(x) for x in (geoms.data_start[a], *geoms.data_counts[a], geom_radius(model, a))],
+        "b data": [float(x) for x in (geoms.data_start[b], *geoms.data_counts[b], geom_radius(model, b))],
         "a aabb": mesh_local_aabb(model, a),
         "b aabb": mesh_local_aabb(model, b),
         "a center": geoms.center[a].tolist(),
@@ -95,14 +137,17 @@ def pair_parameter_columns(
     geoms, pairs, n = model.geoms, model.pairs, len(pair_indices)
     a, b = pairs.geom_a[pair_indices], pairs.geom_b[pair_indices]
     all_geoms = range(len(geoms.names))
-    bounding_radii = np.array([_radius_about_origin(model, g) for g in all_geoms])
+    bounding_radii = np.array([geom_radius(model, g) for g in all_geoms])
     data_indices = np.column_stack([geoms.data_start, geoms.data_counts, bounding_radii]).astype(np.float64)
     aabbs = np.array([mesh_local_aabb(model, g) for g in all_geoms], np.float64)
     radii = np.minimum(geoms.radius, MAX_RADIUS)[:, None]
     invweights = model.derived.pair_invweight[pair_indices, 0]
     first_frames = np.array([spec.frames[0] for spec in specs])[buffer_index]
     is_limited = np.array([stiffness_limit(settings, spec, 1.0) != MAX_RADIUS for spec in specs])[buffer_index]
+    fast = fast_pair_mask(model)[pair_indices]
+    of_fast_pairs = [_fast_pair_parameters(model, pair) for pair in pair_indices] if fast.any() else []
     return {
+        **{name: np.array([x[name] for x in of_fast_pairs]) for name in FAST_PAIR_PARAMETERS if of_fast_pairs},
         "a size": geoms.size[a],
         "b size": geoms.size[b],
         "a data": data_indices[a],
@@ -138,7 +183,7 @@ def _valid_solrefs(solrefs: Array) -> Array:
     return np.array([valid_solref(x.tolist()) for x in distinct], np.float64)[inverse.ravel()]
 
 
-def _radius_about_origin(model: Model, geom: int) -> float:
+def geom_radius(model: Model, geom: int) -> float:
     """Radius [m] of a sphere around a geom's own origin that encloses the geom."""
     geoms = model.geoms
     return float(min(geoms.radius[geom] + (geoms.center[geom] ** 2).sum() ** 0.5, MAX_RADIUS))
@@ -160,10 +205,12 @@ def frame_pair_spheres(model: Model, spec: ContactBufferSpec) -> ParameterRow:
 
     Returns:
         Parameters "a center", "a radius", "b center", "b radius" and "margin" [m]; empty for at most two geom pairs,
-        where culling the frame pair does not pay off, and for pairs with geoms of kinematic bodies.
+        where culling the frame pair does not pay off, and for pairs with geoms of kinematic bodies or with fast geoms.
     """
     geoms_of_pairs = np.concatenate([model.pairs.geom_a[spec.pairs], model.pairs.geom_b[spec.pairs]])
     if len(spec.pairs) <= 2 or np.isin(model.geoms.frame_idx[geoms_of_pairs], model.kinematic_frames).any():
+        return {}
+    if any(is_fast_pair(model, pair) for pair in spec.pairs):
         return {}
     parameters: ParameterRow = {"margin": [float(max(model.pairs.margin[spec.pairs]))]}
     for prefix, frame in zip(("a ", "b "), spec.frames, strict=True):
@@ -222,6 +269,10 @@ class NarrowPhaseSpecialization:
     """Whether surfaces have a velocity besides J v: of their own, or of a kinematic body."""
     surface_velocities: tuple[str, ...]
     """Velocities of surfaces that follow the poses of geoms (`surface_velocities`)."""
+    is_fast: bool = False
+    """Whether contacts are speculative: found along the motion of both geoms in a step."""
+    cores: tuple[str, ...] = ()
+    """Geoms of a fast pair ("a", "b") whose core has contacts of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -357,7 +408,9 @@ def _group_by_specialization(
     )
     _, power = np.unique(pair_info.solimp[pairs, 4], return_inverse=True)
     keys = [geom_type_ids[pair_info.geom_a[pairs]], geom_type_ids[pair_info.geom_b[pairs]], *set_keys[buffer_index].T]
-    keys += [power.ravel(), pair_info.solref_friction[pairs].any(axis=1)]
+    keys += [power.ravel(), pair_info.solref_friction[pairs].any(axis=1), fast_pair_mask(ctx.model)[pairs]]
+    if geoms.fast.any():
+        keys += [geoms.fast[pair_info.geom_a[pairs]], geoms.fast[pair_info.geom_b[pairs]]]
     _, first_positions, group_of_pair = np.unique(np.column_stack(keys), axis=0, return_index=True, return_inverse=True)
     result: dict[NarrowPhaseSpecialization, list[npt.NDArray[np.intp]]] = {}
     for i, first in enumerate(first_positions.tolist()):
@@ -406,6 +459,8 @@ def _specialization_of(
         ctx.model.options.multiccd,
         spec.specialization.has_surface_velocity,
         surface_velocities(ctx.model),
+        is_fast_pair(ctx.model, pair),
+        tuple(side for side, has_core in zip("ab", core_sides(ctx.model, pair), strict=True) if has_core),
     )
 
 

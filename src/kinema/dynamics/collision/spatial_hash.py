@@ -29,13 +29,15 @@ UNBOUNDED_TYPES = ("plane", "height field")
 def select_hashed_geoms(model: Model) -> list[int]:
     """Indices of the geoms in the spatial hash, sorted; empty if there are more than `MAX_HASHED_GEOMS`.
 
-    A geom is selected if it is part of a collision pair, is of a bounded type, exists in this model variant, and
-    its bounding radius is at most `MAX_SIZE_RATIO` times the median.
+    A geom is selected if it is part of a collision pair, is of a bounded type, exists in this model variant, is not
+    fast, and its bounding radius is at most `MAX_SIZE_RATIO` times the median.
     """
     geoms, pairs = model.geoms, model.pairs
     colliding = np.unique(np.concatenate([pairs.geom_a, pairs.geom_b])).tolist()
     radii = {g: float(geoms.radius[g]) for g in colliding if geoms.types[g] not in UNBOUNDED_TYPES}
     radii = {g: radius for g, radius in radii.items() if math.isfinite(radius) and radius != ABSENT_RADIUS}
+    if geoms.fast.any():
+        radii = {g: radius for g, radius in radii.items() if not geoms.fast[g]}
     max_radius = MAX_SIZE_RATIO * float(np.median([*radii.values()])) if radii else 0.0
     selected = [g for g, radius in radii.items() if radius <= max_radius]
     return selected if len(selected) <= MAX_HASHED_GEOMS else []

@@ -15,7 +15,7 @@ from ..arrays import ElementKind
 from ..collision.contact_buffer_specs import ContactSpecialization
 from ..collision.contact_buffers import ContactBufferFilter, ContactBuffers
 from ..collision.narrow_phase import detect_contacts
-from ..rigid.kinematics import Pose
+from ..rigid.kinematics import Pose, Twist
 from ..solver.islands import moving_trees
 from ..topology import dynamic_frames
 from ..tree.kinematic_tree import WORLD
@@ -347,7 +347,11 @@ class SleepState:
 
 
 def find_contacts_and_wake(
-    ctx: TraceContext, buffers: ContactBuffers, shifted_world_poses: NodeValues[Pose], sleep_state: SleepState | None
+    ctx: TraceContext,
+    buffers: ContactBuffers,
+    shifted_world_poses: NodeValues[Pose],
+    frame_velocities: NodeValues[Twist] | None,
+    sleep_state: SleepState | None,
 ) -> None:
     """Detect contacts and wake sleeping islands touched by awake trees, repeatedly until no further tree wakes.
 
@@ -357,16 +361,17 @@ def find_contacts_and_wake(
         ctx: tracing context.
         buffers: contact buffers to be filled.
         shifted_world_poses: frame poses about the shifted world origin of the contact coordinates.
+        frame_velocities: velocities of frames; None without fast geoms.
         sleep_state: sleep state of the step; None if sleep is disabled.
     """
 
     def detect_and_wake() -> tuple[Value, Value]:
         assert sleep_state is not None
-        detect_contacts(ctx, buffers, shifted_world_poses)
+        detect_contacts(ctx, buffers, shifted_world_poses, frame_velocities)
         return 0.5, sleep_state.wake_contacted(buffers)
 
     if sleep_state is None:
-        buffers.list_active_buffers(detect_contacts(ctx, buffers, shifted_world_poses))
+        buffers.list_active_buffers(detect_contacts(ctx, buffers, shifted_world_poses, frame_velocities))
         return
     ctx.while_loop("detect contacts and wake", detect_and_wake, len(ctx.trees) + 1)
     buffers.list_active_buffers()

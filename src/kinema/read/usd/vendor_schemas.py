@@ -120,7 +120,7 @@ MATERIAL_ATTRIBUTES: dict[str, tuple[str, Callable[[Units], float]]] = {
 """Material attribute -> field of `PhysicsMaterial` and unit; infinities mean unset."""
 
 ARTICULATION_ATTRIBUTES = (*(newton.JOINTS_ADD_MOBILITY, newton.SELF_COLLISION_ENABLED, physx.ENABLED_SELF_COLLISIONS),)
-LINK_ATTRIBUTES = (physx.DISABLE_GRAVITY, newton.INERTIA, *ARTICULATION_ATTRIBUTES)
+LINK_ATTRIBUTES = (physx.DISABLE_GRAVITY, *physx.CONTINUOUS_COLLISION, newton.INERTIA, *ARTICULATION_ATTRIBUTES)
 SHAPE_ATTRIBUTES = (mjc.GROUP, mjc.MAX_HULL_VERTICES, newton.MAX_HULL_VERTICES)
 CONTACT_ATTRIBUTES = (*mjc.CONTACT_SOLVER, mjc.GAP, mjc.CONDIM, mjc.PRIORITY, mjc.SOLMIX)
 """Contact attributes that MuJoCo's schema has on the collider instead of the material."""
@@ -236,6 +236,7 @@ def apply_link_attributes(index: StageIndex, prim: pxr.Prim, link: Link) -> None
         return
     if index.authored(prim, physx.DISABLE_GRAVITY):
         link.gravity_scale = 0.0
+    link.continuous_collision = any(index.authored(prim, name) for name in physx.CONTINUOUS_COLLISION)
     preserve_vendor_attributes(index, prim, link, LINK_ATTRIBUTES)
 
 

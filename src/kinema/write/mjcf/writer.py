@@ -36,6 +36,8 @@ from .sites import write_sites_cameras_lights
 # --------------------------------------------------------------------------------------------------- simulation options
 
 _DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
+SPECULATIVE = "speculative"
+"""Flag of contacts that are found along the motion of bodies in a step."""
 _OPTION_KEYWORDS = {
     "integrator": {"euler": "Euler", "rk4": "RK4"},
     "jacobian": {},
@@ -87,6 +89,11 @@ def _set_disabled_actuator_groups(ctx: MjcfContext, table: Mapping[str, Any], el
 def _write_flags(ctx: MjcfContext, flags: Mapping[str, bool], element: Element) -> None:
     given = dict(flags)
     given["filterparent"] = not parents_collide(ctx)
+    if not given.get(SPECULATIVE):
+        for link in (link for robot in ctx.robots for link in robot.links if link.continuous_collision):
+            how = "the flag speculative applies to all bodies"
+            ctx.report_approximated(link, "that its contacts are found along its motion", how)
+            given[SPECULATIVE] = True
     changed = {name: on for name, on in given.items() if on != FLAG_DEFAULTS.get(name, True)}
     if changed:
         flag = element.add_child("flag")

@@ -40,6 +40,7 @@ _INFINITY = float("inf")
 _LINK_FIELDS: ReportedFields = {
     "density": (None, "its density"),
     "enabled": (True, "that it is disabled"),
+    "continuous_collision": (False, "that its contacts are found along its motion"),
     "starts_asleep": (False, "that it starts asleep"),
 }
 _UNSUPPORTED_LISTS = ("actuators", "tendons", "keyframes")

@@ -43,6 +43,7 @@ _LINK_FIELDS: ReportedFields = {
     "inertial_is_computed": (False, "that its inertia is computed from its shapes"),
     "enabled": (True, "that it is disabled"),
     "kinematic": (False, "that it is moved by the user"),
+    "continuous_collision": (False, "that its contacts are found along its motion"),
     "starts_asleep": (False, "that it starts asleep"),
     "gravity_scale": (1.0, "its share of gravity"),
     "self_collide": (None, "whether it collides with its own robot"),

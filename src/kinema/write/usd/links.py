@@ -34,6 +34,9 @@ def author_link(ctx: UsdContext, robot_paths: RobotPaths, link: Link) -> PrimBui
         ctx.report_loss(Action.APPROXIMATED, link, "that it is disabled", "its shapes belong to what it is inside of")
     if link.kinematic:
         prim.set_attribute(usd_physics.KINEMATIC_ENABLED, "bool", True)
+    if link.continuous_collision:
+        prim.apply_schemas(physx.RIGID_BODY_API)
+        prim.set_attribute(physx.CONTINUOUS_COLLISION[0], "bool", True)
     if link.starts_asleep:
         prim.set_attribute(usd_physics.STARTS_ASLEEP, "bool", True, uniform=True)
     _author_velocity(robot_paths, link, prim)

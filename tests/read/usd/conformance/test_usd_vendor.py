@@ -153,6 +153,14 @@ def test_gravity_switches(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> No
     assert read_text(floating, tmp_path, diagnostics).link("a").gravity_scale == 0.0
 
 
+@pytest.mark.parametrize("attribute", ["physxRigidBody:enableCCD", "physxRigidBody:enableSpeculativeCCD"])
+def test_continuous_collision(attribute: str, tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    """Either switch of PhysX says that contacts are found along the motion of a body."""
+    for value in (True, False):
+        text = body("a", f"bool {attribute} = {str(value).lower()}")
+        assert read_text(text, tmp_path, diagnostics).link("a").continuous_collision == value
+
+
 @pytest.mark.parametrize("attribute", ["newton:selfCollisionEnabled", "physxArticulation:enabledSelfCollisions"])
 def test_self_collision(attribute: str, tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
     """An articulation that does not collide with itself still collides with others."""
