@@ -239,9 +239,14 @@ def test_the_tier_is_switched_between_two_launches(
     executable = executables._load_for_gpu(found, "limbs_step", Device("cuda:0"), wait=False)
     first = executable.kernels
     assert executable.level is OptLevel.BASELINE
+    assert list(executable.active_since) == [OptLevel.BASELINE]
     may_end.set()
     assert executable.optimised.wait(60)
     assert executable.level is OptLevel.OPTIMISED
+    assert list(executable.active_since) == [OptLevel.BASELINE, OptLevel.OPTIMISED]
+    kernel = Kernel.__new__(Kernel)
+    kernel.device, kernel._gpu, kernel._requested_at = Device("cuda:0"), executable, 0.0
+    assert list(kernel.tier_seconds) == ["baseline", "optimised"]
     assert [len(first), len(executable.kernels)] == [6, 1]
     assert levels[-1:] == [JitLevel.OPTIMISED]
     assert len(levels) == 7

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import weakref
 import zlib
 from collections.abc import Callable, Mapping
@@ -161,6 +162,8 @@ class GpuExecutable:
     n_instructions: int
     level: OptLevel = OptLevel.OPTIMISED
     """Active tier."""
+    active_since: dict[OptLevel, float] = field(default_factory=dict)
+    """Time at which each tier became active (`time.perf_counter`)."""
     optimised: threading.Event = field(default_factory=threading.Event)
     """Set once the optimised tier is active or has failed to compile; unused if it was active from the start."""
 
@@ -247,6 +250,8 @@ def _load_for_gpu(compilation: GpuCompilation, name: str, device: Device, *, wai
     )
     if get_final is not None or (optimised_cubins is None and JitLevel.BASELINE in levels):
         executable.level = OptLevel.BASELINE
+    executable.active_since[executable.level] = time.perf_counter()
+    if executable.level is OptLevel.BASELINE:
         threading.Thread(
             target=_optimise_gpu,
             args=(weakref.ref(executable), get_final or (lambda: image), tables, name, device),
@@ -276,6 +281,7 @@ def _optimise_gpu(
         if executable is not None:
             executable.kernels = _load_kernels(image, cubins, tables, name, device)
             executable.level = OptLevel.OPTIMISED
+            executable.active_since[executable.level] = time.perf_counter()
     executable = reference()
     if executable is not None:
         executable.optimised.set()

@@ -104,11 +104,8 @@ class Kernel:
 
     @property
     def tier_seconds(self) -> dict[str, float]:
-        """Seconds from construction of the kernel until each of its tiers became active.
-
-        Active tiers only, CPU only.
-        """
-        since = self._code.active_since if self.device.is_cpu else {}
+        """Seconds from construction of the kernel until each of its tiers became active; active tiers only."""
+        since = self._code.active_since if self.device.is_cpu else self._gpu.active_since
         return {level.name.lower(): max(at - self._requested_at, 0.0) for level, at in since.items()}
 
     def wait_optimised(self) -> None:
