@@ -150,9 +150,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(f"  {line}")
 
 
-def _reason(told: object) -> str:
+def _reason(skip_report: object) -> str:
     """Why a test was skipped, without what differs from test to test."""
-    text = told[2] if isinstance(told, tuple) else str(told)
+    text = skip_report[2] if isinstance(skip_report, tuple) else str(skip_report)
     return re.split(r"[;:(]", text.removeprefix("Skipped: "))[0].strip()
 
 

@@ -42,8 +42,8 @@ def bench(*arguments: str) -> tuple[int, str]:
 def test_all_simulators_are_judged_alike(leg: Path) -> None:
     status, output = bench(str(leg), "--contact", "floor", "--envs", "16", "--json")
     assert status == 0, output
-    told = json.loads(output.splitlines()[-1])
-    theirs, *ours = [r["figures"] for r in told["results"]]
+    report = json.loads(output.splitlines()[-1])
+    theirs, *ours = [r["figures"] for r in report["results"]]
     assert theirs["simulator"] == "MuJoCo C, one core"
     assert [f["simulator"] for f in ours] == ["Kinema, rollout, one core", "Kinema, step by step, one core"]
     for figures in (theirs, *ours):
@@ -56,7 +56,7 @@ def test_all_simulators_are_judged_alike(leg: Path) -> None:
         assert figures["residual"] < 1e-3
         assert figures["own_error"] is None  # points are the same
     assert ours[0]["contacts"] == pytest.approx(theirs["contacts"], rel=0.2)
-    assert set(told["one_environment"]["leg"]) == {"step", "step(10)", "mj_step", "mj_step(10)"}
+    assert set(report["one_environment"]["leg"]) == {"step", "step(10)", "mj_step", "mj_step(10)"}
 
 
 def test_a_soak_finds_nothing_wrong_with_a_leg_and_would_say_so(leg: Path) -> None:
@@ -91,18 +91,18 @@ def test_memory_of_simulators_that_are_gone_does_not_count(monkeypatch: pytest.M
 def test_error_and_residual_see_what_is_wrong(leg: Path) -> None:
     """Both nothing for the step that MuJoCo solves to the end, and large for one without contact."""
     case = load_case(leg, ContactScene.FLOOR)
-    told = case.random_controls(case.n_initial_states)[0]
+    report = case.random_controls(case.n_initial_states)[0]
     for solved in (True, False):
         model = case.converged_mujoco_model()
         model.opt.disableflags = int(model.opt.disableflags) & ~1 | (0 if solved else 1)  # 1: no constraints at all
         data, after = mujoco.MjData(model), []
         for i in range(case.n_initial_states):
             mujoco.mj_resetData(model, data)
-            data.qpos[:], data.qvel[:], data.ctrl[:] = case.qpos[i], case.qvel[i], told[:, i]
+            data.qpos[:], data.qvel[:], data.ctrl[:] = case.qpos[i], case.qvel[i], report[:, i]
             mujoco.mj_step(model, data)
             after.append(data.qvel.copy())
         model.opt.disableflags = int(model.opt.disableflags) & ~1
-        found = step_accuracy(case, np.array(after), told)
+        found = step_accuracy(case, np.array(after), report)
         if solved:
             assert max(found.error_99, found.residual) < 1e-9
         else:

@@ -140,5 +140,5 @@ def test_packages_that_lie_elsewhere(tmp_path: Path) -> None:
     shape = '<visual><geometry><mesh filename="package://parts/part.obj"/></geometry></visual>'
     (home / "r.urdf").write_text(f'<robot name="r"><link name="a">{shape}</link></robot>', encoding="utf-8")
     for options, is_found in (((), False), (("--search-path", package.parent), True)):
-        told = json.loads(run("info", home / "r.urdf", *options, "--json")[1])
-        assert any("parts" in d["message"] for d in told["diagnostics"]) != is_found
+        report = json.loads(run("info", home / "r.urdf", *options, "--json")[1])
+        assert any("parts" in d["message"] for d in report["diagnostics"]) != is_found

@@ -178,8 +178,8 @@ def test_a_fault_is_told_once(tmp_path: Path) -> None:
 def test_standard_input_and_output(tmp_path: Path) -> None:
     """`-` reads one and writes the other; all words go elsewhere."""
     shown = kinema("info", "-", "--json", given=ARM.read_bytes())
-    told = json.loads(shown.stdout)
-    assert (told["n_links"], told["source"]) == (11, "-")
+    info = json.loads(shown.stdout)
+    assert (info["n_links"], info["source"]) == (11, "-")
     through = kinema("convert", "-", "-", "--to", "mjcf", given=(EXAMPLES / "quadruped" / "quadruped.xml").read_bytes())
     assert through.returncode == 0
     (tmp_path / "dog.xml").write_bytes(through.stdout)

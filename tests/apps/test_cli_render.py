@@ -26,9 +26,9 @@ def test_a_picture_shows_the_robot_in_the_middle(tmp_path: Path) -> None:
     """The image is of the size asked for, the robot is in it and not cut off, and the file's colours are seen."""
     target = tmp_path / "arm.png"
     words = ["--out", target, "--size", "80x60", "--samples", 4, "--device", "cpu", "--json"]
-    code, told, problem = run("render", ARM, *words)
+    code, output, problem = run("render", ARM, *words)
     assert code == 0, problem
-    assert json.loads(told)["written"] == [{"file": str(target), "width": 80, "height": 60, "pictures": 1}]
+    assert json.loads(output)["written"] == [{"file": str(target), "width": 80, "height": 60, "pictures": 1}]
     pixels = picture(target).astype(int)
     assert pixels.shape == (60, 80, 3)
     blue = (pixels[..., 2] - pixels[..., 0]) > 60

@@ -95,11 +95,11 @@ def test_observations_are_scaled_bounded_and_noisy_by_group() -> None:
 
 def test_commands_and_events_come_every_so_often() -> None:
     happened: list[tuple[str, int]] = []
-    told = learn.UniformVelocityCommand((0, 1), (0, 1), (0, 1), resampling_time_range=(0.1, 0.1))
+    command = learn.UniformVelocityCommand((0, 1), (0, 1), (0, 1), resampling_time_range=(0.1, 0.1))
     env = learn.make_env(
         short(
             1.0,
-            commands={"v": told},
+            commands={"v": command},
             events={
                 "start": learn.EventTerm(func=lambda env, envs: happened.append(("start", envs.sum())), mode="startup"),
                 "reset": learn.EventTerm(func=lambda env, envs: happened.append(("reset", envs.sum()))),

@@ -20,8 +20,8 @@ def test_both_kinds_of_arrays_give_the_same(monkeypatch: pytest.MonkeyPatch) -> 
     """Tensors of the host stand for those of a GPU; both begin each step in the same state."""
     monkeypatch.setattr(OutputConverter, "on_gpu", property(lambda self: self.kind == "torch"))
     monkeypatch.setattr(OutputConverter, "_is_cuda", staticmethod(lambda x: isinstance(x, torch.Tensor)))
-    told = learn.UniformVelocityCommand((0, 1), (0, 1), (0, 1), resampling_time_range=(0.1, 0.1))
-    task = replace(cartpole(), episode_length_s=0.24, commands={"told": told})
+    command = learn.UniformVelocityCommand((0, 1), (0, 1), (0, 1), resampling_time_range=(0.1, 0.1))
+    task = replace(cartpole(), episode_length_s=0.24, commands={"told": command})
     env, other = learn.make_env(task, 5, arrays="torch"), learn.make_env(task, 5)
     acting, log = np.random.default_rng(0), {}
     for i in range(7):

@@ -169,24 +169,24 @@ def _writing(
 ) -> Callable[[TraceContext], None]:
     """An algorithm that writes what it finds, and notes where."""
 
-    def write(sweeps: TraceContext) -> None:
-        for i, (name, what) in enumerate(run(sweeps).items()):
+    def write(ctx: TraceContext) -> None:
+        for i, (name, what) in enumerate(run(ctx).items()):
             found[name] = f"found {i}"
             if isinstance(what, JointSpaceMatrix):
                 matrices.add(name)
                 what.store(f"found {i}")
             else:
-                _write_vector(sweeps, f"found {i}", what)
+                _write_vector(ctx, f"found {i}", what)
 
     return write
 
 
-def _write_vector(sweeps: TraceContext, array: str, quantity: NodeValues[Any]) -> None:
+def _write_vector(ctx: TraceContext, array: str, quantity: NodeValues[Any]) -> None:
     """On the diagonal of a matrix: an element has room for a row of it."""
     rows = []
-    for node in sweeps.nodes:
-        row = sweeps.frame_iteration(node)
-        n = sweeps.model.n_dofs
+    for node in ctx.nodes:
+        row = ctx.frame_iteration(node)
+        n = ctx.model.n_dofs
         row.offsets.update({f"to {k}": ArenaOffset(array, dof * n + dof) for k, dof in enumerate(node.dofs)})
         rows.append(row)
 
@@ -194,7 +194,7 @@ def _write_vector(sweeps: TraceContext, array: str, quantity: NodeValues[Any]) -
         for k, value in enumerate(quantity[frame_ref("")]):
             code.write(f"to {k}", [value])
 
-    sweeps.for_each("results", rows, body)
+    ctx.for_each("results", rows, body)
 
 
 def _padded(values: Array, n: int) -> Array:
@@ -208,12 +208,10 @@ def _of_environment(values: Any, env: int) -> Array:
     return values if values.ndim == 1 else values[:, env if values.shape[1] > 1 else 0]
 
 
-def given_quantity(sweeps: TraceContext, array: str) -> NodeValues[list[Any]]:
+def input_quantity(ctx: TraceContext, array: str) -> NodeValues[list[Any]]:
     """Numbers of degrees of freedom that were given, as a quantity."""
-    quantity: NodeValues[list[Any]] = sweeps.new_values("given")
-    sweeps.for_each_frame(
-        "given", lambda node: quantity.put(node.ref, sweeps.iteration.read_array(array, len(node.dofs)))
-    )
+    quantity: NodeValues[list[Any]] = ctx.new_values("given")
+    ctx.for_each_frame("given", lambda node: quantity.put(node.ref, ctx.iteration.read_array(array, len(node.dofs))))
     return quantity
 
 
@@ -222,13 +220,13 @@ def fields_on_floats(model: Model, settings: Settings, arrays: Mapping[str, Any]
     known = {**arrays_for(model, settings), **arrays}
     plain = {name: _of_environment(values, env) for name, values in known.items()}
     outputs = {f"{group}.{name}": size for name, size in group_outputs(group, model, settings).items()}
-    (found,) = interpret_outputs(model, settings, lambda sweeps: _write_group(sweeps, group), outputs, plain)
+    (found,) = interpret_outputs(model, settings, lambda ctx: _write_group(ctx, group), outputs, plain)
     return {name.removeprefix(f"{group}."): values for name, values in found.items()}
 
 
-def _write_group(sweeps: TraceContext, group: str) -> None:
-    sweeps.output_prefix = f"{group}."
-    FIELD_GROUPS[group](StepData(sweeps))
+def _write_group(ctx: TraceContext, group: str) -> None:
+    ctx.output_prefix = f"{group}."
+    FIELD_GROUPS[group](StepData(ctx))
 
 
 def fields_program(model: Model, settings: Settings, *groups: str, jacobian_of: int | None = None) -> Program:
@@ -238,12 +236,12 @@ def fields_program(model: Model, settings: Settings, *groups: str, jacobian_of: 
     }
     outputs |= dict.fromkeys(JACOBIAN_ARRAYS, (ElementKind.DOF, 1))
 
-    def run(sweeps: TraceContext) -> None:
+    def run(ctx: TraceContext) -> None:
         for group in groups:
-            _write_group(sweeps, group)
-        sweeps.output_prefix = ""
+            _write_group(ctx, group)
+        ctx.output_prefix = ""
         if jacobian_of is not None:
-            link_jacobian_writer(jacobian_of)(StepData(sweeps))
+            link_jacobian_writer(jacobian_of)(StepData(ctx))
 
     line = trace_unrolled_program(model, settings, run, outputs).basic_block
     n = model.n_dofs

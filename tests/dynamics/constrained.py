@@ -15,7 +15,7 @@ from kinema.runtime import find_device
 from kit.constraint_parity import load_constrained
 from kit.mjcf_side import INTEGRATORS, Pair
 
-EMISSIONS = ("unrolled", "loops")
+CODEGENS = ("unrolled", "loops")
 
 
 def loaded_text(folder: Path, text: str) -> Pair:

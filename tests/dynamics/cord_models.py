@@ -171,14 +171,14 @@ def _actuator_moments(pair: Pair, data: Any) -> Array:
 
 
 def error_of_trajectory(
-    pair: Pair, integrator: Integrator, emission: str, steps: int, precision: str = "double"
+    pair: Pair, integrator: Integrator, codegen: str, steps: int, precision: str = "double"
 ) -> tuple[float, int]:
     """The greatest of any coordinate or velocity, and the most rows of constraints that there were in MuJoCo."""
     pair.theirs.opt.integrator = INTEGRATORS[integrator]
     data = pair.random_state(np.random.default_rng(2))
     data.qpos[:] = pair.theirs.qpos0
     settings = mjcf_settings(pair, integrator, limits=True, constraints=True)
-    engine = Engine(pair.ours, settings, 1, find_device("cpu"), precision=precision, codegen=emission)
+    engine = Engine(pair.ours, settings, 1, find_device("cpu"), precision=precision, codegen=codegen)
     for name, values in pair.arrays([data]).items():
         if name in ("qpos", "vel", "ctrl") and values.size:
             engine.array_view(name).assign(values)

@@ -126,9 +126,9 @@ class Both:
             arrays["ctrl_mode"][:] = generator.integers(0, 3, arrays["ctrl_mode"].shape)
         for name in sorted(({"kp", "kv", *settings.per_env} - {"gravity"}).intersection(arrays)):
             arrays[name][:] = generator.uniform(0.01, 0.1, arrays[name].shape)
-        told = np.array([mode is not ControlMode.ACTUATOR for mode in modes], dtype=float)
+        is_commanded = np.array([mode is not ControlMode.ACTUATOR for mode in modes], dtype=float)
         for name in CONTROL_GAINS:
-            arrays[name][:] = told[:, None] * generator.uniform(0.1, 1.0, arrays[name].shape)
+            arrays[name][:] = is_commanded[:, None] * generator.uniform(0.1, 1.0, arrays[name].shape)
 
     def arrays(self) -> dict[str, Array]:
         """Views of the arenas."""

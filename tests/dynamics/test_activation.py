@@ -73,11 +73,11 @@ def loaded(folder: Path, actuators: str) -> Pair:
     return pair
 
 
-def both(pair: Pair, integrator: Integrator, emission: str) -> tuple[Engine, Any]:
+def both(pair: Pair, integrator: Integrator, codegen: str) -> tuple[Engine, Any]:
     """Ours and theirs at the same random state."""
     pair.theirs.opt.integrator = INTEGRATORS[integrator]
     settings = mjcf_settings(pair, integrator)
-    engine = Engine(pair.ours, settings, 1, find_device("cpu"), precision="double", codegen=emission)
+    engine = Engine(pair.ours, settings, 1, find_device("cpu"), precision="double", codegen=codegen)
     generator = np.random.default_rng(3)
     data = pair.random_state(generator)
     data.act[:] = generator.uniform(-0.2, 1.2, pair.theirs.na)
@@ -95,15 +95,15 @@ def error(pair: Pair, engine: Engine, data: Any) -> float:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("emission", ["unrolled", "loops"])
+@pytest.mark.parametrize("codegen", ["unrolled", "loops"])
 @pytest.mark.parametrize("integrator", list(Integrator), ids=lambda i: i.value)
 @pytest.mark.parametrize("name", ACTUATORS)
-def test_trajectory(tmp_path: Path, name: str, integrator: Integrator, emission: str) -> None:
+def test_trajectory(tmp_path: Path, name: str, integrator: Integrator, codegen: str) -> None:
     """200 steps to 1e-9, told something else in each; activations may start outside of their range."""
     if name == "fast filterexact" and integrator is Integrator.RK4:
         pytest.skip("the stages of a Runge-Kutta step are not exact, and blow up in MuJoCo as well")
     pair = loaded(tmp_path, ACTUATORS[name])
-    engine, data = both(pair, integrator, emission)
+    engine, data = both(pair, integrator, codegen)
     generator = np.random.default_rng(4)
     worst = 0.0
     for _ in range(N_STEPS):

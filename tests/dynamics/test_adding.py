@@ -48,7 +48,7 @@ from kinema.model import PRIMITIVE_JOINT_SIZES, SENSOR_KINDS, Model, PrimitiveJo
 from kinema.runtime import find_device
 from kit.assets import EXAMPLES, ROOT
 
-EMISSIONS = ("unrolled", "loops")
+CODEGENS = ("unrolled", "loops")
 N_ENVS = 5
 HARD = 0.9999
 """The greatest impedance there is."""
@@ -59,7 +59,7 @@ def arm() -> Model:
     return build_model([EntitySpec(name="arm", description=read(EXAMPLES / "arm" / "arm.urdf"), fixed=True)])
 
 
-def engine(model: Model, emission: str, control: ControlMode = ControlMode.FORCE, **settings: object) -> Engine:
+def engine(model: Model, codegen: str, control: ControlMode = ControlMode.FORCE, **settings: object) -> Engine:
     """A running arm in double precision, moving."""
     made = Engine(
         model,
@@ -67,7 +67,7 @@ def engine(model: Model, emission: str, control: ControlMode = ControlMode.FORCE
         N_ENVS,
         find_device("cpu"),
         precision="double",
-        codegen=emission,
+        codegen=codegen,
         control_modes=[control] * model.n_dofs,
     )
     rng = np.random.default_rng(0)
@@ -100,9 +100,9 @@ def odometer() -> Iterator[None]:
     del ARRAYS_BY_NAME["odometer"]
 
 
-@pytest.mark.parametrize("emission", EMISSIONS)
-def test_a_stage(odometer: None, emission: str) -> None:
-    running = engine(arm(), emission, dt=0.001)
+@pytest.mark.parametrize("codegen", CODEGENS)
+def test_a_stage(odometer: None, codegen: str) -> None:
+    running = engine(arm(), codegen, dt=0.001)
     expected = np.zeros((running.model.n_dofs, N_ENVS))
     for _ in range(20):
         expected += 0.001 * np.abs(running.array_view("vel").numpy())
@@ -141,9 +141,9 @@ def urge() -> Iterator[None]:
     CONSTRAINT_KINDS.remove(kind)
 
 
-@pytest.mark.parametrize("emission", EMISSIONS)
-def test_a_constraint(urge: None, emission: str) -> None:
-    running = engine(arm(), emission, dt=1e-6, integrator=Integrator.EULER)
+@pytest.mark.parametrize("codegen", CODEGENS)
+def test_a_constraint(urge: None, codegen: str) -> None:
+    running = engine(arm(), codegen, dt=1e-6, integrator=Integrator.EULER)
     running.array_view("command").assign(np.full((running.model.n_dofs, N_ENVS), -50.0))
     before = running.array_view("vel").numpy().copy()
     running.step()
@@ -174,9 +174,9 @@ def sum_of_accelerations(dofs: Sequence[int]) -> ConstraintKind:
     return ConstraintKind("sums", lambda settings: True, blocks, fill)
 
 
-@pytest.mark.parametrize("emission", EMISSIONS)
+@pytest.mark.parametrize("codegen", CODEGENS)
 @pytest.mark.parametrize("arms", [(0, 1), (0, 0), (1, 1)], ids=lambda arms: f"arms {arms[0]} and {arms[1]}")
-def test_a_constraint_of_some_trees(arms: tuple[int, int], emission: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_constraint_of_some_trees(arms: tuple[int, int], codegen: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two equal arms it binds those joints that its blocks name, also of both, and no others."""
     description = read(EXAMPLES / "arm" / "arm.urdf")
     parts = [EntitySpec(name=name, description=description, fixed=True) for name in ("first", "second")]
@@ -187,7 +187,7 @@ def test_a_constraint_of_some_trees(arms: tuple[int, int], emission: str, monkey
     for kinds in ([], [sum_of_accelerations(dofs)]):
         monkeypatch.setattr("kinema.dynamics.constraints.constraint_kinds.CONSTRAINT_KINDS", kinds)
         monkeypatch.setattr("kinema.dynamics.lowering.components.CONSTRAINT_KINDS", kinds)
-        running = engine(model, emission, dt=1e-6, integrator=Integrator.EULER)
+        running = engine(model, codegen, dt=1e-6, integrator=Integrator.EULER)
         running.array_view("command").assign(np.full((model.n_dofs, N_ENVS), -50.0))
         before = running.array_view("vel").numpy().copy()
         running.step()
@@ -218,8 +218,8 @@ def geared() -> Iterator[int]:
     del PRIMITIVE_JOINT_SIZES[number], JOINT_MODELS[number]
 
 
-@pytest.mark.parametrize("emission", EMISSIONS)
-def test_a_joint_kind(geared: int, emission: str) -> None:
+@pytest.mark.parametrize("codegen", CODEGENS)
+def test_a_joint_kind(geared: int, codegen: str) -> None:
     """With half the coordinates and twice the torques it moves as a hinge does."""
     plain = arm()
     infinite, zero = np.full(plain.n_dofs, np.inf), np.zeros(plain.n_dofs)
@@ -228,7 +228,7 @@ def test_a_joint_kind(geared: int, emission: str) -> None:
     twice = plain.with_columns("frames", joint_type=np.where(hinges, np.int32(geared), plain.frames.joint_type))
     of_hinge = np.isin(plain.dofs.frame_idx, np.flatnonzero(hinges))
     ratio = np.where(of_hinge, 2.0, 1.0)[:, None]
-    first, second = (engine(model, emission, dt=0.001) for model in (plain, twice))
+    first, second = (engine(model, codegen, dt=0.001) for model in (plain, twice))
     push = np.random.default_rng(1).uniform(-2, 2, (plain.n_dofs, N_ENVS))
     q, v = (first.array_view(name).numpy().copy() for name in ("qpos", "vel"))
     for running, by in ((first, 1.0), (second, ratio)):
@@ -247,7 +247,7 @@ def test_a_joint_kind(geared: int, emission: str) -> None:
 def cubic() -> Iterator[str]:
     """An actuator kind: the cube of its control."""
 
-    def force(cord: Transmission, control: Value) -> ForceTerm:
+    def force(transmission: Transmission, control: Value) -> ForceTerm:
         return ForceTerm(control * control * control, 0.0)
 
     ACTUATOR_FORCE_LAWS["cubic"] = force
@@ -255,13 +255,13 @@ def cubic() -> Iterator[str]:
     del ACTUATOR_FORCE_LAWS["cubic"]
 
 
-@pytest.mark.parametrize("emission", EMISSIONS)
-def test_an_actuator_kind(cubic: str, emission: str) -> None:
+@pytest.mark.parametrize("codegen", CODEGENS)
+def test_an_actuator_kind(cubic: str, codegen: str) -> None:
     file = EXAMPLES / "quadruped" / "quadruped.xml"
     model = build_model([EntitySpec(name="robot", description=read(file))])
     assert model.n_actuators
     model = model.with_columns("actuators", kinds=[cubic] * model.n_actuators)
-    running = engine(model, emission, ControlMode.ACTUATOR)
+    running = engine(model, codegen, ControlMode.ACTUATOR)
     control = np.random.default_rng(2).uniform(-0.9, 0.9, (model.n_actuators, N_ENVS))
     running.array_view("ctrl").assign(control)
     cube = np.clip(control, model.actuators.ctrl_lower[:, None], model.actuators.ctrl_upper[:, None]) ** 3
@@ -279,7 +279,7 @@ def test_extensions_are_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model.with_columns("actuators", kinds=["constant"] * model.n_actuators)
     found = []
     for constant in (0.25, 0.5):
-        monkeypatch.setitem(ACTUATOR_FORCE_LAWS, "constant", lambda cord, control, f=constant: ForceTerm(f, 0.0))
+        monkeypatch.setitem(ACTUATOR_FORCE_LAWS, "constant", lambda _, control, f=constant: ForceTerm(f, 0.0))
         assert has_external_extensions()
         running = engine(model, "loops", ControlMode.ACTUATOR)
         found.append(running.fields.dofs_state.qf_actuator.numpy().copy())
@@ -322,17 +322,17 @@ def sprung_arm() -> Model:
     return build_model([EntitySpec(name="arm", description=robot, fixed=True)])
 
 
-@pytest.mark.parametrize("emission", EMISSIONS)
+@pytest.mark.parametrize("codegen", CODEGENS)
 @pytest.mark.parametrize(
     ("segment", "law"), [("straight", "spatial"), ("half square", "spatial"), ("straight", "constant")]
 )
-def test_a_force_between_points(segment: str, law: str, emission: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_force_between_points(segment: str, law: str, codegen: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A spring and damper needs no new code; a path segment and a tendon law of one's own do as they say."""
     monkeypatch.setitem(SEGMENT_KINDS, "half square", (2, half_square))
     monkeypatch.setitem(TENDON_FORCE_LAWS, "constant", constant_pull)
     plain, model = arm(), sprung_arm()
     model = model.with_columns("path_segments", kinds=[segment]).with_columns("tendons", kinds=[law])
-    without, sprung = (engine(each, emission) for each in (plain, model))
+    without, sprung = (engine(each, codegen) for each in (plain, model))
     q, v = (sprung.array_view(name).numpy().copy() for name in ("qpos", "vel"))
 
     def length_at(q: Array) -> Array:
@@ -367,15 +367,15 @@ def linear_drag_derivative(
 
 
 @pytest.mark.parametrize("integrator", [Integrator.EULER, Integrator.IMPLICITFAST, Integrator.IMPLICIT])
-@pytest.mark.parametrize("emission", EMISSIONS)
-def test_a_fluid_force(emission: str, integrator: Integrator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("codegen", CODEGENS)
+def test_a_fluid_force(codegen: str, integrator: Integrator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the closed form of one step, explicit or implicit."""
     law = FluidLaw(linear_drag, linear_drag_derivative, lambda info, row: {"drag": [DRAG]})
     monkeypatch.setitem(FLUID_LAWS, "linear", law)
     (tmp_path / "floating.xml").write_text(FLOATING, encoding="utf-8")
     model = build_model([EntitySpec(name="floating", description=read(tmp_path / "floating.xml"))])
     model = model.with_columns("fluid", kinds=["linear"])
-    running = engine(model, emission, dt=0.01, integrator=integrator)
+    running = engine(model, codegen, dt=0.01, integrator=integrator)
     running.array_view("qpos").assign(np.repeat(model.qpos0[:, None], N_ENVS, axis=1))
     before = running.array_view("vel").numpy().copy()[:3]
     running.step()
@@ -394,14 +394,14 @@ def collide_along_y(query: ContactQuery, a: CollisionGeom, b: CollisionGeom) -> 
     query.emit_contact(-0.01, scale(0.5, sub(b.position, scale(-1.0, a.position))), (0.0, 1.0, 0.0))
 
 
-@pytest.mark.parametrize("emission", EMISSIONS)
-def test_a_collision_pair(emission: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("codegen", CODEGENS)
+def test_a_collision_pair(codegen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It replaces the general algorithm, in the plan of the memory too."""
     kinds = ("ellipsoid", "ellipsoid")
     monkeypatch.setitem(ANALYTIC_COLLISION_TABLE, kinds, AnalyticPair(collide_along_y, 1))
     (tmp_path / "balls.xml").write_text(BALLS, encoding="utf-8")
     parts = [EntitySpec(name="balls", description=read(tmp_path / "balls.xml"))]
-    running = engine(build_model(parts, with_contacts=True), emission, dt=0.001, contacts=True)
+    running = engine(build_model(parts, with_contacts=True), codegen, dt=0.001, contacts=True)
     running.array_view("qpos").assign(np.repeat(running.model.qpos0[:, None], N_ENVS, axis=1))
     running.array_view("vel").assign(np.zeros((running.model.n_dofs, N_ENVS)))
     running.step()
@@ -455,9 +455,9 @@ def height(monkeypatch: pytest.MonkeyPatch) -> Model:
     return build_model([EntitySpec(name="arm", description=robot, fixed=True)], sensors=())
 
 
-@pytest.mark.parametrize("emission", EMISSIONS)
-def test_a_sensor(height: Model, emission: str) -> None:
-    running = engine(height, emission)
+@pytest.mark.parametrize("codegen", CODEGENS)
+def test_a_sensor(height: Model, codegen: str) -> None:
+    running = engine(height, codegen)
     expected = running.fields.links_state.pos.numpy()[height.links.names.index(SPRUNG_LINKS[1]), :, 2]
     np.testing.assert_allclose(running.fields.sensors.sensordata.numpy(), expected[None], rtol=0, atol=1e-12)
 
@@ -541,9 +541,9 @@ def power() -> Iterator[None]:
     del FIELD_GROUPS["toy"]
 
 
-@pytest.mark.parametrize("emission", EMISSIONS)
-def test_a_field(power: None, emission: str) -> None:
-    running = engine(arm(), emission)
+@pytest.mark.parametrize("codegen", CODEGENS)
+def test_a_field(power: None, codegen: str) -> None:
+    running = engine(arm(), codegen)
     running.step(3)
     dofs = running.fields.dofs_state
     expected = dofs.force.numpy() * running.array_view("vel").numpy()

@@ -29,9 +29,9 @@ def test_a_box_is_carried(tmp_path: Path) -> None:
     scene.build(n_envs=2)
     assert entity.actuator_names == ["stick"]
     entity.control([[1.0], [0.0]])
-    for env, told in enumerate((1.0, 0.0)):
+    for env, control in enumerate((1.0, 0.0)):
         data = mujoco.MjData(theirs)
-        data.ctrl[:] = told
+        data.ctrl[:] = control
         scene.reset()
         entity.control([[1.0], [0.0]])
         touched = 0

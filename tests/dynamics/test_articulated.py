@@ -16,7 +16,7 @@ from kinema.dynamics.tree.trace_context import TraceContext
 from kit.robots.configurations import model_coordinates
 from kit.robots.each_joint import CASES, Case, model_of, robot
 
-from .arrays_for_tests import Found, computed, given_quantity
+from .arrays_for_tests import Found, computed, input_quantity
 
 
 @pytest.mark.wide
@@ -30,14 +30,14 @@ def test_equal_to_the_mass_matrix(case: Case, base: Base) -> None:
     model = model.with_columns("dofs", armature=model.dofs.armature + generator.uniform(0, 0.1, model.n_dofs))
     v, force = (generator.uniform(-2, 2, model.n_dofs) for _ in range(2))
 
-    def run(sweeps: TraceContext) -> Found:
-        step, push = StepData(sweeps), given_quantity(sweeps, "force")
+    def run(ctx: TraceContext) -> Found:
+        step, push = StepData(ctx), input_quantity(ctx, "force")
         compute(step, "mass_matrix", "qfrc_bias")
         motion = step.bias_accelerations
         found = aba_accelerations(
-            sweeps,
+            ctx,
             step.local_poses,
-            lambda node: sweeps.read_node("armature", node),
+            lambda node: ctx.read_node("armature", node),
             lambda node: push[node.ref],
             lambda node: inertial_wrench(node.inertia, motion[node.ref]),
         )
@@ -71,8 +71,8 @@ def test_a_whole_step(case: Case) -> None:
     found = []
     for articulated in (False, True):
 
-        def run(sweeps: TraceContext, articulated: bool = articulated) -> Found:
-            step = StepData(sweeps, articulated)
+        def run(ctx: TraceContext, articulated: bool = articulated) -> Found:
+            step = StepData(ctx, articulated)
             compute(step, "constrained_acceleration", "qacc")
             return {"explicit": step.constrained_acceleration, "implicit": step.qacc}
 

@@ -44,8 +44,8 @@ def _peer(text: str) -> tuple[Any, Any]:
     return model, data
 
 
-def _scene(text: str, data: Any, folder: Path, emission: str) -> tuple[km.Scene, Any]:
-    scene = km.Scene(contacts=False, precision="double", quiet=True, dt=0.002, codegen=emission)
+def _scene(text: str, data: Any, folder: Path, codegen: str) -> tuple[km.Scene, Any]:
+    scene = km.Scene(contacts=False, precision="double", quiet=True, dt=0.002, codegen=codegen)
     entity = scene.add(from_text(folder, text))
     scene.build(1)
     entity.set_qpos(data.qpos)
@@ -56,14 +56,14 @@ def _scene(text: str, data: Any, folder: Path, emission: str) -> tuple[km.Scene,
 
 
 @pytest.mark.parametrize(
-    ("actuation", "emission"), combinations(["enable", "disable"], ["loops", "unrolled"], strength=1)
+    ("actuation", "codegen"), combinations(["enable", "disable"], ["loops", "unrolled"], strength=1)
 )
-def test_forces_and_steps_are_mujocos(actuation: str, emission: str, tmp_path: Path) -> None:
+def test_forces_and_steps_are_mujocos(actuation: str, codegen: str, tmp_path: Path) -> None:
     """Force by force; then a second of steps."""
     text = TEXT.replace("ACTUATION", actuation)
     model, data = _peer(text)
     mujoco.mj_forward(model, data)
-    scene, entity = _scene(text, data, tmp_path, emission)
+    scene, entity = _scene(text, data, tmp_path, codegen)
     acting = data.qfrc_actuator
     if actuation == "enable":
         np.testing.assert_allclose(acting[[6, 7, 11]], [-2.0, -0.5, 1.0])  # at their bounds, or there is nothing to see

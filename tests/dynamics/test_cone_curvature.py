@@ -35,8 +35,8 @@ def test_pyramids_along_a_direction(both: list[float]) -> None:
     residual, change = np.array(both[:n]), np.array(both[n:])
     whole = contact_cost_derivatives(both[:n], 2.5, 1.0, elliptic=False)
     curve = np.array([[whole.hessian[max(i, j)][min(i, j)] for j in range(n)] for i in range(n)], float)
-    slope, square = (float(x) for x in contact_line_derivatives(both[:n], both[n:], 2.5, 1.0, elliptic=False))  # type: ignore[arg-type]
-    np.testing.assert_allclose(slope, change @ np.array(whole.gradient, float), rtol=1e-9, atol=1e-9)
+    derivative, square = (float(x) for x in contact_line_derivatives(both[:n], both[n:], 2.5, 1.0, elliptic=False))  # type: ignore[arg-type]
+    np.testing.assert_allclose(derivative, change @ np.array(whole.gradient, float), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(square, change @ curve @ change, rtol=1e-9, atol=1e-9)
     costs = float(contact_cost(both[:n], 2.5, 1.0, elliptic=False))  # type: ignore[arg-type]
     np.testing.assert_allclose(costs, 0.5 * residual @ np.array(whole.gradient, float), atol=1e-9)

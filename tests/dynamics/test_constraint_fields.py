@@ -27,7 +27,7 @@ SMALL = (
 CHOSEN = ["small", *(pytest.param(case, marks=pytest.mark.benchmark) for case in CASES)]
 
 
-def solved(folder: Path, case: str, emission: str = "loops", **settings: Any) -> SimpleNamespace:
+def solved(folder: Path, case: str, codegen: str = "loops", **settings: Any) -> SimpleNamespace:
     """Three states on both sides, with MuJoCo's solution."""
     bodies, rest = {**CASES, "small": SMALL}[case]
     pair = loaded_text(folder, TEXT.format(dt=0.001, default="", bodies=bodies, rest=rest))
@@ -36,7 +36,7 @@ def solved(folder: Path, case: str, emission: str = "loops", **settings: Any) ->
     for k, data in enumerate(states):
         mujoco.mj_integratePos(pair.theirs, data.qpos, 0.3 * k * rng.uniform(-1, 1, pair.theirs.nv), 1.0)
         data.qvel[:] = k * rng.uniform(-1, 1, pair.theirs.nv)
-    engine = beside_mujoco(pair, states, emission, Integrator.EULER, **settings)
+    engine = beside_mujoco(pair, states, codegen, Integrator.EULER, **settings)
     with quiet():
         for data in states:
             mujoco.mj_forward(pair.theirs, data)

@@ -137,8 +137,8 @@ def test_four_bar_linkage(precision: str) -> None:
     assert worst < 1e-4
 
 
-@pytest.mark.parametrize("emission", ["unrolled", "loops"])
-def test_slider_crank(emission: str) -> None:
+@pytest.mark.parametrize("codegen", ["unrolled", "loops"])
+def test_slider_crank(codegen: str) -> None:
     """The slider is at r cos(a) + sqrt(l^2 - r^2 sin(a)^2), to 1e-4; its pin may close the loop, or its guide."""
     radius, rod = 0.2, 0.6
     links = [Link(name="ground"), bar("crank", radius), bar("rod", rod), body("slider", 0.5, inertia=0.001)]
@@ -153,7 +153,7 @@ def test_slider_crank(emission: str) -> None:
             joint.closes_loop = joint.name == loop
         robot = Robot(name="engine", links=links, joints=joints, root="ground")
         model = model_of(robot, gravity=(0, 0, 0))
-        engine = constrained_engine(model, dt=1e-3, codegen=emission)
+        engine = constrained_engine(model, dt=1e-3, codegen=codegen)
         assign(engine, {"qpos": place(model, **start)})
         push(engine, crank=8.0)
         worst, turned = 0.0, 0.0

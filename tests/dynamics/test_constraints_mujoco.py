@@ -15,7 +15,7 @@ from kit.assets import EXAMPLES, all_assets, asset_id
 from kit.mjcf_side import INTEGRATORS, Pair
 from kit.mujoco_models import quiet
 
-from .constrained import EMISSIONS, beside_mujoco, load_constrained, loaded_text, worst
+from .constrained import CODEGENS, beside_mujoco, load_constrained, loaded_text, worst
 
 FRAGMENTS = {"talos.xml"}
 """Files that are only meant to be included."""
@@ -211,14 +211,14 @@ CASES: dict[str, tuple[str, str]] = {
 RUNS = [(Integrator.EULER, "unrolled"), (Integrator.IMPLICITFAST, "loops"), (Integrator.RK4, "unrolled")]
 """Each integrator one way; the other ways take as long again."""
 ALL_RUNS = [
-    pytest.param(i, e, marks=() if (i, e) in RUNS else pytest.mark.benchmark) for i in Integrator for e in EMISSIONS
+    pytest.param(i, e, marks=() if (i, e) in RUNS else pytest.mark.benchmark) for i in Integrator for e in CODEGENS
 ]
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize(("integrator", "emission"), ALL_RUNS, ids=str)
+@pytest.mark.parametrize(("integrator", "codegen"), ALL_RUNS, ids=str)
 @pytest.mark.parametrize("case", CASES)
-def test_rows(tmp_path: Path, case: str, integrator: Integrator, emission: str) -> None:
+def test_rows(tmp_path: Path, case: str, integrator: Integrator, codegen: str) -> None:
     """A hundred steps to 1e-9, from several states; and rows act in them."""
     bodies, rest = CASES[case]
     pair = loaded_text(tmp_path, TEXT.format(dt=0.001, default="", bodies=bodies, rest=rest))
@@ -228,7 +228,7 @@ def test_rows(tmp_path: Path, case: str, integrator: Integrator, emission: str) 
     for k, data in enumerate(states):
         mujoco.mj_integratePos(pair.theirs, data.qpos, 0.2 * k * rng.uniform(-1, 1, pair.theirs.nv), 1.0)
         data.qvel[:] = k * rng.uniform(-1, 1, pair.theirs.nv)
-    engine = beside_mujoco(pair, states, emission, integrator)
+    engine = beside_mujoco(pair, states, codegen, integrator)
     error, acted = 0.0, 0
     with quiet():
         for _ in range(100):

@@ -103,12 +103,12 @@ def test_robots_that_fall_over(file: Path) -> None:
     theirs.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
     data, rng = mujoco.MjData(theirs), np.random.default_rng(1)
     lower, upper = np.where(theirs.actuator_ctrllimited.astype(bool)[:, None], theirs.actuator_ctrlrange, (-1, 1)).T
-    before, after, told, numbers = [], [], [], []
+    before, after, controls, numbers = [], [], [], []
     for i in range(600):
         data.ctrl[:] = rng.uniform(lower, upper)
         if i % 50 == 49:
             before.append((data.qpos.copy(), data.qvel.copy()))
-            told.append(data.ctrl.copy())
+            controls.append(data.ctrl.copy())
         mujoco.mj_step(theirs, data)
         if i % 50 == 49:
             after.append(data.qvel.copy())
@@ -116,7 +116,7 @@ def test_robots_that_fall_over(file: Path) -> None:
     scene, entity = scene_of(file, len(before), dt=theirs.opt.timestep, codegen="loops")
     entity.set_qpos(np.array([q for q, _ in before]))
     entity.set_qvel(np.array([v for _, v in before]))
-    entity.control(np.array(told))
+    entity.control(np.array(controls))
     scene.step()
     speeds, start = np.array(after), np.array([v for _, v in before])
     error = np.abs(entity.get_dofs_velocity() - speeds).max(axis=1) / np.abs(speeds - start).max(axis=1)

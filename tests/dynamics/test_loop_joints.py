@@ -169,13 +169,13 @@ OTHERS = ("screw", "universal", "six axes, other turns")
 
 
 @pytest.mark.parametrize(
-    ("precision", "emission", "kinds"), [("single", "loops", SOME), ("double", "unrolled", OTHERS)], ids=["one", "two"]
+    ("precision", "codegen", "kinds"), [("single", "loops", SOME), ("double", "unrolled", OTHERS)], ids=["one", "two"]
 )
-def test_loops_move_as_trees_do(precision: str, emission: str, kinds: tuple[str, ...]) -> None:
+def test_loops_move_as_trees_do(precision: str, codegen: str, kinds: tuple[str, ...]) -> None:
     """Every form of what joints hold, with springs and dampers, over a third of a second."""
     ends = []
     for robot in (in_tree(kinds), in_loops(kinds)):
-        engine = constrained_engine(model_of(robot), dt=1e-3, precision=precision, codegen=emission)
+        engine = constrained_engine(model_of(robot), dt=1e-3, precision=precision, codegen=codegen)
         engine.step(300)
         ends.append(link_positions(engine, robot))
     for name in kinds:

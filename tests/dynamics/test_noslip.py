@@ -34,10 +34,10 @@ def test_beside_mujoco(cone: str, dimension: int, tmp_path: Path) -> None:
     engine = scene.built.engine
     engine.settings = replace(engine.settings, noslip_iterations=60)
     apart = []
-    for sweeps in (5000, 0):
+    for iterations in (5000, 0):
         theirs = mujoco.MjModel.from_xml_string(text)
         theirs.opt.tolerance, theirs.opt.iterations, theirs.opt.ls_iterations = 1e-15, 200, 100
-        theirs.opt.noslip_iterations, theirs.opt.noslip_tolerance = sweeps, 0.0
+        theirs.opt.noslip_iterations, theirs.opt.noslip_tolerance = iterations, 0.0
         data = mujoco.MjData(theirs)
         scene.reset()
         for _ in range(20):

@@ -47,15 +47,15 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "integrator", "emission"), CASES)
-def test_trajectory(name: str, integrator: str, emission: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "integrator", "codegen"), CASES)
+def test_trajectory(name: str, integrator: str, codegen: str, tmp_path: Path) -> None:
     """Steps to 1e-9, told something else every ten of them."""
     file = tmp_path / "servos.xml"
     file.write_text(ROBOT.format(integrator, SERVOS[name], KEY if name == "activations" else ""), encoding="utf-8")
     model = mujoco.MjModel.from_xml_path(str(file))
     data = mujoco.MjData(model)
     scene = km.Scene(
-        precision="double", codegen=emission, integrator=integrator.lower(), dt=0.002, device="cpu", quiet=True
+        precision="double", codegen=codegen, integrator=integrator.lower(), dt=0.002, device="cpu", quiet=True
     )
     robot = scene.add(file)
     scene.build(n_envs=1)
@@ -91,9 +91,9 @@ def test_what_cannot_be_turned_is_said(tmp_path: Path) -> None:
     scene = km.Scene(device="cpu", quiet=True)
     scene.add(file)
     scene.build(n_envs=1)
-    told = [str(d) for d in scene.diagnostics if d.code == "sim.actuator"]
-    assert len(told) == 1
-    assert "does not rotate" in told[0]
+    warnings = [str(d) for d in scene.diagnostics if d.code == "sim.actuator"]
+    assert len(warnings) == 1
+    assert "does not rotate" in warnings[0]
 
 
 def test_robots_that_share_a_description_have_their_own() -> None:

@@ -70,7 +70,7 @@ def test_there_are_robots_to_compare() -> None:
     assert len(FILES) > (20 if SHARED_ASSETS.exists() else 3)
 
 
-def stepped(model: Model, drive: InputMode, integrator: Integrator, emission: str, dt: float) -> tuple[Array, Array]:
+def stepped(model: Model, drive: InputMode, integrator: Integrator, codegen: str, dt: float) -> tuple[Array, Array]:
     """Coordinates and velocities after a hundred steps, told something new now and then."""
     by_actuators = drive is InputMode.ACTUATORS
     modes = [ControlMode.ACTUATOR if by_actuators else ControlMode(i % 4) for i in range(model.n_dofs)]
@@ -80,11 +80,11 @@ def stepped(model: Model, drive: InputMode, integrator: Integrator, emission: st
         N_ENVS,
         find_device("cpu"),
         precision="double",
-        codegen=emission,
+        codegen=codegen,
         control_modes=modes,
     )
     assert engine.settings.input_mode is (drive if model.n_actuators else InputMode.COMMANDS)
-    assert engine.uses_loops == (emission == "loops")
+    assert engine.uses_loops == (codegen == "loops")
     generator = np.random.default_rng(1)
     start = np.array(perturbed_configuration(model))
     as_strong_as = np.where(np.array(modes) == ControlMode.FORCE, model.dofs.kp / 100.0, 1.0)[:, None]
@@ -137,8 +137,8 @@ TUMBLING = """<mujoco><option timestep="0.002"/><worldbody><geom type="plane" si
 <body pos="2 0 2"><freejoint/><geom type="ellipsoid" size=".1 .2 .05"/></body></worldbody></mujoco>"""
 
 
-@pytest.mark.parametrize("emission", ["loops", "unrolled"])
-def test_bodies_tumble_alone_as_in_mujoco(emission: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("codegen", ["loops", "unrolled"])
+def test_bodies_tumble_alone_as_in_mujoco(codegen: str, tmp_path: Path) -> None:
     """Implicit in their gyroscopic forces, though they may touch."""
     path = tmp_path / "tumbling.xml"
     path.write_text(TUMBLING)
@@ -148,7 +148,7 @@ def test_bodies_tumble_alone_as_in_mujoco(emission: str, tmp_path: Path) -> None
     data.qvel[:] = 5.0 * np.random.default_rng(0).normal(size=peer.nv)
     model = build_model([EntitySpec(name="it", description=read(path))], with_contacts=True)
     settings = Settings(dt=DT, integrator=Integrator.IMPLICITFAST, contacts=True)
-    engine = Engine(model, settings, 1, find_device("cpu"), precision="double", codegen=emission)
+    engine = Engine(model, settings, 1, find_device("cpu"), precision="double", codegen=codegen)
     engine.array_view("vel").assign(data.qvel[:, None])
     for _ in range(100):
         mujoco.mj_step(peer, data)

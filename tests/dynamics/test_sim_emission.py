@@ -64,8 +64,8 @@ def modes(drive: InputMode) -> Array:
 def engine_of(precision: str, lanes: int, envs: tuple[int, ...], device: str, drive: InputMode) -> Engine:
     engine = Engine(model(), Settings(), len(envs), find_device(device), precision=precision, lanes=lanes)
     engine.array_view("kv").assign(KV)
-    told = modes(drive)
-    engine.set_control_modes(told[:, list(envs)] if drive is InputMode.MIXED else told)
+    control_modes = modes(drive)
+    engine.set_control_modes(control_modes[:, list(envs)] if drive is InputMode.MIXED else control_modes)
     assert engine.settings.input_mode is drive or len(envs) == 1
     return engine
 

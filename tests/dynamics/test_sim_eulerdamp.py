@@ -21,9 +21,9 @@ MODEL = """
 """
 
 
-@pytest.mark.parametrize("emission", ["unrolled", "loops"])
+@pytest.mark.parametrize("codegen", ["unrolled", "loops"])
 @pytest.mark.parametrize("flag", ["enable", "disable"])
-def test_euler_with_and_without(tmp_path: Path, flag: str, emission: str) -> None:
+def test_euler_with_and_without(tmp_path: Path, flag: str, codegen: str) -> None:
     file = tmp_path / "robot.xml"
     file.write_text(MODEL.format(flag=flag), encoding="utf-8")
     theirs = mujoco.MjModel.from_xml_path(str(file))
@@ -32,7 +32,7 @@ def test_euler_with_and_without(tmp_path: Path, flag: str, emission: str) -> Non
     data.qvel[:] = [1.0, -0.5, 0.3, 0.8]
     model = build_model([EntitySpec(name="it", description=read(file))])
     settings = Settings(dt=0.005, integrator=Integrator.EULER)
-    engine = Engine(model, settings, 1, find_device("cpu"), precision="double", codegen=emission)
+    engine = Engine(model, settings, 1, find_device("cpu"), precision="double", codegen=codegen)
     engine.array_view("vel").assign(data.qvel[:, None])
     for _ in range(100):
         mujoco.mj_step(theirs, data)

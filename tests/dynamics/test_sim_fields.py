@@ -39,7 +39,7 @@ LACKING = {
 class Running:
     """An engine that counts what it compiles."""
 
-    def __init__(self, device: str = "cpu", emission: str = "unrolled") -> None:
+    def __init__(self, device: str = "cpu", codegen: str = "unrolled") -> None:
         self.compiled: list[str] = []
         self.on_cpu = device == "cpu"
         self.model: Model = model_of(robot(Case("spherical", backwards=False)))
@@ -50,7 +50,7 @@ class Running:
             N_ENVS,
             find_device(device),
             precision="double",
-            codegen=emission,
+            codegen=codegen,
             progress=noting(self.compiled),
         )
 

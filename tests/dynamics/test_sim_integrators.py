@@ -21,7 +21,7 @@ from kit.assets import EXAMPLES, assets
 from kit.robots.configurations import model_coordinates
 from kit.robots.each_joint import CASES, Case, model_of, one_joint, robot, simple_body
 
-from .arrays_for_tests import Found, computed_in_all, given_quantity
+from .arrays_for_tests import Found, computed_in_all, input_quantity
 from .runner import Runner
 
 
@@ -104,12 +104,12 @@ def inverse_dynamics_matrix(model: Model, q: Array) -> tuple[Array, Array]:
     still = {"qpos": np.tile(q[:, None], len(units)), "vel": 0.0 * units, "gravity": np.zeros((3, 1))}
     model = model.with_columns("dofs", armature=np.zeros(model.n_dofs))
 
-    def run(sweeps: TraceContext) -> Found:
-        where = poses_in_parents(sweeps)
-        unit = given_quantity(sweeps, "unit")
+    def run(ctx: TraceContext) -> Found:
+        where = poses_in_parents(ctx)
+        unit = input_quantity(ctx, "unit")
         return {
-            "mass": mass_matrix(sweeps, where),
-            "column": bias_forces(sweeps, where, spatial_accelerations(sweeps, where, unit)),
+            "mass": mass_matrix(ctx, where),
+            "column": bias_forces(ctx, where, spatial_accelerations(ctx, where, unit)),
         }
 
     found = computed_in_all(model, Settings(), still, run, given={"unit": units})

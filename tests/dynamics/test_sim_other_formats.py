@@ -83,8 +83,8 @@ def same_order(model: Model, peer: Any) -> tuple[np.ndarray, np.ndarray]:
     return q, dof
 
 
-def _dynamics(sweeps: TraceContext) -> Found:
-    step = StepData(sweeps)
+def _dynamics(ctx: TraceContext) -> Found:
+    step = StepData(ctx)
     compute(step, "mass_matrix", "qfrc_bias", "constrained_acceleration")
     return {"mass": step.mass_matrix, "bias": step.qfrc_bias, "acceleration": step.constrained_acceleration}
 

@@ -93,13 +93,13 @@ def test_control_forces(drive: InputMode) -> None:
         arrays = arrays_for(model, settings, [mode] * model.n_dofs, N_ENVS, ctrl_mode=float(mode), **given)
         for e in range(N_ENVS):
             found = fields_on_floats(model, settings, arrays, "forces", e)["qf_actuator"]
-            told, v = arrays["command"][:, e], arrays["vel"][:, e]
+            command, v = arrays["command"][:, e], arrays["vel"][:, e]
             q = np.array([arrays["qpos"][i, e] if i >= 0 else 0.0 for i in dofs.q_idx])
             kp = np.where(dofs.q_idx >= 0, dofs.kp, 0.0)  # a quaternion has no coordinate to be sent to
             asked = {
-                ControlMode.FORCE: told,
-                ControlMode.VELOCITY: dofs.kv * (told - v),
-                ControlMode.POSITION: kp * (told - q) - dofs.kv * v,
+                ControlMode.FORCE: command,
+                ControlMode.VELOCITY: dofs.kv * (command - v),
+                ControlMode.POSITION: kp * (command - q) - dofs.kv * v,
             }[mode]
             np.testing.assert_allclose(found, np.clip(asked, dofs.force_lower, dofs.force_upper), rtol=1e-13)
 

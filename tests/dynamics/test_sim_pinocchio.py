@@ -24,7 +24,7 @@ from kit.assets import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
 from kit.robots.configurations import model_coordinates
 from kit.urdf_oracles import Refused, without_declaration
 
-from .arrays_for_tests import Found, computed_in_all, given_quantity
+from .arrays_for_tests import Found, computed_in_all, input_quantity
 
 pinocchio: Any = pytest.importorskip("pinocchio")
 
@@ -60,18 +60,18 @@ def dynamics(model: Model, arrays: dict[str, Array], solve: bool) -> list[dict[s
     """M, bias, and the accelerations under the joint forces `tau` of each state: no springs, no control, no rotors."""
     model = model.with_columns("dofs", armature=np.zeros(model.n_dofs))
 
-    def run(sweeps: TraceContext) -> Found:
-        step = StepData(sweeps)
+    def run(ctx: TraceContext) -> Found:
+        step = StepData(ctx)
         compute(step, "mass_matrix", "qfrc_bias")
         if not solve:
             return {"mass": step.mass_matrix, "bias": step.qfrc_bias}
-        driving, taken = sweeps.new_values("driving"), step.qfrc_bias
-        tau = given_quantity(sweeps, "tau")
+        driving, taken = ctx.new_values("driving"), step.qfrc_bias
+        tau = input_quantity(ctx, "tau")
 
         def body(node: FrameNode) -> None:
             driving.put(node.ref, [a - b for a, b in zip(tau[node.ref], taken[node.ref], strict=True)])
 
-        sweeps.for_each_frame("driving", body)
+        ctx.for_each_frame("driving", body)
         return {
             "mass": step.mass_matrix,
             "bias": step.qfrc_bias,

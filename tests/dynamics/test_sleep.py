@@ -27,9 +27,9 @@ def built(folder: Path, text: str, n_envs: int = N_ENVS, **how: Any) -> tuple[km
     file = folder / "sleep.xml"
     file.write_text(text, encoding="utf-8")
     scene = km.Scene(quiet=True, precision="double", **how)
-    thing = scene.add(file)
+    entity = scene.add(file)
     scene.build(n_envs=n_envs, external_forces=True)
-    return scene, thing
+    return scene, entity
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +38,14 @@ def boxes(tmp_path_factory: pytest.TempPathFactory) -> tuple[km.Scene, Any]:
     return built(tmp_path_factory.mktemp("sleep"), FILE)
 
 
-def asleep(thing: Any, env: int = 0) -> set[int]:
+def asleep(entity: Any, env: int = 0) -> set[int]:
     """Which boxes sleep."""
-    return set(np.flatnonzero(thing.get_links_asleep()[env][-N_BOXES:]).tolist())
+    return set(np.flatnonzero(entity.get_links_asleep()[env][-N_BOXES:]).tolist())
 
 
 def test_who_and_when_as_mujoco(boxes: tuple[km.Scene, Any]) -> None:
     """Islands fall asleep at the steps at which MuJoCo's do, and lie where MuJoCo's lie."""
-    scene, thing = boxes
+    scene, entity = boxes
     theirs = mujoco.MjModel.from_xml_string(FILE)
     theirs.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     data = mujoco.MjData(theirs)
@@ -53,20 +53,20 @@ def test_who_and_when_as_mujoco(boxes: tuple[km.Scene, Any]) -> None:
     for step in range(1, 151):
         scene.step()
         mujoco.mj_step(theirs, data)
-        found = thing.get_links_asleep()[0][-N_BOXES:]
+        found = entity.get_links_asleep()[0][-N_BOXES:]
         ours = np.where((ours == 0) & found, step, ours)
         when = np.where((when == 0) & (data.tree_asleep >= 0), step, when)
     assert (when[:LATE] > 0).all()
     np.testing.assert_allclose(ours, when, atol=2)
     assert ours[LOWER] == ours[UPPER] != ours[FAR]
-    np.testing.assert_allclose(thing.get_qpos()[0], data.qpos, atol=1e-6)
-    assert (thing.get_qvel()[0, :18] == 0.0).all()
-    assert thing.get_qvel()[0, 20] < -2.0
+    np.testing.assert_allclose(entity.get_qpos()[0], data.qpos, atol=1e-6)
+    assert (entity.get_qvel()[0, :18] == 0.0).all()
+    assert entity.get_qvel()[0, 20] < -2.0
 
 
 def test_others_do_not_notice(boxes: tuple[km.Scene, Any], tmp_path: Path) -> None:
     """What is awake moves the same, bit for bit, whether others sleep or not."""
-    scene, thing = boxes
+    scene, entity = boxes
     twin, other = built(tmp_path, FILE, sleep=False, islands=True)
     scene.reset()
     slept, landed = set(), False
@@ -74,76 +74,76 @@ def test_others_do_not_notice(boxes: tuple[km.Scene, Any], tmp_path: Path) -> No
         scene.step(5)
         twin.step(5)
         assert not other.get_links_asleep().any()
-        slept |= asleep(thing)
-        landed = landed or thing.get_qpos()[0, 23] < 0.1
-        for box in set(range(N_BOXES)) - asleep(thing):
+        slept |= asleep(entity)
+        landed = landed or entity.get_qpos()[0, 23] < 0.1
+        for box in set(range(N_BOXES)) - asleep(entity):
             own = slice(7 * box, 7 * box + 7)
-            assert np.array_equal(thing.get_qpos()[:, own], other.get_qpos()[:, own])
+            assert np.array_equal(entity.get_qpos()[:, own], other.get_qpos()[:, own])
     assert slept >= {LOWER, UPPER, FAR}
     assert landed
 
 
 def test_what_wakes(boxes: tuple[km.Scene, Any]) -> None:
     """A push, a place, a speed, a touch: each wakes what it concerns, and who fell asleep with that; nobody else."""
-    scene, thing = boxes
+    scene, entity = boxes
     scene.reset()
     scene.step(150)
     every = {LOWER, UPPER, FAR}
-    assert asleep(thing) == every
-    rest, at_rest = scene.get_state(), thing.get_qpos()
+    assert asleep(entity) == every
+    rest, at_rest = scene.get_state(), entity.get_qpos()
     solver = scene.sim.rigid_solver
     assert solver.n_awake_dofs.tolist() == [6, 6]
     assert solver.awake_dofs[:, 0].tolist() == [18, 19, 20, 21, 22, 23] + [-1] * 18
     assert solver.n_awake_entities.tolist() == [1, 1]
 
     scene.step(10)
-    np.testing.assert_array_equal(thing.get_qpos()[:, :21], at_rest[:, :21])  # nothing moves that sleeps
+    np.testing.assert_array_equal(entity.get_qpos()[:, :21], at_rest[:, :21])  # nothing moves that sleeps
 
     scene.set_state(rest)  # asleep as they were
-    assert asleep(thing) == every
+    assert asleep(entity) == every
     force = np.zeros((N_ENVS, 1, 3))
     force[1, 0, 2] = 30.0
-    far = len(thing.get_links_asleep()[0]) - N_BOXES + FAR
-    thing.apply_links_external_force(force, links_idx=[far])
+    far = len(entity.get_links_asleep()[0]) - N_BOXES + FAR
+    entity.apply_links_external_force(force, links_idx=[far])
     scene.step()
-    assert [asleep(thing, env) for env in range(N_ENVS)] == [every, {LOWER, UPPER}]  # each environment by itself
+    assert [asleep(entity, env) for env in range(N_ENVS)] == [every, {LOWER, UPPER}]  # each environment by itself
 
     scene.set_state(rest)
     moved = at_rest.copy()
     moved[:, 9] += 0.05  # the upper box
-    thing.set_qpos(moved)
+    entity.set_qpos(moved)
     scene.step()
-    assert asleep(thing) == {FAR}
+    assert asleep(entity) == {FAR}
 
     scene.set_state(rest)
-    speed = thing.get_qvel()
+    speed = entity.get_qvel()
     speed[:, 12] = 0.5
-    thing.set_qvel(speed)
+    entity.set_qvel(speed)
     scene.step()
-    assert asleep(thing) == {LOWER, UPPER}
+    assert asleep(entity) == {LOWER, UPPER}
 
     scene.set_state(rest)
-    thing.wake(envs_idx=[1])
-    assert [asleep(thing, env) for env in range(N_ENVS)] == [every, set()]
+    entity.wake(envs_idx=[1])
+    assert [asleep(entity, env) for env in range(N_ENVS)] == [every, set()]
 
 
 def test_a_box_that_lands_on_others(boxes: tuple[km.Scene, Any]) -> None:
     """One island lands on another, wakes all of it, and they are one; then all of it falls asleep as one."""
-    scene, thing = boxes
+    scene, entity = boxes
     scene.reset()
     scene.step(150)
     islands = np.array(scene.built.engine.array_view("asleep").numpy())
     assert islands[:, 0].tolist() == [1, 1, 3, 0]
-    place = thing.get_qpos()
+    place = entity.get_qpos()
     place[0, 14:17] = (0.02, 0.0, 0.52)
-    thing.set_qpos(place)
-    history = [(scene.step(), [asleep(thing, env) for env in range(N_ENVS)])[1] for _ in range(140)]
+    entity.set_qpos(place)
+    history = [(scene.step(), [asleep(entity, env) for env in range(N_ENVS)])[1] for _ in range(140)]
     assert history[0][0] == {LOWER, UPPER}
     assert any(not here for here, _ in history)
     assert all({LOWER, UPPER, FAR} <= there for _, there in history)  # the other environment sleeps on
     islands = np.array(scene.built.engine.array_view("asleep").numpy())
     assert islands[:, 0].tolist() == [1, 1, 1, 0]
-    assert abs(thing.get_qpos()[0, 16] - 0.5) < 2e-3
+    assert abs(entity.get_qpos()[0, 16] - 0.5) < 2e-3
     hibernated = scene.sim.rigid_solver.links_state.hibernated.numpy()
     assert hibernated[-N_BOXES:, 0].tolist() == [1, 1, 1, 0]
     assert scene.get_contacts(envs_idx=[0])["valid_mask"].sum() >= 12  # what sleeps still touches, for those who ask
@@ -156,14 +156,14 @@ def test_who_may(tmp_path: Path) -> None:
     <body pos="1 0 .1" sleep="never"><freejoint/>{BOX}</body>{arm.format(0, "", "a")}
     {arm.format(1, ' sleep="allowed"', "b")}</worldbody>
     <actuator><motor joint="a"/><motor joint="b"/></actuator></mujoco>"""
-    _, thing = built(tmp_path, text, 1, sleep=True)
-    assert thing.get_links_asleep()[0][-4:].tolist() == [True, False, False, False]
-    assert not thing.is_asleep().any()
+    _, entity = built(tmp_path, text, 1, sleep=True)
+    assert entity.get_links_asleep()[0][-4:].tolist() == [True, False, False, False]
+    assert not entity.is_asleep().any()
     theirs = mujoco.MjModel.from_xml_string(text)
     from kinema.dynamics.sleep.policy import dof_lengths, sleep_policies
 
-    assert sleep_policies(thing.scene.built.model) == ["init", "never", "never", "allowed"]
-    np.testing.assert_allclose(dof_lengths(thing.scene.built.model), theirs.dof_length, rtol=1e-6)
+    assert sleep_policies(entity.scene.built.model) == ["init", "never", "never", "allowed"]
+    np.testing.assert_allclose(dof_lengths(entity.scene.built.model), theirs.dof_length, rtol=1e-6)
 
 
 def test_what_cannot_be_had(tmp_path: Path) -> None:

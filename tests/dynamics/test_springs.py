@@ -127,10 +127,10 @@ def test_energy_of_curved_springs(tmp_path: Path) -> None:
 def test_copies_have_their_own(text: str, kept: str) -> None:
     """Rests and histories of two copies in one scene, by a line that they share and by one for both."""
     found = []
-    for emission in ("loops", "unrolled"):
+    for codegen in ("loops", "unrolled"):
         model = model_of_text(text, copies=2)
         settings = Settings(integrator=Integrator.EULER)
-        engine = Engine(model, settings, 2, find_device("cpu"), precision="double", codegen=emission)
+        engine = Engine(model, settings, 2, find_device("cpu"), precision="double", codegen=codegen)
         generator = np.random.default_rng(1)
         for name in ("vel", "ctrl"):
             if len(engine.array_view(name).numpy()):

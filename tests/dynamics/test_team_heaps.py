@@ -27,8 +27,8 @@ from kinema.ir.interpreter import interpret_kernel_part
 from kinema.ir.program import Statements, walk
 from kit.choosing import representatives
 
-from ..ir.gpu_on_host import run_team_on_host
-from .test_team_steps import N_ENVS, run_in_parts
+from ..ir.gpu_on_host import run_warp_on_host
+from .test_team_steps import N_ENVS, run_kernels
 
 HEAP = """<mujoco><option timestep="0.002" cone="{cone}" impratio="{impratio}"/><worldbody>
 <geom type="plane" size="5 5 .1"/>
@@ -93,7 +93,7 @@ def compare(engine: Engine, steps: int, rtol: float = 1e-9) -> None:
     engine.state.data[:, :N_ENVS] = numbers["state"]
     for _ in range(steps):
         engine.step()
-        run_in_parts(parts, numbers, engine.array_offsets)
+        run_kernels(parts, numbers, engine.array_offsets)
         expected = np.array(engine.state.data)[:, :N_ENVS]
         found = numbers["state"]
         assert expected[engine.array_offsets["n_contacts"].row].min() > 8.0, "too little touches"
@@ -155,7 +155,7 @@ def test_the_text_of_a_team_says_the_same(precision: str, tmp_path: Path) -> Non
     program = trace_step(engine.model, replace(engine.settings, use_warps=True), engine.array_offsets, loops=True)
     parts, numbers = split_into_kernels(program, size), thrown(engine)
     expected = {name: x.copy() for name, x in numbers.items()}
-    run_in_parts(parts, expected, engine.array_offsets)
+    run_kernels(parts, expected, engine.array_offsets)
     common = np.full((max(part.program.n_scratch for part in parts if not part.is_warp_region), N_ENVS), np.nan)
     for part in parts:
         if not part.is_warp_region:
@@ -176,7 +176,7 @@ def test_the_text_of_a_team_says_the_same(precision: str, tmp_path: Path) -> Non
         arrays["ints"], arrays["floats"] = ints, floats.astype(kind)
         # one team for all environments: what it finds of one is nothing to the next
         arrays["memory"] = np.full(WARP_MEMORY_HEADER + room.n_device_memory, np.nan, kind)
-        run_team_on_host(
+        run_warp_on_host(
             emit_warp_kernel(part_, engine.array_offsets, target, room), arrays, (stride, 1, 0, N_ENVS), size
         )
         assert arrays["memory"][:1].view(np.int32)[0] == 0

@@ -77,7 +77,7 @@ ARMS = f"""<mujoco><option timestep="0.002" cone="elliptic"/><worldbody><geom ty
 HELD = '<equality><joint joint1="a" joint2="b"/></equality>'
 
 
-def run_in_parts(parts: list[KernelPart], arenas: Mapping[str, np.ndarray], places: Mapping[str, ArenaOffset]) -> None:
+def run_kernels(parts: list[KernelPart], arenas: Mapping[str, np.ndarray], places: Mapping[str, ArenaOffset]) -> None:
     """All launches of a step; what no launch has written is no number."""
     common = np.full((max(part.program.n_scratch for part in parts if not part.is_warp_region), N_ENVS), np.nan)
     for part in parts:
@@ -160,7 +160,7 @@ def test_a_step_in_launches_is_a_step(text: str, n_steps: int, integrator: str, 
     one, other = ({name: x.copy() for name, x in made.start.items()} for _ in range(2))
     for _ in range(n_steps):
         interpret_in_place(alone, one, engine.array_offsets)
-        run_in_parts(parts, other, engine.array_offsets)
+        run_kernels(parts, other, engine.array_offsets)
     assert one["state"][made.row("n_contacts")].min() > 0.0, "nothing touches"
     rows = [i for i in range(len(one["state"])) if i != made.row("n_iterations")]
     np.testing.assert_allclose(other["state"][rows], one["state"][rows], rtol=1e-9, atol=1e-9)
@@ -191,7 +191,7 @@ def test_attachments_in_launches(tmp_path: Path) -> None:
     one, other = ({name: x.copy() for name, x in made.start.items()} for _ in range(2))
     for _ in range(N_STEPS):
         interpret_in_place(alone, one, engine.array_offsets)
-        run_in_parts(made.parts, other, engine.array_offsets)
+        run_kernels(made.parts, other, engine.array_offsets)
     active = made.row("attachment_on")
     assert one["state"][active : active + 4].T.tolist() == [[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]]
     rows = [i for i in range(len(one["state"])) if i != made.row("n_iterations")]
@@ -206,7 +206,7 @@ def test_what_there_is_no_room_for_is_counted(tmp_path: Path, monkeypatch: pytes
     counts = {}
     for room in (1, 16):
         made = Launches.of(CONES, tmp_path, max_contacts=room)
-        run_in_parts(made.parts, made.start, made.engine.array_offsets)
+        run_kernels(made.parts, made.start, made.engine.array_offsets)
         found = made.start["state"]
         assert np.isfinite(found).all()
         counts[room] = [
@@ -250,7 +250,7 @@ def test_limbs_are_apart_until_they_touch(touching: bool, tmp_path: Path, monkey
     interpret_in_place(
         trace_step(engine.model, engine.settings, engine.array_offsets, loops=False), expected, engine.array_offsets
     )
-    run_in_parts(made.parts, made.start, engine.array_offsets)
+    run_kernels(made.parts, made.start, engine.array_offsets)
     rows = range(made.row("vel"), made.row("vel") + engine.model.n_dofs)
     np.testing.assert_allclose(made.start["state"][rows], expected["state"][rows], rtol=1e-9, atol=1e-9)
     assert bool(looks) != touching

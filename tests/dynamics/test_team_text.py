@@ -23,8 +23,8 @@ from kinema.ir.scratch_layout import handoff_offset
 from kinema.runtime.compilation import plan_occupancy
 from kit.choosing import combinations
 
-from ..ir.gpu_on_host import WARP_SIZE as WARP, run_on_host, run_team_on_host
-from .test_team_steps import CONES, N_ENVS, PYRAMIDS, Launches, run_in_parts
+from ..ir.gpu_on_host import WARP_SIZE as WARP, run_on_host, run_warp_on_host
+from .test_team_steps import CONES, N_ENVS, PYRAMIDS, Launches, run_kernels
 
 STRIDE = WARP
 
@@ -56,7 +56,7 @@ def test_a_step_as_a_gpu_is_told_it(name: str, precision: str, tmp_path: Path) -
     text, near = {"cones": CONES, "pyramids": PYRAMIDS}[name], 2e-5 if precision == "single" else 1e-9
     made, kind = Launches.of(text, tmp_path), np.float32 if precision == "single" else np.float64
     expected = {name: x.copy() for name, x in made.start.items()}
-    run_in_parts(made.parts, expected, made.engine.array_offsets)
+    run_kernels(made.parts, expected, made.engine.array_offsets)
     common, places = Common(made.parts, kind), made.engine.array_offsets
     target = Target(precision, is_gpu=True, n_scratch=common.n_rows, n_handoff_rows=common.n_given)
     numbers = {name: x.astype(kind) for name, x in made.start.items()}
@@ -76,7 +76,7 @@ def test_a_step_as_a_gpu_is_told_it(name: str, precision: str, tmp_path: Path) -
             ints, floats = warp_region_tables(own, target, WARP)
             arrays |= {"ints": ints, "floats": floats.astype(kind)}
             arrays["memory"] = np.full(WARP_MEMORY_HEADER + room.n_device_memory, np.nan, kind)
-            run_team_on_host(emit_warp_kernel(own, places, target, room), arrays, (STRIDE, 1, 0, N_ENVS), WARP)
+            run_warp_on_host(emit_warp_kernel(own, places, target, room), arrays, (STRIDE, 1, 0, N_ENVS), WARP)
         else:
             ints, floats = part.program.pack_tables()
             arrays |= {"ints": ints, "floats": floats.astype(kind)}

@@ -134,16 +134,16 @@ def test_unknown_names_are_refused() -> None:
 def test_a_corner_has_two_parts(cache: Path) -> None:
     """They fill it, and are found again on disk."""
     pytest.importorskip("coacd")
-    told: list[float] = []
-    parts = convex_decomposition(corner(), progress=lambda what, share: told.append(share))
+    progress: list[float] = []
+    parts = convex_decomposition(corner(), progress=lambda what, share: progress.append(share))
     assert len(parts) == 2
     assert sum(signed_volume(part) for part in parts) == pytest.approx(0.005, rel=0.01)
-    assert told
-    assert all(0 <= share <= 1 for share in told)
+    assert progress
+    assert all(0 <= share <= 1 for share in progress)
     assert len(list(cache.rglob("geometry/*.entry"))) == 1
-    told.clear()
-    again = convex_decomposition(corner(), progress=lambda what, share: told.append(share))
-    assert not told
+    progress.clear()
+    again = convex_decomposition(corner(), progress=lambda what, share: progress.append(share))
+    assert not progress
     for first, second in zip(parts, again, strict=True):
         np.testing.assert_array_equal(first.vertices, second.vertices)
 
@@ -183,15 +183,15 @@ def test_an_interrupt_ends_the_process(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(decompose_module, "_COACD_WORKER", worker)
     monkeypatch.setattr(decompose_module, "import_optional", lambda *_, **__: importlib)
     worker.write_text("import time; print('Processing [50.0%]', flush=True); time.sleep(3600)")
-    told: list[float] = []
+    progress: list[float] = []
 
     def interrupt(_: str, share: float) -> None:
-        told.append(share)
+        progress.append(share)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         convex_decomposition(corner(), progress=interrupt)
-    assert told == [0.5]
+    assert progress == [0.5]
 
 
 @pytest.mark.parametrize("wrong", [{"threshold": 0.0}, {"max_parts": 0}, {"max_part_vertices": 3}])

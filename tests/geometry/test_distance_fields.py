@@ -183,10 +183,10 @@ def test_where_nothing_can_be_kept_fields_are_made_all_the_same(monkeypatch: pyt
 
 
 def test_progress_is_told_and_what_cannot_be_measured_is_refused() -> None:
-    told: list[tuple[str, float]] = []
-    build_signed_distance_field(box((1, 1, 1)), resolution=4, progress=lambda what, share: told.append((what, share)))
-    assert {what for what, _ in told} == {"computing distances", "computing winding numbers"}
-    assert all(0 <= share <= 1 for _, share in told)
+    log: list[tuple[str, float]] = []
+    build_signed_distance_field(box((1, 1, 1)), resolution=4, progress=lambda what, share: log.append((what, share)))
+    assert {what for what, _ in log} == {"computing distances", "computing winding numbers"}
+    assert all(0 <= share <= 1 for _, share in log)
     with pytest.raises(GeometryError, match="between 2 and 500 cells"):
         build_signed_distance_field(box((1, 1, 1)), resolution=1)
     with pytest.raises(MeshError, match="no surface"):

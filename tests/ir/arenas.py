@@ -82,10 +82,10 @@ def interpreted(
 ) -> Numbers:
     """What the interpreter makes of it, step by step."""
     arenas = memory.whole(numbers, n_envs, steps)
-    told, advance = arenas["controls"], memory.n_rows("controls")
+    controls, advance = arenas["controls"], memory.n_rows("controls")
     with np.errstate(all="ignore"):  # environments that take no part may compute anything
         for step in range(steps):
-            own = {**arenas, "controls": told[step * advance : (step + 1) * advance]}
+            own = {**arenas, "controls": controls[step * advance : (step + 1) * advance]}
             interpret_in_place(program, own, memory.places(), runs)
     return arenas
 

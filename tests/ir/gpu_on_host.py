@@ -33,7 +33,7 @@ _HERE = {
     "@llvm.nvvm.barrier0": "@test_meet",
     "@llvm.nvvm.bar.warp.sync": "@test_wait",
     "@llvm.nvvm.shfl.sync.bfly.i32": "@test_pass",
-    "@llvm.nvvm.shfl.sync.idx.i32": "@test_tell",
+    "@llvm.nvvm.shfl.sync.idx.i32": "@test_shuffle",
     "@llvm.nvvm.vote.ballot.sync": "@test_ballot",
     "@llvm.nvvm.read.ptx.sreg.lanemask.lt": "@test_below",
     **{f"@llvm.nvvm.read.ptx.sreg.{register}.x": f"@test_{register}" for register in _REGISTERS},
@@ -74,7 +74,7 @@ def _callbacks() -> list[Any]:
     made["pass"] = ctypes.CFUNCTYPE(*[ctypes.c_int32] * 5)(_pass)
     made["votes"] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)(_votes)
     made["below"] = number(lambda: (1 << _thread.lane) - 1)
-    made["tell"] = ctypes.CFUNCTYPE(*[ctypes.c_int32] * 5)(_tell)
+    made["shuffle"] = ctypes.CFUNCTYPE(*[ctypes.c_int32] * 5)(_shuffle)
     for name, callback in made.items():
         address = ctypes.cast(callback, ctypes.c_void_p).value
         assert address is not None
@@ -96,7 +96,7 @@ def _votes(chosen: int) -> int:
     return ctypes.c_int32(votes).value
 
 
-def _tell(_mask: int, value: int, place: int, _edge: int) -> int:
+def _shuffle(_mask: int, value: int, place: int, _edge: int) -> int:
     """What the thread at a place has."""
     return _of_thread(value, place)
 
@@ -109,32 +109,32 @@ def _of_thread(value: int, place: int) -> int:
     return found
 
 
-def run_team_on_host(
+def run_warp_on_host(
     text: str, arrays: Mapping[str, np.ndarray], numbers: tuple[int, int, int, int], size: int
 ) -> None:
     """Every thread of every team; the first takes all environments but as many as there are others."""
     function = _compiled(text)
     pointers = [arrays[name].ctypes.data for name in (*POINTER_PARAMETERS, "memory")]
-    stride, teams, advance, n_envs = numbers
+    stride, n_groups, advance, n_envs = numbers
     taken = arrays["memory"][:1].view(np.int32)
 
-    def one(team: int, end: int, lane: int, passed: list[int], barrier: threading.Barrier) -> None:
-        _thread.ctaid, _thread.ntid, _thread.tid = 0, WARP_SIZE, team * size + lane
+    def one(group: int, end: int, lane: int, passed: list[int], barrier: threading.Barrier) -> None:
+        _thread.ctaid, _thread.ntid, _thread.tid = 0, WARP_SIZE, group * size + lane
         _thread.lane, _thread.passed, _thread.barrier = lane, passed, barrier
-        function.run(*pointers, stride, n_envs + teams - end, advance, end, 0, 0)
+        function.run(*pointers, stride, n_envs + n_groups - end, advance, end, 0, 0)
 
     taken[0] = 0
     with ThreadPoolExecutor(size) as pool:
-        for team in range(teams):
-            # they run one after the other here: each is told that there are no more where the next is to begin
-            end, barrier, passed = n_envs - (teams - 1 - team), threading.Barrier(size), [0] * size
-            for done in [pool.submit(one, team, end, lane, passed, barrier) for lane in range(size)]:
+        for group in range(n_groups):
+            # they run one after the other here: each gets the end of its range, where the next begins
+            end, barrier, passed = n_envs - (n_groups - 1 - group), threading.Barrier(size), [0] * size
+            for done in [pool.submit(one, group, end, lane, passed, barrier) for lane in range(size)]:
                 done.result()
-            assert taken[0] == (end + 1) % (n_envs + teams)
-            taken[0] -= team + 1 < teams
+            assert taken[0] == (end + 1) % (n_envs + n_groups)
+            taken[0] -= group + 1 < n_groups
 
 
-def run_spread_on_host(
+def run_work_queue_on_host(
     text: str, arrays: Mapping[str, np.ndarray], numbers: tuple[int, int, int, int], n_blocks: int, n_warps: int
 ) -> None:
     """Every block, of so many warps, one after the other."""

@@ -45,10 +45,10 @@ def run(lanes: int, *, timed: bool) -> tuple[np.ndarray, np.ndarray]:
     state = Arena(ArenaLayout.from_sizes("state", [("x", N), ("y", 1)]), N_ENVS, made.device, "double")
     state.view("x").assign(np.arange(N * N_ENVS, dtype=np.float64).reshape(N, N_ENVS))
     out = Arena(ArenaLayout.from_sizes("out", [("ticks", len(names) + 1)]), 1, made.device, "double")
-    told, uniform = (
+    controls, uniform = (
         Arena(ArenaLayout.from_sizes(name, []), 1, made.device, "double") for name in ("controls", UNIFORM)
     )
-    made.prepare_launch(LaunchArguments(state, told.data, out, uniform, 3, 0, 1))()
+    made.prepare_launch(LaunchArguments(state, controls.data, out, uniform, 3, 0, 1))()
     return np.array(state.data), out.data.view(np.int64).ravel()[: len(names)].copy()
 
 

@@ -54,10 +54,10 @@ def run(x: np.ndarray, precision: str, lanes: int) -> dict[str, np.ndarray]:
     device = find_device("cpu")
     state = Arena(ArenaLayout.from_sizes("state", [("x", 2)]), x.shape[1], device, precision)
     out = Arena(ArenaLayout.from_sizes("out", program().outputs.items()), x.shape[1], device, precision)
-    told = Arena(ArenaLayout("controls"), x.shape[1], device, precision)
+    controls = Arena(ArenaLayout("controls"), x.shape[1], device, precision)
     shared = Arena(ArenaLayout(UNIFORM), x.shape[1], device, precision)
     state.view("x").assign(x)
-    kernel(precision, lanes).prepare_launch(LaunchArguments(state, told.data, out, shared))()
+    kernel(precision, lanes).prepare_launch(LaunchArguments(state, controls.data, out, shared))()
     return {name: out.view(name).numpy().copy() for name in ("s", "m")}
 
 

@@ -36,7 +36,7 @@ from kinema.ir.scratch_layout import ROW_GROUP, VECTOR_WIDTH
 from kinema.runtime import CACHE_ENV_VARIABLE
 
 from .arenas import Memory, Numbers, interpreted
-from .gpu_on_host import WARP_SIZE, run_on_host, run_team_on_host
+from .gpu_on_host import WARP_SIZE, run_on_host, run_warp_on_host
 
 N_ENVS, STRIDE, SIZE, N_LIMBS, N_NUMBERS = 35, 64, 4, 2, 3
 """Environments of two warps, of which the second has few."""
@@ -90,7 +90,7 @@ def on_host(parts: list[KernelPart], numbers: Numbers, *, roles: bool) -> np.nda
             room = WarpRegionConfig(SIZE, round_up_to_4(max(own.program.n_scratch, 1)), round_up_to_4(own.n_global))
             arrays["memory"] = np.zeros(WARP_MEMORY_HEADER + N_ENVS * room.n_device_memory)
             text = emit_warp_kernel(own, MEMORY.places(), target, room)
-            run_team_on_host(text, arrays, (STRIDE, 2, 0, N_ENVS), SIZE)
+            run_warp_on_host(text, arrays, (STRIDE, 2, 0, N_ENVS), SIZE)
             continue
         arrays["ints"], arrays["floats"] = own.program.pack_tables()
         programs = (
@@ -113,10 +113,10 @@ def role_of(location: MemoryLocation) -> int | None:
 def test_a_team_finds_what_lines_left(roles: bool, sizes: list[int], seed: int) -> None:
     program = leaving(sizes, seed)
     parts = split_into_kernels(program, SIZE)
-    team = next(part for part in parts if part.is_warp_region)
-    assert not team.copy_in
-    assert len(team.handoff.vector_targets) <= sum(sizes) // VECTOR_WIDTH + len(sizes) + 1
-    assert all(part.program.n_scratch >= team.handoff.end_row for part in parts if not part.is_warp_region)
+    warp_part = next(part for part in parts if part.is_warp_region)
+    assert not warp_part.copy_in
+    assert len(warp_part.handoff.vector_targets) <= sum(sizes) // VECTOR_WIDTH + len(sizes) + 1
+    assert all(part.program.n_scratch >= warp_part.handoff.end_row for part in parts if not part.is_warp_region)
     numbers = MEMORY.whole({"state": np.random.default_rng(seed).uniform(-1, 1, (8, N_ENVS))}, N_ENVS)
     wanted = interpreted(program, MEMORY, numbers, N_ENVS, 1)["state"]
     np.testing.assert_allclose(on_host(parts, numbers, roles=roles), wanted, rtol=1e-12)

@@ -47,8 +47,8 @@ class Driver:
                 self.room.append(arguments[2])
             elif name == "cuLaunchKernel":
                 addresses, kinds = arguments[9], [ctypes.c_uint64] * 7 + [ctypes.c_int32] * 4
-                told = [kind.from_address(a).value for kind, a in zip(kinds, addresses, strict=True)]
-                self.launched.append((arguments[1], arguments[4], arguments[8].value, told))
+                values = [kind.from_address(a).value for kind, a in zip(kinds, addresses, strict=True)]
+                self.launched.append((arguments[1], arguments[4], arguments[8].value, values))
             return 218 if name == self.refused else 0
 
         return call
@@ -158,11 +158,11 @@ def test_blocks_have_room_for_all_environments(
 ) -> None:
     """As many environments as threads, or one warp of them where threads have roles; as many teams as run at a time."""
     monkeypatch.setattr(launch_graphs, "is_capturing", lambda device: True)
-    told: list[Any] = []
+    calls: list[Any] = []
     kernel = Kernel.__new__(Kernel)
     kernel.device, kernel.n_scratch, kernel.lanes, kernel._runs_per_step = Device("cuda:0"), 0, 1, 1
     kernel._n_reset_queues = 0
-    code: Any = SimpleNamespace(prepare_launch=lambda *a: told.append(a) or (lambda: told.append("launched")))
+    code: Any = SimpleNamespace(prepare_launch=lambda *a: calls.append(a) or (lambda: calls.append("launched")))
     piece = CompiledKernel(
         code,
         "",
@@ -177,49 +177,49 @@ def test_blocks_have_room_for_all_environments(
     arena = SimpleNamespace(data=None, n_envs=77, stride=96)
     arguments: Any = SimpleNamespace(state=arena, inputs=None, out=arena, uniform=arena, steps=4, input_rows_per_step=0)
     kernel._prepare_gpu_launch(arguments)()
-    assert told[0][0] == n_blocks
-    assert told[0][2] == (96, n_blocks * envs_per_block if n_memory else 4, 0, 77)
-    assert told.count("launched") == (4 if n_memory else 1), "a team takes a launch for each step"
+    assert calls[0][0] == n_blocks
+    assert calls[0][2] == (96, n_blocks * envs_per_block if n_memory else 4, 0, 77)
+    assert calls.count("launched") == (4 if n_memory else 1), "a team takes a launch for each step"
 
 
 def test_many_launches_become_a_graph_unless_somebody_else_makes_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
+    calls: list[str] = []
     capturing = [True]
 
     def captured(device: Device, launches: Any) -> Any:
-        told.append("captured")
-        return lambda: told.append("replayed")
+        calls.append("captured")
+        return lambda: calls.append("replayed")
 
     monkeypatch.setattr(launch_graphs, "is_capturing", lambda device: capturing[0])
     monkeypatch.setattr(launch_graphs, "capture_graph", captured)
-    run = launch_graphs.repeat_launches(Device("cuda:0"), [lambda: told.append("a"), lambda: told.append("b")], 2)
+    run = launch_graphs.repeat_launches(Device("cuda:0"), [lambda: calls.append("a"), lambda: calls.append("b")], 2)
     run()
-    assert told == ["a", "b", "a", "b"]
+    assert calls == ["a", "b", "a", "b"]
     capturing[0] = False
-    told.clear()
+    calls.clear()
     run()
     run()
-    assert told == ["captured", *["replayed"] * 4]
+    assert calls == ["captured", *["replayed"] * 4]
 
 
 class Stream:
     """It remembers what waits for what."""
 
-    def __init__(self, name: str, told: list[str]) -> None:
+    def __init__(self, name: str, calls: list[str]) -> None:
         self.name = name
-        self.told = told
+        self.calls = calls
 
     def record_event(self, event: str) -> None:
-        self.told.append(f"{self.name}: {event} is here")
+        self.calls.append(f"{self.name}: {event} is here")
 
     def wait_event(self, event: str) -> None:
-        self.told.append(f"{self.name} waits for {event}")
+        self.calls.append(f"{self.name} waits for {event}")
 
 
 def test_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others begin where the first does, and what follows waits for all of them."""
-    told: list[str] = []
-    names, events, current = iter("xyz"), iter("0123"), [Stream("main", told)]
+    calls: list[str] = []
+    names, events, current = iter("xyz"), iter("0123"), [Stream("main", calls)]
 
     @contextmanager
     def on(stream: Stream, sync_enter: bool) -> Iterator[None]:
@@ -228,15 +228,15 @@ def test_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
         current.pop()
 
     stand_in = SimpleNamespace(
-        Stream=lambda device: Stream(next(names), told),
+        Stream=lambda device: Stream(next(names), calls),
         Event=lambda device: next(events),
         ScopedStream=on,
         get_device=lambda name: SimpleNamespace(stream=current[-1]),
     )
     monkeypatch.setattr(launch_graphs, "warp", lambda: stand_in)
-    launches = [lambda i=i: told.append(f"launch {i} on {current[-1].name}") for i in range(3)]
+    launches = [lambda i=i: calls.append(f"launch {i} on {current[-1].name}") for i in range(3)]
     launch_graphs.launch_concurrently(Device("cuda:0"), launches)()
-    assert told == [
+    assert calls == [
         *("main: 0 is here", "launch 0 on main"),
         *("x waits for 0", "launch 1 on x", "x: 1 is here"),
         *("y waits for 0", "launch 2 on y", "y: 2 is here"),
@@ -249,10 +249,10 @@ def test_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_all_share_goes_before_teams_and_beside_lines(has_long: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is long is listed first; searches, what is short, and what has nothing to do with them go side by side."""
     monkeypatch.setattr(
-        launch_graphs, "launch_concurrently", lambda device, launches: lambda: told.append([x() for x in launches])
+        launch_graphs, "launch_concurrently", lambda device, launches: lambda: calls.append([x() for x in launches])
     )
     monkeypatch.setattr(launch_graphs, "launch_in_sequence", lambda launches: lambda: [x() for x in launches])
-    told: list[Any] = []
+    calls: list[Any] = []
     code: Any = None
     tests, work = WorkQueues(1, 3, 9, n_chunks=2), WorkQueues(1, 3, 9, n_blocks=4)
     kinds = [("line", None), *([("long", tests)] if has_long else []), ("short", tests)]
@@ -272,8 +272,8 @@ def test_what_all_share_goes_before_teams_and_beside_lines(has_long: bool, monke
     then: list[Any] = [lambda: "order"]
     launch_graphs.order_queue_launches(Device("cuda:0"), groups[1], launches, then)()
     short = ["search", "short"] if has_long else ["short"]
-    assert told[0] == short
-    assert told[1] == [[*(["long"] if has_long else []), None, "order"], "beside"]
+    assert calls[0] == short
+    assert calls[1] == [[*(["long"] if has_long else []), None, "order"], "beside"]
 
 
 def test_a_context_is_created_ahead_of_use(monkeypatch: pytest.MonkeyPatch) -> None:

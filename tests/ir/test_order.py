@@ -22,7 +22,7 @@ from kinema.ir import SCRATCH, UNIFORM, KernelPart, MemoryLocation, Tracer, opti
 from kinema.runtime.cuda_driver import compile_ptx
 
 from .arenas import Memory
-from .gpu_on_host import WARP_SIZE, run_spread_on_host, run_team_on_host
+from .gpu_on_host import WARP_SIZE, run_warp_on_host, run_work_queue_on_host
 
 N_ENVS, STRIDE = 41, 64
 MEMORY = Memory(state=[("x", 2), ("turn", 1), ("y", 1)])
@@ -41,21 +41,21 @@ def parts() -> list[KernelPart]:
 
 def on_host(numbers: np.ndarray) -> tuple[dict[str, Any], KernelPart, Target]:
     """The order that is found, in the memory of teams."""
-    _, team = parts()
-    assert len(team.workload_offsets) == len(COUNTS)
+    _, part = parts()
+    assert len(part.workload_offsets) == len(COUNTS)
     target = Target("double", is_gpu=True, n_scratch=2)
     common = np.full((STRIDE // WARP_SIZE, 2, WARP_SIZE), np.nan)
-    common[:, team.workload_offsets, :] = (
+    common[:, part.workload_offsets, :] = (
         np.pad(numbers, ((0, 0), (0, STRIDE - N_ENVS))).reshape(2, -1, WARP_SIZE).swapaxes(0, 1)
     )
     arrays: dict[str, Any] = {name: np.zeros((5, STRIDE)) for name in ("state", "controls_start", "out")}
     arrays |= {SCRATCH: common, UNIFORM: np.zeros(1)}
-    arrays["ints"], arrays["floats"] = warp_region_tables(team, target, 4)
+    arrays["ints"], arrays["floats"] = warp_region_tables(part, target, 4)
     arrays["memory"] = np.zeros(
         WARP_MEMORY_HEADER + env_bins_size(STRIDE) + 4 * WarpRegionConfig(4, 8, 0).n_device_memory
     )
-    run_spread_on_host(emit_binning_kernel(team, target), arrays, (STRIDE, 1, 0, N_ENVS), 1, STRIDE // WARP_SIZE)
-    return arrays, team, target
+    run_work_queue_on_host(emit_binning_kernel(part, target), arrays, (STRIDE, 1, 0, N_ENVS), 1, STRIDE // WARP_SIZE)
+    return arrays, part, target
 
 
 def lists_of(memory: np.ndarray) -> list[list[int]]:
@@ -75,18 +75,18 @@ def test_each_environment_is_in_the_list_for_what_it_has_to_do(most: int) -> Non
 
 def test_teams_go_through_the_lists_and_leave_them_empty() -> None:
     numbers = np.random.default_rng(0).integers(0, 12, (2, N_ENVS)).astype(float)
-    arrays, team, target = on_host(numbers)
-    own = replace(team, program=optimise(team.program))
+    arrays, part, target = on_host(numbers)
+    own = replace(part, program=optimise(part.program))
     text = emit_warp_kernel(own, MEMORY.places(), target, WarpRegionConfig(4, 8, 0), binned=True)
-    run_team_on_host(text, arrays, (STRIDE, 1, 0, N_ENVS), 4)
+    run_warp_on_host(text, arrays, (STRIDE, 1, 0, N_ENVS), 4)
     np.testing.assert_array_equal(arrays["state"][3, :N_ENVS], numbers.sum(0) + 1.0)
     assert lists_of(arrays["memory"]) == [[]] * N_BINS
-    assert "atom" in compile_ptx(emit_binning_kernel(team, target), 64).decode()
+    assert "atom" in compile_ptx(emit_binning_kernel(part, target), 64).decode()
 
 
 def test_lists_are_emptied_once_all_is_found() -> None:
-    _, team = parts()
+    _, part = parts()
     arrays, _, target = on_host(np.zeros((2, N_ENVS)))
     arrays["controls_start"] = np.arange(1, 6, dtype=np.int32)
-    run_spread_on_host(emit_binning_kernel(team, target, 3), arrays, (STRIDE, 1, 0, N_ENVS), 1, STRIDE // WARP_SIZE)
+    run_work_queue_on_host(emit_binning_kernel(part, target, 3), arrays, (STRIDE, 1, 0, N_ENVS), 1, STRIDE // WARP_SIZE)
     assert arrays["controls_start"].tolist() == [0, 0, 0, 4, 5]

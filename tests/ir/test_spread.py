@@ -36,7 +36,7 @@ from kinema.runtime.cuda_driver import compile_ptx
 from kit.choosing import combinations
 
 from .arenas import Memory
-from .gpu_on_host import WARP_SIZE, run_spread_on_host
+from .gpu_on_host import WARP_SIZE, run_work_queue_on_host
 
 N_ROWS, N_ENVS, STRIDE = 37, 41, 64
 MEMORY = Memory(state=[("x", N_ROWS), ("y", N_ROWS), ("list", N_ROWS), ("count", 1)])
@@ -96,9 +96,9 @@ def on_host(part: KernelPart, numbers: np.ndarray, n_warps: int, n_chunks: int) 
     ):
         found = chunk_iterations(part.work_queue_loop, kinds, n_chunks)
         text = emit_filter_kernel(part, places, target, found, run_inline=at_once)
-        run_spread_on_host(text, arrays, numbers_of, len(found) * -(-N_ENVS // (WARP_SIZE * n_warps)), n_warps)
+        run_work_queue_on_host(text, arrays, numbers_of, len(found) * -(-N_ENVS // (WARP_SIZE * n_warps)), n_warps)
     for kind in queued_specializations(part.work_queue_loop):
-        run_spread_on_host(emit_queue_kernel(part, places, target, kind), arrays, numbers_of, 3, n_warps)
+        run_work_queue_on_host(emit_queue_kernel(part, places, target, kind), arrays, numbers_of, 3, n_warps)
     listed = [(numbers[kind:N_ROWS:N_KINDS] > 0.0).sum() for kind in range(N_KINDS)]
     assert arrays["memory"][:N_KINDS].tolist() == [0, 0, listed[2]]
     return state[:, :N_ENVS]

@@ -37,7 +37,7 @@ class Order:
             "blocks": 4 * size,
             "tiles": 2 * room,
             "between": size * size,
-            "told": 2,
+            "status": 2,
         }
         self.places: dict[str, int] = {}
         end = 0
@@ -49,13 +49,13 @@ class Order:
             recorder.write(SCRATCH, [recorder.read("x", i) for i in range(end)])
             at = {name: MemoryLocation(SCRATCH, row) for name, row in self.places.items()}
             own = EdgeRecords(at["records"], WIDTH, at["count"], 1)
-            told = {
+            outputs = {
                 "block_info": at["blocks"],
                 "tiles": at["tiles"],
                 "tile_of_pair": at["between"],
-                "status": at["told"],
+                "status": at["status"],
             }
-            ordering = MinimumDegreeOrdering(size, room, (own,), **told)
+            ordering = MinimumDegreeOrdering(size, room, (own,), **outputs)
             recorder.add_statement(IntrinsicCall("test", ordering), {})
             recorder.write("x", [recorder.read(SCRATCH, i) for i in range(end)])
         self.program: Program = recorder.build(n_scratch=end, allocation_starts=sorted(self.places.values()))
@@ -94,7 +94,7 @@ def test_a_team_finds_the_order(size: int, room: int) -> None:
     for e, own in enumerate(pairs):
         blocks, tiles, _, missing = minimum_degree_order(size, room, own)
         np.testing.assert_array_equal(order.part(plain, "blocks")[:, e], blocks.ravel())
-        np.testing.assert_array_equal(order.part(plain, "told")[:, e], [len(tiles), missing])
+        np.testing.assert_array_equal(order.part(plain, "status")[:, e], [len(tiles), missing])
         assert missing or {tuple(sorted(p)) for p in own if p[0] != p[1]} <= {tuple(sorted(t)) for t in tiles}
 
 

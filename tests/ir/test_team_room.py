@@ -32,22 +32,22 @@ def with_list(own: int, most: int = 8, fewest: int | None = 5) -> tuple[int, int
 
 def test_fewer_items_are_near_where_the_cache_would_be_small() -> None:
     """As many teams as without, on the step before the last."""
-    near, most, teams = with_list(2720)
-    assert (most, teams) == (6, 12)
+    near, most, n_groups = with_list(2720)
+    assert (most, n_groups) == (6, 12)
     assert blocks_fitting(4 * near, CARVEOUT_STEPS[-2]) >= 12 > blocks_fitting(4 * (near + WIDTH), CARVEOUT_STEPS[-2])
 
 
 @pytest.mark.parametrize(("own", "fewest"), [(1044, 5), (2720, None), (2720, 7)])
 def test_all_are_near_where_that_changes_nothing(own: int, fewest: int | None) -> None:
     """Where there are many teams, where a list is not to be shortened, and where shortening it would not be enough."""
-    _, most, teams = with_list(own, fewest=fewest)
+    _, most, n_groups = with_list(own, fewest=fewest)
     assert most == 8
-    assert teams == (20 if own == 1044 else 12)
+    assert n_groups == (20 if own == 1044 else 12)
 
 
 def test_a_team_that_is_too_large_has_nothing_near() -> None:
-    near, most, teams = with_list(MAX_SHARED_BYTES // 4)
-    assert (most, teams) == (8, None)
+    near, most, n_groups = with_list(MAX_SHARED_BYTES // 4)
+    assert (most, n_groups) == (8, None)
     assert near > MAX_SHARED_BYTES // 4
 
 

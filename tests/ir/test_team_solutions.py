@@ -129,8 +129,8 @@ class System:
             2 * round_up_to_4(n) if limbs is None else max(2 * round_up_to_4(n), limbs.workspace_size(threads)),
         )
         self.dimension = 5 if cone else 2
-        self.rows, self.curve, self.levers = 0, 4, 16
-        self.width = self.levers + self.dimension * round_up_to_4(n)
+        self.rows, self.curve, self.jacobian = 0, 4, 16
+        self.width = self.jacobian + self.dimension * round_up_to_4(n)
         sizes = {"matrix": n * self.pitch, "diagonal": n, "most": n, "right": n, "records": 3 * self.width, "count": 1}
         sizes |= {"apart": 1, "work": n_work}
         self.places: dict[str, int] = {}
@@ -144,7 +144,7 @@ class System:
             read = range(self.places["result"])
             recorder.write(SCRATCH, [recorder.read("x", i) for i in read])
             at = {name: MemoryLocation(SCRATCH, row) for name, row in self.places.items()}
-            places = (self.rows, self.curve, self.levers, round_up_to_4(n))
+            places = (self.rows, self.curve, self.jacobian, round_up_to_4(n))
             term = HessianTerm(at["records"], self.width, at["count"], self.dimension, *places, cone)
             own: dict[str, Any] = {
                 "diagonal": at["diagonal"],
@@ -207,14 +207,14 @@ class System:
                 x[self.places["matrix"] + i * self.pitch :, e][:n] = shown[i]
             for c in range(count := 1 + 2 * e):
                 d = ((3, 5, 0) if self.cone else (1, 2, 0))[c % 3]  # rows that matter
-                w, told = self._curve(rng, d)
+                w, packed = self._curve(rng, d)
                 j = rng.normal(size=(self.dimension, n)) * self._seen(rng, e)
                 j[d or self.dimension :] = 0.0
                 at = self.places["records"] + c * self.width
                 x[at + self.rows, e] = d
-                x[at + self.curve :, e][: len(told)] = told
+                x[at + self.curve :, e][: len(packed)] = packed
                 for k in range(self.dimension):
-                    x[at + self.levers + k * round_up_to_4(n) :, e][:n] = j[k]
+                    x[at + self.jacobian + k * round_up_to_4(n) :, e][:n] = j[k]
                 total += j.T @ w @ j * (d > 0)
             x[self.places["count"], e] = count
             for name, values in (("diagonal", diagonal), ("most", np.full(n, 1e9)), ("right", right)):

@@ -40,7 +40,7 @@ from kinema.runtime import CACHE_ENV_VARIABLE
 from kinema.runtime.cuda_driver import compile_ptx
 
 from .arenas import Memory, Numbers, interpreted
-from .gpu_on_host import run_on_host, run_team_on_host
+from .gpu_on_host import run_on_host, run_warp_on_host
 from .random_programs import MEMORY, random_numbers, recorded, some_tree, trees
 from .test_random_programs import agree
 
@@ -71,7 +71,7 @@ def on_host(parts: list[KernelPart], memory: Memory, numbers: Numbers, size: int
         wide = np.full((max(len(values), 1), 1 if arena == UNIFORM else STRIDE), np.nan)
         wide[: len(values), : values.shape[1]] = values
         arrays["controls_start" if arena == "controls" else arena] = wide
-    told = (STRIDE, 1, 0, N_ENVS)
+    integers = (STRIDE, 1, 0, N_ENVS)
     n_given = max(part.handoff.end_row for part in parts)
     for part in parts:
         target = Target("double", is_gpu=True, n_scratch=common, n_handoff_rows=n_given)
@@ -80,13 +80,13 @@ def on_host(parts: list[KernelPart], memory: Memory, numbers: Numbers, size: int
             room = WarpRegionConfig(size, round_up_to_4(max(part.program.n_scratch, 1)), round_up_to_4(part.n_global))
             # some of these programs read what nobody wrote: a team for each environment
             arrays["memory"] = np.zeros(WARP_MEMORY_HEADER + N_ENVS * room.n_device_memory)
-            run_team_on_host(
+            run_warp_on_host(
                 emit_warp_kernel(part, memory.places(), target, room), arrays, (STRIDE, N_ENVS, 0, N_ENVS), size
             )
         else:
             arrays["ints"], arrays["floats"] = part.program.pack_tables()
             text = emit_thread_kernel((optimise(part.program),), memory.places(), target)
-            run_on_host(text, arrays, told, n_blocks=1, shape=(1, N_ENVS))
+            run_on_host(text, arrays, integers, n_blocks=1, shape=(1, N_ENVS))
     result: Numbers = {}
     for arena, values in numbers.items():
         found = arrays["controls_start" if arena == "controls" else arena]
@@ -143,11 +143,11 @@ def test_rows_wait_for_what_they_read(leaves: list[int]) -> None:
     """The levels of a tree are its rounds; what all rows add to makes no one wait."""
     n = 13
     program = chain(n, [0, *range(1, 4), *range(4, n - 4), *(n - 4 + i for i in leaves)])
-    before, team, after = split_into_kernels(program, SIZE)
-    assert (before.is_warp_region, team.is_warp_region, after.is_warp_region) == (False, True, False)
-    assert team.copy_in
-    assert {row for _, row in team.copy_out} <= set(range(after.program.n_scratch))
-    own = scheduled(team)
+    before, warp_part, after = split_into_kernels(program, SIZE)
+    assert (before.is_warp_region, warp_part.is_warp_region, after.is_warp_region) == (False, True, False)
+    assert warp_part.copy_in
+    assert {row for _, row in warp_part.copy_out} <= set(range(after.program.n_scratch))
+    own = scheduled(warp_part)
     (loop,) = [block for block in own.program.body if isinstance(block, ForEachLoop)]
     assert [x.n_rows for x in loop.schedule] == [1, 3, 4, 4, 1]
     assert len(loop.reductions) == 1
@@ -181,12 +181,12 @@ def test_rows_that_wait_for_none_go_together(n: int) -> None:
         trace_for_each_loop(recorder, "moved", rows, body)
     recorder.write("x", [recorder.read(SCRATCH, n + i) for i in range(n)])
     program = recorder.build(n_scratch=2 * n, allocation_starts=range(2 * n))
-    before, team, after = split_into_kernels(program, SIZE)
+    before, warp_part, after = split_into_kernels(program, SIZE)
     memory, x = Memory(state=[("x", n)]), np.random.default_rng(0).normal(size=(n, N_ENVS))
     expected = np.zeros_like(x)
     for i, j in enumerate(order):
         expected[j] = i * x[i] if i % 3 else 0.0
-    found = on_host([before, scheduled(team), after], memory, memory.whole({"state": x}, N_ENVS))["state"]
+    found = on_host([before, scheduled(warp_part), after], memory, memory.whole({"state": x}, N_ENVS))["state"]
     np.testing.assert_array_equal(found, expected)
 
 

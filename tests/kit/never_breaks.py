@@ -156,8 +156,8 @@ def engine_of(seed: int, *, calm: bool = True) -> Engine | None:
     if model.n_dofs == 0:
         return None
     settings = Settings(dt=0.002, limits=True, constraints=True, energy_limiter=calm, per_env=PER_ENV)
-    told = [ControlMode.FORCE] * model.n_dofs
-    engine = Engine(model, settings, N_ENVS, find_device("cpu"), codegen="loops", control_modes=told)
+    modes = [ControlMode.FORCE] * model.n_dofs
+    engine = Engine(model, settings, N_ENVS, find_device("cpu"), codegen="loops", control_modes=modes)
     vary(engine, seed)
     _put(engine, *starts(model, seed))
     return engine

@@ -120,12 +120,12 @@ def _tell(ours: KinemaSimulator, seed: int) -> None:
 def _look_at_theirs(case: BenchmarkCase, worst: Worst, data: Any, steps: int = 300) -> None:
     """What MuJoCo's joints and contacts do, from the same states, under such commands."""
     running = mujoco.MjData(case.mujoco_model)
-    told = case.random_controls(case.n_initial_states, steps, seed=2)
+    controls = case.random_controls(case.n_initial_states, steps, seed=2)
     for i in range(0, case.n_initial_states, max(1, case.n_initial_states // 16)):
         mujoco.mj_resetData(case.mujoco_model, running)
         running.qpos[:], running.qvel[:] = case.qpos[i], case.qvel[i]
         for t in range(steps):
-            running.ctrl[:] = told[t, :, i]
+            running.ctrl[:] = controls[t, :, i]
             mujoco.mj_step(case.mujoco_model, running)
             if t % CHUNK == CHUNK - 1:
                 worst.see(case, data, running.qpos[None])

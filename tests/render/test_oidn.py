@@ -17,9 +17,9 @@ from kinema.render import denoising
 
 STANDS_IN = """
 import numpy as np
-told = []
+calls = []
 def denoise(color, albedo=None, normal=None, *, hdr=False):
-    told.append((color, albedo, normal, hdr))
+    calls.append((color, albedo, normal, hdr))
     return np.full_like(color, color.mean())
 """
 SHAPE = (2, 1, 3, 4)
@@ -53,8 +53,8 @@ def test_it_is_given_images_with_their_guides(installed: Callable[[str], None]) 
     clean = denoising.denoise_oidn(light, color, normal, SHAPE)
     import mitsuba_oidn  # pyright: ignore[reportMissingImports]
 
-    assert len(mitsuba_oidn.told) == 2
-    for given, albedo, turned, hdr in mitsuba_oidn.told:
+    assert len(mitsuba_oidn.calls) == 2
+    for given, albedo, turned, hdr in mitsuba_oidn.calls:
         assert given.shape == albedo.shape == turned.shape == (3, 4, 3)
         assert given.dtype == albedo.dtype == turned.dtype == np.float32
         assert hdr

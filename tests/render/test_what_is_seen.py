@@ -28,5 +28,5 @@ def test_a_robot_without_visuals_is_shown_by_what_touches(tmp_path: Path, first:
     robot = read(file, policy=collect)
     stage = build_render_scene([VisualEntity(description=robot, link_rows={"a": 0, "b": 1})])
     assert len(stage.instances) == seen
-    told = [d.message for d in (*robot.diagnostics, *stage.diagnostics) if "gone.stl" in d.message]
-    assert len(told) == (GONE in first + second), "a missing mesh is told once"
+    messages = [d.message for d in (*robot.diagnostics, *stage.diagnostics) if "gone.stl" in d.message]
+    assert len(messages) == (GONE in first + second), "a missing mesh is told once"

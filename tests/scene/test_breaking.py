@@ -30,10 +30,10 @@ def built(robot: Robot, n_envs: int = 3, **settings: object) -> tuple[km.Scene, 
     return scene, entity
 
 
-@pytest.mark.parametrize("emission", ["unrolled", "loops"])
-def test_a_joint_lets_go_where_it_bears_too_much(emission: str) -> None:
+@pytest.mark.parametrize("codegen", ["unrolled", "loops"])
+def test_a_joint_lets_go_where_it_bears_too_much(codegen: str) -> None:
     """Pulled by 0, 8 and 12 N beside its weight, a joint that bears 20 N breaks in the last environment alone."""
-    scene, entity = built(hung(JointKind.FIXED, break_force=20.0), codegen=emission)
+    scene, entity = built(hung(JointKind.FIXED, break_force=20.0), codegen=codegen)
     assert scene.link_equality_names == ["hook"]
     pull = np.zeros((3, 1, 3))
     pull[:, 0, 2] = (0.0, -8.0, -12.0)

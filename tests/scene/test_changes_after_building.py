@@ -108,11 +108,11 @@ CHANGES = {
     "dt": Change(by_position, after=finer, made_with={"dt": 0.0005}),
     "all of it": Change(in_turn, gains_and_bounds, everything, {"dt": 0.0005, "gravity": SIDEWAYS}),
 }
-how_it_is_stepped = pytest.mark.parametrize("emission", ["unrolled", "loops"])
+how_it_is_stepped = pytest.mark.parametrize("codegen", ["unrolled", "loops"])
 
 
-def scene_with(emission: str, before: Tell, **made_with: Any) -> tuple[km.Scene, Any]:
-    scene = km.Scene(precision="double", quiet=True, codegen=emission, **made_with)
+def scene_with(codegen: str, before: Tell, **made_with: Any) -> tuple[km.Scene, Any]:
+    scene = km.Scene(precision="double", quiet=True, codegen=codegen, **made_with)
     arm = scene.add(reacher())
     gains(arm)
     before(arm)
@@ -145,10 +145,10 @@ def seen(scene: km.Scene, arm: Any) -> dict[str, np.ndarray]:
 @pytest.mark.wide
 @how_it_is_stepped
 @pytest.mark.parametrize("name", CHANGES)
-def test_nothing_is_compiled_again(name: str, emission: str, compiled: list[object]) -> None:
+def test_nothing_is_compiled_again(name: str, codegen: str, compiled: list[object]) -> None:
     """And it goes on as a scene does that was built with those values, to the bit."""
     change = CHANGES[name]
-    scene, arm = scene_with(emission, lambda arm: None)
+    scene, arm = scene_with(codegen, lambda arm: None)
     for tell in (by_position, by_force):
         tell(arm)
         scene.step(2)
@@ -162,7 +162,7 @@ def test_nothing_is_compiled_again(name: str, emission: str, compiled: list[obje
     scene.step(25)
     found = seen(scene, arm)
     assert len(compiled) == enough
-    other, twin = scene_with(emission, change.before, **change.made_with)
+    other, twin = scene_with(codegen, change.before, **change.made_with)
     started(twin)
     change.tell(twin)
     other.step(25)

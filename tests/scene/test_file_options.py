@@ -75,9 +75,9 @@ def _scene(text: str, folder: Path, **settings: Any) -> tuple[km.Scene, Any]:
     scene.build(1)
     entity.set_qpos((0.3, -0.4, 0.05))
     entity.set_qvel((0.5, 1.0, -0.7))
-    told = {"m0": 3.0, "m1": -2.0, "m2": 0.6}
+    targets = {"m0": 3.0, "m1": -2.0, "m2": 0.6}
     if entity.n_actuators:
-        entity.control([told[name] for name in entity.actuator_names])
+        entity.control([targets[name] for name in entity.actuator_names])
     return scene, entity
 
 

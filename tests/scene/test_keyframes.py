@@ -65,9 +65,9 @@ def test_keyframes_of_files_are_mujocos(file: str) -> None:
                 wanted = data.qpos[q : q + len(joint.qs_idx)], data.qvel[v : v + joint.n_dofs]
                 np.testing.assert_allclose(entity.get_qpos()[1, list(joint.qs_idx)], wanted[0], atol=1e-12)
                 np.testing.assert_allclose(entity.get_qvel()[1, list(joint.dofs_idx)], wanted[1], atol=1e-12)
-            told = scene.built.arrays.get("ctrl")[:, 1]
+            controls = scene.built.arrays.get("ctrl")[:, 1]
             for i, actuator in enumerate(entity.actuator_names):
-                assert told[i] == data.ctrl[model.actuator(actuator).id]
+                assert controls[i] == data.ctrl[model.actuator(actuator).id]
             place = entity.get_links_pos()[0]
             for i, link in enumerate(entity.links):
                 np.testing.assert_allclose(place[i], data.body(link.name).xpos, atol=1e-9)

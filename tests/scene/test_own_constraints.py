@@ -63,10 +63,10 @@ def theirs(file: Path, env: int) -> Any:
     return data
 
 
-@pytest.mark.parametrize("emission", ["unrolled", "loops"])
-def test_environments_with_numbers_of_their_own(file: Path, emission: str) -> None:
+@pytest.mark.parametrize("codegen", ["unrolled", "loops"])
+def test_environments_with_numbers_of_their_own(file: Path, codegen: str) -> None:
     """A hundred and fifty steps in four environments, each beside MuJoCo with its numbers, to 1e-8."""
-    scene, entity = built(file, codegen=emission)
+    scene, entity = built(file, codegen=codegen)
     assert scene.equality_names == ["pin", "gear"]
     np.testing.assert_array_equal(scene.get_equality(), [[False, True]] * 4)
     entity.set_dofs_limit(-0.1, 0.2, "stops", envs_idx=[1])
@@ -130,13 +130,13 @@ WELDED = """<mujoco><option gravity="0 0 0"/><worldbody>
 <connect name="pin" body1="hand" body2="part" anchor=".5 0 0" active="false"/></equality></mujoco>"""
 
 
-@pytest.mark.parametrize("emission", ["unrolled", "loops"])
+@pytest.mark.parametrize("codegen", ["unrolled", "loops"])
 @pytest.mark.parametrize("name", ["grip", "clamp", "pin"])
-def test_welds_hold_the_present_pose(name: str, emission: str, tmp_path: Path) -> None:
+def test_welds_hold_the_present_pose(name: str, codegen: str, tmp_path: Path) -> None:
     """A constraint that is enabled moves nothing; with the pose of the file it pulls as MuJoCo's does."""
     file = tmp_path / "welded.xml"
     file.write_text(WELDED, encoding="utf-8")
-    scene, entity = built(file, ("equality",), codegen=emission)
+    scene, entity = built(file, ("equality",), codegen=codegen)
     qpos = entity.get_qpos()
     qpos[:, 7:10], qpos[:, 10:14] = [0.5, 0.4, 1.3], [0.8, 0.6, 0.0, 0.0]
     entity.set_qpos(qpos)

@@ -218,10 +218,10 @@ def servo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.parametrize("emission", ["unrolled", "loops"])
-def test_the_file_s_actuators_and_what_the_user_adds_are_mujoco_s(servo: Path, emission: str) -> None:
+@pytest.mark.parametrize("codegen", ["unrolled", "loops"])
+def test_the_file_s_actuators_and_what_the_user_adds_are_mujoco_s(servo: Path, codegen: str) -> None:
     mujoco = pytest.importorskip("mujoco")
-    scene = km.Scene(precision="double", contacts=False, codegen=emission, quiet=True)
+    scene = km.Scene(precision="double", contacts=False, codegen=codegen, quiet=True)
     arm = scene.add(servo)
     scene.build(2, external_forces=True)
     arm.control([[0.5, 1.0], [-0.3, 0.2]])
@@ -356,8 +356,8 @@ def test_energy_of_a_swinging_pendulum_is_kept() -> None:
 
 def test_a_rolled_scene_steps_like_an_unrolled_one() -> None:
     ends = []
-    for emission in ("unrolled", "loops"):
-        scene = km.Scene(precision="double", codegen=emission, contacts=False, limits=False)
+    for codegen in ("unrolled", "loops"):
+        scene = km.Scene(precision="double", codegen=codegen, contacts=False, limits=False)
         robot = scene.add(pendulum())
         scene.build(n_envs=3)
         robot.set_qpos([0.7])

@@ -10,10 +10,10 @@ from kinema.core import Pose
 from kit.assets import ROOT
 
 
-@pytest.mark.parametrize("emission", ["unrolled", "loops"])
-def test_gaps_and_errors_are_what_poses_and_coordinates_say(emission: str) -> None:
+@pytest.mark.parametrize("codegen", ["unrolled", "loops"])
+def test_gaps_and_errors_are_what_poses_and_coordinates_say(codegen: str) -> None:
     """A gripper that is thrown about: its loops open a little, and more where it is put somewhere impossible."""
-    scene = km.Scene(contacts=False, quiet=True, precision="double", codegen=emission)
+    scene = km.Scene(contacts=False, quiet=True, precision="double", codegen=codegen)
     gripper = scene.add(ROOT / "examples" / "robots" / "gripper" / "gripper.sdf", fixed=True)
     scene.build(2)
     start = gripper.get_qpos()

@@ -72,12 +72,12 @@ def test_rate_and_delay(scene: km.Scene, rate: float, delay: float) -> None:
     clock.set_error_model(rate=rate, delay=delay)
     for n in (1, 1, 3, 1, 1, 5, 1, 2):
         scene.step(n)
-        told, since = float(clock.read()[0, 0]) - start, scene.time - start
+        reading, since = float(clock.read()[0, 0]) - start, scene.time - start
         due = max(0.0, since - delay)
         if rate:
             due = np.floor(due * rate + 1e-6) / rate
         due = np.ceil(due / scene.dt - 1e-6) * scene.dt  # it is measured at the first step that reaches its time
-        np.testing.assert_allclose(told, due, atol=1e-9)
+        np.testing.assert_allclose(reading, due, atol=1e-9)
 
 
 def test_reset_forgets_what_was_measured(scene: km.Scene) -> None:
@@ -86,9 +86,9 @@ def test_reset_forgets_what_was_measured(scene: km.Scene) -> None:
     scene.step(20)
     assert (angle.read() != 0.0).all()
     scene.reset(envs_idx=[3, 5])
-    told = angle.read()[:, 0]
-    assert not told[[3, 5]].any()
-    assert np.delete(told, [3, 5]).all()
+    reading = angle.read()[:, 0]
+    assert not reading[[3, 5]].any()
+    assert np.delete(reading, [3, 5]).all()
 
 
 def test_going_back_forgets_what_was_measured_since(scene: km.Scene) -> None:
@@ -134,9 +134,9 @@ def test_what_cannot_be_simulated_is_said_and_keeps_its_place(tmp_path: Path) ->
     scene = km.Scene(dt=0.01, contacts=False, quiet=True)
     scene.add(file)
     scene.build()
-    (told,) = [d for d in scene.diagnostics if d.code == "sim.sensor"]
-    assert 'sensor "seen" (camprojection) is not simulated' in told.message
-    assert str(told.origin).endswith(":3")
+    (reading,) = [d for d in scene.diagnostics if d.code == "sim.sensor"]
+    assert 'sensor "seen" (camprojection) is not simulated' in reading.message
+    assert str(reading.origin).endswith(":3")
     assert scene.sensors.data.shape == (1, 5)
     assert not scene.sensors["seen"].read().any()
 

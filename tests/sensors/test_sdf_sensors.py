@@ -107,6 +107,6 @@ def test_noise_blocks_and_rates(scene: km.Scene) -> None:
 
 
 def test_pictures_are_not_taken(scene: km.Scene) -> None:
-    told = [d.message for d in scene.diagnostics if d.code == "sim.sensor"]
-    assert told == ['sensor "eye" (camera) is not simulated: images are read by scene.add_camera; it returns no values']
+    note = [d.message for d in scene.diagnostics if d.code == "sim.sensor"]
+    assert note == ['sensor "eye" (camera) is not simulated: images are read by scene.add_camera; it returns no values']
     assert scene.sensors["eye"].read().shape == (2, 0)

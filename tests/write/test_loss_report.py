@@ -117,13 +117,13 @@ def test_what_nobody_wrote_is_no_loss(tmp_path: Path) -> None:
     (tmp_path / "plain.xml").write_text(f"<mujoco>{plain}</mujoco>", encoding="utf-8")
     option = '<option timestep="0.005" wind="1 0 0" gravity="0 0 -1.6"><flag contact="disable"/></option>'
     (tmp_path / "own.xml").write_text(f"<mujoco>{option}{plain}</mujoco>", encoding="utf-8")
-    for suffix, told in ((".usda", {"timestep", "wind", "flag contact"}), (".urdf", {"plain"}), (".sdf", {"plain"})):
+    for suffix, names in ((".usda", {"timestep", "wind", "flag contact"}), (".urdf", {"plain"}), (".sdf", {"plain"})):
         of_plain, of_own = (
             {x.name for x in km.write(km.read(tmp_path / name), tmp_path / f"out{suffix}") if _is_setting(x)}
             for name in ("plain.xml", "own.xml")
         )
         assert of_plain == set()
-        assert of_own == (told if suffix == ".usda" else {"own"})
+        assert of_own == (names if suffix == ".usda" else {"own"})
     sdf = km.read(tmp_path / "out.sdf")
     assert not [x for x in km.write(sdf, tmp_path / "again.usda") if "version" in x.what]
 

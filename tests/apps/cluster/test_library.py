@@ -153,9 +153,9 @@ def test_a_library_in_an_object_store(
     assert out.list_files("arm") == []
     assert [p for p in mirror_to_cache(target).rglob("*") if p.suffix == ".stl"], "meshes come first"
     assert convert_all(source, target, options) == 2
-    told = capsys.readouterr()
-    assert "2 of 4 files are done already" in told.err
-    assert "3 of 4 files are in memory://out" in told.out
+    output = capsys.readouterr()
+    assert "2 of 4 files are done already" in output.err
+    assert "3 of 4 files are in memory://out" in output.out
     found = mirror_to_cache(target)
     robot = read(found / "arm" / "arm.xml", policy=collect)
     assert len(robot.links) == len(read(EXAMPLES / "arm" / "arm.urdf", policy=collect).links)

@@ -250,15 +250,15 @@ def test_a_plot_follows_the_selection(arm: Viewer) -> None:
     assert panel._labels == ["fore"]
     arm.select(None)
     assert panel._rows == type(panel._rows)()
-    told: list[str] = []
-    panel._notify = told.append
+    notices: list[str] = []
+    panel._notify = notices.append
 
     def fail(*_: object) -> None:
         raise KinemaError("no such field")
 
     panel._sample = fail
     arm.refresh()
-    assert told == ["no such field"]
+    assert notices == ["no such field"]
     del panel._sample
     panel._choice.value = "off"
 
@@ -335,9 +335,9 @@ def test_a_kinematic_body_follows_its_gizmo() -> None:
         viewer.player.playing = False
         np.testing.assert_allclose(tray.get_pos(), [[0.038, 0.0, -0.001]], atol=2e-3)
         np.testing.assert_allclose(box.get_pos(), [[0.038, 0.0, 0.099]], atol=4e-3)
-        told: list[str] = []
-        viewer.notify = told.append
+        notices: list[str] = []
+        viewer.notify = notices.append
         viewer._drag_interaction.handle_drag(ElementRef(0, "link", "box"), "start", np.zeros(3), np.zeros(3))
-        assert "not moved by forces" in told[0]
+        assert "not moved by forces" in notices[0]
     finally:
         viewer.close()

@@ -49,7 +49,7 @@ class Found:
 
     distances: Array
     normals: Array
-    middles: Array
+    midpoints: Array
     """Between the nearest points, (n, 3)."""
 
 
@@ -57,8 +57,8 @@ def ours(kinds: tuple[str, str], poses: Poses) -> Found:
     """The deepest point of each pose, in double precision."""
     search = convex_collision_table(multiccd=False)
     pair = search[kinds] if kinds in BY_SEARCH else ANALYTIC_COLLISION_TABLE.get(kinds) or search[kinds]
-    told = Compiled(pair, meshes=meshes_of(kinds)).points(poses)
-    best = np.array([p[p[:, 0].argmin()] if len(p) else np.full(13, np.nan) for p in told])
+    contacts = Compiled(pair, meshes=meshes_of(kinds)).points(poses)
+    best = np.array([p[p[:, 0].argmin()] if len(p) else np.full(13, np.nan) for p in contacts])
     return Found(best[:, 0], best[:, 4:7], best[:, 1:4])
 
 
@@ -71,7 +71,7 @@ def theirs(kinds: tuple[str, str], poses: Poses) -> Found:
     corners = meshes_of(kinds)
     fixed = {name: _hull(coal, points) for name, points in corners.items()}
     result = coal.DistanceResult()
-    distances, normals, middles = np.zeros(len(poses)), np.zeros((len(poses), 3)), np.zeros((len(poses), 3))
+    distances, normals, midpoints = np.zeros(len(poses)), np.zeros((len(poses), 3)), np.zeros((len(poses), 3))
     for i in range(len(poses)):
         shapes = [
             fixed.get(name) or _shape(coal, kind, solid[2][i])
@@ -81,8 +81,8 @@ def theirs(kinds: tuple[str, str], poses: Poses) -> Found:
         result.clear()
         distances[i] = coal.distance(shapes[0], first, shapes[1], second, request, result)
         normals[i] = result.normal
-        middles[i] = 0.5 * (result.getNearestPoint1() + result.getNearestPoint2())
-    return Found(distances, normals, middles)
+        midpoints[i] = 0.5 * (result.getNearestPoint1() + result.getNearestPoint2())
+    return Found(distances, normals, midpoints)
 
 
 def _shape(coal: Any, kind: str, size: Array) -> Any:
@@ -188,7 +188,7 @@ def _beside_surfaces(kinds: tuple[str, str], poses: Poses, own: Found) -> float:
     for kind, solid, side in ((kinds[0], poses.a, -0.5), (kinds[1], poses.b, 0.5)):
         if kind in ("mesh", "ellipsoid", "plane"):
             continue
-        points = own.middles + side * own.distances[:, None] * own.normals
+        points = own.midpoints + side * own.distances[:, None] * own.normals
         inside = np.einsum("nji,nj->ni", solid[1], points - solid[0])
         off = [abs(float(beyond_surface(kind, size, p[None])[0])) for size, p in zip(solid[2], inside, strict=True)]
         apart = own.distances > 0.0

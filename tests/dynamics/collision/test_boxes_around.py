@@ -33,7 +33,7 @@ def _distance(kinds: tuple[str, str], poses: list[tuple[np.ndarray, np.ndarray]]
 @pytest.mark.parametrize("kinds", [("capsule", "box"), ("ellipsoid", "cylinder"), ("cylinder", "box"), ("box", "box")])
 def test_no_farther_than_the_shapes(kinds: tuple[str, str]) -> None:
     rng = np.random.default_rng(3)
-    told = apart = 0
+    separated = apart = 0
     for _ in range(60):
         turns = rng.normal(size=(2, 4))
         turns /= np.linalg.norm(turns, axis=1, keepdims=True)
@@ -44,5 +44,5 @@ def test_no_farther_than_the_shapes(kinds: tuple[str, str]) -> None:
             solids.append(CollisionGeom(position.tolist(), matrix.tolist(), geom_half_extents(kind, SIZES[kind])))
         found, distance = float(obb_separation(solids[0], solids[1])), _distance(kinds, poses)  # type: ignore[arg-type]
         assert found <= max(distance, 0.0) + 1e-6
-        told, apart = told + (found > 0.0), apart + (distance > 1e-3)
-    assert told > 0.6 * apart > 0
+        separated, apart = separated + (found > 0.0), apart + (distance > 1e-3)
+    assert separated > 0.6 * apart > 0

@@ -42,5 +42,5 @@ def test_the_articulation_root_gives_the_name(tmp_path: Path) -> None:
 def test_curves_points_and_deformables_are_reported(tmp_path: Path) -> None:
     (tmp_path / "s.usda").write_text(STAGE)
     robot = kinema.read(tmp_path / "s.usda", policy=collect)
-    told = [d for d in robot.diagnostics if d.code == "usd.unsupported-geometry"]
-    assert [d.origin.path.rpartition("/")[2] for d in told] == ["cable", "cloud", "soft"]
+    diagnostics_of_kind = [d for d in robot.diagnostics if d.code == "usd.unsupported-geometry"]
+    assert [d.origin.path.rpartition("/")[2] for d in diagnostics_of_kind] == ["cable", "cloud", "soft"]

@@ -294,8 +294,8 @@ def forces(file: str) -> Any:
     robot.set_dofs_kv(np.array([3.0, 2.0]), dofs)
     robot.control_dofs_velocity(np.array([1.0, -0.5]), dofs)
     scene.step(30)
-    told, speed = robot.get_dofs_control_force(dofs), robot.get_dofs_velocity(dofs)
-    return told, speed, robot.get_links_vel("lower"), robot.get_links_ang("lower")
+    force, speed = robot.get_dofs_control_force(dofs), robot.get_dofs_velocity(dofs)
+    return force, speed, robot.get_links_vel("lower"), robot.get_links_ang("lower")
 
 
 def forces_oracle(model: Any, data: Any) -> Any:

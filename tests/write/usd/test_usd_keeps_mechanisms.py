@@ -90,8 +90,8 @@ def test_nothing_of_it_is_dropped(tmp_path: Path) -> None:
     report = write(read(_file(tmp_path, MUSCLE), policy=collect), tmp_path / "stage.usda")
     dropped = {(x.kind, x.name) for x in report.dropped}
     assert not {kind for kind, _ in dropped} & {"sensor", "keyframe", "tendon", "actuator", "constraint", "shape"}
-    told = {(x.kind, x.name) for x in report.extensions}
-    assert {("sensor", "length"), ("keyframe", "bent"), ("tendon", "biceps"), ("constraint", "tie")} <= told
+    preserved = {(x.kind, x.name) for x in report.extensions}
+    assert {("sensor", "length"), ("keyframe", "bent"), ("tendon", "biceps"), ("constraint", "tie")} <= preserved
 
 
 @pytest.mark.parametrize(
