@@ -208,6 +208,10 @@ def _has_contacts(settings: Settings) -> bool:
     return settings.contacts
 
 
+def _stores_solution(settings: Settings) -> bool:
+    return settings.contacts or settings.stores_solution
+
+
 def _has_constraints(settings: Settings) -> bool:
     return settings.constraints
 
@@ -370,7 +374,7 @@ ARRAYS = [
         for x in ("act", "sum_act")
     ),
     *KINEMATIC_ARRAYS,
-    ArrayInfo("warm_start", ElementKind.DOF, ArrayUse.STATE, is_enabled=_has_contacts),
+    ArrayInfo("warm_start", ElementKind.DOF, ArrayUse.STATE, is_enabled=_stores_solution),
     *(ArrayInfo(name, ElementKind.ENVIRONMENT, ArrayUse.STATE, is_enabled=_has_contacts) for name in STEP_COUNTERS),
     *SLEEP_ARRAYS,
     *ATTACHMENT_ARRAYS,

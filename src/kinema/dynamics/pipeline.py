@@ -553,7 +553,8 @@ def _assemble_solver_inputs(
         else factors.solve("unconstrained accelerations", step.qfrc_smooth)
     )
     subspaces = None if contact_poses is None else world_motion_subspaces(ctx, step.local_poses, contact_poses)
-    return SolverInputs(rows, inertia, factors, unconstrained, subspaces, contact_poses)
+    smooth = step.qfrc_smooth if ctx.settings.differentiable else None
+    return SolverInputs(rows, inertia, factors, unconstrained, subspaces, contact_poses, smooth)
 
 
 def _has_attachments(step: StepData) -> bool:

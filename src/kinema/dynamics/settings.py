@@ -132,6 +132,12 @@ class Settings:
     """Whether user-applied forces on links and joints are inputs."""
     per_env_parameters: bool = False
     """Whether the parameters in `DerivedConstants.per_env_parameters` are read from an array."""
+    stores_solution: bool = False
+    """Whether the constraint accelerations found by the solver are stored in the array `warm_start`, as they always are
+    with contacts."""
+    differentiable: bool = False
+    """Whether the program is traced to be differentiated: with the solution of the constraint solver in the array
+    `warm_start`, and solutions of linear systems that carry the derivative of the implicit function theorem."""
     n_partitions: int = 1
     """Number of threads that share an environment."""
     use_warps: bool = False

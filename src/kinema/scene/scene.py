@@ -43,6 +43,7 @@ from .entity_index import EntityLink
 from .entity_parameters import write_medium_parameter, write_parameter
 from .entity_queries import WORLD_LINK
 from .equalities import Equalities
+from .linearization import GradientCheck, Linearization, SceneLinearization
 from .morphs import (
     ON_DESCRIPTION_ERROR,
     Addable,
@@ -224,6 +225,7 @@ class Scene:
         self._surface_velocities = SurfaceVelocities(self)
         self._stepper = Stepper(self, self._contacts)
         self._rollouts = RolloutRunner(self, self._stepper)
+        self._linearization = SceneLinearization(self)
         self._spatial_queries = SpatialQueries(self)
 
     def __repr__(self) -> str:
@@ -485,6 +487,40 @@ class Scene:
             raise KinemaError(f"rollout: expected an entity of this scene, not {entity!r}")
         commands = {"position": position, "velocity": velocity, "force": force, "ctrl": ctrl}
         return self._rollouts.run(entity, commands, idx, hold)
+
+    def linearize(self, envs_idx: Selection = None, *, by: str = "ctrl") -> Linearization:
+        """Exact Jacobians of one step at the present state: next state and sensor values by state and controls.
+
+        Derivatives of the step that is executed, with contacts, limits and all other constraints, in the order of
+        MuJoCo's `mjd_transitionFD`. The scene does not change. Compiles the derivative on first use. See
+        docs/gradients.md for points where the derivative is one-sided.
+
+        Args:
+            envs_idx: environments by index, slice or mask; None for all.
+            by: controls: `ctrl`, the controls of the actuators; `force`, forces on the dofs; `position`, position or
+                velocity targets of the dofs, as their control mode says.
+
+        Returns:
+            The matrices A, B, C and D, with environments first.
+        """
+        return self._linearization.linearize(envs_idx, by)
+
+    def check_gradients(
+        self, envs_idx: Selection = None, *, by: str = "ctrl", step: float = 1e-5, tolerance: float = 1e-4
+    ) -> GradientCheck:
+        """Compare the Jacobians of `linearize` with finite differences of the step, in double precision best.
+
+        Args:
+            envs_idx: environments by index, slice or mask; None for all.
+            by: controls, as for `linearize`.
+            step: perturbation of states and controls; differences with half the step are extrapolated.
+            tolerance: bound, relative to the largest entry of a row, from which on forward and backward differences
+                count as different, which means that the step is not smooth within the perturbation.
+
+        Returns:
+            Numbers of smooth and one-sided entries, and the largest error.
+        """
+        return self._linearization.check(envs_idx, by, step, tolerance)
 
     def capture(self, function: Callable[[], Any], *, warm_up: int = 3) -> Callable[[], None]:
         """Capture the GPU work of a function as a CUDA graph, and return a function that replays the graph.

@@ -23,6 +23,7 @@ from ..tree.node_values import NodeValues
 from ..tree.per_tree import PerTreeArray
 from ..tree.trace_context import TraceContext
 from ..vector_math import sum_values
+from .implicit_differentiation import solve_implicitly
 from .islands import IslandIteration
 from .newton import NewtonSolver
 from .objective import SolverInputs, ThreadObjective
@@ -195,7 +196,7 @@ def solve_constraints(  # noqa: PLR0913
             if isinstance(contacts, ContactBuffers) and subspaces is not None and poses is not None:
                 solution.contacts = ContactConstraints(ctx, contacts, subspaces, poses)
             solution.solver = thread_solver(ctx, inputs, solution.contacts, islands)
-        forces = solution.solver.solve()
+        forces = (solve_implicitly if ctx.settings.differentiable else NewtonSolver.solve)(solution.solver)
         if isinstance(solution.solver.objective, WarpObjective):
             solution.solver.objective.multi_dof_rows.store_attachment_forces()
         ctx.for_each_frame(

@@ -99,6 +99,7 @@ class NewtonSolver:
             ctx.for_each_frame(
                 "store warm start", lambda node: ctx.write("warm_start", node, self.constraint_acceleration_of(node))
             )
+        if ctx.has_output("n_iterations"):
             ctx.write("n_iterations", None, [state.read(state.n_iterations)])
         if ctx.settings.noslip_iterations and isinstance(objective, ThreadObjective) and has_friction(objective):
             assert isinstance(self.iteration, CommonIteration)

@@ -50,6 +50,8 @@ class SolverInputs:
     """Motion subspaces of the joints about the shifted world origin; None without contacts."""
     shifted_world_poses: NodeValues[Pose] | None = None
     """Frame poses about the shifted world origin of the contact coordinates; None without contacts."""
+    qfrc_smooth: JointVector | None = None
+    """Joint forces without constraints, M qacc_smooth; only in programs to be differentiated."""
 
 
 class SolverState:
@@ -215,14 +217,15 @@ class ThreadObjective:
     ) -> Value | None:
         """Advance residuals, M x and x by the step length; optionally return the number of active-set changes.
 
-        x itself is only updated if contacts or the energy limiter need it.
+        x itself is only updated if contacts, the energy limiter or its storage need it.
         """
         n_changes = self._active_set_changes() if count_changes else None
         self.rows.for_each_block("advance constraint residuals", advance_row_residuals, {"length": self.step_lengths})
         if self.contacts is not None:
             self.contacts.advance_residuals(self.step_lengths)
         self.vectors.axpy(self.state.mass_times_acceleration, mass_times_direction, self.step_lengths)
-        if self.contacts is not None or self.ctx.settings.energy_limiter:
+        settings = self.ctx.settings
+        if self.contacts is not None or settings.energy_limiter or settings.stores_solution:
             self.vectors.axpy(self.state.constraint_acceleration, direction, self.step_lengths)
         return n_changes
 

@@ -60,7 +60,8 @@ class NewtonDirection(SearchDirection):
         return self._solve_with_coupled_branches(matrix, contacts)
 
     def _factorize_and_solve(self, matrix: JointSpaceMatrix, name: str) -> JointVector:
-        return ldl_factorize(matrix, self.inputs.mass_factors).solve(name, self.objective.state.negative_gradient)
+        factors = ldl_factorize(matrix, self.inputs.mass_factors)
+        return factors.solve(name, self.objective.state.negative_gradient, constant_matrix=True)
 
     def _solve_with_coupled_branches(self, matrix: JointSpaceMatrix, contacts: ContactConstraints) -> JointVector:
         """Return the Newton direction with a Hessian that has entries between branches of the tree.

@@ -8,7 +8,7 @@ from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
 from .node_values import NodeValues
-from .sparse_matrix import JointSpaceMatrix
+from .sparse_matrix import JointSpaceMatrix, solve_with_derivative
 
 
 class LUFactors:
@@ -23,6 +23,12 @@ class LUFactors:
     MIN_PIVOT_RATIO = 1e-14
 
     def __init__(self, lower: JointSpaceMatrix, upper: JointSpaceMatrix) -> None:
+        self.differentiated = (lower, upper)
+        """The matrix with its derivatives, in programs to be differentiated, where the factors are constants."""
+        if lower.ctx.settings.differentiable:
+            lower, upper = (
+                x.copy_with_sparsity(f"{x.name}, constant factors", x.sparsity, detached=True) for x in (lower, upper)
+            )
         self.lower, self.upper, self.ctx = lower, upper, lower.ctx
         first = self.ctx.allocate(len(lower.sparsity)).row
         self.inverse_pivots = {dof: ArenaOffset(SCRATCH, first + i) for i, dof in enumerate(lower.sparsity)}
@@ -81,10 +87,34 @@ class LUFactors:
             iteration.write("to", [iteration.read("to") - factor * iteration.read("from")])
 
     def solve(self, name: str, rhs: NodeValues[list[Value]]) -> NodeValues[list[Value]]:
-        """Trace the solution x of A x = rhs by substitution from the last dof to the first and back.
+        """Trace the solution x of A x = rhs; returns a joint vector."""
+        if not self.ctx.settings.differentiable:
+            return self._substitute(name, rhs)
+        return solve_with_derivative(self.ctx, name, rhs, self._substitute, self._multiply)
 
-        Returns a joint vector.
-        """
+    def _multiply(self, name: str, x: NodeValues[list[Value]]) -> NodeValues[list[Value]]:
+        """Trace the product A x with the matrix that has derivatives."""
+        ctx, (lower, upper) = self.ctx, self.differentiated
+        result: NodeValues[list[Value]] = ctx.new_values(name)
+        ctx.for_each_joint(f"{name}, clear", lambda node: result.put(node.ref, [0.0] * len(node.dofs)))
+        to, of = ctx.dof_offsets(result), ctx.dof_offsets(x)
+        rows = []
+        for dof, columns in lower.sparsity.items():
+            for ancestor in columns:
+                offsets = {"entry": lower.entry(dof, ancestor), **self.idle_flags[dof]}
+                rows.append(LoopIteration("pair", {"to": to[dof], "of": of[ancestor], **offsets}))
+                if ancestor != dof:
+                    offsets = {"entry": upper.entry(dof, ancestor), **self.idle_flags[dof]}
+                    rows.append(LoopIteration("pair", {"to": to[ancestor], "of": of[dof], **offsets}))
+
+        def add(iteration: IterationContext) -> None:
+            iteration.write("to", [iteration.read("to") + iteration.read("entry") * iteration.read("of")])
+
+        ctx.for_each(name, rows, add)
+        return result
+
+    def _substitute(self, name: str, rhs: NodeValues[list[Value]]) -> NodeValues[list[Value]]:
+        """Trace the solution x of A x = rhs by substitution from the last dof to the first and back."""
         ctx, dofs = self.ctx, list(self.lower.sparsity)
         x = ctx.joint_vector(name)
         ctx.for_each_joint(f"{name}, right-hand side", lambda node: x.put(node.ref, rhs[node.ref]))

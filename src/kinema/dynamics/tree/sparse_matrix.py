@@ -238,11 +238,16 @@ class JointSpaceMatrix:
         """Trace a copy of the matrix, whose factorisation may overwrite it."""
         return self.copy_with_sparsity(name, self.sparsity)
 
-    def copy_with_sparsity(self, name: str, sparsity: Mapping[int, list[int]]) -> JointSpaceMatrix:
-        """Trace a copy with a larger sparsity pattern; additional entries are zero."""
+    def copy_with_sparsity(
+        self, name: str, sparsity: Mapping[int, list[int]], *, detached: bool = False
+    ) -> JointSpaceMatrix:
+        """Trace a copy with a larger sparsity pattern; additional entries are zero.
+
+        The entries of a `detached` copy are constants for differentiation.
+        """
         copy = JointSpaceMatrix(self.ctx, f"{name} {len(self.ctx.frame_extensions)}", sparsity, may_overwrite=True)
         self.ctx.frame_extensions.append(copy)
-        copy._copy_entries(self)
+        copy._copy_entries(self, ir.detach if detached else _unchanged)
         return copy
 
     def view_with_sparsity(self, sparsity: Mapping[int, list[int]]) -> JointSpaceMatrix:
@@ -251,15 +256,17 @@ class JointSpaceMatrix:
         view.sparsity = sparsity
         return view
 
-    def _copy_entries(self, source: JointSpaceMatrix) -> None:
-        """Trace a loop that copies the entries of `source`; entries missing there become zero.
+    def _copy_entries(self, source: JointSpaceMatrix, transform: Callable[[Value], Value]) -> None:
+        """Trace a loop that copies the entries of `source`, transformed; entries missing there become zero.
 
         Rows with equal columns are copied by an inner loop, other rows (and in warp regions all) entry by entry.
         """
         rows: list[LoopIteration] = []
         idle_flags = self.ctx.idle_flags_of_dofs()
         for dof, columns in self.sparsity.items():
-            if columns == source.sparsity[dof] and not self.ctx.tracer.in_warp_region:
+            positions = [source.column_of[dof].get(column, -1) for column in columns]
+            is_run = positions == list(range(positions[0], positions[0] + len(columns)))  # a view may skip columns
+            if is_run and columns == source.sparsity[dof] and not self.ctx.tracer.in_warp_region:
                 offsets = {"from": source.entry(dof, columns[0]), "to": self.entry(dof, columns[0]), **idle_flags[dof]}
                 rows.append(LoopIteration("row", offsets, {"count": [float(len(columns))]}))
                 continue
@@ -272,12 +279,13 @@ class JointSpaceMatrix:
             tracer = iteration.tracer
 
             def copy_entry(index: Value) -> None:
-                tracer.write("to", [tracer.read("from", 0, index)], index=index)
+                tracer.write("to", [transform(tracer.read("from", 0, index))], index=index)
 
             if iteration.specialization == "row":
                 tracer.counted_loop("row entries", iteration.constant("count"), copy_entry, uniform=True)
             else:
-                iteration.write("to", [iteration.read("from") if iteration.specialization == "entry" else 0.0])
+                is_entry = iteration.specialization == "entry"
+                iteration.write("to", [transform(iteration.read("from")) if is_entry else 0.0])
 
         self.ctx.for_each(f"{self.name}, copy", rows, body)
 
@@ -325,6 +333,10 @@ class JointSpaceMatrix:
         self.ctx.for_each(f"{self.name}, store", rows, body)
 
 
+def _unchanged(value: Value) -> Value:
+    return value
+
+
 def _kinematic_specialization(node: FrameNode) -> FrameSpecialization:
     """Specialization of a frame with only the fields that affect pose or motion subspace, so that frames share code."""
     specialization = FrameSpecialization.from_node(node)
@@ -362,6 +374,9 @@ def ldl_factorize(matrix: JointSpaceMatrix, min_pivots: LDLFactors | None = None
     Adding a positive semidefinite matrix cannot decrease the pivots. With the factors of the original matrix as
     `min_pivots`, rounding errors therefore cannot make the factorisation fail.
     """
+    if matrix.ctx.settings.differentiable:
+        name = f"{matrix.name}, constant factors"
+        return LDLFactors(matrix.copy_with_sparsity(name, matrix.sparsity, detached=True), min_pivots, matrix)
     return LDLFactors(matrix if matrix.may_overwrite else matrix.copy(f"{matrix.name}, factors"), min_pivots)
 
 
@@ -369,11 +384,18 @@ class LDLFactors:
     """Factors of A = L^T D L: L overwrites the matrix, the inverse pivots 1 / D are stored beside it.
 
     The factorisation is traced on construction, from the last dof to the first. Pivots have lower bounds: a fraction
-    of the diagonal entry, or the pivots of `min_pivots`.
+    of the diagonal entry, or the pivots of `min_pivots`. In programs to be differentiated the factors are constants;
+    solutions carry the derivative of the inverse matrix (`differentiated`, the matrix with its derivatives).
     """
 
-    def __init__(self, matrix: JointSpaceMatrix, min_pivots: LDLFactors | None) -> None:
+    def __init__(
+        self,
+        matrix: JointSpaceMatrix,
+        min_pivots: LDLFactors | None,
+        differentiated: JointSpaceMatrix | None = None,
+    ) -> None:
         self.matrix = matrix
+        self.differentiated = differentiated
         self.ctx = matrix.ctx
         first = self.ctx.allocate(len(matrix.sparsity)).row
         self.inverse_pivots = {dof: ArenaOffset(SCRATCH, first + i) for i, dof in enumerate(matrix.sparsity)}
@@ -478,11 +500,20 @@ class LDLFactors:
     def _off_diagonal_pairs(self) -> list[tuple[int, int]]:
         return [(dof, ancestor) for dof, columns in self.matrix.sparsity.items() for ancestor in reversed(columns[:-1])]
 
-    def solve(self, name: str, rhs: NodeValues[list[Value]]) -> NodeValues[list[Value]]:
-        """Trace the solution x of (L^T D L) x = rhs by backward substitution, scaling and forward substitution.
+    def solve(
+        self, name: str, rhs: NodeValues[list[Value]], *, constant_matrix: bool = False
+    ) -> NodeValues[list[Value]]:
+        """Trace the solution x of A x = rhs; returns a joint vector.
 
-        Returns a joint vector.
+        `constant_matrix` states that the derivative of A is not needed, as rhs vanishes in programs to be
+        differentiated.
         """
+        if self.differentiated is None or constant_matrix:
+            return self._substitute(name, rhs)
+        return solve_with_derivative(self.ctx, name, rhs, self._substitute, self.differentiated.multiply)
+
+    def _substitute(self, name: str, rhs: NodeValues[list[Value]]) -> NodeValues[list[Value]]:
+        """Trace the solution x of (L^T D L) x = rhs by backward substitution, scaling and forward substitution."""
         ctx, matrix = self.ctx, self.matrix
         x = ctx.joint_vector(name)
         ctx.for_each_joint(f"{name}, right-hand side", lambda node: x.put(node.ref, rhs[node.ref]))
@@ -555,6 +586,38 @@ class LDLFactors:
         )
         ones = [LoopIteration("one", {"out": out_offset(i, i)}) for i in matrix.sparsity]
         ctx.for_each(f"{matrix.name}, store unit diagonal", ones, lambda iteration: iteration.write("out", [1.0]))
+
+
+JointVectorMap = Callable[[str, NodeValues[list[Value]]], NodeValues[list[Value]]]
+"""Traces a linear map of joint vectors under a name."""
+
+
+def solve_with_derivative(
+    ctx: LoopContext, name: str, rhs: NodeValues[list[Value]], solve: JointVectorMap, multiply: JointVectorMap
+) -> NodeValues[list[Value]]:
+    """Trace the solution x of A x = rhs with its derivative A^-1 (d rhs - dA x), by the implicit function theorem.
+
+    `solve` applies the inverse of A with constant factors, `multiply` the matrix A with its derivatives. The value is
+    that of `solve`; the correction A^-1 (rhs - A x), which is zero, carries the derivative.
+    """
+    constant, remainder = ctx.joint_vector(f"{name}, constant rhs"), ctx.joint_vector(f"{name}, remainder")
+    ctx.for_each_joint(
+        f"{name}, constant rhs", lambda node: constant.put(node.ref, [ir.detach(x) for x in rhs[node.ref]])
+    )
+    value = solve(f"{name}, value", constant)
+    product = multiply(f"{name}, product", value)
+
+    def subtract(node: FrameNode) -> None:
+        remainder.put(node.ref, [a - b for a, b in zip(rhs[node.ref], product[node.ref], strict=True)])
+
+    ctx.for_each_joint(f"{name}, remainder", subtract)
+    correction, x = solve(f"{name}, correction", remainder), ctx.joint_vector(name)
+
+    def attach(node: FrameNode) -> None:
+        x.put(node.ref, [ir.attach(a, b) for a, b in zip(value[node.ref], correction[node.ref], strict=True)])
+
+    ctx.for_each_joint(name, attach)
+    return x
 
 
 def _store_min_pivot(iteration: IterationContext) -> None:

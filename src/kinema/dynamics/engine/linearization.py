@@ -1,0 +1,340 @@
+"""Linearisation of a step: Jacobians of next state and sensor values by state and controls, in forward mode.
+
+Each direction is an environment of its own with the same state and another tangent, so that directions are evaluated in
+the lanes of SIMD vectors. A derivative consists of two programs: the step itself, which stores the solution of the
+constraint solver, and its tangent program, which reads this solution (`lowering/derivative_program.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from kinema.core import Array
+from kinema.ir import TANGENT_PREFIX, ArenaOffset
+from kinema.model import PRIMITIVE_JOINT_SIZES, Model, PrimitiveJointType
+from kinema.runtime import Arena, ArenaLayout, Kernel, LaunchArguments, ProgramSource, synchronise_unless_shared
+
+from ..arrays import arena_arrays
+from ..extensions import program_key
+from ..lowering.derivative_programs import (
+    derivative_arena_arrays,
+    needs_solution,
+    sensor_arena_arrays,
+    solution_settings,
+    trace_sensor_tangents,
+    trace_step_tangents,
+)
+from ..sensors.sensor_outputs import SENSOR_OUTPUT_ARRAY
+from ..settings import RK4_STAGES, Integrator, Settings
+
+if TYPE_CHECKING:
+    from kinema.ir import Program
+
+    from .engine import Engine
+
+IndexArray = npt.NDArray[np.intp]
+MAX_LANES = 4096
+"""Number of directions of all environments that one launch evaluates at most."""
+CONTROL_ARRAYS = {"ctrl": "ctrl", "position": "command", "force": "dof_force_applied"}
+"""Kind of control -> array that the derivatives are taken by."""
+ARENAS = ("state", "controls")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepJacobians:
+    """Jacobians of one step, (n_envs, rows, columns), in the order of MuJoCo's `mjd_transitionFD`.
+
+    The state is (position, velocity, activations) with positions in the tangent space of the coordinates, dimension
+    2 n_dofs + n_activations.
+    """
+
+    A: Array
+    """Next state by state."""
+    B: Array
+    """Next state by controls."""
+    C: Array
+    """Sensor values by state."""
+    D: Array
+    """Sensor values by controls."""
+
+
+# ----------------------------------------------------------------------------------------------------- tangent spaces
+
+
+def tangent_basis(model: Model, qpos: Array) -> Array:
+    """Derivative of the coordinates by positions in the tangent space, (n_envs, n_qs, n_dofs), at qpos (n_qs, n_envs).
+
+    Quaternions change by rotation vectors in body axes, as in MuJoCo's `mj_integratePos`.
+    """
+    basis = np.zeros((qpos.shape[1], model.n_qs, model.n_dofs))
+    for q, dofs, is_ball in _coordinates(model):
+        if is_ball:
+            w, x, y, z = qpos[q : q + 4]
+            columns = [[-x, -y, -z], [w, -z, y], [z, w, -x], [-y, x, w]]
+            basis[:, q : q + 4, dofs] = 0.5 * np.moveaxis(np.array(columns), -1, 0)
+        else:
+            basis[:, q, dofs.start] = 1.0
+    return basis
+
+
+def to_tangent_space(model: Model, qpos: Array, tangents: Array) -> Array:
+    """Derivatives of coordinates as positions in the tangent space: (n_envs, n_qs, n) -> (n_envs, n_dofs, n)."""
+    basis = tangent_basis(model, qpos)
+    scale = np.ones(model.n_dofs)
+    for _, dofs, is_ball in _coordinates(model):
+        scale[dofs] = 4.0 if is_ball else 1.0  # the columns of a unit quaternion have length 1/2
+    return np.asarray(scale[:, None] * (basis.transpose(0, 2, 1) @ tangents))
+
+
+def move_in_tangent_space(model: Model, qpos: Array, displacement: Array) -> Array:
+    """Coordinates (n_qs, n) moved by displacements of the dofs (n_dofs, n), as in MuJoCo's `mj_integratePos`."""
+    result = qpos.copy()
+    for q, dofs, is_ball in _coordinates(model):
+        if not is_ball:
+            result[q] += displacement[dofs.start]
+            continue
+        angle = np.linalg.norm(displacement[dofs], axis=0)
+        w, (x, y, z) = np.cos(0.5 * angle), 0.5 * np.sinc(0.5 * angle / np.pi) * displacement[dofs]
+        a, b, c, d = qpos[q : q + 4]
+        result[q : q + 4] = [
+            a * w - b * x - c * y - d * z,
+            a * x + b * w + c * z - d * y,
+            a * y - b * z + c * w + d * x,
+            a * z + b * y - c * x + d * w,
+        ]
+    return result
+
+
+def _coordinates(model: Model) -> list[tuple[int, slice, bool]]:
+    """First coordinate and dofs of each primitive joint, and whether it is a ball joint."""
+    result = []
+    for frame, joint_type in enumerate(model.frames.joint_type):
+        first, (_, n) = int(model.frames.dof_start[frame]), PRIMITIVE_JOINT_SIZES[int(joint_type)]
+        if n:
+            is_ball = joint_type == PrimitiveJointType.BALL
+            result.append((int(model.frames.q_start[frame]), slice(first, first + n), is_ball))
+    return result
+
+
+# ---------------------------------------------------------------------------------------------------- tangent programs
+
+
+class StepTangents:
+    """Compiled programs that propagate tangents through a step, for a number of environments and directions."""
+
+    def __init__(self, engine: Engine, settings: Settings, n_envs: int, n_directions: int) -> None:
+        """Compile the programs, or load them from the cache, and allocate their memory.
+
+        Args:
+            engine: engine whose step is differentiated.
+            settings: settings of the step that stores its solution (`solution_settings`).
+            n_envs: number of environments of a launch.
+            n_directions: number of directions of each environment.
+        """
+        self.engine, self.settings, self.n_envs, self.n_directions = engine, settings, n_envs, n_directions
+        model = engine.model
+        self.n_stages = RK4_STAGES if settings.integrator is Integrator.RK4 else 1
+        self.solution = {a: self._arena(a, arena_arrays(a, model, settings), n_envs) for a in ARENAS}
+        """State and controls of the step that stores its solution."""
+        lanes = n_envs * n_directions
+        self.lanes = {a: self._arena(a, derivative_arena_arrays(a, model, settings), lanes) for a in ARENAS}
+        """State, controls and their tangents; the directions of an environment are side by side."""
+        self.sensors = self._arena("out", sensor_arena_arrays(model), lanes)
+        """Sensor values and their tangents."""
+        self.empty_output = self._arena("out", [], 1)
+        self.solution_kernel = self._kernel("solution", self._trace_solution, self.solution, n_envs)
+        self.kernel = self._kernel("tangents", self._trace_tangents, self.lanes, lanes)
+        self.sensor_kernel = (
+            self._kernel("sensor_tangents", self._trace_sensors, {**self.lanes, "out": self.sensors}, lanes)
+            if model.sensors.n_values
+            else None
+        )
+
+    def _arena(self, name: str, sizes: list[tuple[str, int]], n_envs: int) -> Arena:
+        return Arena(ArenaLayout.from_sizes(name, sizes), n_envs, self.engine.device, self.engine.precision)
+
+    def _offsets(self, arenas: Mapping[str, Arena]) -> dict[str, ArenaOffset]:
+        layouts = [*(arena.layout for arena in arenas.values()), self.engine.uniform.layout]
+        return {array: offset for layout in layouts for array, offset in layout.offsets().items()}
+
+    def _trace_solution(self) -> Program:
+        from ..lowering.step_program import trace_step
+
+        engine = self.engine
+        return trace_step(engine.model, self.settings, self._offsets(self.solution), loops=engine.uses_loops)
+
+    def _trace_tangents(self) -> Program:
+        engine = self.engine
+        return trace_step_tangents(engine.model, self.settings, self._offsets(self.lanes), loops=engine.uses_loops)
+
+    def _trace_sensors(self) -> Program:
+        engine, offsets = self.engine, self._offsets({**self.lanes, "out": self.sensors})
+        return trace_sensor_tangents(engine.model, self.settings, offsets, loops=engine.uses_loops)
+
+    def _kernel(self, name: str, trace: Callable[[], Program], arenas: Mapping[str, Arena], n_envs: int) -> Kernel:
+        engine = self.engine
+        key = program_key(name, engine.digest, self.settings, engine.uses_loops)
+        with engine.progress(f"compiling the {name.replace('_', ' ')} of a step"):
+            return Kernel(
+                ProgramSource(trace, key, f"{engine.name}_{name}"),
+                self._offsets(arenas),
+                engine.device,
+                engine.precision,
+                n_envs=n_envs,
+                wait=engine.wait_for_optimised,
+            )
+
+    def load(self, envs: IndexArray) -> None:
+        """Copy the present state and inputs of environments of the engine to all directions, and clear the tangents."""
+        engine = self.engine
+        for name, arena in self.solution.items():
+            for array, (_, n) in arena.layout.rows.items():
+                if n and array in engine.array_offsets and engine.array_offsets[array].arena == name:
+                    values = engine.read_array(array)[:, envs]
+                    arena.view(array).assign(values)
+                    self.lanes[name].view(array).assign(np.repeat(values, self.n_directions, axis=1))
+            n_rows = arena.layout.n_rows
+            if n_rows:
+                self.lanes[name].rows(n_rows, n_rows).assign(0.0)
+
+    def set_tangents(self, arena: str, array: str, tangents: Array) -> None:
+        """Set the tangents of an array, (n_envs, elements, n_directions)."""
+        flat = tangents.transpose(1, 0, 2).reshape(tangents.shape[1], self.n_envs * self.n_directions)
+        self.lanes[arena].view(TANGENT_PREFIX + array).assign(flat)
+
+    def values(self, array: str) -> Array:
+        """Values of a state array, (elements, n_envs)."""
+        return self.lanes["state"].view(array).numpy()[:, :: self.n_directions].astype(np.float64)
+
+    def tangents(self, array: str, arena: Arena | None = None) -> Array:
+        """Tangents of a state array, or of an array of `arena`, (n_envs, elements, n_directions)."""
+        view = (arena or self.lanes["state"]).view(TANGENT_PREFIX + array)
+        values = view.numpy().astype(np.float64).reshape(view.shape[0], self.n_envs, self.n_directions)
+        return values.transpose(1, 0, 2)
+
+    def run(self) -> None:
+        """Propagate the tangents through one step, and compute those of the sensors before it."""
+        for stage in range(self.n_stages):
+            if needs_solution(self.settings):
+                self._launch(self.solution_kernel, self.solution, self.empty_output)
+                solution = self.solution["state"].view("warm_start").numpy()
+                self.lanes["state"].view("warm_start").assign(np.repeat(solution, self.n_directions, axis=1))
+            if stage == 0 and self.sensor_kernel is not None:
+                self._launch(self.sensor_kernel, self.lanes, self.sensors)
+            self._launch(self.kernel, self.lanes, self.empty_output)
+
+    def run_steps(self) -> None:
+        """Take one step without derivatives, in `solution`."""
+        for _ in range(self.n_stages):
+            self._launch(self.solution_kernel, self.solution, self.empty_output)
+
+    def _launch(self, kernel: Kernel, arenas: Mapping[str, Arena], output: Arena) -> None:
+        engine = self.engine
+        kernel.prepare_launch(
+            LaunchArguments(
+                arenas["state"], arenas["controls"].data, output, engine.uniform, max_threads=engine.threads
+            )
+        )()
+        synchronise_unless_shared(engine.device)
+
+
+# ---------------------------------------------------------------------------------------------------------- Jacobians
+
+
+class Linearizer:
+    """Jacobians of the step of an engine by state and controls."""
+
+    def __init__(self, engine: Engine, by: str) -> None:
+        """Choose the directions; `by` is a key of `CONTROL_ARRAYS`."""
+        self.engine, self.control_array = engine, CONTROL_ARRAYS[by]
+        self.settings = solution_settings(engine.settings, external_forces=by == "force")
+        model = engine.model
+        self.activations = np.flatnonzero(model.actuators.has_activation)
+        """Actuators with an activation, which is a state."""
+        self.n_state = 2 * model.n_dofs + len(self.activations)
+        self.n_controls = model.n_actuators if by == "ctrl" else model.n_dofs
+        self._tangents: StepTangents | None = None
+
+    def compute(self, envs: IndexArray) -> StepJacobians:
+        """Jacobians at the present state of the given environments (indices)."""
+        self.engine.update_derived_parameters()
+        n = max(self.n_state + self.n_controls, 1)
+        per_launch = max(1, min(len(envs), MAX_LANES // n))
+        if self._tangents is None or self._tangents.n_envs != per_launch:
+            self._tangents = StepTangents(self.engine, self.settings, per_launch, n)
+        parts = []
+        for start in range(0, len(envs), per_launch):
+            part = envs[start : start + per_launch]
+            padded = np.concatenate([part, np.repeat(part[-1:], per_launch - len(part))])
+            parts.append([x[: len(part)] for x in self._compute(self._tangents, padded)])
+        return StepJacobians(*(np.concatenate(x) for x in zip(*parts, strict=True)))
+
+    def _compute(self, tangents: StepTangents, envs: IndexArray) -> list[Array]:
+        """A, B, C and D of as many environments as a launch has."""
+        model, n_dofs, n_state = self.engine.model, self.engine.model.n_dofs, self.n_state
+        tangents.load(envs)
+        seeds = np.zeros((len(envs), n_state + self.n_controls, n_state + self.n_controls))
+        seeds[:] = np.eye(n_state + self.n_controls)
+        basis = tangent_basis(model, tangents.values("qpos"))
+        tangents.set_tangents("state", "qpos", basis @ seeds[:, :n_dofs])
+        tangents.set_tangents("state", "vel", seeds[:, n_dofs : 2 * n_dofs])
+        if len(self.activations):
+            activations = np.zeros((len(envs), model.n_actuators, seeds.shape[2]))
+            activations[:, self.activations] = seeds[:, 2 * n_dofs : n_state]
+            tangents.set_tangents("state", "act", activations)
+        if self.n_controls:
+            arena = "controls" if self.control_array in tangents.lanes["controls"].layout.rows else "state"
+            tangents.set_tangents(arena, self.control_array, seeds[:, n_state:])
+        tangents.run()
+        rows = [
+            to_tangent_space(model, tangents.values("qpos"), tangents.tangents("qpos")),
+            tangents.tangents("vel"),
+        ]
+        if len(self.activations):
+            rows.append(tangents.tangents("act")[:, self.activations])
+        states = np.concatenate(rows, axis=1)
+        sensors = (
+            np.zeros((len(envs), 0, seeds.shape[2]))
+            if tangents.sensor_kernel is None
+            else tangents.tangents(SENSOR_OUTPUT_ARRAY, tangents.sensors)
+        )
+        return [states[:, :, :n_state], states[:, :, n_state:], sensors[:, :, :n_state], sensors[:, :, n_state:]]
+
+    # --------------------------------------------------------------------------------------------- finite differences
+
+    def differences(self, envs: IndexArray, step: float) -> tuple[Array, Array]:
+        """Forward and backward differences of the next state by state and controls, (n_envs, n_state, n_directions).
+
+        The directions are those of `compute`: state, then controls. Runs the step from perturbed copies of the present
+        state, with positions perturbed in the tangent space.
+        """
+        n, model, n_dofs = self.n_state + self.n_controls, self.engine.model, self.engine.model.n_dofs
+        tangents = StepTangents(self.engine, self.settings, len(envs) * (2 * n + 1), 1)
+        tangents.load(np.repeat(envs, 2 * n + 1))
+        offsets = np.tile(np.concatenate([np.zeros((1, n)), np.eye(n), -np.eye(n)]) * step, (len(envs), 1))
+        state, controls = tangents.solution["state"], tangents.solution["controls"]
+        qpos = np.array(state.view("qpos").numpy(), np.float64)
+        state.view("qpos").assign(move_in_tangent_space(model, qpos, offsets[:, :n_dofs].T))
+        state.view("vel").assign(state.view("vel").numpy() + offsets[:, n_dofs : 2 * n_dofs].T)
+        if len(self.activations):
+            values = np.array(state.view("act").numpy())
+            values[self.activations] += offsets[:, 2 * n_dofs : self.n_state].T
+            state.view("act").assign(values)
+        if self.n_controls:
+            arena = controls if self.control_array in controls.layout.rows else state
+            view = arena.view(self.control_array)
+            view.assign(view.numpy() + offsets[:, self.n_state :].T)
+        tangents.run_steps()
+        after = np.array(state.view("qpos").numpy(), np.float64).reshape(model.n_qs, len(envs), -1)
+        rest = [state.view("vel").numpy()]
+        rest += [state.view("act").numpy()[self.activations]] if len(self.activations) else []
+        others = np.concatenate(rest).astype(np.float64).reshape(self.n_state - n_dofs, len(envs), -1)
+        moved = np.moveaxis(after[:, :, 1:] - after[:, :, :1], 1, 0)
+        positions = to_tangent_space(model, after[:, :, 0], moved)  # of quaternions: projected secants
+        changes = np.concatenate([positions, np.moveaxis(others[:, :, 1:] - others[:, :, :1], 1, 0)], axis=1) / step
+        return changes[:, :, :n], -changes[:, :, n:]

@@ -1,0 +1,110 @@
+"""Linearisation of the step of a scene, and comparison of its derivatives with finite differences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinema.core import Array, KinemaError
+
+from .arguments import IndexArray, Selection, resolve_envs
+from .built_scene import HasBuiltScene
+
+CONTROL_KINDS = ("ctrl", "force", "position")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Linearization:
+    """Jacobians of one step: x' = A x + B u and sensor values y = C x + D u, for small changes of state and controls.
+
+    The state x is (positions, velocities, activations) of dimension 2 n_dofs + n_activations, in the order of the dofs
+    of the scene; changes of orientations are rotation vectors in body axes, as in MuJoCo's `mjd_transitionFD`.
+    """
+
+    A: Any
+    """Next state by state, (n_envs, n_state, n_state)."""
+    B: Any
+    """Next state by controls, (n_envs, n_state, n_controls)."""
+    C: Any
+    """Sensor values before the step by state, (n_envs, n_values, n_state)."""
+    D: Any
+    """Sensor values before the step by controls, (n_envs, n_values, n_controls)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GradientCheck:
+    """Comparison of the derivatives A and B of a step with finite differences."""
+
+    n_entries: int
+    """Number of entries of A and B in all environments."""
+    n_smooth: int
+    """Entries whose forward and backward differences agree: the step is differentiable there."""
+    n_one_sided: int
+    """Other entries that agree with the forward or the backward difference: the step has a kink."""
+    max_error: float
+    """Largest error of the smooth entries, relative to the largest entry of their row."""
+    errors: Array
+    """Error of each entry, (n_envs, n_state, n_state + n_controls), NaN where the step is not smooth."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_smooth:,} of {self.n_entries:,} entries smooth, largest relative error {self.max_error:.1e}; "
+            f"{self.n_one_sided:,} one-sided, {self.n_entries - self.n_smooth - self.n_one_sided:,} undetermined"
+        )
+
+
+class SceneLinearization:
+    """Derivatives of the step of a scene, with compiled programs that are kept between calls."""
+
+    def __init__(self, scene: HasBuiltScene) -> None:
+        self._scene = scene
+        self._linearizers: dict[str, tuple[object, Any]] = {}
+        """Kind of control -> version of the programs, and the linearizer."""
+
+    def linearize(self, envs_idx: Selection, by: str) -> Linearization:
+        """Jacobians of one step at the present state of the selected environments."""
+        built, envs = self._scene.built, self._selected(envs_idx)
+        jacobians = self._linearizer(by, "linearize").compute(envs)
+        return Linearization(*(built.outputs.convert(x) for x in (jacobians.A, jacobians.B, jacobians.C, jacobians.D)))
+
+    def check(self, envs_idx: Selection, by: str, step: float, tolerance: float) -> GradientCheck:
+        """Compare A and B with finite differences of the step."""
+        envs = self._selected(envs_idx)
+        linearizer = self._linearizer(by, "check_gradients")
+        jacobians = linearizer.compute(envs)
+        exact = np.concatenate([jacobians.A, jacobians.B], axis=2)
+        scale = np.maximum(np.abs(exact).max(axis=2, keepdims=True), 1e-9)
+        forward, backward = linearizer.differences(envs, step)
+        forward_half, backward_half = linearizer.differences(envs, 0.5 * step)
+        central, central_half = 0.5 * (forward + backward), 0.5 * (forward_half + backward_half)
+        richardson = (4.0 * central_half - central) / 3.0
+        # of a smooth function one-sided differences differ by the second derivative: half as much at half the step
+        curvature = np.abs(forward_half - backward_half) / scale
+        is_smooth = (curvature < tolerance) | (
+            np.abs(2.0 * (forward_half - backward_half) - (forward - backward)) < tolerance * scale
+        )
+        is_one_sided = ~is_smooth & (
+            np.minimum(np.abs(exact - forward_half), np.abs(exact - backward_half)) < np.sqrt(tolerance) * scale
+        )
+        errors = np.where(is_smooth, np.abs(exact - richardson) / scale, np.nan)
+        max_error = float(np.nanmax(errors)) if is_smooth.any() else 0.0
+        return GradientCheck(exact.size, int(is_smooth.sum()), int(is_one_sided.sum()), max_error, errors)
+
+    def _selected(self, envs_idx: Selection) -> IndexArray:
+        """Indices of the selected environments."""
+        n_envs = self._scene.built.n_envs
+        envs = resolve_envs(envs_idx, n_envs)
+        return np.arange(n_envs) if envs is None else envs
+
+    def _linearizer(self, by: str, label: str) -> Any:
+        from kinema.dynamics import Linearizer
+
+        if by not in CONTROL_KINDS:
+            raise KinemaError(f"{label}: by={by!r} is not one of {', '.join(map(repr, CONTROL_KINDS))}")
+        engine = self._scene.built.engine
+        version = id(engine), engine.settings, engine.digest
+        if by not in self._linearizers or self._linearizers[by][0] != version:
+            self._linearizers[by] = version, Linearizer(engine, by)
+        return self._linearizers[by][1]
