@@ -6,7 +6,7 @@ configuration per environment of the program.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from kinema.dynamics.lowering.step_program import should_use_loops, trace_field_
 from kinema.dynamics.pipeline import compute
 from kinema.dynamics.queries.field_catalog import n_elements
 from kinema.dynamics.queries.field_groups import JACOBIAN_ARRAYS, write_link_jacobians
-from kinema.dynamics.rigid.kinematics import link_pose
+from kinema.dynamics.rigid.kinematics import Pose, link_pose
 from kinema.dynamics.rigid.link_dynamics import acceleration_at_point
 from kinema.dynamics.rigid.rnea import generalized_forces
 from kinema.dynamics.settings import Settings
@@ -30,7 +30,7 @@ from kinema.dynamics.step import StepData
 from kinema.dynamics.tree.kinematic_tree import FrameNode, LinkNode
 from kinema.dynamics.tree.node_values import NodeValues
 from kinema.dynamics.vector_math import Vector, add, matrix_to_quaternion
-from kinema.ir import UNIFORM, Program
+from kinema.ir import UNIFORM, Program, Value
 from kinema.model import Model, empty_geoms, empty_pairs
 from kinema.runtime import Arena, ArenaLayout, Device, Kernel, LaunchArguments, ProgramSource, synchronise
 
@@ -50,8 +50,17 @@ class KinematicQuery:
     """Traces the code that writes the outputs."""
 
 
-def link_pose_query(model: Model) -> KinematicQuery:
-    """Query (program and its output arrays) for the world position and quaternion (w, x, y, z) of all links."""
+LinkOutputs = Mapping[str, tuple[int, Callable[[Pose], Sequence[Value]]]]
+"""Output array of each link -> number of values, and their computation from the world pose of the link."""
+LINK_POSES: LinkOutputs = {
+    "link position": (3, lambda pose: pose.position),
+    "link quaternion": (4, lambda pose: matrix_to_quaternion(pose.rotation)),
+}
+"""World position and quaternion (w, x, y, z) of all links."""
+
+
+def link_query(label: str, outputs: LinkOutputs) -> KinematicQuery:
+    """Query (program and its output arrays) for values computed from the world pose of each link."""
 
     def trace(data: StepData) -> None:
         compute(data, "world_poses")
@@ -59,12 +68,12 @@ def link_pose_query(model: Model) -> KinematicQuery:
 
         def body(link: LinkNode) -> None:
             pose = link_pose(link, world_poses)
-            ctx.write("link position", link, pose.position)
-            ctx.write("link quaternion", link, matrix_to_quaternion(pose.rotation))
+            for name, (_, values_of) in outputs.items():
+                ctx.write(name, link, values_of(pose))
 
-        ctx.for_each_link("link poses", body)
+        ctx.for_each_link(label, body)
 
-    return KinematicQuery({"link position": (ElementKind.LINK, 3), "link quaternion": (ElementKind.LINK, 4)}, trace)
+    return KinematicQuery({name: (ElementKind.LINK, width) for name, (width, _) in outputs.items()}, trace)
 
 
 BIAS_ACCELERATION = "bias acceleration"
@@ -281,7 +290,7 @@ class BatchedKinematics:
 
     def link_poses(self, qpos: Array) -> tuple[Array, Array]:
         """World positions (n, n_links, 3) and quaternions (n, n_links, 4) of all links."""
-        outputs = self.evaluate("poses", lambda: link_pose_query(self.model), qpos=qpos)
+        outputs = self.evaluate("poses", lambda: link_query("link poses", LINK_POSES), qpos=qpos)
         n, n_links = len(qpos), self.model.n_links
         return outputs["link position"].reshape(n, n_links, 3), outputs["link quaternion"].reshape(n, n_links, 4)
 

@@ -15,15 +15,10 @@ import numpy as np
 
 from kinema.core import Array
 from kinema.dynamics import PairDistances, PosedGeoms
-from kinema.dynamics.arrays import ElementKind
 from kinema.dynamics.collision.obb import geom_half_extents, mesh_local_aabb
-from kinema.dynamics.pipeline import compute
-from kinema.dynamics.rigid.kinematics import link_pose
-from kinema.dynamics.step import StepData
-from kinema.dynamics.tree.kinematic_tree import LinkNode
 from kinema.model import GEOM_TYPES, Model, PrimitiveJointType
 
-from .batched_kinematics import BatchedKinematics, KinematicQuery
+from .batched_kinematics import BatchedKinematics, LinkOutputs, link_query
 
 # ------------------------------------------------------------------------------------------------------ geoms and pairs
 
@@ -144,22 +139,10 @@ DISTANCE_ERROR = 1e-5
 """Error bound of the distances in single precision [m], subtracted from each."""
 
 
-def link_frame_query(model: Model) -> KinematicQuery:
-    """Query for the world position and rotation matrix of all links."""
-
-    def trace(data: StepData) -> None:
-        compute(data, "world_poses")
-        ctx, world_poses = data.ctx, data.world_poses
-
-        def body(link: LinkNode) -> None:
-            pose = link_pose(link, world_poses)
-            ctx.write("link frame", link, [*pose.position, *(x for row in pose.rotation for x in row)])
-
-        ctx.for_each_link("link frames", body)
-
-    return KinematicQuery({"link frame": (ElementKind.LINK, 12)}, trace)
-
-
+LINK_FRAMES: LinkOutputs = {
+    "link frame": (12, lambda pose: [*pose.position, *(x for row in pose.rotation for x in row)])
+}
+"""World position and rotation matrix of all links."""
 MAX_SPHERE_RATIO = 2.0
 """Largest ratio of the radii of two geoms at which the sphere of the first is tested against the box of the second: a
 much larger sphere encloses the box."""
@@ -262,7 +245,9 @@ class CollisionChecker:
         qpos = np.tile(self._qpos, (batch, 1))
         qpos[:m, self._q_idx] = q
         model = self.kinematics.model
-        frames = self.kinematics.evaluate("link frames", lambda: link_frame_query(model), qpos=qpos)["link frame"]
+        frames = self.kinematics.evaluate("link frames", lambda: link_query("link frames", LINK_FRAMES), qpos=qpos)[
+            "link frame"
+        ]
         frames = frames[:m].reshape(m, model.n_links, 12)[:, geoms.link[moving]]
         link_rotation = frames[..., 3:].reshape(m, len(moving), 3, 3)
         position = np.broadcast_to(geoms.position, (m, *geoms.position.shape)).copy()
