@@ -124,6 +124,95 @@ def _coordinates(model: Model) -> list[tuple[int, slice, bool]]:
 # ---------------------------------------------------------------------------------------------------- tangent programs
 
 
+class DerivativeProgram:
+    """A compiled program of a derivative, with arenas of its own in the layout of the engine's."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        name: str,
+        arenas: Mapping[str, Arena],
+        trace: Callable[[Mapping[str, ArenaOffset]], Program],
+        settings: Settings,
+        key: object = (),
+    ) -> None:
+        """Compile a program, or load it from the cache.
+
+        Args:
+            engine: engine whose step is differentiated.
+            name: name of the program in profilers, and part of its cache key.
+            arenas: arenas of the program; `uniform` is that of the engine, and `out` is optional.
+            trace: traces the program from the offsets of all arrays.
+            settings: settings of the step.
+            key: everything else that determines the program.
+        """
+        self.engine, self.arenas = engine, arenas
+        layouts = [*(arena.layout for arena in arenas.values()), engine.uniform.layout]
+        offsets = {array: offset for layout in layouts for array, offset in layout.offsets().items()}
+        source = ProgramSource(
+            lambda: trace(offsets),
+            program_key(name, engine.digest, settings, engine.uses_loops, key),
+            f"{engine.name}_{name}",
+        )
+        n_envs = arenas["state"].n_envs
+        with engine.progress(f"compiling the {name.replace('_', ' ')} of a step"):
+            kernel = Kernel(
+                source, offsets, engine.device, engine.precision, n_envs=n_envs, wait=engine.wait_for_optimised
+            )
+        output = arenas["out"] if "out" in arenas else new_arena(engine, "out", [], 1)
+        self._launch = kernel.prepare_launch(
+            LaunchArguments(
+                arenas["state"], arenas["controls"].data, output, engine.uniform, max_threads=engine.threads
+            )
+        )
+
+    def run(self) -> None:
+        """Run the program once."""
+        self._launch()
+        synchronise_unless_shared(self.engine.device)
+
+
+def new_arena(engine: Engine, name: str, sizes: list[tuple[str, int]], n_envs: int) -> Arena:
+    """Arena on the device of an engine, from the names and sizes of its arrays."""
+    return Arena(ArenaLayout.from_sizes(name, sizes), n_envs, engine.device, engine.precision)
+
+
+class SolvedStep:
+    """The step of an engine on memory of its own, with the solution of the constraint solver in `warm_start`."""
+
+    def __init__(self, engine: Engine, settings: Settings, n_envs: int) -> None:
+        """Compile the step; `settings` are `solution_settings` of the engine's."""
+        self.engine, self.settings = engine, settings
+        self.n_stages = RK4_STAGES if settings.integrator is Integrator.RK4 else 1
+        """Runs of the program per step."""
+        self.arenas = {a: new_arena(engine, a, arena_arrays(a, engine.model, settings), n_envs) for a in ARENAS}
+
+        def trace(offsets: Mapping[str, ArenaOffset]) -> Program:
+            from ..lowering.step_program import trace_step
+
+            return trace_step(engine.model, settings, offsets, loops=engine.uses_loops)
+
+        self._program = DerivativeProgram(engine, "solution", self.arenas, trace, settings)
+
+    def load(self, envs: IndexArray) -> None:
+        """Copy the present state and inputs of environments of the engine."""
+        engine = self.engine
+        for name, arena in self.arenas.items():
+            for array, (_, n) in arena.layout.rows.items():
+                if n and array in engine.array_offsets and engine.array_offsets[array].arena == name:
+                    arena.view(array).assign(engine.read_array(array)[:, envs])
+
+    def run_stage(self) -> None:
+        """Run the step, or the next stage of a Runge-Kutta step."""
+        self._program.run()
+
+    @property
+    def solution(self) -> Array | None:
+        """Constraint accelerations of the last stage, (n_dofs, n_envs); None if there are no constraints."""
+        has_solution = needs_solution(self.settings) and self.arenas["state"].layout.rows["warm_start"][1]
+        return self.arenas["state"].view("warm_start").numpy() if has_solution else None
+
+
 class StepTangents:
     """Compiled programs that propagate tangents through a step, for a number of environments and directions."""
 
@@ -136,70 +225,41 @@ class StepTangents:
             n_envs: number of environments of a launch.
             n_directions: number of directions of each environment.
         """
-        self.engine, self.settings, self.n_envs, self.n_directions = engine, settings, n_envs, n_directions
-        model = engine.model
-        self.n_stages = RK4_STAGES if settings.integrator is Integrator.RK4 else 1
-        self.solution = {a: self._arena(a, arena_arrays(a, model, settings), n_envs) for a in ARENAS}
-        """State and controls of the step that stores its solution."""
+        self.n_envs, self.n_directions = n_envs, n_directions
+        model, loops = engine.model, engine.uses_loops
+        self.step = SolvedStep(engine, settings, n_envs)
         lanes = n_envs * n_directions
-        self.lanes = {a: self._arena(a, derivative_arena_arrays(a, model, settings), lanes) for a in ARENAS}
+        self.lanes = {a: new_arena(engine, a, derivative_arena_arrays(a, model, settings), lanes) for a in ARENAS}
         """State, controls and their tangents; the directions of an environment are side by side."""
-        self.sensors = self._arena("out", sensor_arena_arrays(model), lanes)
+        self.sensors = new_arena(engine, "out", sensor_arena_arrays(model), lanes)
         """Sensor values and their tangents."""
-        self.empty_output = self._arena("out", [], 1)
-        self.solution_kernel = self._kernel("solution", self._trace_solution, self.solution, n_envs)
-        self.kernel = self._kernel("tangents", self._trace_tangents, self.lanes, lanes)
-        self.sensor_kernel = (
-            self._kernel("sensor_tangents", self._trace_sensors, {**self.lanes, "out": self.sensors}, lanes)
+        self._program = DerivativeProgram(
+            engine,
+            "tangents",
+            self.lanes,
+            lambda offsets: trace_step_tangents(model, settings, offsets, loops=loops),
+            settings,
+        )
+        self._sensor_program = (
+            DerivativeProgram(
+                engine,
+                "sensor_tangents",
+                {**self.lanes, "out": self.sensors},
+                lambda offsets: trace_sensor_tangents(model, settings, offsets, loops=loops),
+                settings,
+            )
             if model.sensors.n_values
             else None
         )
 
-    def _arena(self, name: str, sizes: list[tuple[str, int]], n_envs: int) -> Arena:
-        return Arena(ArenaLayout.from_sizes(name, sizes), n_envs, self.engine.device, self.engine.precision)
-
-    def _offsets(self, arenas: Mapping[str, Arena]) -> dict[str, ArenaOffset]:
-        layouts = [*(arena.layout for arena in arenas.values()), self.engine.uniform.layout]
-        return {array: offset for layout in layouts for array, offset in layout.offsets().items()}
-
-    def _trace_solution(self) -> Program:
-        from ..lowering.step_program import trace_step
-
-        engine = self.engine
-        return trace_step(engine.model, self.settings, self._offsets(self.solution), loops=engine.uses_loops)
-
-    def _trace_tangents(self) -> Program:
-        engine = self.engine
-        return trace_step_tangents(engine.model, self.settings, self._offsets(self.lanes), loops=engine.uses_loops)
-
-    def _trace_sensors(self) -> Program:
-        engine, offsets = self.engine, self._offsets({**self.lanes, "out": self.sensors})
-        return trace_sensor_tangents(engine.model, self.settings, offsets, loops=engine.uses_loops)
-
-    def _kernel(self, name: str, trace: Callable[[], Program], arenas: Mapping[str, Arena], n_envs: int) -> Kernel:
-        engine = self.engine
-        key = program_key(name, engine.digest, self.settings, engine.uses_loops)
-        with engine.progress(f"compiling the {name.replace('_', ' ')} of a step"):
-            return Kernel(
-                ProgramSource(trace, key, f"{engine.name}_{name}"),
-                self._offsets(arenas),
-                engine.device,
-                engine.precision,
-                n_envs=n_envs,
-                wait=engine.wait_for_optimised,
-            )
-
     def load(self, envs: IndexArray) -> None:
         """Copy the present state and inputs of environments of the engine to all directions, and clear the tangents."""
-        engine = self.engine
-        for name, arena in self.solution.items():
-            for array, (_, n) in arena.layout.rows.items():
-                if n and array in engine.array_offsets and engine.array_offsets[array].arena == name:
-                    values = engine.read_array(array)[:, envs]
-                    arena.view(array).assign(values)
-                    self.lanes[name].view(array).assign(np.repeat(values, self.n_directions, axis=1))
+        self.step.load(envs)
+        for name, arena in self.step.arenas.items():
             n_rows = arena.layout.n_rows
             if n_rows:
+                values = np.repeat(arena.rows(0, n_rows).numpy(), self.n_directions, axis=1)
+                self.lanes[name].rows(0, n_rows).assign(values)
                 self.lanes[name].rows(n_rows, n_rows).assign(0.0)
 
     def set_tangents(self, arena: str, array: str, tangents: Array) -> None:
@@ -211,36 +271,23 @@ class StepTangents:
         """Values of a state array, (elements, n_envs)."""
         return self.lanes["state"].view(array).numpy()[:, :: self.n_directions].astype(np.float64)
 
-    def tangents(self, array: str, arena: Arena | None = None) -> Array:
-        """Tangents of a state array, or of an array of `arena`, (n_envs, elements, n_directions)."""
-        view = (arena or self.lanes["state"]).view(TANGENT_PREFIX + array)
+    def tangents(self, array: str) -> Array:
+        """Tangents of a state array or of the sensor values, (n_envs, elements, n_directions)."""
+        arena = self.sensors if array == SENSOR_OUTPUT_ARRAY else self.lanes["state"]
+        view = arena.view(TANGENT_PREFIX + array)
         values = view.numpy().astype(np.float64).reshape(view.shape[0], self.n_envs, self.n_directions)
         return values.transpose(1, 0, 2)
 
     def run(self) -> None:
         """Propagate the tangents through one step, and compute those of the sensors before it."""
-        for stage in range(self.n_stages):
-            if needs_solution(self.settings):
-                self._launch(self.solution_kernel, self.solution, self.empty_output)
-                solution = self.solution["state"].view("warm_start").numpy()
+        for stage in range(self.step.n_stages):
+            self.step.run_stage()
+            solution = self.step.solution
+            if solution is not None:
                 self.lanes["state"].view("warm_start").assign(np.repeat(solution, self.n_directions, axis=1))
-            if stage == 0 and self.sensor_kernel is not None:
-                self._launch(self.sensor_kernel, self.lanes, self.sensors)
-            self._launch(self.kernel, self.lanes, self.empty_output)
-
-    def run_steps(self) -> None:
-        """Take one step without derivatives, in `solution`."""
-        for _ in range(self.n_stages):
-            self._launch(self.solution_kernel, self.solution, self.empty_output)
-
-    def _launch(self, kernel: Kernel, arenas: Mapping[str, Arena], output: Arena) -> None:
-        engine = self.engine
-        kernel.prepare_launch(
-            LaunchArguments(
-                arenas["state"], arenas["controls"].data, output, engine.uniform, max_threads=engine.threads
-            )
-        )()
-        synchronise_unless_shared(engine.device)
+            if stage == 0 and self._sensor_program is not None:
+                self._sensor_program.run()
+            self._program.run()
 
 
 # ---------------------------------------------------------------------------------------------------------- Jacobians
@@ -300,8 +347,8 @@ class Linearizer:
         states = np.concatenate(rows, axis=1)
         sensors = (
             np.zeros((len(envs), 0, seeds.shape[2]))
-            if tangents.sensor_kernel is None
-            else tangents.tangents(SENSOR_OUTPUT_ARRAY, tangents.sensors)
+            if not model.sensors.n_values
+            else tangents.tangents(SENSOR_OUTPUT_ARRAY)
         )
         return [states[:, :, :n_state], states[:, :, n_state:], sensors[:, :, :n_state], sensors[:, :, n_state:]]
 
@@ -314,10 +361,10 @@ class Linearizer:
         state, with positions perturbed in the tangent space.
         """
         n, model, n_dofs = self.n_state + self.n_controls, self.engine.model, self.engine.model.n_dofs
-        tangents = StepTangents(self.engine, self.settings, len(envs) * (2 * n + 1), 1)
-        tangents.load(np.repeat(envs, 2 * n + 1))
+        solved = SolvedStep(self.engine, self.settings, len(envs) * (2 * n + 1))
+        solved.load(np.repeat(envs, 2 * n + 1))
         offsets = np.tile(np.concatenate([np.zeros((1, n)), np.eye(n), -np.eye(n)]) * step, (len(envs), 1))
-        state, controls = tangents.solution["state"], tangents.solution["controls"]
+        state, controls = solved.arenas["state"], solved.arenas["controls"]
         qpos = np.array(state.view("qpos").numpy(), np.float64)
         state.view("qpos").assign(move_in_tangent_space(model, qpos, offsets[:, :n_dofs].T))
         state.view("vel").assign(state.view("vel").numpy() + offsets[:, n_dofs : 2 * n_dofs].T)
@@ -329,7 +376,8 @@ class Linearizer:
             arena = controls if self.control_array in controls.layout.rows else state
             view = arena.view(self.control_array)
             view.assign(view.numpy() + offsets[:, self.n_state :].T)
-        tangents.run_steps()
+        for _ in range(solved.n_stages):
+            solved.run_stage()
         after = np.array(state.view("qpos").numpy(), np.float64).reshape(model.n_qs, len(envs), -1)
         rest = [state.view("vel").numpy()]
         rest += [state.view("act").numpy()[self.activations]] if len(self.activations) else []
