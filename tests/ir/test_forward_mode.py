@@ -21,6 +21,8 @@ from kinema.ir import (
     interpret,
     interpret_in_place,
     jvp,
+    minimum,
+    select,
     sqrt,
     trace_for_each_loop,
 )
@@ -99,6 +101,14 @@ def test_detached_values_are_constants_and_attached_ones_have_the_derivative_of_
     found = interpret(jvp(tracer.build(), [("x", 0)]), {"x": np.array([[2.0]]), "t x": np.array([[1.0]])})
     np.testing.assert_array_equal(found["y"][:, 0], [4.0, 4.0, 2.0])
     np.testing.assert_array_equal(found["t y"][:, 0], [2.0, 3.0])
+
+
+def test_the_smaller_of_two_equal_values_has_their_derivative() -> None:
+    tracer = Tracer()
+    x = tracer.read("x")
+    tracer.write("y", [minimum(x, x), select(x, 0.0, 3.0 * x, 3.0 * x)])
+    found = interpret(jvp(tracer.build(), [("x", 0)]), {"x": np.array([[2.0]]), "t x": np.array([[1.0]])})
+    np.testing.assert_array_equal(found["t y"][:, 0], [1.0, 3.0])
 
 
 def test_the_derivative_of_a_square_root_at_zero_is_zero() -> None:

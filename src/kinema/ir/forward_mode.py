@@ -173,8 +173,10 @@ def _evaluate(op: str, operands: list[Value]) -> Value:
 
 
 def _select_tangent(a: Value, b: Value, x: Value, y: Value) -> Value:
-    """Tangent of a selection; 0 if both tangents are."""
-    return 0.0 if x is y or (x == 0.0 and y == 0.0) else select(a, b, x, y)
+    """Tangent of a selection between two values with the tangents x and y."""
+    if type(x) is Scalar and type(y) is Scalar:
+        return x if x.tape is y.tape and x.value_number == y.value_number else select(a, b, x, y)
+    return x if x is y or x == y else select(a, b, x, y)
 
 
 def _sqrt_tangent(y: Value, x: tuple[Value, Value]) -> Value:
