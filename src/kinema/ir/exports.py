@@ -115,5 +115,5 @@ from .symbolic import (
     square as square,
 )
 from .tracer import Tracer as Tracer, program_from_tape as program_from_tape, while_loop as while_loop
-from .unroll import unroll as unroll
+from .unroll import unroll as unroll, unroll_program as unroll_program
 from .verifier import verify as verify

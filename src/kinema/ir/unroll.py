@@ -48,6 +48,8 @@ class _ClobberedCell:
 
     value: Value
     carried_cells: set[Cell]
+    before: Value | _ClobberedCell | None
+    """Contents before the loop or branch, which are read if the cell is loop-carried."""
 
 
 @dataclass(slots=True, eq=False)
@@ -105,6 +107,19 @@ def unroll(program: Program, read_input: ReadInput, tracer: Tracer | None = None
         program, read_input, tracer or Tracer(), loop_carried, kept_effects, bindings, dry_run=True
     ).final_values()
     return _Unroller(program, read_input, tracer, loop_carried, kept_effects, bindings).final_values()
+
+
+def unroll_program(program: Program) -> Program:
+    """Program of unrolled code, with arrays that are accessed by name, without scratch memory.
+
+    For-each loops and loops of known length become straight-line code; other loops and branches are kept.
+    """
+    assert not program.has_kept_loops, "loops that are never unrolled need scratch memory"
+    tracer = Tracer()
+    values = unroll(program, tracer.read, tracer)
+    for array, element in sorted(values):
+        tracer.write(array, [values[array, element]], element)
+    return tracer.build()
 
 
 class _Unroller(Evaluator):
@@ -258,8 +273,11 @@ class _Unroller(Evaluator):
             stored = self.memory[cell] = self.tracer.read(*cell)
             self.cached.add(cell)
         if isinstance(stored, _ClobberedCell):
-            stored.carried_cells.add(cell)
-            return stored.value
+            value, outer = stored.value, stored
+            while isinstance(outer, _ClobberedCell):
+                outer.carried_cells.add(cell)
+                outer = outer.before
+            return value
         if stored is not None:
             return stored
         if cell[0] == SCRATCH or cell[0] in self.program.locals:
@@ -405,7 +423,7 @@ class _Unroller(Evaluator):
             self.visit_body(statement.body)
             written = {cell for cell in self.written if not self._is_kept_write(cell)}
         while True:  # an iteration that is not the first, until the set of written cells is complete
-            clobbered = {c: _ClobberedCell(unknown, carried) for c in sorted(written)}
+            clobbered = {c: _ClobberedCell(unknown, carried, memory_before.get(c)) for c in sorted(written)}
             self.memory, self.written = {**memory_before, **clobbered}, set()
             self.visit_body(statement.body)
             if isinstance(statement, WhileLoop):
