@@ -1,7 +1,7 @@
 """Activity analysis for automatic differentiation: the memory cells whose values depend on differentiated inputs.
 
 The analysis is flow-insensitive: a cell is *varied* if any store gives it a value that depends on a varied cell. The
-cells of one memory reference in all rows of a loop specialization are treated alike, as they run the same code.
+cells of one memory reference in all iterations of a loop specialization are treated alike, as they run the same code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def derivative_operands(op: str, args: tuple[object, ...]) -> tuple[object, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scope:
-    """Rows of a loop specialization, which give offsets to the arrays of its code."""
+    """Iterations of a loop specialization, with the offsets of the arrays in its code."""
 
     specialization: LoopSpecialization
     ints: np.ndarray
@@ -42,12 +42,12 @@ Scopes = tuple[Scope, ...]
 
 
 def find_scope(array: str, scopes: Scopes) -> Scope | None:
-    """Innermost enclosing specialization whose rows define an array."""
+    """Innermost enclosing specialization that defines an array."""
     return next((scope for scope in reversed(scopes) if array in scope.specialization.array_columns), None)
 
 
 class CellRows:
-    """Resolves memory references of a program to arenas and rows."""
+    """Resolves memory references of a program to memory cells: arena and rows."""
 
     def __init__(self, program: Program, array_offsets: Mapping[str, ArenaOffset]) -> None:
         self.program, self.array_offsets = program, array_offsets
@@ -57,7 +57,7 @@ class CellRows:
         """Results by location and by the identity of the scope, which `_scopes` keeps alive."""
 
     def scopes_of(self, loop: ForEachLoop) -> Scopes:
-        """The specializations of a loop with their rows, the same objects at each call."""
+        """The specializations of a loop with their iterations, the same objects at each call."""
         if id(loop) not in self._scopes:
             indices = loop.specialization_indices()
             scopes = [Scope(x, loop.ints[indices == i]) for i, x in enumerate(loop.specializations)]
@@ -79,6 +79,7 @@ class CellRows:
         return self._cache[key]
 
     def _resolve(self, location: MemoryLocation, scope: Scope | None) -> tuple[str, list[int]]:
+        """Arena and rows of a reference, in the scope that defines its array; not cached."""
         if scope is None:
             arena, row = self.array_offsets.get(location.array, ArenaOffset(location.array, 0))
             starts = [row + location.element]
@@ -146,6 +147,7 @@ class VariedCells:
         self._changed |= len(cells) != before
 
     def _visit(self, statements: Statements, scopes: Scopes) -> None:
+        """One pass of the fixed-point iteration: mark the varied cells of statements, including nested ones."""
         for statement in statements:
             if isinstance(statement, ForEachLoop):
                 for scope in self.rows.scopes_of(statement):

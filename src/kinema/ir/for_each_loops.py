@@ -503,6 +503,7 @@ def _add_loop(
     outer: IterationContext | None = None,
     **options: Any,
 ) -> None:
+    """Append a for-each loop to the program, unless there are no iterations; options as of `_pack_loop`."""
     if iterations:
         tracer.add_statement(*_pack_loop(tracer, name, iterations, body, outer, **options))
 

@@ -74,6 +74,7 @@ class _ForwardMode:
         """Arena -> distance in rows of a tangent from its value, for arenas that store both."""
 
     def transform(self) -> Program:
+        """The tangent program, with scratch memory and local arrays for values and tangents."""
         program, n = self.program, self.program.n_scratch
         body = self.statements(program.body, ())
         tangent_locals = {TANGENT_PREFIX + name: size for name, size in program.locals.items()}
@@ -91,6 +92,7 @@ class _ForwardMode:
         return tuple(self.statement(statement, scopes) for statement in statements)
 
     def statement(self, statement: Statement, scopes: Scopes) -> Statement:
+        """Tangent of a statement: its basic blocks are linearised, its control flow is unchanged."""
         match statement:
             case BasicBlock():
                 return self.basic_block(statement, scopes)

@@ -274,7 +274,7 @@ Statements = tuple[Statement, ...]
 
 
 def nested_bodies(statement: Statement) -> list[Statements]:
-    """Statement sequences directly inside a statement: bodies of loops, branches, loop bodies, work-queue stages."""
+    """Statement sequences directly inside a statement: bodies, specializations, work-queue stages."""
     match statement:
         case BasicBlock() | IntrinsicCall() | AtomicIncrement() | SharedMemoryStaging():
             return []

@@ -64,7 +64,7 @@ class SceneLinearization:
         """Kind of control -> version of the programs, and the linearizer."""
 
     def linearize(self, envs_idx: Selection, by: str) -> Linearization:
-        """Jacobians of one step at the present state of the selected environments."""
+        """Jacobians of one step at the current state of the selected environments."""
         built, envs = self._scene.built, self._selected(envs_idx)
         jacobians = self._linearizer(by, "linearize").compute(envs)
         return Linearization(*(built.outputs.convert(x) for x in (jacobians.A, jacobians.B, jacobians.C, jacobians.D)))
@@ -99,6 +99,7 @@ class SceneLinearization:
         return np.arange(n_envs) if envs is None else envs
 
     def _linearizer(self, by: str, label: str) -> Any:
+        """Compiled derivatives by one kind of controls, kept until the scene is built again."""
         from kinema.dynamics import Linearizer
 
         if by not in CONTROL_KINDS:

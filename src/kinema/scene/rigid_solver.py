@@ -192,6 +192,7 @@ class RigidSolver:
         self._set_built(built, specs)
 
     def _set_built(self, built: BuiltScene, specs: Sequence[EntitySpec]) -> None:
+        """Use a newly built scene; the groups of arrays are created again when they are read."""
         self._built, self._specs = built, specs
         self._groups: dict[str, ArrayGroup] = {}
         self._geom_tables: GeomTables | None = None

@@ -489,7 +489,7 @@ class Scene:
         return self._rollouts.run(entity, commands, idx, hold)
 
     def linearize(self, envs_idx: Selection = None, *, by: str = "ctrl") -> Linearization:
-        """Exact Jacobians of one step at the present state: next state and sensor values by state and controls.
+        """Exact Jacobians of one step at the current state: next state and sensor values by state and controls.
 
         Derivatives of the step that is executed, with contacts, limits and all other constraints, in the order of
         MuJoCo's `mjd_transitionFD`. The scene does not change. Compiles the derivative on first use. See

@@ -301,6 +301,7 @@ class RayFan(SensorType):
         return NO_REFERENCE, {"": _ranges(self, scene, self._unit_directions())}
 
     def _unit_directions(self) -> np.ndarray:
+        """Unit direction of each ray along the sensor axes, (n_rays, 3)."""
         if self.directions is None:
             count, half = positive_int(self.n_rays, "RayFan: n_rays", "ray"), float(self.angle) / 2
             return scan_directions(np.linspace(-half, half, count) if count > 1 else np.zeros(1), np.zeros(1))

@@ -135,7 +135,7 @@ def _fast_travel(iteration: IterationContext, sweeps: tuple[Sweep, Sweep]) -> Va
 
 
 def detection_margin(iteration: IterationContext) -> Value:
-    """Distance [m] below which the current pair of geoms can have contacts: its margin, and what fast geoms travel."""
+    """Distance [m] below which the current pair of geoms can have contacts: margin plus travel of fast geoms."""
     margin = iteration.constant("margin")
     if not pair_specialization(iteration).is_fast:
         return margin
@@ -233,7 +233,7 @@ EmitApproach = Callable[[Value, Vector, Vector, "Vector | None", Approach], None
 def emit_speculative_contacts(
     iteration: IterationContext, specialization: NarrowPhaseSpecialization, emit: EmitApproach
 ) -> None:
-    """Emit the contacts that the current pair of geoms has at its time of impact in the step, if it has one.
+    """Emit the contacts of the current geom pair at its time of impact within the step, if there is an impact.
 
     Motion within the allowed depth has the contacts of the start of the step. Otherwise the core of each fast geom, a
     sphere at its centre, has contacts too: a linear prediction of the points of a geom that starts to spin does not
@@ -282,8 +282,8 @@ def _emit_at_impact(
 
     Geoms closer than `near` that do not touch within the step have the contacts of its start.
 
-    The point of a contact is moved back with the geom that travels farther, which keeps its lever arm, and the distance
-    is increased by what the geoms approach until then at the velocity of their contact.
+    The point of a contact is moved back with the geom that travels farther, which keeps its moment arm, and the
+    distance is increased by the approach of the geoms until then, at the velocity of their contact.
     """
     tracer, (a, b) = iteration.tracer, pair.sweeps
     margin, allowed_depth = iteration.constant("margin"), iteration.constant("allowed depth")
@@ -326,8 +326,9 @@ def with_speculative_force(
     """Fields of a contact record whose force keeps the geoms from being deeper than allowed at the end of the step.
 
     The reference acceleration is -(v_n + (r + d) / h) / h with the step h, the violation r at its start and the allowed
-    depth d; 0 instead of r + d for a deeper violation. It replaces that of `solref`, and is nearly rigid, if it is
-    larger than what that achieves at its impedance, or if a fast pair is not in contact yet.
+    depth d; 0 instead of r + d for a deeper violation. It replaces the reference acceleration of `solref`, with
+    a nearly rigid impedance, if it is larger than the acceleration achieved by `solref` at its impedance, or if a fast
+    pair is not in contact yet.
 
     Args:
         iteration: iteration context of the pair.

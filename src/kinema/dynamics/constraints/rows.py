@@ -379,7 +379,7 @@ class ConstraintRows:
         return self.joint_forces(name)
 
     def remaining_spring_forces(self, name: str, acceleration: NodeValues[list[Value]]) -> NodeValues[list[Value]]:
-        """Return J^T D (aref - J a): joint forces missing from the rows as implicit springs (method of multipliers).
+        """Return J^T D (aref - J a): correction of the joint forces of implicit springs (method of multipliers).
 
         Adding this force to the applied forces reduces the deflection of the springs under load to zero. Overwrites the
         iteration arrays `residual` and `force`.

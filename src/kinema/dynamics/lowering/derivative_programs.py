@@ -113,7 +113,7 @@ def _trace_tangents(
     *,
     loops: bool,
 ) -> Program:
-    """Trace a function for differentiation, and differentiate the program; unroll it unless `loops` are asked for."""
+    """Trace a function for differentiation, and differentiate the program; unroll it unless `loops` is set."""
     traced = replace(settings, differentiable=True)
     inputs = _differentiated_inputs(model, settings)
     if loops:

@@ -85,7 +85,7 @@ def _write_residuals(objective: ThreadObjective, acceleration: JointVector) -> N
 
 
 def _write_newton_residual(objective: ThreadObjective, acceleration: JointVector, smooth_force: JointVector) -> None:
-    """Write the negative gradient J^T f + qfrc_smooth - M a of the cost, at the present residuals."""
+    """Write the negative gradient J^T f + qfrc_smooth - M a of the cost, at the current residuals."""
     vectors, gradient = objective.vectors, objective.state.negative_gradient
     product = objective.inputs.mass_matrix.multiply("mass times constant accelerations", acceleration)
     applied = vectors.new("applied and constraint forces")
