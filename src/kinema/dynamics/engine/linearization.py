@@ -2,7 +2,7 @@
 
 Each direction is an environment of its own with the same state and another tangent, so that directions are evaluated in
 the lanes of SIMD vectors. A derivative consists of two programs: the step itself, which stores the solution of the
-constraint solver, and its tangent program, which reads this solution (`lowering/derivative_program.py`).
+constraint solver, and its tangent program, which reads this solution (`lowering/derivative_programs.py`).
 """
 
 from __future__ import annotations
