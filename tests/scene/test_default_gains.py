@@ -22,10 +22,10 @@ URDF_FILES = [
 
 
 class Held:
-    """A robot with a fixed base without contacts, and what is known of its joints."""
+    """A robot with a fixed base, without contacts unless asked for, and what is known of its joints."""
 
-    def __init__(self, file: Path, **how: Any) -> None:
-        self.scene = km.Scene(contacts=False, quiet=True, **how)
+    def __init__(self, file: Path, *, contacts: bool = False, **how: Any) -> None:
+        self.scene = km.Scene(contacts=contacts, quiet=True, **how)
         self.robot = self.scene.add(file, fixed=True)
         self.scene.build(N_ENVS)
         self.model: Model = self.scene.built.model
@@ -82,6 +82,18 @@ def test_every_pose_that_the_effort_supports_is_held(file: Path) -> None:
     error = np.abs(it.stand(q, 2.0) - q) / it.tolerance
     assert (error[whole] <= 1.0).all(), (error[whole].max(axis=0), it.model.dofs.names)
     assert whole.any() or file.stem == "pr2"  # its shoulders are weaker than its arms are heavy
+
+
+@pytest.mark.wide("file")
+@pytest.mark.parametrize("file", URDF_FILES, ids=asset_id)
+def test_the_first_pose_is_held_with_contacts(file: Path) -> None:
+    """Links that are inside each other in the file do not push the robot away."""
+    it = Held(file, contacts=True)
+    q = np.tile(it.poses()[:1], (N_ENVS, 1))
+    error = np.abs(it.stand(q, 1.0) - q)[0] / it.tolerance
+    supported = it.supportable(q)[0]
+    assert (error <= 1.0)[supported].all(), (error, it.model.dofs.names)
+    assert supported.all() or file.stem == "pr2"  # its shoulders are weaker than its arms are heavy
 
 
 @pytest.mark.wide("file")

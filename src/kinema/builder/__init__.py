@@ -4,7 +4,12 @@ from .added_sensors import AddedSensor as AddedSensor
 from .attachments import ATTACHMENT_COMPONENTS as ATTACHMENT_COMPONENTS
 from .collision_geoms import GeomRecord as GeomRecord, pack_geom_table as pack_geom_table
 from .collision_shapes import NONCONVEX_APPROXIMATIONS as NONCONVEX_APPROXIMATIONS, sdf_mesh as sdf_mesh
-from .context import AttachmentSpec as AttachmentSpec, EntitySpec as EntitySpec, SuctionCupSpec as SuctionCupSpec
+from .context import (
+    AttachmentSpec as AttachmentSpec,
+    EntitySpec as EntitySpec,
+    GeometryCache as GeometryCache,
+    SuctionCupSpec as SuctionCupSpec,
+)
 from .equalities import disabled_equalities as disabled_equalities
 from .fluid import Medium as Medium
 from .options import OptionFlags as OptionFlags, merged_options as merged_options, option_flags as option_flags

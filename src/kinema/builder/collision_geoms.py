@@ -30,6 +30,7 @@ from .collision_shapes import CollisionShape, make_collision_shapes
 from .context import BuildContext, LinkRecord, shape_label
 from .kinematic_tables import DEFAULT_SOLIMP, DEFAULT_SOLREF
 from .options import option_flags
+from .overlapping_links import overlapping_links
 
 # --------------------------------------------------------------------------------------------------- contact parameters
 
@@ -281,7 +282,7 @@ class _GeomCollector:
         Non-convex meshes are approximated as the entity specifies.
         """
         nonconvex = self.ctx.entities[entity].nonconvex
-        cache, key = self.ctx.collision_shape_cache, (id(shape), nonconvex)
+        cache, key = self.ctx.geometry_cache.collision_shapes, (id(shape), nonconvex)
         if key not in cache:
             cache[key] = make_collision_shapes(
                 shape, shape_label(self.ctx, shape, link), self.ctx.diagnostics, nonconvex
@@ -296,6 +297,26 @@ class _GeomCollector:
             if collider.link is None
             else next(link for link in candidates if link.description.name == collider.link)
         )
+
+    def add_pairs_of_entity(self, entity: int) -> None:
+        """Add the pairs of geoms within an entity that may collide, by the rules of its description.
+
+        Links that overlap in the initial configuration are left out where `overlapping_links` says so, and the links of
+        each robot with `EntitySpec.self_collision` False.
+        """
+        spec = self.ctx.entities[entity]
+        pairs = [
+            (a, b)
+            for a, b in colliding_pairs(spec.description)
+            if spec.self_collision is not False or a.robot != b.robot or a.link is None or b.link is None
+        ]
+        geoms = [(self.geoms_of_collider(entity, a), self.geoms_of_collider(entity, b)) for a, b in pairs]
+        overlapping = overlapping_links(self.ctx, entity, geoms)
+        for (a, b), (first, second) in zip(pairs, geoms, strict=True):
+            if a.link is not None and b.link is not None and frozenset((a.link, b.link)) in overlapping:
+                continue
+            for contact_parameters in contact_parameters_of_pair(spec.description, a, b) or (None,):
+                self.add_pairs(first, second, contact_parameters)
 
     def add_pairs(
         self, first: list[GeomRecord], second: list[GeomRecord], contact_parameters: ContactParameters | None
@@ -333,11 +354,7 @@ def pack_geoms(ctx: BuildContext, *, movable_surfaces: bool = False) -> tuple[Ge
         description = spec.description
         if not option_flags(description).contact:
             continue
-        for a, b in colliding_pairs(description):
-            for contact_parameters in contact_parameters_of_pair(description, a, b) or (None,):
-                collector.add_pairs(
-                    collector.geoms_of_collider(entity, a), collector.geoms_of_collider(entity, b), contact_parameters
-                )
+        collector.add_pairs_of_entity(entity)
         entity_colliders = [(entity, c) for c in colliders(description)[0] if c.shape.enabled]
         for other_entity, a in previous:
             for _, b in entity_colliders:

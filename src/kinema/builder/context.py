@@ -29,6 +29,19 @@ class EntitySpec:
     nonconvex: str | None = None
     """Collision approximation of non-convex meshes (a key of `NONCONVEX_APPROXIMATIONS`); None for the file's
     choice."""
+    self_collision: bool | None = None
+    """Whether links of a robot collide with each other where its rules allow it; None to exclude links that overlap in
+    the initial configuration, if the format has no collision filters."""
+
+
+@dataclass(slots=True, eq=False)
+class GeometryCache:
+    """Results that depend on collision geometry alone, shared by the builds of all variants of a scene."""
+
+    collision_shapes: dict[tuple[int, str | None], Any] = field(default_factory=dict)
+    """Collision shapes by `id` of the described shape and approximation."""
+    overlapping_links: dict[int, frozenset[frozenset[str]]] = field(default_factory=dict)
+    """Pairs of links of each entity that do not collide because they overlap in the initial configuration."""
 
 
 LinkOfEntity = tuple[int, int]
@@ -156,8 +169,8 @@ class BuildContext:
     attachments: Sequence[AttachmentSpec] = ()
     """Attachments reserved for run time."""
     suction_cups: Sequence[SuctionCupSpec] = ()
-    collision_shape_cache: dict[tuple[int, str | None], Any] = field(default_factory=dict)
-    """Collision shapes by `id` of the shape and approximation; may be shared by builds of the same descriptions."""
+    geometry_cache: GeometryCache = field(default_factory=GeometryCache)
+    """Collision shapes and overlapping links; may be shared by builds of variants of a scene."""
     n_qs: int = 0
     n_dofs: int = 0
     path_segments: list[PathSegment] = field(default_factory=list)

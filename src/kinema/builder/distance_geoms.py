@@ -30,13 +30,15 @@ class DistanceGeoms:
         if key not in self._rows:
             nonconvex = ctx.entities[entity].nonconvex
             cache_key = id(shape), nonconvex
-            if cache_key not in ctx.collision_shape_cache:
+            if cache_key not in ctx.geometry_cache.collision_shapes:
                 label = shape_label(ctx, shape, None)
-                ctx.collision_shape_cache[cache_key] = make_collision_shapes(shape, label, ctx.diagnostics, nonconvex)
+                ctx.geometry_cache.collision_shapes[cache_key] = make_collision_shapes(
+                    shape, label, ctx.diagnostics, nonconvex
+                )
             first = len(self.records)
             self.records += [
                 (part, AttachmentFrame(attachment.frame_idx, attachment.pose @ part.pose))
-                for part in ctx.collision_shape_cache[cache_key]
+                for part in ctx.geometry_cache.collision_shapes[cache_key]
             ]
             self._rows[key] = list(range(first, len(self.records)))
         return self._rows[key]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kinema.core import ArrayLike, Diagnostics
 from kinema.model import Model, empty_geoms, empty_pairs, empty_sensors
@@ -22,7 +21,7 @@ from . import (
 from .added_sensors import AddedSensor
 from .attachments import pack_attachments, pack_suction_cups
 from .collision_geoms import GeomRecord
-from .context import AttachmentSpec, BuildContext, EntitySpec, SuctionCupSpec
+from .context import AttachmentSpec, BuildContext, EntitySpec, GeometryCache, SuctionCupSpec
 from .fluid import MEDIUM_FROM_FILES, Medium, pack_fluid
 from .sensors import pack_sensors
 
@@ -48,7 +47,7 @@ def build_model(  # noqa: PLR0913
     attachments: Sequence[AttachmentSpec] = (),
     suction_cups: Sequence[SuctionCupSpec] = (),
     sensors: Sequence[AddedSensor] | None = None,
-    collision_shape_cache: dict[tuple[int, str | None], Any] | None = None,
+    geometry_cache: GeometryCache | None = None,
 ) -> Model:
     """Build the `Model` (flat arrays of links, joints, dofs, actuators, ...) of all entities of a scene.
 
@@ -67,7 +66,7 @@ def build_model(  # noqa: PLR0913
         attachments: pairs of links to reserve for attachments at run time.
         suction_cups: suction cups.
         sensors: sensors in addition to those of the descriptions; None for a model without tables of sensors.
-        collision_shape_cache: collision shapes by shape identity, shared between calls for the same descriptions.
+        geometry_cache: collision shapes and overlapping links, shared by the variants of a scene; None for a new one.
     """
     ctx = BuildContext(
         list(entities),
@@ -77,7 +76,7 @@ def build_model(  # noqa: PLR0913
         attachments=attachments,
         suction_cups=suction_cups,
     )
-    ctx.collision_shape_cache = ctx.collision_shape_cache if collision_shape_cache is None else collision_shape_cache
+    ctx.geometry_cache = ctx.geometry_cache if geometry_cache is None else geometry_cache
     for build_pass in TREE_PASSES:
         build_pass(ctx)
     qpos0 = kinematic_tables.initial_coordinates(ctx)

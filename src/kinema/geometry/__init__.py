@@ -47,6 +47,7 @@ from .convex import (
     support_table_directions,
     support_vertex_indices,
 )
+from .convex_overlap import ConvexBody, core_distance, penetration_depth
 from .distance.signed_distance_field import SignedDistanceField, build_signed_distance_field, signed_distances
 from .formats.gltf_writer import GLTF_IMAGE_TYPES, GlbBuilder, GltfMaterials, glb_chunks
 from .formats.image_files import IMAGE_SUFFIXES, ImageError, encode_png
@@ -122,6 +123,7 @@ __all__ = [
     "CollisionApproximation",
     "CollisionGeometry",
     "Color",
+    "ConvexBody",
     "CornerAttribute",
     "CubeMapProjection",
     "DecompositionOptions",
@@ -168,6 +170,7 @@ __all__ = [
     "convex_decomposition",
     "convex_hull",
     "convex_polytope",
+    "core_distance",
     "cube_map_atlas",
     "cylinder",
     "cylinder_mass_properties",
@@ -193,6 +196,7 @@ __all__ = [
     "oriented_bounding_box",
     "packed_image_reference",
     "parse_mesh",
+    "penetration_depth",
     "phong_exponent_from_roughness",
     "plane",
     "read_image",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from kinema.builder import (
     AddedSensor,
     AttachmentSpec,
     EntitySpec,
+    GeometryCache,
     Medium,
     SuctionCupSpec,
     build_model,
@@ -158,7 +158,7 @@ def _compile_models(
         "attachments": inputs.attachments,
         "suction_cups": inputs.suction_cups,
     }
-    shape_cache: dict[tuple[int, str | None], Any] = {}
+    geometry_cache = GeometryCache()
     models, user_set = [], np.zeros((2, 0), dtype=np.bool_)
     for i, combination in enumerate(combinations):
         specs = [
@@ -166,9 +166,7 @@ def _compile_models(
             for j, spec in enumerate(inputs.specs)
         ]
         messages = Diagnostics() if i else diagnostics
-        model = build_model(
-            specs, inputs.gravity, messages, inputs.medium, **options, collision_shape_cache=shape_cache
-        )
+        model = build_model(specs, inputs.gravity, messages, inputs.medium, **options, geometry_cache=geometry_cache)
         dofs, user_set = _with_dof_parameters(model, inputs.entities)
         model = model.with_tables(options=inputs.solver_options.apply_to(model.options), dofs=dofs)
         model = without_unsupported_sweeps(model, settings, messages)

@@ -266,6 +266,7 @@ class Scene:
         material: PhysicsMaterial | None = None,
         color: ArrayLike | None = None,
         collision: bool | None = None,
+        self_collision: bool | None = None,
         nonconvex: str | None = None,
         seed: int | None = None,
         errors: str = "raise",
@@ -297,6 +298,9 @@ class Scene:
             material: contact material of all surfaces; `friction` takes precedence.
             color: color of all surfaces, RGB or RGBA, 0 to 1.
             collision: False disables collision of the entity.
+            self_collision: whether links of a robot collide with each other where its file allows it; None (default) as
+                True, but in formats without collision filters (URDF, CAD) without links that overlap in the initial
+                configuration.
             nonconvex: collision geometry of clearly non-convex meshes: `hull`, `decompose` or `sdf`; None for the
                 setting of the scene.
             seed: random seed of the assignment of variants to environments; None for one after the other.
@@ -324,14 +328,14 @@ class Scene:
             descriptions = [with_kinematic_base(x) for x in descriptions]
         descriptions = [with_fast_links(x, fast) for x in descriptions]
         approximation = one_of_or_none(nonconvex, "nonconvex", NONCONVEX_APPROXIMATIONS) or self.nonconvex
+        collides = None if self_collision is None else boolean(self_collision, "self_collision")
+        options = {"fixed": is_fixed, "nonconvex": approximation, "self_collision": collides}
         poses = [base_pose(x, pos, quat, euler) for x in descriptions]
         with ExitStack() as undo:
             entity_name = unique_name(name or descriptions[0].name or "entity", self._entity_names)
             undo.callback(self._entity_names.discard, entity_name)
-            specs = [
-                EntitySpec(name=entity_name, description=x, pose=pose, fixed=is_fixed, nonconvex=approximation)
-                for x, pose in zip(descriptions, poses, strict=True)
-            ]
+            described = zip(descriptions, poses, strict=True)
+            specs = [EntitySpec(name=entity_name, description=x, pose=pose, **options) for x, pose in described]
             variants = unify_variants(descriptions, specs, seed) if len(specs) > 1 else None
             spec = specs[0] if variants is None else variants.specs[0]
             model_messages = Diagnostics()
