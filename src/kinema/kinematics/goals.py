@@ -158,7 +158,7 @@ class CenterOfMassGoal(Goal):
     def evaluate(self, state: ChainState, target: Sequence[Value]) -> GoalResidual:
         """Residual target - centre of mass [m] along the masked axes, and centre-of-mass Jacobian.
 
-        The column of a dof is its twist at the centre of mass of its subtree, scaled by the subtree's share of the
+        The column of a dof is its twist at the centre of mass of its subtree, scaled by the subtree's fraction of the
         total mass.
         """
         model, nodes = state.chain.model, state.chain.tree.nodes
@@ -174,10 +174,10 @@ class CenterOfMassGoal(Goal):
             if masses[node.index] == 0.0:
                 continue
             pose, subtree_com = state.frame_poses[node.index], scale(1.0 / masses[node.index], moments[node.index])
-            share = masses[node.index] / total
+            fraction = masses[node.index] / total
             for dof, twist in zip(node.dofs, state.joint_twists[node.index], strict=True):
                 com_twist = twist_at_point(pose, twist, subtree_com)
-                state.add_jacobian_column(columns, dof, Twist(com_twist.angular, scale(share, com_twist.linear)))
+                state.add_jacobian_column(columns, dof, Twist(com_twist.angular, scale(fraction, com_twist.linear)))
         return GoalResidual(
             self._masked(sub(target, center)), {dof: self._masked(x.linear) for dof, x in columns.items()}
         )

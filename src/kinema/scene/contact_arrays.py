@@ -384,8 +384,8 @@ def _edge_forces(axis_forces: list[np.ndarray], factors: list[np.ndarray]) -> li
     if not friction:
         return [normal]
     differences = [force / factor for force, factor in zip(friction, factors[1:], strict=True)]
-    share = (normal - sum(np.abs(x) for x in differences)) / len(differences)
-    return [0.5 * (share + np.abs(x) + edge * x) for x in differences for edge in (1.0, -1.0)]
+    remainder = (normal - sum(np.abs(x) for x in differences)) / len(differences)
+    return [0.5 * (remainder + np.abs(x) + edge * x) for x in differences for edge in (1.0, -1.0)]
 
 
 def _elliptic_costs(residuals: list[np.ndarray], stiffness: np.ndarray, factors: list[np.ndarray]) -> list[np.ndarray]:

@@ -123,8 +123,8 @@ class GeomParameters:
             geom_values: values of geoms, (environments, n_geoms, components).
         """
         pairs = self._index.built.model.pairs
-        a, b, share = geom_values[:, pairs.geom_a], geom_values[:, pairs.geom_b], pairs.solmix_weight[:, None]
-        mean = share * a + (1.0 - share) * b
+        a, b, weight = geom_values[:, pairs.geom_a], geom_values[:, pairs.geom_b], pairs.solmix_weight[:, None]
+        mean = weight * a + (1.0 - weight) * b
         if name == "solref":
             direct = (a[..., :1] <= 0.0) | (b[..., :1] <= 0.0)
             mean = np.where(direct, np.minimum(a, b), mean)

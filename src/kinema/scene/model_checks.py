@@ -202,12 +202,12 @@ def _warn_ill_conditioned(
 
     No warning if the ratio is at least `MIN_INERTIA_RATIO_SINGLE`.
     """
-    dof, share = inertias.worst_conditioned_dof()
-    if share < MIN_INERTIA_RATIO_SINGLE:
+    dof, ratio = inertias.worst_conditioned_dof()
+    if ratio < MIN_INERTIA_RATIO_SINGLE:
         joint, link, origin = _joint_of_dof(model, descriptions, dof)
         diagnostics.warning(
             "sim.ill-conditioned",
-            f'joint "{joint}" of link "{link}" has little inertia of its own ({share:.0e} of the inertia it carries): '
+            f'joint "{joint}" of link "{link}" has little inertia of its own ({ratio:.0e} of the inertia it carries): '
             "single precision may be too coarse",
             hint='use precision="double", or give the joint an armature',
             origin=origin,

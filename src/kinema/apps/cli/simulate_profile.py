@@ -111,8 +111,8 @@ def profile_step(scene: Scene, rerun: Callable[[Callable[[], None] | None], floa
     return {
         "seconds": plain / steps / scene.n_envs,
         "seconds_timed": per_step,
-        "phases": {name: share * per_step for name, share in times.phase_fractions().items()},
-        "blocks": [{"phase": b.phase, "name": b.name, "seconds": b.share * per_step} for b in times.block_times()],
+        "phases": {name: fraction * per_step for name, fraction in times.phase_fractions().items()},
+        "blocks": [{"phase": b.phase, "name": b.name, "seconds": b.fraction * per_step} for b in times.block_times()],
         "counts": _means(counted),
         "how": CPU_METHOD_TEXT.format(tier=engine.tier),
     }

@@ -301,7 +301,7 @@ class WorkQueueEmitter(QueueConsumerEmitter):
     def _assign_iterations(self, chunk_stride: int, work_stage: int) -> None:
         """Emit the work assignment of a thread: its environment `%own_env`, and the iterations `%own_rows` of its warp.
 
-        Also emits the pointer to the queues of the warp in shared memory. Blocks are numbered by (share of iterations,
+        Also emits the pointer to the queues of the warp in shared memory. Blocks are numbered by (chunk of iterations,
         group of environments).
         """
         block_minus_one = self.assign("sub i32 %ntid, 1")

@@ -1,4 +1,4 @@
-"""Profiling of a step on a CPU: time shares of its phases from a clock compiled in between its blocks.
+"""Profiling of a step on a CPU: fractions of time of its phases from a clock compiled in between its blocks.
 
 The profiled program is that of the simulation, at its optimised tier and on one thread. If the program is unrolled into
 one basic block, the instructions of all phases are interleaved, and there is only one phase.
@@ -55,12 +55,12 @@ PHASE_ORDER = (
 
 @dataclass(frozen=True, slots=True)
 class BlockTime:
-    """Time share of one timed block of a program."""
+    """Fraction of time of one timed block of a program."""
 
     phase: str
     name: str
     """Label of the loop or block; empty for basic blocks."""
-    share: float
+    fraction: float
     """Share of the total time, from 0 to 1."""
 
 
@@ -120,18 +120,18 @@ class StepProfiler:
             engine._launches[settings].clear()
 
     def block_times(self) -> list[BlockTime]:
-        """Time share of each block in the steps taken under `profiling`, in program order."""
+        """Fraction of time of each block in the steps taken under `profiling`, in program order."""
         ticks = self._out.data.view(np.int64).ravel()[: len(self._names)].astype(np.float64)
-        shares = ticks / max(ticks.sum(), 1.0)
-        blocks = zip(block_phases(self._names), self._names, shares.tolist(), strict=True)
-        return [BlockTime(phase, name, share) for phase, name, share in blocks]
+        fractions = ticks / max(ticks.sum(), 1.0)
+        blocks = zip(block_phases(self._names), self._names, fractions.tolist(), strict=True)
+        return [BlockTime(phase, name, fraction) for phase, name, fraction in blocks]
 
     def phase_fractions(self) -> dict[str, float]:
-        """Time share of each phase, in the order of a step."""
-        shares: dict[str, float] = {}
+        """Fraction of time of each phase, in the order of a step."""
+        fractions: dict[str, float] = {}
         for block in self.block_times():
-            shares[block.phase] = shares.get(block.phase, 0.0) + block.share
-        return {phase: shares[phase] for phase in PHASE_ORDER if phase in shares}
+            fractions[block.phase] = fractions.get(block.phase, 0.0) + block.fraction
+        return {phase: fractions[phase] for phase in PHASE_ORDER if phase in fractions}
 
 
 @contextmanager

@@ -125,12 +125,12 @@ def _is_link_contact(iteration: IterationContext, contact: Contact) -> Value:
 
 
 def _apply_adhesion(iteration: IterationContext, poses: NodeValues[Pose], wrenches: NodeValues[Wrench]) -> None:
-    """Loop body: add the share of the adhesion force at each contact of the link to the wrenches of both frames."""
+    """Loop body: add the adhesion force of each contact of the link to the wrenches of both frames."""
     specialization = _adhesion_specialization(iteration).contact_buffer
 
     def apply(contact: Contact) -> None:
-        share = iteration.read("force") * _is_link_contact(iteration, contact) / iteration.read("n contacts")
-        force = scale(-share, contact.read("axes", 0, 3))
+        magnitude = iteration.read("force") * _is_link_contact(iteration, contact) / iteration.read("n contacts")
+        force = scale(-magnitude, contact.read("axes", 0, 3))
         point = contact.read("point")
         ends: Sequence[tuple[str, float]] = (
             (("b ", 1.0),) if specialization.involves_world else (("b ", 1.0), ("a ", -1.0))

@@ -18,7 +18,7 @@ from ..tree.kinematic_tree import WORLD, KinematicTree
 MIN_PARTITION_OPERATIONS = 2_000
 """Operation count below which an environment is not shared between threads."""
 MAX_PARTITION_FRACTION = 0.8
-"""Largest share of all operations that the busier of two partitions may have."""
+"""Largest fraction of all operations that the busier of two partitions may have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,7 @@ class TreePartition:
     def location_partition(self, model: Model) -> Callable[[MemoryLocation], int | None]:
         """Return a function from an input or output scalar of a program to its partition, None for shared scalars.
 
-        A partition is the share of the step that one thread computes. A scalar of a coordinate, dof or actuator belongs
+        A partition is the part of the step that one thread computes. A scalar of a coordinate, dof or actuator belongs
         to the partition of its frame (of the moved dofs), a scalar of the error flags to the partition of its index.
         """
         dofs = {i: self.partition_of_frame[int(f)] for i, f in enumerate(model.dofs.frame_idx)}
@@ -63,7 +63,7 @@ class TreePartition:
 
 
 def choose_partition_count(tree: KinematicTree) -> int:
-    """Number of GPU threads that share an environment: 2 if partitioning shortens the work of each enough, else 1.
+    """Number of GPU threads that group an environment: 2 if partitioning shortens the work of each enough, else 1.
 
     More than two threads would reduce the number of concurrent environments too much. Models with tendon paths that
     need an iterative search (inside wrapping) cannot be partitioned, because their code is not straight-line; models
@@ -95,7 +95,7 @@ def partition_tree(tree: KinematicTree, n_partitions: int) -> TreePartition:
     best = (sum(operations[x] for x in branches), list(branches), list(trunk))
     while branches:
         busiest = max(
-            sum(operations[x] for x in share) for share in _balance_greedily(branches, operations, n_partitions)
+            sum(operations[x] for x in group) for group in _balance_greedily(branches, operations, n_partitions)
         )
         best = min(best, (busiest + sum(_frame_operations(tree, x) for x in trunk), list(branches), list(trunk)))
         largest = max(branches, key=lambda x: operations[x])
@@ -106,8 +106,8 @@ def partition_tree(tree: KinematicTree, n_partitions: int) -> TreePartition:
         branches += new_branches
         trunk += chain
     partition_of_frame: dict[int, int | None] = dict.fromkeys(best[2], None)
-    for partition, share in enumerate(_balance_greedily(best[1], operations, n_partitions)):
-        for branch in share:
+    for partition, group in enumerate(_balance_greedily(best[1], operations, n_partitions)):
+        for branch in group:
             partition_of_frame.update(dict.fromkeys(_subtree_frames(branch, children), partition))
     return TreePartition(n_partitions, partition_of_frame, best[0])
 
@@ -142,7 +142,7 @@ def _subtree_frames(frame: int, children: dict[int, list[int]]) -> list[int]:
 
 def _balance_greedily(branches: list[int], operations: dict[int, int], n_partitions: int) -> list[list[int]]:
     """Distribute branches over partitions, largest first, each to the partition with fewest operations (LPT rule)."""
-    shares: list[list[int]] = [[] for _ in range(n_partitions)]
+    groups: list[list[int]] = [[] for _ in range(n_partitions)]
     for branch in sorted(branches, key=lambda x: (-operations[x], x)):
-        min(shares, key=lambda share: sum(operations[x] for x in share)).append(branch)
-    return shares
+        min(groups, key=lambda group: sum(operations[x] for x in group)).append(branch)
+    return groups
