@@ -6,13 +6,12 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from kinema.builder import NONCONVEX_APPROXIMATIONS, AddedSensor, EntitySpec, build_model
+from kinema.builder import NONCONVEX_APPROXIMATIONS, AddedSensor, EntitySpec
 from kinema.core import ArrayLike, Diagnostics, KinemaError, unique_name
 from kinema.description import PhysicsMaterial
 from kinema.dynamics import CODEGEN_MODES, Integrator
@@ -20,7 +19,6 @@ from kinema.runtime import begin_initialisation
 
 from .arguments import (
     Selection,
-    base_pose,
     boolean,
     environment_offsets,
     finite_vector,
@@ -39,20 +37,16 @@ from .built_scene import BuiltScene
 from .console import ProgressBar, print_if_terminal, summarize
 from .contacts import ON_OVERFLOW, ContactMonitor, Contacts, collect_contacts
 from .entity import Entity
+from .entity_creation import create_entity
 from .entity_index import EntityLink
 from .entity_parameters import write_medium_parameter, write_parameter
 from .entity_queries import WORLD_LINK
 from .equalities import Equalities
 from .linearization import GradientCheck, Linearization, SceneLinearization
 from .morphs import (
-    ON_DESCRIPTION_ERROR,
     Addable,
     MaterialOverrides,
     Morph,
-    description_to_add,
-    raise_description_errors,
-    with_fast_links,
-    with_kinematic_base,
 )
 from .options import SolverOptions, make_medium
 from .randomization import Distribution, randomize_entities
@@ -66,7 +60,6 @@ from .spatial_queries import Distances, Overlaps, RayHits, SpatialQueries
 from .state import SceneState, restore_state, snapshot_state
 from .stepping import ON_ERROR, Rollout, RolloutRunner, Stepper
 from .surface_velocity import SurfaceVelocities
-from .variants import unify_variants
 
 if TYPE_CHECKING:
     from kinema.render import Camera
@@ -312,39 +305,23 @@ class Scene:
         """
         if self.is_built:
             raise KinemaError("the scene is already built: add all entities before scene.build()")
-        overrides = MaterialOverrides(friction, density, mass, material, color, collision)
-        is_fixed = None if fixed is None else boolean(fixed, "fixed")
-        sources = list(robot) if isinstance(robot, list | tuple) else [robot]
-        if not sources:
-            raise KinemaError("add: the list of variants is empty")
-        if seed is not None and (len(sources) == 1 or isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-            raise KinemaError(f"seed: expected a non-negative integer and a list of variants, not {seed!r}")
-        keep_errors = one_of(errors, "errors", ON_DESCRIPTION_ERROR) == "keep"
-        messages = Diagnostics()
-        descriptions = [description_to_add(x, overrides, scale, is_fixed, messages) for x in sources]
-        if boolean(kinematic, "kinematic"):
-            if is_fixed is not None:
-                raise KinemaError("add: expected fixed or kinematic, not both")
-            descriptions = [with_kinematic_base(x) for x in descriptions]
-        descriptions = [with_fast_links(x, fast) for x in descriptions]
-        approximation = one_of_or_none(nonconvex, "nonconvex", NONCONVEX_APPROXIMATIONS) or self.nonconvex
-        collides = None if self_collision is None else boolean(self_collision, "self_collision")
-        options = {"fixed": is_fixed, "nonconvex": approximation, "self_collision": collides}
-        poses = [base_pose(x, pos, quat, euler) for x in descriptions]
-        with ExitStack() as undo:
-            entity_name = unique_name(name or descriptions[0].name or "entity", self._entity_names)
-            undo.callback(self._entity_names.discard, entity_name)
-            described = zip(descriptions, poses, strict=True)
-            specs = [EntitySpec(name=entity_name, description=x, pose=pose, **options) for x, pose in described]
-            variants = unify_variants(descriptions, specs, seed) if len(specs) > 1 else None
-            spec = specs[0] if variants is None else variants.specs[0]
-            model_messages = Diagnostics()
-            model = build_model([spec], diagnostics=model_messages)
-            if not keep_errors:
-                raise_description_errors([*(d.diagnostics for d in descriptions), model_messages])
-            undo.pop_all()
+        entity, spec, messages = create_entity(
+            self,
+            list(robot) if isinstance(robot, list | tuple) else [robot],
+            MaterialOverrides(friction, density, mass, material, color, collision),
+            self._entity_names,
+            pose=(pos, quat, euler),
+            fixed=fixed,
+            kinematic=kinematic,
+            fast=fast,
+            self_collision=self_collision,
+            scale=scale,
+            name=name,
+            nonconvex=self.nonconvex if nonconvex is None else nonconvex,
+            seed=seed,
+            errors=errors,
+        )
         self.diagnostics.items += messages.items
-        entity = Entity(self, spec, model, variants)
         self._entity_specs.append(spec)
         self.entities.append(entity)
         return entity

@@ -1,0 +1,86 @@
+"""Creation of an entity from descriptions, files or bodies: overrides, base pose, variants and model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from kinema.builder import NONCONVEX_APPROXIMATIONS, EntitySpec, build_model
+from kinema.core import ArrayLike, Diagnostics, KinemaError, unique_name
+
+from .arguments import base_pose, boolean, one_of, one_of_or_none
+from .built_scene import HasBuiltScene
+from .entity import Entity
+from .morphs import (
+    ON_DESCRIPTION_ERROR,
+    Addable,
+    MaterialOverrides,
+    description_to_add,
+    raise_description_errors,
+    with_fast_links,
+    with_kinematic_base,
+)
+from .variants import unify_variants
+
+
+def create_entity(  # noqa: PLR0913  one parameter per argument of `Scene.add`
+    scene: HasBuiltScene,
+    sources: Sequence[Addable],
+    overrides: MaterialOverrides,
+    used_names: set[str],
+    *,
+    pose: tuple[ArrayLike, ArrayLike | None, ArrayLike | None],
+    fixed: bool | None,
+    kinematic: bool,
+    fast: bool | str | Sequence[str] | None,
+    self_collision: bool | None,
+    scale: ArrayLike,
+    name: str | None,
+    nonconvex: str | None,
+    seed: int | None,
+    errors: str,
+) -> tuple[Entity, EntitySpec, Diagnostics]:
+    """Entity of a scene that is not built, with its specification and the messages about its files.
+
+    `sources` has one description, file or body for each variant, `overrides` the material, mass, color and collision of
+    the user, and `pose` the position and the quaternion or Euler angles of the base. The name of the entity is added to
+    `used_names`. The other arguments are those of `Scene.add`.
+    """
+    if not sources:
+        raise KinemaError("add: the list of variants is empty")
+    if seed is not None and (len(sources) == 1 or isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+        raise KinemaError(f"seed: expected a non-negative integer and a list of variants, not {seed!r}")
+    is_fixed = None if fixed is None else boolean(fixed, "fixed")
+    keep_errors = one_of(errors, "errors", ON_DESCRIPTION_ERROR) == "keep"
+    messages = Diagnostics()
+    descriptions = [description_to_add(x, overrides, scale, is_fixed, messages) for x in sources]
+    if boolean(kinematic, "kinematic"):
+        if is_fixed is not None:
+            raise KinemaError("add: expected fixed or kinematic, not both")
+        descriptions = [with_kinematic_base(x) for x in descriptions]
+    descriptions = [with_fast_links(x, fast) for x in descriptions]
+    approximation = one_of_or_none(nonconvex, "nonconvex", NONCONVEX_APPROXIMATIONS)
+    collides = None if self_collision is None else boolean(self_collision, "self_collision")
+    poses = [base_pose(x, *pose) for x in descriptions]
+    with ExitStack() as undo:
+        entity_name = unique_name(name or descriptions[0].name or "entity", used_names)
+        undo.callback(used_names.discard, entity_name)
+        specs = [
+            EntitySpec(
+                name=entity_name,
+                description=x,
+                pose=base,
+                fixed=is_fixed,
+                nonconvex=approximation,
+                self_collision=collides,
+            )
+            for x, base in zip(descriptions, poses, strict=True)
+        ]
+        variants = unify_variants(descriptions, specs, seed) if len(specs) > 1 else None
+        spec = specs[0] if variants is None else variants.specs[0]
+        model_messages = Diagnostics()
+        model = build_model([spec], diagnostics=model_messages)
+        if not keep_errors:
+            raise_description_errors([*(d.diagnostics for d in descriptions), model_messages])
+        undo.pop_all()
+    return Entity(scene, spec, model, variants), spec, messages
