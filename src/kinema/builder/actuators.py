@@ -8,34 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kinema.core import Array
 from kinema.description import Actuator, Tendon, Transmission
-from kinema.model import ActuatorsInfo, DofsInfo
+from kinema.model import SERVO_PARAMETERS, ActuatorsInfo, DofsInfo
 from kinema.tokens import mjcf
 
 from .context import BuildContext, all_elements, find_attachment_frame, find_joint
 from .options import enabled_actuators, option_flags
 from .paths import WORLD_FRAME, add_path, joint_path_idx, path_dof_mask, tendon_path_idx
+from .servo_parameters import SERVO_KINDS, control_inputs, servo_parameters, servo_states
 from .tendons import fixed_tendon_moment
 
 # -------------------------------------------------------------------------------------------- gain, bias and activation
 
 MINVAL = 1e-15
 """MuJoCo's mjMINVAL: lower bound of divisors."""
-SUPPORTED_DYNAMICS = ("none", "integrator", "filter", "filterexact", "muscle")
+SUPPORTED_DYNAMICS = ("none", "integrator", "filter", "filterexact", "muscle", "pid", "dcmotor")
 """Supported activation dynamics (MJCF `dyntype`)."""
-SUPPORTED_GAINS = ("fixed", "affine", "muscle", "so3")
+SUPPORTED_GAINS = ("fixed", "affine", "muscle", "so3", "pid", "dcmotor")
 """Supported gain types (MJCF `gaintype`)."""
-SUPPORTED_BIASES = ("none", "affine", "muscle", "so3")
+SUPPORTED_BIASES = ("none", "affine", "muscle", "so3", "dcmotor")
 """Supported bias types (MJCF `biastype`)."""
 INTERPOLATIONS = ("zoh", "linear", "cubic")
 """Interpolation of delayed controls, by the index in MJCF's `history` setting."""
 MAX_DELAY_SAMPLES = 100
 """Largest history of past controls of an actuator; all samples are shifted in each step."""
+INPUT_ROW = "input"
+"""Kind of the rows of the second and further controls of a PID controller or DC motor."""
 N_MUSCLE_PARAMS = 9
 """Number of muscle parameters: range (2), force, scale, lmin, lmax, vmax, fpmax, fvmax."""
 
@@ -84,9 +88,9 @@ def control_range(actuator: Actuator, control_idx: int) -> tuple[float, float]:
 
 
 def force_law(actuator: Actuator) -> str:
-    """Force law of an actuator: `affine`, `muscle`, `muscle gain`, `muscle bias` or `orientation`."""
-    if actuator.gain_type == "so3":
-        return "orientation"
+    """Force law of an actuator: `affine`, `muscle`, `muscle gain`, `muscle bias`, `orientation`, `pid`, `dcmotor`."""
+    if actuator.gain_type in ("so3", *SERVO_KINDS):
+        return "orientation" if actuator.gain_type == "so3" else actuator.gain_type
     gain, bias = actuator.gain_type == "muscle", actuator.bias_type == "muscle"
     return {(True, True): "muscle", (True, False): "muscle gain", (False, True): "muscle bias"}.get(
         (gain, bias), "affine"
@@ -106,8 +110,10 @@ def activation_dynamics(actuator: Actuator) -> str:
     """Activation dynamics of an actuator: its MJCF `dyntype`, or `smooth muscle`.
 
     A muscle is `smooth muscle` if its third dynamics parameter (width of the smoothed switch between the time constants
-    of activation and deactivation) is not zero.
+    of activation and deactivation) is not zero. States of PID controllers and DC motors are no activations here.
     """
+    if actuator.gain_type in SERVO_KINDS:
+        return "none"
     smooth = actuator.dynamics_type == "muscle" and len(actuator.dynamics) > 2 and actuator.dynamics[2] >= MINVAL
     return "smooth muscle" if smooth else actuator.dynamics_type
 
@@ -235,7 +241,7 @@ def pack_actuators(ctx: BuildContext) -> tuple[ActuatorsInfo, list[int]]:
     peaks = [peak_forces(r.actuator) for r in rows]
     info = ActuatorsInfo(
         names=[r.actuator.name for r in rows],
-        kinds=[force_law(r.actuator) for r in rows],
+        kinds=[r.kind for r in rows],
         moment=table("moment", ctx.n_dofs),
         on_joint=np.array([r.actuator.transmission in _JOINT_TRANSMISSIONS for r in rows], dtype=np.bool_),
         frame_idx=np.array([r.frame_idx for r in rows], dtype=np.int32),
@@ -266,8 +272,21 @@ def pack_actuators(ctx: BuildContext) -> tuple[ActuatorsInfo, list[int]]:
         muscle_bias_params=params(muscle_bias_params, 5),
         peak_force=np.array([force for force, _ in peaks], dtype=np.float64).reshape(n, 2),
         peak_force_needs_acc0=np.array([needs_acc0 for _, needs_acc0 in peaks], dtype=np.bool_).reshape(n, 2),
+        **_servo_columns(rows),
     )
     return info, [r.entity for r in rows]
+
+
+def _servo_columns(rows: list[_ActuatorRow]) -> dict[str, Any]:
+    """Columns of the table for PID controllers and DC motors: empty entries for other rows."""
+    servos = [row.actuator if row.kind in SERVO_KINDS else None for row in rows]
+    width = len(SERVO_PARAMETERS) if any(servos) else 0
+    params = [np.zeros(width) if actuator is None else servo_parameters(actuator) for actuator in servos]
+    return {
+        "control_inputs": [() if actuator is None else control_inputs(actuator) for actuator in servos],
+        "servo_states": [() if actuator is None else servo_states(actuator) for actuator in servos],
+        "servo_params": np.array(params).reshape(len(rows), width),
+    }
 
 
 def _force_group_indices(rows: list[_ActuatorRow]) -> npt.NDArray[np.int32]:
@@ -286,6 +305,7 @@ class _ActuatorRow:
     def __init__(self, actuator: Actuator, entity: int, n_dofs: int) -> None:
         """Row of an actuator without transmission: zero moment arms, affine terms of gain and bias."""
         self.actuator = actuator
+        self.kind = force_law(actuator)
         self.entity = entity
         self.moment = np.zeros(n_dofs)
         self.path_idx = -1
@@ -313,9 +333,12 @@ def _actuator_rows(ctx: BuildContext, entity: int, actuator: Actuator) -> list[_
     rows = [_ActuatorRow(actuator, entity, ctx.n_dofs)]
     if actuator.transmission is Transmission.ORIENTATION:
         rows = _orientation_servo_rows(ctx, entity, actuator)
+    if actuator.gain_type in SERVO_KINDS:
+        rows = _servo_rows(ctx, entity, actuator)
     reason = unsupported_reason(actuator)
     for row in rows:
-        reason = reason or _resolve_transmission(ctx, entity, actuator, row)
+        if row.kind != INPUT_ROW:
+            reason = reason or _resolve_transmission(ctx, entity, actuator, row)
     if reason:
         ctx.diagnostics.warning(
             "sim.actuator",
@@ -330,6 +353,23 @@ def _actuator_rows(ctx: BuildContext, entity: int, actuator: Actuator) -> list[_
             f"{MAX_DELAY_SAMPLES} samples",
             origin=actuator.origin,
         )
+    return rows
+
+
+def _servo_rows(ctx: BuildContext, entity: int, actuator: Actuator) -> list[_ActuatorRow]:
+    """Rows of a PID controller or DC motor: one per control input, of which the first has force law and transmission.
+
+    Several rows are named `<name> <input>`. A passive motor without inputs has one row whose control has no effect.
+    """
+    inputs = control_inputs(actuator)
+    rows = []
+    for i, name in enumerate(inputs or ("",)):
+        row_name = f"{actuator.name} {name}" if len(inputs) > 1 else actuator.name
+        row = _ActuatorRow(
+            replace(actuator, name=row_name, control_range=control_range(actuator, i)), entity, ctx.n_dofs
+        )
+        row.kind = INPUT_ROW if i else actuator.gain_type
+        rows.append(row)
     return rows
 
 
@@ -383,6 +423,7 @@ def _resolve_transmission(ctx: BuildContext, entity: int, actuator: Actuator, ro
 def _length_per_radian(row: _ActuatorRow, gear: tuple[float, ...]) -> float:
     """Length per radian (norm of the gear) if the row is a position servo, else 0."""
     is_position = row.bias[1] == -row.gain[0] and row.bias[1] and not row.gain[1:].any()
+    is_position = is_position or (row.kind == "pid" and "pos" in control_inputs(row.actuator))
     return float(np.linalg.norm(gear)) if is_position else 0.0
 
 
@@ -525,9 +566,9 @@ def _adhesion_transmission(ctx: BuildContext, entity: int, actuator: Actuator, r
 def with_gains_of_servos(dofs: DofsInfo, actuators: ActuatorsInfo) -> DofsInfo:
     """Table of dofs, with gains (kp, kv) and force range of the servo for dofs that are actuated by a single servo.
 
-    kp and kv of the dof are -bias[1] * moment^2 and -bias[2] * moment^2 of the affine actuator, and the force ranges
-    are intersected, so that targets can be set on the joint. Skips dofs that already have a drive, and actuators with
-    length- or velocity-dependent gain.
+    kp and kv of the dof are -bias[1] * moment^2 and -bias[2] * moment^2 of the affine actuator, or the gains of a PID
+    controller times moment^2, and the force ranges are intersected, so that targets can be set on the joint. Skips dofs
+    that already have a drive, and actuators with length- or velocity-dependent gain.
     """
     n_actuators = np.count_nonzero(actuators.moment, axis=0)
     kp, kv, lower, upper = dofs.kp.copy(), dofs.kv.copy(), dofs.force_lower.copy(), dofs.force_upper.copy()
@@ -535,11 +576,14 @@ def with_gains_of_servos(dofs: DofsInfo, actuators: ActuatorsInfo) -> DofsInfo:
         actuated = np.flatnonzero(actuators.moment[a])
         if len(actuated) != 1 or n_actuators[actuated[0]] != 1 or kp[actuated[0]] or actuators.gain[a, 1:].any():
             continue
-        if actuators.path_idx[a] >= 0 or actuators.kinds[a] != "affine":
+        if actuators.path_idx[a] >= 0 or actuators.kinds[a] not in ("affine", *SERVO_KINDS):
             continue
         dof, moment = int(actuated[0]), float(actuators.moment[a, actuated[0]])
-        kp[dof] = -actuators.bias[a, 1] * moment * moment
-        kv[dof] = -actuators.bias[a, 2] * moment * moment
+        stiffness, damping = -actuators.bias[a, 1:3]
+        if actuators.kinds[a] in SERVO_KINDS:
+            stiffness, damping = (actuators.servo_params[a, SERVO_PARAMETERS.index(x)] for x in ("kp", "kv"))
+        kp[dof] = stiffness * moment * moment
+        kv[dof] = damping * moment * moment
         force_lower, force_upper = sorted((actuators.force_lower[a] * moment, actuators.force_upper[a] * moment))
         lower[dof], upper[dof] = max(lower[dof], force_lower), min(upper[dof], force_upper)
     return replace(dofs, kp=kp, kv=kv, force_lower=lower, force_upper=upper)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from kinema.core import Array, Pose
 from kinema.description import SCOPE, JointKind, Keyframe, Robot, World, joint_coordinates
-from kinema.model import ActuatorsInfo, KeyframesInfo
+from kinema.model import SERVO_STATES, ActuatorsInfo, KeyframesInfo
 from kinema.tokens import mjcf
 
 from .context import BuildContext, JointRecord
+from .servo_parameters import SERVO_KINDS
 
 
 def pack_keyframes(
@@ -40,6 +42,7 @@ def pack_keyframes(
         qvel=np.array([row.qvel for row in rows]).reshape(n, ctx.n_dofs),
         ctrl=np.array([row.ctrl for row in rows]).reshape(n, len(actuators.names)),
         act=np.array([row.act for row in rows]).reshape(n, len(actuators.names)),
+        servo_state=np.array([row.servo_state for row in rows]).reshape(n, len(actuators.names), len(SERVO_STATES)),
         kinematic_pose=np.array([row.kinematic_pose for row in rows]).reshape(n, len(kinematic_poses(ctx)), 7),
         unsupported=[", ".join(row.unsupported) for row in rows],
     )
@@ -63,6 +66,7 @@ class _KeyframeRow:
         self.qvel = np.zeros(n_dofs)
         self.ctrl = np.zeros(n_actuators)
         self.act = np.zeros(n_actuators)
+        self.servo_state = np.zeros((n_actuators, len(SERVO_STATES)))
         self.kinematic_pose = np.zeros((0, 7))
         self.unsupported: list[str] = []
 
@@ -99,17 +103,22 @@ def _keyframe_row(
     for name, value in keyframe.controls.items():
         if name in actuator_idx:
             row.ctrl[actuator_idx[name]] = value
+    servo_idx = _servo_rows(actuators, actuator_idx)
     vector_controls: dict[str, tuple[float, ...]] = keyframe.attributes.get(mjcf.attribute_key(mjcf.CONTROLS), {})
     unknown = [name for name, value in keyframe.controls.items() if name not in actuator_idx and value]
     unknown += [
         name
         for name, values in vector_controls.items()
-        if not _set_orientation_servo(row.ctrl, name, values, actuator_idx) and any(values)
+        if not _set_servo_controls(row.ctrl, name, values, servo_idx)
+        and not _set_orientation_servo(row.ctrl, name, values, actuator_idx)
+        and any(values)
     ]
     if unknown:
         row.unsupported.append("controls of actuators that are not simulated")
+    states_set = _set_servo_states(row, keyframe, actuators, servo_idx)
+    activations = {name: values for name, values in keyframe.activations.items() if name not in states_set}
     if _set_activations(
-        row, keyframe, {name: i for name, i in actuator_idx.items() if actuators.dynamics[i] != "none"}
+        row, activations, {name: i for name, i in actuator_idx.items() if actuators.dynamics[i] != "none"}
     ):
         row.unsupported.append("activations of actuators that are not simulated (act)")
     if keyframe.attributes.get(mjcf.attribute_key(mjcf.PLASTIC)):
@@ -144,13 +153,48 @@ def _set_kinematic_poses(ctx: BuildContext, entity: int, keyframe: Keyframe, row
     return not ctx.has_kinematic_bodies or placed.keys() >= keyframe.kinematic_poses.keys()
 
 
-def _set_activations(row: _KeyframeRow, keyframe: Keyframe, actuator_idx: Mapping[str, int]) -> bool:
-    """Write the activations of a keyframe to `row.act`; True if nonzero activations of unknown actuators are dropped.
+def _servo_rows(actuators: ActuatorsInfo, actuator_idx: Mapping[str, int]) -> dict[str, list[int]]:
+    """Rows of the controls of each PID controller and DC motor of an entity, by the name of the actuator."""
+    rows = {}
+    for name, i in actuator_idx.items():
+        if actuators.kinds[i] in SERVO_KINDS:
+            inputs = actuators.control_inputs[i]
+            own_name = name.removesuffix(f" {inputs[0]}") if len(inputs) > 1 else name
+            rows[own_name] = list(range(i, i + max(len(inputs), 1)))
+    return rows
+
+
+def _set_servo_controls(
+    target: Array, name: str, values: Sequence[float], servo_idx: Mapping[str, Sequence[int]]
+) -> bool:
+    """Write the controls of a PID controller or DC motor to its rows of `target`; False if it has not as many."""
+    rows = servo_idx.get(name, ())
+    if len(rows) != len(values):
+        return False
+    target[list(rows)] = values
+    return True
+
+
+def _set_servo_states(
+    row: _KeyframeRow, keyframe: Keyframe, actuators: ActuatorsInfo, servo_idx: Mapping[str, Sequence[int]]
+) -> set[str]:
+    """Write the states of PID controllers and DC motors to a keyframe row; returns the names of these actuators."""
+    found = set()
+    for name, rows in servo_idx.items():
+        states, values = actuators.servo_states[rows[0]], np.atleast_1d(keyframe.activations.get(name, ()))
+        if len(states) == len(values):
+            row.servo_state[rows[0], [SERVO_STATES.index(state) for state in states]] = values
+            found.add(name)
+    return found
+
+
+def _set_activations(row: _KeyframeRow, activations: Mapping[str, Any], actuator_idx: Mapping[str, int]) -> bool:
+    """Write activations of a keyframe to `row.act`; True if nonzero activations of unknown actuators are dropped.
 
     Of several activations of one actuator the last one is used, as it determines the force.
     """
     dropped = False
-    for name, values in keyframe.activations.items():
+    for name, values in activations.items():
         if name in actuator_idx:
             row.act[actuator_idx[name]] = np.atleast_1d(values)[-1]  # the last one determines the force
         elif not _set_orientation_servo(row.act, name, np.atleast_1d(values).tolist(), actuator_idx):

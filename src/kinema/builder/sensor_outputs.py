@@ -27,9 +27,10 @@ from kinema.description import (
     Transmission,
     World,
 )
-from kinema.model import SENSOR_KINDS, ActuatorsInfo, SensorTarget
+from kinema.model import CONTROL_INPUTS, SENSOR_KINDS, ActuatorsInfo, SensorTarget
 from kinema.tokens import mjcf
 
+from .actuators import INPUT_ROW
 from .context import AttachmentFrame, BuildContext, LinkRecord, all_elements, find_joint
 from .distance_geoms import DistanceGeoms
 from .paths import tendon_path_idx
@@ -259,13 +260,14 @@ class SensorContext:
         return [{frame.link_idx for frame in frames if frame is not None} for frames in frames_of_tendon]
 
     def find_actuator_idx(self, name: str) -> int | None:
-        """Row of the named actuator of the entity in the table of actuators; None if it is not simulated."""
-        matches = (
-            i
-            for i, actuator_name in enumerate(self.actuators.names)
-            if actuator_name == name and self.actuator_entities[i] == self.entity
-        )
-        return next(matches, None)
+        """Row of the named actuator of the entity in the table of actuators; None if it is not simulated.
+
+        The first row of a PID controller or DC motor with several controls, which are named `<name> <input>`.
+        """
+        own = {n: i for i, n in enumerate(self.actuators.names) if self.actuator_entities[i] == self.entity}
+        names = [name, *(n for x in CONTROL_INPUTS if (n := f"{name} {x}") in own)]
+        rows = [own[n] for n in names if n in own and self.actuators.kinds[own[n]] != INPUT_ROW]
+        return rows[0] if rows else None
 
 
 def _frame_of_link(link: LinkRecord, *, at_inertial_frame: bool) -> ResolvedFrame:

@@ -10,7 +10,7 @@ import numpy as np
 
 from kinema.core import Array, matrix_to_quaternion
 from kinema.ir import UNIFORM
-from kinema.model import Model, PrimitiveJointType
+from kinema.model import SERVO_STATES, Model, PrimitiveJointType
 
 from .collision.spatial_hash import build_pair_table, select_hashed_geoms
 from .sensors.contact_weights import contact_dependent_outputs, contact_weight_table
@@ -200,6 +200,10 @@ def _has_activation(model: Model) -> bool:
     return bool(model.actuators.has_activation.any())
 
 
+def _has_servo_states(model: Model) -> bool:
+    return any(model.actuators.servo_states)
+
+
 def _has_limits(settings: Settings) -> bool:
     return settings.limits
 
@@ -372,6 +376,25 @@ ARRAYS = [
     *(
         ArrayInfo(f"stage_{x}", ElementKind.ACTUATOR, ArrayUse.STATE, is_enabled=_uses_rk4, is_needed=_has_activation)
         for x in ("act", "sum_act")
+    ),
+    ArrayInfo("servo_state", ElementKind.ACTUATOR, ArrayUse.STATE, len(SERVO_STATES), is_needed=_has_servo_states),
+    *(
+        ArrayInfo(
+            f"stage_{x}",
+            ElementKind.ACTUATOR,
+            ArrayUse.STATE,
+            len(SERVO_STATES),
+            is_enabled=_uses_rk4,
+            is_needed=_has_servo_states,
+        )
+        for x in ("servo_state", "sum_servo_state")
+    ),
+    ArrayInfo(
+        "stage_servo_velocity",
+        ElementKind.ACTUATOR,
+        ArrayUse.STATE,
+        is_enabled=_uses_rk4,
+        is_needed=_has_servo_states,
     ),
     *KINEMATIC_ARRAYS,
     ArrayInfo("warm_start", ElementKind.DOF, ArrayUse.STATE, is_enabled=_stores_solution),

@@ -46,6 +46,7 @@ from .forces.joint_forces import (
     update_spring_rest,
     update_tendon_spring_rest,
 )
+from .forces.servos import integrate_servo_states, record_servo_controls
 from .forces.tendon_armature import (
     bias_forces_with_tendon_armature,
     mass_matrix_with_tendon_armature,
@@ -731,6 +732,8 @@ def integrate_state(step: StepData) -> None:
     integrate_activations(ctx, step.actuators)
     record_controls(ctx, step.actuators)
     record_quaternion_controls(ctx, step.actuators)
+    integrate_servo_states(ctx, step.actuators)
+    record_servo_controls(ctx, step.actuators)
     errors = [
         ir.select(ir.absolute(total), MAX_FINITE_STATE, ctx.read("error", partition), 1.0)
         for partition, total in enumerate(finite_check.totals())

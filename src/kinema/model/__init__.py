@@ -66,6 +66,9 @@ from .sensors import (
     empty_sensors as empty_sensors,
 )
 from .transmissions import (
+    CONTROL_INPUTS as CONTROL_INPUTS,
+    SERVO_PARAMETERS as SERVO_PARAMETERS,
+    SERVO_STATES as SERVO_STATES,
     ActuatorsInfo as ActuatorsInfo,
     PathSegmentsInfo as PathSegmentsInfo,
     TendonsInfo as TendonsInfo,

@@ -31,7 +31,7 @@ from .kinematic_tree import (
 )
 from .sensors import SensorsInfo, empty_sensors
 from .table import Table
-from .transmissions import ActuatorsInfo, PathSegmentsInfo, TendonsInfo, empty_path_segments
+from .transmissions import SERVO_STATES, ActuatorsInfo, PathSegmentsInfo, TendonsInfo, empty_path_segments
 
 # ---------------------------------------------------------------------------------------------------------------- model
 
@@ -51,6 +51,8 @@ class KeyframesInfo(Table):
     """Controls, (n, n_actuators)."""
     act: Array
     """Activations, (n, n_actuators)."""
+    servo_state: Array
+    """States of PID controllers and DC motors (`SERVO_STATES`), (n, n_actuators, 5)."""
     kinematic_pose: Array
     """Positions and quaternions of the kinematic bodies in the world, (n, n_bodies, 7)."""
     unsupported: Sequence[str]
@@ -67,6 +69,7 @@ def empty_keyframes() -> KeyframesInfo:
         qvel=empty,
         ctrl=empty,
         act=empty,
+        servo_state=np.zeros((0, 0, len(SERVO_STATES))),
         kinematic_pose=np.zeros((0, 0, 7)),
         unsupported=[],
     )

@@ -13,6 +13,21 @@ from kinema.core import Array
 from .kinematic_tree import Ints
 from .table import Table
 
+CONTROL_INPUTS = ("pos", "vel", "ff", "voltage")
+"""Control inputs of PID controllers and DC motors, in the order of their rows."""
+SERVO_STATES = ("setpoint", "integral", "temperature", "bristle", "current")
+"""State variables of PID controllers and DC motors: setpoint behind the slew-rate limit, integral of the position
+error, temperature above ambient [K], bristle deflection of the friction model, current [A]."""
+SERVO_PARAMETERS = (
+    *("kp", "ki", "kv", "integral_limit", "slew_rate", "max_voltage", "constant"),
+    *("resistance", "motor_constant", "time_constant", "max_current_rate"),
+    *("temperature_coefficient", "reference_temperature", "ambient_temperature"),
+    *("thermal_resistance", "thermal_capacitance"),
+    *("cogging_amplitude", "cogging_poles", "cogging_phase"),
+    *("coulomb_friction", "static_friction", "stribeck_velocity", "bristle_stiffness", "bristle_damping"),
+)
+"""Names of the columns of `ActuatorsInfo.servo_params`."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ActuatorsInfo(Table):
@@ -26,7 +41,7 @@ class ActuatorsInfo(Table):
     names: Sequence[str]
     kinds: Sequence[str]
     """Force law: `affine`, `muscle`; `muscle gain` or `muscle bias` if only gain or bias is a muscle's; `orientation`
-    for the rows of an orientation servo."""
+    for the rows of an orientation servo; `pid` and `dcmotor`, of which further controls have rows of kind `input`."""
     moment: Array
     """Moment arms, derivatives of the length by the coordinates, (n, n_dofs)."""
     on_joint: npt.NDArray[np.bool_]
@@ -88,6 +103,28 @@ class ActuatorsInfo(Table):
     """Peak force of the active and the passive muscle force [N], (n, 2)."""
     peak_force_needs_acc0: npt.NDArray[np.bool_]
     """Whether the peak force is still to be divided by acc0, the acceleration of a unit force at qpos0, (n, 2)."""
+
+    control_inputs: Sequence[tuple[str, ...]]
+    """Names of the controls of a PID controller or DC motor (`CONTROL_INPUTS`), which its own and the following rows
+    have; empty for other rows."""
+    servo_states: Sequence[tuple[str, ...]]
+    """Names of the states of a PID controller or DC motor (`SERVO_STATES`); empty for other rows."""
+    servo_params: Array
+    """Parameters of PID controllers and DC motors (`SERVO_PARAMETERS`), (n, 24), 0 for other rows; (n, 0) if there are
+    none of these."""
+
+    @property
+    def force_row(self) -> Ints:
+        """Row with the force law of the actuator that each row is a control of, (n,)."""
+        rows = np.arange(len(self.names), dtype=np.int32)
+        for i, inputs in enumerate(self.control_inputs):
+            rows[i : i + len(inputs)] = i
+        return rows
+
+    @property
+    def control_moment(self) -> Array:
+        """Moment arms of the actuator that each row is a control of, (n, n_dofs)."""
+        return self.moment[self.force_row]
 
     @property
     def has_activation(self) -> npt.NDArray[np.bool_]:

@@ -238,6 +238,18 @@ class Entity:
         """Set the activations of actuators (MuJoCo's `act`); actuators without activation state are ignored."""
         self._state.set_activations(activations, actuators_idx, envs_idx)
 
+    def get_servo_states(self, actuators_idx: Selection = None, envs_idx: Selection = None) -> np.ndarray:
+        """States of PID controllers and DC motors, (n_envs, n, 5); 0 for states that an actuator lacks.
+
+        In this order (`kinema.model.SERVO_STATES`): setpoint behind the slew-rate limit, integral of the position
+        error, winding temperature above ambient [K], bristle deflection of the friction model, current [A].
+        """
+        return self._state.servo_states(actuators_idx, envs_idx)
+
+    def set_servo_states(self, states: Any, actuators_idx: Selection = None, envs_idx: Selection = None) -> None:
+        """Set the states of PID controllers and DC motors (see `get_servo_states`); others are ignored."""
+        self._state.set_servo_states(states, actuators_idx, envs_idx)
+
     def apply_links_external_force(self, force: Any, links_idx: Selection = None, envs_idx: Selection = None) -> None:
         """Set external forces at the centres of mass of links [N], (n_envs, n_links, 3); until changed or reset.
 

@@ -76,7 +76,7 @@ class EntityControl:
         index = self._index
         actuators = index.actuators(actuators_idx, "control")
         rows = contiguous_slice(index.info.actuator_start + actuators)
-        dofs = np.flatnonzero(index.model.actuators.moment[actuators].any(axis=0))
+        dofs = np.flatnonzero(index.model.actuators.control_moment[actuators].any(axis=0))
         result = len(actuators), rows, index.info.dof_start + dofs
         if actuators_idx is None:
             self._all_actuators = result

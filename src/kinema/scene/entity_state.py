@@ -16,9 +16,10 @@ from kinema.core import (
     quaternions_from_rotation_vectors,
     rotation_vectors_from_quaternions,
 )
-from kinema.model import Model, PrimitiveJointType
+from kinema.model import SERVO_STATES, Model, PrimitiveJointType
 
 from .arguments import IndexArray, Selection, boolean, resolve_envs
+from .arrays import component_rows
 from .entity_index import EntityIndex
 from .kinematic_bodies import kinematic_body, set_kinematic_pose
 
@@ -165,6 +166,26 @@ class EntityState:
         if has_activation.any():
             rows = index.info.actuator_start + actuators[has_activation]
             index.built.arrays.write("act", rows, values[:, has_activation], envs)
+
+    def servo_states(self, actuators_idx: Selection, envs_idx: Selection) -> np.ndarray:
+        """States of PID controllers and DC motors, (n_envs, n, 5); zeros for other actuators."""
+        rows, built = self._index.actuator_rows(actuators_idx, "get_servo_states"), self._index.built
+        envs, width = resolve_envs(envs_idx, built.n_envs), len(SERVO_STATES)
+        n_envs = built.n_envs if envs is None else len(envs)
+        if not any(built.model.actuators.servo_states):
+            return np.zeros((n_envs, len(rows), width), built.arrays.dtype)
+        return built.arrays.read("servo_state", component_rows(rows, width), envs).reshape(n_envs, len(rows), width)
+
+    def set_servo_states(self, states: Any, actuators_idx: Selection, envs_idx: Selection) -> None:
+        """Set the states of PID controllers and DC motors; states that an actuator lacks are ignored."""
+        index, label, width = self._index, "set_servo_states", len(SERVO_STATES)
+        actuators = index.actuators(actuators_idx, label)
+        values, envs = index.built.arrays.to_finite_batch(states, (len(actuators), width), envs_idx, label)
+        present = [index.model.actuators.servo_states[i] for i in actuators]
+        mask = np.array([name in names for names in present for name in SERVO_STATES], np.bool_)
+        if mask.any():
+            rows = component_rows(index.info.actuator_start + actuators, width)[mask]
+            index.built.arrays.write("servo_state", rows, values.reshape(len(values), -1)[:, mask], envs)
 
 
 # ------------------------------------------------------------------------------- coordinates of ball joints

@@ -20,7 +20,7 @@ import numpy as np
 
 from kinema.core import Array, KinemaError, make_parent_folder, matrix_to_quaternion
 from kinema.dynamics import ARRAYS, ATTACHMENT_ARRAYS, INVWEIGHT_PARAMETERS, ArrayUse, initial_values
-from kinema.model import KeyframesInfo, Model
+from kinema.model import SERVO_STATES, KeyframesInfo, Model
 from kinema.runtime import Arena, torch_module
 
 from .arguments import IndexArray, resolve_envs
@@ -256,6 +256,8 @@ class KeyframeState:
     """(n_actuators,)"""
     act: Array
     """(n_actuators,)"""
+    servo_state: Array
+    """States of PID controllers and DC motors, flat, (5 n_actuators,)."""
     kinematic_pose: Array
     """Positions and quaternions of the kinematic bodies, flat, (7 n_bodies,)."""
     unsupported: list[str]
@@ -273,6 +275,7 @@ def keyframe_state(model: Model, keyframe: Any) -> KeyframeState:
     selected = _keyframe_rows(keyframes, keyframe, [e.name for e in model.entities])
     qpos, qvel = model.qpos0.copy(), np.zeros(model.n_dofs)
     ctrl, act = np.zeros(model.n_actuators), np.zeros(model.n_actuators)
+    servo_state = np.zeros((model.n_actuators, len(SERVO_STATES)))
     frames = model.frames
     initial = [[*frames.pos[f], *matrix_to_quaternion(frames.rot[f])] for f in model.kinematic_frames]
     kinematic_pose = np.array(initial).reshape(-1, 7)
@@ -284,6 +287,7 @@ def keyframe_state(model: Model, keyframe: Any) -> KeyframeState:
             (qvel, keyframes.qvel, (entity.dof_start, entity.dof_end)),
             (ctrl, keyframes.ctrl, (entity.actuator_start, entity.actuator_end)),
             (act, keyframes.act, (entity.actuator_start, entity.actuator_end)),
+            (servo_state, keyframes.servo_state, (entity.actuator_start, entity.actuator_end)),
         ):
             values[start:end] = rows[row, start:end]
         frames_of_entity = set(model.links.frame_idx[entity.link_start : entity.link_end].tolist())
@@ -292,7 +296,7 @@ def keyframe_state(model: Model, keyframe: Any) -> KeyframeState:
                 kinematic_pose[body] = keyframes.kinematic_pose[row, body]
         if keyframes.unsupported[row]:
             unsupported.append(f'keyframe "{keyframes.names[row]}" of "{entity.name}": {keyframes.unsupported[row]}')
-    return KeyframeState(qpos, qvel, ctrl, act, kinematic_pose.ravel(), unsupported)
+    return KeyframeState(qpos, qvel, ctrl, act, servo_state.ravel(), kinematic_pose.ravel(), unsupported)
 
 
 def _keyframe_rows(keyframes: KeyframesInfo, keyframe: Any, entity_names: Sequence[str]) -> list[int]:
@@ -397,6 +401,7 @@ def _initial_arrays(built: BuiltScene, state: KeyframeState | None) -> dict[str,
         initial |= built.controls.initial_commands()
     else:
         initial |= {"qpos": state.qpos[:, None], "vel": state.qvel[:, None], "act": state.act[:, None]}
+        initial |= {"servo_state": state.servo_state[:, None]}
         initial |= dict.fromkeys(("kinematic_pose", "kinematic_target"), state.kinematic_pose[:, None])
         initial |= built.controls.initial_commands(None, state.qpos, state.ctrl)
     if settings.external_forces:

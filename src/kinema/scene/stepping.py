@@ -201,6 +201,8 @@ class Stepper:
         else:
             act = state.act if built.model.actuators.has_activation.any() else state.act[:0]
             poses = [(name, state.kinematic_pose) for name in ("kinematic_pose", "kinematic_target")]
+            if any(built.model.actuators.servo_states):
+                poses.append(("servo_state", state.servo_state))
             for name, row in (("qpos", state.qpos), ("vel", state.qvel), ("act", act), *poses):
                 built.arrays.write(name, slice(None), np.broadcast_to(row, (count, len(row))), envs)
             built.controls.reset(envs, state.qpos, state.ctrl)

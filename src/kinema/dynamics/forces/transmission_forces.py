@@ -19,6 +19,7 @@ from ..vector_math import dot, normalize, quaternion_multiply, quaternion_to_rot
 from . import muscle
 from .activation import actuator_input, interpolate_control_history, push_control_history
 from .joint_forces import clamp_force_term, damper_force, polynomial_coefficient, polynomial_spring_energy
+from .servos import SERVO_KINDS, servo_force
 from .tendon_wrapping import angle_from_cos_sin
 from .transmission_paths import HasPoses
 
@@ -353,14 +354,16 @@ def actuator_forces(step: HasPoses, wrenches: NodeValues[Wrench] | None) -> Tran
     ctx = step.ctx
 
     def body(actuator: Transmission) -> ForceTerm:
-        control_input = actuator_input(ctx, actuator)
-        if actuator.kind == ORIENTATION_SERVO:
-            return ForceTerm(control_input, actuator.velocity)  # turned into torques by `apply_orientation_servos`
-        unwrapped = _unwrap_servo_length(actuator, control_input) if actuator.is_angle_servo else actuator
-        law = look_up(ACTUATOR_FORCE_LAWS, actuator.kind, "actuator force law (`ACTUATOR_FORCE_LAWS`)")
-        term = law(unwrapped, control_input)
-        (lower,), (upper,) = actuator.read("force_lower"), actuator.read("force_upper")
-        term = clamp_force_term(term, lower, upper)
+        if actuator.kind in SERVO_KINDS:
+            term = servo_force(ctx, actuator, _unwrap_servo_length)
+        else:
+            control_input = actuator_input(ctx, actuator)
+            if actuator.kind == ORIENTATION_SERVO:
+                return ForceTerm(control_input, actuator.velocity)  # turned into torques by `apply_orientation_servos`
+            unwrapped = _unwrap_servo_length(actuator, control_input) if actuator.is_angle_servo else actuator
+            law = look_up(ACTUATOR_FORCE_LAWS, actuator.kind, "actuator force law (`ACTUATOR_FORCE_LAWS`)")
+            (lower,), (upper,) = actuator.read("force_lower"), actuator.read("force_upper")
+            term = clamp_force_term(law(unwrapped, control_input), lower, upper)
         if ctx.settings.input_mode is not InputMode.ACTUATORS:
             (on,) = actuator.read("actuator_on")
             term = ForceTerm(on * term.force, on * term.dforce_dvel)

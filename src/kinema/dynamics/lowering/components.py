@@ -78,8 +78,9 @@ def connected_components(model: Model) -> list[Component]:
     for link, frame in enumerate(dynamic_frames(model, model.links.frame_idx).tolist()):
         if frame != WORLD:
             components[labels[frame]].links.append(link)
+    force_rows = model.actuators.force_row.tolist()
     for actuator in range(model.n_actuators):
-        moved_frames = _frames_of_actuator(model, actuator)
+        moved_frames = _frames_of_actuator(model, force_rows[actuator])
         if moved_frames:
             component = components[labels[moved_frames[0]]]
             component.actuators.append(actuator)

@@ -41,7 +41,8 @@ class TreePartition:
         coordinates = {
             q: partition for frame, partition in self.partition_of_frame.items() for q in model.frame_q_range(frame)
         }
-        actuators = {a: self._actuator_partition(dofs, model, a) for a in range(model.n_actuators)}
+        force_rows = model.actuators.force_row.tolist()
+        actuators = {a: self._actuator_partition(dofs, model, row) for a, row in enumerate(force_rows)}
         by_kind = {ElementKind.COORDINATE: coordinates, ElementKind.DOF: dofs, ElementKind.ACTUATOR: actuators}
 
         def partition_of_location(location: MemoryLocation) -> int | None:

@@ -155,7 +155,7 @@ def _store_state_at_sleep(ctx: TraceContext) -> None:
             arrays = ctx.element_arrays(ElementKind.DOF, dof)
             rows.append(row("stop", trees[node.index], before=arrays["vel"]))
             rows.append(row("store", trees[node.index], now=arrays["command"], before=arrays["slept_command"]))
-    for actuator, moment in enumerate(ctx.model.actuators.moment):
+    for actuator, moment in enumerate(ctx.model.actuators.control_moment):
         arrays = ctx.element_arrays(ElementKind.ACTUATOR, actuator)
         actuated_trees = {trees[int(ctx.model.dofs.frame_idx[d])] for d in moment.nonzero()[0]}
         rows += [row("store", tree, now=arrays["ctrl"], before=arrays["slept_ctrl"]) for tree in actuated_trees]
@@ -257,7 +257,7 @@ class SleepState:
                 yield row(tree, arrays["command"], arrays["slept_command"])
                 if ctx.settings.external_forces:
                     yield row(tree, arrays["dof_force_applied"])
-        for actuator, moment in enumerate(ctx.model.actuators.moment):
+        for actuator, moment in enumerate(ctx.model.actuators.control_moment):
             arrays = ctx.element_arrays(ElementKind.ACTUATOR, actuator)
             for tree in {trees[int(ctx.model.dofs.frame_idx[d])] for d in moment.nonzero()[0]}:
                 yield row(tree, arrays["ctrl"], arrays["slept_ctrl"])

@@ -14,7 +14,7 @@ import numpy as np
 
 from kinema.core import Array
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
-from kinema.model import Model
+from kinema.model import SERVO_STATES, Model
 
 from ..arrays import ElementKind
 from .kinematic_tree import WORLD, FrameNode, NodeRef, frame_ref
@@ -53,6 +53,10 @@ class Transmission:
     """Number of past controls stored for a control delay."""
     interpolation: str = ""
     """Interpolation of past controls: "zoh", "linear" or "cubic"."""
+    control_inputs: tuple[str, ...] = ()
+    """Control inputs of a PID controller or DC motor; control k is in the array "ctrl k", its range in "range k"."""
+    servo_states: tuple[str, ...] = ()
+    """State variables of a PID controller or DC motor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,8 @@ class TransmissionSpecialization:
     act_early: bool = False
     n_delay_samples: int = 0
     interpolation: str = ""
+    control_inputs: tuple[str, ...] = ()
+    servo_states: tuple[str, ...] = ()
     is_breakable: bool = False
     """Whether the transmission belongs to a breakable equality constraint."""
 
@@ -86,6 +92,13 @@ class PathLengths:
 
 
 NO_PATH_LENGTHS = PathLengths({}, {})
+SERVO_RATES_SIZE = len(SERVO_STATES) + 1
+"""Scalars of the rates of a PID controller or DC motor: of its state variables, and its velocity."""
+_ARRAY_WIDTHS = {
+    **dict.fromkeys(("servo_state", "stage_servo_state", "stage_sum_servo_state"), len(SERVO_STATES)),
+    "servo rates": SERVO_RATES_SIZE,
+}
+"""Scalars of the arrays of actuators that have several."""
 
 
 class Transmissions:
@@ -133,6 +146,9 @@ class Transmissions:
         }
         self.in_matrix_only = matrix_derivative_actuators(ctx.model) if table_name == "actuators" else frozenset()
         self.pair_offsets = {i: ctx.allocate(2) for i in self.moments}
+        servos = [i for i in self.moments if table_name == "actuators" and table.servo_states[i]]
+        self.servo_rate_offsets = {i: ctx.allocate(SERVO_RATES_SIZE) for i in servos}
+        """Scratch offset of the rates of the state variables of each PID controller and DC motor, and its velocity."""
         actuated_dofs = {d for moment in self.moments.values() for d in moment}
         self._joint_force_offsets: dict[int, ArenaOffset] = {}
         for node in ctx.nodes:
@@ -252,9 +268,13 @@ class Transmissions:
             specialization = replace(
                 specialization, dynamics=table.dynamics[index], act_early=bool(table.act_early[index]), **delay
             )
-            offsets |= self.ctx.element_arrays(ElementKind.ACTUATOR, index)
-            if table.n_delay_samples[index]:
-                offsets |= self.ctx.element_arrays(ElementKind.DELAY_SAMPLE, int(table.n_delay_samples[:index].sum()))
+            offsets |= self._control_offsets(index)
+            inputs, states = table.control_inputs[index], table.servo_states[index]
+            specialization = replace(specialization, control_inputs=inputs, servo_states=states)
+            for k in range(len(inputs)):
+                offsets |= {f"{name} {k}": offset for name, offset in self._control_offsets(index + k).items()}
+            if index in self.servo_rate_offsets:
+                offsets["servo rates"] = self.servo_rate_offsets[index]
         elif hasattr(table, "spring_yield") and np.isfinite(table.spring_yield[index]):
             offsets |= self.ctx.element_arrays(ElementKind.TENDON, index)
         equality = int(table.equality_idx[index]) if hasattr(table, "equality_idx") else -1
@@ -262,8 +282,18 @@ class Transmissions:
             specialization = replace(specialization, is_breakable=True)
             offsets["broken"] = self.ctx.element_arrays(ElementKind.EQUALITY, equality)["broken"]
         constants = {name: values[index].reshape(-1).tolist() for name, values in self._columns.items()}
+        for k in range(len(specialization.control_inputs)):
+            constants[f"range {k}"] = [float(table.ctrl_lower[index + k]), float(table.ctrl_upper[index + k])]
         bindings = {"frame ": frame_ref(frame)} if frame != WORLD else {}
         return self.ctx.node_iteration(specialization, bindings, offsets, constants)
+
+    def _control_offsets(self, index: int) -> dict[str, ArenaOffset]:
+        """Arrays of an actuator: its control, states, and the past controls if they are delayed."""
+        n_samples = self.ctx.model.actuators.n_delay_samples
+        offsets = dict(self.ctx.element_arrays(ElementKind.ACTUATOR, index))
+        if n_samples[index]:
+            offsets |= self.ctx.element_arrays(ElementKind.DELAY_SAMPLE, int(n_samples[:index].sum()))
+        return offsets
 
     def _force_code(self, force_law: Callable[[Transmission], ForceTerm]) -> Callable[[IterationContext], None]:
         """Loop body that applies the force law: (length, velocity) in memory becomes (force, derivative by velocity).
@@ -392,15 +422,14 @@ def _transmission_of_iteration(iteration: IterationContext, length: Value, veloc
     assert isinstance(specialization, TransmissionSpecialization)
 
     def read(array: str) -> list[Value]:
-        is_array = iteration.has_array(array)
-        return (
-            iteration.read_array(array, specialization.n_delay_samples if array == "history" else 1)
-            if is_array
-            else iteration.constants(array)
-        )
+        if not iteration.has_array(array):
+            return iteration.constants(array)
+        width = _ARRAY_WIDTHS.get(array, 1)
+        return iteration.read_array(array, specialization.n_delay_samples if array.startswith("history") else width)
 
     frame = frame_ref("frame ") if specialization.on_frame else None
     delay = specialization.n_delay_samples, specialization.interpolation
+    servo = specialization.control_inputs, specialization.servo_states
     return Transmission(
         specialization.kind,
         length,
@@ -411,4 +440,5 @@ def _transmission_of_iteration(iteration: IterationContext, length: Value, veloc
         specialization.dynamics,
         specialization.act_early,
         *delay,
+        *servo,
     )

@@ -149,7 +149,9 @@ def _read_actuator(reader: ModelReader, index: int) -> Actuator:
         bias=to_floats(model.actuator_biasprm[index]),
         dynamics_type=enum_name(model.actuator_dyntype[index], "mjtDyn"),
         dynamics=to_floats(model.actuator_dynprm[index]),
-        control_range=_limited_range(model.actuator_ctrllimited, model.actuator_ctrlrange, control),
+        control_range=_limited_range(model.actuator_ctrllimited, model.actuator_ctrlrange, control)
+        if n_controls(model, index)
+        else _UNLIMITED,
         force_range=_limited_range(model.actuator_forcelimited, model.actuator_forcerange, index),
         activation_range=_limited_range(model.actuator_actlimited, model.actuator_actrange, index),
     )
@@ -216,7 +218,7 @@ def _store_actuator_settings(reader: ModelReader, index: int, actuator: Actuator
             mjcf.SHORTCUT: "" if element is None else element.tag,
             mjcf.GROUP: int(model.actuator_group[index]),
             mjcf.UNUSED_RANGE: ()
-            if model.actuator_ctrllimited[control]
+            if n_controls(model, index) == 0 or model.actuator_ctrllimited[control]
             else to_floats(model.actuator_ctrlrange[control]),
             mjcf.ACTEARLY: bool(model.actuator_actearly[index]),
             mjcf.N_ACTIVATIONS: int(model.actuator_actnum[index]),
