@@ -15,7 +15,7 @@ from kinema.dynamics.lowering.step_program import trace_step
 from kinema.ir import interpret_in_place
 from kit.choosing import combinations
 
-from .test_team_steps import Launches, run_in_parts
+from .test_team_steps import Launches, run_kernels
 
 PLATE = (1.0, 1.0, 0.005)
 BODIES: dict[str, Any] = {
@@ -246,7 +246,7 @@ def test_a_step_in_launches(cone: str) -> None:
     one, other = ({name: x.copy() for name, x in made.start.items()} for _ in range(2))
     for _ in range(2):
         interpret_in_place(alone, one, engine.array_offsets)
-        run_in_parts(made.parts, other, engine.array_offsets)
+        run_kernels(made.parts, other, engine.array_offsets)
     assert one["state"][made.row("n_contacts")].min() > 0.0, "nothing touches"
     assert one["state"][made.row("vel") + 2].min() > -1.0, "the ball is not stopped"
     rows = [i for i in range(len(one["state"])) if i != made.row("n_iterations")]

@@ -378,7 +378,7 @@ class SceneCamera:
 
     @property
     def _camera(self) -> Camera:
-        """The camera with the row of its link; one that shows the whole scene is placed when it is first needed."""
+        """Camera with resolved link; by default one that shows the whole scene, placed on first use."""
         if self._resolved is not None:
             return self._resolved
         rendered, given = self._cameras.rendered, self._given

@@ -249,7 +249,7 @@ class Stepper:
     def _check_capturable(self) -> None:
         """Raise `KinemaError` if steps cannot be captured as a CUDA graph because the host has work in every step.
 
-        NumPy output, step observers, automatic resets and clock sensors do.
+        Host work in every step is due to NumPy output, step observers, automatic resets and clock sensors.
         """
         built = self._scene.built
         if not built.outputs.on_gpu:

@@ -314,9 +314,9 @@ class Transmissions:
     def for_each(
         self, name: str, body: Callable[[Transmission], None], only: Callable[[TransmissionSpecialization], bool]
     ) -> None:
-        """Trace a loop over the transmissions whose specialization passes `only`, without length and velocity.
+        """Trace a loop over the transmissions whose specialization satisfies `only`, without length and velocity.
 
-        Used after the forces, when the pairs no longer hold lengths.
+        Used after the force law, which overwrites (length, velocity) by forces.
         """
         table = getattr(self.ctx.model, self.name)
         rows = [self._transmission_iteration(table, i) for i in self.moments]
