@@ -57,7 +57,7 @@ def test_links_inside_each_other_do_not_collide(tmp_path: Path) -> None:
     scene, entity = scene_of(arm(), tmp_path)
     assert touching(scene) == set()
     (note,) = notes(scene)
-    assert note.startswith('1 pair of links of robot "arm" overlap in the initial configuration and do not collide: ')
+    assert note.startswith('1 pair of links of robot "arm" overlap in the initial configuration and do not collide')
     assert note.endswith(": base and rotor (200 mm)")
     entity.set_dofs_position([3.0, 0.0, 0.0])
     assert frozenset(("base", "tip")) in touching(scene)

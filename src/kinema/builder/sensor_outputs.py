@@ -10,6 +10,7 @@ import numpy as np
 
 from kinema.core import Array, Pose
 from kinema.description import (
+    TAXELS,
     Box,
     Camera,
     Capsule,
@@ -177,12 +178,12 @@ class SensorContext:
                     return None
                 element, owner = found
                 assert isinstance(element, Frame | Camera)
-                return self._attach_to_link(owner, element.link, element.pose)
+                return self.attach_to_link(owner, element.link, element.pose)
             case "shape":
                 return self._resolve_shape(name)
         return None
 
-    def _attach_to_link(self, owner: Robot | World, link_name: str | None, pose: Pose) -> ResolvedFrame | None:
+    def attach_to_link(self, owner: Robot | World, link_name: str | None, pose: Pose) -> ResolvedFrame | None:
         """Frame at `pose` relative to a named link, or to the base of `owner` for `link_name` None.
 
         None if not found.
@@ -208,7 +209,7 @@ class SensorContext:
         """
         for owner, link, shape in self.all_shapes():
             if shape.name == name:
-                frame = self._attach_to_link(owner, None if link is None else link.name, shape.pose)
+                frame = self.attach_to_link(owner, None if link is None else link.name, shape.pose)
                 if frame is not None and isinstance(shape.geometry, Mesh):
                     frame.approximation_note = "the frame of a mesh is that of its file, not its inertial frame"
                 return frame
@@ -232,7 +233,7 @@ class SensorContext:
         for owner, link, shape in self.all_shapes():
             is_of_link = kind == "link" and link is not None and name in (link.name, self._record_name(link, owner))
             if (shape.name == name if kind == "shape" else link is None if is_world else is_of_link) and shape.enabled:
-                frame = self._attach_to_link(owner, None if link is None else link.name, shape.pose)
+                frame = self.attach_to_link(owner, None if link is None else link.name, shape.pose)
                 if frame is not None:
                     frame_and_shapes.append((frame.attachment, shape))
         only_collision = self.sensor.settings.get(COLLISION_ONLY, False)
@@ -618,6 +619,41 @@ def _contact_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
     return [output]
 
 
+def _tactile_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
+    """Output of the depths and sliding speeds at the taxels of a link.
+
+    The setting `TAXELS` has the positions of the taxels, or positions and two unit tangents each, in the frame of the
+    sensor, which in MJCF is the link of its geom. They are stored with the ray directions.
+    """
+    sensor = sensor_ctx.sensor
+    frame = sensor_ctx.target_frame()
+    if sensor.reference_kind == "shape":
+        found = next(((owner, link) for owner, link, s in sensor_ctx.all_shapes() if s.name == sensor.reference), None)
+        frame = None if found is None else sensor_ctx.attach_to_link(found[0], found[1] and found[1].name, Pose())
+    attachment = require_frame(frame, f'its geom "{sensor.reference}"').attachment
+    count = int(sensor.settings[mjcf.DIM]) // 3
+    values = np.reshape(sensor.settings.get(TAXELS, ()), (count, -1)) if count else np.zeros((0, 3))
+    if values.shape[1] not in (3, 9):
+        raise UnsupportedSensorError("its taxels are not known")
+    first = 3.0 * sum(len(d) for d in sensor_ctx.ray_directions)
+    sensor_ctx.ray_directions.append(np.concatenate(np.split(values, values.shape[1] // 3, axis=1)))
+    return [
+        SensorOutputRecord(
+            "tactile",
+            3 * count,
+            attachment,
+            params=(first, float(count)),
+            options=("tangents" if values.shape[1] == 9 else "",),
+            positive=True,
+            fields=tuple((name, count) for name in TACTILE_FIELDS),
+        )
+    ]
+
+
+TACTILE_FIELDS = ("depth", "slip_1", "slip_2")
+"""Names of the channels of a tactile sensor: penetration depth, sliding speeds along the two tangents."""
+
+
 def _distance_output(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:
     """Output of the distance, normal or segment between the geoms of two links or shapes.
 
@@ -663,6 +699,7 @@ MJCF_OUTPUT_FACTORIES: dict[str, SensorOutputFactory] = {
     "rangefinder": _rangefinder_output,
     "user": _user_output,
     **dict.fromkeys(("distance", "normal", "fromto"), _distance_output),
-    **dict.fromkeys(("tactile", "plugin"), _unsupported_output),
+    "tactile": _tactile_output,
+    "plugin": _unsupported_output,
 }
 """Function that makes the outputs of a sensor, by MJCF sensor type; kinds of `SENSOR_KINDS` need none."""

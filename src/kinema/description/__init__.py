@@ -69,7 +69,14 @@ from .options import (
     is_flag_enabled as is_flag_enabled,
 )
 from .robot import Assembly as Assembly, Base as Base, Robot as Robot
-from .sensing import Camera as Camera, Frame as Frame, Keyframe as Keyframe, Light as Light, Sensor as Sensor
+from .sensing import (
+    TAXELS as TAXELS,
+    Camera as Camera,
+    Frame as Frame,
+    Keyframe as Keyframe,
+    Light as Light,
+    Sensor as Sensor,
+)
 from .shape import (
     Approximation as Approximation,
     Box as Box,

@@ -23,6 +23,11 @@ class Frame(Node):
     color: tuple[float, float, float, float] | None = None
 
 
+TAXELS = "taxels"
+"""Setting of a tactile sensor: position of each taxel [m], or position and two unit tangents, in the frame of its link;
+a flat tuple."""
+
+
 @dataclass(kw_only=True, slots=True, eq=False)
 class Sensor(Node):
     """A sensor, with the settings of its format."""

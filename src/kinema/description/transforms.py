@@ -12,6 +12,7 @@ from .joint import Axis, AxisMotion, Joint, JointKind
 from .kinematics import TreeEdge, joint_coordinates
 from .link import Inertial, Link
 from .robot import Base, Robot
+from .sensing import TAXELS
 from .shape import Box, Capsule, Cone, Cylinder, Ellipsoid, Geometry, HeightField, Mesh, Plane, Shape, Sphere
 from .world import World
 
@@ -87,10 +88,11 @@ def scale_description(description: Robot | World, factor: float) -> Robot | Worl
 
 
 def _check_scalable(description: Robot | World) -> None:
-    """Raise `KinemaError` if a description has elements that cannot be scaled (`UNSCALABLE_ELEMENTS`)."""
+    """Raise `KinemaError` if a description has tactile sensors or `UNSCALABLE_ELEMENTS`, which cannot be scaled."""
     for owner in (description, *(description.robots if isinstance(description, World) else ())):
-        for name in UNSCALABLE_ELEMENTS:
-            if getattr(owner, name):
+        has_taxels = any(TAXELS in sensor.settings for sensor in owner.sensors)
+        for name in (*UNSCALABLE_ELEMENTS, *(["tactile sensors"] if has_taxels else [])):
+            if name == "tactile sensors" or getattr(owner, name):
                 reason = f'"{owner.name}" has {name}, which cannot be scaled'
                 raise KinemaError(f"scale: {reason}: use scale 1")
 

@@ -26,5 +26,6 @@ from .sensor_types import (
     Magnetometer as Magnetometer,
     RayFan as RayFan,
     SensorType as SensorType,
+    TactileSensor as TactileSensor,
     TouchSensor as TouchSensor,
 )

@@ -927,8 +927,8 @@ class Scene:
         Example: `imu = scene.add_sensor(km.Imu(link=arm.get_link("hand")))`, then `imu.read("angular_velocity")`.
 
         Args:
-            sensor: `km.Imu`, `ForceTorque`, `ContactSensor`, `TouchSensor`, `RayFan`, `Lidar`, `FrameSensor`,
-                `DistanceSensor`, `JointSensor`, `Magnetometer`, `Altimeter` or `Gps` (docs/sensors.md).
+            sensor: `km.Imu`, `ForceTorque`, `ContactSensor`, `TouchSensor`, `TactileSensor`, `RayFan`, `Lidar`,
+                `FrameSensor`, `DistanceSensor`, `JointSensor`, `Magnetometer`, `Altimeter` or `Gps` (docs/sensors.md).
 
         Returns:
             The sensor, which is also in `scene.sensors`.

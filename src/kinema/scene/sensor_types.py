@@ -1,4 +1,4 @@
-"""Sensors for `Scene.add_sensor`: IMU, force-torque, contact, touch, rays, lidar, frame, joint, magnetometer, GPS.
+"""Sensors for `Scene.add_sensor`: IMU, force, contact, touch, tactile, rays, frame, joint, magnetometer, GPS.
 
 Example: `scene.add_sensor(km.Imu(link=arm.get_link("hand"), pos=(0, 0, 0.05), noise=0.01))`. Units are SI: m, rad, m/s,
 rad/s, m/s², N, N m, T. Quaternions are (w, x, y, z). *Sensor axes* are those of `quat` or `euler` on the link.
@@ -16,7 +16,7 @@ import numpy as np
 
 from kinema.builder import COLLISION_ONLY, CONTACT_FIELDS, CONTACT_REDUCTIONS, VOLUME, AddedSensor, scan_directions
 from kinema.core import ArrayLike, KinemaError
-from kinema.description import Sensor
+from kinema.description import TAXELS, Sensor
 from kinema.tokens import mjcf
 
 from .arguments import finite_vector, nonnegative_float, one_of, pose_from_arguments, positive_int
@@ -177,6 +177,48 @@ class TouchSensor(SensorType):
         if not isinstance(self.volume, Morph):
             raise KinemaError(f"TouchSensor: volume: expected a body such as km.Sphere(0.02), not {self.volume!r}")
         return NO_REFERENCE, {"": self._sensor(scene, "touch", **{VOLUME: self.volume.geometry(np.ones(3))})}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TactileSensor(SensorType):
+    """Tactile sensor: penetration depths and sliding speeds at points of a link (taxels), as MuJoCo's `tactile`.
+
+    Components: `depth` (n) [m], in the geoms of other bodies that are in contact with the body of the link; with
+    `normals` also `slip_1` and `slip_2` (n) [m/s], speeds of the link on these geoms along two directions perpendicular
+    to the normal and to each other, else 0. Planes, spheres, capsules, ellipsoids, cylinders and boxes are felt.
+    """
+
+    kind: ClassVar[str] = "tactile"
+    points: ArrayLike = ()
+    """Positions of the taxels along the sensor axes [m], (n, 3)."""
+    normals: ArrayLike | None = None
+    """Outward normals of the surface at the taxels, (n, 3) or (3,) for all of them; None for depths alone."""
+
+    def components(self, scene: HasEntities) -> tuple[ElementReference, Mapping[str, Sensor]]:
+        """Depths and sliding speeds."""
+        if self._target(scene)[1] == WORLD_KIND:
+            raise KinemaError("TactileSensor: the link that carries the sensor is missing")
+        columns = [_finite_rows(self.points, "points")]
+        if self.normals is not None:
+            normals = np.broadcast_to(_finite_rows(self.normals, "normals"), columns[0].shape)
+            lengths = np.linalg.norm(normals, axis=1, keepdims=True)
+            if not lengths.all():
+                raise KinemaError("TactileSensor: normals: expected normals that are not zero")
+            aside = np.eye(3)[np.abs(normals).argmin(axis=1)]
+            first = np.cross(normals, aside)
+            first /= np.linalg.norm(first, axis=1, keepdims=True)
+            columns += [first, np.cross(normals / lengths, first)]
+        taxels = np.concatenate(columns, axis=1)
+        settings = {mjcf.DIM: 3 * len(taxels), TAXELS: tuple(taxels.ravel().tolist())}
+        return NO_REFERENCE, {"": self._sensor(scene, "tactile", **settings)}
+
+
+def _finite_rows(values: ArrayLike, name: str) -> np.ndarray:
+    """Validated vectors, (n, 3), at least one."""
+    rows = np.atleast_2d(np.asarray(values, np.float64))
+    if rows.ndim != 2 or rows.shape[1] != 3 or not np.isfinite(rows).all():
+        raise KinemaError(f"TactileSensor: {name}: expected finite vectors (n, 3), not {rows.shape}")
+    return rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -18,6 +18,7 @@ from ..constraints.constraint_kinds import blocks_by_kind
 from ..constraints.rows import block_key, block_parameters
 from ..model_variants import INVWEIGHT_PARAMETERS, structure_mismatch_message
 from ..rigid.free_bodies import free_bodies
+from ..sensors.contact_weights import TACTILE_GEOM, TACTILE_KINDS, tactile_geom_constants, tactile_geoms
 from ..sensors.ray_casting import RAY_GEOM, ray_geom_constants
 from ..settings import Settings
 from ..tree.kinematic_tree import build_tree
@@ -64,6 +65,9 @@ def element_constants(
                 yield ("pair", p), str(pair_geom_types(model, p)), pair_parameter_row(model, settings, spec, p)
     for geom, geom_type in enumerate(model.sensors.ray_geoms.types):
         yield (RAY_GEOM, geom), geom_type, ray_geom_constants(model, geom)
+    tactile = [i for i, kind in enumerate(model.sensors.outputs.kinds) if kind in TACTILE_KINDS]
+    for geom in sorted({geom for output in tactile for geom in tactile_geoms(model, output)}):
+        yield (TACTILE_GEOM, geom), model.geoms.types[geom], tactile_geom_constants(model, geom)
     for kind, blocks in blocks_by_kind(model, settings, nodes):
         for block in blocks:
             yield ("block", block_key(block)), kind.name, block_parameters(block)

@@ -3,7 +3,7 @@
 The two frames of a pair are ordered by index, and a stored contact acts on the second. For force, torque and touch
 outputs the weight is +1 if the second frame's link is measured, -1 if the first frame's link is measured, and 0 if
 neither or both are. For contact outputs it is the sign that turns the stored normal into the normal from the first to
-the second object of the sensor, or 0 if the pair does not match.
+the second object of the sensor, or 0 if the pair does not match. For tactile outputs it numbers the other geoms.
 
 This module imports little, since `arrays.py` depends on it.
 """
@@ -23,6 +23,12 @@ TOUCH_KINDS = ("touch",)
 """Outputs of the contacts of one link."""
 CONTACT_PAIR_KINDS = ("contact",)
 """Outputs of the contacts between two objects."""
+TACTILE_KINDS = ("tactile",)
+"""Outputs of the points of a link."""
+TACTILE_GEOM_TYPES = ("plane", "sphere", "capsule", "ellipsoid", "cylinder", "box")
+"""Types of geoms that tactile sensors feel."""
+TACTILE_GEOM = "tactile geom"
+"""Table name of these geoms in the per-environment parameters."""
 
 
 def contact_dependent_outputs(model: Model) -> list[int]:
@@ -30,16 +36,19 @@ def contact_dependent_outputs(model: Model) -> list[int]:
     return [
         i
         for i, kind in enumerate(model.sensors.outputs.kinds)
-        if kind in (*LOAD_KINDS, *TOUCH_KINDS, *CONTACT_PAIR_KINDS)
+        if kind in (*LOAD_KINDS, *TOUCH_KINDS, *CONTACT_PAIR_KINDS, *TACTILE_KINDS)
     ]
 
 
 def pair_weights(model: Model, output: int) -> Array:
-    """Weight (+1, -1 or 0) with which contacts of each geom pair enter a contact-dependent sensor output, (n_pairs,).
+    """Weight with which contacts of each geom pair enter a contact-dependent sensor output, (n_pairs,).
 
     For outputs of a link or subtree: +1 if only the second geom (in frame order) belongs to it, -1 if only the first
     does. For MJCF contact sensors: the sign that orients the stored normal from the first to the second matched object.
+    For tactile sensors: the position from 1 in `tactile_geoms` of the geom that touches the body of the sensor.
     """
+    if model.sensors.outputs.kinds[output] in TACTILE_KINDS:
+        return _tactile_pair_weights(model, output)
     info, geoms, pairs = model.sensors.outputs, model.geoms, model.pairs
     frames = dynamic_frames(model, geoms.frame_idx)
     swapped = frames[pairs.geom_a] > frames[pairs.geom_b]
@@ -49,6 +58,36 @@ def pair_weights(model: Model, output: int) -> Array:
     first = geoms.link_idx[np.where(swapped, pairs.geom_b, pairs.geom_a)]
     second = geoms.link_idx[np.where(swapped, pairs.geom_a, pairs.geom_b)]
     return is_measured[second].astype(np.float64) - is_measured[first].astype(np.float64)
+
+
+def tactile_geoms(model: Model, output: int) -> list[int]:
+    """Indices of the geoms that a tactile output can feel: of the types that have a distance function, by pair."""
+    others = _touching_geoms(model, output)
+    return [geom for geom in np.unique(others[others >= 0]).tolist() if model.geoms.types[geom] in TACTILE_GEOM_TYPES]
+
+
+def tactile_geom_constants(model: Model, geom: int) -> dict[str, list[float]]:
+    """Constants of a geom for tactile sensors: pose in its frame, and size."""
+    geoms = model.geoms
+    return {
+        "position": geoms.pos[geom].tolist(),
+        "rotation": geoms.rot[geom].ravel().tolist(),
+        "size": geoms.size[geom].tolist(),
+    }
+
+
+def _touching_geoms(model: Model, output: int) -> np.ndarray:
+    """Geom of each pair that touches the body of a tactile output, -1 if the pair is not of that body, (n_pairs,)."""
+    pairs, frames = model.pairs, model.geoms.frame_idx
+    frame = model.sensors.outputs.frame_idx[output, 0]
+    on_first, on_second = frames[pairs.geom_a] == frame, frames[pairs.geom_b] == frame
+    return np.where(on_first, pairs.geom_b, np.where(on_second, pairs.geom_a, -1))
+
+
+def _tactile_pair_weights(model: Model, output: int) -> Array:
+    """Position from 1 in `tactile_geoms` of the geom of each pair that touches the body of a tactile output, or 0."""
+    position = {geom: float(i) for i, geom in enumerate(tactile_geoms(model, output), start=1)}
+    return np.array([position.get(geom, 0.0) for geom in _touching_geoms(model, output).tolist()], np.float64)
 
 
 def _link_mask(model: Model, link: int, *, with_subtree: bool) -> np.ndarray:

@@ -15,6 +15,7 @@ from . import (
     frame_sensors,
     joint_tendon_sensors,
     rangefinders,
+    tactile_sensors,
 )
 from .sensor_outputs import SensorOutputs
 
@@ -41,6 +42,7 @@ SENSOR_FAMILIES: list[tuple[tuple[str, ...], SensorFamily]] = [
     (("insidesite",), frame_sensors.measure_inside_site),
     (rangefinders.RANGEFINDER_KINDS, rangefinders.measure_ranges),
     (distance_sensors.DISTANCE_KINDS, distance_sensors.measure_distances),
+    (tactile_sensors.TACTILE_KINDS, tactile_sensors.measure_tactile),
 ]
 """Kinds of outputs -> function that traces all outputs of these kinds, besides the kinds of `SENSOR_KINDS`."""
 

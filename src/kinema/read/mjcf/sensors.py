@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinema.description import Sensor
+import numpy as np
+
+from kinema.core import quaternion_to_matrix
+from kinema.description import TAXELS, Sensor
 from kinema.tokens import mjcf
 
 from .actuators import actuator_bodies, tendon_bodies
@@ -91,8 +94,25 @@ def _store_sensor_settings(reader: ModelReader, index: int, sensor: Sensor) -> N
             mjcf.NEEDSTAGE: enum_name(model.sensor_needstage[index], "mjtStage") if sensor.kind == "user" else "",
             mjcf.PLUGIN: int(model.sensor_plugin[index]) >= 0,
             mjcf.USER: model.sensor_user[index] if model.nuser_sensor else (),
+            TAXELS: _taxels(model, index) if sensor.kind == "tactile" else (),
         }
     )
+
+
+def _taxels(model: Any, index: int) -> tuple[float, ...]:
+    """Vertices of the mesh of a tactile sensor in the frame of the body of its geom, flat.
+
+    Position, or position and the two tangents of the vertex if the mesh has them.
+    """
+    mesh, geom = int(model.sensor_objid[index]), int(model.sensor_refid[index])
+    count, start, normal = (int(x[mesh]) for x in (model.mesh_vertnum, model.mesh_vertadr, model.mesh_normaladr))
+    rotation = quaternion_to_matrix(model.geom_quat[geom])
+    vertices = np.asarray(model.mesh_vert[start : start + count], np.float64)
+    columns = [vertices @ rotation.T + model.geom_pos[geom]]
+    if int(model.mesh_normalnum[mesh]) == 3 * count:  # normal and two tangents for each vertex
+        axes = np.asarray(model.mesh_normal[normal : normal + 3 * count], np.float64).reshape(count, 3, 3)
+        columns += [axes[:, 1] @ rotation.T, axes[:, 2] @ rotation.T]
+    return to_floats(np.concatenate(columns, axis=1).ravel())
 
 
 def _integer_parameters(model: Any, index: int) -> tuple[int, ...]:

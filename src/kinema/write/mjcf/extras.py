@@ -93,21 +93,26 @@ def _resolve_file(assembly: Assembly, extra: Extra, uri: str) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
+def write_unused_assets(ctx: MjcfContext) -> None:
+    """Write the preserved assets that no geom uses; sensors may refer to them."""
+    for home in ctx.assemblies:
+        ctx.use_attribute(home, mjcf.FILES)
+        for extra in home.extras:
+            if extra.format == mjcf.FORMAT and extra.tag in (mjcf.MATERIAL, mjcf.MESH, mjcf.HFIELD, mjcf.SKIN):
+                _write_unused_asset(ctx, home, extra)
+
+
 def write_verbatim_sections(ctx: MjcfContext) -> None:
-    """Write the preserved sections and the preserved assets that no geom uses.
+    """Write the preserved sections.
 
     The deformable section is omitted if the source has a `flexcomp`, which generates its content.
     """
     deformed = any(e.tag == mjcf.FLEXCOMP for home in ctx.assemblies for e in home.extras)
     for home in ctx.assemblies:
-        ctx.use_attribute(home, mjcf.FILES)
         for extra in home.extras:
-            if extra.format != mjcf.FORMAT:
-                continue
-            if extra.tag in mjcf.VERBATIM_SECTIONS and not (extra.tag == mjcf.DEFORMABLE and deformed):
+            is_section = extra.format == mjcf.FORMAT and extra.tag in mjcf.VERBATIM_SECTIONS
+            if is_section and not (extra.tag == mjcf.DEFORMABLE and deformed):
                 _write_section(ctx, home, extra)
-            elif extra.tag in (mjcf.MATERIAL, mjcf.MESH, mjcf.HFIELD, mjcf.SKIN):
-                _write_unused_asset(ctx, home, extra)
 
 
 def _write_section(ctx: MjcfContext, assembly: Assembly, extra: Extra) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kinema.core import Pose
-from kinema.description import Assembly, Joint, Sensor
+from kinema.description import TAXELS, Assembly, Joint, Sensor
 from kinema.tokens import mjcf, sdf
 
 from ..xml_document import Element, format_number, format_numbers
@@ -176,6 +176,7 @@ def _set_sensor_attributes(ctx: MjcfContext, sensor: Sensor, element: Element) -
         element.set_attributes({"num": str(integers[2])})  # type: ignore[index]  # ty: ignore[not-subscriptable]
     if sensor.kind == "insidesite" and integers and integers[0]:  # type: ignore[index]  # ty: ignore[not-subscriptable]
         element.set_attributes({"enclosed": "true"})
+    take(TAXELS)  # those of the mesh
     for name in (mjcf.DATA, mjcf.REDUCE, mjcf.DIM, mjcf.DATATYPE, mjcf.NEEDSTAGE, mjcf.PLUGIN):
         value = take(name)
         if sensor.kind == "user" and name in (mjcf.DIM, mjcf.DATATYPE, mjcf.NEEDSTAGE) and value:

@@ -26,7 +26,14 @@ from .collision_filters import parents_collide, write_collision_filters
 from .context import MjcfBody, MjcfContext, MjcfDocument
 from .defaults import write_defaults
 from .equalities import add_loop_bodies, write_constraints, write_loop_constraints
-from .extras import asset_name, plugin_elements, report_unwritten, write_textures, write_verbatim_sections
+from .extras import (
+    asset_name,
+    plugin_elements,
+    report_unwritten,
+    write_textures,
+    write_unused_assets,
+    write_verbatim_sections,
+)
 from .geoms import write_geoms
 from .joints import write_joints
 from .keyframes import write_keyframes
@@ -155,6 +162,7 @@ def _write_sections(ctx: MjcfContext) -> None:
     targets = write_drives(ctx)
     write_constraints(ctx)
     write_loop_constraints(ctx)
+    write_unused_assets(ctx)
     write_sensors(ctx)
     write_keyframes(ctx, targets)
     write_options(ctx)
