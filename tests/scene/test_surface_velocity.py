@@ -158,3 +158,45 @@ def test_a_surface_velocity_survives_conversions(tmp_path: Path) -> None:
         a, b = (m.geom_surfacevel[m.geom(geom).id].reshape(2, 3) for m in models)
         rotations = [Pose.from_quaternion(np.zeros(3), m.geom_quat[m.geom(geom).id]).rotation for m in models]
         np.testing.assert_allclose(rotations[0] @ a.T, rotations[1] @ b.T, atol=1e-6)
+
+
+VEHICLE = """<sdf version="1.9"><model name="tank">
+<link name="hull"><pose>0 0 .16 0 0 0</pose><inertial><mass>10</mass><inertia><ixx>.5</ixx><iyy>.5</iyy><izz>.5</izz>
+</inertia></inertial></link>{tracks}</model></sdf>"""
+TRACK = """<link name="{name}"><pose>0 {y} .1 0 0 {yaw}</pose>
+<inertial><mass>2</mass><inertia><ixx>.1</ixx><iyy>.1</iyy><izz>.1</izz></inertia></inertial>
+<collision name="c"><geometry><box><size>{size} .1</size></box></geometry></collision></link>
+<joint name="{name}_joint" type="fixed"><parent>hull</parent><child>{name}</child></joint>
+<plugin name="gz::sim::systems::TrackController" filename="gz-sim-track-controller-system"><link>{name}</link>
+<track_orientation>0 0 {turn}</track_orientation></plugin>"""
+
+
+def test_tracks_drive_a_vehicle(tmp_path: Path) -> None:
+    """Forwards at the speed of the tracks, on the spot with opposite ones, and nowhere without; one track is turned."""
+    file = tmp_path / "tank.sdf"
+    left = TRACK.format(name="left", y=0.3, yaw=0, size=".8 .1", turn=0)
+    right = TRACK.format(name="right", y=-0.3, yaw=np.pi / 2, size=".1 .8", turn=-np.pi / 2)
+    file.write_text(VEHICLE.format(tracks=left + right))
+    description = km.read(file)
+    assert [d.code for d in description.diagnostics].count("sdf.track") == 2
+    scene = km.Scene(quiet=True, codegen="loops")
+    scene.add(km.Plane())
+    tank = scene.add(description, pos=(0, 0, -0.05))
+    scene.build(3)
+    scene.set_track_velocity(tank, [[0.5, 0.5], [-0.5, 0.5], [0.0, 0.0]])
+    scene.step(500)
+    np.testing.assert_allclose(tank.get_vel()[:, :2], [[0.5, 0], [0, 0], [0, 0]], atol=0.02)
+    assert tank.get_ang()[1, 2] > 0.3
+    assert np.abs(tank.get_ang()[[0, 2]]).max() < 0.01
+    scene.set_track_velocity(tank, -0.2, ["left", "right"], envs_idx=[2])
+    scene.set_track_velocity(tank, 0.0, "l.*", envs_idx=[0])
+    scene.step(200)
+    np.testing.assert_allclose(tank.get_vel()[2], [-0.2, 0, 0], atol=0.01)
+    assert tank.get_ang()[0, 2] > 0.1
+    assert not [d for d in scene.diagnostics if d.code == "scene.recompiled"]
+    with pytest.raises(km.KinemaError, match="there is no 'middle'; the tracks are: left, right"):
+        scene.set_track_velocity(tank, 1.0, "middle")
+    with pytest.raises(km.KinemaError, match='"plane" has no tracks'):
+        scene.set_track_velocity(scene.entities[0], 1.0)
+    km.write(description, tmp_path / "again.sdf")
+    assert [d.code for d in km.read(tmp_path / "again.sdf").diagnostics].count("sdf.track") == 2

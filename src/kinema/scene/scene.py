@@ -1096,6 +1096,21 @@ class Scene:
         """
         self._surface_velocities.set(entity, linear, angular, link, geom, envs_idx)
 
+    def set_track_velocity(
+        self, entity: Entity, velocity: Any, tracks: Selection = None, envs_idx: Selection = None
+    ) -> None:
+        """Drive tracks of a vehicle: links of an SDFormat model with Gazebo's `TrackController` plugin.
+
+        The surfaces of the track move backwards along its direction, so that it drives forwards; until changed.
+
+        Args:
+            entity: the vehicle.
+            velocity: forward velocity of each track [m/s], a scalar, (n_tracks,) or (n_envs, n_tracks).
+            tracks: links by name, pattern, or index among the tracks, in file order; None for all.
+            envs_idx: environments by index, slice or mask; None for all.
+        """
+        self._surface_velocities.drive_tracks(entity, velocity, tracks, envs_idx)
+
     # ---------------------------------------------------------------------------------- gravity, medium, randomization
 
     def set_gravity(self, gravity: Any, envs_idx: Selection = None) -> None:

@@ -11,10 +11,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kinema.core import KinemaError, Pose, skew
+from kinema.core import Array, KinemaError, Pose, rpy_to_matrix, skew
+from kinema.description import SCOPE, World
 from kinema.model import Model
+from kinema.tokens import sdf
 
-from .arguments import IndexArray, Selection, indices_matching, resolve_envs
+from .arguments import IndexArray, Selection, indices_matching, resolve_envs, resolve_indices
 from .arrays import component_rows
 from .built_scene import HasBuiltScene
 from .entity import Entity
@@ -23,7 +25,7 @@ from .sleep import wake_all
 
 PARAMETER = "surface_velocity"
 """Name of the array, and of the parameter in `build(per_env=...)`."""
-_LABEL = "set_surface_velocity"
+_LABEL, _TRACK_LABEL = "set_surface_velocity", "set_track_velocity"
 
 
 class SceneWithSurfaces(HasBuiltScene, Protocol):
@@ -45,8 +47,9 @@ class SurfaceVelocities:
         self._pending: list[tuple[Entity, Any, Any, str | int | None, str | int | None]] = []
 
     def required_parameters(self) -> frozenset[str]:
-        """Per-environment parameters that the velocities set before `build` need."""
-        return frozenset([PARAMETER] if self._pending else [])
+        """Per-environment parameters that velocities set before `build`, and tracks, need."""
+        has_tracks = self._scene.contacts and any(find_tracks(entity._index) for entity in self._scene.entities)
+        return frozenset([PARAMETER] if self._pending or has_tracks else [])
 
     def write_pending(self) -> None:
         """Write the velocities that were set before `build`."""
@@ -74,6 +77,40 @@ class SurfaceVelocities:
         if scene.contacts and not scene.built.arrays.has(PARAMETER):
             scene.allow_per_env(PARAMETER)
         write_surface_velocity(entity._index, linear, angular, link, geom, envs_idx)
+
+    def drive_tracks(self, entity: Entity, velocity: Any, tracks: Selection, envs_idx: Selection) -> None:
+        """Drive tracks of an entity; arguments: see `Scene.set_track_velocity`.
+
+        The surface of a track moves against the direction in which the track drives.
+        """
+        if not any(entity is own for own in self._scene.entities):
+            raise KinemaError(f"{_TRACK_LABEL}: expected an entity of this scene, not {entity!r}")
+        built, directions = self._scene.built, find_tracks(entity._index)
+        if not directions:
+            raise KinemaError(f'{_TRACK_LABEL}: "{entity.name}" has no tracks (TrackController plugins of SDFormat)')
+        rows = resolve_indices(tracks, list(directions), f"{_TRACK_LABEL}: tracks", "tracks")
+        values, envs = built.arrays.to_finite_batch(velocity, (len(rows),), envs_idx, _TRACK_LABEL)
+        for row, speeds in zip(rows, values.T, strict=True):
+            link, direction = list(directions.items())[row]
+            write_surface_velocity(entity._index, -speeds[:, None] * direction, np.zeros(3), link, None, envs)
+
+
+def find_tracks(index: EntityIndex) -> dict[str, Array]:
+    """Direction on its link in which each track of an SDFormat model drives, (3,), by link name in file order."""
+    tracks: dict[str, Any] = {}
+    description = index.description
+    for robot in description.robots if isinstance(description, World) else [description]:
+        models = robot.attributes.get(sdf.attribute_key(sdf.MODELS), {}).values()
+        for attributes in (robot.attributes, *models):
+            tracks |= attributes.get(sdf.attribute_key(sdf.TRACKS), {})
+    directions = {name: rpy_to_matrix(angles)[:, 0] for name, angles in tracks.items()}
+    names = index.model.links.names
+    return {
+        name: directions[own]
+        for name in names
+        for own in [name if name in directions else name.rpartition(SCOPE)[2]]
+        if own in directions
+    }
 
 
 def write_surface_velocity(

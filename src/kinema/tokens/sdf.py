@@ -28,7 +28,11 @@ PHYSICS_PARAMETERS: Final = ("real_time_factor", "real_time_update_rate")
 PHYSICS_TYPE: Final = "physics_type"
 
 MODELS: Final = "models"
-"""Model name -> settings, for a robot composed of several models. This and the following four names are Kinema's."""
+"""Model name -> settings, for a robot composed of several models. This and the following six names are Kinema's."""
+TRACKS: Final = "tracks"
+"""Link name -> orientation (roll, pitch, yaw) of a track on the link, which drives along its x axis."""
+TRACK_PLUGIN: Final = "TrackController"
+"""Part of the name of Gazebo's plugin that drives a link as a track."""
 MERGED: Final = "merged"
 MODEL: Final = "model"
 SCOPE: Final = "scope"

@@ -334,7 +334,7 @@ _ROUND_TRIP_ATTRIBUTES = frozenset(
         *map(mjcf.attribute_key, (mjcf.ASSETS, mjcf.ASSET_NAME, mjcf.FILES, mjcf.MESH_PLUGIN)),
         *map(mjcf.attribute_key, (mjcf.CLASS, mjcf.CHILDCLASS)),  # what they stand for is written in full
         *map(mjcf.attribute_key, (mjcf.UNUSED_RANGE, mjcf.UNUSED_CONTACT_PARAMETERS, mjcf.SIMPLE_SLIDER_BODY)),
-        *map(sdf.attribute_key, (sdf.VERSION, sdf.CANONICAL_LINK, sdf.TYPE)),
+        *map(sdf.attribute_key, (sdf.VERSION, sdf.CANONICAL_LINK, sdf.TYPE, sdf.TRACKS)),
         *(urdf.VERSION, urdf.CONTINUOUS_JOINT_LIMIT),
         *(usd.PRESERVED_ARTICULATION, usd.PRESERVED_RESET_XFORM_STACK, usd.PRESERVED_SCHEMAS, usd.PRESERVED_TYPE),
     }

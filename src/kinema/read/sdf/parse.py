@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from kinema.core import Diagnostics, ReadError, XmlElement
 from kinema.description import Extra
 from kinema.tokens import sdf
@@ -186,9 +188,28 @@ def parse_model(cursor: Cursor, context: ParseContext) -> ModelElement | None:
         elif member is not None and fits_size_limit(inside, model.n_members, member, child):
             model.add(member)
     model.extras = pending + keep_verbatim(cursor, "plugin", "gripper")
+    tracks = _parse_tracks(cursor)
+    if tracks:
+        model.settings[sdf.TRACKS] = tracks
     model.extras += keep_verbatim(cursor, "model_state", reason="the state is that of a simulation in progress")
     model.extras += context.collect_unread(cursor)
     return model
+
+
+def _parse_tracks(cursor: Cursor) -> dict[str, tuple[float, ...]]:
+    """Orientation (roll, pitch, yaw) on its link of each track that a Gazebo plugin of a model drives, by link."""
+    tracks: dict[str, tuple[float, ...]] = {}
+    for plugin in cursor.children("plugin"):
+        if sdf.TRACK_PLUGIN not in f"{plugin.attribute_text('name')} {plugin.attribute_text('filename')}":
+            continue
+        link, orientation = plugin.child_text("link").strip(), plugin.child("track_orientation")
+        angles = np.zeros(3) if orientation is None else parse_numbers(orientation, (0.0, 0.0, 0.0))
+        if link:
+            tracks[link] = tuple(angles.tolist())
+            plugin.note("track", f'link "{link}" is a track', hint="Scene.set_track_velocity drives it")
+        else:
+            plugin.warning("track", "the plugin of a track has no <link>: the track is not driven")
+    return tracks
 
 
 def _parse_member(cursor: Cursor, context: ParseContext) -> Member | LightElement | Extra | None:
