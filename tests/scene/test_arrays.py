@@ -161,28 +161,37 @@ def sizes(solver: Any) -> dict[str, int]:
 
 def check_all_arrays(solver: Any, *, tensors: bool) -> None:
     """Every declared array has the declared shape and type, finite values, and `to_torch`."""
+    for group in declared_arrays():
+        check_arrays(solver, group, tensors=tensors)
+
+
+def check_arrays(solver: Any, group: str, *, tensors: bool) -> None:
+    """Likewise for the arrays of one group."""
     lengths, precision = sizes(solver), solver._built.arrays.dtype
-    for group, arrays in declared_arrays().items():
-        for declaration, _ in arrays:
-            name = f"{group}.{declaration.name}"
-            array = getattr(getattr(solver, group) if group else solver, declaration.name)
-            values = array.numpy()
-            assert values.shape == tuple(lengths.get(x, x) for x in declaration.shape), name
-            assert values.dtype == (precision if declaration.dtype == "float" else declaration.dtype), name
-            assert tuple(array.shape) == values.shape, name
-            assert np.isfinite(values).all() or "aabb" in name or "sort_buffer" in name, name
-            if tensors:
-                assert array.to_torch().shape == values.shape, name
-                np.testing.assert_array_equal(array.to_torch().cpu().numpy(), values, name)
+    for declaration, _ in declared_arrays()[group]:
+        name = f"{group}.{declaration.name}"
+        array = getattr(getattr(solver, group) if group else solver, declaration.name)
+        values = array.numpy()
+        assert values.shape == tuple(lengths.get(x, x) for x in declaration.shape), name
+        assert values.dtype == (precision if declaration.dtype == "float" else declaration.dtype), name
+        assert tuple(array.shape) == values.shape, name
+        assert np.isfinite(values).all() or "aabb" in name or "sort_buffer" in name, name
+        if tensors:
+            assert array.to_torch().shape == values.shape, name
+            np.testing.assert_array_equal(array.to_torch().cpu().numpy(), values, name)
 
 
-def test_every_array_has_its_declared_shape_and_type(side: SimpleNamespace) -> None:
-    """Also those of the contract, each of which is declared; all can be tensors."""
+def test_every_array_of_the_contract_is_declared() -> None:
     declared = {(group, x.name) for group, arrays in declared_arrays().items() for x, _ in arrays}
     contract = {(group, name) for group, names in CONTRACT.items() for name in names.split()}
     assert len(contract) == 170
     assert contract <= declared
-    check_all_arrays(side.solver, tensors=HAS_TORCH)
+
+
+@pytest.mark.parametrize("group", declared_arrays(), ids=lambda group: group or "solver")
+def test_every_array_has_its_declared_shape_and_type(side: SimpleNamespace, group: str) -> None:
+    """All can be tensors."""
+    check_arrays(side.solver, group, tensors=HAS_TORCH)
 
 
 def test_documentation_lists_the_declarations() -> None:
