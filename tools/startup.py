@@ -10,7 +10,6 @@ Run as a script, it measures itself and prints one JSON object; `compile_time.py
 from __future__ import annotations
 
 import argparse
-import gc
 import hashlib
 import json
 import os
@@ -189,7 +188,6 @@ def rebuild_often(
             scene.build()
             scene.step(10)
             del scene
-        gc.collect()
         found.append(resident())
         show(number, found[-1], time.perf_counter() - began)
     return found

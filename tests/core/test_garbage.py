@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gc
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from kinema.core import pause_garbage_collection
+from kinema.core import KinemaError, pause_garbage_collection
+from kinema.dynamics.engine.engine import check_memory
+from kinema.runtime import ArenaLayout, Device, devices
 
 
 def test_what_others_froze_stays_frozen() -> None:
@@ -26,3 +30,30 @@ def test_frozen_objects_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> Non
     with pause_garbage_collection():
         pass
     assert gc.isenabled()
+
+
+def test_dropped_scenes_are_collected_before_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, by the check of all arenas and by an allocation on a GPU."""
+    collected: list[int] = []
+    monkeypatch.setattr(gc, "collect", lambda: collected.append(1))
+    layout, n_envs = ArenaLayout.from_sizes("state", [("qpos", 10)]), 32
+    free = iter([0, 10 * 4 * n_envs])
+    monkeypatch.setattr(Device, "free_memory", lambda self: next(free, 0))
+    check_memory(n_envs, Device("cpu"), "single", [layout])
+    assert len(collected) == 1
+    with pytest.raises(KinemaError, match="need 0 MiB"):
+        check_memory(n_envs, Device("cpu"), "single", [layout])
+    assert len(collected) == 2
+    n_failures = 1
+
+    def zeros(shape: tuple[int, ...], **_: object) -> np.ndarray:
+        if len(collected) - 2 < n_failures:
+            raise RuntimeError("out of memory")
+        return np.zeros(shape)
+
+    monkeypatch.setattr(devices, "warp", lambda: SimpleNamespace(zeros=zeros, float32=0, float64=1))
+    assert Device("cuda:0").zeros((3, 2), "single", "test").shape == (3, 2)
+    assert len(collected) == 3
+    n_failures = 9
+    with pytest.raises(KinemaError, match="test: 0 MiB are needed"):
+        Device("cuda:0").zeros((3, 2), "single", "test")

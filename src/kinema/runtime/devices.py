@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import os
 import sys
@@ -127,8 +128,11 @@ class Device:
             return _aligned_zeros(shape, numpy_dtype(precision))
         if not self.is_cpu:  # no query before the allocation: the driver takes 60 ms to answer
             wp = warp()
-            with contextlib.suppress(RuntimeError):  # out of memory
-                return wp.zeros(shape, dtype=wp.float32 if precision == "single" else wp.float64, device=self.name)
+            for is_last in (False, True):
+                with contextlib.suppress(RuntimeError):  # out of memory
+                    return wp.zeros(shape, dtype=wp.float32 if precision == "single" else wp.float64, device=self.name)
+                if not is_last:
+                    gc.collect()  # scenes that were dropped
         free = self.free_memory()
         raise KinemaError(
             f"{purpose}: {needed / 2**20:,.0f} MiB are needed, and {self.name} has {free / 2**20:,.0f} MiB free"

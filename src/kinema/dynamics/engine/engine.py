@@ -6,7 +6,9 @@ Memory consists of arenas of arrays (values, environments): `state` (state and p
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, is_dataclass, replace
@@ -114,12 +116,35 @@ def _as_array(value: object) -> np.ndarray:
 def check_memory(n_envs: int, device: Device, precision: str, layouts: list[ArenaLayout]) -> None:
     """Raise `KinemaError` if the arenas of all environments do not fit into the free memory of the device."""
     per_env = sum(layout.n_rows for layout in layouts) * (4 if precision == "single" else 8)
-    needed, free = per_env * padded_stride(n_envs, device), device.free_memory()
-    if needed > free:
+    needed = per_env * padded_stride(n_envs, device)
+    if needed > device.free_memory():
+        gc.collect()  # scenes that were dropped
+    if needed > (free := device.free_memory()):
         raise KinemaError(
             f"{n_envs:,} environments need {needed / 2**20:,.0f} MiB ({per_env:,} bytes each), and {device.name} has "
             f"{free / 2**20:,.0f} MiB free: room for about {free // per_env:,}"
         )
+
+
+# ------------------------------------------------------------------------------------------------------ dropped engines
+
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+_n_engines_kept = 0
+"""Number of engines after the last collection."""
+MAX_DROPPED_ENGINES = 8
+"""Number of dropped engines that are kept at most, beside as many as are in use."""
+
+
+def collect_dropped_engines() -> None:
+    """Run the cyclic garbage collector if the number of engines has doubled since it ran here last.
+
+    A scene is part of reference cycles with its entities. The collector of Python alone runs so rarely, as building
+    pauses it, that the memory of dropped scenes would add up.
+    """
+    global _n_engines_kept  # noqa: PLW0603
+    if len(_engines) >= 2 * _n_engines_kept + MAX_DROPPED_ENGINES:
+        gc.collect()
+        _n_engines_kept = len(_engines)
 
 
 # --------------------------------------------------------------------------------------------------------------- engine
@@ -177,6 +202,8 @@ class Engine:
         """
         if n_envs < 1:
             raise KinemaError(f"n_envs: a scene needs at least one environment, not {n_envs}")
+        collect_dropped_engines()
+        _engines.add(self)
         settings = replace(settings, contacts=settings.contacts and model.options.contact)
         self.variants = ModelVariants.uniform(model, n_envs) if variants is None else variants
         """Model variants and their assignment to environments."""
