@@ -103,7 +103,14 @@ def test_segmentation_names_links_of_entities(scene: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("link", "message"), [(1, "get_link"), ("nothing", "get_link"), (("tower", 2), "out of range"), (None, "get_link")]
+    ("link", "message"),
+    [
+        (1, "get_link"),
+        ("nothing", "get_link"),
+        (("tower", 2), "out of range"),
+        (("castle", 0), r"camera 'eye': link: there is no 'castle'; the entities are: plane, tower, box"),
+        (None, "get_link"),
+    ],
 )
 def test_ambiguous_links_of_cameras(scene: Any, link: Any, message: str) -> None:
     """An index without an entity is refused where there are several."""

@@ -136,6 +136,7 @@ def test_errors(scene: km.Scene) -> None:
         (km.ContactSensor(link="arm", reduce="all"), "reduce"),
         (km.ContactSensor(shape="wing"), "expected a shape of an entity"),
         (km.Imu(link="arm", quat=(0, 0, 0, 0)), "not all zero"),
+        (km.Imu(entity="nobody"), "Imu: entity: there is no 'nobody'; the entities are: "),
         (km.Imu(link="arm", noise=-0.1), "Imu: noise is not -0.1: it is at least 0"),
         (km.Imu(link="arm", bias=np.nan), "Imu: bias is not nan: it is finite"),
         (km.Imu(link="arm", noise={"gyro": 0.1}), "no component 'gyro'; there are: orientation, angular_velocity"),

@@ -21,9 +21,10 @@ class HasEntities(Protocol):
 
     entities: list[Entity]
 
-    def get_entity(self, name: str) -> Entity:
-        """Entity with this name; raises `KinemaError` if there is none."""
-        ...
+
+def entity_named(scene: HasEntities, name: str, label: str) -> Entity:
+    """Entity with a name; raises `KinemaError`, prefixed with `label`, if there is none."""
+    return scene.entities[index_of_name(name, [entity.name for entity in scene.entities], label, "entities")]
 
 
 def select_link(scene: HasEntities, link: Any, label: str) -> tuple[Entity, int] | None:
@@ -83,7 +84,7 @@ def _select_entity(
     """
     if isinstance(element, tuple) and len(element) == 2:
         entity, selection = element
-        entity = scene.get_entity(entity) if isinstance(entity, str) else entity
+        entity = entity_named(scene, entity, label) if isinstance(entity, str) else entity
     elif isinstance(element, str):
         owners, selection = [e for e in scene.entities if element in names_of(e)], element
         if len(owners) > 1:

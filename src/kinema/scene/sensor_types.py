@@ -20,7 +20,7 @@ from kinema.description import TAXELS, Sensor
 from kinema.tokens import mjcf
 
 from .arguments import finite_vector, nonnegative_float, one_of, pose_from_arguments, positive_int
-from .element_selection import HasEntities, select_joint, select_link, select_shape
+from .element_selection import HasEntities, entity_named, select_joint, select_link, select_shape
 from .morphs import Morph
 from .sensors import ERROR_PARAMETERS, error_parameter
 
@@ -108,7 +108,11 @@ class SensorType(ABC):
         """Entity, kind and name of the element that carries the sensor."""
         link = self.link
         if self.entity is not None:
-            entity = scene.get_entity(self.entity) if isinstance(self.entity, str) else self.entity
+            entity = (
+                entity_named(scene, self.entity, f"{type(self).__name__}: entity")
+                if isinstance(self.entity, str)
+                else self.entity
+            )
             link = (entity, entity.base_link.idx if link is None else link)
         return _link_reference(scene, link, self._label)
 
