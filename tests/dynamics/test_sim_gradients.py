@@ -1,30 +1,52 @@
-"""Gradients of a step, for every kind of joint, against central differences in double precision."""
+"""Reverse-mode derivatives of a step, for every kind of joint, against central differences and forward mode.
+
+In double precision, of unrolled programs and of programs with loops.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 
 from kinema.core import Array
 from kinema.dynamics import PER_ENV_PARAMETERS, InputMode, Integrator, Settings, trace_unrolled_step
-from kinema.ir import ADJOINT_PREFIX, Program, gradient, interpret
+from kinema.dynamics.lowering.program_tracing import named_array_offsets, trace_looped_program
+from kinema.dynamics.lowering.step_program import trace_looped_step
+from kinema.dynamics.pipeline import advance_rk4_phase, record_step
+from kinema.dynamics.step import StepData
+from kinema.dynamics.tree.trace_context import TraceContext
+from kinema.ir import ADJOINT_PREFIX, ArenaOffset, Program, interpret, interpret_in_place, jvp, unroll_program, vjp
 from kinema.model import Model
 from kit.robots.configurations import model_coordinates
 from kit.robots.each_joint import CASES, Case, model_of, robot
+
+from .rolling import Both, model_of_text, quadruped, zoo
 
 H = 1e-5
 TOLERANCE = 1e-6
 SWITCHES = ("error", "phase", "ctrl_mode")
 """Inputs that are numbers of something: nothing depends on them smoothly."""
+ALL_PARAMETERS = Settings(dt=0.02, per_env=frozenset(PER_ENV_PARAMETERS), external_forces=True)
+"""All parameters are inputs, as are forces on links; commands have gains of all kinds."""
 
 
-def program_of(case: Case, integrator: Integrator, drive: InputMode = InputMode.COMMANDS) -> tuple[Model, Program]:
-    """A step with all parameters as inputs, forces on links, and commands with gains of all kinds."""
-    model = model_of(robot(case))
-    settings = Settings(
-        dt=0.02, integrator=integrator, input_mode=drive, per_env=frozenset(PER_ENV_PARAMETERS), external_forces=True
-    )
-    return model, trace_unrolled_step(model, settings)
+@cache
+def model_of_case(case: Case) -> Model:
+    return model_of(robot(case))
+
+
+def looped_step(model: Model, settings: Settings) -> Program:
+    """The step with loops over tables and arrays by name, as it is differentiated and then unrolled."""
+
+    def trace(ctx: TraceContext) -> None:
+        record_step(StepData(ctx))
+        if settings.integrator is Integrator.RK4:
+            advance_rk4_phase(ctx.tracer)
+
+    return trace_looped_program(model, settings, trace, named_array_offsets(settings))
 
 
 def point(model: Model, program: Program, generator: np.random.Generator) -> dict[str, Array]:
@@ -54,53 +76,129 @@ def differences(program: Program, arrays: dict[str, Array], name: str, seeds: di
         for i in range(n):
             batch[name][i, k * n + i] += offset
     found = interpret(program, batch)
-    cost = np.sum([(seeds[ADJOINT_PREFIX + key] * values).sum(axis=0) for key, values in found.items()], axis=0)
+    cost = np.sum([(seeds[key] * values).sum(axis=0) for key, values in found.items() if key in seeds], axis=0)
     near, far = ((a - b) for a, b in (np.split(half, 2) for half in np.split(cost, 2)))
     return (8.0 * near - far) / (12.0 * H)
 
 
-def check(model: Model, program: Program, more: dict[str, Array] | None = None) -> set[str]:
-    """All derivatives at a point; which inputs there were."""
+def check(model: Model, settings: Settings, more: dict[str, Array] | None = None) -> set[str]:
+    """All derivatives of a step at a point, from random adjoints of its outputs; which inputs there were."""
+    step, looped = (trace(model, settings) for trace in (trace_unrolled_step, looped_step))
     generator = np.random.default_rng(6)
-    arrays = point(model, program, generator) | (more or {})
-    seeds = {ADJOINT_PREFIX + name: generator.normal(size=(n, 1)) for name, n in program.outputs.items()}
-    seeds[ADJOINT_PREFIX + "error"][:] = 0.0
-    inputs = [name for name in program.inputs if name not in SWITCHES]
-    found = interpret(gradient(program, inputs), arrays | seeds)
-    for name in inputs:
-        expected = differences(program, arrays, name, seeds)
+    arrays = point(model, step, generator) | (more or {})
+    sizes = {name: n for name, n in step.inputs.items() if name not in SWITCHES}
+    outputs = {name: n for name, n in step.outputs.items() if name not in SWITCHES}
+    seeds = {name: generator.normal(size=(n, 1)) for name, n in outputs.items()}
+    cells, targets = ([(name, i) for name, n in x.items() for i in range(n)] for x in (sizes, outputs))
+    adjoints = {name: np.zeros((max(n, outputs.get(name, 0)), 1)) for name, n in sizes.items()} | seeds
+    given = {ADJOINT_PREFIX + name: values for name, values in adjoints.items()}
+    found = {**given, **interpret(unroll_program(vjp(looped, cells, targets)), {**arrays, **given})}
+    for name, n in sizes.items():
+        expected = differences(step, arrays, name, seeds)
         scale = np.abs(expected).max(initial=1e-3)
-        np.testing.assert_allclose(found[ADJOINT_PREFIX + name][:, 0] / scale, expected / scale, rtol=0, atol=TOLERANCE)
-    return set(inputs)
+        derivative = found[ADJOINT_PREFIX + name][:n, 0]
+        np.testing.assert_allclose(derivative / scale, expected / scale, rtol=0, atol=TOLERANCE)
+    direction = {name: generator.normal(size=(n, 1)) for name, n in sizes.items()}
+    tangents = {f"t {name}": values for name, values in direction.items()}
+    tangents |= interpret(unroll_program(jvp(looped, cells)), {**arrays, **tangents})
+    left = [(seeds[name] * tangents[f"t {name}"][:n]).sum() for name, n in outputs.items() if f"t {name}" in tangents]
+    right = [(direction[name] * found[ADJOINT_PREFIX + name][:n]).sum() for name, n in sizes.items()]
+    assert abs(sum(left) - sum(right)) <= 1e-12 * (np.abs(left).sum() + np.abs(right).sum())
+    return sizes.keys()
 
 
 @pytest.mark.wide
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_implicit_step(case: Case) -> None:
     """By position, velocity, commands, masses, centres, gains, damping, rotor inertia, gravity, forces and the step."""
-    model, program = program_of(case, Integrator.IMPLICITFAST)
     wanted = {"qpos", "vel", "command", "mass_shift", "com_shift", "armature", "damping", "gravity", "dt"}
     wanted |= {"gain_command", "gain_position", "gain_velocity", "cfrc_applied_ang", "cfrc_applied_vel"}
-    assert wanted <= check(model, program)
+    assert wanted <= check(model_of_case(case), ALL_PARAMETERS)
 
 
 @pytest.mark.wide
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_modes_that_are_numbers(case: Case) -> None:
     """The same where environments differ in what commands mean: by kp and kv."""
-    model, program = program_of(case, Integrator.IMPLICITFAST, InputMode.MIXED)
-    assert {"qpos", "vel", "command", "kp", "kv"} <= check(model, program)
+    settings = replace(ALL_PARAMETERS, input_mode=InputMode.MIXED)
+    assert {"qpos", "vel", "command", "kp", "kv"} <= check(model_of_case(case), settings)
 
 
 @pytest.mark.parametrize("integrator", [Integrator.EULER, Integrator.IMPLICIT], ids=lambda i: i.value)
 @pytest.mark.parametrize("kind", ["spherical", "screw", "free"])
 def test_other_single_stage_steps(kind: str, integrator: Integrator) -> None:
     """The same for the other single-stage integrators."""
-    check(*program_of(Case(kind, backwards=False), integrator))
+    check(model_of_case(Case(kind, backwards=False)), replace(ALL_PARAMETERS, integrator=integrator))
 
 
 @pytest.mark.parametrize("phase", range(4))
 def test_runge_kutta_stages(phase: int) -> None:
     """Each of the four stages, by what it is handed from the one before."""
-    model, program = program_of(Case("stacked", backwards=False), Integrator.RK4)
-    check(model, program, {"phase": np.full((1, 1), float(phase))})
+    model = model_of_case(Case("stacked", backwards=False))
+    check(model, replace(ALL_PARAMETERS, integrator=Integrator.RK4), {"phase": np.full((1, 1), float(phase))})
+
+
+@pytest.mark.parametrize("integrator", [Integrator.IMPLICITFAST, Integrator.IMPLICIT], ids=lambda i: i.value)
+@pytest.mark.parametrize("kind", ["screw", "universal"])
+def test_implicit_differentiation_of_linear_systems(kind: str, integrator: Integrator) -> None:
+    """The derivative of a solution from the factorisation of its matrix, instead of that of the factorisation."""
+    settings = replace(ALL_PARAMETERS, integrator=integrator, differentiable=True)
+    check(model_of_case(Case(kind, backwards=True)), settings)
+
+
+# -------------------------------------------------------------------------------------------------- programs with loops
+
+MODELS = {"zoo": lambda: zoo(("screw",)), "quadruped": lambda: model_of_text(quadruped())}
+DIFFERENTIATED = ("qpos", "vel", "act", "command", "ctrl")
+
+
+@pytest.mark.parametrize("integrator", [Integrator.IMPLICITFAST, Integrator.RK4], ids=lambda i: i.value)
+@pytest.mark.parametrize("name", MODELS)
+def test_programs_with_loops(name: str, integrator: Integrator) -> None:
+    """Loops over frames and loops over copies: dot products with forward mode, and the adjoints of unrolled code."""
+    model, settings = MODELS[name](), Settings(dt=0.002, integrator=integrator)
+    both, generator = Both(model, settings, n_envs=2), np.random.default_rng(2)
+    sizes = {name: len(x) for name, x in both.arrays().items() if name in DIFFERENTIATED}
+    seeds = {name: generator.normal(size=(n, 2)) for name, n in sizes.items() if name in both.layouts[0].rows}
+    direction = {name: generator.normal(size=(n, 2)) for name, n in sizes.items()}
+    adjoints = seeds | {name: np.zeros((n, 2)) for name, n in sizes.items() if name not in seeds}
+    given = {ADJOINT_PREFIX + name: values for name, values in adjoints.items()}
+    inputs, outputs = ([(name, i) for name in x for i in range(sizes[name])] for x in (sizes, seeds))
+    unrolled = unroll_program(vjp(looped_step(model, settings), inputs, outputs))
+    expected = given | interpret(unrolled, {**_repeated(both.arrays()), **given})
+    rows = {"state": both.layouts[0].n_rows}
+    inputs, outputs = ([(both.places[a].arena, both.places[a].row + i) for a, i in x] for x in (inputs, outputs))
+    for budget in (0, 100_000):
+        program = trace_looped_step(model, settings, both.places, budget)
+        tangents = _run(both, jvp(program, inputs, both.places, rows), "t ", direction)
+        found = _run(both, vjp(program, inputs, outputs, both.places, rows), ADJOINT_PREFIX, adjoints)
+        left = np.sum([(tangents[name] * values).sum(axis=0) for name, values in seeds.items()], axis=0)
+        right = np.sum([(found[name] * values).sum(axis=0) for name, values in direction.items()], axis=0)
+        np.testing.assert_allclose(left, right, rtol=1e-11)
+        for array in sizes.keys() - {"qpos"}:  # along quaternions derivatives depend on the order of operations
+            np.testing.assert_allclose(found[array], expected[ADJOINT_PREFIX + array], rtol=0, atol=1e-10)
+
+
+def _run(both: Both, program: Program, prefix: str, values: dict[str, Array]) -> dict[str, Array]:
+    """Tangents or adjoints after a run, from those before; of the state behind the state, of controls by themselves."""
+    n_rows = both.layouts[0].n_rows
+    arenas = {arena: x.copy() for arena, x in both.arenas.items()}
+    arenas["state"] = np.concatenate([arenas["state"], np.zeros_like(arenas["state"])])
+    arenas[f"{prefix}controls"] = np.zeros_like(arenas["controls"])
+    places = dict(both.places)
+    for name, (arena, row) in both.places.items():
+        moved = ArenaOffset("state", row + n_rows) if arena == "state" else ArenaOffset(prefix + arena, row)
+        places[prefix + name] = moved
+    views = {
+        name: arenas[places[prefix + name].arena][places[prefix + name].row :][: len(x)] for name, x in values.items()
+    }
+    for name, view in views.items():
+        view[:] = values[name]
+    interpret_in_place(program, arenas, places)
+    return views
+
+
+def _repeated(arrays: dict[str, Array]) -> dict[str, Array]:
+    """Arrays with a column for each environment, also those that environments share."""
+    n_envs = max(x.shape[1] for x in arrays.values())
+    return {name: np.repeat(x, n_envs // x.shape[1], axis=1) for name, x in arrays.items()}

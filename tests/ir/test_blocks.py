@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from kinema.ir import (
     Tracer,
     Value,
     absolute,
-    gradient,
     interpret,
     minimum,
     optimise,
@@ -304,46 +302,6 @@ def test_states_keep_their_length() -> None:
     recorder = Tracer()
     with pytest.raises(REFUSED):
         recorder.if_less("longer", 0.0, recorder.read("x"), lambda: [1.0, 2.0], [3.0])
-
-
-def _counted(recorder: Tracer) -> list[Value]:
-    recorder.counted_loop("n", recorder.read("x"), lambda turn: recorder.write("y", [turn], 1))
-    return [recorder.read("x")]
-
-
-def _table(recorder: Tracer) -> list[Value]:
-    trace_for_each_loop(
-        recorder, "rows", [LoopIteration("k", {"a": ArenaOffset("out", 0)})], lambda code: code.write("a", [1.0])
-    )
-    return [recorder.read("x")]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        _counted,
-        _table,
-        lambda r: r.while_loop("again", lambda s: ([s[0] * 2.0], s[0], 9.0), [r.read("x")], 3),
-        lambda r: r.if_less("if", r.read("x"), 1.0, lambda: [2.0], [3.0]),
-        lambda r: [r.read("x", 0, r.read("x", 1))],
-    ],
-    ids=["count", "table", "repeat", "condition", "index"],
-)
-def test_only_straight_lines_have_gradients(make: Callable[[Tracer], list[Value]]) -> None:
-    recorder = Tracer()
-    program = recorder.build({"y": make(recorder)})
-    with pytest.raises(KinemaError, match="gradient"):
-        gradient(program, ["x"])
-
-
-def test_the_gradient_of_what_is_written_over() -> None:
-    """Of two numbers for one place only the last counts."""
-    recorder = Tracer()
-    x = recorder.read("x")
-    recorder.write("y", [2.0 * x])
-    recorder.write("y", [3.0 * x])
-    found = interpret(gradient(recorder.build(), ["x"]), {"x": np.array([[1.0]]), "d_y": np.array([[1.0]])})
-    assert found["d_x"][0, 0] == 3.0
 
 
 # ------------------------------------------------------------------------------------------------------------ launching

@@ -1,7 +1,8 @@
-"""Activity analysis for automatic differentiation: the memory cells whose values depend on differentiated inputs.
+"""Activity analysis for automatic differentiation: memory cells that depend on inputs and that outputs depend on.
 
-The analysis is flow-insensitive: a cell is *varied* if any store gives it a value that depends on a varied cell. The
-cells of one memory reference in all iterations of a loop specialization are treated alike, as they run the same code.
+The analyses are flow-insensitive: a cell is *varied* if any store gives it a value that depends on a varied cell, and
+*useful* if any load of it contributes to a useful cell. The cells of one memory reference in all iterations of a loop
+specialization are treated alike, as they run the same code.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Scope:
     specialization: LoopSpecialization
     ints: np.ndarray
     """(n_rows, n_columns) integers of the rows of the specialization."""
+    floats: np.ndarray
+    """(n_rows, n_columns) constants of the rows of the specialization."""
 
 
 Scopes = tuple[Scope, ...]
@@ -53,14 +56,17 @@ class CellRows:
         self.program, self.array_offsets = program, array_offsets
         self._scopes: dict[int, tuple[ForEachLoop, Scopes]] = {}
         """Scopes of each for-each loop by the identity of the loop, which the entry keeps alive."""
-        self._cache: dict[tuple[MemoryLocation, int], tuple[str, list[int]]] = {}
-        """Results by location and by the identity of the scope, which `_scopes` keeps alive."""
+        self._cache: dict[tuple[str, int, bool, int], tuple[str, list[int]]] = {}
+        """Results by array, element, whether the index is static, and identity of the scope, which `_scopes` keeps
+        alive."""
 
     def scopes_of(self, loop: ForEachLoop) -> Scopes:
         """The specializations of a loop with their iterations, the same objects at each call."""
         if id(loop) not in self._scopes:
             indices = loop.specialization_indices()
-            scopes = [Scope(x, loop.ints[indices == i]) for i, x in enumerate(loop.specializations)]
+            scopes = [
+                Scope(x, loop.ints[indices == i], loop.floats[indices == i]) for i, x in enumerate(loop.specializations)
+            ]
             self._scopes[id(loop)] = loop, tuple(scopes)
         return self._scopes[id(loop)][1]
 
@@ -73,10 +79,11 @@ class CellRows:
         local array, and otherwise unknown: then the whole arena is represented by row -1.
         """
         scope = find_scope(location.array, scopes)
-        key = location._replace(index=None if location.index is None else 0), id(scope)
-        if key not in self._cache:
-            self._cache[key] = self._resolve(location, scope)
-        return self._cache[key]
+        key = location.array, location.element, location.index is None, id(scope)
+        result = self._cache.get(key)
+        if result is None:
+            result = self._cache[key] = self._resolve(location, scope)
+        return result
 
     def _resolve(self, location: MemoryLocation, scope: Scope | None) -> tuple[str, list[int]]:
         """Arena and rows of a reference, in the scope that defines its array; not cached."""
@@ -84,8 +91,9 @@ class CellRows:
             arena, row = self.array_offsets.get(location.array, ArenaOffset(location.array, 0))
             starts = [row + location.element]
         else:
-            arena, column = scope.specialization.array_columns[location.array]
-            starts = (np.unique(scope.ints[:, column]) + location.element).tolist()
+            name, column = scope.specialization.array_columns[location.array]
+            arena, row = self.array_offsets.get(name, ArenaOffset(name, 0))  # an array or an arena
+            starts = (np.unique(scope.ints[:, column]) + (row + location.element)).tolist()
         if location.index is None:
             return arena, starts
         if arena in self.program.locals:
@@ -98,8 +106,54 @@ class CellRows:
         return arena, sorted(rows)
 
 
-class VariedCells:
-    """Cells that depend on the inputs of a derivative, found by a fixed-point iteration over the program."""
+class _CellAnalysis:
+    """Set of memory cells with a property that spreads through basic blocks, found by a fixed-point iteration."""
+
+    def __init__(self, program: Program, rows: CellRows, cells: Collection[tuple[str, int]], *, backward: bool) -> None:
+        self.rows = rows
+        self.cells: dict[str, set[int]] = {}
+        for arena, row in cells:
+            self.cells.setdefault(arena, set()).add(row)
+        self._backward = backward
+        self._changed = True
+        while self._changed:
+            self._changed = False
+            self._visit(program.body, ())
+
+    def includes(self, location: MemoryLocation, scopes: Scopes) -> bool:
+        """Whether a memory reference may refer to a cell of the set."""
+        if location.array.startswith(CONSTANT_PREFIX):
+            return False
+        arena, rows = self.rows.resolve(location, scopes)
+        cells = self.cells.get(arena)
+        return cells is not None and (rows == [-1] or -1 in cells or not cells.isdisjoint(rows))
+
+    def _mark(self, location: MemoryLocation, scopes: Scopes) -> None:
+        """Add the cells of a reference, in all iterations."""
+        arena, rows = self.rows.resolve(location, scopes)
+        cells = self.cells.setdefault(arena, set())
+        before = len(cells)
+        cells.update(rows)
+        self._changed |= len(cells) != before
+
+    def _visit(self, statements: Statements, scopes: Scopes) -> None:
+        """One pass of the fixed-point iteration: mark the cells of statements, including nested ones."""
+        for statement in reversed(statements) if self._backward else statements:
+            if isinstance(statement, ForEachLoop):
+                for scope in self.rows.scopes_of(statement):
+                    self._visit(scope.specialization.body, (*scopes, scope))
+            elif isinstance(statement, BasicBlock):
+                self._visit_block(statement, scopes)
+            else:
+                for body in nested_bodies(statement):
+                    self._visit(body, scopes)
+
+    def _visit_block(self, block: BasicBlock, scopes: Scopes) -> None:
+        raise NotImplementedError
+
+
+class VariedCells(_CellAnalysis):
+    """Cells that depend on the inputs of a derivative."""
 
     def __init__(
         self, program: Program, array_offsets: Mapping[str, ArenaOffset], inputs: Collection[tuple[str, int]]
@@ -111,22 +165,11 @@ class VariedCells:
             array_offsets: array -> arena and first row, for arrays named outside of loops.
             inputs: cells (arena, row) with a derivative before the program runs.
         """
-        self.rows = CellRows(program, array_offsets)
-        self.cells: dict[str, set[int]] = {}
-        for arena, row in inputs:
-            self.cells.setdefault(arena, set()).add(row)
-        self._changed = True
-        while self._changed:
-            self._changed = False
-            self._visit(program.body, ())
+        super().__init__(program, CellRows(program, array_offsets), inputs, backward=False)
 
     def is_varied(self, location: MemoryLocation, scopes: Scopes) -> bool:
         """Whether a memory reference may refer to a varied cell."""
-        if location.array.startswith(CONSTANT_PREFIX):
-            return False
-        arena, rows = self.rows.resolve(location, scopes)
-        cells = self.cells.get(arena)
-        return cells is not None and (rows == [-1] or -1 in cells or not cells.isdisjoint(rows))
+        return self.includes(location, scopes)
 
     def varied_values(self, block: BasicBlock, scopes: Scopes) -> set[int]:
         """Numbers of the values of a basic block that depend on varied cells."""
@@ -139,30 +182,41 @@ class VariedCells:
                 varied.add(result)
         return varied
 
-    def _mark(self, location: MemoryLocation, scopes: Scopes) -> None:
-        arena, rows = self.rows.resolve(location, scopes)
-        cells = self.cells.setdefault(arena, set())
-        before = len(cells)
-        cells.update(rows)
-        self._changed |= len(cells) != before
-
-    def _visit(self, statements: Statements, scopes: Scopes) -> None:
-        """One pass of the fixed-point iteration: mark the varied cells of statements, including nested ones."""
-        for statement in statements:
-            if isinstance(statement, ForEachLoop):
-                for scope in self.rows.scopes_of(statement):
-                    self._visit(scope.specialization.body, (*scopes, scope))
-            elif isinstance(statement, BasicBlock):
-                self._visit_block(statement, scopes)
-            else:
-                for body in nested_bodies(statement):
-                    self._visit(body, scopes)
-
     def _visit_block(self, block: BasicBlock, scopes: Scopes) -> None:
         varied = self.varied_values(block, scopes)
         for _, _, _, location in block.instructions:
             if location is not None and self.is_varied(location, scopes):
-                self._mark(location, scopes)  # all rows of the reference load derivatives
+                self._mark(location, scopes)  # all iterations load derivatives
         for location, value in block.stores:
             if (type(value) is int and value in varied) or self.is_varied(location, scopes):
+                self._mark(location, scopes)
+
+
+class UsefulCells(_CellAnalysis):
+    """Cells that the outputs of a derivative depend on."""
+
+    def __init__(self, program: Program, rows: CellRows, outputs: Collection[tuple[str, int]]) -> None:
+        super().__init__(program, rows, outputs, backward=True)
+
+    def is_useful(self, location: MemoryLocation, scopes: Scopes) -> bool:
+        """Whether a memory reference may refer to a useful cell."""
+        return self.includes(location, scopes)
+
+    def useful_values(self, block: BasicBlock, scopes: Scopes) -> set[int]:
+        """Numbers of the values of a basic block that useful cells depend on."""
+        useful = {
+            store.value for store in block.stores if type(store.value) is int and self.is_useful(store.location, scopes)
+        }
+        for result, op, args, location in reversed(block.instructions):
+            if result in useful and location is None:
+                useful.update(a for a in derivative_operands(op, args) if type(a) is int)
+        return useful
+
+    def _visit_block(self, block: BasicBlock, scopes: Scopes) -> None:
+        for location, _ in block.stores:
+            if self.is_useful(location, scopes):
+                self._mark(location, scopes)  # all iterations have adjoints
+        useful = self.useful_values(block, scopes)
+        for result, _, _, location in block.instructions:
+            if location is not None and result in useful and not location.array.startswith(CONSTANT_PREFIX):
                 self._mark(location, scopes)

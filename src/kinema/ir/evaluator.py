@@ -2,7 +2,7 @@
 
 `Evaluator` walks statements, loop iterations and instructions. Subclasses define the values, the operations on them,
 memory, and the control flow that depends on values: NumPy arrays over environments (`interpreter.py`), symbolic scalars
-or plain numbers (`unroll.py`), and the tape of a differentiated program (`autodiff.py`).
+or plain numbers (`unroll.py`).
 """
 
 from __future__ import annotations

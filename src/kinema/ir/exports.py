@@ -1,7 +1,8 @@
 """Lazily imported names of the package `kinema.ir`: tracing, optimisation and interpretation of programs."""
 
-from .autodiff import ADJOINT_PREFIX as ADJOINT_PREFIX, gradient as gradient
+from .adjoint_sweep import ADJOINT_PREFIX as ADJOINT_PREFIX
 from .block_split import split_basic_block as split_basic_block
+from .dead_stores import eliminate_dead_stores as eliminate_dead_stores
 from .for_each_loops import (
     ColumnarGroup as ColumnarGroup,
     IterationContext as IterationContext,
@@ -88,6 +89,7 @@ from .program import (
     pack_int_table as pack_int_table,
     walk as walk,
 )
+from .reverse_mode import vjp as vjp
 from .scratch_layout import (
     MAX_ACCESS_BYTES as MAX_ACCESS_BYTES,
     ROW_GROUP as ROW_GROUP,

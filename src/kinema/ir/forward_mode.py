@@ -30,7 +30,21 @@ from .program import (
     Store,
     WhileLoop,
 )
-from .symbolic import OP_FUNCTIONS, Scalar, Tape, Value, add, cos, divide, multiply, negate, select, sin, subtract
+from .symbolic import (
+    OP_FUNCTIONS,
+    Scalar,
+    Tape,
+    Value,
+    add,
+    cos,
+    divide,
+    is_same_value,
+    multiply,
+    negate,
+    select,
+    sin,
+    subtract,
+)
 from .tracer import eliminate_dead_code
 
 TANGENT_PREFIX = "t "
@@ -176,9 +190,7 @@ def _evaluate(op: str, operands: list[Value]) -> Value:
 
 def _select_tangent(a: Value, b: Value, x: Value, y: Value) -> Value:
     """Tangent of a selection between two values with the tangents x and y."""
-    if type(x) is Scalar and type(y) is Scalar:
-        return x if x.tape is y.tape and x.value_number == y.value_number else select(a, b, x, y)
-    return x if x is y or x == y else select(a, b, x, y)
+    return x if is_same_value(x, y) else select(a, b, x, y)
 
 
 def _sqrt_tangent(y: Value, x: tuple[Value, Value]) -> Value:

@@ -206,7 +206,8 @@ def _operands_of(value: Value, op: str) -> tuple[Value, ...] | None:
     return tuple([Scalar(value.tape, a) if isinstance(a, int) else a for a in value.tape.args[value.value_number]])
 
 
-def _is_same_value(a: Value, b: Value) -> bool:
+def is_same_value(a: Value, b: Value) -> bool:
+    """Whether two scalars are the same recorded value or equal constants."""
     if isinstance(a, Scalar) and isinstance(b, Scalar):
         return a.value_number == b.value_number and a.tape is b.tape
     return not isinstance(a, Scalar) and not isinstance(b, Scalar) and a == b
@@ -251,13 +252,13 @@ def subtract(a: Value, b: Value) -> Value:
         and a.tape.ops[a.value_number] != "neg"
         and b.tape.ops[b.value_number] != "neg"
     ):
-        return 0.0 if _is_same_value(a, b) else _record_binary("sub", a, b)
+        return 0.0 if is_same_value(a, b) else _record_binary("sub", a, b)
     if isinstance(a, Scalar) or isinstance(b, Scalar):
         if _is_constant(b, 0.0):
             return a
         if _is_constant(a, 0.0):
             return negate(b)
-        if _is_same_value(a, b):
+        if is_same_value(a, b):
             return 0.0
         if not isinstance(b, Scalar):
             return add(a, -b)
@@ -330,7 +331,7 @@ def divide(a: Value, b: Value) -> Value:
         return multiply(a, 1.0 / b)
     if _is_constant(a, 0.0):
         return 0.0
-    if _is_same_value(a, b):
+    if is_same_value(a, b):
         return 1.0
     if _is_constant(a, 1.0):
         return record_op("reciprocal", b)

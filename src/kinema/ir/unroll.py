@@ -110,16 +110,22 @@ def unroll(program: Program, read_input: ReadInput, tracer: Tracer | None = None
 
 
 def unroll_program(program: Program) -> Program:
-    """Program of unrolled code, with arrays that are accessed by name, without scratch memory.
+    """Program of unrolled code, with arrays that are accessed by name.
 
-    For-each loops and loops of known length become straight-line code; other loops and branches are kept.
+    For-each loops and loops of known length become straight-line code; other loops and branches are kept. The program
+    has scratch memory only if loops are kept that are never unrolled (`no_unroll`).
     """
-    assert not program.has_kept_loops, "loops that are never unrolled need scratch memory"
     tracer = Tracer()
     values = unroll(program, tracer.read, tracer)
     for array, element in sorted(values):
         tracer.write(array, [values[array, element]], element)
-    return tracer.build()
+    if not program.has_kept_loops:
+        return tracer.build()
+    return tracer.build(
+        n_scratch=program.n_scratch,
+        allocation_starts=program.allocation_starts,
+        oversized_lists=program.oversized_lists,
+    )
 
 
 class _Unroller(Evaluator):
