@@ -17,6 +17,7 @@ from kinema.ir import separate_partitions
 from kinema.runtime import compilation, find_device
 from kit.assets import EXAMPLES
 
+from ..dynamics.test_servos import ROBOT, SERVOS
 from ..sensors.test_added_sensors import ADDED, ARM
 from .test_attachments import CONTROL, GANTRY, PICKER
 from .test_own_constraints import WELDED
@@ -209,6 +210,36 @@ def default_gains(folder: Path, **how: Any) -> Readings:
     return found | {"velocity": arm.get_dofs_velocity()}
 
 
+def fast_bodies(folder: Path, **how: Any) -> Readings:
+    """Balls and boxes thrown at a thin plate at another speed in each environment."""
+    scene = km.Scene(quiet=True, dt=0.002, gravity=(0, 0, 0), **how)
+    scene.add(km.Box((1, 1, 0.005)), fixed=True)
+    shapes = (km.Sphere(0.005), km.Box((0.02, 0.03, 0.04)), km.Capsule(0.005, 0.04))
+    bodies = [scene.add(shape, fast=True, pos=(0.2 * i, 0, 0.1)) for i, shape in enumerate(shapes)]
+    scene.build(N_ENVS)
+    for body in bodies:
+        body.set_dofs_velocity(np.outer(np.linspace(3.0, 40.0, N_ENVS), [0, 0, -1, 0, 0, 0]))
+    scene.step(30)
+    return {f"height of {i}": body.get_pos()[:, 2] for i, body in enumerate(bodies)}
+
+
+def servos(folder: Path, **how: Any) -> Readings:
+    """PID controllers and DC motors with all states, at another target in each environment."""
+    scene = km.Scene(quiet=True, contacts=False, **how)
+    text = ROBOT.format(integrator="implicitfast", actuators=SERVOS["motor, all"], more="")
+    robots = [scene.add(written(folder, text), name="motor")]
+    other = folder / "pid.xml"
+    other.write_text(ROBOT.format(integrator="implicitfast", actuators=SERVOS["pid, all"], more=""), encoding="utf-8")
+    robots.append(scene.add(other, name="pid"))
+    scene.build(N_ENVS)
+    for robot in robots:
+        targets = np.linspace(-0.5, 0.5, N_ENVS)
+        robot.control(np.stack([targets, 0 * targets, 0.1 * targets, 0 * targets], axis=1))
+    scene.step(50)
+    speeds = {f"qvel of {robot.name}": robot.get_qvel() for robot in robots}
+    return speeds | {f"states of {robot.name}": robot.get_servo_states() for robot in robots}
+
+
 FEATURES: dict[Callable[..., Readings], float] = {
     attachments: 1e-3,
     suction: 1e-3,
@@ -220,6 +251,8 @@ FEATURES: dict[Callable[..., Readings], float] = {
     implicit_integrator: 1e-3,
     welds_at_present_pose: 1e-3,
     default_gains: 1e-3,
+    fast_bodies: 1e-3,
+    servos: 2e-3,
 }
 """Feature -> relative and absolute tolerance of its readings."""
 
