@@ -116,6 +116,19 @@ def test_variants_have_the_pairs_of_the_first(tmp_path: Path) -> None:
         assert scene.get_contacts().n.tolist() == ([0, 0] if order is files else [0, 1])
 
 
+def test_one_note_for_all_copies(tmp_path: Path) -> None:
+    """Copies of one description share the pairs and the note."""
+    (tmp_path / "arm.urdf").write_text(arm())
+    robot = km.read(tmp_path / "arm.urdf")
+    scene = km.Scene(quiet=True, codegen="loops")
+    for x in range(3):
+        scene.add(robot, fixed=True, pos=(2 * x, 0, 0))
+    scene.add(robot, fixed=True, pos=(8, 0, 0), self_collision=True)
+    scene.build()
+    assert len(notes(scene)) == 1
+    assert scene.get_contacts().entity_name_a[0].tolist() == ["arm_3"]
+
+
 def test_other_formats_say_it_themselves(tmp_path: Path) -> None:
     """MJCF has masks and exclusions: what overlaps there collides."""
     text = """<mujoco><worldbody><body name="a"><joint/><geom size=".1"/><body name="b"><joint/><geom size=".01"

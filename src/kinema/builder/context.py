@@ -42,6 +42,10 @@ class GeometryCache:
     """Collision shapes by `id` of the described shape and approximation."""
     overlapping_links: dict[int, frozenset[frozenset[str]]] = field(default_factory=dict)
     """Pairs of links of each entity that do not collide because they overlap in the initial configuration."""
+    overlapping_links_by_description: dict[tuple[int, str | None, bool | None], frozenset[frozenset[str]]] = field(
+        default_factory=dict
+    )
+    """The same by `id` of the description, approximation of meshes and choice of self-collision."""
 
 
 LinkOfEntity = tuple[int, int]

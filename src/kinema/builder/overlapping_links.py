@@ -60,10 +60,13 @@ def overlapping_links(
         entity: index of the entity.
         pairs: collision geoms of pairs of shapes that may collide.
     """
-    known = ctx.geometry_cache.overlapping_links
-    if entity not in known:
-        known[entity] = _find_overlapping_links(ctx, entity, pairs)
-    return known[entity]
+    cache, spec = ctx.geometry_cache, ctx.entities[entity]
+    if entity not in cache.overlapping_links:
+        key = id(spec.description), spec.nonconvex, spec.self_collision
+        if key not in cache.overlapping_links_by_description:
+            cache.overlapping_links_by_description[key] = _find_overlapping_links(ctx, entity, pairs)
+        cache.overlapping_links[entity] = cache.overlapping_links_by_description[key]
+    return cache.overlapping_links[entity]
 
 
 def _find_overlapping_links(
