@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         TactileSensor as TactileSensor,
         Terrain as Terrain,
         TouchSensor as TouchSensor,
+        gradients as gradients,
         loguniform as loguniform,
         normal as normal,
         uniform as uniform,
@@ -102,7 +103,7 @@ _VERBS = ("check", "read", "write")
 SHOWN_BY = "kinema.apps.viewer"
 """What `Scene.show` opens."""
 _PACKAGES = ("kinematics",)
-_APPS = ("cluster",)
+_MODULES = {"cluster": "kinema.apps.cluster", "gradients": "kinema.scene.gradients"}
 
 __all__ = [
     "Altimeter",
@@ -142,6 +143,7 @@ __all__ = [
     "WriteError",
     "check",
     "cluster",
+    "gradients",
     "ik",
     "kinematics",
     "loguniform",
@@ -157,8 +159,8 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOME[name]), name)
     if name in _VERBS or name in _PACKAGES:
         return importlib.import_module(f"kinema.{name}")
-    if name in _APPS:
-        return importlib.import_module(f"kinema.apps.{name}")
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     raise AttributeError(f"module 'kinema' has no attribute {name!r}")
 
 

@@ -86,7 +86,7 @@ class CellRows:
         return result
 
     def _resolve(self, location: MemoryLocation, scope: Scope | None) -> tuple[str, list[int]]:
-        """Arena and rows of all cells that a memory reference may access, in the loop scope that binds its array."""
+        """Arena and rows of a reference, in the scope that defines its array; not cached."""
         if scope is None:
             arena, row = self.array_offsets.get(location.array, ArenaOffset(location.array, 0))
             starts = [row + location.element]
@@ -137,10 +137,7 @@ class _CellAnalysis:
         self._changed |= len(cells) != before
 
     def _visit(self, statements: Statements, scopes: Scopes) -> None:
-        """One pass of the fixed-point iteration: visit all basic blocks, which add cells to the set.
-
-        In program order, or in reverse order for a backward analysis.
-        """
+        """One pass of the fixed-point iteration: mark the cells of statements, including nested ones."""
         for statement in reversed(statements) if self._backward else statements:
             if isinstance(statement, ForEachLoop):
                 for scope in self.rows.scopes_of(statement):
@@ -175,7 +172,7 @@ class VariedCells(_CellAnalysis):
         return self.includes(location, scopes)
 
     def varied_values(self, block: BasicBlock, scopes: Scopes) -> set[int]:
-        """Value numbers of the instructions of a basic block whose results depend on varied cells."""
+        """Numbers of the values of a basic block that depend on varied cells."""
         varied: set[int] = set()
         for result, op, args, location in block.instructions:
             if location is not None:
@@ -206,7 +203,7 @@ class UsefulCells(_CellAnalysis):
         return self.includes(location, scopes)
 
     def useful_values(self, block: BasicBlock, scopes: Scopes) -> set[int]:
-        """Value numbers of the instructions of a basic block on whose results useful cells depend."""
+        """Numbers of the values of a basic block that useful cells depend on."""
         useful = {
             store.value for store in block.stores if type(store.value) is int and self.is_useful(store.location, scopes)
         }

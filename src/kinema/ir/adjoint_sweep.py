@@ -63,10 +63,7 @@ class AdjointSweep(Sweep):
         return (*self._zero_scratch(), *self.body(self.plan.root))
 
     def body(self, body: Body) -> Statements:
-        """Return the adjoints of the statements of a sequence, from last to first, after zeroing of local adjoints.
-
-        Statements without an adjoint are left out.
-        """
+        """The sweep over a sequence of statements."""
         if not any(id(node) in self.plan.with_adjoint for node in body.nodes):
             return ()
         zeroed = [
@@ -79,7 +76,7 @@ class AdjointSweep(Sweep):
         return (*first, *(statement for node in nodes for statement in self.statements(node)))
 
     def statements(self, node: Node) -> Statements:
-        """Return the statements of the adjoint (reverse sweep) of a block, branch or loop."""
+        """The adjoint of a statement."""
         statement = node.statement
         match statement:
             case BasicBlock():
@@ -130,7 +127,6 @@ class AdjointSweep(Sweep):
         return tape.input(array, element, index)
 
     def _branch(self, node: Node, branch: If) -> Statements:
-        """Return the adjoint of a branch: a branch on the recorded or unchanged condition, with the adjoint body."""
         slot, body = self.plan.controls[id(node)].slot, self.body(node.bodies[0])
         if slot is None:
             return (replace(branch, body=body, uniform=False),)
@@ -142,10 +138,7 @@ class AdjointSweep(Sweep):
         return (load, replace(branch, condition=condition, body=body, uniform=False))
 
     def _loop(self, node: Node, statement: CountedLoop | WhileLoop) -> Statements:
-        """Return the adjoint of a counted or while loop: a counted loop over its iterations, from last to first.
-
-        The trip count is a constant, recorded on the tape, or loaded again from memory.
-        """
+        """Adjoint of a counted loop or while loop: a counted loop over the iterations, from the last to the first."""
         loop, control = self.plan.layout.loops[id(node)], self.plan.controls[id(node)]
         array, count = self.loop_array(loop), MemoryLocation(self.count_array(loop), 0)
         tape = Tape()
@@ -177,10 +170,7 @@ class AdjointSweep(Sweep):
         return eliminate_dead_code(tape, stores)
 
     def _for_each_loop(self, node: Node, loop: ForEachLoop) -> ForEachLoop:
-        """Return the adjoint of a for-each loop: adjoint bodies, executed over the rows of its table in reverse order.
-
-        Columns with the offsets of adjoints and of the tape are added, and ranges of nested rows are reversed.
-        """
+        """Adjoint of a loop over a table: its rows from the last to the first."""
         bodies = [self.body(body) for body in node.bodies]
         columns = [self._adjoint_columns(body.executions.scopes[-1]) for body in node.bodies]
         adjoint = self.extended_loop(node, bodies, columns)
@@ -194,7 +184,7 @@ class AdjointSweep(Sweep):
         return replace(adjoint, ints=ints[::-1].copy(), floats=adjoint.floats[::-1].copy(), active_iterations=None)
 
     def _adjoint_columns(self, scope: Scope) -> NewColumns:
-        """Offset columns (arena, offset per row) of the adjoints of all arrays of a loop specialization, by name."""
+        """Arrays of adjoints of a loop specialization."""
         columns: dict[str, tuple[str, np.ndarray]] = {}
         for array, (arena, column) in scope.specialization.array_columns.items():
             offsets = scope.ints[:, column].astype(np.int64)
@@ -207,7 +197,7 @@ class AdjointSweep(Sweep):
     # -------------------------------------------------------------------------------------------------------- zeroing
 
     def _zero_scratch(self) -> Statements:
-        """Return a for-each loop that sets the adjoints of active scratch memory to zero; empty if there are none."""
+        """Statements that set the adjoints of scratch memory to zero."""
         rows = [row + self.shifts[SCRATCH] for row in self.plan.active_rows(SCRATCH)]
         if not rows:
             return ()
@@ -256,7 +246,7 @@ class _BlockAdjoint:
         self.adjoints: dict[int, Value] = {}
 
     def build(self) -> Statements:
-        """Return the adjoint of the basic block: one basic block, or several if memory references may alias."""
+        """Statements of the adjoint: one basic block, or several if references may be to the same cell."""
         stores, loads = self._updates()
         store_phases, load_phases = self._phases(stores, loads)
         self._compute_values()
@@ -279,7 +269,7 @@ class _BlockAdjoint:
         return program.body
 
     def _updates(self) -> tuple[dict[MemoryLocation, list[int]], dict[MemoryLocation, list[int]]]:
-        """Active memory references: last stores in reverse order with their values, and loads with loaded values."""
+        """Active references: last stores in reverse order with the stored value, and loads with the loaded values."""
         stores: dict[MemoryLocation, list[int]] = {}
         for i in reversed(self.plan.stores):
             location, value = self.block.stores[i]
@@ -292,7 +282,7 @@ class _BlockAdjoint:
         return stores, dict(loads)
 
     def _compute_values(self) -> None:
-        """Record code for the primal values that the adjoint uses: read from the tape or memory, or recomputed."""
+        """Load or compute the values of the block that the adjoint uses."""
         available, slots = self.plan.values.available, self.plan.slots
         tracer, node = self.tracer, self.node
         for result, op, args, location in self.block.instructions:
@@ -316,7 +306,7 @@ class _BlockAdjoint:
         return self.values[operand] if type(operand) is int else operand
 
     def _propagate(self) -> None:
-        """Apply the VJP rules of the active operations in reverse: add adjoints of results to those of operands."""
+        """Propagate adjoints from the results of the active operations to their operands."""
         overflows, partners = values_that_may_overflow(self.block), trigonometric_partners(self.block)
         active = self.plan.active
         for result, op, args, location in reversed(self.block.instructions):
@@ -368,7 +358,7 @@ class _BlockAdjoint:
         loads: Mapping[MemoryLocation, Sequence[int]],
         before: Mapping[MemoryLocation, Value],
     ) -> None:
-        """Record stores of the new adjoints of the cells that the block loads or stores.
+        """Update the adjoints of the cells that the block loads or stores.
 
         Args:
             taken: adjoints of stored cells, whose contents before the block are overwritten.
@@ -396,7 +386,7 @@ class _BlockAdjoint:
     def _phases(
         self, stores: Mapping[MemoryLocation, object], loads: Mapping[MemoryLocation, object]
     ) -> tuple[dict[MemoryLocation, int], dict[MemoryLocation, int]]:
-        """For stores and for loads, the basic block (by number) of the adjoint that updates each reference's adjoint.
+        """Number of the basic block of the adjoint that takes or updates the adjoint of each reference.
 
         The adjoint of a store follows the adjoints of later stores that may be to the same cell, and precedes the
         adjoints of loads. All stores are taken before adjoints are propagated.
@@ -414,7 +404,7 @@ class _BlockAdjoint:
         return store_phases, load_phases
 
     def _conflicts(self, locations: Sequence[MemoryLocation]) -> dict[MemoryLocation, set[MemoryLocation]]:
-        """Alias analysis: for each reference of the block, the other references that may be to the same cell."""
+        """Pairs of different references of the block that may be to the same cell in any execution."""
         conflicts: dict[MemoryLocation, set[MemoryLocation]] = {location: set() for location in locations}
         rows, executions = self.sweep.plan.rows, self.node.parent.executions
         static = [location for location in locations if location.index is None]
@@ -444,10 +434,7 @@ class _BlockAdjoint:
 
 
 def _equal_pairs(cells: Sequence[np.ndarray], n_executions: int) -> set[tuple[int, int]]:
-    """Pairs (i, j), i < j, of references that access the same cell in at least one execution.
-
-    `cells` has the cell indices of each reference, one per execution.
-    """
+    """Pairs (i, j), i < j, of references whose cells are equal in any execution."""
     matrix = np.stack([np.broadcast_to(x, n_executions) for x in cells])
     order = np.argsort(matrix, axis=0, kind="stable")
     ordered = np.take_along_axis(matrix, order, axis=0)

@@ -132,7 +132,6 @@ class _Liveness:
         return bool(mask.any() if (rows == -1).any() else mask[rows[rows < len(mask)]].any())
 
     def _mark_loaded(self, location: MemoryLocation, scopes: Scopes) -> None:
-        """Mark all cells that a memory reference may access as loaded by live code."""
         if any(location in scope.specialization.constant_columns for scope in scopes):
             return
         arena, rows = self._cells(location, scopes)
@@ -154,7 +153,6 @@ class _Liveness:
         return any(live)
 
     def _visit_statement(self, statement: Statement, scopes: Scopes, *, keep: bool) -> bool:
-        """Mark the live stores and loads of a statement (all of them with `keep`); return whether it is live."""
         match statement:
             case BasicBlock():
                 return self._visit_block(statement, scopes, keep=keep)
@@ -186,10 +184,7 @@ class _Liveness:
         return is_live
 
     def _visit_block(self, block: BasicBlock, scopes: Scopes, *, keep: bool) -> bool:
-        """Mark the stores of a basic block to live cells, and the values and loads that the stores depend on.
-
-        All stores with `keep`. Returns whether the block has live stores.
-        """
+        """Mark the stores of live cells, and the values that they depend on."""
         state = self.blocks.get(id(block))
         if state is None:
             state = self.blocks[id(block)] = _BlockState(
@@ -216,7 +211,7 @@ class _Liveness:
     # ------------------------------------------------------------------------------------------------------ live code
 
     def live_statements(self, statements: Statements) -> Statements:
-        """Return statements without dead stores, dead instructions, and loops and branches that become empty."""
+        """The live parts of some statements."""
         result: list[Statement] = []
         for statement in statements:
             if isinstance(statement, BasicBlock):
@@ -239,10 +234,7 @@ class _Liveness:
 
 
 def without_empty_rows(loop: ForEachLoop) -> ForEachLoop:
-    """Copy of a for-each loop without the specializations that have empty bodies, and without their rows.
-
-    Returns the loop itself if rows are referred to by their index.
-    """
+    """The loop without specializations of empty body and their rows, unless rows are referred to by their index."""
     kept = [i for i, specialization in enumerate(loop.specializations) if specialization.body]
     if len(kept) == len(loop.specializations) or loop.range_name or loop.active_iterations or loop.schedule:
         return loop

@@ -26,7 +26,7 @@ class ForwardSweep(Sweep):
         """Local array with the flag that a loop has had more iterations than its stack holds."""
 
     def program_body(self) -> Statements:
-        """Return the original program with recording of values; also resets stacks and sets the overflow flag."""
+        """The sweep over the whole program."""
         stacks = [
             loop
             for loop in self.plan.layout.loops.values()
@@ -49,10 +49,7 @@ class ForwardSweep(Sweep):
         return tuple(statement for node in body.nodes for statement in self.statements(node))
 
     def statements(self, node: Node) -> Statements:
-        """Return a statement whose nested blocks record values, with blocks before and after it that record conditions.
-
-        Trip counts of loops are recorded likewise.
-        """
+        """A statement, with the basic blocks before and after that record values."""
         statement = node.statement
         bodies = [self.body(body) for body in node.bodies]
         match statement:
@@ -72,10 +69,7 @@ class ForwardSweep(Sweep):
         raise AssertionError
 
     def basic_block(self, node: Node, block: BasicBlock) -> BasicBlock:
-        """Return a basic block that also stores the values needed by its adjoint on the tape.
-
-        Discarded stores are left out.
-        """
+        """A basic block with stores of the values that its adjoint needs, and without stores of unused results."""
         plan = self.plan.blocks[id(node)]
         slots = {value: slot for value, slot in plan.slots.items() if value not in plan.recorded_outside}
         discarded = {i for i in range(len(block.stores)) if (id(node), i) in self.plan.discarded_stores}
@@ -119,10 +113,7 @@ class ForwardSweep(Sweep):
         return (eliminate_dead_code(tape, [Store(location_at(tape, place), tape.operand(value))]),)
 
     def _loop(self, node: Node, statement: CountedLoop | WhileLoop, body: Statements) -> Statements:
-        """Return a counted or while loop that keeps iteration index and tape position, and records its trip count.
-
-        Values that the loop does not change are recorded before the loop.
-        """
+        """A counted loop or while loop that counts its iterations."""
         if id(node) not in self.plan.with_adjoint:
             return (replace(statement, body=body),)
         loop, control = self.plan.layout.loops[id(node)], self.plan.controls[id(node)]
@@ -140,10 +131,7 @@ class ForwardSweep(Sweep):
         return (*before, replace(statement, body=(first, *body)), *after)
 
     def _start_of_iteration(self, loop: TapedLoop, array: str) -> BasicBlock:
-        """Return the basic block at the start of an iteration, which updates loop index, count and stack position.
-
-        Also sets the overflow flag if the stack is full.
-        """
+        """Basic block at the start of an iteration: index, number of iterations, position on the stack."""
         tape = Tape()
         count = tape.record("loop_index") if loop.is_counted else tape.input(array, COUNT)
         values: dict[int, Value] = {INDEX: count}

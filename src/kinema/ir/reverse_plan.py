@@ -119,7 +119,6 @@ class ReversePlan:
         return sorted(self.varied.cells.get(arena, set()) & self.useful.cells.get(arena, set()))
 
     def _block_plan(self, node: Node) -> BlockPlan:
-        """Activity of a basic block: active values, their loads, and stores to cells with adjoints."""
         block = node.statement
         assert isinstance(block, BasicBlock)
         stores = [i for i, store in enumerate(block.stores) if self.is_active(store.location, node)]
@@ -149,7 +148,7 @@ class ReversePlan:
     # ---------------------------------------------------------------------------------------------- times of accesses
 
     def _find_discarded_stores(self) -> set[tuple[int, int]]:
-        """Stores (node identity, position) to arenas other than scratch memory that no later statement loads."""
+        """Stores to arenas that no later statement loads: the adjoint of the program does not need them."""
         last_loads = CellTimes(self.rows)
         for node in self.nodes:
             executions = node.parent.executions
@@ -170,7 +169,6 @@ class ReversePlan:
         }
 
     def _find_last_writes(self) -> CellTimes:
-        """Latest time of a store to each memory cell, without discarded stores."""
         writes = CellTimes(self.rows)
         for node in self.nodes:
             if isinstance(node.statement, BasicBlock):
@@ -280,10 +278,7 @@ class ReversePlan:
     # ------------------------------------------------------------------------------------------------------ recording
 
     def _plan_recording(self, node: Node) -> None:
-        """Choose recording or recomputation of the values that the adjoint of a node needs; allocate tape slots.
-
-        Sets the plan of a basic block, or the `ControlPlan` of a branch or loop.
-        """
+        """Choose the values of a node that are recorded, and allocate their slots."""
         statement, frame = node.statement, self.layout.frame(node.parent)
         match statement:
             case BasicBlock():
@@ -317,7 +312,7 @@ class ReversePlan:
             loop.end_slot = frame.allocate()
 
     def _record_outside(self, node: Node, location: MemoryLocation | None) -> tuple[Frame, int] | None:
-        """Plan the recording of a loop-invariant load before the outermost counted or while loop; None if it varies.
+        """Record a loaded value before the outermost counted or while loop that does not change it, if there is one.
 
         Returns the frame and slot of the value.
         """
@@ -341,7 +336,7 @@ class ReversePlan:
         return frame, recorded[location]
 
     def _cells_stored_in(self, node: Node) -> dict[str, set[int]]:
-        """Rows of each arena to which the statements inside a node may store; -1 for an unknown row."""
+        """Arena -> rows that the statements inside a node store; -1 for unknown ones."""
         cells: dict[str, set[int]] = defaultdict(set)
         for body in node.bodies:
             for inner in nodes_of(body):
@@ -354,7 +349,7 @@ class ReversePlan:
     # --------------------------------------------------------------------------------------- adjoints of local arrays
 
     def _place_zeroing(self) -> dict[int, list[str]]:
-        """Innermost statement sequence (by identity) that contains the lifetime of each local array with adjoints.
+        """Find the innermost statement sequence in which each local array with adjoints lives.
 
         The sequence contains all accesses to the array, and stores to each element before loading it: then no adjoint
         is carried from one execution of the sequence to another.

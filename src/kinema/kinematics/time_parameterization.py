@@ -114,10 +114,7 @@ class _Phase:
 
 
 def _speed_change_phases(v0: float, v1: float, a: float, j: float, s: float, piece: int) -> list[_Phase]:
-    """Up to three phases of constant jerk that change the speed from v0 to v1 at acceleration <= a and jerk <= j.
-
-    `s` is the path position at the start; no phases for equal speeds.
-    """
+    """Three phases of constant jerk that change the speed from v0 to v1."""
     change = v1 - v0
     if abs(change) < 1e-12:
         return []

@@ -123,8 +123,8 @@ def aabb_separation(a: Vector, b: Vector) -> Value:
 def insert_sorted(iteration: IterationContext, pair_index: Value, max_length: int) -> None:
     """Insert a pair index into the sorted candidate list of geom pairs, by insertion sort from the end of the list.
 
-    Reads and writes the array "list" bound by the loop iteration: element 0 is the number of entries, followed by the
-    entries in ascending order.
+    Reads and writes the iteration array "list": element 0 is the number of entries, followed by the entries in
+    ascending order.
 
     Args:
         iteration: iteration context of a for-each loop with the array "list".
@@ -446,7 +446,7 @@ def _append_if_overlapping(iteration: IterationContext) -> None:
     """Append the current geom pair to the candidate list if its AABBs overlap in any environment.
 
     Pairs with an unbounded geom are always appended, fast pairs also if their AABBs can overlap within the step. Reads
-    the arrays "a" and "b" (AABBs) bound by the loop iteration, writes "list" (number of entries, then entries).
+    the iteration arrays "a" and "b" (AABBs), writes "list" (number of entries, then entries).
     """
     tracer = iteration.tracer
 
@@ -468,7 +468,7 @@ def _append_if_overlapping(iteration: IterationContext) -> None:
 
 
 def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_poses: NodeValues[Pose]) -> None:
-    """Trace the broad-phase test of pairs of bodies (moving frames): bounding spheres of the geoms of both.
+    """Trace the broad-phase test of frame pairs: bounding spheres of the geoms of both frames.
 
     Writes the overlap flag of every contact buffer (1 if the spheres overlap and a tree of the buffer is awake) and
     resets its number of contacts and of contacts lost by overflow. The sphere test is omitted if a candidate list of
@@ -508,7 +508,7 @@ def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_p
 def _frame_pair_iterations(
     ctx: TraceContext, contact_buffers: ContactBuffers, *, has_candidate_list: bool
 ) -> list[NodeIteration]:
-    """Loop iterations of body-pair culling, one per contact buffer: counters, moving frames, bounding spheres.
+    """Loop iterations of frame-pair culling, one per contact buffer: counters, frames and their bounding spheres.
 
     Iterations without spheres (specialization "always", which passes the test) have at most two geom pairs, geom sizes
     that differ between environments, or a candidate list that makes the test redundant.

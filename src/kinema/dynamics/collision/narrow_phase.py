@@ -187,7 +187,7 @@ def detect_contacts(
 
     Args:
         ctx: tracing context.
-        contact_buffers: contact buffers (contacts per pair of bodies and condim) to be filled; their contact and lost
+        contact_buffers: contact buffers (contacts per frame pair and condim) to be filled; their contact and lost
             counts are reset.
         frame_poses: poses of frames relative to the shifted world origin.
         frame_velocities: velocities of frames, along which contacts of fast geoms are found; None without fast geoms.
@@ -270,7 +270,7 @@ def _scaled_invweight(
 
 
 def _collide_if_overlapping(iteration: IterationContext) -> None:
-    """Generate the contacts of the current geom pair if the bounding volumes of its bodies and of both geoms overlap.
+    """Generate the contacts of the current geom pair if the bounding volumes of its frames and of both geoms overlap.
 
     Fast pairs, and pairs without an analytic contact function, are executed environment by environment (scalarized),
     because few environments reach the iterative algorithms and their control flow diverges.
@@ -333,10 +333,10 @@ def _contact_fields(
 ) -> Mapping[str, Sequence[Value]]:
     """Values of the fields of a contact record: geometry and parameters of the contact force (see `CONTACT_FIELDS`).
 
-    Point, contact frame (normal from the first to the second body of the contact buffer), distance, signed pair index,
+    Point, contact frame (normal from the first to the second frame of the contact buffer), distance, signed pair index,
     constraint stiffness D = d / ((1 - d) w) (0 beyond the force margin), regularized friction mu, reference feedback k
-    d r, damping, friction damping and friction scaling; with restitution or stiction also maximum stiffness,
-    restitution, bounce speed and stiction ratio. `approach` is the motion of a contact of a fast pair, else None.
+    d r, damping, friction damping and row scales; with restitution or stiction also maximum stiffness, restitution,
+    bounce speed and stiction ratio. `approach` is the motion of a contact of a fast pair, else None.
     """
     sign = iteration.constant("sign")
     axes = [scale(sign, axis) for axis in (normal, *contact_tangents(normal, tangent_hint))]
@@ -388,17 +388,11 @@ def _contact_fields(
 def _relative_surface_velocity(
     iteration: IterationContext, specialization: NarrowPhaseSpecialization, point: Vector, axes: Sequence[Vector]
 ) -> list[Value]:
-    """Prescribed velocity of the second body's surface relative to the first's at a contact, without J v, (condim,).
+    """Velocity of the second surface relative to the first, in contact coordinates, (condim,) [m/s, rad/s].
 
-    In contact coordinates [m/s, rad/s]: the sum of the velocities of kinematic bodies with all components, and of the
-    surface velocities of the geoms (conveyor belts). The latter are, as in MuJoCo, projected onto the tangent plane
-    and have no rolling components.
-
-    Args:
-        iteration: iteration of a geom pair.
-        specialization: selects which of both velocities exist, and the condim.
-        point: contact point.
-        axes: normal from the first to the second body (moving frame) of the contact buffer, and two tangents.
+    Besides J v: the velocities of kinematic bodies, and those of surfaces relative to their geoms, which as in MuJoCo
+    are projected onto the tangent plane and have no rolling components. `axes` points from the first to the second
+    frame of the contact buffer.
     """
     rows: list[Value] = [0.0] * 6
     sign = iteration.constant("sign")
@@ -431,9 +425,7 @@ def _append_contact(
 def _append_to_list(
     iteration: IterationContext, specialization: NarrowPhaseSpecialization, fields: Mapping[str, Sequence[Value]]
 ) -> None:
-    """Append a contact to the environment's unordered contact list, by an atomic increment.
-
-    The entry has the indices of the two bodies (moving frames).
+    """Append a contact with its two frame indices to the environment's unordered list, by an atomic increment.
 
     The record is dropped if the list is full, but counted.
     """

@@ -17,7 +17,7 @@ from .rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
 
 
 def coupling_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
-    """Return one single-row equality constraint per joint coupling (x = polynomial of y) with all dofs in `nodes`."""
+    """Return one equality block with a row per joint coupling (x = polynomial of y) whose joints are all in `nodes`."""
     info, frame_dofs = model.couplings, {d for node in nodes for d in node.dofs}
     blocks = []
     for i in range(len(info.names)):
@@ -47,7 +47,7 @@ def coupling_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
 
 
 def fill_couplings(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
-    """Trace stores of position error x - p(y) and Jacobian dx/dq - p'(y) dy/dq of the coupling rows.
+    """Write position error x - p(y) and Jacobian dx/dq - p'(y) dy/dq of the coupling rows.
 
     x is the length of the follower, y that of the leader and p the coupling polynomial. Computes both lengths from
     joint positions or transmission path lengths, evaluates the polynomial and its derivative, and combines the moment
@@ -57,7 +57,7 @@ def fill_couplings(kinematic_state: KinematicState, rows: ConstraintRows) -> Non
     blocks_and_couplings = [(i, int(b.source["coupling"])) for i, b in enumerate(rows.blocks) if "coupling" in b.source]  # type: ignore[call-overload]
     info = ctx.model.couplings
     lengths = {i: ctx.allocate(3) for i, _ in blocks_and_couplings}
-    """Per constraint: follower length, leader length and derivative of the polynomial."""
+    """Per block: follower length, leader length and derivative of the polynomial."""
     ctx.for_each(
         "initial lengths of couplings",
         [_initial_lengths_iteration(kinematic_state, coupling, lengths[i]) for i, coupling in blocks_and_couplings],

@@ -236,10 +236,10 @@ def is_rotational(component: str) -> bool:
 
 
 def equality_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
-    """Return one `ConstraintBlock` per equality constraint between links whose frames are all among `nodes`.
+    """Return one equality block per constraint between links whose frames are all among `nodes`.
 
-    The dofs of a constraint are those of both frames and of all their ancestors. Constraints between links that are
-    rigidly connected are left out, as nothing can change their error.
+    The dofs of a block are those of both frames and of all their ancestors. Constraints between links that are rigidly
+    connected are left out, as nothing can change their error.
     """
     info, frame_indices = model.equalities, {node.index for node in nodes}
     attachments = {equality: k for k, equality in enumerate(model.attachments.equality_idx.tolist())}
@@ -287,11 +287,10 @@ def equality_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
 
 
 def fill_equalities(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
-    """Trace position errors, bias accelerations, wrenches and Jacobian of all equality constraints between links.
+    """Write position errors, bias accelerations, wrenches and Jacobian of all equality constraints between links.
 
     A first loop evaluates the components of each constraint, a second one writes the Jacobian entries of each frame on
-    the kinematic chains of both sides. The arrays `on a`, `on b`, `about` and `wrenches` are added to the arrays of
-    each constraint.
+    the kinematic chains of both sides. The arrays `on a`, `on b`, `about` and `wrenches` are added to the block arrays.
     """
     ctx, local_poses, world_poses = kinematic_state.ctx, kinematic_state.local_poses, kinematic_state.world_poses
     blocks_and_equalities = [
@@ -390,9 +389,9 @@ def _frame_state(iteration: IterationContext, side: str, kinematic_state: Kinema
 def _jacobian_rows(
     ctx: TraceContext, rows: ConstraintRows, block_index: int, equality: int, wrench_arrays: dict
 ) -> Iterator[LoopIteration]:
-    """Yield one loop iteration per frame on the kinematic chain of each side, with the offsets of its Jacobian entries.
+    """Yield one loop row per frame on the kinematic chain of each side, with the offsets of its Jacobian entries.
 
-    A frame on both paths is visited twice; its second iteration (specialization `again`) adds to the entries.
+    A frame on both paths is visited twice; its second row (specialization `again`) adds to the entries.
     """
     visited: set[int] = set()
     block = rows.blocks[block_index]

@@ -19,7 +19,7 @@ from .rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
 
 
 def tendon_limit_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
-    """Return the limit constraints of one row each: one per limited tendon, or two where both limits may be active.
+    """Return one limit block with one row per limited tendon, or two where both limits may be active at once.
 
     A tendon whose range is wider than twice the margin has one row for the nearer limit.
     """
@@ -52,7 +52,7 @@ def tendon_limit_blocks(model: Model, nodes: list[FrameNode]) -> list[Constraint
 
 
 def tendon_friction_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
-    """Return a list of friction constraints of one row each, one per tendon with dry friction (frictionloss > 0)."""
+    """Return one friction block with one row per tendon with dry friction (frictionloss > 0)."""
     info = model.tendons
     return [
         ConstraintBlock(
@@ -79,7 +79,7 @@ def _tendons_acting_on(model: Model, nodes: list[FrameNode]) -> list[tuple[int, 
 
 
 def fill_tendon_limits(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
-    """Trace stores of the signed distance to the limit, its sign and the Jacobian row of each tendon limit.
+    """Write signed distance to the limit, its sign and Jacobian row of each tendon limit.
 
     The sign is +1 at a lower and -1 at an upper limit and multiplies the tendon's moment arms in the Jacobian.
     """
@@ -126,12 +126,12 @@ def count_tendon_limits_within_margin(kinematic_state: KinematicState, blocks: l
 
 
 def _blocks_from_source(rows: ConstraintRows, key: str) -> list[tuple[int, int]]:
-    """Return constraint index and tendon index of all constraints whose source has the given key."""
+    """Return block index and tendon index of all blocks whose source has the given key."""
     return [(i, int(b.source[key])) for i, b in enumerate(rows.blocks) if key in b.source]  # type: ignore[call-overload]
 
 
 def _tendon_lengths(kinematic_state: KinematicState, blocks: Sequence[ConstraintBlock]) -> dict[int, ArenaOffset]:
-    """Return the scratch offset of the length of each tendon of the given limit constraints.
+    """Return the scratch offset of the length of each tendon of the given limit blocks.
 
     Lengths of spatial tendons are those of their paths; lengths of fixed tendons are computed here from joint
     positions.
@@ -184,13 +184,13 @@ def _fill_tendon_jacobian(
     blocks_and_tendons: list[tuple[int, int]],
     signs: dict[int, ArenaOffset],
 ) -> None:
-    """Trace stores of the Jacobian rows of tendons: products of moment arm, path moment (if any) and sign.
+    """Write the Jacobian rows of tendons: constant moment arms, times transmission path moments if any, times sign.
 
     Args:
         kinematic_state: transmission path moments.
         rows: constraint rows to be written.
-        blocks_and_tendons: constraint index and tendon index of each row.
-        signs: constraint index -> offset of the sign of the row; no entry for +1.
+        blocks_and_tendons: block index and tendon index of each row.
+        signs: block index -> offset of the sign of the row; no entry for +1.
     """
     info, moments, table = kinematic_state.ctx.model.tendons, kinematic_state.path_lengths.moments, []
     for i, tendon in blocks_and_tendons:

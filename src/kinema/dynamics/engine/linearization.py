@@ -7,7 +7,7 @@ constraint solver, and its tangent program, which reads this solution (`lowering
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from kinema.core import Array
 from kinema.ir import TANGENT_PREFIX, ArenaOffset
-from kinema.model import PRIMITIVE_JOINT_SIZES, Model, PrimitiveJointType
 from kinema.runtime import Arena, ArenaLayout, Kernel, LaunchArguments, ProgramSource, synchronise_unless_shared
 
 from ..arrays import arena_arrays
@@ -31,6 +30,7 @@ from ..lowering.derivative_programs import (
 )
 from ..sensors.sensor_outputs import SENSOR_OUTPUT_ARRAY
 from ..settings import RK4_STAGES, Integrator, Settings
+from .tangent_space import TangentSpace, quaternion_basis
 
 if TYPE_CHECKING:
     from kinema.ir import Program
@@ -61,64 +61,6 @@ class StepJacobians:
     """Sensor values by state."""
     D: Array
     """Sensor values by controls."""
-
-
-# ----------------------------------------------------------------------------------------------------- tangent spaces
-
-
-def tangent_basis(model: Model, qpos: Array) -> Array:
-    """Derivative of the coordinates by positions in the tangent space, (n_envs, n_qs, n_dofs), at qpos (n_qs, n_envs).
-
-    Quaternions change by rotation vectors in body axes, as in MuJoCo's `mj_integratePos`.
-    """
-    basis = np.zeros((qpos.shape[1], model.n_qs, model.n_dofs))
-    for q, dofs, is_ball in _coordinates(model):
-        if is_ball:
-            w, x, y, z = qpos[q : q + 4]
-            columns = [[-x, -y, -z], [w, -z, y], [z, w, -x], [-y, x, w]]
-            basis[:, q : q + 4, dofs] = 0.5 * np.moveaxis(np.array(columns), -1, 0)
-        else:
-            basis[:, q, dofs.start] = 1.0
-    return basis
-
-
-def to_tangent_space(model: Model, qpos: Array, tangents: Array) -> Array:
-    """Derivatives of coordinates as positions in the tangent space: (n_envs, n_qs, n) -> (n_envs, n_dofs, n)."""
-    basis = tangent_basis(model, qpos)
-    scale = np.ones(model.n_dofs)
-    for _, dofs, is_ball in _coordinates(model):
-        scale[dofs] = 4.0 if is_ball else 1.0  # the columns of a unit quaternion have length 1/2
-    return np.asarray(scale[:, None] * (basis.transpose(0, 2, 1) @ tangents))
-
-
-def move_in_tangent_space(model: Model, qpos: Array, displacement: Array) -> Array:
-    """Coordinates (n_qs, n) moved by displacements of the dofs (n_dofs, n), as in MuJoCo's `mj_integratePos`."""
-    result = qpos.copy()
-    for q, dofs, is_ball in _coordinates(model):
-        if not is_ball:
-            result[q] += displacement[dofs.start]
-            continue
-        angle = np.linalg.norm(displacement[dofs], axis=0)
-        w, (x, y, z) = np.cos(0.5 * angle), 0.5 * np.sinc(0.5 * angle / np.pi) * displacement[dofs]
-        a, b, c, d = qpos[q : q + 4]
-        result[q : q + 4] = [
-            a * w - b * x - c * y - d * z,
-            a * x + b * w + c * z - d * y,
-            a * y - b * z + c * w + d * x,
-            a * z + b * y - c * x + d * w,
-        ]
-    return result
-
-
-def _coordinates(model: Model) -> list[tuple[int, slice, bool]]:
-    """First coordinate and dofs of each primitive joint, and whether it is a ball joint."""
-    result = []
-    for frame, joint_type in enumerate(model.frames.joint_type):
-        first, (_, n) = int(model.frames.dof_start[frame]), PRIMITIVE_JOINT_SIZES[int(joint_type)]
-        if n:
-            is_ball = joint_type == PrimitiveJointType.BALL
-            result.append((int(model.frames.q_start[frame]), slice(first, first + n), is_ball))
-    return result
 
 
 # ---------------------------------------------------------------------------------------------------- tangent programs
@@ -193,14 +135,33 @@ class SolvedStep:
             return trace_step(engine.model, settings, offsets, loops=engine.uses_loops)
 
         self._program = DerivativeProgram(engine, "solution", self.arenas, trace, settings)
+        self._shared_rows = {name: list(self._find_shared_rows(name)) for name in ARENAS}
+        """Arena -> ranges of rows that the engine has too: first row here, first row there, number of rows."""
+
+    def _find_shared_rows(self, name: str) -> Iterator[tuple[int, int, int]]:
+        """Ranges of rows of an arena that the arena of the engine has too, adjacent arrays merged."""
+        current = (0, 0, 0)
+        for array, (row, n) in self.arenas[name].layout.rows.items():
+            offset = self.engine.array_offsets.get(array)
+            if not n or offset is None or offset.arena != name:
+                continue
+            start, engine_start, count = current
+            if count and (row, offset.row) == (start + count, engine_start + count):
+                current = (start, engine_start, count + n)
+                continue
+            if count:
+                yield current
+            current = (row, offset.row, n)
+        if current[2]:
+            yield current
 
     def load(self, envs: IndexArray) -> None:
         """Copy the present state and inputs of environments of the engine."""
-        engine = self.engine
-        for name, arena in self.arenas.items():
-            for array, (_, n) in arena.layout.rows.items():
-                if n and array in engine.array_offsets and engine.array_offsets[array].arena == name:
-                    arena.view(array).assign(engine.read_array(array)[:, envs])
+        engine_arenas = {"state": self.engine.state, "controls": self.engine.controls}
+        for name, ranges in self._shared_rows.items():
+            for row, engine_row, n in ranges:
+                values = engine_arenas[name].rows(engine_row, n).numpy()
+                self.arenas[name].rows(row, n).assign(values[:, envs])
 
     def run_stage(self) -> None:
         """Run the step, or the next stage of a Runge-Kutta step."""
@@ -231,6 +192,10 @@ class StepTangents:
         lanes = n_envs * n_directions
         self.lanes = {a: new_arena(engine, a, derivative_arena_arrays(a, model, settings), lanes) for a in ARENAS}
         """State, controls and their tangents; the directions of an environment are side by side."""
+        self._initial = {
+            name: np.zeros((arena.layout.n_rows, lanes), arena.dtype) for name, arena in self.step.arenas.items()
+        }
+        """Initial tangents of all arrays of an arena."""
         self.sensors = new_arena(engine, "out", sensor_arena_arrays(model), lanes)
         """Sensor values and their tangents."""
         self._program = DerivativeProgram(
@@ -253,19 +218,25 @@ class StepTangents:
         )
 
     def load(self, envs: IndexArray) -> None:
-        """Copy the present state and inputs of environments of the engine to all directions, and clear the tangents."""
+        """Copy state and inputs of environments of the engine to all directions, and set the initial tangents."""
         self.step.load(envs)
         for name, arena in self.step.arenas.items():
             n_rows = arena.layout.n_rows
             if n_rows:
                 values = np.repeat(arena.rows(0, n_rows).numpy(), self.n_directions, axis=1)
-                self.lanes[name].rows(0, n_rows).assign(values)
-                self.lanes[name].rows(n_rows, n_rows).assign(0.0)
+                self.lanes[name].rows(0, 2 * n_rows).assign(np.concatenate([values, self._initial[name]]))
 
-    def set_tangents(self, arena: str, array: str, tangents: Array) -> None:
-        """Set the tangents of an array, (n_envs, elements, n_directions)."""
-        flat = tangents.transpose(1, 0, 2).reshape(tangents.shape[1], self.n_envs * self.n_directions)
-        self.lanes[arena].view(TANGENT_PREFIX + array).assign(flat)
+    def set_initial_tangents(self, arena: str, array: str, tangents: Array) -> None:
+        """Set the tangents that an array gets with each `load`, (elements, n_directions)."""
+        row, n = self.step.arenas[arena].layout.rows[array]
+        self._initial[arena][row : row + n] = np.tile(tangents, self.n_envs)
+
+    def set_tangents(self, array: str, row: int, tangents: Array) -> None:
+        """Set the tangents of elements of a state array from `row` on, (n_envs, elements, n_directions)."""
+        n = tangents.shape[1]
+        flat = tangents.transpose(1, 0, 2).reshape(n, self.n_envs * self.n_directions)
+        start, _ = self.lanes["state"].layout.rows[TANGENT_PREFIX + array]
+        self.lanes["state"].rows(start + row, n).assign(flat)
 
     def values(self, array: str) -> Array:
         """Values of a state array, (elements, n_envs)."""
@@ -279,11 +250,7 @@ class StepTangents:
         return values.transpose(1, 0, 2)
 
     def run(self) -> None:
-        """Propagate the loaded tangents through one step, and compute the tangents of the sensors before the step.
-
-        Each integrator stage first runs the step itself for the solution of the constraint solver, at which the tangent
-        program differentiates.
-        """
+        """Propagate the tangents through one step, and compute those of the sensors before it."""
         for stage in range(self.step.n_stages):
             self.step.run_stage()
             solution = self.step.solution
@@ -307,20 +274,18 @@ class Linearizer:
         model = engine.model
         self.activations = np.flatnonzero(model.actuators.has_activation)
         """Actuators with an activation, which is a state."""
+        self._tangent_space = TangentSpace(model)
         self.n_state = 2 * model.n_dofs + len(self.activations)
         self.n_controls = model.n_actuators if by == "ctrl" else model.n_dofs
         self._tangents: StepTangents | None = None
 
     def compute(self, envs: IndexArray) -> StepJacobians:
-        """Jacobians A, B, C, D of next state and sensors by state and controls, at the present state of environments.
-
-        By forward-mode differentiation, in several launches for many environments; the engine's state is not changed.
-        """
+        """Jacobians at the present state of the given environments (indices)."""
         self.engine.update_derived_parameters()
         n = max(self.n_state + self.n_controls, 1)
         per_launch = max(1, min(len(envs), MAX_LANES // n))
         if self._tangents is None or self._tangents.n_envs != per_launch:
-            self._tangents = StepTangents(self.engine, self.settings, per_launch, n)
+            self._tangents = self._new_tangents(per_launch)
         parts = []
         for start in range(0, len(envs), per_launch):
             part = envs[start : start + per_launch]
@@ -329,35 +294,43 @@ class Linearizer:
         return StepJacobians(*(np.concatenate(x) for x in zip(*parts, strict=True)))
 
     def _compute(self, tangents: StepTangents, envs: IndexArray) -> list[Array]:
-        """Jacobians A, B, C and D at the present state of `envs`, by one launch of the tangent programs."""
+        """A, B, C and D of as many environments as a launch has."""
         model, n_dofs, n_state = self.engine.model, self.engine.model.n_dofs, self.n_state
         tangents.load(envs)
-        seeds = np.zeros((len(envs), n_state + self.n_controls, n_state + self.n_controls))
-        seeds[:] = np.eye(n_state + self.n_controls)
-        basis = tangent_basis(model, tangents.values("qpos"))
-        tangents.set_tangents("state", "qpos", basis @ seeds[:, :n_dofs])
-        tangents.set_tangents("state", "vel", seeds[:, n_dofs : 2 * n_dofs])
-        if len(self.activations):
-            activations = np.zeros((len(envs), model.n_actuators, seeds.shape[2]))
-            activations[:, self.activations] = seeds[:, 2 * n_dofs : n_state]
-            tangents.set_tangents("state", "act", activations)
-        if self.n_controls:
-            arena = "controls" if self.control_array in tangents.lanes["controls"].layout.rows else "state"
-            tangents.set_tangents(arena, self.control_array, seeds[:, n_state:])
+        qpos = tangents.values("qpos")
+        for q, dofs in self._tangent_space.balls:
+            seeds = np.zeros((len(envs), 4, n_state + self.n_controls))
+            seeds[:, :, dofs] = quaternion_basis(qpos[q : q + 4])
+            tangents.set_tangents("qpos", q, seeds)
         tangents.run()
-        rows = [
-            to_tangent_space(model, tangents.values("qpos"), tangents.tangents("qpos")),
-            tangents.tangents("vel"),
-        ]
+        states = np.zeros((len(envs), n_state, n_state + self.n_controls))
+        states[:, :n_dofs] = self._tangent_space.project(tangents.values("qpos"), tangents.tangents("qpos"))
+        states[:, n_dofs : 2 * n_dofs] = tangents.tangents("vel")
         if len(self.activations):
-            rows.append(tangents.tangents("act")[:, self.activations])
-        states = np.concatenate(rows, axis=1)
+            states[:, 2 * n_dofs :] = tangents.tangents("act")[:, self.activations]
         sensors = (
-            np.zeros((len(envs), 0, seeds.shape[2]))
-            if not model.sensors.n_values
-            else tangents.tangents(SENSOR_OUTPUT_ARRAY)
+            tangents.tangents(SENSOR_OUTPUT_ARRAY)
+            if model.sensors.n_values
+            else np.zeros((len(envs), 0, states.shape[2]))
         )
         return [states[:, :, :n_state], states[:, :, n_state:], sensors[:, :, :n_state], sensors[:, :, n_state:]]
+
+    def _new_tangents(self, n_envs: int) -> StepTangents:
+        """Tangent programs with a direction for each element of state and controls."""
+        n_dofs, n_state, n = self.engine.model.n_dofs, self.n_state, max(self.n_state + self.n_controls, 1)
+        tangents, directions = StepTangents(self.engine, self.settings, n_envs, n), np.eye(n)
+        positions = np.zeros((self.engine.model.n_qs, n))
+        positions[self._tangent_space.scalar_qs] = directions[self._tangent_space.scalar_dofs]
+        tangents.set_initial_tangents("state", "qpos", positions)
+        tangents.set_initial_tangents("state", "vel", directions[n_dofs : 2 * n_dofs])
+        if len(self.activations):
+            activations = np.zeros((self.engine.model.n_actuators, n))
+            activations[self.activations] = directions[2 * n_dofs : n_state]
+            tangents.set_initial_tangents("state", "act", activations)
+        if self.n_controls:
+            arena = "controls" if self.control_array in tangents.lanes["controls"].layout.rows else "state"
+            tangents.set_initial_tangents(arena, self.control_array, directions[n_state:])
+        return tangents
 
     # --------------------------------------------------------------------------------------------- finite differences
 
@@ -373,7 +346,7 @@ class Linearizer:
         offsets = np.tile(np.concatenate([np.zeros((1, n)), np.eye(n), -np.eye(n)]) * step, (len(envs), 1))
         state, controls = solved.arenas["state"], solved.arenas["controls"]
         qpos = np.array(state.view("qpos").numpy(), np.float64)
-        state.view("qpos").assign(move_in_tangent_space(model, qpos, offsets[:, :n_dofs].T))
+        state.view("qpos").assign(self._tangent_space.move(qpos, offsets[:, :n_dofs].T))
         state.view("vel").assign(state.view("vel").numpy() + offsets[:, n_dofs : 2 * n_dofs].T)
         if len(self.activations):
             values = np.array(state.view("act").numpy())
@@ -390,6 +363,6 @@ class Linearizer:
         rest += [state.view("act").numpy()[self.activations]] if len(self.activations) else []
         others = np.concatenate(rest).astype(np.float64).reshape(self.n_state - n_dofs, len(envs), -1)
         moved = np.moveaxis(after[:, :, 1:] - after[:, :, :1], 1, 0)
-        positions = to_tangent_space(model, after[:, :, 0], moved)  # of quaternions: projected secants
+        positions = self._tangent_space.project(after[:, :, 0], moved)  # of quaternions: projected secants
         changes = np.concatenate([positions, np.moveaxis(others[:, :, 1:] - others[:, :, :1], 1, 0)], axis=1) / step
         return changes[:, :, :n], -changes[:, :, n:]

@@ -53,9 +53,7 @@ class _Command:
 def servo_force(
     ctx: TraceContext, transmission: Transmission, unwrap: Callable[[Transmission, Value], Transmission]
 ) -> ForceTerm:
-    """Force of a PID controller or DC motor with its velocity derivative; traces a store of its state derivatives.
-
-    The force of a PID controller, and the electrical force of a DC motor, are clamped to the force range.
+    """Force of a PID controller or DC motor within its force range, with derivative; stores the rates of its states.
 
     Args:
         ctx: tracing context.
@@ -89,10 +87,7 @@ def _read_states(transmission: Transmission) -> dict[str, Value]:
 
 
 def _read_controls(ctx: TraceContext, transmission: Transmission) -> dict[str, Value]:
-    """Read the controls of a servo from its inputs or delay history, clamped to their ranges, by input name.
-
-    0 for inputs that the servo lacks.
-    """
+    """Delayed controls of a servo, clamped to their ranges, by input name; 0 for inputs that it lacks."""
     controls: dict[str, Value] = dict.fromkeys(("pos", "vel", "ff", "voltage"), 0.0)
     for k, name in enumerate(transmission.control_inputs):
         control = transmission.read(f"ctrl {k}")[0]
@@ -110,9 +105,9 @@ def _controller(
     states: dict[str, Value],
     unwrap: Callable[[Transmission, Value], Transmission],
 ) -> _Command:
-    """Slew-rate-limited controls, PID force before clamping, and time derivatives of setpoint and error integral.
+    """Controls behind the slew-rate limit, commanded force, and rates of setpoint and integral.
 
-    The slew rate limits the first control. The error integral stops at its limit (anti-windup).
+    The slew rate limits the first control. The integral stops at its limit (anti-windup).
     """
     controls, rates = _read_controls(ctx, transmission), {}
     if "setpoint" in states and "setpoint" in transmission.servo_states:
@@ -140,10 +135,7 @@ def _electrical_force(
     states: dict[str, Value],
     command: _Command,
 ) -> tuple[ForceTerm, dict[str, Value]]:
-    """Electromagnetic force of a DC motor with velocity derivative, and time derivatives of temperature and current.
-
-    The force is the motor constant times the current: a state with electrical time constant, else the steady current
-    (voltage - back EMF) / resistance.
+    """Force of the current of a DC motor with derivative, and rates of temperature and current.
 
     The controller computes its voltage with the resistance at the reference temperature.
     """
@@ -182,9 +174,9 @@ def _electrical_force(
 def _mechanical_force(
     transmission: Transmission, parameters: ServoParameters, states: dict[str, Value]
 ) -> tuple[ForceTerm, Value]:
-    """Sum of cogging torque and LuGre friction of a DC motor with velocity derivative, and the bristle's rate.
+    """Cogging torque and LuGre friction of a DC motor with derivative, and the rate of the bristle deflection.
 
-    As in MuJoCo, only the bristle damping counts for the derivative. Without bristle state there is no friction.
+    As in MuJoCo, only the bristle damping counts for the derivative.
     """
     angle = parameters["cogging_poles"] * transmission.length + parameters["cogging_phase"]
     force = parameters["cogging_amplitude"] * ir.sin(angle)
@@ -249,7 +241,7 @@ def _step(
 def _rk4_stage(
     ctx: TraceContext, actuator: Transmission, parameters: ServoParameters, index: int, rate: Value, velocity: Value
 ) -> tuple[Value, Value, Value]:
-    """RK4 stage of a servo state: value for the next stage, value at the start of the step, weighted sum of rates.
+    """State variable in the next Runge-Kutta stage, its value at the start of the step, and the weighted sum of rates.
 
     Limits and exact solutions apply to the whole step, in the last stage; that of the bristle has the first velocity.
     """
@@ -269,19 +261,7 @@ def _integrate(
     rate: Value,
     velocity: Value,
 ) -> Value:
-    """Servo state variable after one step from `value`: exact for bristle and current, else by explicit Euler.
-
-    The error integral of a DC motor is clamped to its limit.
-
-    Args:
-        ctx: trace context, which gives the time step.
-        actuator: the actuator of the loop iteration being traced.
-        parameters: parameters of the PID controller or DC motor.
-        index: index of the state variable in `SERVO_STATES`.
-        value: value at the start of the step.
-        rate: its time derivative.
-        velocity: velocity of the actuator.
-    """
+    """State variable after one step from `value`: exact for bristle and current, else by Euler's method."""
     name, dt = SERVO_STATES[index], ctx.dt
     if name == "bristle":
         decay = _bristle_decay(parameters, velocity) * dt

@@ -130,7 +130,7 @@ def _component_labels(model: Model) -> list[int]:
 
 
 def dofs_beyond_tables(model: Model) -> list[Sequence[int]]:
-    """Dofs of each constraint that does not follow from the tables of the model."""
+    """Dofs of each constraint block that does not follow from the tables of the model."""
     if all(kind.follows_from_tables for kind in CONSTRAINT_KINDS):
         return []
     return [block.dofs for block in blocks_beyond_tables(model, build_tree(model).nodes)]
@@ -264,7 +264,7 @@ def _copy_parameters(
 
 
 def _array_offset(array: str, component: Component) -> int:
-    """Index of a component's first value in an array of state or inputs; 0 for shared arrays."""
+    """Index of the first value of a component in an array of the state or the inputs; 0 for shared arrays."""
     info = ARRAYS_BY_NAME[array]
     firsts = {ElementKind.COORDINATE: component.qs, ElementKind.DOF: component.dofs, ElementKind.LINK: component.links}
     firsts |= {

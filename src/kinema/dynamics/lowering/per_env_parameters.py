@@ -27,7 +27,7 @@ from ..tree.node_constants import FrameConstants, FrameSpecialization, link_cons
 FOLDABLE_CONSTANTS = (0.0, 1.0, -1.0)
 """Values that stay folded into the code if all variants have them: folding is exact for these values."""
 ParameterSource = tuple[str, int | str]
-"""Element with constants: frame, link, geom, pair or ray geom with its index; contact buffer or constraint
+"""Element with constants: frame, link, geom, pair or ray geom with its index; contact buffer or constraint block
 with its name."""
 
 
@@ -45,7 +45,7 @@ def select_per_env_parameters(
 def element_constants(
     model: Model, settings: Settings
 ) -> Iterator[tuple[ParameterSource, str, Mapping[str, Sequence[Any]]]]:
-    """Yield the constants of every frame, link, geom, contact buffer, geom pair, ray geom and constraint.
+    """Yield the constants of every frame, link, geom, contact buffer, geom pair, ray geom and constraint block.
 
     Each element is (kind and index, code specialization, constants by name); constants may differ between model
     variants.

@@ -3,7 +3,7 @@
 x is the change of the joint accelerations a from their unconstrained values; the cost of a row or contact is a
 piecewise quadratic function of its residual J a - aref. `Objective` is what the line-search methods need of it:
 residuals, products with J and M, gradient, reductions. `ThreadObjective` evaluates it with one thread per environment,
-by loops over constraints, contact buffers and frames; `warp_objective.py` with one warp per environment. Vectors
+by loops over constraint blocks, contact buffers and frames; `warp_objective.py` with one warp per environment. Vectors
 and scalars lie in scratch memory, and `Value` results are run-time values.
 """
 
@@ -217,8 +217,7 @@ class ThreadObjective:
     ) -> Value | None:
         """Advance residuals, M x and x by the step length; optionally return the number of active-set changes.
 
-        x itself is only updated if there are contacts, if `Settings.stores_solution` is set, or if the limiter of
-        kinetic-energy growth (`rigid/energy_limiter.py`) is enabled.
+        x itself is only updated if contacts, the energy limiter or its storage need it.
         """
         n_changes = self._active_set_changes() if count_changes else None
         self.rows.for_each_block("advance constraint residuals", advance_row_residuals, {"length": self.step_lengths})
