@@ -99,7 +99,10 @@ class Attachments:
     # ----------------------------------------------------------------------------------------------------- reservation
 
     def resolve(self) -> None:
-        """Convert the pending reservations to `specs`; called at build, when all entities are known."""
+        """Convert the pending reservations to attachment specs, one per pair of links.
+
+        Runs at build, when all entities are known.
+        """
         for reservation in self._pending:
             targets = self._free_bodies(reservation.link) if reservation.targets is None else reservation.targets
             for target in targets:
@@ -116,7 +119,7 @@ class Attachments:
         self._add_reservation(_Reservation(link, kind, links))
 
     def _add_reservation(self, reservation: _Reservation) -> None:
-        """Add a reservation; recompile the step if the scene is built."""
+        """Add a reservation of attachments; rebuild a built scene with its state kept, which is reported."""
         scene = self._scene
         if not scene.constraints:
             raise KinemaError("attachments are constraints: use Scene(constraints=True)")

@@ -284,7 +284,7 @@ class SceneCamera:
         return engine, engine.version, self._n_moves
 
     def _read(self, name: str, envs_idx: Selection) -> Any:
-        """One image of the current state in the output type of the scene."""
+        """Render the current state if necessary; return one image of the selected environments in the output type."""
         self._render(name)
         outputs = self._cameras.scene.built.outputs
         envs = outputs.resolve_envs(envs_idx)

@@ -135,7 +135,10 @@ class EntityPlanner:
         return scene
 
     def plan(self, entity: Any, request: PlanRequest) -> list[MotionPlan]:
-        """One plan for each selected environment."""
+        """Plan a collision-free motion from start to goal in each selected environment; returns the plans.
+
+        Raises `KinemaError` for invalid arguments and `PlanningError` if no motion is found.
+        """
         from kinema.kinematics import PlanningOptions
 
         built, model, label = self._index.built, self._index.model, "plan_path"
@@ -174,7 +177,7 @@ class EntityPlanner:
         return plans
 
     def _changed_dofs(self, start: Array, goal: Array) -> np.ndarray:
-        """Scalar dofs whose coordinates differ between start and goal."""
+        """Indices of the hinge, slide and screw dofs whose coordinates differ between start and goal."""
         model = self._index.model
         scalar = _scalar_dofs(model)
         q_idx = model.dofs.q_idx[scalar]
@@ -201,7 +204,7 @@ class EntityPlanner:
         return self._index.link(link, "plan_path")
 
     def compiled(self) -> tuple[BatchedKinematics, PairDistances]:
-        """Forward kinematics of the entity, and distances of geom pairs without penetration depths."""
+        """Programs for forward kinematics and geom-pair distances (without depths), compiled on first use."""
         built = self._index.built
         if self._compiled is None or self._compiled[0] is not built:
             from kinema.kinematics import BatchedKinematics

@@ -238,7 +238,7 @@ class RigidSolver:
     # ---------------------------------------------------------------------------------------------------- groups
 
     def _make_group(self, name: str) -> ArrayGroup:
-        """Group of arrays by name; its arrays are computed when they are read."""
+        """Make the array group `name` (such as `links_state`); its arrays are computed when they are read."""
         device = self._engine.device.name
         declarations = {**COLLISION_GROUPS, **VISUAL_GROUPS}.get(name)
         if declarations is not None:
@@ -250,7 +250,7 @@ class RigidSolver:
         return ArrayGroup(name, names, lambda array: self._state_array(name, array))
 
     def _state_array(self, group: str, name: str) -> Any:
-        """State-dependent array of a group, by name."""
+        """Array of a group that depends on the state: engine memory, a field, or a host array computed when read."""
         host: dict[str, Callable[[], np.ndarray]] = {
             "geoms_state": lambda: self._geoms_state()[name],
             "verts_state": lambda: self._geoms.verts_state(*(self._geoms_state()[x] for x in ("pos", "quat"))),

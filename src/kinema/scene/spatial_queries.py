@@ -121,9 +121,9 @@ def geoms_in_links(model: Model, rows: IndexArray) -> tuple[Array, Array]:
 
 
 def models_with_all_geoms(built: BuiltScene, specs: Sequence[EntitySpec], *, has_variants: bool) -> list[Model]:
-    """Models of all variants, whose tables of geoms are followed by the geoms that collide with nothing.
+    """Models of all variants for spatial queries; geoms without collision pairs are appended to the table of geoms.
 
-    The latter are left out if entities have variants.
+    With entity variants the models are returned unchanged.
     """
     models = list(built.engine.variants.models)
     if has_variants:

@@ -147,7 +147,10 @@ def write_surface_velocity(
 def _write_tensors(
     index: EntityIndex, rows: IndexArray, linear: Any, angular: Any, envs_idx: Selection, *, is_geom: bool
 ) -> None:
-    """Set the surface velocity of geoms from CUDA tensors without a copy through the host."""
+    """Set the surface velocity of geoms from CUDA tensors on the device, and wake all sleeping bodies.
+
+    Raises `KinemaError` for entities with variants.
+    """
     built = index.built
     if len(built.engine.variants.models) > 1:
         raise KinemaError(f"{_LABEL}: an entity of this scene has variants: expected NumPy arrays instead of tensors")
