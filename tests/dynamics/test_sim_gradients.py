@@ -10,18 +10,33 @@ from functools import cache
 
 import numpy as np
 import pytest
+from hypothesis import given, settings as hypothesis_settings
 
 from kinema.core import Array
+from kinema.description import Base
 from kinema.dynamics import PER_ENV_PARAMETERS, InputMode, Integrator, Settings, trace_unrolled_step
 from kinema.dynamics.lowering.program_tracing import named_array_offsets, trace_looped_program
 from kinema.dynamics.lowering.step_program import trace_looped_step
 from kinema.dynamics.pipeline import advance_rk4_phase, record_step
 from kinema.dynamics.step import StepData
 from kinema.dynamics.tree.trace_context import TraceContext
-from kinema.ir import ADJOINT_PREFIX, ArenaOffset, Program, interpret, interpret_in_place, jvp, unroll_program, vjp
+from kinema.ir import (
+    ADJOINT_PREFIX,
+    TANGENT_PREFIX,
+    ArenaOffset,
+    Program,
+    interpret,
+    interpret_in_place,
+    jvp,
+    unroll_program,
+    vjp,
+)
 from kinema.model import Model
 from kit.robots.configurations import model_coordinates
 from kit.robots.each_joint import CASES, Case, model_of, robot
+from kit.robots.random_robots import random_robot
+from kit.robots.seeds import seeds as robot_seeds
+from kit.robots.variety import SIMULATED
 
 from .rolling import Both, model_of_text, quadruped, zoo
 
@@ -81,30 +96,39 @@ def differences(program: Program, arrays: dict[str, Array], name: str, seeds: di
     return (8.0 * near - far) / (12.0 * H)
 
 
-def check(model: Model, settings: Settings, more: dict[str, Array] | None = None) -> set[str]:
-    """All derivatives of a step at a point, from random adjoints of its outputs; which inputs there were."""
-    step, looped = (trace(model, settings) for trace in (trace_unrolled_step, looped_step))
-    generator = np.random.default_rng(6)
-    arrays = point(model, step, generator) | (more or {})
+def check_dot_products(
+    model: Model, settings: Settings, step: Program, arrays: dict[str, Array]
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """<dy, J dx> = <Jᵀ dy, dx> for random directions; adjoints dy of the outputs of a step, and those of its inputs."""
+    generator, looped = np.random.default_rng(7), looped_step(model, settings)
     sizes = {name: n for name, n in step.inputs.items() if name not in SWITCHES}
     outputs = {name: n for name, n in step.outputs.items() if name not in SWITCHES}
     seeds = {name: generator.normal(size=(n, 1)) for name, n in outputs.items()}
     cells, targets = ([(name, i) for name, n in x.items() for i in range(n)] for x in (sizes, outputs))
     adjoints = {name: np.zeros((max(n, outputs.get(name, 0)), 1)) for name, n in sizes.items()} | seeds
     given = {ADJOINT_PREFIX + name: values for name, values in adjoints.items()}
-    found = {**given, **interpret(unroll_program(vjp(looped, cells, targets)), {**arrays, **given})}
-    for name, n in sizes.items():
+    found = given | interpret(unroll_program(vjp(looped, cells, targets)), {**arrays, **given})
+    direction = {name: generator.normal(size=(n, 1)) for name, n in sizes.items()}
+    tangents = {TANGENT_PREFIX + name: values for name, values in direction.items()}
+    tangents |= interpret(unroll_program(jvp(looped, cells)), {**arrays, **tangents})
+    moved = [name for name in outputs if TANGENT_PREFIX + name in tangents]
+    left = [seeds[name] * tangents[TANGENT_PREFIX + name][: outputs[name]] for name in moved]
+    right = [direction[name] * found[ADJOINT_PREFIX + name][:n] for name, n in sizes.items()]
+    scale = sum(np.abs(x).sum() for x in (*left, *right))
+    assert abs(sum(x.sum() for x in left) - sum(x.sum() for x in right)) <= 1e-12 * scale
+    return seeds, {name: found[ADJOINT_PREFIX + name][:n] for name, n in sizes.items()}
+
+
+def check(model: Model, settings: Settings, more: dict[str, Array] | None = None) -> set[str]:
+    """All derivatives of a step at a point, from random adjoints of its outputs; which inputs there were."""
+    step, generator = trace_unrolled_step(model, settings), np.random.default_rng(6)
+    arrays = point(model, step, generator) | (more or {})
+    seeds, adjoints = check_dot_products(model, settings, step, arrays)
+    for name, found in adjoints.items():
         expected = differences(step, arrays, name, seeds)
         scale = np.abs(expected).max(initial=1e-3)
-        derivative = found[ADJOINT_PREFIX + name][:n, 0]
-        np.testing.assert_allclose(derivative / scale, expected / scale, rtol=0, atol=TOLERANCE)
-    direction = {name: generator.normal(size=(n, 1)) for name, n in sizes.items()}
-    tangents = {f"t {name}": values for name, values in direction.items()}
-    tangents |= interpret(unroll_program(jvp(looped, cells)), {**arrays, **tangents})
-    left = [(seeds[name] * tangents[f"t {name}"][:n]).sum() for name, n in outputs.items() if f"t {name}" in tangents]
-    right = [(direction[name] * found[ADJOINT_PREFIX + name][:n]).sum() for name, n in sizes.items()]
-    assert abs(sum(left) - sum(right)) <= 1e-12 * (np.abs(left).sum() + np.abs(right).sum())
-    return sizes.keys()
+        np.testing.assert_allclose(found[:, 0] / scale, expected / scale, rtol=0, atol=TOLERANCE)
+    return set(adjoints)
 
 
 @pytest.mark.wide
@@ -146,6 +170,30 @@ def test_implicit_differentiation_of_linear_systems(kind: str, integrator: Integ
     check(model_of_case(Case(kind, backwards=True)), settings)
 
 
+def check_random_robot(seed: int) -> None:
+    """Dot products for a robot with joints of all kinds and one of the integrators."""
+    described = random_robot(seed, SIMULATED)
+    described.base = Base.FREE if seed % 3 == 0 else Base.FIXED
+    model, integrator = model_of(described), list(Integrator)[seed % 4]
+    if model.n_dofs:
+        settings = replace(ALL_PARAMETERS, integrator=integrator, differentiable=seed % 5 < 2)
+        step, generator = trace_unrolled_step(model, settings), np.random.default_rng(seed)
+        check_dot_products(model, settings, step, point(model, step, generator))
+
+
+@given(robot_seeds)
+@hypothesis_settings(max_examples=2)
+def test_random_robots(seed: int) -> None:
+    check_random_robot(seed)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("first", range(0, 300, 10))
+def test_many_random_robots(first: int) -> None:
+    for seed in range(first, first + 10):
+        check_random_robot(seed)
+
+
 # -------------------------------------------------------------------------------------------------- programs with loops
 
 MODELS = {"zoo": lambda: zoo(("screw",)), "quadruped": lambda: model_of_text(quadruped())}
@@ -170,7 +218,7 @@ def test_programs_with_loops(name: str, integrator: Integrator) -> None:
     inputs, outputs = ([(both.places[a].arena, both.places[a].row + i) for a, i in x] for x in (inputs, outputs))
     for budget in (0, 100_000):
         program = trace_looped_step(model, settings, both.places, budget)
-        tangents = _run(both, jvp(program, inputs, both.places, rows), "t ", direction)
+        tangents = _run(both, jvp(program, inputs, both.places, rows), TANGENT_PREFIX, direction)
         found = _run(both, vjp(program, inputs, outputs, both.places, rows), ADJOINT_PREFIX, adjoints)
         left = np.sum([(tangents[name] * values).sum(axis=0) for name, values in seeds.items()], axis=0)
         right = np.sum([(found[name] * values).sum(axis=0) for name, values in direction.items()], axis=0)
