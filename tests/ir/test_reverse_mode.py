@@ -16,6 +16,7 @@ from kinema.ir import (
     UNIFORM,
     ArenaOffset,
     BasicBlock,
+    CountedLoop,
     IterationContext,
     LoopIteration,
     MemoryLocation,
@@ -39,6 +40,7 @@ from kinema.ir.program import map_basic_blocks
 
 from .arenas import ARENAS, Memory, Numbers, kernel, launched
 from .random_programs import MEMORY, PLACES, random_numbers, recorded, some_tree, trees
+from .test_gpu_text import on_host
 
 N_ENVS = 3
 INPUTS = [("state", 4), ("state", 5), ("state", 6), ("controls", 3), ("controls", 4)]
@@ -137,6 +139,21 @@ def test_compiled_code_equals_the_interpreter(tree: tuple[Any, ...], seed: int, 
     with np.errstate(all="ignore"):
         interpret_in_place(program, arenas, ADJOINTS.places())
     np.testing.assert_array_equal(found["out"][FLAG[1]], arenas["out"][FLAG[1]])
+    valid = arenas["out"][FLAG[1]] == 0.0
+    difference = derivatives(found, INPUTS)[:, valid] - derivatives(arenas, INPUTS)[:, valid]
+    assert np.abs(difference).max(initial=0.0) <= 1e-11
+
+
+@settings(max_examples=3)
+@given(tree=trees(), seed=st.integers(0, 5))
+def test_gpu_code_equals_the_interpreter(tree: tuple[Any, ...], seed: int) -> None:
+    n_envs, rng = 3, np.random.default_rng(seed)
+    program = adjoint_program(recorded(tree))
+    numbers = random_numbers(seed, n_envs, 1)
+    arenas = arenas_of(ADJOINTS, numbers, OUTPUTS, rng.normal(size=(len(OUTPUTS), n_envs)))
+    found = on_host((program,), ADJOINTS, arenas, n_envs)
+    with np.errstate(all="ignore"):
+        interpret_in_place(program, arenas, ADJOINTS.places())
     valid = arenas["out"][FLAG[1]] == 0.0
     difference = derivatives(found, INPUTS)[:, valid] - derivatives(arenas, INPUTS)[:, valid]
     assert np.abs(difference).max(initial=0.0) <= 1e-11
@@ -435,6 +452,28 @@ def test_loops_inside_rows_with_trip_counts_from_the_table() -> None:
     check(program, {"x": X6[:5]}, {"y": 5})
     adjoint = vjp(program, [("x", i) for i in range(5)], [("y", i) for i in range(5)])
     assert unroll_program(adjoint).is_straight_line
+
+
+def test_a_trip_count_that_only_some_environments_have() -> None:
+    """A number that is stored in a branch is no constant."""
+    tracer = Tracer()
+    count = tracer.allocate_local(1)
+
+    def enable() -> list[Value]:
+        tracer.write(count, [3.0])
+        return []
+
+    def square(_: Value) -> None:
+        tracer.write(SCRATCH, [tracer.read(SCRATCH) * tracer.read(SCRATCH)])
+
+    tracer.if_less("enabled", 0.0, tracer.read("c"), enable, [])
+    tracer.write(SCRATCH, [tracer.read("x")])
+    tracer.counted_loop("squares", 1.0, square)
+    tracer.write("y", [tracer.read(SCRATCH)])
+    program = tracer.build(n_scratch=1)
+    at = MemoryLocation(count, 0)
+    body = [replace(x, count=at, max_iterations=3) if isinstance(x, CountedLoop) else x for x in program.body]
+    check(replace(program, body=tuple(body)), {"x": [[0.9, 0.8]], "c": [[1.0, -1.0]]}, {"y": 1})
 
 
 def test_parallel_loops() -> None:

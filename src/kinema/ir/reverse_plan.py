@@ -15,7 +15,7 @@ import numpy as np
 
 from kinema.core import KinemaError
 
-from .activity import CellRows, Scopes, UsefulCells, VariedCells, find_scope
+from .activity import CellRows, UsefulCells, VariedCells, find_scope
 from .execution_order import Body, CellTimes, Node, execution_tree, nodes_of
 from .memory import SCRATCH, ArenaOffset, MemoryLocation
 from .program import (
@@ -219,8 +219,8 @@ class ReversePlan:
     def _find_constant_counts(self) -> dict[int, float | MemoryLocation]:
         """Trip counts of counted loops that are numbers or constants of rows, by identity of the node.
 
-        The trip count is loaded from a local array that has a single store: of a constant, by a statement in the same
-        rows of tables.
+        The trip count is loaded from a local array that has a single store: of a constant, by an earlier statement of
+        the same sequence.
         """
         stores: dict[MemoryLocation, list[tuple[Node, Store]]] = defaultdict(list)
         excluded = {
@@ -244,20 +244,20 @@ class ReversePlan:
                     len(found) == 1
                     and location.array in self.program.locals.keys() - excluded
                     and find_scope(location.array, scopes) is None
-                    and (constant := self._constant_value(*found[0], scopes)) is not None
+                    and found[0][0].parent is node.parent
+                    and (found[0][0].time < node.time).all()
+                    and (constant := self._constant_value(*found[0])) is not None
                 ):
                     counts[id(node)] = constant
         return counts
 
-    def _constant_value(self, node: Node, store: Store, scopes: Scopes) -> float | MemoryLocation | None:
-        """The value of a store if it is a number or a constant of a row of the given scopes."""
+    def _constant_value(self, node: Node, store: Store) -> float | MemoryLocation | None:
+        """The value of a store if it is a number or a constant of a row."""
         if type(store.value) is float:
             return store.value
         assert isinstance(node.statement, BasicBlock)
         location = next(i.location for i in node.statement.instructions if i.result == store.value)
-        return (
-            location if location is not None and node.scopes == scopes and self._is_constant(location, node) else None
-        )
+        return location if location is not None and self._is_constant(location, node) else None
 
     def _max_iterations(self, node: Node) -> int | None:
         """Upper bound of the number of iterations of a counted loop or while loop; None if it is not known."""
