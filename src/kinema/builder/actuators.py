@@ -523,10 +523,12 @@ def _site_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: 
 
 
 def _orientation_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: _ActuatorRow) -> str:
-    """Resolve the transmission of one row of an orientation servo: rotation about one axis of a ball joint or site.
+    """Resolve the transmission of one force output of an orientation servo: rotation about one axis of a joint or site.
 
-    Rows without an axis (the w of a quaternion) need none. Returns why it cannot be simulated, as text; empty if it is
-    resolved.
+    Adds a transmission path for the axis (`gear`) of a ball joint, or of a site relative to its reference site, to the
+    context, and writes its index and the mask of dofs with a moment arm to the table row of the force output. Outputs
+    without an axis (the w of a quaternion) need no transmission. Returns the reason why the transmission cannot be
+    simulated, as text; empty if it is resolved.
     """
     axis = row.actuator.gear
     if not any(axis):

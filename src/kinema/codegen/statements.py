@@ -75,8 +75,8 @@ class StatementEmitter(MemoryEmitter):
     def emit_statements(self, statements: Statements) -> None:
         """Emit statements one after the other, including nested ones; outlined ones become function calls.
 
-        Warp regions are emitted inline. Intrinsic calls, shared-memory staging and work-queue loops raise TypeError, as
-        they need several threads.
+        Warp regions (code that a warp executes cooperatively) are emitted inline. Intrinsic calls, shared-memory
+        staging and work-queue loops raise TypeError, as they need several threads.
         """
         for block in statements:
             match block:

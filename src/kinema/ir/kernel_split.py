@@ -84,11 +84,11 @@ class KernelPart:
 def fission_kernels(program: Program, group_size: int, max_instructions: int | None = None) -> list[KernelPart]:
     """Kernel fission: split a program into its GPU kernels, in launch order, with the memory layout of each.
 
-    A warp region becomes a kernel with `group_size` threads per environment and level-scheduled loops; a work-queue
-    loop becomes a kernel; the statements in between become kernels with one thread per environment, which are also
-    split between statements if they exceed `max_instructions` together. Thread kernels share one scratch layout. A warp
-    kernel gets shared and global memory of its own; data exchanged with thread kernels is copied at its start and end,
-    by vector loads from an AoSoA layout (`HandoffLayout`) where possible.
+    A warp region (code that a warp executes cooperatively) becomes a kernel with `group_size` threads per environment
+    and level-scheduled loops; a work-queue loop becomes a kernel; the statements in between become kernels with one
+    thread per environment, which are also split between statements if they exceed `max_instructions` together. Thread
+    kernels share one scratch layout. A warp kernel gets shared and global memory of its own; data exchanged with thread
+    kernels is copied at its start and end, by vector loads from an AoSoA layout (`HandoffLayout`) where possible.
     """
     segments = _split_segments(program, max_instructions)
     effects = [find_effects(program, segment.statements) for segment in segments]
@@ -169,6 +169,8 @@ def _plan_warp_region(
 ) -> _WarpRegionMemory:
     """Plan the kernel of a warp region: level-scheduled program, placement of its data, offsets to copy in and out.
 
+    A warp region is code that a warp executes cooperatively for one environment.
+
     Long lists accessed at dynamic indices are placed in global memory, or stay in the scratch memory of the thread
     kernels if other kernels use them. All other data is packed into shared memory by live range.
 
@@ -202,6 +204,8 @@ def _warp_region_kernel(
     region: _WarpRegionMemory, segment: _Segment, thread_packing: ScratchPacking, handoff: HandoffLayout
 ) -> KernelPart:
     """Build the kernel of a planned warp region: addresses rewritten to their new memory, offsets to copy in and out.
+
+    A warp region is code that a warp executes cooperatively for one environment.
 
     Args:
         region: level-scheduled program and memory plan.
@@ -246,8 +250,9 @@ class _Segment(NamedTuple):
 def _split_segments(program: Program, max_instructions: int | None) -> list[_Segment]:
     """Group the top-level statements of a program by the kernel that they will run in, in order.
 
-    Each warp region and each work-queue loop is a group; the statements in between form groups of at most
-    `max_instructions` instructions together (unless None; a longer statement is a group by itself).
+    Each warp region (code that a warp executes cooperatively) and each work-queue loop is a group; the statements in
+    between form groups of at most `max_instructions` instructions together (unless None; a longer statement is a group
+    by itself).
     """
     segments, statements = list[_Segment](), list[Statement]()
     for block in program.body:

@@ -51,8 +51,8 @@ def gpu_passes(
     """Ordered list of the passes that turn a program into the kernels of a GPU.
 
     Promotion of shared local arrays, kernel fission and, if requested, splitting of long basic blocks. Kernel fission
-    includes level scheduling of the for-each loops of warp regions and the layout of scratch memory, as both depend on
-    the data that the kernels exchange.
+    includes level scheduling of the for-each loops of warp regions (code shared by a warp) and the layout of scratch
+    memory, as both depend on the data that the kernels exchange.
 
     Args:
         group_size: threads per environment of a warp region.

@@ -61,7 +61,10 @@ class Tracer:
         self._body_stack: list[list[_OpenBlock | _OpenBody | Statement]] = [[]]
         self._live_out: dict[tuple[Tape, int], int] = {}
         self._region = 0
-        """Number of the current warp region, counted from 1, or 0 outside; values cannot cross its boundary."""
+        """Number of the current warp region (code that a warp executes cooperatively), from 1, or 0 outside.
+
+        Values cannot cross its boundary.
+        """
         self._n_regions = 0
         self._region_of: dict[Tape, int] = {}
         self.new_basic_block()
@@ -79,8 +82,8 @@ class Tracer:
         """Load an array element (plus an optional dynamic index) at its value before the current basic block."""
         return self.tape.input(array, element, index)
 
-    def write(self, array: str, values: LoopState, element: int = 0, index: Value | None = None) -> None:
-        """Store values to array elements from `element` (+ `index`) on, at the end of the current basic block."""
+    def write(self, array: str, values: Sequence[Value], element: int = 0, index: Value | None = None) -> None:
+        """Record stores to consecutive array elements from `element` (+ `index`) on, at the end of the basic block."""
         if isinstance(index, float | int):
             element, index = element + int(index), None
         index_value = None if index is None else self.tape.operand(index)
@@ -129,12 +132,18 @@ class Tracer:
 
     @property
     def in_warp_region(self) -> bool:
-        """Whether the current code belongs to a warp region, where more and smaller loop iterations run faster."""
+        """Whether a warp executes the current code cooperatively (warp region).
+
+        More and smaller loop iterations run faster there.
+        """
         return self._region > 0
 
     @contextmanager
     def warp_region(self, name: str, workload: Sequence[MemoryLocation] = ()) -> Iterator[None]:
-        """Context manager: record a warp region; the sum of the `workload` locations estimates its amount of work."""
+        """Context manager: record code that a warp executes cooperatively (warp region).
+
+        The sum of the `workload` locations estimates its amount of work.
+        """
         assert not self._region, "warp regions cannot be nested"
         with self._nested_body(lambda statements: WarpRegion(name, statements, tuple(workload))):
             self._n_regions += 1
@@ -166,8 +175,8 @@ class Tracer:
         name: str,
         a: Value,
         b: Value,
-        then: Callable[[], LoopState],
-        otherwise: LoopState,
+        then: Callable[[], Sequence[Value]],
+        otherwise: Sequence[Value],
         *,
         scalarize: bool = False,
         uniform: bool = False,
@@ -210,7 +219,7 @@ class Tracer:
             body(self.loop_index())
 
     def parallel_loop(
-        self, name: str, count: Value, body: Callable[[Value], LoopState], n_sums: int = 0
+        self, name: str, count: Value, body: Callable[[Value], Sequence[Value]], n_sums: int = 0
     ) -> list[Value]:
         """Record a loop of `count` independent iterations with a sum reduction; returns the `n_sums` sums.
 
@@ -263,7 +272,7 @@ class Tracer:
 
     def build(
         self,
-        outputs: Mapping[str, LoopState] | None = None,
+        outputs: Mapping[str, Sequence[Value]] | None = None,
         n_scratch: int = 0,
         allocation_starts: Sequence[int] = (),
         oversized_lists: Collection[int] = (),
@@ -369,7 +378,7 @@ def eliminate_dead_code(tape: Tape, stores: Sequence[Store]) -> BasicBlock:
     return BasicBlock(instructions, tuple(stores))
 
 
-def program_from_tape(tape: Tape, outputs: Mapping[str, LoopState]) -> Program:
+def program_from_tape(tape: Tape, outputs: Mapping[str, Sequence[Value]]) -> Program:
     """Build a program of one basic block that stores `outputs` (array -> values of the tape), without dead code."""
     stores = [
         Store(MemoryLocation(array, element), tape.operand(value))

@@ -184,7 +184,7 @@ class _Unroller(Evaluator):
         return {cell: self.load_cell(cell) for cell in list(self.memory) if cell[0] not in transient_arrays}
 
     def run_statement(self, statement: Statement) -> None:
-        """Execute a statement, or keep it if it is a rolled loop, warp region or work-queue loop to be kept."""
+        """Execute a statement, or keep a rolled loop, a warp region (code shared by a warp) or a work-queue loop."""
         if id(statement) in self.kept_effects:
             self.keep_statement(statement)
         else:
@@ -313,6 +313,8 @@ class _Unroller(Evaluator):
 
     def keep_statement(self, statement: ForEachLoop | WarpRegion | WorkQueueLoop) -> None:
         """Record a loop, warp region or work-queue loop without unrolling, after stores of the cells that it reads.
+
+        A warp region is code that a warp executes cooperatively.
 
         A work-queue loop is a separate kernel, so that cells that any such statement reads are stored before it.
         """

@@ -237,7 +237,7 @@ class ContactArrays:
     # -------------------------------------------------------------------------------------------- constraint rows
 
     def constraint_rows(self) -> dict[str, np.ndarray]:
-        """Arrays of `CONSTRAINT_ROWS` but `efc_AR`: the fixed rows of the engine, then the rows of the contacts."""
+        """Arrays of all constraint rows (Jacobian, aref, D, force ...) by name but `efc_AR`; contact rows last."""
         fixed = self._fixed_rows()
         order, active = self.entries()
         contact, env = np.nonzero(active)

@@ -264,7 +264,7 @@ class GeomTables:
         return starts, starts + counts
 
     def geoms_info(self) -> dict[str, Any]:
-        """Arrays of `GEOMS_INFO`, and the names of the geoms."""
+        """Names, types, sizes, poses in the links, contact parameters and vertex ranges of all geoms, by array name."""
         records, n = self.records, self.n_geoms
         shapes, parameters = [r.collision_shape for r in records], [r.contact_parameters for r in records]
         data = np.zeros((n, 7))
@@ -299,7 +299,7 @@ class GeomTables:
         }
 
     def verts_info(self) -> dict[str, np.ndarray]:
-        """Arrays of `VERTS_INFO`."""
+        """Positions and normals of the vertices of all geoms in geom coordinates, and their geoms, by array name."""
         return {
             "init_pos": _concatenated([mesh.vertices for mesh in self.meshes], (3,)),
             "init_normal": _concatenated([geo.vertex_normals(mesh) for mesh in self.meshes], (3,)),
@@ -307,7 +307,7 @@ class GeomTables:
         }
 
     def faces_info(self) -> dict[str, np.ndarray]:
-        """Arrays of `FACES_INFO`."""
+        """Vertex indices, normals and geom of all triangles of the geoms, by array name."""
         faces = [mesh.faces + start for mesh, start in zip(self.meshes, self.vert_starts, strict=True)]
         return {
             "verts_idx": _concatenated(faces, (3,), np.int32),
@@ -316,7 +316,7 @@ class GeomTables:
         }
 
     def edges_info(self) -> dict[str, np.ndarray]:
-        """Arrays of `EDGES_INFO`."""
+        """Vertex indices and lengths of the edges of all geoms, by array name."""
         pairs = zip(self.meshes, self.edges, strict=True)
         lengths = [np.linalg.norm(np.subtract(*mesh.vertices[edges.T]), axis=1) for mesh, edges in pairs]
         edges = [edges + start for edges, start in zip(self.edges, self.vert_starts, strict=True)]
@@ -324,7 +324,7 @@ class GeomTables:
         return {"v0": v0, "v1": v1, "length": _concatenated(lengths, ())}
 
     def sdf_info(self) -> dict[str, np.ndarray]:
-        """Arrays of `SDF_INFO`."""
+        """Signed distance fields of the geoms by array name: grid transforms, grid sizes, node values and gradients."""
         fields = [record.collision_shape.sdf for record in self.records]
         maps = np.zeros((self.n_geoms, 4, 4))
         for i, field in enumerate(fields):
@@ -346,7 +346,7 @@ class GeomTables:
         }
 
     def support_info(self) -> dict[str, np.ndarray]:
-        """Arrays of `SUPPORT_INFO`."""
+        """Support points of each convex geom for a grid of directions, by array name (lookup tables)."""
         solids = [
             record.collision_shape.type not in ("plane", "height field", "distance field") for record in self.records
         ]
@@ -364,7 +364,9 @@ class GeomTables:
     # ------------------------------------------------------------------------------------------ arrays of the state
 
     def geoms_state(self, links_pos: np.ndarray, links_quat: np.ndarray, asleep: np.ndarray) -> dict[str, np.ndarray]:
-        """Arrays of `GEOMS_STATE`.
+        """World poses, AABBs and sleep flags of all geoms by array name (`pos`, `quat`, `aabb_min`, `aabb_max`, ...).
+
+        `verts_updated` is always True, as vertices are computed on read; `hibernated` is 1 for geoms of sleeping links.
 
         Args:
             links_pos: world positions of the links [m], (n_links, n_envs, 3).
@@ -402,7 +404,7 @@ class GeomTables:
         return np.concatenate([empty, *blocks]).astype(geoms_pos.dtype)
 
     def broad_phase(self, model: Model, low: np.ndarray, high: np.ndarray) -> dict[str, np.ndarray]:
-        """Arrays of `BROAD_PHASE`: candidate pairs, and the ends of the AABBs along x, sorted (sweep and prune).
+        """Geom pairs with overlapping AABBs, and the AABB ends along x, sorted (sweep and prune), by array name.
 
         Args:
             model: model with the geom pairs that may collide.

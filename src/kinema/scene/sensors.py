@@ -188,7 +188,10 @@ class SensorErrorModel:
         return self._cached_measurement[1]
 
     def _with_errors(self, ideal: np.ndarray) -> np.ndarray:
-        """Add constant bias and Gaussian noise to ideal sensor data (n_envs, values), and round to the resolution."""
+        """Add constant bias and Gaussian noise to ideal sensor data (n_envs, values), and round to the resolution.
+
+        Noise depends only on the seed and the step count: repeated reads within a step return the same noise.
+        """
         if not (self.noise.any() or self.bias.any() or self.bias_std.any() or self.resolution.any()):
             return ideal
         readings = ideal + self._constant_bias()

@@ -95,7 +95,7 @@ class VisualGeomTables:
         return self._meshes
 
     def vgeoms_info(self) -> dict[str, Any]:
-        """Arrays of `VGEOMS_INFO`, and the names of the shapes."""
+        """Names, poses in the link, colours and vertex and triangle ranges of all visual geoms, by array name."""
         n_vertices, n_faces = self._counts()
         vvert_end, vface_end = np.cumsum(n_vertices), np.cumsum(n_faces)
         return {
@@ -111,7 +111,7 @@ class VisualGeomTables:
         }
 
     def vverts_info(self) -> dict[str, np.ndarray]:
-        """Arrays of `VVERTS_INFO`."""
+        """Positions, normals and texture coordinates of all vertices of the visual geoms, by array name."""
         n_vertices, _ = self._counts()
         return {
             "init_pos": np.concatenate([np.zeros((0, 3)), *(mesh.vertices for mesh in self.meshes)]),
@@ -121,7 +121,7 @@ class VisualGeomTables:
         }
 
     def vfaces_info(self) -> dict[str, np.ndarray]:
-        """Arrays of `VFACES_INFO`."""
+        """Vertex indices and visual geom of all triangles of the visual geoms, by array name."""
         n_vertices, n_faces = self._counts()
         starts = np.cumsum(n_vertices) - n_vertices
         faces = [mesh.faces + start for mesh, start in zip(self.meshes, starts, strict=True)]

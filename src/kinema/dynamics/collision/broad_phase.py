@@ -123,8 +123,8 @@ def aabb_separation(a: Vector, b: Vector) -> Value:
 def insert_sorted(iteration: IterationContext, pair_index: Value, max_length: int) -> None:
     """Insert a pair index into the sorted candidate list of geom pairs, by insertion sort from the end of the list.
 
-    Reads and writes the iteration array "list": element 0 is the number of entries, followed by the entries in
-    ascending order.
+    Reads and writes the array "list" bound by the loop iteration: element 0 is the number of entries, followed by the
+    entries in ascending order.
 
     Args:
         iteration: iteration context of a for-each loop with the array "list".
@@ -446,7 +446,7 @@ def _append_if_overlapping(iteration: IterationContext) -> None:
     """Append the current geom pair to the candidate list if its AABBs overlap in any environment.
 
     Pairs with an unbounded geom are always appended, fast pairs also if their AABBs can overlap within the step. Reads
-    the iteration arrays "a" and "b" (AABBs), writes "list" (number of entries, then entries).
+    the arrays "a" and "b" (AABBs) bound by the loop iteration, writes "list" (number of entries, then entries).
     """
     tracer = iteration.tracer
 

@@ -261,7 +261,9 @@ class ContactBuffers:
         return IterationTable(column_groups)
 
     def copy_to_warp_memory(self) -> ContactBuffers:
-        """Trace a copy of all contacts and their counts to new buffers in the memory of the warp region being traced.
+        """Trace a copy of all contacts and their counts to new buffers in the memory of the current warp region.
+
+        A warp region is code that a warp executes cooperatively for one environment.
 
         Returns:
             The new contact buffers, which share the counters of lost contacts and required capacity with the original.

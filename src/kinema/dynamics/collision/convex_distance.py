@@ -101,9 +101,10 @@ class _DepthSearchState:
 def smooth_penetration(difference: MinkowskiDifference, gjk_result: GjkResult) -> SignedDistance:
     """Signed distance (negative depth) of overlapping smooth convex shapes: depth minima verified by an EPA polytope.
 
-    Up to `MAX_LOCAL_MINIMA` local searches from GJK's simplex, each verified by expanding a small polytope. Falls back
-    to full EPA in double precision, for deep penetration, or if the minimum cannot be verified. Also returns the
-    direction and the witness point on the first shape.
+    In single precision, up to `MAX_LOCAL_MINIMA` local searches for a depth minimum start from GJK's simplex; each
+    minimum is verified by expanding a small polytope. Full EPA in the same precision runs instead if no minimum was
+    verified or the penetration is deep, and always in double precision, where the local searches are skipped. Also
+    returns the direction and the witness point on the first shape.
     """
     tracer = difference.tracer
     polytope = Polytope(tracer, VERIFICATION_MAX_ITERATIONS)

@@ -333,10 +333,10 @@ def _contact_fields(
 ) -> Mapping[str, Sequence[Value]]:
     """Values of the fields of a contact record: geometry and parameters of the contact force (see `CONTACT_FIELDS`).
 
-    Point, contact frame (normal from the first to the second frame of the contact buffer), distance, signed pair index,
+    Point, contact frame (normal from the first to the second body of the contact buffer), distance, signed pair index,
     constraint stiffness D = d / ((1 - d) w) (0 beyond the force margin), regularized friction mu, reference feedback k
-    d r, damping, friction damping and row scales; with restitution or stiction also maximum stiffness, restitution,
-    bounce speed and stiction ratio. `approach` is the motion of a contact of a fast pair, else None.
+    d r, damping, friction damping and friction scaling; with restitution or stiction also maximum stiffness,
+    restitution, bounce speed and stiction ratio. `approach` is the motion of a contact of a fast pair, else None.
     """
     sign = iteration.constant("sign")
     axes = [scale(sign, axis) for axis in (normal, *contact_tangents(normal, tangent_hint))]
@@ -388,11 +388,17 @@ def _contact_fields(
 def _relative_surface_velocity(
     iteration: IterationContext, specialization: NarrowPhaseSpecialization, point: Vector, axes: Sequence[Vector]
 ) -> list[Value]:
-    """Velocity of the second surface relative to the first, in contact coordinates, (condim,) [m/s, rad/s].
+    """Prescribed velocity of the second body's surface relative to the first's at a contact, without J v, (condim,).
 
-    Besides J v: the velocities of kinematic bodies, and those of surfaces relative to their geoms, which as in MuJoCo
-    are projected onto the tangent plane and have no rolling components. `axes` points from the first to the second
-    frame of the contact buffer.
+    In contact coordinates [m/s, rad/s]: the sum of the velocities of kinematic bodies with all components, and of the
+    surface velocities of the geoms (conveyor belts). The latter are, as in MuJoCo, projected onto the tangent plane
+    and have no rolling components.
+
+    Args:
+        iteration: iteration of a geom pair.
+        specialization: selects which of both velocities exist, and the condim.
+        point: contact point.
+        axes: normal from the first to the second body (moving frame) of the contact buffer, and two tangents.
     """
     rows: list[Value] = [0.0] * 6
     sign = iteration.constant("sign")

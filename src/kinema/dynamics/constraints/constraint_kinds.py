@@ -1,7 +1,7 @@
 """Registry of the constraint kinds (joint and tendon limits, dry friction, couplings, equality constraints).
 
-Each kind says when it is enabled, creates its blocks from the model, fills position error and Jacobian of its rows, and
-optionally counts the constraints close to their limits so that an inactive solve can be skipped.
+Each kind says when it is enabled, creates its constraints from the model, fills position error and Jacobian of its
+rows, and optionally counts the constraints close to their limits so that an inactive solve can be skipped.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ def _limits_enabled(settings: Settings) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintKind:
-    """One kind of constraints: functions that create its blocks and fill its constraint rows."""
+    """One kind of constraints: functions that create its constraints and fill their rows."""
 
     name: str
     """Name of the kind, for diagnostics."""
     is_enabled: Callable[[Settings], bool]
     """Whether the simulation settings enable this kind."""
     make_blocks: Callable[[Model, list[FrameNode]], list[ConstraintBlock]]
-    """Returns the blocks of this kind that act on the given frames; runs before tracing."""
+    """Returns the constraints of this kind that act on the given frames; runs before tracing."""
     fill_rows: Callable[[KinematicState, ConstraintRows], None]
-    """Traces code that writes `position` and the Jacobian of the blocks of this kind."""
+    """Traces code that writes `position` and the Jacobian of the constraints of this kind."""
     count_near: Callable[[KinematicState, list[ConstraintBlock]], Value] | None = None
-    """Traces code that returns the number of blocks within their margin; None for constraints that are always
+    """Traces code that returns the number of constraints within their margin; None for constraints that are always
     active."""
     follows_from_tables: bool = False
-    """Whether equal rows of dofs, tendons, couplings and equalities imply equal blocks. If not, `make_blocks` also
-    tells which trees are connected, and trees with such blocks do not share code (`lowering/components.py`)."""
+    """Whether equal rows of dofs, tendons, couplings and equalities imply equal constraints. If not, `make_blocks` also
+    tells which trees are connected, and trees with such constraints do not share code (`lowering/components.py`)."""
 
 
 CONSTRAINT_KINDS: list[ConstraintKind] = [
@@ -93,11 +93,11 @@ CONSTRAINT_KINDS: list[ConstraintKind] = [
 def blocks_by_kind(
     model: Model, settings: Settings, nodes: list[FrameNode]
 ) -> list[tuple[ConstraintKind, list[ConstraintBlock]]]:
-    """Return the constraint blocks that act on the given frames, grouped by enabled constraint kind."""
+    """Return the constraints that act on the given frames, grouped by enabled constraint kind."""
     return [(kind, kind.make_blocks(model, nodes)) for kind in CONSTRAINT_KINDS if kind.is_enabled(settings)]
 
 
 def blocks_beyond_tables(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
-    """Return the blocks of all kinds, enabled or not, that do not follow from the tables of the model."""
+    """Return the constraints of all kinds, enabled or not, that do not follow from the tables of the model."""
     kinds = [kind for kind in CONSTRAINT_KINDS if not kind.follows_from_tables]
     return [block for kind in kinds for block in kind.make_blocks(model, nodes)]

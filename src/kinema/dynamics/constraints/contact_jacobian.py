@@ -62,11 +62,11 @@ def shift_twist(twist: Twist, point: Values) -> Twist:
 
 
 def spatial_contact_jacobian(contact: Contact, reference_point: Values | None = None) -> list[list[Value]]:
-    """Return the contact Jacobian (condim x 6) with respect to a frame's twist [angular, linear], with scaled rows.
+    """Return the contact Jacobian (condim x 6) with respect to a body's twist [angular, linear], with friction scaling.
 
-    Rows are normal, two tangents, torsion and two rolling axes, each multiplied by the contact's row scale; the
-    transpose maps contact forces to a wrench [torque, force]. Torques are about the shifted world origin or about
-    `reference_point`.
+    Rows are normal, two tangents, torsion and two rolling axes. Friction rows are multiplied by their friction
+    coefficients, the normal row by 1 (pyramidal cone) or the regularised mu (elliptic cone). The transpose maps contact
+    forces to a wrench [torque, force]. Torques are about the shifted world origin or about `reference_point`.
     """
     point = contact.read("point")
     point = point if reference_point is None else sub(point, reference_point)

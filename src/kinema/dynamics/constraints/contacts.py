@@ -68,8 +68,8 @@ def apply_restitution_and_static_friction(
     """Scale a contact's friction by its sliding speed and return the normal acceleration of its rebound.
 
     Friction is multiplied by the stiction ratio below `SLIDING_SPEED` and fades linearly to the kinetic value at twice
-    this speed. Reads restitution parameters from the contact record, rewrites stiffness, mu and row scales. Returns
-    `NO_BOUNCE` where the approach speed is too small for a bounce.
+    this speed. Reads restitution parameters from the contact record, rewrites stiffness, mu and friction scaling.
+    Returns `NO_BOUNCE` where the approach speed is too small for a bounce.
     """
     rigid_stiffness, restitution, min_speed, stiction_ratio = contact.read("restitution")
     point_velocity = add(relative_velocity.linear, cross(relative_velocity.angular, contact.read("point")))
@@ -87,9 +87,9 @@ def apply_restitution_and_static_friction(
 def _scale_friction(contact: Contact, factor: Value) -> Value:
     """Multiply the friction coefficients of a contact by `factor`; return the factor by which its stiffness changes.
 
-    Updates row scales, stiffness, regularised mu and position feedback in the contact record. The stiffness changes
-    because rows are scaled by the friction coefficients, and for pyramidal cones also with the regularisation of the
-    edges.
+    Updates friction scaling, stiffness, regularised mu and position feedback in the contact record. The stiffness
+    changes because rows are scaled by the friction coefficients, and for pyramidal cones also with the regularisation
+    of the edges.
     """
     scales = contact.read("row_scales", 0, 3)
     stiffness_factor = 1.0 / (factor * factor)
@@ -343,8 +343,8 @@ class ContactConstraints:
         """Compute the joint forces J^T f of all contacts, with f the negative gradient of the contact costs.
 
         Sums contact wrenches per frame, accumulates them towards the roots and projects them onto the motion subspaces.
-        In a warp region the wrenches of the buffers are first stored and then added to the frames, to avoid write
-        conflicts.
+        In code that a warp executes cooperatively (warp region), the wrenches of the buffers are first stored and then
+        added to the frames, to avoid write conflicts.
         """
         ctx = self.ctx
         wrenches: NodeValues[Wrench] = ctx.new_values(f"{name}, on frames")

@@ -17,7 +17,7 @@ from .rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
 
 
 def coupling_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
-    """Return one equality block with a row per joint coupling (x = polynomial of y) whose joints are all in `nodes`."""
+    """Return one single-row equality constraint per joint coupling (x = polynomial of y) with all dofs in `nodes`."""
     info, frame_dofs = model.couplings, {d for node in nodes for d in node.dofs}
     blocks = []
     for i in range(len(info.names)):
@@ -57,7 +57,7 @@ def fill_couplings(kinematic_state: KinematicState, rows: ConstraintRows) -> Non
     blocks_and_couplings = [(i, int(b.source["coupling"])) for i, b in enumerate(rows.blocks) if "coupling" in b.source]  # type: ignore[call-overload]
     info = ctx.model.couplings
     lengths = {i: ctx.allocate(3) for i, _ in blocks_and_couplings}
-    """Per block: follower length, leader length and derivative of the polynomial."""
+    """Per constraint: follower length, leader length and derivative of the polynomial."""
     ctx.for_each(
         "initial lengths of couplings",
         [_initial_lengths_iteration(kinematic_state, coupling, lengths[i]) for i, coupling in blocks_and_couplings],

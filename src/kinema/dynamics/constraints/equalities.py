@@ -236,10 +236,10 @@ def is_rotational(component: str) -> bool:
 
 
 def equality_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
-    """Return one equality block per constraint between links whose frames are all among `nodes`.
+    """Return one `ConstraintBlock` per equality constraint between links whose frames are all among `nodes`.
 
-    The dofs of a block are those of both frames and of all their ancestors. Constraints between links that are rigidly
-    connected are left out, as nothing can change their error.
+    The dofs of a constraint are those of both frames and of all their ancestors. Constraints between links that are
+    rigidly connected are left out, as nothing can change their error.
     """
     info, frame_indices = model.equalities, {node.index for node in nodes}
     attachments = {equality: k for k, equality in enumerate(model.attachments.equality_idx.tolist())}
@@ -290,7 +290,8 @@ def fill_equalities(kinematic_state: KinematicState, rows: ConstraintRows) -> No
     """Write position errors, bias accelerations, wrenches and Jacobian of all equality constraints between links.
 
     A first loop evaluates the components of each constraint, a second one writes the Jacobian entries of each frame on
-    the kinematic chains of both sides. The arrays `on a`, `on b`, `about` and `wrenches` are added to the block arrays.
+    the kinematic chains of both sides. The arrays `on a`, `on b`, `about` and `wrenches` are added to the arrays of
+    each constraint.
     """
     ctx, local_poses, world_poses = kinematic_state.ctx, kinematic_state.local_poses, kinematic_state.world_poses
     blocks_and_equalities = [

@@ -1,7 +1,7 @@
 """Constraint rows of single joints: position limits, including angle and cone limits of ball joints, and dry friction.
 
-The source of a block names its constraint: `limit` and `side` ("lower", "upper", "nearer", "angle" or "cone <axis>"),
-or `friction` with the dof index.
+The `source` of a `ConstraintBlock` names its constraint: `limit` and `side` ("lower", "upper", "nearer", "angle" or
+"cone <axis>"), or `friction` with the dof index.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
 
 
 def joint_limit_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
-    """Return one limit block with one row per limited joint, or two where both limits may be active at once.
+    """Return the limit constraints of one row each: one per limited joint, or two where both limits may be active.
 
     A hinge or slide whose range is wider than twice the margin has one row for the nearer limit. A ball joint has a row
     for its angle limit and one for its cone (swing) limit.
@@ -115,7 +115,7 @@ def count_within_margin(
 
 
 def _limit_frame_iteration(ctx: TraceContext, block: ConstraintBlock) -> NodeIteration:
-    """Return the loop row of a limit block's frame, with the side of the limit as part of the specialization."""
+    """Return the loop iteration of a joint limit's frame, with the side of the limit as part of the specialization."""
     node = ctx.tree.nodes[int(block.source["limit"])]  # type: ignore[call-overload]
     row = ctx.frame_iteration(node)
     specialization = (("", row.specialization), ("side", block.source["side"]))
@@ -166,7 +166,7 @@ def limit_distance_and_sign(x: Value, lower: Value, upper: Value, side: str) -> 
 
 
 def joint_friction_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
-    """Return one friction block with one row per dof with dry friction (frictionloss > 0)."""
+    """Return a list of friction constraints of one row each, one per dof with dry friction (frictionloss > 0)."""
     dofs = model.dofs
     return [
         ConstraintBlock(
@@ -188,7 +188,7 @@ def joint_friction_blocks(model: Model, nodes: list[FrameNode]) -> list[Constrai
 
 
 def fill_joint_friction(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
-    """Write the rows of dry joint friction: position error 0 and Jacobian entry 1."""
+    """Trace stores of the rows of dry joint friction: position error 0 and Jacobian entry 1."""
     ctx = kinematic_state.ctx
     table = [
         LoopIteration("dof", rows.block_arrays[i]) for i, block in enumerate(rows.blocks) if "friction" in block.source

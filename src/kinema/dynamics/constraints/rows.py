@@ -1,9 +1,9 @@
 """Constraint rows J a = aref (MuJoCo's efc rows) of equalities, limits and dry friction, without contacts.
 
-Rows are grouped in blocks, for example the three rows of a connect constraint or the single row of a joint limit. The
-dofs of a block are known before tracing, so its Jacobian is stored densely over these dofs. The constraint kinds write
-position error and Jacobian; impedance, stiffness D and reference acceleration aref follow from MuJoCo's soft-constraint
-model, in the same way for all kinds. This module also computes J x, J^T f and J^T D J.
+Rows are grouped by constraint, for example the three rows of a connect constraint or the single row of a joint limit.
+The dofs of a constraint are known before tracing, so its Jacobian is stored densely over these dofs. The constraint
+kinds write position error and Jacobian; impedance, stiffness D and reference acceleration aref follow from MuJoCo's
+soft-constraint model, in the same way for all kinds. This module also computes J x, J^T f and J^T D J.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ConstraintBlock:
 
     row_type: RowType
     dofs: Sequence[int]
-    """Degrees of freedom that the rows act on (columns of the block's Jacobian)."""
+    """Degrees of freedom that the rows act on (columns of its Jacobian)."""
     n_rows: int
     invweights: Sequence[float]
     """Approximate inverse inertia of each row (MuJoCo's diagApprox)."""
@@ -81,11 +81,11 @@ class ConstraintBlock:
     parameter_group: str = ""
     """Key of `PER_ENV_ARRAYS`."""
     equality_idx: int = -1
-    """Index of the breakable equality constraint that this block is removed with; -1 for none."""
+    """Index of the breakable equality constraint that this constraint is removed with; -1 for none."""
     attachment_idx: int = -1
-    """Index of the attachment of this block; -1 for none."""
+    """Index of the attachment of this constraint; -1 for none."""
     source: Mapping[str, object] = field(default_factory=dict)
-    """Data by which the constraint kind recognises its blocks, such as the index of the joint or tendon."""
+    """Data by which the constraint kind recognises its constraints, such as the index of the joint or tendon."""
 
     def __post_init__(self) -> None:
         sizes = {"invweights": (len(self.invweights), self.n_rows), "solref": (len(self.solref), 2)}
@@ -102,14 +102,15 @@ class ConstraintBlock:
 
 
 def block_key(block: ConstraintBlock) -> str:
-    """Return a string that identifies a block among all blocks of a model."""
+    """Return a string that identifies a constraint among all constraints of a model."""
     return f"{block.row_type} {sorted(block.source.items())}"
 
 
 def block_parameters(block: ConstraintBlock) -> dict[str, list[Any]]:
-    """Numeric parameters of a constraint block by name, as constants of its loop iteration.
+    """Numeric parameters of a constraint by name, as constants of its loop iteration.
 
-    Inverse weights have one value per row; solref, solimp, margin, friction bound and spring-damper are per block.
+    Inverse weights have one value per row; solref, solimp, margin, friction bound and spring-damper are per
+    constraint.
     """
     return {
         "weights": list(block.invweights),
@@ -148,12 +149,12 @@ PER_ENV_ARRAYS = {
     "coupling": {"solref": "coupling_solref", "solimp": "coupling_solimp", "on": "coupling_on"},
     "attachment": {"on": "attachment_on"},
 }
-"""By parameter group: block parameter -> array with its value per environment."""
+"""By parameter group: constraint parameter -> array with its value per environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockSpecialization:
-    """Properties of a block that select the code specialized for it."""
+    """Properties of a constraint that select the code specialized for it."""
 
     row_type: RowType
     n_rows: int
@@ -161,7 +162,7 @@ class BlockSpecialization:
     """Exponent of the impedance function if it is an integer, else 0."""
     has_bias_acceleration: bool
     is_spring_damper: bool
-    """Whether the block is a physical spring and damper."""
+    """Whether the constraint is a physical spring and damper."""
     per_env: tuple[str, ...]
     """Names of the parameters that differ between environments."""
     limits_correction_speed: bool
@@ -182,7 +183,7 @@ stiffness D; and at the current solver iterate the residual J a - aref, its deri
 
 
 class ConstraintRows:
-    """Constraint blocks with their iteration arrays and Jacobians in scratch memory."""
+    """Constraints with the arrays of their rows and Jacobians in scratch memory."""
 
     def __init__(
         self,
@@ -197,7 +198,7 @@ class ConstraintRows:
         self.assume_sticking = False
         """Use the Hessian of sticking friction even for rows at their friction bound."""
         self.block_arrays: list[dict[str, ArenaOffset]] = block_arrays or []
-        """Per block: offsets of its iteration arrays, of `jacobian <row>` and of arrays added by the constraint
+        """Per constraint: offsets of the arrays of its rows, of `jacobian <row>` and of arrays added by the constraint
         kind."""
         for block in blocks[len(self.block_arrays) :]:
             arrays = {name: ctx.allocate(block.n_rows) for name in ROW_ARRAYS}
@@ -206,29 +207,29 @@ class ConstraintRows:
             self.block_arrays.append(arrays)
 
     def split(self, is_selected: Callable[[ConstraintBlock], bool]) -> tuple[ConstraintRows, ConstraintRows]:
-        """Return the selected and the other blocks, sharing their memory."""
+        """Return the selected and the other constraints, sharing their memory."""
         pairs = list(zip(self.blocks, self.block_arrays, strict=True))
         parts = ([pair for pair in pairs if is_selected(pair[0]) is selected] for selected in (True, False))
         selected, others = (ConstraintRows(self.ctx, [b for b, _ in part], [a for _, a in part]) for part in parts)
         return selected, others
 
     def rigid_rows(self) -> ConstraintRows | None:
-        """Return the rigid blocks, sharing their memory; None if there are none."""
+        """Return the rigid constraints, sharing their memory; None if there are none."""
         rigid, _ = self.split(lambda block: block.is_rigid)
         return rigid if rigid.blocks else None
 
     def jacobian_entry(self, block_index: int, row: int, dof: int) -> ArenaOffset:
-        """Return the scratch offset of the Jacobian entry of one row of a block and one of its dofs."""
+        """Return the scratch offset of the Jacobian entry of one row of a constraint and one of its dofs."""
         column = list(self.blocks[block_index].dofs).index(dof)
         return ArenaOffset(SCRATCH, self.block_arrays[block_index][f"jacobian {row}"].row + column)
 
     def for_each_block(
         self, name: str, body: Callable[[IterationContext], None], extra_arrays: OffsetsPerTree | None = None
     ) -> None:
-        """Trace a loop over the constraint blocks (the rows of one limit, friction or equality constraint each).
+        """Trace a loop over the constraints (all rows of one limit, friction or equality constraint per iteration).
 
-        The loop body reads the block's arrays and parameters by name. Blocks of idle trees (asleep or converged) are
-        skipped. `extra_arrays` are further arrays, common to all blocks or one per tree.
+        `body` reads the constraint's arrays and parameters by name. Constraints of idle trees (asleep or converged) are
+        skipped. `extra_arrays` are further arrays, common to all constraints or one per tree.
         """
         rows, trees, idle_flags = [], tree_index_of_frames(self.ctx.model), self.ctx.idle_flags_of_dofs()
         for block, arrays in zip(self.blocks, self.block_arrays, strict=True):
@@ -252,7 +253,7 @@ class ConstraintRows:
         self.ctx.for_each(name, rows, body)
 
     def per_env_arrays(self, block: ConstraintBlock) -> dict[str, ArenaOffset]:
-        """Return the offsets of a block's per-environment parameter arrays by name, and of its `broken` flag."""
+        """Return the offsets of a constraint's per-environment parameter arrays by name, and of its `broken` flag."""
         arrays = {} if block.element is None else self.ctx.element_arrays(*block.element)
         offsets = {
             name: arrays[array]
@@ -266,9 +267,9 @@ class ConstraintRows:
     def sum_over_blocks(
         self, name: str, body: Callable[[IterationContext], Sequence[Value]], extra_arrays: Mapping[str, ArenaOffset]
     ) -> list[Value]:
-        """Trace the run-time sum of two values per constraint block, over all blocks; return both sums.
+        """Trace the run-time sum of two values per constraint, over all constraints; return both sums.
 
-        `body` returns the two values of a block; `extra_arrays` are further arrays that it can read by name.
+        `body` returns the two values of a constraint; `extra_arrays` are further arrays that it can read by name.
         """
         total = self.ctx.allocate_fixed(2)
         self.ctx.tracer.write(SCRATCH, [0.0, 0.0], total.row)
@@ -329,11 +330,11 @@ class ConstraintRows:
         self.for_each_block("stiffness and aref of constraints", body)
 
     def multiply_jacobian(self, vector: NodeValues[list[Value]], array: str) -> None:
-        """Write J x of a joint-space vector x into the iteration array named `array`."""
+        """Trace the product J x of constraint Jacobian and joint-space vector x, stored in `array` of the rows."""
         self._multiply_jacobian_at(f"constraints, {array}", self.ctx.dof_offsets(vector), array)
 
     def _multiply_jacobian_at(self, name: str, vector_offsets: Mapping[int, ArenaOffset], array: str) -> None:
-        """Write J x into the iteration array `array`; `vector_offsets` are the scratch offsets of x by dof."""
+        """Trace the product J x, stored in `array` of the rows; `vector_offsets` are scratch offsets of x by dof."""
         idle_flags, rows = self.ctx.idle_flags_of_dofs(), []
         for block_index, block in enumerate(self.blocks):
             for r in range(block.n_rows):
@@ -348,7 +349,7 @@ class ConstraintRows:
         self.ctx.for_each(name, rows, _accumulate_product)
 
     def joint_forces(self, name: str) -> NodeValues[list[Value]]:
-        """Return the joint forces J^T f of the constraint forces f in the iteration array `force`."""
+        """Trace the joint forces J^T f of the constraint forces f in the array `force` of the rows, and return them."""
         result = self.ctx.joint_vector(name)
         self.ctx.for_each_frame(f"{name}, zero", lambda node: result.put(node.ref, [0.0] * len(node.dofs)))
         targets, idle_flags, rows = self.ctx.dof_offsets(result), self.ctx.idle_flags_of_dofs(), []
@@ -367,7 +368,7 @@ class ConstraintRows:
     def implicit_spring_forces(self, name: str) -> NodeValues[list[Value]]:
         """Return J^T (D aref - f): joint forces of the rows as implicit springs minus their current forces f.
 
-        Overwrites the iteration array `force` with D aref - f.
+        Overwrites the array `force` of the rows with D aref - f.
         """
 
         def body(iteration: IterationContext) -> None:
@@ -382,7 +383,7 @@ class ConstraintRows:
         """Return J^T D (aref - J a): correction of the joint forces of implicit springs (method of multipliers).
 
         Adding this force to the applied forces reduces the deflection of the springs under load to zero. Overwrites the
-        iteration arrays `residual` and `force`.
+        arrays `residual` and `force` of the rows.
         """
         self.multiply_jacobian(acceleration, "residual")
 
@@ -397,8 +398,8 @@ class ConstraintRows:
     def add_hessian(self, matrix: SymmetricEntries) -> None:
         """Add J^T D J of the active rows at the current residuals to a joint-space matrix.
 
-        Overwrites the iteration array `residual derivative` with the active stiffness of each row. Inactive
-        attachments are skipped.
+        Overwrites the array `residual derivative` of the rows with their active stiffness. Inactive attachments are
+        skipped.
         """
         self.for_each_block("active stiffness of constraints", _write_active_stiffness)
         rows: list[LoopIteration] = []
@@ -457,7 +458,7 @@ class ConstraintRows:
 
 
 def _parameters(iteration: IterationContext, name: str, count: int) -> Sequence[Value]:
-    """Read block parameters from their per-environment array if they have one, else from the constants of the row."""
+    """Read parameters of a constraint from their per-environment array if any, else from the iteration's constants."""
     specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
     return iteration.read_array(name, count) if name in specialization.per_env else iteration.constants(name)
 
@@ -499,7 +500,7 @@ def _write_active_stiffness(iteration: IterationContext) -> None:
 
 
 def row_forces_and_stiffness(iteration: IterationContext, residuals: Sequence[Value]) -> list[ForceAndStiffness]:
-    """Return force and active stiffness -df/dr of each row of a constraint block at the given residuals r = J a - aref.
+    """Return force and active stiffness -df/dr of each row of a constraint at the given residuals r = J a - aref.
 
     The force is -D r: for limits only where r < 0, for dry friction clamped to its bound. In the no-slip solve, frozen
     rows return their stored force with stiffness 0, and friction rows are springs about their stored force.
@@ -528,7 +529,7 @@ def row_forces_and_stiffness(iteration: IterationContext, residuals: Sequence[Va
     return result
 
 
-# -------------------------------------------------------------------------------- residuals, forces and costs of blocks
+# --------------------------------------------------------------------------- residuals, forces and costs of constraints
 
 
 MIN_STIFFNESS = 1e-30
@@ -536,7 +537,7 @@ MIN_STIFFNESS = 1e-30
 
 
 def subtract_aref(iteration: IterationContext) -> None:
-    """Turn J a into the residual J a - aref, in the iteration array `residual` of a block."""
+    """Trace a store that turns J a into the residual J a - aref, in the array `residual` of a constraint's rows."""
     specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
     pairs = zip(
         iteration.read_array("residual", specialization.n_rows),
@@ -547,7 +548,10 @@ def subtract_aref(iteration: IterationContext) -> None:
 
 
 def write_row_forces(iteration: IterationContext) -> None:
-    """Write the constraint forces of a block's rows at their current residuals to the iteration array `force`."""
+    """Trace a store of a constraint's row forces, computed from the current residuals J a - aref, to the array `force`.
+
+    Body of a loop over constraints; the loop iteration binds the arrays `residual`, `stiffness` and `force`.
+    """
     specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
     iteration.write(
         "force",
@@ -559,7 +563,7 @@ def write_row_forces(iteration: IterationContext) -> None:
 
 
 def _residuals_at_step(iteration: IterationContext) -> list[Value]:
-    """Return the residuals of a block's rows at step length `length` along the search direction."""
+    """Return the residuals of a constraint's rows at step length `length` along the search direction."""
     specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
     pairs = zip(
         iteration.read_array("residual", specialization.n_rows),
@@ -570,12 +574,12 @@ def _residuals_at_step(iteration: IterationContext) -> list[Value]:
 
 
 def advance_row_residuals(iteration: IterationContext) -> None:
-    """Update the residuals of a block's rows by the step along the search direction."""
+    """Update the residuals of a constraint's rows by the step along the search direction."""
     iteration.write("residual", _residuals_at_step(iteration))
 
 
 def block_active_set_changes(iteration: IterationContext) -> list[Value]:
-    """Return the number of a block's rows whose active set changes within the step, and a zero.
+    """Return the number of a constraint's rows whose active set changes within the step, and a zero.
 
     A row counts if it becomes active or inactive, or if its friction switches to the opposite bound.
     """
@@ -595,12 +599,12 @@ def active_set_change(before: ForceAndStiffness, after: ForceAndStiffness) -> Va
 
 
 def block_cost(iteration: IterationContext) -> list[Value]:
-    """Return the summed cost of a block's rows at step length `length`, and a zero."""
+    """Return the summed cost of a constraint's rows at step length `length`, and a zero."""
     return [sum_values(row_costs(iteration, _residuals_at_step(iteration))), 0.0]
 
 
 def row_costs(iteration: IterationContext, residuals: Sequence[Value]) -> list[Value]:
-    """Return the cost of each row of a block: D/2 r^2 where active, linear beyond a friction bound, else 0."""
+    """Return the cost of each row of a constraint: D/2 r^2 where active, linear beyond a friction bound, else 0."""
     stiffness, forces = (
         iteration.read_array("stiffness", len(residuals)),
         row_forces_and_stiffness(iteration, residuals),
@@ -615,7 +619,7 @@ def row_cost(residual: Value, stiffness: Value, force: Value) -> Value:
 
 
 def block_line_derivatives(iteration: IterationContext) -> list[Value]:
-    """Return first and second derivative of a block's cost along the search direction at step length `length`.
+    """Return first and second derivative of a constraint's cost along the search direction at step length `length`.
 
     Line search of the Newton solver. In the no-slip solve, the first derivative is relative to its value at step length
     0.

@@ -19,7 +19,7 @@ from .rows import ConstraintBlock, ConstraintRows, KinematicState, RowType
 
 
 def tendon_limit_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
-    """Return one limit block with one row per limited tendon, or two where both limits may be active at once.
+    """Return the limit constraints of one row each: one per limited tendon, or two where both limits may be active.
 
     A tendon whose range is wider than twice the margin has one row for the nearer limit.
     """
@@ -52,7 +52,7 @@ def tendon_limit_blocks(model: Model, nodes: list[FrameNode]) -> list[Constraint
 
 
 def tendon_friction_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
-    """Return one friction block with one row per tendon with dry friction (frictionloss > 0)."""
+    """Return a list of friction constraints of one row each, one per tendon with dry friction (frictionloss > 0)."""
     info = model.tendons
     return [
         ConstraintBlock(
@@ -126,12 +126,12 @@ def count_tendon_limits_within_margin(kinematic_state: KinematicState, blocks: l
 
 
 def _blocks_from_source(rows: ConstraintRows, key: str) -> list[tuple[int, int]]:
-    """Return block index and tendon index of all blocks whose source has the given key."""
+    """Return constraint index and tendon index of all constraints whose source has the given key."""
     return [(i, int(b.source[key])) for i, b in enumerate(rows.blocks) if key in b.source]  # type: ignore[call-overload]
 
 
 def _tendon_lengths(kinematic_state: KinematicState, blocks: Sequence[ConstraintBlock]) -> dict[int, ArenaOffset]:
-    """Return the scratch offset of the length of each tendon of the given limit blocks.
+    """Return the scratch offset of the length of each tendon of the given limit constraints.
 
     Lengths of spatial tendons are those of their paths; lengths of fixed tendons are computed here from joint
     positions.
@@ -190,7 +190,7 @@ def _fill_tendon_jacobian(
         kinematic_state: transmission path moments.
         rows: constraint rows to be written.
         blocks_and_tendons: block index and tendon index of each row.
-        signs: block index -> offset of the sign of the row; no entry for +1.
+        signs: constraint index -> offset of the sign of the row; no entry for +1.
     """
     info, moments, table = kinematic_state.ctx.model.tendons, kinematic_state.path_lengths.moments, []
     for i, tendon in blocks_and_tendons:

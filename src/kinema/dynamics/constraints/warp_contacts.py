@@ -246,7 +246,7 @@ class WarpContacts:
         """Write gradient, Hessian and number of active rows of a contact's cost at `residual` into its record.
 
         The Hessian is stored in compact form for elliptic cones, else as a full matrix. Contacts without force get 0
-        active rows and are skipped in the assembly of the Newton matrix.
+        active rows and are skipped in the assembly of the Hessian.
         """
         n, n_rows = record.condim, record.scalar("n_rows")
         if record.elliptic:
@@ -293,7 +293,7 @@ class WarpContacts:
         tracer.counted_loop("contacts", self.count(group), add_contact)
 
     def hessian_terms(self) -> tuple[HessianTerm, ...]:
-        """Return descriptors of the terms J^T H J that the contacts add to the Newton matrix, one per group."""
+        """Return descriptors of the terms J^T H J that the contacts add to the Hessian, one per group."""
         return tuple(
             HessianTerm(
                 MemoryLocation(SCRATCH, group.records.row),

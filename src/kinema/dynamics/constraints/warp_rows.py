@@ -92,7 +92,7 @@ class SingleDofRows:
     """Constraint rows that act on a single dof, in arrays over the dofs.
 
     Rigid and breakable rows and attachments are left out. Several rows of one dof (such as a limit and dry friction)
-    are in different layers. Blocks that are not handled here are in `other_rows`.
+    are in different layers. Constraints that are not handled here are in `other_rows`.
     """
 
     def __init__(
@@ -199,8 +199,8 @@ MAX_SHARED_VALUES = 2048
 class MultiDofRows:
     """Constraint rows with a dense Jacobian over all dofs, one record per row; rigid and breakable rows are left out.
 
-    No rows are handled if all records together exceed `MAX_SHARED_VALUES`. Blocks that are not handled here are in
-    `other_rows`.
+    No rows are handled if all records together exceed `MAX_SHARED_VALUES`. Constraints that are not handled here are
+    in `other_rows`.
     """
 
     def __init__(self, ctx: TraceContext, rows: ConstraintRows) -> None:
@@ -265,7 +265,7 @@ class MultiDofRows:
         tracer.parallel_loop("residuals of multi-dof rows", float(self.n_rows), add_acceleration)
 
     def store_attachment_forces(self) -> None:
-        """Copy the forces of attachments from the row records to the iteration array `force` of their blocks."""
+        """Trace loops that copy the forces of attachments from the row records to the arrays `force` of their rows."""
         table, record = [], self.records + FORCE
         for block, arrays in zip(self.selected_rows.blocks, self.selected_rows.block_arrays, strict=True):
             for r in range(block.n_rows):
@@ -335,7 +335,11 @@ class MultiDofRows:
         return tracer.read(total)
 
     def hessian_terms(self) -> tuple[HessianTerm, ...]:
-        """Return the descriptor of the term J^T D J that the rows add to the Newton matrix; empty without rows."""
+        """Return the descriptor of the term J^T D J that the rows add to the Hessian; empty without rows.
+
+        Also traces a store of the number of rows to scratch memory, which the descriptor refers to, and starts a new
+        basic block.
+        """
         if not self.n_rows:
             return ()
         count_offset = self.ctx.allocate_fixed(1)

@@ -108,7 +108,7 @@ class StepProfiler:
 
     @contextmanager
     def profiling(self) -> Iterator[None]:
-        """Context manager: within it the engine runs the step program with clocks between its blocks, on one thread."""
+        """Context manager: within it the engine runs the step program with a clock per statement, on one thread."""
         engine, settings = self._engine, self._engine.settings
         before = engine._kernels[settings], engine._empty_output, engine.threads
         engine._kernels[settings], engine._empty_output, engine.threads = self._kernel, self._out, 1

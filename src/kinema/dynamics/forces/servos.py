@@ -261,7 +261,19 @@ def _integrate(
     rate: Value,
     velocity: Value,
 ) -> Value:
-    """State variable after one step from `value`: exact for bristle and current, else by Euler's method."""
+    """Servo state variable after one step from `value`: exact for bristle and current, else by explicit Euler.
+
+    The error integral of a DC motor is clamped to its limit.
+
+    Args:
+        ctx: trace context, which gives the time step.
+        actuator: the actuator of the loop iteration being traced.
+        parameters: parameters of the PID controller or DC motor.
+        index: index of the state variable in `SERVO_STATES`.
+        value: value at the start of the step.
+        rate: its time derivative.
+        velocity: velocity of the actuator.
+    """
     name, dt = SERVO_STATES[index], ctx.dt
     if name == "bristle":
         decay = _bristle_decay(parameters, velocity) * dt

@@ -130,7 +130,7 @@ def _component_labels(model: Model) -> list[int]:
 
 
 def dofs_beyond_tables(model: Model) -> list[Sequence[int]]:
-    """Dofs of each constraint block that does not follow from the tables of the model."""
+    """Dofs of each constraint that does not follow from the tables of the model."""
     if all(kind.follows_from_tables for kind in CONSTRAINT_KINDS):
         return []
     return [block.dofs for block in blocks_beyond_tables(model, build_tree(model).nodes)]

@@ -305,11 +305,11 @@ def compute_per_env_invweights(
 def _invweight_sources(
     model: Model, settings: Settings
 ) -> Iterator[tuple[tuple[str, int | str], dict[str, list[float]], ContactBufferSpec | None]]:
-    """Yield for each geom pair and constraint block which invweights its parameters are computed from.
+    """Yield for each geom pair and constraint the invweights from which its parameters are computed.
 
-    Each element is (key of the pair or block in the per-environment parameters, parameter name -> indices into
-    `ConstraintInvweights.flattened`, contact buffer plan of a pair or None). Indices of blocks are found by building
-    the blocks of a model whose invweights are replaced by their own indices.
+    Each element is (key of the pair or constraint in the per-environment parameters, parameter name -> indices into
+    `ConstraintInvweights.flattened`, contact buffer plan of a pair or None). Indices of constraints are found by
+    building the constraints of a model whose invweights are replaced by their own indices.
     """
     names = [f"{element}_invweight" for element in ("dof", "equality", "pair", "tendon", "coupling")]
     tables = [getattr(model.derived, name) for name in names]

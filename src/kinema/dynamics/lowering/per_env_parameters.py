@@ -45,7 +45,7 @@ def select_per_env_parameters(
 def element_constants(
     model: Model, settings: Settings
 ) -> Iterator[tuple[ParameterSource, str, Mapping[str, Sequence[Any]]]]:
-    """Yield the constants of every frame, link, geom, contact buffer, geom pair, ray geom and constraint block.
+    """Yield the constants of every frame, link, geom, contact buffer, geom pair, ray geom and constraint.
 
     Each element is (kind and index, code specialization, constants by name); constants may differ between model
     variants.

@@ -121,7 +121,7 @@ def _sorted_block_indices(blocks: Sequence[ConstraintBlock]) -> list[int]:
 
 
 def _constrained_element_name(model: Model, block: ConstraintBlock) -> str:
-    """Name of the equality constraint, coupling, tendon or dof to which a constraint block belongs."""
+    """Name of the equality constraint, coupling, tendon or dof to which a `ConstraintBlock` belongs."""
     names_by_source = {
         "equality": model.equalities.names,
         "coupling": model.couplings.names,
@@ -148,7 +148,7 @@ def solve_unconditionally(data: StepData) -> NewtonSolver | None:
 def write_constraint_row_fields(data: StepData) -> None:
     """Write the Jacobian and the efc fields of all constraint rows, evaluated at the solution of the solver.
 
-    Writes `jac` (only the entries of the dofs of each block; all others stay zero), `efc_pos`, `efc_vel`, `efc_D`,
+    Writes `jac` (only the entries of the dofs of each constraint; all others stay zero), `efc_pos`, `efc_vel`, `efc_D`,
     `efc_aref`, `efc_b` = J qacc_smooth - aref, `efc_force` and `quad` (cost of each row). Writes nothing if the model
     has no constraints and no contacts.
     """
@@ -199,7 +199,7 @@ def write_constraint_row_fields(data: StepData) -> None:
 
 
 def _block_row_offsets(rows: ConstraintRows) -> list[tuple[int, int]]:
-    """Index of each constraint block in `rows.blocks` and its first row in the fields, in field order."""
+    """Index of each constraint in `rows.blocks` and its first row in the fields, in field order."""
     result, first_row = [], 0
     for block_index in _sorted_block_indices(rows.blocks):
         result.append((block_index, first_row))
@@ -248,7 +248,7 @@ def write_delassus_fields(data: StepData) -> None:
 
 
 def _unit_force_acceleration(data: StepData, solver: NewtonSolver, block_index: int, row: int) -> JointVector:
-    """Joint acceleration M^-1 J_r^T caused by a unit force along row r of a constraint block."""
+    """Joint acceleration M^-1 J_r^T caused by a unit force along row r of a constraint."""
     ctx, rows = data.ctx, solver.objective.rows
     jacobian_row: JointVector = ctx.new_values("Jacobian row")
     ctx.for_each_frame("clear Jacobian row", lambda node: jacobian_row.put(node.ref, [0.0] * len(node.dofs)))
@@ -341,7 +341,7 @@ def _solver_statistics(data: StepData, solver: NewtonSolver) -> list[Value]:
 
 
 def _count_active_rows(iteration: IterationContext) -> list[Value]:
-    """Traced loop body: number of rows of a block with efc_D > 0, as a pair with zero for `sum_over_blocks`."""
+    """Traced loop body: number of rows of a constraint with efc_D > 0, as a pair with zero for `sum_over_blocks`."""
     stiffness = iteration.read_array("stiffness", iteration.specialization.n_rows)  # type: ignore[attr-defined]
     return [sum_values([ir.select(0.0, x, 1.0, 0.0) for x in stiffness]), 0.0]
 

@@ -364,9 +364,10 @@ def resolve_element_shape(element_shape: tuple[int, ...], model: Model, settings
 
 
 def group_outputs(group: str, model: Model, settings: Settings) -> dict[str, tuple[ElementKind, int]]:
-    """Kind of model object and number of values per object of each field of a group, by field name.
+    """Kind of model element and number of values per element of each field of a group, by field name.
 
-    Fields of a group are computed by the same program.
+    Fields of a group are computed by the same program. `model` and `settings` only determine sizes of element shapes
+    that are given by name.
     """
     return {
         info.name: (

@@ -101,7 +101,7 @@ def _equalities_across_subtree(
 
 
 def compute_row_forces(iteration: IterationContext) -> None:
-    """Traced loop body: write `force` of the rows of a block from `residual` = J a and the reference acceleration."""
+    """Traced loop body: write `force` of a constraint's rows from `residual` = J a and the reference acceleration."""
     specialization = iteration.specialization
     assert isinstance(specialization, BlockSpecialization)
     pairs = zip(

@@ -84,7 +84,7 @@ ROUNDING_TOLERANCE = 1e-6
 
 
 def make_tree_convergence(ctx: TraceContext) -> TreeConvergence | None:
-    """Return the convergence test per tree; None for one tree, in double precision and in warp regions."""
+    """Return the convergence test per tree; None for one tree, double precision or warp-cooperative code."""
     is_needed = len(ctx.trees) > 1 and ctx.settings.is_single_precision and not ctx.tracer.in_warp_region
     return TreeConvergence(ctx) if is_needed else None
 

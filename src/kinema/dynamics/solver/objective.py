@@ -217,7 +217,8 @@ class ThreadObjective:
     ) -> Value | None:
         """Advance residuals, M x and x by the step length; optionally return the number of active-set changes.
 
-        x itself is only updated if contacts, the energy limiter or its storage need it.
+        x itself is only updated if there are contacts, if `Settings.stores_solution` is set, or if the limiter of
+        kinetic-energy growth (`rigid/energy_limiter.py`) is enabled.
         """
         n_changes = self._active_set_changes() if count_changes else None
         self.rows.for_each_block("advance constraint residuals", advance_row_residuals, {"length": self.step_lengths})

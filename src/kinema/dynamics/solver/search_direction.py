@@ -18,7 +18,7 @@ from .objective import JointVector, ThreadObjective
 
 
 class NewtonDirection(SearchDirection):
-    """Newton direction with a tree-sparse or a block-sparse Hessian."""
+    """Newton direction with a Hessian of branch-induced sparsity, or a block-sparse Hessian."""
 
     def __init__(self, objective: ThreadObjective) -> None:
         self.objective, self.inputs, self.ctx = objective, objective.inputs, objective.ctx
@@ -26,7 +26,8 @@ class NewtonDirection(SearchDirection):
             self.inputs.mass_matrix.sparsity, [block.dofs for block in self.inputs.rows.blocks]
         )
         self.block_sparse_hessian: BlockSparseMatrix | None = None
-        """Block-sparse Hessian for scenes with many trees; None if the tree-sparse Hessian is used."""
+        """Block-sparse Hessian for scenes with many trees; None if the Hessian with branch-induced sparsity is
+        used."""
 
     def find_sparsity(self) -> None:
         """Find the nonzero blocks of a block-sparse Hessian."""
@@ -39,8 +40,8 @@ class NewtonDirection(SearchDirection):
     def compute(self) -> JointVector:
         """Return the Newton direction H^-1 (-g).
 
-        A tree-sparse Hessian is extended by the entries between branches only if contacts between moving frames exist
-        at run time.
+        A Hessian with branch-induced sparsity is extended by the entries between branches only if contacts between
+        moving bodies exist at run time.
         """
         contacts, inputs = self.objective.contacts, self.inputs
         if self.block_sparse_hessian is not None and contacts is not None:

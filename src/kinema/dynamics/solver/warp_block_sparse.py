@@ -125,7 +125,7 @@ class WarpBlockSparseMatrix:
     # --------------------------------------------------------------------------------------------------------- assembly
 
     def assemble(self, mass_start: int, diagonal_start: int, contacts: TreePairContacts | None) -> None:
-        """Write the Newton matrix: mass matrix plus diagonal plus contact Hessian, one thread per block row.
+        """Trace the assembly of the Hessian M + diagonal + J^T H J of contacts, with one thread per block row.
 
         Args:
             mass_start: scratch offset of the block-diagonal mass matrix.
@@ -352,7 +352,10 @@ class BlockSparseDirection(SearchDirection):
 def block_sparse_warp_solver(
     ctx: TraceContext, inputs: SolverInputs, contact_lists: ContactLists | None
 ) -> NewtonSolver:
-    """Make a Newton solver with a block-sparse Hessian, inside a warp region; no `contact_lists` without contacts."""
+    """Make a Newton solver with a block-sparse Hessian, in code that a warp executes cooperatively (warp region).
+
+    `contact_lists` is None without contacts.
+    """
     vectors = PaddedVectors(ctx)
     layout, state, subspaces = vectors.layout, SolverState(ctx, vectors.new), inputs.motion_subspaces
     inputs = replace(inputs, qacc_smooth=vectors.copy_padded(inputs.qacc_smooth))

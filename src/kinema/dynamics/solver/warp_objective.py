@@ -94,7 +94,7 @@ class BlockDiagonalMatrix:
         return self.entry(i, j % self.block_size)
 
     def fill_from(self, source: JointSpaceMatrix) -> None:
-        """Copy a tree-sparse matrix to all symmetric entries, with unit diagonal for padding."""
+        """Trace a copy of a branch-induced sparse matrix to all symmetric entries; padding gets a unit diagonal."""
         entries: dict[tuple[int, int], ArenaOffset] = {}
         for dof, path in source.sparsity.items():
             for ancestor in path:
@@ -496,7 +496,10 @@ class DenseDirection(SearchDirection):
 
 
 def dense_warp_solver(ctx: TraceContext, inputs: SolverInputs, contact_lists: ContactLists | None) -> NewtonSolver:
-    """Make a Newton solver with a dense Hessian, inside a warp region; `contact_lists` is None without contacts."""
+    """Make a Newton solver with a dense Hessian, in code that a warp executes cooperatively (warp region).
+
+    `contact_lists` is None without contacts.
+    """
     vectors = WarpVectors(ctx)
     state, subspaces = SolverState(ctx, vectors.new), inputs.motion_subspaces
     contacts = None if contact_lists is None or subspaces is None else WarpContacts(ctx, contact_lists, subspaces)

@@ -320,7 +320,7 @@ class BlockSparseMatrix(JointSpaceMatrix):
     ) -> None:
         """Trace a loop over the flagged (nonzero) blocks of the lower triangle, block row by block row.
 
-        The loop body reads the current block (k, i) as the iteration array `block`, and the diagonal block (k, k) as
+        The loop iteration binds the current block (k, i) as the array `block`, and the diagonal block (k, k) as
         `pivot block`.
 
         Args:
@@ -384,8 +384,8 @@ class BlockSparseMatrix(JointSpaceMatrix):
     def for_each_nonzero_in_row(self, iteration: IterationContext, body: Callable[[], None]) -> None:
         """Trace a loop over the flagged blocks among the first `count` blocks of a block row.
 
-        Reads the iteration array `row flags` and the constant `count`; the loop index of the tracer is the block
-        column.
+        Reads the array `row flags` and the constant `count` bound by the loop iteration; the loop index of the tracer
+        is the block column.
         """
         tracer = iteration.tracer
 

@@ -107,7 +107,7 @@ class ScratchAllocator:
 # ----------------------------------------------------------------------------------------------------------- idle trees
 
 IDLE_FLAG = "idle"
-"""Name of the iteration array that holds the idle flag of the tree."""
+"""Name under which a loop iteration binds the idle flag of its tree."""
 
 
 class IdleFlags:
@@ -176,7 +176,7 @@ class FrameIterationExtension(Protocol):
         ...
 
     def frame_offsets(self, node: FrameNode) -> Mapping[str, ArenaOffset]:
-        """Additional iteration arrays of a frame with their arena offsets."""
+        """Arena offsets of the additional arrays that the loop iteration of a frame binds, by name."""
         ...
 
 
@@ -419,7 +419,7 @@ class LoopContext(ScratchAllocator):
         return {} if self.idle_flags is None else self.idle_flags.of_frame(frame)
 
     def idle_flags_of_dofs(self) -> dict[int, dict[str, ArenaOffset]]:
-        """For each degree of freedom the iteration array of the idle flag of its tree."""
+        """For each degree of freedom, the idle flag of its tree as an array to be bound by a loop iteration."""
         return {dof: self.idle_flag_of_frame(node.index) for node in self.nodes for dof in node.dofs}
 
     def frame_constants(self, node: FrameNode, prefix: str = "") -> dict[str, Any]:
@@ -569,9 +569,10 @@ class LoopContext(ScratchAllocator):
         return self.tracer.read(array, element) if self._iteration is None else self._iteration.read(array, element)
 
     def read_node(self, array: str, node: TreeNode) -> list[Value]:
-        """Read the values of an array for a frame or link in the loop body being traced.
+        """Read the values of an array for the frame or link of the current loop iteration.
 
-        Arrays that are compiled in as constants are taken from the constants of the loop iteration.
+        The iteration being traced always supplies the array; `node` only gives the number of values to read (by its
+        dofs or coordinates). Arrays that are compiled in as constants are taken from the constants of the iteration.
         """
         info = ARRAYS_BY_NAME.get(array)
         if info is None or info.arena(self.settings) is None:

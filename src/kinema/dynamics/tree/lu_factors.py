@@ -47,8 +47,8 @@ class LUFactors:
     def _elimination_iterations(self, dof: int, ancestor: int) -> list[LoopIteration]:
         """Loop iterations that subtract multiples of the rows of a dof from the rows of an ancestor, in both matrices.
 
-        One iteration with an inner loop per matrix if the ancestor's row is a prefix of the row of `dof`, else, and in
-        warp regions, one per entry.
+        One iteration with an inner loop per matrix if the ancestor's row is a prefix of the row of `dof`, else, and
+        in code that a warp executes cooperatively (warp region), one per entry.
         """
         rows = []
         for target, factor in ((self.lower, self.upper), (self.upper, self.lower)):

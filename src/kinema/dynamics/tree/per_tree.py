@@ -29,11 +29,11 @@ class PerTreeArray:
 
 
 OffsetsPerTree = Mapping[str, ArenaOffset | PerTreeArray]
-"""Arena offsets of iteration arrays: one offset for all iterations, or one per tree."""
+"""Arena offsets of the arrays bound by loop iterations: one offset for all iterations, or one per tree."""
 
 
 def offsets_of_tree(tree: int, offsets: OffsetsPerTree) -> dict[str, ArenaOffset]:
-    """Arena offsets of the iteration arrays for one tree."""
+    """Arena offsets of the arrays that the loop iterations of one tree bind."""
     return {
         name: offset.offset_of(tree) if isinstance(offset, PerTreeArray) else offset for name, offset in offsets.items()
     }
@@ -47,7 +47,7 @@ def for_each_tree(
 ) -> None:
     """Trace a loop over the trees of the context; loop iterations hold the tree index as constant `tree`.
 
-    `offsets` maps a tree index to the arena offsets of the iteration arrays. The loop is never unrolled.
+    `offsets` maps a tree index to the arena offsets of the arrays that its iteration binds. The loop is never unrolled.
     """
     rows = [LoopIteration("tree", dict(offsets(tree)), {"tree": [float(tree)]}) for tree in ctx.trees]
     with ctx.without_unrolling():

@@ -259,7 +259,8 @@ class JointSpaceMatrix:
     def _copy_entries(self, source: JointSpaceMatrix, transform: Callable[[Value], Value]) -> None:
         """Trace a loop that copies the entries of `source`, transformed; entries missing there become zero.
 
-        Rows with equal columns are copied by an inner loop, other rows (and in warp regions all) entry by entry.
+        Rows with equal columns are copied by an inner loop, other rows entry by entry; in code that a warp executes
+        cooperatively (warp region) all rows are copied entry by entry.
         """
         rows: list[LoopIteration] = []
         idle_flags = self.ctx.idle_flags_of_dofs()
@@ -402,8 +403,8 @@ class LDLFactors:
         self.min_pivots = min_pivots
         self.idle_flags = self.ctx.idle_flags_of_dofs()
         self.has_unit_diagonal = not self.ctx.tracer.in_warp_region
-        """Whether rows of L are divided by their pivots. In warp regions rows are divided when used, which needs fewer
-        barriers."""
+        """Whether rows of L are divided by their pivots. In code that a warp executes cooperatively (warp region), rows
+        are divided when used, which needs fewer barriers."""
         rows: list[LoopIteration] = []
         if self.has_unit_diagonal and min_pivots is None:
             pivot_rows = [
@@ -456,7 +457,7 @@ class LDLFactors:
         """Iterations that eliminate entry (dof, ancestor): subtract a multiple of row `dof` from the row of `ancestor`.
 
         One iteration with an inner loop if the ancestor's row is a prefix of the row of `dof`, else one per entry. In
-        warp regions always one per entry.
+        code that a warp executes cooperatively (warp region) always one per entry.
         """
         matrix = self.matrix
         offsets = {"inverse": self.inverse_pivots[dof], "entry": matrix.entry(dof, ancestor), **self.idle_flags[dof]}

@@ -334,8 +334,17 @@ def fresnel_dielectric(cosine: float, ior_ratio: float) -> float:
 
 
 @wp.func
-def sample_glass(shading_point: ShadingPoint, direction: wp.vec3, r0: float) -> BsdfSample:
-    """Sample reflection or refraction at smooth glass by the Fresnel reflectance (delta lobes), in the world frame."""
+def sample_glass(shading_point: ShadingPoint, direction: wp.vec3, uniform: float) -> BsdfSample:
+    """Sample reflection or refraction of a ray at smooth glass (delta lobes), in the world frame.
+
+    The ray is reflected if a uniform random number is below the Fresnel reflectance, else refracted with the colour as
+    throughput weight.
+
+    Args:
+        shading_point: normals, colour and index of refraction at the hit.
+        direction: unit direction of the incoming ray, towards the surface.
+        uniform: uniform random number in [0, 1).
+    """
     n = shading_point.shading_normal
     ratio = shading_point.ior
     if wp.dot(shading_point.normal, direction) > 0.0:
@@ -346,7 +355,7 @@ def sample_glass(shading_point: ShadingPoint, direction: wp.vec3, r0: float) -> 
     result.valid = 1
     result.pdf = 0.0
     result.weight = wp.vec3(1.0, 1.0, 1.0)
-    if r0 < fresnel_dielectric(cosine, ratio):
+    if uniform < fresnel_dielectric(cosine, ratio):
         result.direction = wp.normalize(direction + 2.0 * cosine * n)
     else:
         cos_transmitted = wp.sqrt(wp.max(1.0 - (1.0 - cosine * cosine) / (ratio * ratio), 0.0))
