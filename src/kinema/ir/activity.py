@@ -86,7 +86,7 @@ class CellRows:
         return result
 
     def _resolve(self, location: MemoryLocation, scope: Scope | None) -> tuple[str, list[int]]:
-        """Arena and rows of a reference, in the scope that defines its array; not cached."""
+        """Arena and rows of all cells that a memory reference may access, in the loop scope that binds its array."""
         if scope is None:
             arena, row = self.array_offsets.get(location.array, ArenaOffset(location.array, 0))
             starts = [row + location.element]
@@ -172,7 +172,7 @@ class VariedCells(_CellAnalysis):
         return self.includes(location, scopes)
 
     def varied_values(self, block: BasicBlock, scopes: Scopes) -> set[int]:
-        """Numbers of the values of a basic block that depend on varied cells."""
+        """Value numbers of the instructions of a basic block whose results depend on varied cells."""
         varied: set[int] = set()
         for result, op, args, location in block.instructions:
             if location is not None:

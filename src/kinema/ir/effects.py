@@ -216,7 +216,10 @@ class _EffectAnalysis:
     def visit_iterations(
         self, loop: ForEachLoop, rows: Sequence[int], enclosing_iterations: list[_EnclosingIterations]
     ) -> None:
-        """Add the reads and writes of some iterations of a loop, analysed together for each specialization."""
+        """Add the reads and writes of the iterations `rows` of a loop to the read and write sets, per specialization.
+
+        `enclosing_iterations` has, for each enclosing loop, the iteration in which each of the rows runs.
+        """
         specialization_indices = loop.specialization_indices()[list(rows)].tolist()
         for specialization_index in sorted(set(specialization_indices)):
             specialization, selected = (

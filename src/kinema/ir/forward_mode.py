@@ -88,7 +88,7 @@ class _ForwardMode:
         """Arena -> distance in rows of a tangent from its value, for arenas that store both."""
 
     def transform(self) -> Program:
-        """The tangent program, with scratch memory and local arrays for values and tangents."""
+        """Return the tangent program (JVP); its scratch memory and local arrays hold values and their tangents."""
         program, n = self.program, self.program.n_scratch
         body = self.statements(program.body, ())
         tangent_locals = {TANGENT_PREFIX + name: size for name, size in program.locals.items()}
@@ -106,7 +106,10 @@ class _ForwardMode:
         return tuple(self.statement(statement, scopes) for statement in statements)
 
     def statement(self, statement: Statement, scopes: Scopes) -> Statement:
-        """Tangent of a statement: its basic blocks are linearised, its control flow is unchanged."""
+        """Return a statement with tangents: control flow is unchanged, basic blocks also compute their linearisation.
+
+        Raises KinemaError for cooperative statements (warp regions, work queues, intrinsics).
+        """
         match statement:
             case BasicBlock():
                 return self.basic_block(statement, scopes)
@@ -121,7 +124,10 @@ class _ForwardMode:
                 raise KinemaError(f"there is no derivative of {type(statement).__name__} {statement.name!r}")
 
     def for_each_loop(self, loop: ForEachLoop, scopes: Scopes) -> ForEachLoop:
-        """Tangent of a loop over a table: offsets of tangents in scratch memory are additional columns."""
+        """Return a for-each loop extended by tangents of its bodies; its integer table gets columns of tangent offsets.
+
+        Only arrays in arenas that store values and tangents (`shifts`) need columns; others have a tangent arena.
+        """
         new_columns: dict[tuple[int, int], int] = {}
         specializations = []
         for scope in self.varied.rows.scopes_of(loop):
@@ -150,7 +156,10 @@ class _ForwardMode:
         return location._replace(array=TANGENT_PREFIX + location.array)
 
     def basic_block(self, block: BasicBlock, scopes: Scopes) -> BasicBlock:
-        """Tangent of a basic block: each instruction followed by its linearisation."""
+        """Return a basic block in which each instruction is followed by its linearisation, without dead code.
+
+        Tangents of varied cells are loaded with the cells and stored with them.
+        """
         tape = Tape()
         values: dict[int, Value] = {}
         tangents: dict[int, Value] = {}

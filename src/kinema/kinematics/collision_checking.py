@@ -76,7 +76,7 @@ def motion_weights(model: Model, geoms: CollisionGeoms, pairs: np.ndarray, dofs:
 def _add_frame_weights(
     model: Model, frame: int, center: Array, radius: float, dofs: Sequence[int], weights: Array
 ) -> None:
-    """Weights of the joints from a frame to the root for a sphere that is fixed in the frame."""
+    """Write into `weights` the motion bounds of all joints from a frame to the root for a sphere on the frame."""
     frames, nearest = model.frames, center
     reach = radius
     while frame >= 0:
@@ -237,7 +237,7 @@ class CollisionChecker:
             self._sides.append((spheres[use], boxes[use], use))
 
     def _geom_poses(self, q: Array) -> tuple[Array, Array]:
-        """World positions (m, n_geoms, 3) and rotation matrices (m, n_geoms, 3, 3) of all geoms."""
+        """World positions (m, n_geoms, 3) and rotation matrices (m, n_geoms, 3, 3) of all geoms at configurations q."""
         m, geoms, moving = len(q), self.geoms, self._moving
         batch = 8
         while batch < m:
@@ -257,7 +257,7 @@ class CollisionChecker:
         return position, rotation
 
     def _bounds(self, position: Array, rotation: Array) -> Array:
-        """Lower bounds of the distances of all pairs: bounding sphere of each geom against the box of the other."""
+        """Lower bounds of all pair distances (m, n_pairs): bounding sphere of one geom against OBB of the other."""
         geoms = self.geoms
         centers = position + (rotation @ geoms.center[..., None])[..., 0]
         boxes = position + (rotation @ geoms.box_center[..., None])[..., 0]

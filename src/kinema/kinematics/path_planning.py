@@ -54,7 +54,7 @@ class _Tree:
         self.size = len(roots)
 
     def add_chain(self, parent: int, configurations: Array) -> int:
-        """Append nodes, each the child of the one before; returns the index of the last."""
+        """Append a chain of configurations below node `parent` of the tree; returns the index of the last node."""
         needed = self.size + len(configurations)
         if needed > len(self.q):
             grown = np.zeros((2 * needed, self.q.shape[1]))
@@ -151,7 +151,7 @@ class _Extension:
 
 
 def _extend(checker: CollisionChecker, start: Array, end: Array, options: PlanningOptions) -> _Extension:
-    """Certify straight edges in segments of the given length."""
+    """Certify straight edges from `start` to `end` in segments; returns the free leading segments of each edge."""
     length = np.linalg.norm(end - start, axis=1)
     n_segments = np.maximum(np.ceil(length / options.segment_length), 1).astype(np.intp)
     offset = end - start
@@ -163,7 +163,10 @@ def _extend(checker: CollisionChecker, start: Array, end: Array, options: Planni
 
 
 def _grow(checker: CollisionChecker, tree: _Tree, samples: Array, options: PlanningOptions, limit: float) -> list[int]:
-    """Extend a tree towards samples, at most by a distance; returns the last new node for each sample, or -1."""
+    """RRT's `extend`: grow a tree from the nearest nodes towards samples, at most by `limit`, while free of collisions.
+
+    Returns the index of the last new node for each sample, or -1.
+    """
     nearest = tree.nearest(samples)
     start = tree.q[nearest]
     offset = samples - start

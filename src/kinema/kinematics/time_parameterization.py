@@ -114,7 +114,10 @@ class _Phase:
 
 
 def _speed_change_phases(v0: float, v1: float, a: float, j: float, s: float, piece: int) -> list[_Phase]:
-    """Three phases of constant jerk that change the speed from v0 to v1."""
+    """Up to three phases of constant jerk that change the speed from v0 to v1 at acceleration <= a and jerk <= j.
+
+    `s` is the path position at the start; no phases for equal speeds.
+    """
     change = v1 - v0
     if abs(change) < 1e-12:
         return []

@@ -199,7 +199,7 @@ class TactileSensor(SensorType):
     """Outward normals of the surface at the taxels, (n, 3) or (3,) for all of them; None for depths alone."""
 
     def components(self, scene: HasEntities) -> tuple[ElementReference, Mapping[str, Sensor]]:
-        """Depths and sliding speeds."""
+        """Sensor description of all taxels (depths, and sliding speeds with normals), without reference element."""
         if self._target(scene)[1] == WORLD_KIND:
             raise KinemaError("TactileSensor: the link that carries the sensor is missing")
         columns = [_finite_rows(self.points, "points")]
@@ -252,7 +252,7 @@ class ContactSensor(SensorType):
     """Whether contacts of the link's descendants are included."""
 
     def components(self, scene: HasEntities) -> tuple[ElementReference, Mapping[str, Sensor]]:
-        """Contact data."""
+        """Reference element (other link or shape) and one sensor description with the selected contact fields."""
         for name in self.fields:
             one_of(name, "ContactSensor: fields", CONTACT_FIELDS)
         reduction = CONTACT_REDUCTIONS.index(one_of(self.reduce, "ContactSensor: reduce", CONTACT_REDUCTIONS))
@@ -304,7 +304,7 @@ class DistanceSensor(SensorType):
     """Distance beyond which nothing is measured [m]."""
 
     def components(self, scene: HasEntities) -> tuple[ElementReference, Mapping[str, Sensor]]:
-        """Distance, normal and segment."""
+        """Reference element (other link or shape) and sensor descriptions of distance, normal and segment, by name."""
         reference = (
             _link_reference(scene, self.other, "DistanceSensor: other")
             if self.other_shape is None
@@ -422,7 +422,7 @@ class FrameSensor(SensorType):
     """Link whose moving frame positions, orientations and velocities refer to; None for the world."""
 
     def components(self, scene: HasEntities) -> tuple[ElementReference, Mapping[str, Sensor]]:
-        """Selected quantities."""
+        """Reference element (`relative_to`) and sensor descriptions of the selected quantities, by component."""
         reference = NO_REFERENCE
         if self.relative_to is not None:
             reference = _link_reference(scene, self.relative_to, "FrameSensor: relative_to")

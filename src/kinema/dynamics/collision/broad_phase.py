@@ -468,7 +468,7 @@ def _append_if_overlapping(iteration: IterationContext) -> None:
 
 
 def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_poses: NodeValues[Pose]) -> None:
-    """Trace the broad-phase test of frame pairs: bounding spheres of the geoms of both frames.
+    """Trace the broad-phase test of pairs of bodies (moving frames): bounding spheres of the geoms of both.
 
     Writes the overlap flag of every contact buffer (1 if the spheres overlap and a tree of the buffer is awake) and
     resets its number of contacts and of contacts lost by overflow. The sphere test is omitted if a candidate list of
@@ -508,7 +508,7 @@ def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_p
 def _frame_pair_iterations(
     ctx: TraceContext, contact_buffers: ContactBuffers, *, has_candidate_list: bool
 ) -> list[NodeIteration]:
-    """Loop iterations of frame-pair culling, one per contact buffer: counters, frames and their bounding spheres.
+    """Loop iterations of body-pair culling, one per contact buffer: counters, moving frames, bounding spheres.
 
     Iterations without spheres (specialization "always", which passes the test) have at most two geom pairs, geom sizes
     that differ between environments, or a candidate list that makes the test redundant.

@@ -1,4 +1,4 @@
-"""Contact buffers (geom pairs between two frames with one condim): maximum number of contacts and buffer capacities.
+"""Contact buffers (geom pairs between two bodies with one condim): maximum number of contacts and buffer capacities.
 
 A contact buffer is planned from the model alone, before tracing.
 """
@@ -99,7 +99,7 @@ class ContactSpecialization:
 
 @dataclass(frozen=True, slots=True)
 class ContactBufferSpec:
-    """Contact buffer before memory is allocated: the geom pairs between two frames with one condim."""
+    """Contact buffer before memory is allocated: the geom pairs between two bodies (moving frames) with one condim."""
 
     frames: tuple[int, int]
     """Indices of the two frames in ascending order; the world is -1."""
@@ -113,7 +113,7 @@ class ContactBufferSpec:
 
 
 def plan_contact_buffers(model: Model, frames: Collection[int] | None = None) -> list[ContactBufferSpec]:
-    """Contact buffers of a model: its geom pairs grouped by frame pair and condim, and sorted by both.
+    """Contact buffers of a model: its geom pairs grouped by pair of bodies (moving frames) and condim, sorted by both.
 
     Geoms of kinematic bodies belong to the world. Pairs of geom types that do not collide are left out.
 

@@ -1,8 +1,8 @@
-"""Contact buffers: memory, record layout and loops over the contacts between two frames.
+"""Contact buffers: memory, record layout and loops over the contacts between two bodies (moving frames).
 
-A contact buffer holds the contacts between two frames with one condim. Its buffer is at an offset known while tracing,
-so that the code for all its contacts binds the two frames once, and environments of a SIMD vector have their
-contacts at the same offsets.
+A contact buffer holds the contacts between two bodies (moving frames) with one condim. Its buffer is at an offset known
+while tracing, so that the code for all its contacts binds the two frames once, and environments of a SIMD vector have
+their contacts at the same offsets.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ContactBufferColumns:
     offset_columns: Mapping[str, OffsetColumn]
     """Offsets of the arrays of all buffers, by array name."""
     frames: Sequence[NodeRefs]
-    """First and second frames of the buffers."""
+    """First and second bodies (moving frames) of the buffers."""
     trees: Ints
     """Kinematic tree index of the second frame of each buffer."""
 
@@ -96,7 +96,7 @@ def contact_buffer_columns(
     buffers: Sequence[ContactBuffer],
     tree_of_frame: Sequence[int],
 ) -> ContactBufferColumns:
-    """Struct of arrays for buffers of one specialization: buffer offsets, both frames and tree, one element per buffer.
+    """Struct of arrays for buffers of one specialization: buffer offsets, both bodies and tree, one element per buffer.
 
     Args:
         specialization: the common specialization.
@@ -344,8 +344,8 @@ class ContactBuffers:
     ) -> NodeColumns:
         """Loop iterations over the contact buffers of one specialization, in columnar form (struct of arrays).
 
-        The loop body reads the arrays of a buffer by name, and arrays of its two frames with the name prefixes "a "
-        and "b ".
+        The loop body reads the arrays of a buffer by name, and arrays of its two bodies (moving frames) with the name
+        prefixes "a " and "b ".
 
         Args:
             buffer_columns: the contact buffers in columnar form.
@@ -373,9 +373,9 @@ class ContactBuffers:
     def loop_iteration(
         self, contact_buffer: ContactBuffer, extra_offsets: OffsetsPerTree | None = None
     ) -> NodeIteration:
-        """Iteration of a for-each loop for one contact buffer: offsets of its arrays and of the arrays of its frames.
+        """Iteration of a for-each loop for one contact buffer: offsets of its arrays and of its two bodies.
 
-        The loop body reads arrays of the two frames with the name prefixes "a " and "b ".
+        The loop body reads arrays of both bodies (moving frames) with the name prefixes "a " and "b ".
 
         Args:
             contact_buffer: the contact buffer.
@@ -397,7 +397,7 @@ class ContactBuffers:
         rows: Sequence[NodeIteration] | Sequence[NodeColumns] | None = None,
         buffer_filter: ContactBufferFilter = ContactBufferFilter.ALL,
     ) -> None:
-        """Trace a loop over the contact buffers (geom pairs of two frames with equal condim) that have contacts.
+        """Trace a loop over the contact buffers (geom pairs of two bodies with equal condim) that have contacts.
 
         Never unrolled, also in unrolled programs.
 

@@ -187,7 +187,7 @@ def detect_contacts(
 
     Args:
         ctx: tracing context.
-        contact_buffers: contact buffers (contacts per frame pair and condim) to be filled; their contact and lost
+        contact_buffers: contact buffers (contacts per pair of bodies and condim) to be filled; their contact and lost
             counts are reset.
         frame_poses: poses of frames relative to the shifted world origin.
         frame_velocities: velocities of frames, along which contacts of fast geoms are found; None without fast geoms.
@@ -270,7 +270,7 @@ def _scaled_invweight(
 
 
 def _collide_if_overlapping(iteration: IterationContext) -> None:
-    """Generate the contacts of the current geom pair if the bounding volumes of its frames and of both geoms overlap.
+    """Generate the contacts of the current geom pair if the bounding volumes of its bodies and of both geoms overlap.
 
     Fast pairs, and pairs without an analytic contact function, are executed environment by environment (scalarized),
     because few environments reach the iterative algorithms and their control flow diverges.
@@ -431,7 +431,9 @@ def _append_contact(
 def _append_to_list(
     iteration: IterationContext, specialization: NarrowPhaseSpecialization, fields: Mapping[str, Sequence[Value]]
 ) -> None:
-    """Append a contact with its two frame indices to the environment's unordered list, by an atomic increment.
+    """Append a contact to the environment's unordered contact list, by an atomic increment.
+
+    The entry has the indices of the two bodies (moving frames).
 
     The record is dropped if the list is full, but counted.
     """

@@ -201,7 +201,7 @@ def stiffness_limit(settings: Settings, spec: ContactBufferSpec, invweight: Any)
 
 
 def frame_pair_spheres(model: Model, spec: ContactBufferSpec) -> ParameterRow:
-    """Bounding spheres of the colliding geoms of a contact buffer's two frames, with the largest margin.
+    """Bounding spheres of the colliding geoms of a contact buffer's two bodies (moving frames), and the margin.
 
     Returns:
         Parameters "a center", "a radius", "b center", "b radius" and "margin" [m]; empty for at most two geom pairs,
@@ -220,7 +220,7 @@ def frame_pair_spheres(model: Model, spec: ContactBufferSpec) -> ParameterRow:
 
 
 def _frame_bounding_sphere(model: Model, spec: ContactBufferSpec, frame: int) -> tuple[list[float], float]:
-    """Bounding sphere (centre in frame axes, radius [m]) of the geoms of a frame that are in pairs of a contact buffer.
+    """Bounding sphere (centre in body axes, radius [m]) of a body's geoms that are in pairs of a contact buffer.
 
     The radius is `ABSENT_RADIUS` if no geom is present in this model variant.
     """

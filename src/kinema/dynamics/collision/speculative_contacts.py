@@ -112,7 +112,7 @@ class SweptPair:
 
 
 def _read_sweeps(iteration: IterationContext) -> tuple[Sweep, Sweep]:
-    """Motions of both geoms of the current iteration's pair in a step."""
+    """Read the rigid motions of both geoms of the current pair in a step: origin, twist and radius for rotation."""
     specialization, dt = pair_specialization(iteration), iteration.read("dt")
     sweeps = []
     for prefix, geom_type in zip(("a", "b"), specialization.geom_types, strict=True):
@@ -160,7 +160,7 @@ _DISTANCE_TABLE = convex_collision_table(multiccd=False)
 
 
 def time_of_impact(iteration: IterationContext, pair: SweptPair, travel: Value, near: Value) -> list[Value]:
-    """Time at which two geoms touch, by conservative advancement along their velocities.
+    """Time of impact of two geoms within a step, by conservative advancement at constant velocities.
 
     In each iteration the geoms advance by the time that their distance takes at least to vanish at the largest closing
     speed of any two points along the normal, rotation included.
@@ -195,7 +195,10 @@ def time_of_impact(iteration: IterationContext, pair: SweptPair, travel: Value, 
 
 
 def _closest_distance(iteration: IterationContext, pair: SweptPair, time: Value, reach: Value) -> tuple[Value, Vector]:
-    """Distance of the advanced geoms [m] and the normal from the first to the second; `MAX_RADIUS` beyond `reach`."""
+    """Distance [m] of two geoms moved to a time in the step, and the normal from first to second.
+
+    The distance is `MAX_RADIUS` if it exceeds `reach`. By closed forms where these are exact, else by GJK.
+    """
     tracer = iteration.tracer
     closest = tracer.allocate_local(4)
     tracer.write(closest, [MAX_RADIUS, 0.0, 0.0, 1.0])
@@ -233,11 +236,11 @@ EmitApproach = Callable[[Value, Vector, Vector, "Vector | None", Approach], None
 def emit_speculative_contacts(
     iteration: IterationContext, specialization: NarrowPhaseSpecialization, emit: EmitApproach
 ) -> None:
-    """Emit the contacts of the current geom pair at its time of impact within the step, if there is an impact.
+    """Trace the contacts of the current geom pair at its time of impact within the step, passed to `emit`.
 
-    Motion within the allowed depth has the contacts of the start of the step. Otherwise the core of each fast geom, a
-    sphere at its centre, has contacts too: a linear prediction of the points of a geom that starts to spin does not
-    bound their motion, but bounds that of the core.
+    If the geoms approach by less than the allowed depth, contacts are found at the start of the step. Otherwise the
+    core of each fast geom, a sphere at its centre, has contacts too: a linear prediction of the points of a geom that
+    starts to spin does not bound their motion, but bounds that of the core.
     """
     tracer, sweeps = iteration.tracer, _read_sweeps(iteration)
     geoms, travel = read_geom_pair(iteration, specialization), _fast_travel(iteration, sweeps)
@@ -262,7 +265,10 @@ def emit_speculative_contacts(
 
 
 def _core_pair(iteration: IterationContext, pair: SweptPair, side: str) -> tuple[SweptPair, bool]:
-    """Pair of the core of one geom and the other geom, and whether its normals have the opposite direction."""
+    """Swept pair of a sphere in one geom (its core) and the other geom, and whether its normals are reversed.
+
+    `side` selects the geom, `a` or `b`, whose core is used.
+    """
     k = "ab".index(side)
     geom, sweep, other_type = pair.geoms[k], pair.sweeps[k], pair.types[1 - k]
     *centre, radius = iteration.constants(f"{side} core")
@@ -278,9 +284,10 @@ def _core_pair(iteration: IterationContext, pair: SweptPair, side: str) -> tuple
 def _emit_at_impact(
     iteration: IterationContext, pair: SweptPair, travel: Value, near: Value, emit: EmitApproach
 ) -> None:
-    """Emit the contacts of two geoms at their time of impact, or at the start of the step if `travel` is 0.
+    """Trace the contacts of two geoms at their time of impact (start of the step if `travel` is 0) and emit them.
 
-    Geoms closer than `near` that do not touch within the step have the contacts of its start.
+    Nothing is emitted if there is no impact; but geoms that are closer than `near` at the start of the step have their
+    contacts of that time.
 
     The point of a contact is moved back with the geom that travels farther, which keeps its moment arm, and the
     distance is increased by the approach of the geoms until then, at the velocity of their contact.
@@ -323,7 +330,7 @@ def with_speculative_force(
     violation: Value,
     invweight: Value,
 ) -> dict[str, Sequence[Value]]:
-    """Fields of a contact record whose force keeps the geoms from being deeper than allowed at the end of the step.
+    """Contact record fields, modified so that the force limits the penetration at the end of the step.
 
     The reference acceleration is -(v_n + (r + d) / h) / h with the step h, the violation r at its start and the allowed
     depth d; 0 instead of r + d for a deeper violation. It replaces the reference acceleration of `solref`, with

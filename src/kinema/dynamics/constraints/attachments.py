@@ -30,7 +30,9 @@ from .rows import ConstraintRows
 
 
 def update_attachments(ctx: TraceContext, rows: ConstraintRows, world_poses: NodeValues[Pose]) -> None:
-    """Write the constraint wrench of each attachment, and deactivate attachments loaded beyond their breaking force.
+    """Trace a loop that stores the constraint wrench of each attachment and deactivates overloaded attachments.
+
+    An attachment is overloaded if its force exceeds its breaking force.
 
     The wrench acts on link a (the anchor), about the anchor, in world axes. Of a suction cup, the compressive part of
     the force along the axis is not counted; the vacuum of an overloaded cup is switched off.
@@ -97,7 +99,7 @@ link is attached."""
 
 
 def _attachment_iteration(ctx: TraceContext, attachment: int, memory: dict[str, ArenaOffset]) -> NodeIteration:
-    """Loop iteration of an attachment of a suction cup: moving frames of the cup and of the target link."""
+    """Loop iteration of an attachment of a suction cup: arrays of both, moving frames of cup and target link."""
     equalities, cups, cup = (
         ctx.model.equalities,
         ctx.model.suction_cups,
@@ -153,7 +155,10 @@ def _suction_cup_iteration(
 
 
 def _cast_suction_ray(iteration: IterationContext, world_poses: NodeValues[Pose]) -> None:
-    """Cast the ray of a suction cup, from behind its contact point; write distance and attachment of the hit."""
+    """Trace the ray cast of a suction cup against its target geoms; stores distance and attachment of the nearest hit.
+
+    The ray starts `reach` behind the contact point. Also clears the flag that a link is attached.
+    """
     tracer, pose, reach = iteration.tracer, world_poses[frame_ref("cup ")], iteration.constant("reach")
     axis = rotate(pose.rotation, iteration.constants("axis"))
     point = add(pose.position, rotate(pose.rotation, iteration.constants("pos")))
@@ -176,14 +181,17 @@ def _cast_suction_ray(iteration: IterationContext, world_poses: NodeValues[Pose]
 
 
 def _detach_if_off(iteration: IterationContext) -> None:
-    """Deactivate the attachment of a suction cup that is off, and write whether a link is attached to the cup."""
+    """Trace the release of an attachment whose cup is off, and the flag whether a link is attached to the cup."""
     active = ir.select(0.5, iteration.read("suction_on"), iteration.read("attachment_on"), 0.0)
     iteration.write("attachment_on", [active])
     iteration.write("cup", [ir.maximum(active, iteration.read("cup", IS_ATTACHED))], IS_ATTACHED)
 
 
 def _attach_hit_link(iteration: IterationContext, world_poses: NodeValues[Pose]) -> None:
-    """Activate an attachment at the current relative pose, anchored at the contact point, if its link was hit."""
+    """Trace the activation of an attachment if its link was hit within range by a cup that is on and has no link.
+
+    The link is attached at its current relative pose, anchored at the contact point.
+    """
     distance, nearest, is_attached = iteration.read_array("cup", 3)
     is_hit = ir.select(ir.absolute(nearest - iteration.constant("attachment")), 0.5, 1.0, 0.0)
     is_near = ir.select(distance, 2.0 * iteration.constant("reach"), is_hit, 0.0)

@@ -47,7 +47,7 @@ def coupling_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
 
 
 def fill_couplings(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
-    """Write position error x - p(y) and Jacobian dx/dq - p'(y) dy/dq of the coupling rows.
+    """Trace stores of position error x - p(y) and Jacobian dx/dq - p'(y) dy/dq of the coupling rows.
 
     x is the length of the follower, y that of the leader and p the coupling polynomial. Computes both lengths from
     joint positions or transmission path lengths, evaluates the polynomial and its derivative, and combines the moment

@@ -287,7 +287,7 @@ def equality_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
 
 
 def fill_equalities(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
-    """Write position errors, bias accelerations, wrenches and Jacobian of all equality constraints between links.
+    """Trace position errors, bias accelerations, wrenches and Jacobian of all equality constraints between links.
 
     A first loop evaluates the components of each constraint, a second one writes the Jacobian entries of each frame on
     the kinematic chains of both sides. The arrays `on a`, `on b`, `about` and `wrenches` are added to the arrays of
@@ -390,9 +390,9 @@ def _frame_state(iteration: IterationContext, side: str, kinematic_state: Kinema
 def _jacobian_rows(
     ctx: TraceContext, rows: ConstraintRows, block_index: int, equality: int, wrench_arrays: dict
 ) -> Iterator[LoopIteration]:
-    """Yield one loop row per frame on the kinematic chain of each side, with the offsets of its Jacobian entries.
+    """Yield one loop iteration per frame on the kinematic chain of each side, with the offsets of its Jacobian entries.
 
-    A frame on both paths is visited twice; its second row (specialization `again`) adds to the entries.
+    A frame on both paths is visited twice; its second iteration (specialization `again`) adds to the entries.
     """
     visited: set[int] = set()
     block = rows.blocks[block_index]

@@ -65,7 +65,7 @@ def _limited_sides(model: Model, node: FrameNode, margin: float) -> list[str]:
 
 
 def fill_joint_limits(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
-    """Write signed distance to the limit and Jacobian row (d distance / d dof) of each joint limit."""
+    """Trace stores of signed distance to the limit and Jacobian row (d distance / d dof) of each joint limit."""
     ctx = kinematic_state.ctx
 
     def body(iteration: IterationContext) -> None:

@@ -79,7 +79,7 @@ def _tendons_acting_on(model: Model, nodes: list[FrameNode]) -> list[tuple[int, 
 
 
 def fill_tendon_limits(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
-    """Write signed distance to the limit, its sign and Jacobian row of each tendon limit.
+    """Trace stores of the signed distance to the limit, its sign and the Jacobian row of each tendon limit.
 
     The sign is +1 at a lower and -1 at an upper limit and multiplies the tendon's moment arms in the Jacobian.
     """
@@ -184,12 +184,12 @@ def _fill_tendon_jacobian(
     blocks_and_tendons: list[tuple[int, int]],
     signs: dict[int, ArenaOffset],
 ) -> None:
-    """Write the Jacobian rows of tendons: constant moment arms, times transmission path moments if any, times sign.
+    """Trace stores of the Jacobian rows of tendons: products of moment arm, path moment (if any) and sign.
 
     Args:
         kinematic_state: transmission path moments.
         rows: constraint rows to be written.
-        blocks_and_tendons: block index and tendon index of each row.
+        blocks_and_tendons: constraint index and tendon index of each row.
         signs: constraint index -> offset of the sign of the row; no entry for +1.
     """
     info, moments, table = kinematic_state.ctx.model.tendons, kinematic_state.path_lengths.moments, []

@@ -262,7 +262,10 @@ class Engine:
         self.set_control_modes(control_modes if control_modes is not None else [ControlMode.ACTUATOR] * model.n_dofs)
 
     def _allocate_arenas(self) -> None:
-        """Allocate the arenas of state, controls and uniform values, and map each array to its arena and offset."""
+        """Allocate the arenas of state, controls and uniform values, and record the arena and offset of each array.
+
+        Raises `KinemaError` if they do not fit into the free memory of the device.
+        """
         layouts = {
             name: ArenaLayout.from_sizes(name, arena_arrays(name, self.model, self.settings))
             for name in ("state", "controls", UNIFORM)

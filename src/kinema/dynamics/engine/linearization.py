@@ -250,7 +250,11 @@ class StepTangents:
         return values.transpose(1, 0, 2)
 
     def run(self) -> None:
-        """Propagate the tangents through one step, and compute those of the sensors before it."""
+        """Propagate the loaded tangents through one step, and compute the tangents of the sensors before the step.
+
+        Each integrator stage first runs the step itself for the solution of the constraint solver, at which the tangent
+        program differentiates.
+        """
         for stage in range(self.step.n_stages):
             self.step.run_stage()
             solution = self.step.solution
@@ -280,7 +284,10 @@ class Linearizer:
         self._tangents: StepTangents | None = None
 
     def compute(self, envs: IndexArray) -> StepJacobians:
-        """Jacobians at the present state of the given environments (indices)."""
+        """Jacobians A, B, C, D of next state and sensors by state and controls, at the present state of environments.
+
+        By forward-mode differentiation, in several launches for many environments; the engine's state is not changed.
+        """
         self.engine.update_derived_parameters()
         n = max(self.n_state + self.n_controls, 1)
         per_launch = max(1, min(len(envs), MAX_LANES // n))
@@ -294,7 +301,7 @@ class Linearizer:
         return StepJacobians(*(np.concatenate(x) for x in zip(*parts, strict=True)))
 
     def _compute(self, tangents: StepTangents, envs: IndexArray) -> list[Array]:
-        """A, B, C and D of as many environments as a launch has."""
+        """Jacobians A, B, C and D at the present state of `envs`, by one launch of the tangent programs."""
         model, n_dofs, n_state = self.engine.model, self.engine.model.n_dofs, self.n_state
         tangents.load(envs)
         qpos = tangents.values("qpos")

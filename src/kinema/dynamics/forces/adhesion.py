@@ -71,8 +71,8 @@ def _adhesion_iterations(
 ) -> list[NodeIteration]:
     """Loop iterations of an adhesion actuator over a contact buffer; none if no geom pair involves its link.
 
-    `contact_buffer` is the buffer of all contacts between two frames. The iteration has the contact count and the
-    actuator force, and nested iterations with the indices of the link's geom pairs.
+    `contact_buffer` is the buffer of all contacts between two bodies (moving frames). The iteration has the contact
+    count and the actuator force, and nested iterations with the indices of the link's geom pairs.
     """
     geoms, pairs, link = ctx.model.geoms, ctx.model.pairs, ctx.model.actuators.link_idx[actuator]
     link_pairs = [
@@ -125,7 +125,7 @@ def _is_link_contact(iteration: IterationContext, contact: Contact) -> Value:
 
 
 def _apply_adhesion(iteration: IterationContext, poses: NodeValues[Pose], wrenches: NodeValues[Wrench]) -> None:
-    """Loop body: add the adhesion force of each contact of the link to the wrenches of both frames."""
+    """Loop body: add the adhesion force of each contact of the link to the wrenches of both bodies."""
     specialization = _adhesion_specialization(iteration).contact_buffer
 
     def apply(contact: Contact) -> None:

@@ -53,7 +53,9 @@ class _Command:
 def servo_force(
     ctx: TraceContext, transmission: Transmission, unwrap: Callable[[Transmission, Value], Transmission]
 ) -> ForceTerm:
-    """Force of a PID controller or DC motor within its force range, with derivative; stores the rates of its states.
+    """Force of a PID controller or DC motor with its velocity derivative; traces a store of its state derivatives.
+
+    The force of a PID controller, and the electrical force of a DC motor, are clamped to the force range.
 
     Args:
         ctx: tracing context.
@@ -87,7 +89,10 @@ def _read_states(transmission: Transmission) -> dict[str, Value]:
 
 
 def _read_controls(ctx: TraceContext, transmission: Transmission) -> dict[str, Value]:
-    """Delayed controls of a servo, clamped to their ranges, by input name; 0 for inputs that it lacks."""
+    """Read the controls of a servo from its inputs or delay history, clamped to their ranges, by input name.
+
+    0 for inputs that the servo lacks.
+    """
     controls: dict[str, Value] = dict.fromkeys(("pos", "vel", "ff", "voltage"), 0.0)
     for k, name in enumerate(transmission.control_inputs):
         control = transmission.read(f"ctrl {k}")[0]
@@ -105,9 +110,9 @@ def _controller(
     states: dict[str, Value],
     unwrap: Callable[[Transmission, Value], Transmission],
 ) -> _Command:
-    """Controls behind the slew-rate limit, commanded force, and rates of setpoint and integral.
+    """Slew-rate-limited controls, PID force before clamping, and time derivatives of setpoint and error integral.
 
-    The slew rate limits the first control. The integral stops at its limit (anti-windup).
+    The slew rate limits the first control. The error integral stops at its limit (anti-windup).
     """
     controls, rates = _read_controls(ctx, transmission), {}
     if "setpoint" in states and "setpoint" in transmission.servo_states:
@@ -135,7 +140,10 @@ def _electrical_force(
     states: dict[str, Value],
     command: _Command,
 ) -> tuple[ForceTerm, dict[str, Value]]:
-    """Force of the current of a DC motor with derivative, and rates of temperature and current.
+    """Electromagnetic force of a DC motor with velocity derivative, and time derivatives of temperature and current.
+
+    The force is the motor constant times the current: a state with electrical time constant, else the steady current
+    (voltage - back EMF) / resistance.
 
     The controller computes its voltage with the resistance at the reference temperature.
     """
@@ -174,9 +182,9 @@ def _electrical_force(
 def _mechanical_force(
     transmission: Transmission, parameters: ServoParameters, states: dict[str, Value]
 ) -> tuple[ForceTerm, Value]:
-    """Cogging torque and LuGre friction of a DC motor with derivative, and the rate of the bristle deflection.
+    """Sum of cogging torque and LuGre friction of a DC motor with velocity derivative, and the bristle's rate.
 
-    As in MuJoCo, only the bristle damping counts for the derivative.
+    As in MuJoCo, only the bristle damping counts for the derivative. Without bristle state there is no friction.
     """
     angle = parameters["cogging_poles"] * transmission.length + parameters["cogging_phase"]
     force = parameters["cogging_amplitude"] * ir.sin(angle)
@@ -241,7 +249,7 @@ def _step(
 def _rk4_stage(
     ctx: TraceContext, actuator: Transmission, parameters: ServoParameters, index: int, rate: Value, velocity: Value
 ) -> tuple[Value, Value, Value]:
-    """State variable in the next Runge-Kutta stage, its value at the start of the step, and the weighted sum of rates.
+    """RK4 stage of a servo state: value for the next stage, value at the start of the step, weighted sum of rates.
 
     Limits and exact solutions apply to the whole step, in the last stage; that of the bristle has the first velocity.
     """

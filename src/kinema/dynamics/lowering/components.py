@@ -264,7 +264,7 @@ def _copy_parameters(
 
 
 def _array_offset(array: str, component: Component) -> int:
-    """Index of the first value of a component in an array of the state or the inputs; 0 for shared arrays."""
+    """Index of a component's first value in an array of state or inputs; 0 for shared arrays."""
     info = ARRAYS_BY_NAME[array]
     firsts = {ElementKind.COORDINATE: component.qs, ElementKind.DOF: component.dofs, ElementKind.LINK: component.links}
     firsts |= {

@@ -49,7 +49,9 @@ SENSOR_OUTPUTS: OutputSpecs = {SENSOR_OUTPUT_ARRAY: (ElementKind.SENSOR_VALUE, 1
 
 
 def solution_settings(settings: Settings, *, external_forces: bool = False) -> Settings:
-    """Settings of the step that stores the solution of the constraint solver for its derivative.
+    """Settings of the step that stores the solution of the constraint solver, to be differentiated implicitly.
+
+    One thread per environment: no warps, partitions, islands or sleeping.
 
     Args:
         settings: settings of the scene.
@@ -98,7 +100,7 @@ def _with_derivatives(prefix: str, arrays: list[tuple[str, int]]) -> list[tuple[
 def trace_step_tangents(
     model: Model, settings: Settings, array_offsets: Mapping[str, ArenaOffset], *, loops: bool
 ) -> Program:
-    """Trace the tangent program of a step, or of one stage of a Runge-Kutta step.
+    """Trace a step, or one stage of a Runge-Kutta step, and return its tangent program (JVP by state and controls).
 
     Args:
         model: the model.
@@ -134,7 +136,7 @@ def trace_step_adjoint(
 def trace_sensor_tangents(
     model: Model, settings: Settings, array_offsets: Mapping[str, ArenaOffset], *, loops: bool
 ) -> Program:
-    """Trace the tangent program of all sensor values at a state; arguments as those of `trace_step_tangents`."""
+    """Trace all sensor values and return their tangent program (JVP); arguments as those of `trace_step_tangents`."""
     return _trace_derivative(
         model, settings, array_offsets, lambda ctx: evaluate_sensors(StepData(ctx)), jvp, SENSOR_OUTPUTS, loops=loops
     )
@@ -158,7 +160,10 @@ def _trace_derivative(
     *,
     loops: bool,
 ) -> Program:
-    """Trace a function for differentiation, and differentiate the program; unroll it unless `loops` is set."""
+    """Trace a function, and return its derivative by state and inputs (JVP or VJP), by `differentiate`.
+
+    Straight-line code from the unrolled derivative program, unless `loops` is set.
+    """
     traced = replace(settings, differentiable=True)
     inputs = _differentiated_arrays(model, settings, {*STATE_TANGENTS, *STAGE_TANGENTS, *INPUT_TANGENTS})
     if loops:

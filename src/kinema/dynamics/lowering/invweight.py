@@ -264,7 +264,7 @@ def compute_per_env_invweights(
     program_cache: dict[Settings, Program],
     precision: str,
 ) -> tuple[npt.NDArray[np.intp], Array, Array]:
-    """Recompute constraint invweights for masses that differ between environments.
+    """Recompute the constraint invweights (approximate inverse inertias) of each environment from its masses.
 
     Args:
         model: the model, with its table of per-environment parameters.

@@ -113,7 +113,7 @@ def _interpret_state(
 def _interpret_batched(
     model: Model, program: Program, outputs: OutputSpecs, arrays: Mapping[str, Sequence[float] | Array]
 ) -> dict[str, Array] | None:
-    """Interpret a program for one state with the batched interpreter.
+    """Interpret a program for one state with the batched (NumPy) interpreter; returns the output arrays by name.
 
     Returns None if the program or its outputs do not support batching, or if an output is not finite.
     """

@@ -27,7 +27,7 @@ from .program_tracing import interpret_outputs
 def compute_mass_matrix_conditioning(
     model: Model, *configurations: Sequence[float] | Array
 ) -> list[MassMatrixConditioning]:
-    """Diagonal and pivots of the mass matrix at each of the given configurations."""
+    """Diagonal and pivots of the mass matrix at each given configuration, by interpreting a traced program."""
 
     def trace(ctx: TraceContext) -> None:
         write_joint_inertias(ctx, poses_in_parents(ctx), MIN_INERTIA_RATIO)

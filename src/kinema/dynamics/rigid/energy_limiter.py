@@ -54,7 +54,7 @@ def init_limiter_factors(ctx: TraceContext) -> ArenaOffset | None:
 def limit_constraint_motion(
     ctx: TraceContext, limiter_factors: ArenaOffset | None, constraint_acceleration: DofFunction
 ) -> None:
-    """Trace the acceleration factor of the energy limiter: MAX / max(MAX, largest dt^2 |constraint acceleration|).
+    """Trace a scaling factor that limits constraint accelerations: MAX / max(MAX, largest dt^2 |acceleration|).
 
     Multiplied by the factor, the accelerations due to constraints rotate no joint by more than MAX =
     `MAX_MOTION_PER_STEP` [rad] in a step; slides do not count. Written to the first of the limiter factors in scratch
@@ -85,7 +85,7 @@ def limit_energy(
     nonbias_force: DofFunction,
     constraint_force: JointVector | None,
 ) -> None:
-    """Trace the velocity factor of the energy limiter, which bounds the kinetic energy after a step of large motion.
+    """Trace a scaling factor of velocities that bounds the kinetic energy after a step of large motion.
 
     Computed at run time only if a rotational joint is fast, or if constraint forces overshoot (a joint moves too far,
     or the acceleration factor is below 1).

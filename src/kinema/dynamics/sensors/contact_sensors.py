@@ -117,7 +117,7 @@ def allocate_zero_sums(data: StepData, output_indices: Sequence[int], width: int
 
 
 def contact_wrench(contact: Contact) -> list[Value]:
-    """Wrench of a contact on the second frame of its contact buffer: torque, then force (6 values), in world axes.
+    """Wrench of a contact on the second body of its contact buffer: torque, then force (6 values), in world axes.
 
     The torque is about the shifted world origin (position of the first free body). Computed as -J^T times the gradient
     of the contact cost at the solver's residual.

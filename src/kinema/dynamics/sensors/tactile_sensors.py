@@ -97,7 +97,7 @@ def _write_values(iteration: IterationContext) -> None:
 def _geom_iteration(
     data: StepData, outputs: SensorOutputs, output: int, geom: int, mark: ArenaOffset, values: ArenaOffset
 ) -> LoopIteration:
-    """Loop iteration of a tactile sensor and a geom that it can feel, whose type selects the code."""
+    """Loop iteration of a tactile sensor and a geom that it can detect, whose type selects the code."""
     ctx, geoms = data.ctx, data.ctx.model.geoms
     constants = with_per_env_parameters(ctx, TACTILE_GEOM, geom, tactile_geom_constants(ctx.model, geom))
     return outputs.frame_iteration(

@@ -88,7 +88,7 @@ def _for_each_contact(contacts: ContactConstraints, name: str, action: Callable[
 
 
 def _store_forces(iteration: IterationContext) -> None:
-    """Store the current forces of a block's rows, as frozen forces or as friction multipliers."""
+    """Trace a store of the current forces of a constraint's rows, as frozen forces or as friction multipliers."""
     specialization: BlockSpecialization = iteration.specialization  # type: ignore[assignment]
     iteration.write(
         "stored force",
