@@ -137,7 +137,10 @@ class _CellAnalysis:
         self._changed |= len(cells) != before
 
     def _visit(self, statements: Statements, scopes: Scopes) -> None:
-        """One pass of the fixed-point iteration: mark the cells of statements, including nested ones."""
+        """One pass of the fixed-point iteration: visit all basic blocks, which add cells to the set.
+
+        In program order, or in reverse order for a backward analysis.
+        """
         for statement in reversed(statements) if self._backward else statements:
             if isinstance(statement, ForEachLoop):
                 for scope in self.rows.scopes_of(statement):
@@ -203,7 +206,7 @@ class UsefulCells(_CellAnalysis):
         return self.includes(location, scopes)
 
     def useful_values(self, block: BasicBlock, scopes: Scopes) -> set[int]:
-        """Numbers of the values of a basic block that useful cells depend on."""
+        """Value numbers of the instructions of a basic block on whose results useful cells depend."""
         useful = {
             store.value for store in block.stores if type(store.value) is int and self.is_useful(store.location, scopes)
         }

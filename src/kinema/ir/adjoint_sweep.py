@@ -63,7 +63,10 @@ class AdjointSweep(Sweep):
         return (*self._zero_scratch(), *self.body(self.plan.root))
 
     def body(self, body: Body) -> Statements:
-        """The sweep over a sequence of statements."""
+        """Return the adjoints of the statements of a sequence, from last to first, after zeroing of local adjoints.
+
+        Statements without an adjoint are left out.
+        """
         if not any(id(node) in self.plan.with_adjoint for node in body.nodes):
             return ()
         zeroed = [
@@ -76,7 +79,7 @@ class AdjointSweep(Sweep):
         return (*first, *(statement for node in nodes for statement in self.statements(node)))
 
     def statements(self, node: Node) -> Statements:
-        """The adjoint of a statement."""
+        """Return the statements of the adjoint (reverse sweep) of a block, branch or loop."""
         statement = node.statement
         match statement:
             case BasicBlock():
@@ -127,6 +130,7 @@ class AdjointSweep(Sweep):
         return tape.input(array, element, index)
 
     def _branch(self, node: Node, branch: If) -> Statements:
+        """Return the adjoint of a branch: a branch on the recorded or unchanged condition, with the adjoint body."""
         slot, body = self.plan.controls[id(node)].slot, self.body(node.bodies[0])
         if slot is None:
             return (replace(branch, body=body, uniform=False),)
@@ -138,7 +142,10 @@ class AdjointSweep(Sweep):
         return (load, replace(branch, condition=condition, body=body, uniform=False))
 
     def _loop(self, node: Node, statement: CountedLoop | WhileLoop) -> Statements:
-        """Adjoint of a counted loop or while loop: a counted loop over the iterations, from the last to the first."""
+        """Return the adjoint of a counted or while loop: a counted loop over its iterations, from last to first.
+
+        The trip count is a constant, recorded on the tape, or loaded again from memory.
+        """
         loop, control = self.plan.layout.loops[id(node)], self.plan.controls[id(node)]
         array, count = self.loop_array(loop), MemoryLocation(self.count_array(loop), 0)
         tape = Tape()
@@ -170,7 +177,10 @@ class AdjointSweep(Sweep):
         return eliminate_dead_code(tape, stores)
 
     def _for_each_loop(self, node: Node, loop: ForEachLoop) -> ForEachLoop:
-        """Adjoint of a loop over a table: its rows from the last to the first."""
+        """Return the adjoint of a for-each loop: adjoint bodies, executed over the rows of its table in reverse order.
+
+        Columns with the offsets of adjoints and of the tape are added, and ranges of nested rows are reversed.
+        """
         bodies = [self.body(body) for body in node.bodies]
         columns = [self._adjoint_columns(body.executions.scopes[-1]) for body in node.bodies]
         adjoint = self.extended_loop(node, bodies, columns)
@@ -184,7 +194,7 @@ class AdjointSweep(Sweep):
         return replace(adjoint, ints=ints[::-1].copy(), floats=adjoint.floats[::-1].copy(), active_iterations=None)
 
     def _adjoint_columns(self, scope: Scope) -> NewColumns:
-        """Arrays of adjoints of a loop specialization."""
+        """Offset columns (arena, offset per row) of the adjoints of all arrays of a loop specialization, by name."""
         columns: dict[str, tuple[str, np.ndarray]] = {}
         for array, (arena, column) in scope.specialization.array_columns.items():
             offsets = scope.ints[:, column].astype(np.int64)
@@ -197,7 +207,7 @@ class AdjointSweep(Sweep):
     # -------------------------------------------------------------------------------------------------------- zeroing
 
     def _zero_scratch(self) -> Statements:
-        """Statements that set the adjoints of scratch memory to zero."""
+        """Return a for-each loop that sets the adjoints of active scratch memory to zero; empty if there are none."""
         rows = [row + self.shifts[SCRATCH] for row in self.plan.active_rows(SCRATCH)]
         if not rows:
             return ()
@@ -246,7 +256,7 @@ class _BlockAdjoint:
         self.adjoints: dict[int, Value] = {}
 
     def build(self) -> Statements:
-        """Statements of the adjoint: one basic block, or several if references may be to the same cell."""
+        """Return the adjoint of the basic block: one basic block, or several if memory references may alias."""
         stores, loads = self._updates()
         store_phases, load_phases = self._phases(stores, loads)
         self._compute_values()
@@ -269,7 +279,7 @@ class _BlockAdjoint:
         return program.body
 
     def _updates(self) -> tuple[dict[MemoryLocation, list[int]], dict[MemoryLocation, list[int]]]:
-        """Active references: last stores in reverse order with the stored value, and loads with the loaded values."""
+        """Active memory references: last stores in reverse order with their values, and loads with loaded values."""
         stores: dict[MemoryLocation, list[int]] = {}
         for i in reversed(self.plan.stores):
             location, value = self.block.stores[i]
@@ -282,7 +292,7 @@ class _BlockAdjoint:
         return stores, dict(loads)
 
     def _compute_values(self) -> None:
-        """Load or compute the values of the block that the adjoint uses."""
+        """Record code for the primal values that the adjoint uses: read from the tape or memory, or recomputed."""
         available, slots = self.plan.values.available, self.plan.slots
         tracer, node = self.tracer, self.node
         for result, op, args, location in self.block.instructions:
@@ -306,7 +316,7 @@ class _BlockAdjoint:
         return self.values[operand] if type(operand) is int else operand
 
     def _propagate(self) -> None:
-        """Propagate adjoints from the results of the active operations to their operands."""
+        """Apply the VJP rules of the active operations in reverse: add adjoints of results to those of operands."""
         overflows, partners = values_that_may_overflow(self.block), trigonometric_partners(self.block)
         active = self.plan.active
         for result, op, args, location in reversed(self.block.instructions):
@@ -358,7 +368,7 @@ class _BlockAdjoint:
         loads: Mapping[MemoryLocation, Sequence[int]],
         before: Mapping[MemoryLocation, Value],
     ) -> None:
-        """Update the adjoints of the cells that the block loads or stores.
+        """Record stores of the new adjoints of the cells that the block loads or stores.
 
         Args:
             taken: adjoints of stored cells, whose contents before the block are overwritten.
@@ -386,7 +396,7 @@ class _BlockAdjoint:
     def _phases(
         self, stores: Mapping[MemoryLocation, object], loads: Mapping[MemoryLocation, object]
     ) -> tuple[dict[MemoryLocation, int], dict[MemoryLocation, int]]:
-        """Number of the basic block of the adjoint that takes or updates the adjoint of each reference.
+        """For stores and for loads, the basic block (by number) of the adjoint that updates each reference's adjoint.
 
         The adjoint of a store follows the adjoints of later stores that may be to the same cell, and precedes the
         adjoints of loads. All stores are taken before adjoints are propagated.
@@ -404,7 +414,7 @@ class _BlockAdjoint:
         return store_phases, load_phases
 
     def _conflicts(self, locations: Sequence[MemoryLocation]) -> dict[MemoryLocation, set[MemoryLocation]]:
-        """Pairs of different references of the block that may be to the same cell in any execution."""
+        """Alias analysis: for each reference of the block, the other references that may be to the same cell."""
         conflicts: dict[MemoryLocation, set[MemoryLocation]] = {location: set() for location in locations}
         rows, executions = self.sweep.plan.rows, self.node.parent.executions
         static = [location for location in locations if location.index is None]
@@ -434,7 +444,10 @@ class _BlockAdjoint:
 
 
 def _equal_pairs(cells: Sequence[np.ndarray], n_executions: int) -> set[tuple[int, int]]:
-    """Pairs (i, j), i < j, of references whose cells are equal in any execution."""
+    """Pairs (i, j), i < j, of references that access the same cell in at least one execution.
+
+    `cells` has the cell indices of each reference, one per execution.
+    """
     matrix = np.stack([np.broadcast_to(x, n_executions) for x in cells])
     order = np.argsort(matrix, axis=0, kind="stable")
     ordered = np.take_along_axis(matrix, order, axis=0)

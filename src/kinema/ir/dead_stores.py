@@ -132,6 +132,7 @@ class _Liveness:
         return bool(mask.any() if (rows == -1).any() else mask[rows[rows < len(mask)]].any())
 
     def _mark_loaded(self, location: MemoryLocation, scopes: Scopes) -> None:
+        """Mark all cells that a memory reference may access as loaded by live code."""
         if any(location in scope.specialization.constant_columns for scope in scopes):
             return
         arena, rows = self._cells(location, scopes)
@@ -153,6 +154,7 @@ class _Liveness:
         return any(live)
 
     def _visit_statement(self, statement: Statement, scopes: Scopes, *, keep: bool) -> bool:
+        """Mark the live stores and loads of a statement (all of them with `keep`); return whether it is live."""
         match statement:
             case BasicBlock():
                 return self._visit_block(statement, scopes, keep=keep)
@@ -184,7 +186,10 @@ class _Liveness:
         return is_live
 
     def _visit_block(self, block: BasicBlock, scopes: Scopes, *, keep: bool) -> bool:
-        """Mark the stores of live cells, and the values that they depend on."""
+        """Mark the stores of a basic block to live cells, and the values and loads that the stores depend on.
+
+        All stores with `keep`. Returns whether the block has live stores.
+        """
         state = self.blocks.get(id(block))
         if state is None:
             state = self.blocks[id(block)] = _BlockState(
@@ -211,7 +216,7 @@ class _Liveness:
     # ------------------------------------------------------------------------------------------------------ live code
 
     def live_statements(self, statements: Statements) -> Statements:
-        """The live parts of some statements."""
+        """Return statements without dead stores, dead instructions, and loops and branches that become empty."""
         result: list[Statement] = []
         for statement in statements:
             if isinstance(statement, BasicBlock):
@@ -234,7 +239,10 @@ class _Liveness:
 
 
 def without_empty_rows(loop: ForEachLoop) -> ForEachLoop:
-    """The loop without specializations of empty body and their rows, unless rows are referred to by their index."""
+    """Copy of a for-each loop without the specializations that have empty bodies, and without their rows.
+
+    Returns the loop itself if rows are referred to by their index.
+    """
     kept = [i for i, specialization in enumerate(loop.specializations) if specialization.body]
     if len(kept) == len(loop.specializations) or loop.range_name or loop.active_iterations or loop.schedule:
         return loop

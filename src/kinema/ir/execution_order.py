@@ -85,6 +85,7 @@ class _TreeBuilder:
         self._durations: dict[int, int] = {}
 
     def body(self, statements: Statements, executions: Executions, owner: Node | None) -> Body:
+        """Build the nodes of a statement sequence and of nested statements, with the time of each execution."""
         body, offset = Body(executions, owner=owner), 0
         for statement in statements:
             node = Node(statement, body, executions.start + offset)
@@ -176,7 +177,7 @@ class CellTimes:
         """Arena -> time of accesses whose row is unknown."""
 
     def add(self, location: MemoryLocation, executions: Executions, time: Ints) -> None:
-        """Record accesses of a reference at the given times, one for each execution."""
+        """Update the latest (or earliest) access time of the cells of a memory reference by one time per execution."""
         if not len(time):
             return
         time = self._sign * time

@@ -26,7 +26,7 @@ class ForwardSweep(Sweep):
         """Local array with the flag that a loop has had more iterations than its stack holds."""
 
     def program_body(self) -> Statements:
-        """The sweep over the whole program."""
+        """Return the original program with recording of values; also resets stacks and sets the overflow flag."""
         stacks = [
             loop
             for loop in self.plan.layout.loops.values()
@@ -49,7 +49,10 @@ class ForwardSweep(Sweep):
         return tuple(statement for node in body.nodes for statement in self.statements(node))
 
     def statements(self, node: Node) -> Statements:
-        """A statement, with the basic blocks before and after that record values."""
+        """Return a statement whose nested blocks record values, with blocks before and after it that record conditions.
+
+        Trip counts of loops are recorded likewise.
+        """
         statement = node.statement
         bodies = [self.body(body) for body in node.bodies]
         match statement:
@@ -69,7 +72,10 @@ class ForwardSweep(Sweep):
         raise AssertionError
 
     def basic_block(self, node: Node, block: BasicBlock) -> BasicBlock:
-        """A basic block with stores of the values that its adjoint needs, and without stores of unused results."""
+        """Return a basic block that also stores the values needed by its adjoint on the tape.
+
+        Discarded stores are left out.
+        """
         plan = self.plan.blocks[id(node)]
         slots = {value: slot for value, slot in plan.slots.items() if value not in plan.recorded_outside}
         discarded = {i for i in range(len(block.stores)) if (id(node), i) in self.plan.discarded_stores}
@@ -113,7 +119,10 @@ class ForwardSweep(Sweep):
         return (eliminate_dead_code(tape, [Store(location_at(tape, place), tape.operand(value))]),)
 
     def _loop(self, node: Node, statement: CountedLoop | WhileLoop, body: Statements) -> Statements:
-        """A counted loop or while loop that counts its iterations."""
+        """Return a counted or while loop that keeps iteration index and tape position, and records its trip count.
+
+        Values that the loop does not change are recorded before the loop.
+        """
         if id(node) not in self.plan.with_adjoint:
             return (replace(statement, body=body),)
         loop, control = self.plan.layout.loops[id(node)], self.plan.controls[id(node)]
@@ -131,7 +140,10 @@ class ForwardSweep(Sweep):
         return (*before, replace(statement, body=(first, *body)), *after)
 
     def _start_of_iteration(self, loop: TapedLoop, array: str) -> BasicBlock:
-        """Basic block at the start of an iteration: index, number of iterations, position on the stack."""
+        """Return the basic block at the start of an iteration, which updates loop index, count and stack position.
+
+        Also sets the overflow flag if the stack is full.
+        """
         tape = Tape()
         count = tape.record("loop_index") if loop.is_counted else tape.input(array, COUNT)
         values: dict[int, Value] = {INDEX: count}

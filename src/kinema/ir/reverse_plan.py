@@ -119,6 +119,7 @@ class ReversePlan:
         return sorted(self.varied.cells.get(arena, set()) & self.useful.cells.get(arena, set()))
 
     def _block_plan(self, node: Node) -> BlockPlan:
+        """Activity of a basic block: active values, their loads, and stores to cells with adjoints."""
         block = node.statement
         assert isinstance(block, BasicBlock)
         stores = [i for i, store in enumerate(block.stores) if self.is_active(store.location, node)]
@@ -148,7 +149,7 @@ class ReversePlan:
     # ---------------------------------------------------------------------------------------------- times of accesses
 
     def _find_discarded_stores(self) -> set[tuple[int, int]]:
-        """Stores to arenas that no later statement loads: the adjoint of the program does not need them."""
+        """Stores (node identity, position) to arenas other than scratch memory that no later statement loads."""
         last_loads = CellTimes(self.rows)
         for node in self.nodes:
             executions = node.parent.executions
@@ -169,6 +170,7 @@ class ReversePlan:
         }
 
     def _find_last_writes(self) -> CellTimes:
+        """Latest time of a store to each memory cell, without discarded stores."""
         writes = CellTimes(self.rows)
         for node in self.nodes:
             if isinstance(node.statement, BasicBlock):
@@ -278,7 +280,10 @@ class ReversePlan:
     # ------------------------------------------------------------------------------------------------------ recording
 
     def _plan_recording(self, node: Node) -> None:
-        """Choose the values of a node that are recorded, and allocate their slots."""
+        """Choose recording or recomputation of the values that the adjoint of a node needs; allocate tape slots.
+
+        Sets the plan of a basic block, or the `ControlPlan` of a branch or loop.
+        """
         statement, frame = node.statement, self.layout.frame(node.parent)
         match statement:
             case BasicBlock():
@@ -312,7 +317,7 @@ class ReversePlan:
             loop.end_slot = frame.allocate()
 
     def _record_outside(self, node: Node, location: MemoryLocation | None) -> tuple[Frame, int] | None:
-        """Record a loaded value before the outermost counted or while loop that does not change it, if there is one.
+        """Plan the recording of a loop-invariant load before the outermost counted or while loop; None if it varies.
 
         Returns the frame and slot of the value.
         """
@@ -336,7 +341,7 @@ class ReversePlan:
         return frame, recorded[location]
 
     def _cells_stored_in(self, node: Node) -> dict[str, set[int]]:
-        """Arena -> rows that the statements inside a node store; -1 for unknown ones."""
+        """Rows of each arena to which the statements inside a node may store; -1 for an unknown row."""
         cells: dict[str, set[int]] = defaultdict(set)
         for body in node.bodies:
             for inner in nodes_of(body):
@@ -349,7 +354,7 @@ class ReversePlan:
     # --------------------------------------------------------------------------------------- adjoints of local arrays
 
     def _place_zeroing(self) -> dict[int, list[str]]:
-        """Find the innermost statement sequence in which each local array with adjoints lives.
+        """Innermost statement sequence (by identity) that contains the lifetime of each local array with adjoints.
 
         The sequence contains all accesses to the array, and stores to each element before loading it: then no adjoint
         is carried from one execution of the sequence to another.

@@ -46,7 +46,10 @@ class Sweep:
         raise NotImplementedError
 
     def slot(self, tape: Tape, body: Body, frame: Frame, slot: int) -> tuple[str, int, Value | None]:
-        """Array, element and dynamic index of a slot of a frame, in the code of a statement sequence."""
+        """Tape address of a recorded value (slot of a frame): array, element and dynamic index, recorded on `tape`.
+
+        The index is computed from rows, loop indices and stack positions around the statement sequence `body`.
+        """
         location = frame.static_location(slot)
         index: Value | None = None
         for term in frame.terms:
@@ -63,7 +66,7 @@ class Sweep:
     def extended_loop(
         self, node: Node, bodies: Sequence[Statements], columns: Sequence[NewColumns] | None = None
     ) -> ForEachLoop:
-        """For-each loop with other bodies, and columns for the offsets of the tape and of other arrays that they use.
+        """Copy of a for-each loop with other bodies, and with table columns for the tape offsets that they use.
 
         Args:
             node: the original loop.

@@ -155,7 +155,9 @@ class TapeLayout:
         return [frame for frame in self.frames if frame.scope is scope]
 
     def assign_memory(self, n_scratch: int) -> tuple[int, dict[str, int], list[int]]:
-        """Place all frames in memory.
+        """Assign each frame of the tape to a local array or to scratch memory behind `n_scratch`.
+
+        Small frames with positions that are known at run time only go to local arrays.
 
         Args:
             n_scratch: rows of scratch memory that are in use.
@@ -188,6 +190,7 @@ class TapeLayout:
         return frame
 
     def _add_body(self, body: Body, frame: Frame) -> None:
+        """Assign `frame` to a statement sequence, and make the frames of the loops inside of it."""
         self.frame_of[id(body)] = frame
         for node in body.nodes:
             match node.statement:
@@ -203,7 +206,10 @@ class TapeLayout:
                         self._add_body(inner, frame)
 
     def _row_frame(self, outer: Frame, loop: ForEachLoop, body: Body) -> Frame:
-        """Frame of the rows of one loop specialization."""
+        """Make the tape frame of the body of one for-each loop specialization, with a position for each of its rows.
+
+        The outer frame is shared if each row belongs to one row of the enclosing loop.
+        """
         executions, name = body.executions, self._next_name()
         scope, rows = executions.scopes[-1], executions.rows[-1]
         if loop.range_name and outer.scope is executions.scopes[-2]:
@@ -221,7 +227,7 @@ class TapeLayout:
         return self.row_positions[id(scope)]
 
     def _loop_frame(self, outer: Frame, loop: TapedLoop) -> Frame:
-        """Frame of the body of a counted loop or while loop: indexed if all iterations fit, otherwise a stack."""
+        """Make the tape frame of a counted or while loop body: indexed if all iterations fit, otherwise a stack."""
         name, capacity, node = self._next_name(), self.stack_capacity, loop.node
         max_iterations = self.max_iterations[id(node)]
         fits = max_iterations is not None and (

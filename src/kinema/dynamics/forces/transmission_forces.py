@@ -123,7 +123,7 @@ def _orientation_servo_actuators(ctx: TraceContext, actuators: Transmissions) ->
 
 
 def _scalar_part_offsets(ctx: TraceContext, actuator: int) -> dict[str, ArenaOffset]:
-    """Iteration arrays of the scalar part of a quaternion control: control `w` and, if delayed, its history buffer."""
+    """Arena offsets of the scalar part of a quaternion control: control `w` and, if delayed, its history buffer."""
     offsets, info = {"w": ctx.element_arrays(ElementKind.ACTUATOR, actuator)["ctrl"]}, ctx.model.actuators
     if info.n_delay_samples[actuator]:
         offsets["history"] = ctx.element_arrays(ElementKind.DELAY_SAMPLE, int(info.n_delay_samples[:actuator].sum()))[

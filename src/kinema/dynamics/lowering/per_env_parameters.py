@@ -27,7 +27,7 @@ from ..tree.node_constants import FrameConstants, FrameSpecialization, link_cons
 FOLDABLE_CONSTANTS = (0.0, 1.0, -1.0)
 """Values that stay folded into the code if all variants have them: folding is exact for these values."""
 ParameterSource = tuple[str, int | str]
-"""Element with constants: frame, link, geom, pair or ray geom with its index; contact buffer or constraint block
+"""Element with constants: frame, link, geom, pair or ray geom with its index; contact buffer or constraint
 with its name."""
 
 

@@ -239,7 +239,7 @@ def _measure_limits(
     Args:
         data: the state.
         outputs: all sensor outputs of the model.
-        blocks_of_output: output index -> constraint blocks of its lower and upper limit.
+        blocks_of_output: output index -> constraints of its lower and upper limit.
         joints: whether the limits are those of joints; otherwise of tendons.
     """
     ctx = data.ctx

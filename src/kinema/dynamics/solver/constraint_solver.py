@@ -98,7 +98,7 @@ def fits_warp_solver(model: Model, settings: Settings, nodes: list[FrameNode] | 
 # ---------------------------------------------------------------------------------------------------------------- solve
 
 BlocksByKind = Sequence[tuple[ConstraintKind, list[ConstraintBlock]]]
-"""Constraint blocks of each constraint kind."""
+"""Constraints (`ConstraintBlock`) of each constraint kind."""
 
 
 @dataclass(slots=True, eq=False)
@@ -116,7 +116,7 @@ class ConstraintSolution:
 
 
 def enabled_constraint_blocks(ctx: TraceContext) -> BlocksByKind:
-    """Return the constraint blocks of all enabled kinds that act on the traced frames, without empty kinds."""
+    """Return the constraints of all enabled kinds that act on the traced frames, without empty kinds."""
     return [
         (kind, kind_blocks) for kind, kind_blocks in blocks_by_kind(ctx.model, ctx.settings, ctx.nodes) if kind_blocks
     ]
@@ -166,7 +166,7 @@ def solve_constraints(  # noqa: PLR0913
 
     Args:
         ctx: tracing context.
-        blocks: constraint blocks by kind.
+        blocks: constraints by kind.
         kinematic_state: kinematic quantities that the constraints depend on.
         contacts: detected contacts, per contact buffer or in lists; None if contacts are disabled.
         make_inputs: computes the inputs of the solver; traced inside the conditional.

@@ -194,7 +194,7 @@ class IslandIteration(Iteration):
 
         Args:
             name: label of the loops.
-            row_terms: loop body that returns two values of a block's rows.
+            row_terms: loop body that returns two values of a constraint's rows.
             contact_method: name of the method of the contacts that adds their values.
             target: two values per tree; overwritten.
         """

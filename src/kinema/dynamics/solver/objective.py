@@ -3,7 +3,7 @@
 x is the change of the joint accelerations a from their unconstrained values; the cost of a row or contact is a
 piecewise quadratic function of its residual J a - aref. `Objective` is what the line-search methods need of it:
 residuals, products with J and M, gradient, reductions. `ThreadObjective` evaluates it with one thread per environment,
-by loops over constraint blocks, contact buffers and frames; `warp_objective.py` with one warp per environment. Vectors
+by loops over constraints, contact buffers and frames; `warp_objective.py` with one warp per environment. Vectors
 and scalars lie in scratch memory, and `Value` results are run-time values.
 """
 

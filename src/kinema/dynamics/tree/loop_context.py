@@ -459,7 +459,7 @@ class LoopContext(ScratchAllocator):
         return self.node_iteration(specialization, bindings, self.element_arrays(ElementKind.LINK, link), constants)
 
     def dof_arrays(self, dof: int) -> dict[str, ArenaOffset]:
-        """Iteration arrays of a degree of freedom and, for joints with one coordinate, of its coordinate."""
+        """Arena offsets of all arrays of a degree of freedom and, for joints with one coordinate, of the coordinate."""
         q = int(self.model.dofs.q_idx[dof])
         arrays = {} if q < 0 else self.element_arrays(ElementKind.COORDINATE, q)
         return arrays | self.element_arrays(ElementKind.DOF, dof)

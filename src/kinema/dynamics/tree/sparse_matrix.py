@@ -191,7 +191,7 @@ class JointSpaceMatrix:
         return False
 
     def frame_offsets(self, node: FrameNode) -> Mapping[str, ArenaOffset]:
-        """Iteration arrays of the diagonal entries of a frame's dofs."""
+        """Arena offsets of the diagonal entries of a frame's dofs, by their names in the frame's loop iteration."""
         return {f"diagonal {k} of {self.name}": self.entry(d, d) for k, d in enumerate(node.dofs)}
 
     def diagonal(self, node: FrameNode) -> list[Value]:

@@ -332,7 +332,7 @@ class Transmissions:
         return node.dofs.start in self._joint_force_offsets
 
     def frame_offsets(self, node: FrameNode) -> Mapping[str, ArenaOffset]:
-        """Iteration array of the joint forces of a frame."""
+        """Arena offset of the joint forces of a frame, by the name that its loop iteration binds."""
         return {f"forces of {self.name}": self._joint_force_offsets[node.dofs.start]} if self.acts_on(node) else {}
 
     def forces_on_joint(self, node: FrameNode) -> list[ForceTerm]:
