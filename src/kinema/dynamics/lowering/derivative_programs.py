@@ -187,7 +187,7 @@ def _trace_derivative(
 
 
 def _differentiated_arrays(model: Model, settings: Settings, names: Collection[str]) -> dict[str, int]:
-    """Those of the named arrays that a program has, and their sizes."""
+    """Sizes of the named arrays that a program has, by name."""
     infos = [info for info in ARRAYS if info.name in names and info.arena(settings) is not None]
     sizes = {info.name: info.width * info.count(model, settings) for info in infos}
     return {name: n for name, n in sizes.items() if n}
