@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -202,6 +203,21 @@ def test_a_long_kernel_of_partitions_starts_as_separate_blocks(
         assert [m.ptx for m in whole.first.modules] == [module.ptx]
     monkeypatch.setenv("KINEMA_TIER", "optimised")
     assert compiled(wait=False, longest=10, monkeypatch=monkeypatch).get_final is None
+
+
+def test_programs_and_kernels_are_dumped(
+    assembled: list[tuple[int, JitLevel]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The program once, and LLVM IR and PTX of the kernels of both tiers."""
+    monkeypatch.setenv("KINEMA_DUMP", str(tmp_path / "dump"))
+    found = compiled(wait=False, longest=10, monkeypatch=monkeypatch)
+    assert found.get_final is not None
+    found.get_final()
+    files = Counter(file.name.split("-")[0] + file.suffix for file in (tmp_path / "dump").iterdir())
+    kernels = {
+        f"limbs_step_{name}.{kind}": n for name, n in (("thread_block", 6), ("thread", 1)) for kind in ("ll", "ptx")
+    }
+    assert files == {"limbs_step.ir": 1, **kernels}
 
 
 def test_the_cache_has_the_final_kernels(

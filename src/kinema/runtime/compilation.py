@@ -326,6 +326,9 @@ class GpuCompiler:
         start_assemblers(self._options.device, _ASSEMBLER_PROCESSES)
         program = source.trace()
         self._name = source.name
+        if dump_folder() is not None:
+            text = str(program)
+            dump_program(source.name, module_digest(text), text)
         parts = self._split(program)
         n_scratch = max((part.program.n_scratch for part in parts if not part.is_warp_region), default=0)
         self._n_reset_queues = count_reset_queues(parts)
