@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kinema.core import KinemaError, pause_garbage_collection
+from kinema.core import CyclicObjects, KinemaError, pause_garbage_collection
 from kinema.dynamics.engine.engine import check_memory
 from kinema.runtime import ArenaLayout, Device, devices
 
@@ -57,3 +57,30 @@ def test_dropped_scenes_are_collected_before_memory_is_refused(monkeypatch: pyte
     n_failures = 9
     with pytest.raises(KinemaError, match="test: 0 MiB are needed"):
         Device("cuda:0").zeros((3, 2), "single", "test")
+
+
+class Ring:
+    """An object that refers to itself."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+def test_dropped_objects_are_freed_when_their_number_has_doubled() -> None:
+    """As many as are in use and a few more are kept, however many are made, while Python collects nothing."""
+    registry, used = CyclicObjects(max_dropped=4), list[Ring]()
+    gc.disable()
+    try:
+        counts = []
+        for i in range(100):
+            ring = Ring()
+            registry.register(ring)
+            used += [ring] if i % 10 == 0 else []
+            counts.append(len(registry) - len(used))
+            assert counts[-1] <= len(used) + 4
+        del ring
+        gc.collect()
+    finally:
+        gc.enable()
+    assert max(counts) > 4
+    assert len(registry) == len(used) == 10

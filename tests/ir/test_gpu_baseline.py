@@ -6,6 +6,7 @@ import re
 import threading
 from collections import Counter
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +16,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import kinema as km
+from kinema.builder import EntitySpec, build_model
 from kinema.codegen import Target, emit_thread_kernel
 from kinema.core import load_entry
+from kinema.dynamics import Settings
+from kinema.dynamics.engine import engine
 from kinema.ir import (
     EXCHANGE,
     LIVE_ACROSS_BARRIER,
@@ -31,7 +36,7 @@ from kinema.ir import (
     program_from_tape,
     separate_partitions,
 )
-from kinema.runtime import CACHE_ENV_VARIABLE, Device, Kernel, compilation, executables
+from kinema.runtime import CACHE_ENV_VARIABLE, Device, Kernel, compilation, executables, ptx_assembler
 from kinema.runtime.compilation import GpuCompiler, ptx_level
 from kinema.runtime.compiled_program import (
     CompiledKernel,
@@ -41,11 +46,11 @@ from kinema.runtime.compiled_program import (
     Partitioning,
     ProgramSource,
 )
-from kinema.runtime.cpu_features import n_threads
 from kinema.runtime.cuda_driver import compile_ptx
 from kinema.runtime.executables import GpuExecutable
 from kinema.runtime.llvm_compiler import OptLevel
 from kinema.runtime.ptx_assembler import JitLevel
+from kit.assets import EXAMPLES
 
 from .arenas import Memory
 from .gpu_on_host import WARP_SIZE, run_on_host
@@ -162,7 +167,7 @@ def assembled(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[tuple[int,
 
     monkeypatch.setenv(CACHE_ENV_VARIABLE, str(tmp_path))
     monkeypatch.setenv("KINEMA_TIER", "tiered")
-    monkeypatch.setattr(compilation, "start_assemblers", lambda *_: None)
+    monkeypatch.setattr(compilation, "start_gpu_compilers", lambda *_: None)
     monkeypatch.setattr(compilation, "assemble_async", assemble)
     monkeypatch.setattr(Device, "n_multiprocessors", 132)
     monkeypatch.setattr(Device, "architecture", "sm_90")
@@ -296,12 +301,33 @@ def test_separated_kernels_get_memory_of_their_own(monkeypatch: pytest.MonkeyPat
     assert "exchange" not in kernel._scratch
 
 
-def test_workers_are_started_while_a_program_is_traced(
+def test_workers_are_started_ahead_of_use(
     assembled: list[tuple[int, JitLevel]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many as there are cores, up to a limit: they take half a second to start."""
-    counts: list[int] = []
-    monkeypatch.setattr(compilation, "start_assemblers", lambda device, count: counts.append(count))
-    monkeypatch.setattr(compilation.FOREGROUND, "start", counts.append)
+    """When a program is compiled, and before, when the constants of a model are not in the cache: once for a GPU."""
+    started: list[Device] = []
+    monkeypatch.setattr(compilation, "start_gpu_compilers", started.append)
     compiled(wait=True, longest=10, monkeypatch=monkeypatch)
-    assert counts == [min(6, n_threads()), 6]
+    assert started == [Device("cuda:0")]
+    started.clear()
+    monkeypatch.setattr(engine, "start_gpu_compilers", started.append)
+    robot = km.read(EXAMPLES / "arm" / "arm.urdf")
+    models = [build_model([EntitySpec(name="arm", description=robot)])]
+    for device, expected in (("cpu", 0), ("cuda:0", 0), ("cuda:0", 0)):
+        engine._derive_model_constants(models, Settings(), "single", "1", Device(device))
+        assert len(started) == expected
+    engine._derive_model_constants(models, Settings(), "single", "2", Device("cuda:0"))
+    assert started == [Device("cuda:0")]
+
+
+def test_as_many_workers_as_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to a limit, as each process of the assembler holds memory of the GPU."""
+    counts: list[int] = []
+    pool = SimpleNamespace(start=counts.append)
+    monkeypatch.setattr(ptx_assembler, "FOREGROUND", pool)
+    monkeypatch.setattr(ptx_assembler, "_pool_of", lambda device: nullcontext(pool))
+    for cores, expected in ((2, 2), (16, 6)):
+        monkeypatch.setattr(ptx_assembler, "n_threads", lambda cores=cores: cores)
+        ptx_assembler.start_gpu_compilers(Device("cuda:0"))
+        assert counts == [expected, expected]
+        counts.clear()

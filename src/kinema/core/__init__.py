@@ -51,6 +51,7 @@ from .imports import (
 )
 from .process import (
     THREADS_ENV_VARIABLE as THREADS_ENV_VARIABLE,
+    CyclicObjects as CyclicObjects,
     pause_garbage_collection as pause_garbage_collection,
     requested_thread_count as requested_thread_count,
 )

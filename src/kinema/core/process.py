@@ -1,9 +1,10 @@
-"""Process-wide settings: requested thread count and pausing of the garbage collector."""
+"""Process-wide settings: requested thread count, pausing and running of the garbage collector."""
 
 from __future__ import annotations
 
 import gc
 import os
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
@@ -46,3 +47,29 @@ def pause_garbage_collection() -> Iterator[None]:
             gc.freeze()
             gc.unfreeze()
         gc.enable()
+
+
+class CyclicObjects:
+    """Registry of large objects in reference cycles, which are collected when their number has doubled.
+
+    The cyclic garbage collector of Python alone runs rarely, as `pause_garbage_collection` moves objects to its oldest
+    generation, and knows nothing of the size of arrays: memory of dropped objects would add up.
+    """
+
+    def __init__(self, max_dropped: int) -> None:
+        """`max_dropped`: largest number of dropped objects that are kept beside as many as are in use."""
+        self._max_dropped = max_dropped
+        self._objects: weakref.WeakSet[object] = weakref.WeakSet()
+        self._n_kept = 0
+        """Number of objects after the last collection."""
+
+    def __len__(self) -> int:
+        """Number of objects that are not freed."""
+        return len(self._objects)
+
+    def register(self, new: object) -> None:
+        """Add an object, after a collection if there are too many."""
+        if len(self) >= 2 * self._n_kept + self._max_dropped:
+            gc.collect()
+            self._n_kept = len(self)
+        self._objects.add(new)

@@ -28,4 +28,5 @@ from .dump import dump_arrays as dump_arrays, dump_folder as dump_folder
 from .host_jit import first_tier as first_tier, is_tiered as is_tiered
 from .kernels import Kernel as Kernel
 from .launch_graphs import capture_graph as capture_graph
+from .ptx_assembler import start_gpu_compilers as start_gpu_compilers
 from .readback import HostCopy as HostCopy, PeriodicReadback as PeriodicReadback

@@ -80,7 +80,7 @@ from .devices import Device, numpy_dtype
 from .dump import dump_folder, dump_modules, dump_program
 from .host_jit import TierPolicy, get_host_code, is_tiered, tier_policy
 from .llvm_compiler import FOREGROUND, OptLevel, async_compilation, compile_async, discard_pending, module_digest
-from .ptx_assembler import assemble_async, first_level, start_assemblers
+from .ptx_assembler import assemble_async, first_level, start_gpu_compilers
 
 # --------------------------------------------------------------------------------------------------- work-queue kernels
 
@@ -176,8 +176,6 @@ BLOCK_INSTRUCTIONS = 5000
 LONG_BLOCK_INSTRUCTIONS, STRAIGHT_LINE_FRACTION = 500, 0.9
 """A thread kernel is compiled to PTX without optimisation if so large a part of it are basic blocks of so many
 instructions: the assembler makes the same code of it, and LLVM is five times as fast."""
-_COMPILER_PROCESSES, _ASSEMBLER_PROCESSES = 6, 6
-"""Worker processes that are started while a program is traced."""
 
 
 # -------------------------------------------------------------------------------------------- occupancy of warp kernels
@@ -322,8 +320,7 @@ class GpuCompiler:
         Assembly to machine code starts asynchronously for each PTX module. Kernels with the most instructions are
         emitted first, as they take longest to assemble. Final kernels that are separated at first are emitted last.
         """
-        FOREGROUND.start(min(_COMPILER_PROCESSES, n_threads()))
-        start_assemblers(self._options.device, _ASSEMBLER_PROCESSES)
+        start_gpu_compilers(self._options.device)  # while the program is traced
         program = source.trace()
         self._name = source.name
         if dump_folder() is not None:

@@ -15,7 +15,7 @@ from .cpu_features import n_threads
 from .cuda_driver import driver_version
 from .devices import Device
 from .host_jit import TierPolicy, tier_policy
-from .llvm_compiler import WorkerPool
+from .llvm_compiler import FOREGROUND, WorkerPool
 
 _WORKER_SCRIPT = Path(__file__).with_name("ptx_worker.py")
 _MAX_WORKERS = 6
@@ -82,10 +82,12 @@ def _pool_of(device: Device) -> _AssemblerPool:
         return _pools[device.name]
 
 
-def start_assemblers(device: Device, count: int) -> None:
-    """Start worker processes before they are needed: their initialisation takes half a second."""
+def start_gpu_compilers(device: Device) -> None:
+    """Start worker processes of LLVM and of the assembler ahead of use: the latter take half a second to start."""
+    n_workers = min(_MAX_WORKERS, n_threads())
+    FOREGROUND.start(n_workers)
     with _pool_of(device) as pool:
-        pool.start(min(count, _MAX_WORKERS, n_threads()))
+        pool.start(n_workers)
 
 
 def _cubin_key(ptx: bytes, device: Device, level: JitLevel) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, is_dataclass, replace
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kinema.core import Array, KinemaError, content_digest, to_identifier
+from kinema.core import Array, CyclicObjects, KinemaError, content_digest, to_identifier
 from kinema.ir import UNIFORM
 from kinema.model import Model, empty_geoms, empty_pairs
 from kinema.runtime import (
@@ -33,6 +32,7 @@ from kinema.runtime import (
     dump_folder,
     first_tier,
     padded_stride,
+    start_gpu_compilers,
 )
 
 from ..arrays import (
@@ -126,33 +126,14 @@ def check_memory(n_envs: int, device: Device, precision: str, layouts: list[Aren
         )
 
 
-# ------------------------------------------------------------------------------------------------------ dropped engines
-
-_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-_n_engines_kept = 0
-"""Number of engines after the last collection."""
-MAX_DROPPED_ENGINES = 8
-"""Number of dropped engines that are kept at most, beside as many as are in use."""
-
-
-def collect_dropped_engines() -> None:
-    """Run the cyclic garbage collector if the number of engines has doubled since it ran here last.
-
-    A scene is part of reference cycles with its entities. The collector of Python alone runs so rarely, as building
-    pauses it, that the memory of dropped scenes would add up.
-    """
-    global _n_engines_kept  # noqa: PLW0603
-    if len(_engines) >= 2 * _n_engines_kept + MAX_DROPPED_ENGINES:
-        gc.collect()
-        _n_engines_kept = len(_engines)
-
-
 # --------------------------------------------------------------------------------------------------------------- engine
 
 Progress = Callable[[str], AbstractContextManager[None]]
 """Called with a description of an activity; the context manager is active while the activity runs."""
 SINGLE_PRECISION_TOLERANCE = 5e-6
 """Lower bound of the solver tolerance in single precision."""
+_engines = CyclicObjects(max_dropped=8)
+"""All engines: those of dropped scenes are freed before their memory adds up."""
 
 
 def _no_progress(_: str) -> AbstractContextManager[None]:
@@ -202,13 +183,12 @@ class Engine:
         """
         if n_envs < 1:
             raise KinemaError(f"n_envs: a scene needs at least one environment, not {n_envs}")
-        collect_dropped_engines()
-        _engines.add(self)
+        _engines.register(self)
         settings = replace(settings, contacts=settings.contacts and model.options.contact)
         self.variants = ModelVariants.uniform(model, n_envs) if variants is None else variants
         """Model variants and their assignment to environments."""
         digest = content_digest(self.variants.models) if digest is None else digest
-        models, self.digest = _derive_model_constants(self.variants.models, settings, precision, digest)
+        models, self.digest = _derive_model_constants(self.variants.models, settings, precision, digest, device)
         """Content digest of the models with derived constants: part of the cache keys of programs."""
         self.n_envs = n_envs
         self.device = device
@@ -554,16 +534,22 @@ class Engine:
 
 
 def _derive_model_constants(
-    models: Sequence[Model], settings: Settings, precision: str, digest: str
+    models: Sequence[Model], settings: Settings, precision: str, digest: str, device: Device
 ) -> tuple[list[Model], str]:
     """Check that model variants have equal structure, drop geoms if contacts are disabled, and derive constants.
 
+    Starts the compilers of a GPU if the model is not in the cache, as its programs are probably not in it either.
     Returns the completed models and their digest.
     """
     check_same_structure(models)
     if not settings.contacts:
         models = [model.with_tables(geoms=empty_geoms(), pairs=empty_pairs()) for model in models]
-    return derive_constants(models, settings, precision, digest)
+
+    def on_miss() -> None:
+        if not device.is_cpu:
+            start_gpu_compilers(device)
+
+    return derive_constants(models, settings, precision, digest, on_miss)
 
 
 # ------------------------------------------------------------------------------------------------------- fused rollouts

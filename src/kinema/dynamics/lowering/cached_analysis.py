@@ -5,7 +5,7 @@ The code that computes an analysis is imported only if the result is not in the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -27,7 +27,11 @@ TABLES_WITHOUT_INERTIA = frozenset({"geoms", "pairs", "sensors", "keyframes", "e
 
 
 def derive_constants(
-    models: Sequence[Model], settings: Settings, precision: str, digest: str
+    models: Sequence[Model],
+    settings: Settings,
+    precision: str,
+    digest: str,
+    on_miss: Callable[[], None] = lambda: None,
 ) -> tuple[list[Model], str]:
     """Models with constants derived at the initial configuration (`DerivedConstants`), from the disk cache if possible.
 
@@ -39,6 +43,7 @@ def derive_constants(
         settings: settings of the step.
         precision: `single` or `double`.
         digest: content digest of the models.
+        on_miss: called before the constants are computed if they are not in the cache.
 
     Returns:
         The completed models, and their digest, which is the cache key.
@@ -49,6 +54,7 @@ def derive_constants(
         is_cacheable = not has_external_extensions()
         values = load_entry("derived", key) if is_cacheable else None
         if values is None:
+            on_miss()
             models = _compute_constants(models, precision, has_constraints=has_constraints)
             if is_cacheable:
                 store_entry(
