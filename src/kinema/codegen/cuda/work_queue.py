@@ -500,7 +500,10 @@ class WorkQueueEmitter(QueueConsumerEmitter):
         """
         entry_label = self.current_label
         loop_number = self.address_resolver.loop_number(queue_loop.work)
-        self.emit(f"%specialization = load i32, {self.arena_pointer_type} %row{loop_number}{self.invariant_load}")
+        if len(queue_loop.work.specializations) > 1:
+            self.emit(f"%specialization = load i32, {self.arena_pointer_type} %row{loop_number}{self.invariant_load}")
+        else:  # rows have no column for it
+            self.emit("%specialization = add i32 0, 0")
         self.emit(f"br i1 {self.assign('icmp eq i32 %lane, 0')}, label %ask, label %answered")
         self.start_block("ask")
         counter = self.assign(f"getelementptr i32, {self.arena_pointer_type} %memory, i32 %specialization")
