@@ -31,3 +31,19 @@ def test_they_do_not_overflow(tmp_path: Path) -> None:
     assert not scene.get_error_envs_mask().any()
     assert scene.get_peak_contacts()[0] == 4
     np.testing.assert_allclose(box.get_qvel(), 0.0, atol=2.0)
+
+
+def test_small_bodies_are_as_hard_in_single_precision() -> None:
+    """Balls and cubes of 1 and 20 mm rest as deep in the floor as in double precision, which is the same for all."""
+    heights = []
+    for precision in ("double", "single"):
+        scene = km.Scene(precision=precision, quiet=True)
+        scene.add(km.Plane())
+        sizes = (0.0005, 0.01)
+        balls = [scene.add(km.Sphere(r), pos=(0, 0.1 * i, r)) for i, r in enumerate(sizes)]
+        cubes = [scene.add(km.Box((2 * r,) * 3), pos=(1, 0.1 * i, r)) for i, r in enumerate(sizes)]
+        scene.build()
+        scene.step(300)
+        heights.append([body.get_pos()[0, 2] - r for body, r in zip((*balls, *cubes), (*sizes, *sizes), strict=True)])
+    np.testing.assert_allclose(heights[1], heights[0], atol=1e-7)
+    np.testing.assert_allclose(heights[0][:2], heights[0][0], rtol=1e-4)

@@ -63,6 +63,23 @@ def test_a_plate_stops_a_ball(dt: float, precision: str, codegen: str) -> None:
     assert free[-1, -1] < -1.0, "without it, the ball passes through"
 
 
+@pytest.mark.parametrize("precision", ["double", "single"])
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+def test_a_sheet_stops_a_bullet(precision: str, cone: str) -> None:
+    """A bullet of 1 mm at 300 m/s on 1 mm, from 0.7 m away within one step of 5 ms."""
+    scene = empty(dt=0.005, precision=precision, cone=cone)
+    scene.add(km.Box((1, 1, 0.001)), fixed=True)
+    bullet = scene.add(km.Sphere(0.0005), pos=(0, 0, 0.7), fast=True)
+    scene.build()
+    bullet.set_dofs_velocity([0, 0, -300, 0, 0, 0])
+    heights = []
+    for _ in range(10):
+        scene.step()
+        heights.append(bullet.get_pos()[0, 2])
+    assert min(heights) > 0.0005
+    assert np.abs(bullet.get_vel()[0]).max() < 1.5
+
+
 def test_before_the_impact_nothing_changes() -> None:
     """The last step before the plate ends where the ball touches it, and all others are free flight."""
     heights, velocities = thrown(BODIES["ball"], [20.0])
@@ -199,7 +216,7 @@ def test_broad_phases_find_the_same_contacts() -> None:
     for broad_phase in ("all", "list", "cells"):
         scene = empty(broad_phase=broad_phase, codegen="loops")
         scene.add(km.Plane())
-        boxes = [scene.add(km.Box((0.05, 0.05, 0.05)), pos=(0.1 * (i % 4), 0.1 * (i // 4), 0.03)) for i in range(12)]
+        boxes = [scene.add(km.Box((0.05, 0.05, 0.05)), pos=(0.1 * (i % 3), 0.1 * (i // 3), 0.03)) for i in range(6)]
         ball = scene.add(km.Sphere(0.01), pos=(-0.5, 0.011, 0.03), fast=True)
         scene.build()
         ball.set_dofs_velocity([40, 1, 0, 0, 0, 0])

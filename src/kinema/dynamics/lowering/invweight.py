@@ -47,12 +47,20 @@ class InverseInertias:
     """Link -> mean translational and rotational diagonal of J M^-1 J^T at its centre of mass, (columns, 2)."""
 
 
-MIN_TRANSLATION_RATIO = {"single": 1e-5, "double": 0.0}
-"""Lower bound of the translational invweight of a contact, as a factor of its rotational invweight [m2], by precision.
+MIN_LEVER_ARM, MIN_LEVER_ARM_SHARE = {"single": 0.003, "double": 0.0}, 0.03
+"""Distance [m] by precision, and distance relative to the smaller of both geoms, of which the smaller one limits the
+stiffness of a contact: its translational invweight is at least the rotational invweight times the squared distance.
 
 A link that rotates about its own centre of mass has no translational inverse inertia there; its contacts would be so
-stiff that squares overflow in single precision. The bound acts as if the centre of mass lay 3 mm off the axis.
+stiff that squares overflow in single precision. The bound acts as if the centre of mass lay that far off the axis.
 """
+
+
+def min_lever_arms(model: Model, precision: str) -> Array:
+    """Distance [m] of the centre of mass from the axis that contacts of each geom pair assume at least, (n_pairs,)."""
+    radii = np.where(model.geoms.radius > 0.0, model.geoms.radius, np.inf)
+    smaller = np.minimum(radii[model.pairs.geom_a], radii[model.pairs.geom_b])
+    return np.minimum(MIN_LEVER_ARM[precision], MIN_LEVER_ARM_SHARE * smaller)
 
 
 def with_constraint_invweights(models: Sequence[Model], precision: str = "double") -> list[Model]:
@@ -205,7 +213,7 @@ class ConstraintInvweights:
 
         Tendons: J M^-1 J^T with the moment arms as J. Equality constraints and pairs: sum of the values of both links.
         A coupling adds the invweights of its two sides; a side that is a single coordinate counts as the dof does for
-        its limits. Translational weights of contacts are bounded below by `MIN_TRANSLATION_RATIO` times the rotational
+        its limits. Translational weights of contacts are at least the squared `min_lever_arms` times the rotational
         ones; all but those of dofs by `MIN_VALUE`.
         """
         equalities, tendons, couplings, geoms = model.equalities, model.tendons, model.couplings, model.geoms
@@ -240,7 +248,7 @@ class ConstraintInvweights:
             couplings.moment_b, couplings.path_b
         )
         pairs = link_pair_values(geoms.link_idx[model.pairs.geom_a], geoms.link_idx[model.pairs.geom_b])
-        pairs[:, :, 0] = np.maximum(pairs[:, :, 0], MIN_TRANSLATION_RATIO[precision] * pairs[:, :, 1])
+        pairs[:, :, 0] = np.maximum(pairs[:, :, 0], min_lever_arms(model, precision) ** 2 * pairs[:, :, 1])
         return cls(
             dofs=dof_values,
             equalities=link_pair_values(equalities.link_a, equalities.link_b),
