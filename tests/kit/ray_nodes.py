@@ -12,14 +12,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+STARTS = 4
+"""Attempts to start a node: Ray gives it 30 seconds, which is not enough on a machine that is busy with other work."""
+
+
+def _started(start: Callable[[], Any]) -> Any:
+    """A node or cluster, started again if it did not come up in time."""
+    for attempt in range(STARTS):
+        try:
+            return start()
+        except Exception as error:
+            if "timed out during startup" not in str(error) or attempt == STARTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
 
 @contextmanager
 def nodes(count: int, **resources: Any) -> Iterator[tuple[Any, list[Any]]]:
     """A cluster of so many nodes with one CPU each, beside a head that works on nothing."""
     ray, utilities = (importlib.import_module(name) for name in ("ray", "ray.cluster_utils"))
-    cluster = utilities.Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    head = {"num_cpus": 0, "include_dashboard": False}
+    cluster = _started(lambda: utilities.Cluster(initialize_head=True, head_node_args=head))
     try:
-        added = [cluster.add_node(**{"num_cpus": 1, **resources}) for _ in range(count)]
+        added = [_started(lambda: cluster.add_node(**{"num_cpus": 1, **resources})) for _ in range(count)]
         ray.init(address=cluster.address, log_to_driver=False, logging_level=40)
         yield cluster, added
     finally:
