@@ -207,7 +207,9 @@ def test_a_differential_drive_drives(
 
 def test_a_quadruped_stands() -> None:
     """Its joints are where they should be; where the base ends depends on how it lands."""
-    file = next(f for f in URDF_FILES if f.stem == "go2")
+    file = next((f for f in URDF_FILES if f.stem == "go2"), None)
+    if file is None:
+        pytest.skip("the URDF of the go2 is not among the assets")
     scene = km.Scene(quiet=True)
     scene.add(km.Plane())
     dog = scene.add(file, fixed=False, pos=(0, 0, 0.36))
