@@ -71,6 +71,53 @@ def test_arrays_and_playing_them_again(moving: km.Scene, tmp_path: Path, suffix:
         replay.set_frame(5)
 
 
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".mcap"])
+def test_robots_whose_elements_have_the_same_names(tmp_path: Path, suffix: str) -> None:
+    """Joints, links and sensors of each are recorded under names of their own, and played again."""
+    if suffix != ".npz":
+        pytest.importorskip("pyarrow" if suffix == ".parquet" else "mcap", reason="this needs the extra record")
+    (tmp_path / "ball.urdf").write_text(BALL, encoding="utf-8")
+    scene = km.Scene(dt=0.01, contacts=False, quiet=True, gravity=(0, 0, 0))
+    balls = [scene.add(tmp_path / "ball.urdf", fixed=False, pos=(i, 0.0, 0.0)) for i in range(2)]
+    scene.add(km.Box((0.1, 0.1, 0.1)), kinematic=True, pos=(0.0, 3.0, 0.0))
+    for ball in balls:
+        scene.add_sensor(km.Imu(link=ball.links[0]))
+    scene.build(n_envs=2)
+    for speed, ball in enumerate(balls):
+        ball.set_dofs_velocity([0.0, speed, 0.0, 0.0, 0.0, 0.0])
+    with scene.record(tmp_path / f"run{suffix}", sensors=True):
+        scene.step(3)
+    final = [np.array(ball.get_qpos()) for ball in balls]
+    replay = scene.replay(tmp_path / f"run{suffix}")
+    scene.reset()
+    replay.set_frame(-1)
+    assert final[1][0, 1] > 0.01
+    np.testing.assert_array_equal([ball.get_qpos() for ball in balls], final)
+    names = replay.metadata["names"]
+    assert names["qvel"][:7] == [*(f"ball::ball_free[{k}]" for k in range(6)), "ball_1::ball_free[0]"]
+    assert names["sensordata"][:5] == [*(f"imu.orientation[{k}]" for k in range(4)), "imu.angular_velocity[0]"]
+    assert replay.metadata["links"][:2] == ["ball::ball", "ball_1::ball"]
+    for name, listed in names.items():
+        assert len(listed) == len(set(listed))
+        assert name not in replay.arrays or replay.arrays[name].shape[2:] in ((len(listed),), (1, 7))
+
+
+def test_a_table_as_pyarrow_reads_it(moving: km.Scene, tmp_path: Path) -> None:
+    """One row per frame and environment, with the unit of each coordinate and velocity."""
+    parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs the extra record")
+    with moving.record(tmp_path / "run.parquet", envs_idx=[0, 2]):
+        seen = stepped(moving, 3)
+    table = parquet.read_table(tmp_path / "run.parquet")
+    assert table.column("frame").to_pylist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert table.column("env").to_pylist() == [0, 2] * 4
+    np.testing.assert_allclose(table.column("time").to_numpy(), np.repeat(0.01 * np.arange(4), 2))
+    joints = [j.name for j in moving.entities[0].joints]
+    rows = np.column_stack([table.column(f"q.{name}").to_numpy() for name in joints])
+    np.testing.assert_array_equal(rows.reshape(4, 2, -1), seen["qpos"][:, [0, 2]])
+    units = [table.schema.field(f"{x}.{joints[k]}").metadata[b"unit"] for x, k in (("q", 0), ("v", 0), ("q", -1))]
+    assert units == [b"rad", b"rad/s", b"m"]
+
+
 def test_every_second_step_of_one_environment(moving: km.Scene, tmp_path: Path) -> None:
     with moving.record(tmp_path / "some.npz", every=2, envs_idx=[1]):
         moving.step(5)
@@ -126,6 +173,8 @@ def test_errors(moving: km.Scene, tmp_path: Path) -> None:
     broken.write_bytes(b"PK not much")
     with moving.record(tmp_path / "other.npz"):
         pass
+    for suffix in (".npz", ".mp4"):
+        (tmp_path / f"folder{suffix}").mkdir()
     other = km.Scene(dt=0.01, contacts=False, quiet=True)
     (tmp_path / "ball.urdf").write_text(BALL, encoding="utf-8")
     other.add(tmp_path / "ball.urdf", fixed=False)
@@ -133,6 +182,8 @@ def test_errors(moving: km.Scene, tmp_path: Path) -> None:
     for wrong, said in (
         (lambda: moving.record(tmp_path / "run.avi"), "recordings are written as"),
         (lambda: moving.record(broken / "run.npz"), "cannot be made: it is a file"),
+        (lambda: moving.record(tmp_path / "folder.npz"), r"folder\.npz: Is a directory"),
+        (lambda: moving.record(tmp_path / "folder.mp4"), r"folder\.mp4: Is a directory"),
         (lambda: moving.record(tmp_path / "run.npz", every=0), "record"),
         (lambda: moving.replay(tmp_path / "none.npz"), "no such file"),
         (lambda: moving.replay(broken), "not a recording"),
@@ -141,6 +192,17 @@ def test_errors(moving: km.Scene, tmp_path: Path) -> None:
     ):
         with pytest.raises(km.KinemaError, match=said):
             wrong()
+
+
+def test_files_that_can_no_longer_be_written(moving: km.Scene, tmp_path: Path) -> None:
+    """A folder that is gone at the end is one sentence; until then a recording leaves no file."""
+    recording = moving.record(tmp_path / "some" / "run.npz")
+    assert not list((tmp_path / "some").iterdir())
+    (tmp_path / "some").rmdir()
+    with pytest.raises(km.WriteError, match=r"run\.npz: No such file or directory"):
+        recording.close()
+    moving.step()
+    recording.close()
 
 
 def test_mcap_as_its_own_library_reads_it(moving: km.Scene, tmp_path: Path) -> None:

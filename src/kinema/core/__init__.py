@@ -38,7 +38,11 @@ from .diagnostics import (
     log_errors as log_errors,
     raise_on_error as raise_on_error,
 )
-from .files import make_parent_folder as make_parent_folder, write_file as write_file
+from .files import (
+    check_writable as check_writable,
+    make_parent_folder as make_parent_folder,
+    write_file as write_file,
+)
 from .formatting import (
     shortest_decimals as shortest_decimals,
     to_identifier as to_identifier,

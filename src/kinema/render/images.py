@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kinema.core import Array, KinemaError, WriteError, import_optional, make_parent_folder, write_file
+from kinema.core import Array, KinemaError, WriteError, check_writable, import_optional, write_file
 from kinema.geometry import encode_png
 
 # Tone mapping ---------------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class Mp4Writer:
         self._library = import_optional("imageio_ffmpeg", extra="render", purpose="writing .mp4 videos")
         self._path, self._frame_rate, self._stream = path, frame_rate, None
         self.n_frames = 0
-        make_parent_folder(path)
+        check_writable(path)
 
     def append(self, frame: np.ndarray) -> None:
         """Append 8-bit RGB pixels (rows, columns, 3)."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import KinemaError, ReadError, make_parent_folder
+from kinema.core import KinemaError, ReadError, WriteError, check_writable
 
 from .arguments import resolve_envs
 from .built_scene import HasBuiltScene
@@ -128,28 +128,33 @@ class Recording:
         if not self.is_open:
             return
         self.is_open = False
+        try:
+            self._write()
+        except OSError as error:
+            raise WriteError(f"{self.path}: {error.strerror or error}") from None
+
+    def _write(self) -> None:
+        """Write the recorded frames in the format of the file."""
         if self.format == "usd":
             from .recording_usd import write_usd
 
             write_usd(self.path, self._recorded, self.frames, self.envs, self._spacing)
-        elif self.format == "mcap":
-            write_mcap(self.path, self._recorded, self.frames, self.envs)
-        elif self.format == "npz":
-            write_npz(self.path, self._recorded, self.frames, self.envs)
         else:
-            write_parquet(self.path, self._recorded, self.frames, self.envs)
+            writers = {"mcap": write_mcap, "npz": write_npz, "parquet": write_parquet}
+            writers[self.format](self.path, self._recorded, self.frames, self.envs)
 
 
 def _recording_format(path: Path) -> str:
-    """Format of a recording by file suffix; raises an error if it is unknown, or the package is missing.
+    """Format of a recording by file suffix.
 
-    Creates the folder of the recording.
+    Creates the folder of the recording. Raises an error if the format is unknown, its package is missing or the file
+    cannot be written.
     """
     file_format = FORMAT_OF_SUFFIX.get(path.suffix.lower())
     if file_format is None:
         formats = ", ".join((*FORMAT_OF_SUFFIX, ".mp4"))
         raise KinemaError(f"{path}: recordings are written as {formats}, not {path.suffix!r}")
-    make_parent_folder(path)
+    check_writable(path)
     if file_format == "parquet":
         import_parquet()  # fail early if the package is missing
     if file_format == "mcap":

@@ -8,6 +8,7 @@ frame `env_0`.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Pose, ReadError, import_optional
-from kinema.description import Robot, World
-from kinema.model import Model
+from kinema.core import Pose, ReadError, import_optional, unique_name
+from kinema.description import SCOPE, Robot, World
+from kinema.model import Model, PrimitiveJointType
 
 from .built_scene import BuiltScene, HasBuiltScene
 
@@ -76,19 +77,77 @@ def import_parquet() -> Any:
 
 
 def element_names(model: Model) -> dict[str, list[str]]:
-    """Names of the elements along the last axis of recorded arrays, by recorded array."""
-    joints, sensor_info = model.joints, model.sensors
+    """Unique names of the elements along the last axis of recorded arrays, by recorded array.
+
+    A name that several entities have is prefixed with its entity (`arm_1::elbow`). Components of elements with several
+    values are numbered (`ball[3]`); components of sensors have their names (`imu.angular_velocity[0]`).
+    """
+    sensors, entities = model.sensors, model.entities
+    joints = _unique_names(model, model.joints.names, [(e.joint_start, e.joint_end) for e in entities])
+    dofs = _unique_names(model, model.dofs.names, [(e.dof_start, e.dof_end) for e in entities])
+    actuators = _unique_names(model, model.actuators.names, [(e.actuator_start, e.actuator_end) for e in entities])
+    links = link_names(model)
     qpos = [""] * model.n_qs
-    for name, start, end in zip(joints.names, joints.q_start, joints.q_end, strict=True):
+    for name, start, end in zip(joints, model.joints.q_start.tolist(), model.joints.q_end.tolist(), strict=True):
+        qpos[start:end] = _component_names(name, end - start)
+    bodies = [links[model.links.frame_idx.tolist().index(frame)] for frame in model.kinematic_frames]
+    columns = []
+    for name, start, end, channels in zip(
+        _numbered(sensors.names), sensors.start.tolist(), sensors.end.tolist(), sensors.channels, strict=True
+    ):
+        own = _component_names(name, end - start)
+        for channel, (first, last) in channels:
+            own[first:last] = _component_names(f"{name}.{channel}", last - first)
+        columns += own
+    return {
+        **{"qpos": _numbered(qpos), "qvel": dofs, "command": dofs, "ctrl": actuators, "act": actuators},
+        "kinematic_pose": [f"{body}[{k}]" for body in bodies for k in range(7)],
+        "sensordata": columns,
+    }
+
+
+def link_names(model: Model) -> list[str]:
+    """Unique names of all links; a name that several entities have is prefixed with its entity (`arm_1::hand`)."""
+    return _unique_names(model, model.links.names, [(e.link_start, e.link_end) for e in model.entities])
+
+
+def _unique_names(model: Model, names: Sequence[str], ranges: Sequence[tuple[int, int]]) -> list[str]:
+    """Unique names of elements: repeated names are prefixed with the name of the entity, then numbered.
+
+    Args:
+        model: the model.
+        names: names of the elements.
+        ranges: first and last (exclusive) element of each entity.
+    """
+    counts, result = Counter(names), list(names)
+    for entity, (start, end) in zip(model.entities, ranges, strict=True):
         for k in range(start, end):
-            qpos[k] = name if end - start == 1 else f"{name}[{k - start}]"
-    sensors = []
-    for name, start, end in zip(sensor_info.names, sensor_info.start, sensor_info.end, strict=True):
-        sensors += [name] if end - start == 1 else [f"{name}[{k}]" for k in range(end - start)]
-    dofs, actuators = list(model.dofs.names), list(model.actuators.names)
-    names = {"qpos": qpos, "qvel": dofs, "command": dofs, "ctrl": actuators, "act": actuators}
-    bodies = [f"{model.frame_names[frame]}[{k}]" for frame in model.kinematic_frames for k in range(7)]
-    return {**names, "kinematic_pose": bodies, "sensordata": sensors}
+            if counts[names[k]] > 1:
+                result[k] = f"{entity.name}{SCOPE}{names[k]}"
+    return _numbered(result)
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Names with a number appended to repeated ones: `a`, `a_1`, ..."""
+    taken: set[str] = set()
+    return [unique_name(name, taken) for name in names]
+
+
+def _component_names(name: str, count: int) -> list[str]:
+    """Names of the values of an element: its own name for one value, else numbered from zero."""
+    return [name] if count == 1 else [f"{name}[{k}]" for k in range(count)]
+
+
+def element_units(model: Model) -> dict[str, list[str]]:
+    """SI units of coordinates, velocities and poses of kinematic bodies, by recorded array ("1" for quaternions)."""
+    qpos, qvel = [""] * model.n_qs, [""] * model.n_dofs
+    for frame, joint_type in enumerate(model.frames.joint_type.tolist()):
+        is_slide, is_ball = joint_type == PrimitiveJointType.SLIDE, joint_type == PrimitiveJointType.BALL
+        for k in model.frame_q_range(frame):
+            qpos[k] = "m" if is_slide else "1" if is_ball else "rad"
+        for k in model.frame_dof_range(frame):
+            qvel[k] = "m/s" if is_slide else "rad/s"
+    return {"qpos": qpos, "qvel": qvel, "kinematic_pose": [*["m"] * 3, *["1"] * 4] * len(model.kinematic_frames)}
 
 
 def recording_metadata(recorded: RecordedScene, envs: np.ndarray) -> dict[str, Any]:
@@ -97,7 +156,7 @@ def recording_metadata(recorded: RecordedScene, envs: np.ndarray) -> dict[str, A
     return {
         "kinema_recording": RECORDING_VERSION,
         "names": element_names(model),
-        "links": list(model.links.names),
+        "links": link_names(model),
         "environments": [int(e) for e in envs],
     }
 
@@ -122,23 +181,32 @@ def write_parquet(path: Path, recorded: RecordedScene, frames: RecordedFrames, e
     """Write a recording as a Parquet table with one row per frame and environment; metadata as JSON in the schema.
 
     Columns: `frame`, `time`, `env`, `q.<coordinate>`, `v.<dof>`, `u.<actuator>`, `a.<actuator>` (activation),
-    `s.<sensor>`, `c.<dof>` (command), `k.<kinematic body>`.
+    `s.<sensor>`, `c.<dof>` (command), `k.<kinematic body>`; the metadata of a column has its `unit` where it is known.
     """
     parquet = import_parquet()
     pyarrow = import_optional("pyarrow", purpose="Parquet", extra="record")
-    stacked, names = frames.stacked(), element_names(recorded.built.model)
+    stacked, model = frames.stacked(), recorded.built.model
+    names, units = element_names(model), element_units(model)
     n_frames = len(stacked["time"])
     columns: dict[str, np.ndarray] = {
         "frame": np.repeat(np.arange(n_frames), len(envs)),
         "time": np.repeat(stacked["time"], len(envs)),
         "env": np.tile(envs, n_frames),
     }
+    column_units = {"time": "s"}
     for array, prefix in COLUMN_PREFIXES.items():
         if array in stacked:
             rows = stacked[array].reshape(n_frames * len(envs), -1)
-            columns |= {f"{prefix}.{name}": rows[:, k] for k, name in enumerate(names[array])}
-    table = pyarrow.table(columns).replace_schema_metadata({"kinema": json.dumps(recording_metadata(recorded, envs))})
-    parquet.write_table(table, path)
+            own = [f"{prefix}.{name}" for name in names[array]]
+            columns |= {name: rows[:, k] for k, name in enumerate(own)}
+            column_units |= dict(zip(own, units.get(array, ()), strict=False))
+    table = pyarrow.table(columns)
+    fields = [
+        column.with_metadata({"unit": column_units[column.name]}) if column.name in column_units else column
+        for column in table.schema
+    ]
+    metadata = {"kinema": json.dumps(recording_metadata(recorded, envs))}
+    parquet.write_table(table.cast(pyarrow.schema(fields, metadata)), path)
 
 
 def load_npz(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -207,7 +275,7 @@ def write_mcap(path: Path, recorded: RecordedScene, frames: RecordedFrames, envs
     Topics are `/env_<i>/state` and `/env_<i>/tf`; message times are simulated times [ns]; messages are JSON.
     """
     stacked, model = frames.stacked(), recorded.built.model
-    names = element_names(model)
+    names, links = element_names(model), link_names(model)
     with path.open("wb") as file:
         writer = import_mcap("writer").Writer(file)
         writer.start(profile="", library="kinema")
@@ -229,7 +297,7 @@ def write_mcap(path: Path, recorded: RecordedScene, frames: RecordedFrames, envs
                 frame_arrays = {name: values[frame, column] for name, values in stacked.items() if name != "time"}
                 messages = {
                     "state": _state_message(frame_arrays, names),
-                    "tf": _transforms_message(frame_arrays, model.links.names, seconds, f"env_{env}"),
+                    "tf": _transforms_message(frame_arrays, links, seconds, f"env_{env}"),
                 }
                 for topic, message in messages.items():
                     data, time = json.dumps(message).encode(), round(seconds * 1e9)
@@ -244,30 +312,20 @@ def _state_message(
 ) -> dict[str, dict[str, float]]:
     """State message of one frame and environment: values by element name for each recorded array."""
     return {
-        key: dict(zip(_unique_names(names[array]), frame_arrays[array].astype(float).tolist(), strict=True))
+        key: dict(zip(names[array], frame_arrays[array].astype(float).tolist(), strict=True))
         for array, key in MESSAGE_FIELDS.items()
         if array in frame_arrays
     }
 
 
-def _unique_names(names: Sequence[str]) -> list[str]:
-    """Names with a number appended to repeated ones: `a`, `a (2)`, ..."""
-    seen: dict[str, int] = {}
-    result = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        result.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return result
-
-
 def _transforms_message(
-    frame_arrays: Mapping[str, np.ndarray], link_names: list[str], seconds: float, parent_frame: str
+    frame_arrays: Mapping[str, np.ndarray], links: list[str], seconds: float, parent_frame: str
 ) -> dict[str, Any]:
     """Message `foxglove.FrameTransforms` with the link poses of one frame and environment.
 
     Args:
         frame_arrays: arrays of the frame; `link_pos` [m] and `link_quat` (w, x, y, z) are used.
-        link_names: names of the links.
+        links: names of the links.
         seconds: simulated time [s].
         parent_frame: name of the environment's frame and prefix of the link frames.
     """
@@ -284,9 +342,7 @@ def _transforms_message(
                 "translation": dict(zip("xyz", pos.tolist(), strict=True)),
                 "rotation": dict(zip("wxyz", quat.tolist(), strict=True)),
             }
-            for name, pos, quat in zip(
-                _unique_names(link_names), frame_arrays["link_pos"], frame_arrays["link_quat"], strict=True
-            )
+            for name, pos, quat in zip(links, frame_arrays["link_pos"], frame_arrays["link_quat"], strict=True)
         ]
     }
 
@@ -310,7 +366,7 @@ def load_mcap(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise ReadError(f"{path}: not a recording, or incomplete: {error}") from None
     arrays = {"time": np.array(times)}
     for array, key in MESSAGE_FIELDS.items():
-        elements = _unique_names(metadata["names"].get(array, ()))
+        elements = metadata["names"].get(array, ())
         if elements and all(key in message for messages in rows.values() for message in messages):
             columns = [
                 [[message[key][name] for name in elements] for message in messages] for messages in rows.values()
