@@ -5,6 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
+from scipy.spatial import ConvexHull
 
 from kinema.core import Array
 from kinema.dynamics.collision.collision_table import convex_collision_table
@@ -31,16 +32,16 @@ def bound(kind: str, size: Array) -> float:
     return float(size[:2].sum() if kind == "capsule" else np.linalg.norm(size))
 
 
-@pytest.mark.parametrize("kind", ["capsule", "box"])
-def test_as_many_points_as_mujoco(kind: str) -> None:
-    """One for each triangle that a shape is near, as far away."""
+@pytest.mark.parametrize(("kind", "within"), [("capsule", 1e-5), ("box", 1e-5), ("cylinder", 1e-3)])
+def test_the_same_points_as_mujoco(kind: str, within: float) -> None:
+    """One for each triangle that a shape is near, as far away, at the same place with the same normal."""
     poses = poses_above()
     found = CompiledField(CONVEX_PAIRS["height field", kind], TOP * HEIGHTS).points(poses)
     model = mujoco.MjModel.from_xml_string(f"""<mujoco>
       <asset><hfield name="ground" nrow="7" ncol="9" size="{HALF[0]} {HALF[1]} {TOP} {BASE}"/></asset>
       <worldbody><geom type="hfield" hfield="ground"/>
         <body><freejoint/><geom type="{kind}" size="1 1 1" margin="{MARGIN}"/></body></worldbody></mujoco>""")
-    model.hfield_data[:] = HEIGHTS.ravel()
+    model.hfield_data[:], model.opt.ccd_tolerance, model.opt.ccd_iterations = HEIGHTS.ravel(), 1e-10, 200
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     total = 0
@@ -51,9 +52,48 @@ def test_as_many_points_as_mujoco(kind: str) -> None:
         model.geom_aabb[1] = [0.0] * 3 + [bound(kind, size)] * 3
         mujoco.mj_collision(model, data)
         assert len(points) == data.ncon
-        np.testing.assert_allclose(np.sort(points[:, 0]), np.sort(data.contact.dist), rtol=0, atol=1e-5)
+        theirs = np.column_stack([data.contact.dist, data.contact.pos, data.contact.frame[:, :3]])
         total += len(points)
+        for point in theirs:
+            nearest = np.abs(points[:, :7] - point).max(axis=1).argmin() if len(points) else 0
+            np.testing.assert_allclose(points[nearest, 0], point[0], rtol=0, atol=1e-7)
+            np.testing.assert_allclose(points[nearest, 1:7], point[1:], rtol=0, atol=within)
     assert total > 2 * COUNT
+
+
+def prism_depths(vertices: Array) -> list[float]:
+    """Penetration depths of a polytope and each triangle above the base, by the hull of their Minkowski difference."""
+    n_rows, n_columns = HEIGHTS.shape
+    x, y = np.linspace(-HALF[0], HALF[0], n_columns), np.linspace(-HALF[1], HALF[1], n_rows)
+    found = []
+    for row in np.flatnonzero((y[:-1] <= vertices[:, 1].max()) & (y[1:] >= vertices[:, 1].min())).tolist():
+        for column in np.flatnonzero((x[:-1] <= vertices[:, 0].max()) & (x[1:] >= vertices[:, 0].min())).tolist():
+            for nodes in (((0, 0), (0, 1), (1, 1)), ((0, 0), (1, 1), (1, 0))):
+                places = [(row + i, column + j) for i, j in nodes]
+                top = np.array([[x[j], y[i], TOP * HEIGHTS[i, j]] for i, j in places])
+                prism = np.vstack([top, top * [1.0, 1.0, 0.0] - [0.0, 0.0, BASE]])
+                if top[:, 2].max() > vertices[:, 2].min():
+                    hull = ConvexHull((prism[:, None] - vertices).reshape(-1, 3))
+                    found.append(-float(hull.equations[:, 3].max()))
+    return [depth for depth in found if depth > 0.0]
+
+
+def test_depths_of_boxes_that_hardly_touch() -> None:
+    """A fifth of a millimetre deep, as things at rest are: as deep as the Minkowski differences say, to rounding."""
+    poses, count = poses_above(), 60
+    poses = Poses(*((a[:count], b[:count], c[:count]) for a, b, c in (poses.a, poses.b)), np.zeros(count))
+    box = CompiledField(CONVEX_PAIRS["height field", "box"], TOP * HEIGHTS)
+    places, turns, sizes = poses.b
+    for _ in range(8):
+        for i, points in enumerate(box.points(poses)):
+            places[i, 2] += -2e-4 - (points[:, 0].min() if len(points) else 2e-2)
+    shallow = 0
+    for i, points in enumerate(box.points(poses)):
+        depths = prism_depths(places[i] + box_corners(sizes[i]) @ turns[i].T)
+        assert len(points) == len(depths)
+        np.testing.assert_allclose(np.sort(-points[:, 0]), np.sort(depths), rtol=0, atol=1e-9)
+        shallow += bool(depths) and max(depths) < 1e-3
+    assert shallow > count / 2
 
 
 def test_a_mesh_on_a_plane() -> None:
