@@ -13,6 +13,7 @@ from kinema.ir import (
     SCRATCH,
     UNIFORM,
     ArenaOffset,
+    IterationContext,
     LoopIteration,
     Program,
     Tracer,
@@ -25,7 +26,10 @@ from kinema.ir import (
     select,
     sqrt,
     trace_for_each_loop,
+    with_derivative_of,
+    without_derivative,
 )
+from kinema.ir.program import BasicBlock, walk
 
 from .arenas import Memory, Numbers, kernel, launched
 from .random_programs import MEMORY, PLACES, random_numbers, recorded, trees
@@ -118,6 +122,26 @@ def test_the_derivative_of_a_square_root_at_zero_is_zero() -> None:
     tracer.write("y", [sqrt(x * x)])
     found = interpret(jvp(tracer.build(), [("x", 0)]), {"x": np.array([[0.0, 2.0]]), "t x": np.ones((1, 2))})
     np.testing.assert_array_equal(found["t y"], [[0.0, 1.0]])
+
+
+@pytest.mark.parametrize("differentiable", [False, True])
+def test_derivatives_are_replaced_only_in_programs_to_be_differentiated(differentiable: bool) -> None:
+    """Others are as without `without_derivative` and `with_derivative_of`, also in loops over tables."""
+    tracer = Tracer(differentiable=differentiable)
+
+    def body(row: IterationContext) -> None:
+        x = row.read("x")
+        row.write("y", [with_derivative_of(without_derivative(x * x) * x, 3.0 * x)])
+
+    offsets = {"x": ArenaOffset("state", 0), "y": ArenaOffset("state", 1)}
+    trace_for_each_loop(tracer, "rows", [LoopIteration("k", offsets)], body)
+    program = tracer.build()
+    operations = {i.op for block in walk(program.body) if isinstance(block, BasicBlock) for i in block.instructions}
+    assert ({"detach", "attach"} <= operations) == differentiable
+    arrays = {"state": np.array([[2.0], [0.0]]), "t state": np.ones((2, 1))}
+    interpret_in_place(jvp(program, [("state", 0)]), arrays, {})
+    np.testing.assert_array_equal(arrays["state"][1], 8.0)
+    np.testing.assert_array_equal(arrays["t state"][1], 3.0 if differentiable else 12.0)
 
 
 def test_constant_outputs_have_no_tangents() -> None:

@@ -115,6 +115,8 @@ from .symbolic import (
     sin as sin,
     sqrt as sqrt,
     square as square,
+    with_derivative_of as with_derivative_of,
+    without_derivative as without_derivative,
 )
 from .tracer import Tracer as Tracer, program_from_tape as program_from_tape, while_loop as while_loop
 from .unroll import unroll as unroll, unroll_program as unroll_program

@@ -530,7 +530,7 @@ def _pack_loop(
     for specialization_index, group in enumerate(table.groups):
         specialization_prefix = f"{prefix}{tracer.prefix}{len(tracer.locals)} {specialization_index} "
         specialization, specialization_locals = _trace_specialization(
-            group, body, n_key_columns, specialization_prefix, outer
+            group, body, n_key_columns, Tracer(specialization_prefix, differentiable=tracer.differentiable), outer
         )
         specializations.append(specialization)
         local_arrays.update(specialization_locals)
@@ -558,16 +558,15 @@ def _pack_loop(
 
 
 def _trace_specialization(
-    group: SpecializationGroup, body: IterationBody, first_column: int, prefix: str, outer: IterationContext | None
+    group: SpecializationGroup, body: IterationBody, first_column: int, tracer: Tracer, outer: IterationContext | None
 ) -> tuple[LoopSpecialization, dict[str, int]]:
     """Trace the loop body for one specialization, and assign table columns to its arrays and constants.
 
-    Returns the `LoopSpecialization` and the sizes of its local arrays, whose names start with `prefix`. Array columns
+    Returns the `LoopSpecialization` and the sizes of the local arrays of `tracer`, which is empty before. Array columns
     start at `first_column`; `outer` is the context of the enclosing iteration of a nested loop.
     """
     folded = group.folded_constants()
     group.add_per_env_arrays()
-    tracer = Tracer(prefix)
     body(IterationContext(group, tracer, folded, outer))
     program = tracer.build()
     locations = {location for statement in walk(program.body) for location, _ in memory_accesses(statement)}

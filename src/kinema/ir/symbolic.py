@@ -24,6 +24,8 @@ class TapeOwner(Protocol):
 
     tape: Tape
     """The tape being recorded."""
+    differentiable: bool
+    """Whether the recorded program is to be differentiated."""
 
     def import_value(self, value: Scalar) -> Scalar:
         """Make a value of an earlier tape available on the current tape."""
@@ -455,6 +457,20 @@ def attach(value: Value, carrier: Value) -> Value:
     follows from the implicit function theorem.
     """
     return record_op("attach", value, carrier) if _any_symbolic(value, carrier) else value
+
+
+def without_derivative(x: Value) -> Value:
+    """`detach(x)` in a program that is traced to be differentiated, in others x itself, without an operation."""
+    return detach(x) if _is_to_be_differentiated(x) else x
+
+
+def with_derivative_of(value: Value, carrier: Value) -> Value:
+    """`attach(value, carrier)` in a program that is traced to be differentiated, in others `value`."""
+    return attach(value, carrier) if _is_to_be_differentiated(value, carrier) else value
+
+
+def _is_to_be_differentiated(*values: Value) -> bool:
+    return any(isinstance(x, Scalar) and x.tape.owner is not None and x.tape.owner.differentiable for x in values)
 
 
 def square(x: Value) -> Value:

@@ -54,9 +54,11 @@ class _OpenBody:
 class Tracer:
     """Records the operations of an algorithm on the arrays of one environment as a program."""
 
-    def __init__(self, prefix: str = "") -> None:
+    def __init__(self, prefix: str = "", *, differentiable: bool = False) -> None:
         self.prefix = prefix
         """Prefix of the names of local arrays, unique within a program."""
+        self.differentiable = differentiable
+        """Whether the program is traced to be differentiated (`without_derivative`, `with_derivative_of`)."""
         self.locals: dict[str, int] = {}
         self._body_stack: list[list[_OpenBlock | _OpenBody | Statement]] = [[]]
         self._live_out: dict[tuple[Tape, int], int] = {}

@@ -94,7 +94,7 @@ def floor_by_rounding(x: Value) -> Value:
     if not isinstance(x, ir.Scalar):
         return float(x // 1.0)
     shift = 1.5 / machine_epsilon(x)  # floats of this magnitude have no fraction bits
-    return (ir.clamp(x, -1e6, 1e6) - 0.5 + shift) - shift
+    return ir.without_derivative((ir.clamp(x, -1e6, 1e6) - 0.5 + shift) - shift)
 
 
 def if_less(

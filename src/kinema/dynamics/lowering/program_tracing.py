@@ -43,7 +43,8 @@ def trace_looped_program(
         array_offsets: offset of each array in its arena.
         outputs: arrays that the function writes in addition to the arrays of a step.
     """
-    tracer = Tracer("table ")  # prefix keeps the names of local arrays distinct
+    # the prefix keeps the names of local arrays distinct
+    tracer = Tracer("table ", differentiable=settings.differentiable)
     ctx = TraceContext(model, settings, array_offsets, tracer, build_tree(model), outputs=outputs)
     trace_function(ctx)
     return tracer.build(

@@ -492,4 +492,4 @@ class HeightFieldIntersection:
 def approximate_floor(x: Value) -> Value:
     """floor(x) by rounding to nearest; an integer x may also give x - 1. |x| is clamped to `MAX_CELL_INDEX`."""
     whole = 1.5 / machine_epsilon(x)  # values of this magnitude have no fractional digits
-    return (ir.clamp(x, -MAX_CELL_INDEX, MAX_CELL_INDEX) - 0.5 + whole) - whole
+    return ir.without_derivative((ir.clamp(x, -MAX_CELL_INDEX, MAX_CELL_INDEX) - 0.5 + whole) - whole)
