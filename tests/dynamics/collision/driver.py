@@ -52,9 +52,12 @@ def program_of(
     pair: CollisionTableEntry,
     add: Callable[[str, Tracer, CollisionGeom], CollisionGeom] | None = None,
     prefix: str = "",
+    *,
+    differentiable: bool = False,
+    refines: bool = False,
 ) -> Program:
     """The same of any pair; a function may add to a solid, by its name, what is not in the arrays of poses."""
-    recorder = Tracer(prefix)
+    recorder = Tracer(prefix, differentiable=differentiable)
     found, reach = recorder.allocate_local(1), recorder.read("reach")
     recorder.write(found, [0.0])
 
@@ -77,7 +80,7 @@ def program_of(
 
     recorder.write("points", [0.0], WIDTH * (pair.max_contacts + SPARE) - 1)  # there are so many numbers
     recorder.new_basic_block()
-    pair.collide(ContactQuery(recorder, reach, emit), solid("a"), solid("b"))
+    pair.collide(ContactQuery(recorder, reach, emit, refines=refines), solid("a"), solid("b"))
     return recorder.build({"count": [recorder.read(found)]})
 
 

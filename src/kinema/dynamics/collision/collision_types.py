@@ -102,6 +102,9 @@ class ContactQuery:
     emit_contact: EmitContact
     needs_depth: bool = True
     """Whether EPA computes the depth of penetrating convex geoms; otherwise their distance is some value <= 0."""
+    refines: bool = False
+    """Whether contacts that an iterative search finds to its tolerance are made exact up to rounding; in programs to be
+    differentiated they always are."""
 
 
 CollisionFunction = Callable[[ContactQuery, CollisionGeom, CollisionGeom], None]

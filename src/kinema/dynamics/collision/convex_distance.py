@@ -17,6 +17,7 @@ from kinema.ir import Value
 
 from ..vector_math import ZERO, Matrix, Vector, add, cross, dot, matmul, rotate, rotate_inverse, scale, sub, transpose
 from .collision_types import CollisionGeom, ContactQuery
+from .contact_optimality import ConvexPair, constants, refine_contact
 from .depth_minimization import LocalDepthMinimum, minimize_depth_by_bfgs, minimize_depth_by_projection
 from .epa import (
     EPA_TOLERANCE,
@@ -387,26 +388,37 @@ def core_pair_distance(
         b: second geom, of which only the pose is used.
     """
     first, second = cores
-    length_scale = ir.maximum(ir.maximum(first.bounding_radius, second.bounding_radius), MIN_LENGTH_SCALE)
+    bounding_radii = constants([first.bounding_radius, second.bounding_radius])
+    length_scale = ir.maximum(ir.maximum(*bounding_radii), MIN_LENGTH_SCALE)
     inverse_scale = 1.0 / length_scale
-    position = scale(inverse_scale, rotate_inverse(b.rotation, sub(a.position, b.position)))
-    rotation = matmul(transpose(b.rotation), a.rotation)
+    relative_position = scale(inverse_scale, rotate_inverse(b.rotation, sub(a.position, b.position)))
+    relative_rotation = matmul(transpose(b.rotation), a.rotation)
+    # the search is not differentiated
+    position, rotation = constants(relative_position), [constants(row) for row in relative_rotation]
 
     def support(direction: Vector) -> SupportPoint:
         point_a = add(
             position, scale(inverse_scale, rotate(rotation, first.support(rotate_inverse(rotation, direction))))
         )
         point_b = scale(inverse_scale, second.support(scale(-1.0, direction)))
-        return [*sub(point_a, point_b), *point_a]
+        return constants([*sub(point_a, point_b), *point_a])
 
     difference = MinkowskiDifference(
         query.tracer, support, machine_epsilon(*position), first.is_smooth or second.is_smooth
     )
     radii = inverse_scale * (first.radius + second.radius)
     max_distance = inverse_scale * query.margin + radii
-    signed_distance = _signed_core_distance(difference, position, max_distance, needs_depth=query.needs_depth)
-    signed_distance = SignedDistance(signed_distance.direction, signed_distance.distance - radii, signed_distance.point)
-    return ConvexPairDistance((first, second), position, rotation, length_scale, signed_distance)
+    found = _signed_core_distance(difference, position, max_distance, needs_depth=query.needs_depth)
+    if query.refines or query.tracer.differentiable:
+        pair = ConvexPair(cores, relative_position, relative_rotation, length_scale, difference.epsilon)
+
+        def refine() -> list[Value]:
+            return refine_contact(query.tracer, pair, found).flatten()
+
+        flat = query.tracer.if_less("refinement", found.distance, max_distance, refine, found.flatten())
+        found = SignedDistance(flat[:3], flat[3], flat[4:])
+    signed_distance = SignedDistance(found.direction, found.distance - radii, found.point)
+    return ConvexPairDistance((first, second), relative_position, relative_rotation, length_scale, signed_distance)
 
 
 def _signed_core_distance(

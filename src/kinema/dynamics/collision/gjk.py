@@ -72,6 +72,8 @@ class GjkResult:
     penetration depth)."""
     simplex: tuple[SupportPoint, SupportPoint, SupportPoint]
     """Last simplex: three support points."""
+    barycentric: Sequence[Value]
+    """Barycentric coordinates of the closest point in the last simplex; invalid if the shapes overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,7 @@ def gjk_distance(difference: MinkowskiDifference, initial_direction: Vector, max
         end.overlaps,
         end.shallowest_direction,
         end.simplex,
+        end.barycentric,
     )
 
 

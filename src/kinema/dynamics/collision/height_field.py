@@ -7,6 +7,7 @@ extruded down to the base of the height field; the closest point of this prism a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from kinema import ir
 from kinema.ir import Tracer, Value
@@ -15,6 +16,7 @@ from ..vector_math import Matrix, Vector, add, dot, matmul, rotate, rotate_inver
 from .collision_types import CollisionGeom, ContactQuery, HeightFieldData
 from .convex_distance import core_pair_distance, emit_closest_point
 from .support_mapping import CONVEX_CORES, ConvexCore
+from .support_patches import polytope_patch
 from .vector_math import floor_by_rounding, norm, select_vector
 
 
@@ -70,7 +72,8 @@ def collide_height_field_convex(
         def emit() -> list[Value]:
             origin = [column * cell_sizes[0] - height_field.size[0], row * cell_sizes[1] - height_field.size[1], 0.0]
             prism = replace(height_field, position=add(height_field.position, rotate(height_field.rotation, origin)))
-            pair_distance = core_pair_distance(query, (_prism_core(corners, height_field.size[2]), core), prism, geom)
+            cores = _prism_core(tracer, corners, height_field.size[2]), core
+            pair_distance = core_pair_distance(query, cores, prism, geom)
             emit_closest_point(query, pair_distance, geom)
             return []
 
@@ -146,10 +149,11 @@ def _triangle_corners(
     return corners
 
 
-def _prism_core(corners: list[Vector], base_depth: Value) -> ConvexCore:
+def _prism_core(tracer: Tracer, corners: list[Vector], base_depth: Value) -> ConvexCore:
     """Support mapping and bounding radius, for GJK, of the prism between a height-field triangle and the base plane.
 
     Args:
+        tracer: tracer.
         corners: corners of the triangle.
         base_depth: depth of the base below z = 0 [m].
     """
@@ -164,4 +168,5 @@ def _prism_core(corners: list[Vector], base_depth: Value) -> ConvexCore:
     bounding_radius = ir.maximum(
         *(norm([*c[:2], height]) for c, height in zip(corners[:2], max_heights[:2], strict=True))
     )
-    return ConvexCore(support, 0.0, ir.maximum(bounding_radius, norm([*corners[2][:2], max_heights[2]])))
+    bounding_radius = ir.maximum(bounding_radius, norm([*corners[2][:2], max_heights[2]]))
+    return ConvexCore(support, 0.0, bounding_radius, partial(polytope_patch, tracer, support, bounding_radius))

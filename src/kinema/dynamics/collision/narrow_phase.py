@@ -318,7 +318,7 @@ def _collide_pair(iteration: IterationContext, specialization: NarrowPhaseSpecia
         return
 
     get_collision_table(multiccd=specialization.multiccd)[specialization.geom_types].collide(
-        ContactQuery(tracer, margin, emit), *read_geom_pair(iteration, specialization)
+        ContactQuery(tracer, margin, emit, refines=specialization.refines), *read_geom_pair(iteration, specialization)
     )
 
 

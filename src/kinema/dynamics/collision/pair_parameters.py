@@ -273,6 +273,8 @@ class NarrowPhaseSpecialization:
     """Whether contacts are speculative: found along the motion of both geoms in a step."""
     cores: tuple[str, ...] = ()
     """Geoms of a fast pair ("a", "b") whose core has contacts of its own."""
+    refines: bool = False
+    """Whether contacts are made exact up to rounding, for the derivative of the step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -461,6 +463,7 @@ def _specialization_of(
         surface_velocities(ctx.model),
         is_fast_pair(ctx.model, pair),
         tuple(side for side, has_core in zip("ab", core_sides(ctx.model, pair), strict=True) if has_core),
+        ctx.settings.stores_solution,
     )
 
 

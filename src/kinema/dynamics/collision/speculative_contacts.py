@@ -211,7 +211,9 @@ def _closest_distance(iteration: IterationContext, pair: SweptPair, time: Value,
         tracer.new_basic_block()
 
     table = ANALYTIC_COLLISION_TABLE if pair.types in CLOSED_FORM_DISTANCES else _DISTANCE_TABLE
-    table[pair.types].collide(ContactQuery(tracer, reach, record, needs_depth=False), *pair.geoms_at(time))
+    refines = pair_specialization(iteration).refines
+    query = ContactQuery(tracer, reach, record, needs_depth=False, refines=refines)
+    table[pair.types].collide(query, *pair.geoms_at(time))
     values = [tracer.read(closest, i) for i in range(4)]
     return values[0], values[1:]
 
@@ -317,7 +319,8 @@ def _emit_at_impact(
             tracer.if_less("within reach", distance, reach, store, [])
 
         table = get_collision_table(multiccd=pair_specialization(iteration).multiccd)
-        table[pair.types].collide(ContactQuery(tracer, reach, record), *pair.geoms_at(time))
+        query = ContactQuery(tracer, reach, record, refines=pair_specialization(iteration).refines)
+        table[pair.types].collide(query, *pair.geoms_at(time))
         return []
 
     tracer.if_less("touches", 0.5, touches, collide, [])

@@ -265,7 +265,11 @@ def collide_sphere_ellipsoid(query: ContactQuery, sphere: CollisionGeom, ellipso
     largest = ir.maximum(ir.maximum(*ellipsoid.size[:2]), ellipsoid.size[2])
     semi_axes = [ir.maximum(ir.maximum(x, MIN_AXIS_RATIO * largest), MIN_POSITIVE) for x in ellipsoid.size]
     signs = [ir.select(x, 0.0, -1.0, 1.0) for x in centre]
-    unit_coordinates = _nearest_point_on_ellipsoid(query.tracer, [ir.absolute(x) for x in centre], semi_axes)
+    absolute_centre = [ir.absolute(ir.without_derivative(x)) for x in centre]
+    unit_coordinates = _nearest_point_on_ellipsoid(query.tracer, absolute_centre, semi_axes)
+    if query.tracer.differentiable:
+        carriers = _differentiable_coordinates(unit_coordinates, centre, signs, semi_axes)
+        unit_coordinates = [ir.attach(x, carrier) for x, carrier in zip(unit_coordinates, carriers, strict=True)]
     nearest = [
         sign * semi_axis * coordinate
         for sign, semi_axis, coordinate in zip(signs, semi_axes, unit_coordinates, strict=True)
@@ -328,3 +332,29 @@ def _nearest_point_on_ellipsoid(tracer: Tracer, point: Vector, half_axes: Vector
     (u,) = tracer.while_loop("closest point on ellipsoid", step, [start], NEWTON_MAX_ITERATIONS)
     vector = unit_vector(u)
     return [x / ir.sqrt(dot(vector, vector)) for x in vector]
+
+
+def _differentiable_coordinates(coordinates: Vector, point: Vector, signs: Vector, half_axes: Vector) -> list[Value]:
+    """Coordinates of the closest point of an ellipsoid with their derivatives, by implicit differentiation.
+
+    The closest point x satisfies y = x + t x / e^2 and |x / e| = 1. With the shift t of the solution c = x / e, the
+    first equation gives the derivative of x for constant t, and the second equation that of t. The coordinates are
+    absolute, but differentiable also where they are zero.
+
+    Args:
+        coordinates: solution, absolute coordinates in units of the semi-axes.
+        point: the point in the axes of the ellipsoid [m].
+        signs: signs of the coordinates.
+        half_axes: semi-axes [m].
+    """
+    solution = [ir.detach(x) for x in coordinates]
+    # t from the coordinate that is largest: t / e^2 = |y| / x - 1
+    largest, shift = -1.0, 0.0
+    for x, y, e in zip(solution, point, half_axes, strict=True):
+        shift = ir.select(largest, x, e * (ir.absolute(ir.detach(y)) - e * x) / ir.maximum(x, 0.5), shift)
+        largest = ir.maximum(largest, x)
+    inverses = [1.0 / ir.maximum(e + ir.detach(shift) / e, MIN_RELATIVE_COORDINATE * e) for e in half_axes]
+    at_constant_shift = [s * y * inverse for s, y, inverse in zip(signs, point, inverses, strict=True)]
+    slopes = [x * inverse / e for x, inverse, e in zip(solution, inverses, half_axes, strict=True)]
+    change = (dot(solution, at_constant_shift) - 1.0) / ir.detach(dot(solution, slopes))
+    return [x - slope * change for x, slope in zip(at_constant_shift, slopes, strict=True)]

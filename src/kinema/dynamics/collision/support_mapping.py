@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from kinema import ir
 from kinema.ir import Tracer, Value
@@ -22,6 +23,16 @@ from kinema.model import (
 
 from ..vector_math import ZERO, Vector, dot
 from .collision_types import CollisionGeom, PackedHull
+from .support_patches import (
+    FindPatch,
+    box_patch,
+    cone_patch,
+    cylinder_patch,
+    ellipsoid_patch,
+    point_patch,
+    polytope_patch,
+    segment_patch,
+)
 from .vector_math import TINY, floor_by_rounding, less_than, norm, normalize_or_fallback, select_vector, sign
 
 # ----------------------------------------------------------------------- packed convex hulls (`kinema.model.geom_data`)
@@ -125,19 +136,23 @@ class ConvexCore:
     """Radius of the sphere that is added to the core [m]."""
     bounding_radius: Value
     """Maximum distance of the geom's surface from its origin [m]."""
+    patch: FindPatch
+    """Local geometry of the surface at a support point."""
     is_smooth: bool = False
     """Whether the surface of the core is curved, not a polyhedron."""
 
 
 def sphere_core(tracer: Tracer, geom: CollisionGeom) -> ConvexCore:
     """Core of a sphere: its centre."""
-    return ConvexCore(lambda direction: ZERO, geom.size[0], geom.size[0])
+    return ConvexCore(lambda direction: ZERO, geom.size[0], geom.size[0], point_patch)
 
 
 def capsule_core(tracer: Tracer, geom: CollisionGeom) -> ConvexCore:
     """Core of a capsule: the segment of its axis."""
     radius, half, _ = geom.size
-    return ConvexCore(lambda direction: (0.0, 0.0, sign(direction[2]) * half), radius, radius + half)
+    return ConvexCore(
+        lambda direction: (0.0, 0.0, sign(direction[2]) * half), radius, radius + half, partial(segment_patch, half)
+    )
 
 
 def ellipsoid_core(tracer: Tracer, geom: CollisionGeom) -> ConvexCore:
@@ -148,7 +163,8 @@ def ellipsoid_core(tracer: Tracer, geom: CollisionGeom) -> ConvexCore:
         inverse = 1.0 / ir.maximum(norm(scaled), TINY)
         return [semi_axis * component * inverse for semi_axis, component in zip(geom.size, scaled, strict=True)]
 
-    return ConvexCore(support, 0.0, ir.maximum(geom.size[0], ir.maximum(geom.size[1], geom.size[2])), True)
+    bounding_radius = ir.maximum(geom.size[0], ir.maximum(geom.size[1], geom.size[2]))
+    return ConvexCore(support, 0.0, bounding_radius, partial(ellipsoid_patch, geom.size), True)
 
 
 def _support_on_circle(radius: Value, direction: Vector) -> list[Value]:
@@ -160,7 +176,13 @@ def _support_on_circle(radius: Value, direction: Vector) -> list[Value]:
 def cylinder_core(tracer: Tracer, geom: CollisionGeom) -> ConvexCore:
     """Core of a cylinder: the cylinder itself; support points are on the rims."""
     radius, half, _ = geom.size
-    return ConvexCore(lambda d: [*_support_on_circle(radius, d), sign(d[2]) * half], 0.0, norm([radius, half]), True)
+    return ConvexCore(
+        lambda d: [*_support_on_circle(radius, d), sign(d[2]) * half],
+        0.0,
+        norm([radius, half]),
+        partial(cylinder_patch, geom.size),
+        True,
+    )
 
 
 def cone_core(tracer: Tracer, geom: CollisionGeom) -> ConvexCore:
@@ -172,7 +194,7 @@ def cone_core(tracer: Tracer, geom: CollisionGeom) -> ConvexCore:
         apex_advantage = 2.0 * half * direction[2] - radius * norm(direction[:2])
         return select_vector(0.0, apex_advantage, (0.0, 0.0, half), rim)
 
-    return ConvexCore(support, 0.0, norm([radius, half]), True)
+    return ConvexCore(support, 0.0, norm([radius, half]), partial(cone_patch, geom.size), True)
 
 
 def box_core(tracer: Tracer, geom: CollisionGeom) -> ConvexCore:
@@ -181,14 +203,20 @@ def box_core(tracer: Tracer, geom: CollisionGeom) -> ConvexCore:
     def support(direction: Vector) -> Vector:
         return [sign(d) * s for d, s in zip(direction, geom.size, strict=True)]
 
-    return ConvexCore(support, 0.0, norm(geom.size))
+    return ConvexCore(support, 0.0, norm(geom.size), partial(box_patch, geom.size))
 
 
 def mesh_core(tracer: Tracer, geom: CollisionGeom) -> ConvexCore:
     """Core of a mesh: its convex hull; support points are hull vertices."""
     assert geom.hull is not None
     hull = geom.hull
-    return ConvexCore(lambda direction: hull_support_vertex(tracer, hull, direction)[0], 0.0, hull.bounding_radius)
+
+    def support(direction: Vector) -> Vector:
+        return hull_support_vertex(tracer, hull, direction)[0]
+
+    return ConvexCore(
+        support, 0.0, hull.bounding_radius, partial(polytope_patch, tracer, support, hull.bounding_radius)
+    )
 
 
 def hull_vertex(hull: PackedHull, index: Value) -> Vector:
