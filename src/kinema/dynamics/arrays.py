@@ -319,7 +319,13 @@ KINEMATIC_ARRAYS = [
 """Motion of kinematic bodies in world axes: pose and target pose (position, quaternion), linear velocity of the origin
 and angular velocity, and the number of steps after which the target is reached and the body stops."""
 
-STEP_COUNTERS = ("n_contacts", "n_lost_contacts", "n_iterations", "max_n_contacts", "max_required_capacity")
+STEP_COUNTERS = [
+    ArrayInfo("n_contacts", ElementKind.ENVIRONMENT, ArrayUse.STATE, is_enabled=_has_contacts),
+    ArrayInfo("n_lost_contacts", ElementKind.ENVIRONMENT, ArrayUse.STATE, is_enabled=_has_contacts),
+    ArrayInfo("n_iterations", ElementKind.ENVIRONMENT, ArrayUse.STATE, is_enabled=_stores_solution),
+    ArrayInfo("max_n_contacts", ElementKind.ENVIRONMENT, ArrayUse.STATE, is_enabled=_has_contacts),
+    ArrayInfo("max_required_capacity", ElementKind.ENVIRONMENT, ArrayUse.STATE, is_enabled=_has_contacts),
+]
 """Counters of a step: contacts, contacts lost for lack of capacity, and solver iterations; then the maxima since the
 last reset of the number of contacts and of the contacts wanted between two frames where some were lost (0 if none were
 lost)."""
@@ -398,7 +404,7 @@ ARRAYS = [
     ),
     *KINEMATIC_ARRAYS,
     ArrayInfo("warm_start", ElementKind.DOF, ArrayUse.STATE, is_enabled=_stores_solution),
-    *(ArrayInfo(name, ElementKind.ENVIRONMENT, ArrayUse.STATE, is_enabled=_has_contacts) for name in STEP_COUNTERS),
+    *STEP_COUNTERS,
     *SLEEP_ARRAYS,
     *ATTACHMENT_ARRAYS,
     ArrayInfo("history", ElementKind.DELAY_SAMPLE, ArrayUse.STATE, initial=_initial_control_history),

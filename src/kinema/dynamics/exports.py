@@ -1,6 +1,6 @@
 """Lazily imported public names of the package: everything that traces programs."""
 
-from .engine.adjoint import Simulation as Simulation
+from .engine.adjoint import AdjointPrograms as AdjointPrograms, Simulation as Simulation
 from .engine.linearization import Linearizer as Linearizer, StepJacobians as StepJacobians
 from .engine.step_profiler import (
     BlockTime as BlockTime,

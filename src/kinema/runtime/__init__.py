@@ -5,7 +5,15 @@ GPUs are used through NVIDIA Warp (memory, streams) and the CUDA driver API (ker
 
 from kinema.core import CACHE_ENV_VARIABLE as CACHE_ENV_VARIABLE, cache_dir as cache_dir
 
-from .arrays import Arena as Arena, ArenaLayout as ArenaLayout, ArrayView as ArrayView, padded_stride as padded_stride
+from .arrays import (
+    Arena as Arena,
+    ArenaLayout as ArenaLayout,
+    ArraySeries as ArraySeries,
+    ArrayView as ArrayView,
+    copy_rows as copy_rows,
+    padded_stride as padded_stride,
+    row_clearer as row_clearer,
+)
 from .compiled_program import (
     LaunchArguments as LaunchArguments,
     Partitioning as Partitioning,

@@ -1,4 +1,4 @@
-"""Arenas: one allocation for the named arrays of all environments, and views of these arrays.
+"""Arenas: one allocation for the named arrays of all environments, views of these arrays, and series of them in time.
 
 An arena has shape (rows, stride): a row per scalar of an array, a column per environment (structure of arrays). Views
 are shared with NumPy, Warp, PyTorch and DLPack without copies where possible.
@@ -6,7 +6,7 @@ are shared with NumPy, Warp, PyTorch and DLPack without copies where possible.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -178,3 +178,73 @@ class ArrayView:
         host = self._data.numpy()
         host[:, : self._n_envs][:, columns] = values
         self._data.assign(host)
+
+
+# ---------------------------------------------------------------------------------------------- copies between arenas
+
+
+def copy_rows(target: Any, target_row: int, source: Any, source_row: int, count: int) -> None:
+    """Copy rows of a device array (rows, stride), or (rows,), to another of equal stride; on a GPU in stream order."""
+    if isinstance(target, np.ndarray):
+        target[target_row : target_row + count] = source[source_row : source_row + count]
+    elif count:
+        stride = int(target.shape[1]) if target.ndim == 2 else 1
+        warp().copy(target, source, target_row * stride, source_row * stride, count * stride)
+
+
+def row_clearer(data: Any, start: int, count: int) -> Callable[[], None]:
+    """Function that sets rows of a device array (rows, stride) to zero; on a GPU in stream order."""
+    rows = data[start : start + count] if count else None
+    if rows is None:
+        return lambda: None
+    return (lambda: rows.fill(0.0)) if isinstance(rows, np.ndarray) else rows.zero_
+
+
+class ArraySeries:
+    """Values of consecutive rows of an arena at several times, (times, rows, environments), on the arena's device."""
+
+    def __init__(self, n_times: int, n_rows: int, arena: Arena, purpose: str) -> None:
+        """Allocate a series of zeros in the strides of an arena; `purpose` is named if there is too little memory."""
+        self.n_times, self.n_rows, self._n_envs, self._dtype = n_times, n_rows, arena.n_envs, arena.dtype
+        self.data = arena.device.zeros((max(n_times * n_rows, 1), arena.stride), arena.precision, purpose)
+        """Rows of all times, one time after the other, (times x rows, stride)."""
+
+    def store(self, time: int, source: Any, row: int) -> None:
+        """Copy rows of the data of an arena, from `row` on, to a time of the series."""
+        copy_rows(self.data, time * self.n_rows, source, row, self.n_rows)
+
+    def load(self, time: int, target: Any, row: int) -> None:
+        """Copy a time of the series to rows of the data of an arena, from `row` on."""
+        copy_rows(target, row, self.data, time * self.n_rows, self.n_rows)
+
+    def numpy(self) -> np.ndarray:
+        """The series as NumPy array (times, rows, environments): a view on a CPU, a copy from a GPU."""
+        data = self.data if isinstance(self.data, np.ndarray) else self.data.numpy()
+        return self._shaped(data)
+
+    def to_torch(self) -> Any:
+        """The series as PyTorch tensor (times, rows, environments) that shares its memory."""
+        is_on_host = isinstance(self.data, np.ndarray)
+        return self._shaped(torch_module().from_numpy(self.data) if is_on_host else warp().to_torch(self.data))
+
+    def _shaped(self, data: Any) -> Any:
+        n = self.n_times * self.n_rows
+        return data[:n].reshape(self.n_times, self.n_rows, data.shape[1])[..., : self._n_envs]
+
+    def assign(self, values: Any) -> None:
+        """Set all values from a NumPy array or a PyTorch tensor (times, environments, rows); no host copy of a tensor.
+
+        The padding of the stride gets the values of the last environment, as in `ArrayView.pad_last_vector`.
+        """
+        is_on_host = isinstance(self.data, np.ndarray)
+        if not isinstance(values, np.ndarray):
+            target = self._shaped(torch_module().from_numpy(self.data) if is_on_host else warp().to_torch(self.data))
+            target.copy_(values.movedim(-1, 1))
+        elif is_on_host:
+            self.numpy()[:] = values.transpose(0, 2, 1)
+        else:
+            host = np.zeros(self.data.shape, self._dtype)
+            self._shaped(host)[:] = values.transpose(0, 2, 1)
+            self.data.assign(host)
+        if is_on_host and self.data.shape[1] > self._n_envs:
+            self.data[:, self._n_envs : self._n_envs + MAX_LANES] = self.data[:, self._n_envs - 1 : self._n_envs]

@@ -60,9 +60,13 @@ def as_batch(values: Any, n_envs: int, element_shape: tuple[int, ...], dtype: np
     raise KinemaError(f"{label}: expected values of shape {element_shape} or {shape}, not {array.shape}")
 
 
+MAX_PRODUCT_SIZE = 1000
+"""Size of arrays up to which a scalar product is the quickest test of finite values: BLAS uses threads beyond."""
+
+
 def check_finite(values: np.ndarray, label: str) -> np.ndarray:
     """Validate that all values are finite and return them unchanged; `KinemaError` names the first that is not."""
-    if math.isfinite(np.vdot(values, values)):  # the quickest test of a few numbers; it may overflow
+    if values.size < MAX_PRODUCT_SIZE and math.isfinite(np.vdot(values, values)):  # it may overflow
         return values
     finite = np.isfinite(values)
     if not finite.all():

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kinema.core import Array, KinemaError
-from kinema.runtime import torch_module
+from kinema.core import KinemaError
+from kinema.runtime import ArraySeries, share_torch_stream, synchronise_unless_shared, torch_module
 
-from .arguments import as_array, check_finite, positive_int
+from .arguments import as_array, boolean, check_finite, positive_float, positive_int
 from .linearization import CONTROL_KINDS
 
 if TYPE_CHECKING:
@@ -28,19 +28,65 @@ STATE_PARTS = ("qpos", "qvel", "act")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trajectory:
-    """State of all environments after each control."""
+    """State of all environments, and sensor values, after each control: NumPy arrays, or tensors like the controls."""
 
-    qpos: Array
+    qpos: Any
     """Generalized coordinates, (n_controls, n_envs, n_qs)."""
-    qvel: Array
+    qvel: Any
     """Velocities, (n_controls, n_envs, n_dofs)."""
-    act: Array
+    act: Any
     """Activations of the actuators, (n_controls, n_envs, n_actuators); without actuators with activation (..., 0)."""
+    sensors: Any = None
+    """Values of all sensors in the order of `scene.sensors`, without noise and delay, (n_controls, n_envs, n_values);
+    None unless requested."""
 
 
 Gradients = dict[str, Any]
 """`control` (n_controls, n_envs, n); `state`, a dictionary of `qpos`, `qvel` and `act`, (n_envs, n) each; and `valid`,
-(n_envs,), whether the gradients of an environment are finite and complete."""
+(n_envs,), whether the gradients of an environment are finite, complete, and those of a converged simulation."""
+
+
+class _Exchange:
+    """Conversion between series of an engine and arrays of the user, (times, environments, values).
+
+    Arrays are tensors of the dtype and on the device of the controls if these are a tensor, else NumPy arrays. Tensors
+    on the GPU of the scene are never copied to the host.
+    """
+
+    def __init__(self, scene: Scene, control: Any) -> None:
+        self.engine = scene.built.engine
+        self.like = control.detach() if hasattr(control, "detach") else None
+        """The controls, if they are a tensor."""
+        self.on_gpu = self.like is not None and scene.built.outputs.is_gpu_tensor(self.like)
+        """Whether arrays are tensors on the GPU of the scene."""
+        if self.on_gpu:
+            share_torch_stream(self.engine.device)
+
+    def checked(self, values: Any, label: str) -> Any:
+        """Finite values as NumPy array in double precision; tensors on the GPU of the scene as they are, unchecked."""
+        if self.on_gpu and getattr(values, "is_cuda", False):
+            return values.detach()
+        return check_finite(as_array(values, np.float64, label), label)
+
+    def output(self, series: ArraySeries) -> Any:
+        """Series as an array of the user."""
+        if self.on_gpu and self.like is not None:
+            synchronise_unless_shared(self.engine.device)
+            return series.to_torch().movedim(-1, 1).to(self.like.dtype)
+        values = np.array(series.numpy().transpose(0, 2, 1), np.float64)
+        return values if self.like is None else torch_module().from_numpy(values).to(self.like)
+
+    def mask(self, failures: ArraySeries, gradients: list[Any]) -> Any:
+        """Mask of the environments without failures, and with finite gradients (times, environments, values)."""
+        if self.on_gpu:
+            is_valid = (failures.to_torch()[0] == 0.0).all(0)
+            for values in gradients:
+                is_valid = is_valid & values.isfinite().all(-1).all(0)
+            return is_valid
+        is_valid = (failures.numpy()[0] == 0.0).all(0)
+        for values in gradients:
+            is_valid &= np.isfinite(np.asarray(values.cpu() if self.like is not None else values)).all((0, 2))
+        return is_valid if self.like is None else torch_module().from_numpy(is_valid).to(self.like.device)
 
 
 def rollout(
@@ -50,90 +96,125 @@ def rollout(
     state: Mapping[str, Any] | None = None,
     by: str = "ctrl",
     hold: int = 1,
+    sensors: bool = False,
 ) -> tuple[Trajectory, Callable[..., Gradients]]:
     """Simulate a scene with a sequence of controls; return the trajectory and its pullback.
 
-    The scene is left in the final state. The pullback can be called several times until the scene is built again; it
-    repeats the simulation from checkpoints, with the same bits, so that memory grows with the square root of the
-    length.
+    The scene is left in the final state. The pullback can be called several times, also after other rollouts. It
+    repeats the simulation of long trajectories from checkpoints, with the same bits, so that memory grows with the
+    square root of the length. Compiled programs are kept with the scene.
 
     Args:
         scene: a built scene.
-        control: controls of all entities, (n_controls, n_envs, n), or (n_controls, n) for all environments.
+        control: controls of all entities, (n_controls, n_envs, n), or (n_controls, n) for all environments. If it is a
+            PyTorch tensor, trajectory and gradients are tensors of its dtype and on its device; on the GPU of the scene
+            nothing is copied to the host.
         state: initial state: `qpos`, `qvel` and `act` of all entities, (n_envs, n) or (n,); parts that are missing are
             those of the scene. None for the state of the scene.
         by: `ctrl`, controls of the actuators; `force`, forces on the dofs; `position`, targets of the dofs.
         hold: number of steps per control; default 1.
+        sensors: whether the trajectory contains the sensor values; default False.
 
     Returns:
-        The trajectory, and a function `pullback(qpos=None, qvel=None, act=None)` of the gradient of a scalar function
-        by the trajectory, in its shapes, that returns the gradients by `control` and `state`, and which are `valid`.
+        The trajectory, and a function `pullback(qpos=None, qvel=None, act=None, sensors=None, max_norm=None)` of the
+        gradient of a scalar function by the trajectory, in its shapes, that returns the gradients by `control` and
+        `state`, and which are `valid`. With `max_norm` the gradient by the state before each step is scaled down to
+        this norm, in each environment.
     """
     from kinema.dynamics import Simulation
 
     if by not in CONTROL_KINDS:
         raise KinemaError(f"rollout: by={by!r} is not one of {', '.join(map(repr, CONTROL_KINDS))}")
     built, hold = scene.built, positive_int(hold, "rollout: hold", "step")
-    engine, model = built.engine, built.model
-    n = model.n_actuators if by == "ctrl" else model.n_dofs
-    controls = _checked(control, "control", np.float64)
-    if controls.ndim == 2:
-        controls = np.repeat(controls[:, None], built.n_envs, axis=1)
-    if controls.shape[1:] != (built.n_envs, n) or not len(controls):
-        raise KinemaError(
-            f"rollout: control must have shape (n_controls, {built.n_envs}, {n}) or (n_controls, {n}), with at least "
-            f"one control, not {np.shape(control)}"
-        )
+    n_values, with_sensors = built.model.sensors.n_values, boolean(sensors, "rollout: sensors")
+    exchange = _Exchange(scene, control)
+    controls = _controls(
+        exchange, control, built.n_envs, built.model.n_actuators if by == "ctrl" else built.model.n_dofs
+    )
     for name, values in (state or {}).items():
-        _set_state(scene, name, values)
-    simulation = Simulation(engine, by, hold * scene.substeps)
-    trajectory = Trajectory(**{name: _as_float(values) for name, values in simulation.run(controls).items()})
+        _set_state(scene, exchange, name, values)
+    programs = scene._linearization.adjoint_programs(by)
+    simulation = Simulation(programs, controls, hold * scene.substeps, sensors=with_sensors and n_values > 0)
+    trajectory = Trajectory(**{name: exchange.output(series) for name, series in simulation.trajectory.items()})
+    shape = (len(controls), built.n_envs, n_values)
+    if with_sensors and not n_values:
+        empty = np.zeros(shape) if exchange.like is None else exchange.like.new_zeros(shape)
+        trajectory = Trajectory(trajectory.qpos, trajectory.qvel, trajectory.act, empty)
 
-    def pullback(qpos: Any = None, qvel: Any = None, act: Any = None) -> Gradients:
-        given = {"qpos": qpos, "qvel": qvel, "act": act}
+    def pullback(
+        qpos: Any = None, qvel: Any = None, act: Any = None, sensors: Any = None, max_norm: float | None = None
+    ) -> Gradients:
+        given = {"qpos": qpos, "qvel": qvel, "act": act, "sensors": sensors}
+        if max_norm is not None:
+            max_norm = positive_float(max_norm, "pullback: max_norm")
         cotangents = {}
         for name, values in given.items():
-            if values is not None:
-                array, shape = _checked(values, name, np.float64), getattr(trajectory, name).shape
-                if array.shape != shape:
-                    raise KinemaError(f"pullback: {name} must have the trajectory's shape {shape}, not {array.shape}")
-                cotangents[name] = array
-        state_gradients, control_gradient, is_valid = simulation.pullback(cotangents)
-        return {"control": control_gradient, "state": state_gradients, "valid": is_valid}
+            if values is None:
+                continue
+            array = exchange.checked(values, f"pullback: {name}")
+            expected = shape if name == "sensors" else tuple(getattr(trajectory, name).shape)
+            if tuple(array.shape) != expected:
+                raise KinemaError(
+                    f"pullback: {name} must have the trajectory's shape {expected}, not {tuple(array.shape)}"
+                )
+            if array.shape[2]:
+                cotangents[name] = ArraySeries(len(array), array.shape[2], built.engine.state, "the gradients")
+                cotangents[name].assign(array)
+        found = simulation.pullback(cotangents, max_norm)
+        by_control, by_state = exchange.output(found.control), {x: exchange.output(y) for x, y in found.state.items()}
+        is_valid = exchange.mask(found.failures, [by_control, *by_state.values()])
+        return {"control": by_control, "state": {name: x[0] for name, x in by_state.items()}, "valid": is_valid}
 
     return trajectory, pullback
 
 
-def _as_float(values: Array) -> Array:
-    return np.asarray(values, np.float64)
+def _controls(exchange: _Exchange, control: Any, n_envs: int, n: int) -> Any:
+    """Controls (n_controls, n_envs, n) from those of the user; KinemaError for other shapes."""
+    controls = exchange.checked(control, "rollout: control")
+    if controls.ndim == 2:
+        controls = controls[:, None] + np.zeros((n_envs, 1)) if isinstance(controls, np.ndarray) else controls[:, None]
+        controls = controls if isinstance(controls, np.ndarray) else controls.expand(-1, n_envs, -1)
+    if tuple(controls.shape[1:]) != (n_envs, n) or not len(controls):
+        raise KinemaError(
+            f"rollout: control must have shape (n_controls, {n_envs}, {n}) or (n_controls, {n}), with at least "
+            f"one control, not {tuple(np.shape(control))}"
+        )
+    return controls
 
 
-def _checked(values: Any, name: str, dtype: Any) -> Array:
-    return check_finite(as_array(values, dtype, f"rollout: {name}"), f"rollout: {name}")
-
-
-def _set_state(scene: Scene, name: str, values: Any) -> None:
+def _set_state(scene: Scene, exchange: _Exchange, name: str, values: Any) -> None:
     """Set a part of the state of all entities."""
     if name not in STATE_PARTS:
         raise KinemaError(f"rollout: state has {', '.join(STATE_PARTS)}, not {name!r}")
-    engine = scene.built.engine
-    view = engine.array_view("vel" if name == "qvel" else name)
-    array = _checked(values, f"state[{name!r}]", np.float64)
-    if array.shape not in ((view.shape[0],), (engine.n_envs, view.shape[0])):
+    built, name_of_array = scene.built, "vel" if name == "qvel" else name
+    array = exchange.checked(values, f"rollout: state[{name!r}]")
+    n = built.engine.state.layout.rows[name_of_array][1]
+    if tuple(array.shape) not in ((n,), (built.n_envs, n)):
         raise KinemaError(
-            f"rollout: state[{name!r}] must have shape ({engine.n_envs}, {view.shape[0]}) or ({view.shape[0]},), not "
-            f"{array.shape}"
+            f"rollout: state[{name!r}] must have shape ({built.n_envs}, {n}) or ({n},), not {tuple(array.shape)}"
         )
-    view.assign(np.broadcast_to(array, (engine.n_envs, view.shape[0])).T)
+    if not n:
+        return
+    if isinstance(array, np.ndarray):
+        built.engine.array_view(name_of_array).assign(np.broadcast_to(array, (built.n_envs, n)).T)
+    else:
+        built.arrays.write_tensor(name_of_array, slice(None), array, None)
 
 
 # ------------------------------------------------------------------------------------------------------------- PyTorch
 
 
 def torch_rollout(
-    scene: Scene, state: Mapping[str, Any], control: Any, *, by: str = "ctrl", hold: int = 1
+    scene: Scene,
+    state: Mapping[str, Any],
+    control: Any,
+    *,
+    by: str = "ctrl",
+    hold: int = 1,
+    sensors: bool = False,
+    max_norm: float | None = None,
 ) -> dict[str, Any]:
-    """Simulate a scene in PyTorch's automatic differentiation.
+    """Simulate a scene in PyTorch's automatic differentiation; tensors on the scene's GPU stay there.
 
     Args:
         scene: a built scene.
@@ -141,38 +222,45 @@ def torch_rollout(
         control: tensor of controls, (n_controls, n_envs, n).
         by: kind of controls, as for `rollout`.
         hold: number of steps per control.
+        sensors: whether the sensor values are among the results.
+        max_norm: largest norm of the gradient by the state before each step, as in the pullback of `rollout`.
 
     Returns:
-        Tensors `qpos`, `qvel` and `act` after each control, (n_controls, n_envs, n), of the dtype and on the device of
-        `control`.
+        Tensors `qpos`, `qvel` and `act`, and with `sensors` also `sensors`, after each control, (n_controls, n_envs,
+        n), of the dtype and on the device of `control`.
     """
     torch = torch_module()
+    names = (*STATE_PARTS, "sensors") if sensors else STATE_PARTS
 
     class Rollout(torch.autograd.Function):  # type: ignore[misc, name-defined]
         """Trajectory as a function of initial state and controls."""
 
         @staticmethod
         def forward(ctx: Any, control: Any, *parts: Any) -> Any:
-            values = {name: x.detach().cpu().numpy() for name, x in zip(state, parts, strict=True)}
-            trajectory, ctx.pullback = rollout(
-                scene, control=control.detach().cpu().numpy(), state=values, by=by, hold=hold
-            )
-            ctx.like = control
-            return tuple(torch.as_tensor(getattr(trajectory, name)).to(control) for name in STATE_PARTS)
+            values = dict(zip(state, parts, strict=True))
+            trajectory, ctx.pullback = rollout(scene, control=control, state=values, by=by, hold=hold, sensors=sensors)
+            ctx.set_materialize_grads(False)
+            return tuple(getattr(trajectory, name) for name in names)
 
         @staticmethod
+        @torch.autograd.function.once_differentiable
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            given = {name: x.cpu().numpy() for name, x in zip(STATE_PARTS, cotangents, strict=True)}
-            gradients = ctx.pullback(**given)
-            tensors = [gradients["control"], *(gradients["state"][name] for name in state)]
-            return tuple(torch.as_tensor(x).to(ctx.like) for x in tensors)
+            gradients = ctx.pullback(**dict(zip(names, cotangents, strict=True)), max_norm=max_norm)
+            return gradients["control"], *(gradients["state"][name] for name in state)
 
-    return dict(zip(STATE_PARTS, Rollout.apply(control, *state.values()), strict=True))
+    return dict(zip(names, Rollout.apply(control, *state.values()), strict=True))
 
 
 def torch_step(
-    scene: Scene, state: Mapping[str, Any], control: Any, *, by: str = "ctrl", hold: int = 1
+    scene: Scene,
+    state: Mapping[str, Any],
+    control: Any,
+    *,
+    by: str = "ctrl",
+    hold: int = 1,
+    sensors: bool = False,
+    max_norm: float | None = None,
 ) -> dict[str, Any]:
     """One control of `torch_rollout`: next state from a state and a control (n_envs, n), as tensors by name."""
-    after = torch_rollout(scene, state, control[None], by=by, hold=hold)
-    return {name: after[name][0] for name in state}
+    after = torch_rollout(scene, state, control[None], by=by, hold=hold, sensors=sensors, max_norm=max_norm)
+    return {name: after[name][0] for name in (*state, *(["sensors"] if sensors else []))}

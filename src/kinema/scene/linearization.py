@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kinema.core import Array, KinemaError
+from kinema.dynamics import Engine
 
 from .arguments import IndexArray, Selection, resolve_envs
 from .built_scene import HasBuiltScene
@@ -62,6 +64,8 @@ class SceneLinearization:
         self._scene = scene
         self._linearizers: dict[str, tuple[object, Any]] = {}
         """Kind of control -> version of the programs, and the linearizer."""
+        self._adjoints: dict[str, tuple[object, Any]] = {}
+        """Kind of control -> version of the programs, and the adjoint programs."""
 
     def linearize(self, envs_idx: Selection, by: str) -> Linearization:
         """Jacobians of one step at the current state of the selected environments."""
@@ -109,8 +113,18 @@ class SceneLinearization:
 
         if by not in CONTROL_KINDS:
             raise KinemaError(f"{label}: by={by!r} is not one of {', '.join(map(repr, CONTROL_KINDS))}")
+        return self._kept(self._linearizers, by, Linearizer)
+
+    def adjoint_programs(self, by: str) -> Any:
+        """Compiled programs of rollouts and their adjoint by one kind of controls, kept as the linearizers."""
+        from kinema.dynamics import AdjointPrograms
+
+        return self._kept(self._adjoints, by, AdjointPrograms)
+
+    def _kept(self, by_kind: dict[str, tuple[object, Any]], by: str, make: Callable[[Engine, str], Any]) -> Any:
+        """Programs of a kind of controls, made anew if the engine or its step has changed."""
         engine = self._scene.built.engine
         version = id(engine), engine.settings, engine.digest
-        if by not in self._linearizers or self._linearizers[by][0] != version:
-            self._linearizers[by] = version, Linearizer(engine, by)
-        return self._linearizers[by][1]
+        if by not in by_kind or by_kind[by][0] != version:
+            by_kind[by] = version, make(engine, by)
+        return by_kind[by][1]

@@ -168,14 +168,13 @@ def record_contact_counts(ctx: TraceContext, counts: ContactCounts) -> None:
     """Write the contact counts to the output arrays, and update their maxima since the last reset.
 
     Writes `n_contacts`, `n_lost_contacts` (dropped for lack of capacity), `max_n_contacts` (maximum of used plus lost
-    contacts) and `max_required_capacity` (maximum of the required capacity), and resets `n_iterations`. Does nothing if
-    these outputs are not requested.
+    contacts) and `max_required_capacity` (maximum of the required capacity). Does nothing if these outputs are not
+    requested.
     """
     if not ctx.has_output("n_contacts"):
         return
     found, lost, required = counts.found, counts.lost, counts.required_capacity
     ctx.write("n_contacts", None, [found])
     ctx.write("n_lost_contacts", None, [lost])
-    ctx.write("n_iterations", None, [0.0])
     ctx.write("max_n_contacts", None, [ir.maximum(ctx.read("max_n_contacts"), found + lost)])
     ctx.write("max_required_capacity", None, [ir.maximum(ctx.read("max_required_capacity"), required)])

@@ -16,7 +16,16 @@ import numpy.typing as npt
 
 from kinema.core import Array
 from kinema.ir import TANGENT_PREFIX, ArenaOffset
-from kinema.runtime import Arena, ArenaLayout, Kernel, LaunchArguments, ProgramSource, synchronise_unless_shared
+from kinema.runtime import (
+    Arena,
+    ArenaLayout,
+    Kernel,
+    LaunchArguments,
+    ProgramSource,
+    copy_rows,
+    row_clearer,
+    synchronise_unless_shared,
+)
 
 from ..arrays import arena_arrays
 from ..extensions import program_key
@@ -101,16 +110,24 @@ class DerivativeProgram:
             kernel = Kernel(
                 source, offsets, engine.device, engine.precision, n_envs=n_envs, wait=engine.wait_for_optimised
             )
-        output = arenas["out"] if "out" in arenas else new_arena(engine, "out", [], 1)
-        self._launch = kernel.prepare_launch(
-            LaunchArguments(
-                arenas["state"], arenas["controls"].data, output, engine.uniform, max_threads=engine.threads
+        self._kernel = kernel
+        self._output = arenas["out"] if "out" in arenas else new_arena(engine, "out", [], 1)
+        self._launches: dict[int, Callable[[], None]] = {}
+        self.launch = self.prepared(1)
+        """Runs the program once; on a GPU it returns when the program is launched."""
+
+    def prepared(self, count: int) -> Callable[[], None]:
+        """Function that launches `count` runs of the program, one after the other."""
+        if count not in self._launches:
+            state, inputs, threads = self.arenas["state"], self.arenas["controls"].data, self.engine.threads
+            self._launches[count] = self._kernel.prepare_launch(
+                LaunchArguments(state, inputs, self._output, self.engine.uniform, count, max_threads=threads)
             )
-        )
+        return self._launches[count]
 
     def run(self) -> None:
         """Run the program once."""
-        self._launch()
+        self.launch()
         synchronise_unless_shared(self.engine.device)
 
 
@@ -134,7 +151,7 @@ class SolvedStep:
 
             return trace_step(engine.model, settings, offsets, loops=engine.uses_loops)
 
-        self._program = DerivativeProgram(engine, "solution", self.arenas, trace, settings)
+        self.program = DerivativeProgram(engine, "solution", self.arenas, trace, settings)
         self._shared_rows = {name: list(self._find_shared_rows(name)) for name in ARENAS}
         """Arena -> ranges of rows that the engine has too: first row here, first row there, number of rows."""
 
@@ -157,15 +174,31 @@ class SolvedStep:
 
     def load(self, envs: IndexArray) -> None:
         """Copy the present state and inputs of environments of the engine."""
-        engine_arenas = {"state": self.engine.state, "controls": self.engine.controls}
         for name, ranges in self._shared_rows.items():
             for row, engine_row, n in ranges:
-                values = engine_arenas[name].rows(engine_row, n).numpy()
+                values = self._engine_arena(name).rows(engine_row, n).numpy()
                 self.arenas[name].rows(row, n).assign(values[:, envs])
+
+    def load_all(self) -> None:
+        """Copy the present state and inputs of all environments of the engine; arrays that it has not are zero."""
+        for name, arena in self.arenas.items():
+            row_clearer(arena.data, 0, arena.layout.n_rows)()
+            for row, engine_row, n in self._shared_rows[name]:
+                copy_rows(arena.data, row, self._engine_arena(name).data, engine_row, n)
+
+    def store_all(self) -> None:
+        """Copy state and inputs of all environments to the engine."""
+        self.engine.mark_modified()
+        for name, ranges in self._shared_rows.items():
+            for row, engine_row, n in ranges:
+                copy_rows(self._engine_arena(name).data, engine_row, self.arenas[name].data, row, n)
+
+    def _engine_arena(self, name: str) -> Arena:
+        return self.engine.state if name == "state" else self.engine.controls
 
     def run_stage(self) -> None:
         """Run the step, or the next stage of a Runge-Kutta step."""
-        self._program.run()
+        self.program.run()
 
     @property
     def solution(self) -> Array | None:

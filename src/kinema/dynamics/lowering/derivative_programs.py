@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 
+from kinema import ir
 from kinema.core import KinemaError, pause_garbage_collection
 from kinema.ir import (
     ADJOINT_PREFIX,
@@ -20,6 +21,7 @@ from kinema.ir import (
     MemoryLocation,
     Program,
     Tracer,
+    Value,
     jvp,
     unroll,
     vjp,
@@ -28,7 +30,8 @@ from kinema.model import Model
 
 from ..arrays import ARRAYS, ElementKind, arena_arrays
 from ..pipeline import advance_rk4_phase, record_step
-from ..sensors.registry import evaluate_sensors
+from ..queries.fields import OUTPUT_PREFIX
+from ..sensors.registry import KINEMATIC_KINDS, evaluate_sensors
 from ..sensors.sensor_outputs import SENSOR_OUTPUT_ARRAY
 from ..settings import Integrator, Settings
 from ..step import StepData
@@ -43,6 +46,12 @@ INPUT_TANGENTS = ("ctrl", "command", "dof_force_applied")
 """Inputs of a step that have derivatives."""
 OVERFLOW_ARRAY = "adjoint overflow"
 """Output array of adjoint programs: 1 in environments in which a loop had more iterations than can be recorded."""
+UNCONVERGED_ARRAY = "unconverged"
+"""Output array of the adjoint program of a step: 1 in environments in which the constraint solver did not converge."""
+COTANGENT_PREFIX = "cotangent "
+"""Prefix of the arrays of gradients that are added to the adjoints of the state."""
+MAX_NORM_ARRAY = "largest norm"
+"""Input array of the program that clips adjoints: the largest norm of the adjoint of the state."""
 Cells = Collection[tuple[str, int]]
 """Memory cells: (arena, row)."""
 SENSOR_OUTPUTS: OutputSpecs = {SENSOR_OUTPUT_ARRAY: (ElementKind.SENSOR_VALUE, 1)}
@@ -93,6 +102,21 @@ def sensor_arena_arrays(model: Model) -> list[tuple[str, int]]:
     return _with_derivatives(TANGENT_PREFIX, [(SENSOR_OUTPUT_ARRAY, model.sensors.n_values)])
 
 
+def sensor_adjoint_arrays(model: Model) -> list[tuple[str, int]]:
+    """Names and sizes of the output arrays of the adjoint program of sensors: values, adjoints, overflow flag."""
+    return [*_with_derivatives(ADJOINT_PREFIX, [(SENSOR_OUTPUT_ARRAY, model.sensors.n_values)]), (OVERFLOW_ARRAY, 1)]
+
+
+def needs_solution_of_sensors(model: Model, settings: Settings) -> bool:
+    """Whether the sensors depend on the accelerations, and the step with these settings may solve constraints."""
+    return needs_solution(settings) and not set(model.sensors.outputs.kinds) <= KINEMATIC_KINDS
+
+
+def differentiated_state(model: Model, settings: Settings) -> dict[str, int]:
+    """Sizes of the state arrays that have derivatives between steps, by name."""
+    return _differentiated_arrays(model, settings, STATE_TANGENTS)
+
+
 def _with_derivatives(prefix: str, arrays: list[tuple[str, int]]) -> list[tuple[str, int]]:
     return [*arrays, *((prefix + name, n) for name, n in arrays)]
 
@@ -128,8 +152,95 @@ def trace_step_adjoint(
         flag = MemoryLocation(OVERFLOW_ARRAY, 0)
         return vjp(program, inputs, _cells(names, offsets), offsets, rows, overflow_flag=flag)
 
-    return _trace_derivative(
+    program = _trace_derivative(
         model, settings, array_offsets, partial(_trace_step, settings), differentiate, {}, loops=loops
+    )
+    return _flag_if_unconverged(program, settings) if needs_solution(settings) else program
+
+
+def _flag_if_unconverged(program: Program, settings: Settings) -> Program:
+    """Program preceded by a test of `n_iterations`: sets `UNCONVERGED_ARRAY` to 1 if the solver used all iterations."""
+    tracer = Tracer("convergence ")
+    is_at_limit = ir.select(settings.iterations - 0.5, tracer.read("n_iterations"), 1.0, 0.0)
+    tracer.write(UNCONVERGED_ARRAY, [ir.maximum(tracer.read(UNCONVERGED_ARRAY), is_at_limit)])
+    test = tracer.build()
+    return replace(program, body=(*test.body, *program.body), locals={**test.locals, **program.locals})
+
+
+def trace_cotangent_sum(sizes: Mapping[str, int]) -> Program:
+    """Trace the sum of adjoints and cotangents of arrays, from their sizes by name."""
+    tracer = Tracer()
+    for name, n in sizes.items():
+
+        def add(i: Value, adjoint: str = ADJOINT_PREFIX + name, cotangent: str = COTANGENT_PREFIX + name) -> None:
+            tracer.write(adjoint, [tracer.read(adjoint, 0, i) + tracer.read(cotangent, 0, i)], 0, i)
+
+        tracer.counted_loop(f"add cotangents of {name}", float(n), add, uniform=True)
+    return tracer.build()
+
+
+def trace_clipping(sizes: Mapping[str, int]) -> Program:
+    """Trace the clipping of adjoints of arrays, from their sizes by name, to the Euclidean norm `MAX_NORM_ARRAY`."""
+    tracer, total = Tracer(), 0.0
+    for name, n in sizes.items():
+
+        def square(i: Value, adjoint: str = ADJOINT_PREFIX + name) -> list[Value]:
+            value = tracer.read(adjoint, 0, i)
+            return [value * value]
+
+        total = total + tracer.parallel_loop(f"squares of {name}", float(n), square, 1)[0]
+    norm, bound = ir.sqrt(total), tracer.read(MAX_NORM_ARRAY)
+    factor = tracer.allocate_local(1)
+    tracer.write(factor, [ir.select(bound, norm, bound / norm, 1.0)])
+    tracer.new_basic_block()
+    for name, n in sizes.items():
+
+        def scale(i: Value, adjoint: str = ADJOINT_PREFIX + name) -> None:
+            tracer.write(adjoint, [tracer.read(adjoint, 0, i) * tracer.read(factor)], 0, i)
+
+        tracer.counted_loop(f"scale adjoints of {name}", float(n), scale, uniform=True)
+    return tracer.build()
+
+
+def trace_sensor_values(
+    model: Model, settings: Settings, array_offsets: Mapping[str, ArenaOffset], *, loops: bool
+) -> Program:
+    """Trace all sensor values as the program of the readings of a scene; arguments as of `trace_step_tangents`."""
+    from .step_program import trace_field_program
+
+    return trace_field_program(
+        model,
+        settings,
+        array_offsets,
+        lambda ctx, use_aba: evaluate_sensors(StepData(ctx, use_aba)),
+        {OUTPUT_PREFIX + name: spec for name, spec in SENSOR_OUTPUTS.items()},
+        loops=loops,
+        output_prefix=OUTPUT_PREFIX,
+    )
+
+
+def trace_sensor_adjoint(
+    model: Model, settings: Settings, array_offsets: Mapping[str, ArenaOffset], *, loops: bool
+) -> Program:
+    """Trace all sensor values and return their adjoint program (VJP), which adds to the adjoints of state and inputs.
+
+    Arguments as those of `trace_step_tangents`, with the arrays of `adjoint_arena_arrays` and `sensor_adjoint_arrays`.
+    """
+
+    def differentiate(
+        program: Program, inputs: Cells, offsets: Mapping[str, ArenaOffset], rows: Mapping[str, int]
+    ) -> Program:
+        outputs = _cells({SENSOR_OUTPUT_ARRAY: model.sensors.n_values}, offsets)
+        return vjp(program, inputs, outputs, offsets, rows, overflow_flag=MemoryLocation(OVERFLOW_ARRAY, 0))
+
+    return _trace_derivative(
+        model,
+        settings,
+        array_offsets,
+        lambda ctx: evaluate_sensors(StepData(ctx)),
+        differentiate,
+        SENSOR_OUTPUTS,
+        loops=loops,
     )
 
 

@@ -24,6 +24,15 @@ SensorFamily = Callable[[StepData, SensorOutputs, list[int]], None]
 UNMEASURED_KINDS = ("nothing", "user")
 """Kinds of outputs that are never written."""
 
+KINEMATIC_KINDS = {
+    *UNMEASURED_KINDS,
+    *(*frame_sensors.POSITION_KINDS, *frame_sensors.ORIENTATION_KINDS, *frame_sensors.VELOCITY_KINDS, "insidesite"),
+    *(*joint_tendon_sensors.JOINT_POSITION_KINDS, *joint_tendon_sensors.JOINT_VELOCITY_KINDS),
+    *(*joint_tendon_sensors.ACTUATOR_LENGTH_KINDS, *joint_tendon_sensors.TENDON_LENGTH_KINDS),
+    *(*rangefinders.RANGEFINDER_KINDS, *distance_sensors.DISTANCE_KINDS),
+}
+"""Kinds of outputs that are functions of positions and velocities only."""
+
 SENSOR_FAMILIES: list[tuple[tuple[str, ...], SensorFamily]] = [
     (frame_sensors.POSITION_KINDS, frame_sensors.measure_positions),
     (frame_sensors.ORIENTATION_KINDS, frame_sensors.measure_orientations),

@@ -179,6 +179,8 @@ def solve_constraints(  # noqa: PLR0913
     ctx.for_each_frame(
         "clear constraint forces", lambda node: solution.qfrc_constraint.put(node.ref, [0.0] * len(node.dofs))
     )
+    if ctx.has_output("n_iterations"):
+        ctx.write("n_iterations", None, [0.0])
     n_contacts = None
     if contacts is not None:
         counts = compute_contact_counts(ctx, contacts)
