@@ -46,11 +46,13 @@ LEG = """<body name="hip{i}" pos="{x} {y} 0"><joint name="a{i}" axis="1 0 0"/>
 <inertial pos="0 0 -0.1" mass="0.2" diaginertia="0.002 0.002 0.0001"/></body></body></body>"""
 
 
-def quadruped(tendons: str = "") -> str:
-    """A trunk with four legs of three hinges, position servos, a motor and a thruster."""
-    legs = "".join(LEG.format(i=i, x=0.2 if i < 2 else -0.2, y=0.1 if i % 2 else -0.1) for i in range(4))
+def quadruped(tendons: str = "", n_legs: int = 4) -> str:
+    """A trunk with four legs (or fewer) of three hinges, position servos, a motor and a velocity servo."""
+    legs = "".join(LEG.format(i=i, x=0.2 if i < 2 else -0.2, y=0.1 if i % 2 else -0.1) for i in range(n_legs))
     actuators = "".join(
-        f'<position joint="{j}{i}" kp="30" kv="1" ctrlrange="-1 1" forcerange="-8 8"/>' for i in range(4) for j in "ab"
+        f'<position joint="{j}{i}" kp="30" kv="1" ctrlrange="-1 1" forcerange="-8 8"/>'
+        for i in range(n_legs)
+        for j in "ab"
     )
     actuators += '<motor joint="c0" gear="2"/><velocity joint="c1" kv="3"/>'
     return QUADRUPED.format(legs=legs, actuators=actuators, tendons=tendons)

@@ -12,6 +12,7 @@ from kinema import read
 from kinema.builder import EntitySpec, build_model
 from kinema.dynamics import Engine, Integrator, Settings
 from kinema.runtime import find_device
+from kit.choosing import alternating
 
 BOX = '<geom size=".1 .05 .2" type="box" pos=".3 .1 0" mass="1" {fluid}/>'
 BODIES = {
@@ -39,8 +40,7 @@ CASES = {
 N_STEPS = 50
 
 
-@pytest.mark.parametrize("codegen", ["unrolled", "loops"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "codegen"), alternating(CASES, ["unrolled", "loops"]))
 def test_rollouts_equal_mujocos(tmp_path: Path, case: str, codegen: str) -> None:
     """50 steps of 5 ms from random states, in double precision."""
     bodies, drives, medium = CASES[case]

@@ -93,7 +93,7 @@ for x in (robot.get_qpos(), robot.get_qvel(), robot.get_links_pos(), robot.get_l
 """
 
 
-HOPPER = """<mujoco><worldbody><body pos="0 0 .4"><freejoint/><geom type="box" size=".1 .1 .05"/>
+HOPPER = """<mujoco><worldbody><body pos="0 0 .4"><freejoint/><geom size=".1"/>
 <body pos="0 0 -.1"><joint name="knee" axis="0 1 0" range="-1 1" limited="true"/>
 <geom type="capsule" size=".02" fromto="0 0 0 0 0 -.2"/></body></body></worldbody>
 <actuator><position joint="knee" kp="5"/></actuator></mujoco>"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from functools import cache
 from itertools import cycle
@@ -22,7 +23,7 @@ from kinema.dynamics.lowering.step_program import needs_mass_matrix, plan_loweri
 from kinema.dynamics.tree.kinematic_tree import build_tree
 from kinema.model import Model
 from kinema.runtime import Kernel, find_device
-from kit.choosing import combinations
+from kit.choosing import combinations, representatives
 
 from .rolling import Both, Build, bodies, chain, model_of_text, quadruped, zoo
 
@@ -33,9 +34,11 @@ WAYS = (BY_JOINT, BY_COPY)
 CLOSE = 1e-9
 MODELS: dict[str, Build] = {
     "zoo": zoo,
-    "quadrupeds": lambda: model_of_text(quadruped(), 2),
+    "bipeds": lambda: model_of_text(quadruped(n_legs=2), 2),
     "bodies": lambda: model_of_text(bodies(4)),
+    "quadrupeds": lambda: model_of_text(quadruped(), 2),
 }
+LARGE = ("zoo", "quadrupeds")
 FEW_JOINTS: Build = cache(lambda: zoo(("planar", "free_between_links")))
 SMALL_ZOO: Build = cache(lambda: zoo(("stacked",)))
 """Few kinds of rows: what is compiled."""
@@ -47,14 +50,16 @@ def model(name: str) -> Model:
 
 
 def robots_and_drives() -> list[Any]:
-    """Any two of robot, integrator and drive; of the zoo, which is large, one of them."""
+    """Any two of robot, integrator and drive; of the zoo, which is large, one of them, and none of two quadrupeds."""
     found = [
         pytest.param(
             "zoo", i, d, id=f"zoo-{i.value}-{d.value}", marks=() if d is InputMode.MIXED else pytest.mark.exhaustive
         )
         for i, d in zip(Integrator, cycle(InputMode), strict=False)
     ]
-    return found + combinations([name for name in MODELS if name != "zoo"], Integrator, InputMode)
+    found += combinations([name for name in MODELS if name not in LARGE], Integrator, InputMode)
+    every = itertools.product(["quadrupeds"], Integrator, InputMode)
+    return found + [pytest.param(*case, marks=pytest.mark.exhaustive) for case in every]
 
 
 @pytest.mark.parametrize(("name", "integrator", "drive"), robots_and_drives())
@@ -72,18 +77,21 @@ def test_equal_to_unrolled(name: str, integrator: Integrator, drive: InputMode) 
     ],
     ids="+".join,
 )
-def test_parameters_of_environments_and_forces_on_links(which: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("large", representatives((False, True), 1))
+def test_parameters_of_environments_and_forces_on_links(which: tuple[str, ...], large: bool) -> None:
     """All parameters may differ between environments, and links may be pushed."""
     settings = Settings(per_env=frozenset(which), external_forces=True)
-    for own in (model("zoo") if which == PER_ENV_PARAMETERS else FEW_JOINTS(), model("quadrupeds"), model("bodies")):
+    zoo, legged = (model("zoo"), model("quadrupeds")) if large else (FEW_JOINTS(), model("bipeds"))
+    for own in (zoo, model("bodies")):
         assert Both(own, settings).difference(*WAYS) < CLOSE
-    mixed = replace(settings, input_mode=InputMode.MIXED)
-    assert Both(model("quadrupeds"), mixed).difference(*WAYS) < CLOSE
+    for drive in (settings.input_mode, InputMode.MIXED):
+        assert Both(legged, replace(settings, input_mode=drive)).difference(*WAYS) < CLOSE
 
 
-def test_links_that_gravity_spares_and_drives_per_inertia() -> None:
+@pytest.mark.parametrize("large", representatives((False, True), 1))
+def test_links_that_gravity_spares_and_drives_per_inertia(large: bool) -> None:
     """Weight taken off some links, gains per unit of inertia on some joints, sprung balls, bounded actuators."""
-    own = zoo()
+    own = model("zoo") if large else FEW_JOINTS()
     scale, dofs = own.links.gravity_scale.copy(), np.arange(own.n_dofs)
     scale[::3] = 0.25
     own = own.with_columns("links", gravity_scale=scale).with_columns(
@@ -125,7 +133,7 @@ ALONG_A_LEG = (
 )
 def test_slopes_between_joints_that_move_each_other(drive: InputMode, integrator: Integrator) -> None:
     """A damper and a servo along a leg couple two of its joints: their slopes are in the implicit matrix, both ways."""
-    own = model_of_text(quadruped(ALONG_A_LEG))
+    own = model_of_text(quadruped(ALONG_A_LEG, 2))
     number = own.dofs.names.index("a1")
     moment = own.actuators.moment.copy()
     moment[moment[:, number].nonzero()[0][0], number + 2] = 0.4
@@ -138,7 +146,7 @@ def test_slopes_between_joints_that_move_each_other(drive: InputMode, integrator
 
 def test_slopes_between_joints_matter() -> None:
     """Without the coupling the step would be another one: the test above would see it."""
-    with_both = model_of_text(quadruped(ALONG_A_LEG))
+    with_both = model_of_text(quadruped(ALONG_A_LEG, 2))
     settings = Settings(dt=0.01, input_mode=InputMode.ACTUATORS)
     ends = []
     for integrator in (Integrator.IMPLICITFAST, Integrator.EULER):
@@ -212,6 +220,7 @@ def test_copies_are_rolled_where_that_saves_code() -> None:
     assert not should_use_loops(other, Settings())
 
 
+KINDS = "by joint", "by copy"
 N_ENVS = 11
 """Fills no vector."""
 
@@ -235,19 +244,23 @@ def compiled(kind: str, precision: str, lanes: int, n_envs: int = N_ENVS, thread
     return engine.array_view("qpos").numpy().copy(), engine.array_view("vel").numpy().copy()
 
 
-@pytest.mark.parametrize(
-    ("precision", "lanes", "close"), [("double", 1, CLOSE), ("double", 4, CLOSE), ("single", 4, 2e-4)]
-)
-def test_compiled(precision: str, lanes: int, close: float) -> None:
-    """The compiled loops give what the interpreter gives for the unrolled program."""
+@cache
+def interpreted() -> dict[str, Array]:
+    """Coordinates and velocities after the same steps, by the unrolled program and the interpreter."""
     own = Both(SMALL_ZOO(), Settings(), N_ENVS, seed=3)
     assert own.difference(BY_COPY, steps=5) < CLOSE
-    for kind in ("by joint", "by copy"):
-        for found, name in zip(compiled(kind, precision, lanes), ("qpos", "vel"), strict=True):
-            np.testing.assert_allclose(found, own.arrays()[name], rtol=0, atol=close)
+    return {name: own.arrays()[name].copy() for name in ("qpos", "vel")}
 
 
-@pytest.mark.parametrize("kind", ["by joint", "by copy"])
+@pytest.mark.parametrize(("kind", "precision", "lanes"), combinations(KINDS, ["double", "single"], [1, 4]))
+def test_compiled(kind: str, precision: str, lanes: int) -> None:
+    """The compiled loops give what the interpreter gives for the unrolled program."""
+    close = CLOSE if precision == "double" else 2e-4
+    for found, name in zip(compiled(kind, precision, lanes), ("qpos", "vel"), strict=True):
+        np.testing.assert_allclose(found, interpreted()[name], rtol=0, atol=close)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_environments_are_independent(kind: str) -> None:
     """Any number of environments, on any number of threads, gives the same bits."""
     whole = compiled(kind, "double", 4)

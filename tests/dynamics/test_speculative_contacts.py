@@ -13,7 +13,7 @@ from kinema.core import Array
 from kinema.description import PhysicsMaterial
 from kinema.dynamics.lowering.step_program import trace_step
 from kinema.ir import interpret_in_place
-from kit.choosing import combinations
+from kit.choosing import alternating, combinations, representatives
 
 from .test_team_steps import Launches, run_kernels
 
@@ -63,9 +63,8 @@ def test_a_plate_stops_a_ball(dt: float, precision: str, codegen: str) -> None:
     assert free[-1, -1] < -1.0, "without it, the ball passes through"
 
 
-@pytest.mark.parametrize("precision", ["double", "single"])
-@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
-def test_a_sheet_stops_a_bullet(precision: str, cone: str) -> None:
+@pytest.mark.parametrize(("cone", "precision"), alternating(["pyramidal", "elliptic"], ["double", "single"]))
+def test_a_sheet_stops_a_bullet(cone: str, precision: str) -> None:
     """A bullet of 1 mm at 300 m/s on 1 mm, from 0.7 m away within one step of 5 ms."""
     scene = empty(dt=0.005, precision=precision, cone=cone)
     scene.add(km.Box((1, 1, 0.001)), fixed=True)
@@ -136,7 +135,7 @@ def test_two_fast_bodies_collide() -> None:
     assert one.get_vel()[0, 0] < 0.0 < 30.0 + other.get_vel()[0, 0]
 
 
-@pytest.mark.parametrize("gap", [1e-3, 1e-4])
+@pytest.mark.parametrize("gap", representatives([1e-4, 1e-3], 1))
 def test_what_flies_past_is_not_touched(gap: float) -> None:
     """A ball that misses the edge of a plate by 0.1 mm keeps its velocity to the last bit; one that hits does not."""
     scene = empty()
@@ -187,10 +186,11 @@ def test_a_rod_and_a_kinematic_bat(tmp_path: Path) -> None:
 
 SLOW = """<mujoco><option timestep="0.002"><flag speculative="{flag}"/></option>
 <asset><mesh name="wedge" vertex="0 0 0 .1 0 0 .1 .08 0 0 .08 0 0 0 .06 .1 0 .06"/></asset><worldbody>
-<geom type="plane" size="5 5 .1"/>
+<geom type="plane" size="5 5 .1" conaffinity="3"/>
 <body pos="0 0 .06"><freejoint/><geom type="box" size=".05 .05 .05"/></body>
 <body pos=".01 .02 .14" euler="5 3 0"><freejoint/><geom type="mesh" mesh="wedge"/></body>
-<body pos=".2 0 .06"><freejoint/><geom size=".05" condim="6"/></body></worldbody></mujoco>"""
+<body pos=".2 0 .06"><freejoint/><geom size=".05" condim="6" contype="2" conaffinity="2"/></body>
+</worldbody></mujoco>"""
 
 
 def test_slow_scenes_are_equal_to_the_last_bit(tmp_path: Path) -> None:
@@ -211,18 +211,18 @@ def test_slow_scenes_are_equal_to_the_last_bit(tmp_path: Path) -> None:
 
 
 def test_broad_phases_find_the_same_contacts() -> None:
-    """A ball shot into a pile of boxes, to the last bit."""
+    """A ball shot into others that lie about, to the last bit."""
     results = []
     for broad_phase in ("all", "list", "cells"):
         scene = empty(broad_phase=broad_phase, codegen="loops")
         scene.add(km.Plane())
-        boxes = [scene.add(km.Box((0.05, 0.05, 0.05)), pos=(0.1 * (i % 3), 0.1 * (i // 3), 0.03)) for i in range(6)]
+        others = [scene.add(km.Sphere(0.025), pos=(0.1 * (i % 3), 0.1 * (i // 3), 0.03)) for i in range(6)]
         ball = scene.add(km.Sphere(0.01), pos=(-0.5, 0.011, 0.03), fast=True)
         scene.build()
         ball.set_dofs_velocity([40, 1, 0, 0, 0, 0])
         scene.step(25)
         assert ball.get_vel()[0, 0] < 20.0
-        results.append(np.concatenate([x.get_vel()[0] for x in (*boxes, ball)]))
+        results.append(np.concatenate([x.get_vel()[0] for x in (*others, ball)]))
     np.testing.assert_array_equal(results[1], results[0])
     np.testing.assert_array_equal(results[2], results[0])
 
@@ -246,12 +246,12 @@ def test_sleeping_bodies_are_hit() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy computes what others leave out
-@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
-def test_a_step_in_launches(cone: str) -> None:
+@pytest.mark.parametrize(("cone", "names"), alternating(["pyramidal", "elliptic"], [("ball",), ("ball", "box")]))
+def test_a_step_in_launches(cone: str, names: tuple[str, ...]) -> None:
     """The contact lists of a GPU hold the contacts that a thread alone finds."""
     scene = empty(cone=cone)
     scene.add(km.Box(PLATE), fixed=True)
-    bodies = [scene.add(BODIES[name], pos=(0.1 * i, 0, 0.05), fast=True) for i, name in enumerate(("ball", "box"))]
+    bodies = [scene.add(BODIES[name], pos=(0.1 * i, 0, 0.05), fast=True) for i, name in enumerate(names)]
 
     def prepare() -> None:
         for body in bodies:

@@ -230,11 +230,20 @@ def limbs_of(made: Launches) -> BlockArrowhead | None:
     return found
 
 
+@pytest.fixture(scope="module")
+def arms(tmp_path_factory: pytest.TempPathFactory) -> tuple[Launches, Program]:
+    """Two arms on a trunk, by a team and by a thread alone."""
+    made = Launches.of(ARMS.replace("MORE", ""), tmp_path_factory.mktemp("arms"))
+    return made, trace_step(made.engine.model, made.engine.settings, made.engine.array_offsets, loops=False)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("touching", [True, False])
-def test_limbs_are_apart_until_they_touch(touching: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limbs_are_apart_until_they_touch(
+    touching: bool, arms: tuple[Launches, Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody looks at how arms are coupled, unless hands touch."""
-    made, looks = Launches.of(ARMS.replace("MORE", ""), tmp_path), list[int]()
+    (made, alone), looks = arms, list[int]()
     limbs, real = limbs_of(made), BlockArrowhead.sparsity_mask
     assert limbs is not None
     assert (limbs.diagonal_blocks, limbs.border) == (((6, 5), (11, 5)), tuple(range(6)))
@@ -244,15 +253,13 @@ def test_limbs_are_apart_until_they_touch(touching: bool, tmp_path: Path, monkey
         return real(self, count)
 
     monkeypatch.setattr(BlockArrowhead, "sparsity_mask", coupled)
-    made.start["state"][made.row("qpos") + 7] = 0.0 if touching else -0.4
-    expected = {name: x.copy() for name, x in made.start.items()}
-    engine = made.engine
-    interpret_in_place(
-        trace_step(engine.model, engine.settings, engine.array_offsets, loops=False), expected, engine.array_offsets
-    )
-    run_kernels(made.parts, made.start, engine.array_offsets)
-    rows = range(made.row("vel"), made.row("vel") + engine.model.n_dofs)
-    np.testing.assert_allclose(made.start["state"][rows], expected["state"][rows], rtol=1e-9, atol=1e-9)
+    expected, found = ({name: x.copy() for name, x in made.start.items()} for _ in range(2))
+    for start in (expected, found):
+        start["state"][made.row("qpos") + 7] = 0.0 if touching else -0.4
+    interpret_in_place(alone, expected, made.engine.array_offsets)
+    run_kernels(made.parts, found, made.engine.array_offsets)
+    rows = range(made.row("vel"), made.row("vel") + made.engine.model.n_dofs)
+    np.testing.assert_allclose(found["state"][rows], expected["state"][rows], rtol=1e-9, atol=1e-9)
     assert bool(looks) != touching
 
 

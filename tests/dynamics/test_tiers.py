@@ -20,7 +20,7 @@ from kinema.runtime import CACHE_ENV_VARIABLE, executables, host_jit, llvm_compi
 from kinema.runtime.host_jit import TIER_VARIABLE, wait_for_background
 from kinema.runtime.llvm_compiler import BACKGROUND, WorkerPool
 from kit.assets import EXAMPLES
-from kit.choosing import combinations
+from kit.choosing import alternating, combinations
 from kit.patience import HANG
 from kit.robots.small_robots import reacher
 
@@ -86,7 +86,9 @@ def tier(scene: km.Scene) -> str:
 # ------------------------------------------------------------------------------------------------------------ same bits
 
 
-@pytest.mark.parametrize(("name", "n_envs", "precision"), combinations(SCENES, [1, 7], ["single", "double"]))
+@pytest.mark.parametrize(
+    ("name", "n_envs", "precision"), combinations(SCENES, [1, 7], ["single", "double"], strength=1)
+)
 def test_both_tiers_compute_the_same(name: str, n_envs: int, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One environment, and vectors of them; steps and fields."""
     found = []
@@ -148,8 +150,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     own.close()
 
 
-@pytest.mark.parametrize("n_envs", [1, 300])
-@pytest.mark.parametrize("fill", [pile, small], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(("fill", "n_envs"), alternating([pile, small], [1, 300]))
 def test_a_scene_switches_between_steps(fill: Fill, n_envs: int, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """And goes on bit for bit as one that never does: launches that were recorded before run the new code."""
     scene = made(fill, n_envs)

@@ -35,6 +35,19 @@ def combinations(*axes: Iterable[Any], strength: int = 2) -> list[Any]:
     ]
 
 
+def alternating(*axes: Iterable[Any]) -> list[Any]:
+    """The product of axes; all are exhaustive but those in which each axis goes on to its next value (and then around).
+
+    Each value is in one that is chosen, as with `combinations(strength=1)`, and those of shorter axes are in as many.
+    """
+    values = [list(axis) for axis in axes]
+    chosen = {tuple(axis[i % len(axis)] for axis in values) for i in range(max(map(len, values)))}
+    return [
+        pytest.param(*case, id="-".join(map(_name, case)), marks=() if case in chosen else pytest.mark.exhaustive)
+        for case in itertools.product(*values)
+    ]
+
+
 def covering(axes: Sequence[Sequence[Any]], strength: int = 2) -> list[tuple[Any, ...]]:
     """Few elements of a product in which any values of so many axes meet: the one that covers most first, and so on."""
     every = list(itertools.product(*(range(len(axis)) for axis in axes)))

@@ -110,6 +110,9 @@ class Evaluator(ABC):
         for target, op, arguments, location in block.instructions:
             if location is not None:
                 values[target] = load(location, values)
+            elif len(arguments) == 2:  # most of them: faster than the general case
+                a, b = arguments
+                values[target] = functions[op](values[a] if type(a) is int else a, values[b] if type(b) is int else b)
             elif op == "loop_index":
                 values[target] = self.loop_indices[-1]
             else:
@@ -167,13 +170,14 @@ class Evaluator(ABC):
     def store(self, location: MemoryLocation, value: Any, values: Mapping[int, Any]) -> None:
         """Store a value to a memory location."""
 
-    def resolve(self, location: MemoryLocation) -> ArenaOffset:
+    def resolve(self, location: MemoryLocation) -> tuple[str, int]:
         """Array (or arena) and row of a location by the array offsets of the enclosing iterations; no dynamic index."""
+        array, element, _ = location
         for offsets, _ in reversed(self.iteration_stack):
-            offset = offsets.get(location.array)
+            offset = offsets.get(array)
             if offset is not None:
-                return ArenaOffset(offset.arena, offset.row + location.element)
-        return ArenaOffset(location.array, location.element)
+                return offset.arena, offset.row + element
+        return array, element
 
 
 def _unsupported(statement: Any) -> TypeError:

@@ -81,6 +81,7 @@ class ArrayEvaluator(Evaluator):
         super().__init__()
         sample = next(iter(arrays.values())) if arrays else np.zeros((1, 1))
         self.dtype, self.n_envs = sample.dtype, sample.shape[1]
+        self.envs = np.arange(self.n_envs)
         self.functions = {name: operation.evaluate for name, operation in OPERATIONS.items()}
         self.functions["select"] = lambda *args: OPERATIONS["select"].evaluate(*args).astype(self.dtype, copy=False)
         sizes = {**program.locals, SCRATCH: program.n_scratch}
@@ -180,21 +181,25 @@ class ArrayEvaluator(Evaluator):
         if location.index is None:
             return array[row, 0] if is_uniform else array[row].copy()
         rows = row + self._dynamic_index(location, values, len(array) - row)
-        return array[rows, 0 if is_uniform else np.arange(self.n_envs)]
+        return array[rows, 0 if is_uniform else self.envs]
 
     def _dynamic_index(self, location: MemoryLocation, values: Mapping[int, Any] | None, count: int) -> np.ndarray:
         """Dynamic index of a location for each environment, clipped to the array in case of inactive environments."""
-        index = np.broadcast_to(np.asarray((values or {})[location.index or 0], np.int64), (self.n_envs,))
-        return index if self.active_mask is None else np.clip(index, 0, count - 1)
+        index = np.asarray((values or {})[location.index or 0], np.int64)
+        if index.ndim == 0:
+            index = np.full(self.n_envs, index)
+        return index if self.active_mask is None else np.minimum(np.maximum(index, 0), count - 1)
 
     def store(self, location: MemoryLocation, value: Any, values: Mapping[int, Any]) -> None:
         """Store values to a memory location for the active environments."""
         array, row = self._locate(location)
-        envs = np.arange(self.n_envs)
-        rows = row if location.index is None else row + self._dynamic_index(location, values, len(array) - row)
+        if location.index is None:
+            array[row] = value if self.active_mask is None else np.where(self.active_mask, value, array[row])
+            return
+        rows = row + self._dynamic_index(location, values, len(array) - row)
         if self.active_mask is not None:
-            value = np.where(self.active_mask, value, array[rows, envs])
-        array[rows, envs] = value
+            value = np.where(self.active_mask, value, array[rows, self.envs])
+        array[rows, self.envs] = value
 
 
 # ------------------------------------------------------------------------------------------------------ batched mode

@@ -7,6 +7,7 @@ counts are `int`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -62,10 +63,10 @@ class Operation:
 
 
 OPERATIONS: dict[str, Operation] = {
-    "add": Operation(2, _sum, lambda a, b: a + b),
-    "sub": Operation(2, _sum, lambda a, b: a - b),
-    "mul": Operation(2, _join, lambda a, b: a * b),
-    "neg": Operation(1, lambda a: max(ValueType.INT, a), lambda a: -a),
+    "add": Operation(2, _sum, operator.add),
+    "sub": Operation(2, _sum, operator.sub),
+    "mul": Operation(2, _join, operator.mul),
+    "neg": Operation(1, lambda a: max(ValueType.INT, a), operator.neg),
     "reciprocal": Operation(1, _FLOAT, lambda a: 1.0 / a, 4),
     "sqrt": Operation(1, _FLOAT, np.sqrt, 4),
     "sin": Operation(1, _FLOAT, np.sin, 10),

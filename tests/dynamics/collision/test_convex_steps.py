@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -29,14 +30,20 @@ Flat = Sequence[Value]
 Step = Callable[[Flat], tuple[Flat, Value, Value]]
 
 
+@cache
+def alone(kinds: tuple[str, str]) -> Compiled:
+    """The deepest point, in double precision."""
+    return Compiled(convex_collision_table(multiccd=False)[kinds])
+
+
+@cache
 def touching(kinds: tuple[str, str]) -> Poses:
     """Anywhere, moved along the way between them until they overlap by up to a tenth of the smaller; as in float32."""
     poses, generator = somewhere(61, COUNT), np.random.default_rng(61)
     poses = replace(poses, reach=np.full(COUNT, 100.0))
     depths = 10.0 ** generator.uniform(-4.0, -1.0, COUNT) * np.minimum(poses.a[2], poses.b[2])[:, :2].min(axis=1)
-    pair = Compiled(convex_collision_table(multiccd=False)[kinds])
     for _ in range(2):  # the second time along the way that is right when they are near
-        found = np.array([p[0] for p in pair.points(poses)])
+        found = np.array([p[0] for p in alone(kinds).points(poses)])
         moved = poses.b[0] - (found[:, :1] + depths[:, None]) * found[:, 4:7]
         poses = replace(poses, b=(moved, *poses.b[1:]))
     # about zero, where places are as exact as the shapes
@@ -81,7 +88,7 @@ def counting(kinds: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> Collisi
 def test_few_steps_in_single_precision(kinds: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Few polytopes grow much; depths are those of double precision, and points are on both surfaces."""
     poses = touching(kinds)
-    double = np.array([p[0, 0] for p in Compiled(convex_collision_table(multiccd=False)[kinds]).points(poses)])
+    double = np.array([p[0, 0] for p in alone(kinds).points(poses)])
     found = Compiled(counting(kinds, monkeypatch), "single").points(poses)
     polytope, cheap = np.array([p[1, 1:3] for p in found]).T
     assert np.median(polytope) <= 6
