@@ -282,3 +282,16 @@ def test_copies_in_position_and_velocity_mode_keep_their_time_constant() -> None
     arm.control_dofs_position(0.0)
     np.testing.assert_allclose(arm.get_dofs_kp(), kp)
     np.testing.assert_allclose(arm.get_dofs_kv(), kv)
+
+
+def test_effort_limits_of_zero_are_reported(tmp_path: Path) -> None:
+    """A placeholder of many files: the joint cannot be held until it has a force range, and the diagnostics say so."""
+    file = tmp_path / "swing.urdf"
+    wheel = WHEEL.format(name="wheel", y=0.2, effort=0, damping=0, friction=0)
+    file.write_text(f'<robot name="swing"><link name="base"/>{wheel}</robot>')
+    scene = km.Scene(quiet=True, contacts=False)
+    scene.add(file, fixed=True)
+    scene.build()
+    (found,) = (d for d in scene.diagnostics if d.code == "sim.no-effort")
+    assert found.message.endswith(" of swing has an effort limit of 0: commands have no effect")
+    assert "urdf" in str(found.origin)

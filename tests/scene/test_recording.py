@@ -94,9 +94,9 @@ def test_robots_whose_elements_have_the_same_names(tmp_path: Path, suffix: str) 
     assert final[1][0, 1] > 0.01
     np.testing.assert_array_equal([ball.get_qpos() for ball in balls], final)
     names = replay.metadata["names"]
-    assert names["qvel"][:7] == [*(f"ball::ball_free[{k}]" for k in range(6)), "ball_1::ball_free[0]"]
+    assert names["qvel"][:7] == [*(f"ball/ball_free[{k}]" for k in range(6)), "ball_1/ball_free[0]"]
     assert names["sensordata"][:5] == [*(f"imu.orientation[{k}]" for k in range(4)), "imu.angular_velocity[0]"]
-    assert replay.metadata["links"][:2] == ["ball::ball", "ball_1::ball"]
+    assert replay.metadata["links"][:2] == ["ball/ball", "ball_1/ball"]
     for name, listed in names.items():
         assert len(listed) == len(set(listed))
         assert name not in replay.arrays or replay.arrays[name].shape[2:] in ((len(listed),), (1, 7))

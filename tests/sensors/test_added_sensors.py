@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kinema as km
+from kit.assets import EXAMPLES
 
 ARM = """<mujoco><option magnetic="0.3 -0.2 0.5"/><worldbody><geom name="floor" type="plane" size="5 5 0.1"/>
 <body name="arm" pos="0 0 1"><joint name="hinge" axis="0 1 0"/><joint name="slide" type="slide" axis="1 0 0"/>
@@ -132,6 +133,11 @@ def test_errors(scene: km.Scene) -> None:
         (km.TouchSensor(link="arm", volume=km.Plane()), "its frame has no volume"),
         (km.RayFan(range=(2.0, 1.0)), "0 <= lower < upper"),
         (km.RayFan(directions=(0.0, 0.0, 0.0)), "not zero"),
+        (km.RayFan(range=5.0), "RayFan: range: expected 0 <= lower < upper, not 5.0"),  # type: ignore[arg-type]
+        (km.RayFan(n_rays=3, angle="wide"), "RayFan: angle: expected a finite number, not 'wide'"),  # type: ignore[arg-type]
+        (km.Lidar(angle=np.nan), "Lidar: angle: expected a finite number, not nan"),
+        (km.TactileSensor(link="arm", points=[[0, 0, 0]], normals=np.eye(3)), "normals: expected .3,. or .1, 3., not"),
+        (km.Gps(origin=(100.0, 8.0, 0.0)), "the latitude is between -90 and 90 degrees, not 100"),
         (km.FrameSensor(link="arm", quantities=("speed",)), "quantities"),
         (km.ContactSensor(link="arm", reduce="all"), "reduce"),
         (km.ContactSensor(shape="wing"), "expected a shape of an entity"),
@@ -156,6 +162,18 @@ def test_errors(scene: km.Scene) -> None:
         _ = altimeter.name
     with pytest.raises(km.KinemaError, match='noise of sensor "altimeter" is one number or 2'):
         other.build()
+
+
+def test_an_entity_stands_for_its_only_link() -> None:
+    """An entity with several links does not: the message says so."""
+    scene = km.Scene(quiet=True, contacts=False)
+    arm = scene.add(EXAMPLES / "arm" / "arm.urdf", fixed=True)
+    box = scene.add(km.Box((0.1, 0.1, 0.1)), pos=(1.0, 0.0, 0.0), fixed=True)
+    frame = scene.add_sensor(km.FrameSensor(link=box, quantities=("pos",)))
+    with pytest.raises(km.KinemaError, match=r"Imu: link: arm has 11 links: name one, such as entity.get_link\(name\)"):
+        scene.add_sensor(km.Imu(link=arm))
+    scene.build()
+    np.testing.assert_allclose(frame.read("pos"), [[1.0, 0.0, 0.0]])
 
 
 def test_names_of_sensors_added_twice() -> None:

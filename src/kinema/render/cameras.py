@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -53,18 +54,23 @@ class Camera:
         """Focal lengths (x, y) and principal point (x, y) [pixels] for the given image size."""
         if self.intrinsics is not None:
             return self.intrinsics
+        self.check_field_of_view()
         projection = parse_projection(self.projection)
         if projection is Projection.ORTHOGRAPHIC:
             focal = height / self.orthographic_height
         elif projection is Projection.FISHEYE:
             focal = height / self.fov
         else:
-            if not 0.0 < self.fov < np.pi:
-                raise KinemaError(
-                    f"camera {self.name!r}: the field of view must be between 0 and pi, got {self.fov} rad"
-                )
             focal = 0.5 * height / np.tan(0.5 * self.fov)
         return focal, focal, 0.5 * width, 0.5 * height
+
+    def check_field_of_view(self) -> None:
+        """Raise `KinemaError` unless the field of view of a pinhole camera is between 0 and pi."""
+        if parse_projection(self.projection) is not Projection.PINHOLE or self.intrinsics is not None:
+            return
+        if not isinstance(self.fov, Real) or not 0.0 < float(self.fov) < np.pi:
+            camera = f"camera {self.name!r}" if self.name else "camera"
+            raise KinemaError(f"{camera}: the field of view must be between 0 and pi, got {self.fov!r} rad")
 
 
 def parse_projection(name: Projection | str) -> Projection:

@@ -215,6 +215,13 @@ def positive_duration(value: Any, label: str) -> float:
     return seconds
 
 
+def finite_float(value: Any, label: str) -> float:
+    """Validate a finite number and return it as float."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real) or not math.isfinite(float(value)):
+        raise KinemaError(f"{label}: expected a finite number, not {value!r}")
+    return float(value)
+
+
 def nonnegative_float(value: Any, label: str) -> float:
     """Validate a finite number >= 0 and return it as float."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real) or not 0.0 <= float(value) < math.inf:

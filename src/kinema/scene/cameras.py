@@ -216,7 +216,8 @@ class AddedCameras:
     def add(self, camera: Camera | str | None, res: tuple[int, int], samples: int) -> SceneCamera:
         """Camera of the scene with images of a size, and rays along each edge of a pixel."""
         if isinstance(camera, Camera):
-            select_link(self.scene, camera.link, "add_camera: link")  # unknown links are reported at once
+            select_link(self.scene, camera.link, "add_camera: link")  # errors are reported at once
+            camera.check_field_of_view()
         return SceneCamera(self, camera, res, samples=positive_int(samples, "add_camera: samples", "ray"))
 
     @property

@@ -35,7 +35,7 @@ def select_link(scene: HasEntities, link: Any, label: str) -> tuple[Entity, int]
     Args:
         scene: the scene.
         link: handle, pair of entity (or its name) and link name or index, name of a link that no other entity has,
-            -1 for the world, or with a single entity also the index of a link.
+            entity with a single link, -1 for the world, or with a single entity also the index of a link.
         label: prefix of error messages.
     """
     if isinstance(link, Integral) and link == WORLD_LINK:
@@ -77,12 +77,19 @@ def _select_entity(
 
     Args:
         scene: the scene.
-        element: (entity or its name, name or index), a name that no other entity has, or with one entity an index.
+        element: (entity or its name, name or index), a name that no other entity has, an entity with one such element,
+            or with one entity in the scene an index.
         label: prefix of error messages.
         noun: `link`, `joint` or `shape`.
         names_of: names of the elements of an entity.
     """
-    if isinstance(element, tuple) and len(element) == 2:
+    example = f"entity.get_{noun}(name)" if noun != "shape" else "(entity, name)"
+    if any(element is own for own in scene.entities):
+        names = names_of(element)
+        if len(names) != 1:
+            raise KinemaError(f"{label}: {element.name} has {len(names)} {noun}s: name one, such as {example}")
+        entity, selection = element, names[0]
+    elif isinstance(element, tuple) and len(element) == 2:
         entity, selection = element
         entity = entity_named(scene, entity, label) if isinstance(entity, str) else entity
     elif isinstance(element, str):
@@ -96,6 +103,5 @@ def _select_entity(
     else:
         entity, selection = scene.entities[0] if len(scene.entities) == 1 else None, element
     if entity is None or not any(entity is own for own in scene.entities):
-        example = f"entity.get_{noun}(name)" if noun != "shape" else "(entity, name)"
         raise KinemaError(f"{label}: expected a {noun} of an entity of this scene, such as {example}, not {element!r}")
     return entity, selection

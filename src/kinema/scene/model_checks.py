@@ -243,8 +243,8 @@ def _find_joint_and_link(
 def report_unsupported(model: Model, descriptions: Descriptions, diagnostics: Diagnostics, *, contacts: bool) -> None:
     """Report features of the descriptions that the simulation does not support.
 
-    Pairs of geom types without a collision algorithm, drives with position and velocity target, and initial velocities
-    of links.
+    Pairs of geom types without a collision algorithm, drives with position and velocity target, initial velocities of
+    links, and effort limits of zero.
 
     Args:
         model: the model to simulate.
@@ -261,6 +261,7 @@ def report_unsupported(model: Model, descriptions: Descriptions, diagnostics: Di
         )
     for description in descriptions:
         _report_unsupported_joints(description, diagnostics)
+        _report_zero_efforts(description, diagnostics)
 
 
 def without_unsupported_sweeps(model: Model, settings: Settings, diagnostics: Diagnostics) -> Model:
@@ -301,3 +302,19 @@ def _report_unsupported_joints(description: Robot | World, diagnostics: Diagnost
                 f'link "{link.name}" starts at rest: the initial velocity of the file is ignored',
                 origin=link.origin,
             )
+
+
+def _report_zero_efforts(description: Robot | World, diagnostics: Diagnostics) -> None:
+    """Warn of the joints of a description with an effort limit of zero, a frequent placeholder in URDF files."""
+    joints = [j for j in description.joints if any(a.effort == 0.0 and a.mimic is None for a in j.moving_axes)]
+    if not joints:
+        return
+    listed = ", ".join(f'"{joint.name}"' for joint in joints[:3])
+    more = f" and {len(joints) - 3} more" if len(joints) > 3 else ""
+    noun, verb = ("joint", "has") if len(joints) == 1 else ("joints", "have")
+    diagnostics.warning(
+        "sim.no-effort",
+        f"{noun} {listed}{more} of {description.name} {verb} an effort limit of 0: commands have no effect",
+        hint="give the file effort limits, or call entity.set_dofs_force_range",
+        origin=joints[0].origin,
+    )

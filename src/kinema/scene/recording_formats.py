@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kinema.core import Pose, ReadError, import_optional, unique_name
-from kinema.description import SCOPE, Robot, World
+from kinema.description import Robot, World
 from kinema.model import Model, PrimitiveJointType
 
 from .built_scene import BuiltScene, HasBuiltScene
@@ -79,7 +79,7 @@ def import_parquet() -> Any:
 def element_names(model: Model) -> dict[str, list[str]]:
     """Unique names of the elements along the last axis of recorded arrays, by recorded array.
 
-    A name that several entities have is prefixed with its entity (`arm_1::elbow`). Components of elements with several
+    A name that several entities have is prefixed with its entity (`arm_1/elbow`). Components of elements with several
     values are numbered (`ball[3]`); components of sensors have their names (`imu.angular_velocity[0]`).
     """
     sensors, entities = model.sensors, model.entities
@@ -107,7 +107,7 @@ def element_names(model: Model) -> dict[str, list[str]]:
 
 
 def link_names(model: Model) -> list[str]:
-    """Unique names of all links; a name that several entities have is prefixed with its entity (`arm_1::hand`)."""
+    """Unique names of all links; a name that several entities have is prefixed with its entity (`arm_1/hand`)."""
     return _unique_names(model, model.links.names, [(e.link_start, e.link_end) for e in model.entities])
 
 
@@ -123,7 +123,7 @@ def _unique_names(model: Model, names: Sequence[str], ranges: Sequence[tuple[int
     for entity, (start, end) in zip(model.entities, ranges, strict=True):
         for k in range(start, end):
             if counts[names[k]] > 1:
-                result[k] = f"{entity.name}{SCOPE}{names[k]}"
+                result[k] = f"{entity.name}/{names[k]}"
     return _numbered(result)
 
 

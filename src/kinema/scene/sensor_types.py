@@ -19,7 +19,15 @@ from kinema.core import ArrayLike, KinemaError
 from kinema.description import TAXELS, Sensor
 from kinema.tokens import mjcf
 
-from .arguments import finite_vector, nonnegative_float, one_of, pose_from_arguments, positive_int
+from .arguments import (
+    as_array,
+    finite_float,
+    finite_vector,
+    nonnegative_float,
+    one_of,
+    pose_from_arguments,
+    positive_int,
+)
 from .element_selection import HasEntities, entity_named, select_joint, select_link, select_shape
 from .morphs import Morph
 from .sensors import ERROR_PARAMETERS, error_parameter
@@ -204,7 +212,10 @@ class TactileSensor(SensorType):
             raise KinemaError("TactileSensor: the link that carries the sensor is missing")
         columns = [_finite_rows(self.points, "points")]
         if self.normals is not None:
-            normals = np.broadcast_to(_finite_rows(self.normals, "normals"), columns[0].shape)
+            rows = _finite_rows(self.normals, "normals")
+            if len(rows) not in (1, len(columns[0])):
+                raise KinemaError(f"TactileSensor: normals: expected (3,) or {columns[0].shape}, not {rows.shape}")
+            normals = np.broadcast_to(rows, columns[0].shape)
             lengths = np.linalg.norm(normals, axis=1, keepdims=True)
             if not lengths.all():
                 raise KinemaError("TactileSensor: normals: expected normals that are not zero")
@@ -219,7 +230,7 @@ class TactileSensor(SensorType):
 
 def _finite_rows(values: ArrayLike, name: str) -> np.ndarray:
     """Validated vectors, (n, 3), at least one."""
-    rows = np.atleast_2d(np.asarray(values, np.float64))
+    rows = np.atleast_2d(as_array(values, np.float64, f"TactileSensor: {name}"))
     if rows.ndim != 2 or rows.shape[1] != 3 or not np.isfinite(rows).all():
         raise KinemaError(f"TactileSensor: {name}: expected finite vectors (n, 3), not {rows.shape}")
     return rows
@@ -349,9 +360,12 @@ class RayFan(SensorType):
     def _unit_directions(self) -> np.ndarray:
         """Unit direction of each ray along the sensor axes, (n_rays, 3)."""
         if self.directions is None:
-            count, half = positive_int(self.n_rays, "RayFan: n_rays", "ray"), float(self.angle) / 2
+            count, half = (
+                positive_int(self.n_rays, "RayFan: n_rays", "ray"),
+                finite_float(self.angle, "RayFan: angle") / 2,
+            )
             return scan_directions(np.linspace(-half, half, count) if count > 1 else np.zeros(1), np.zeros(1))
-        rays = np.atleast_2d(np.asarray(self.directions, np.float64))
+        rays = np.atleast_2d(as_array(self.directions, np.float64, "RayFan: directions"))
         lengths = np.linalg.norm(rays, axis=-1, keepdims=True)
         if rays.ndim != 2 or rays.shape[1] != 3 or not (np.isfinite(lengths).all() and (lengths > 0.0).all()):
             raise KinemaError("RayFan: directions: expected directions (n, 3) that are not zero")
@@ -379,16 +393,19 @@ class Lidar(SensorType):
     def components(self, scene: HasEntities) -> tuple[ElementReference, Mapping[str, Sensor]]:
         """Distances."""
         counts = (positive_int(self.n_rays, "Lidar: n_rays", "ray"), positive_int(self.n_rows, "Lidar: n_rows", "row"))
+        angles = (finite_float(self.angle, "Lidar: angle"), finite_float(self.rows_angle, "Lidar: rows_angle"))
         azimuths, elevations = (
             np.linspace(-angle / 2, angle / 2, n) if n > 1 else np.zeros(1)
-            for n, angle in zip(counts, (self.angle, self.rows_angle), strict=True)
+            for n, angle in zip(counts, angles, strict=True)
         )
         return NO_REFERENCE, {"": _ranges(self, scene, scan_directions(azimuths, elevations))}
 
 
 def _ranges(sensor: RayFan | Lidar, scene: HasEntities, directions: np.ndarray) -> Sensor:
     """Measured quantity of the distances along unit directions in sensor axes, (n, 3)."""
-    label, (lower, upper) = type(sensor).__name__, (float(x) for x in sensor.range)
+    label = type(sensor).__name__
+    interval = as_array(sensor.range, np.float64, f"{label}: range")
+    lower, upper = interval.tolist() if interval.shape == (2,) else (math.nan, math.nan)
     if not 0.0 <= lower < upper:
         raise KinemaError(f"{label}: range: expected 0 <= lower < upper, not {sensor.range!r}")
     hits = one_of(sensor.hits, f"{label}: hits", ("all", "visual", "collision"))
@@ -501,5 +518,8 @@ class Gps(SensorType):
 
     def components(self, scene: HasEntities) -> tuple[ElementReference, Mapping[str, Sensor]]:
         """Position and velocity."""
-        origin = (*finite_vector(self.origin, "Gps: origin", "three").tolist(), float(self.heading))
+        origin = finite_vector(self.origin, "Gps: origin", "three")
+        if abs(origin[0]) > 90.0:
+            raise KinemaError(f"Gps: origin: the latitude is between -90 and 90 degrees, not {origin[0]:g}")
+        origin = (*origin.tolist(), finite_float(self.heading, "Gps: heading"))
         return NO_REFERENCE, {"": self._sensor(scene, "navsat of scene", origin=origin)}
