@@ -149,7 +149,7 @@ def test_trajectories_are_those_of_steps() -> None:
 
 def test_torch(tmp_path: Path) -> None:
     """PyTorch's own check in double precision, and the same gradients by its optimisers' functions."""
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     scene, _ = built(ROBOTS / "cartpole/cartpole.xml", 2)
     state = {
         "qpos": torch.tensor([[0.1, 0.2], [0.3, -0.4]], dtype=torch.float64, requires_grad=True),

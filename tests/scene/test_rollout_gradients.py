@@ -11,6 +11,7 @@ import pytest
 import kinema as km
 from kinema.core import Array, KinemaError
 from kinema.dynamics.engine import adjoint
+from kinema.runtime import find_device
 
 CARTPOLE = Path(__file__).parents[2] / "examples/robots/cartpole/cartpole.xml"
 H = 1e-7
@@ -178,6 +179,54 @@ def test_unconverged_and_infinite_gradients_are_not_valid(slider: tuple[km.Scene
     weights = np.ones_like(trajectory.qpos)
     np.testing.assert_array_equal(pullback(qpos=weights)["valid"], [True, False])
     assert not pullback(qpos=np.full_like(weights, 1e308))["valid"].any()
+
+
+def test_torch_rollouts_and_tensors(slider: tuple[km.Scene, km.Entity]) -> None:
+    """Tensors of controls give tensors of their dtype; sensors and clipped gradients are those of NumPy arrays."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    scene, _ = slider
+    control = np.random.default_rng(8).uniform(-0.4, 0.4, (4, 2, 1))
+    start = {"qpos": np.array([[0.0, -0.002], [0.1, 0.2]]), "qvel": np.zeros((2, 2))}
+    trajectory, pullback = km.gradients.rollout(scene, control=control, state=start, sensors=True)
+    weights = np.random.default_rng(9).normal(size=trajectory.sensors.shape)
+    expected = pullback(sensors=weights, max_norm=2.0)
+    for dtype, tolerance in ((torch.float64, 0.0), (torch.float32, 1e-4)):
+        tensor = torch.tensor(control, dtype=dtype, requires_grad=True)
+        state = {name: torch.tensor(x, dtype=dtype, requires_grad=True) for name, x in start.items()}
+        after = km.gradients.torch_rollout(scene, state, tensor, sensors=True, max_norm=2.0)
+        assert after["qpos"].dtype == dtype
+        (after["sensors"] * torch.tensor(weights)).sum().backward()
+        found = [tensor.grad, *(x.grad for x in state.values())]
+        for x, y in zip(found, [expected["control"], *expected["state"].values()], strict=False):
+            assert y.any()
+            np.testing.assert_allclose(x.numpy(), y, rtol=tolerance, atol=tolerance * np.abs(y).max(initial=0.0))
+        tensors, tensor_pullback = km.gradients.rollout(scene, control=tensor, state=state)
+        gradients = tensor_pullback(qpos=torch.ones_like(tensors.qpos))
+        assert gradients["control"].dtype == dtype
+        assert gradients["valid"].dtype == torch.bool
+        assert gradients["valid"].all()
+
+
+def test_gradients_on_a_gpu_are_those_of_a_cpu() -> None:
+    """With NumPy arrays and, if PyTorch is installed, with tensors, which stay on the GPU."""
+    try:
+        find_device("cuda:0")
+    except KinemaError:
+        pytest.skip("there is no GPU here")
+    scenes = []
+    for device in ("cpu", "cuda"):
+        scene = km.Scene(device=device, precision="double", quiet=True)
+        scene.add(str(CARTPOLE))
+        scene.build(n_envs=2)
+        scenes.append(scene)
+    expected, found = (rolled(scene)[1](qpos=np.ones((12, 2, 2)), max_norm=5.0) for scene in scenes)
+    np.testing.assert_allclose(found["control"], expected["control"], rtol=1e-9, atol=1e-12)
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    control = torch.tensor(CONTROL, device="cuda")
+    trajectory, pullback = rolled(scenes[1], control)
+    gradient = pullback(qpos=torch.ones_like(trajectory.qpos), max_norm=5.0)["control"]
+    assert trajectory.qpos.is_cuda
+    np.testing.assert_array_equal(gradient.cpu().numpy(), found["control"])
 
 
 def test_errors(cartpole: tuple[km.Scene, km.Entity]) -> None:

@@ -12,7 +12,7 @@ from .arrays import (
     ArrayView as ArrayView,
     copy_rows as copy_rows,
     padded_stride as padded_stride,
-    row_clearer as row_clearer,
+    row_filler as row_filler,
 )
 from .compiled_program import (
     LaunchArguments as LaunchArguments,

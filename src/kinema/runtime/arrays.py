@@ -192,12 +192,10 @@ def copy_rows(target: Any, target_row: int, source: Any, source_row: int, count:
         warp().copy(target, source, target_row * stride, source_row * stride, count * stride)
 
 
-def row_clearer(data: Any, start: int, count: int) -> Callable[[], None]:
-    """Function that sets rows of a device array (rows, stride) to zero; on a GPU in stream order."""
-    rows = data[start : start + count] if count else None
-    if rows is None:
-        return lambda: None
-    return (lambda: rows.fill(0.0)) if isinstance(rows, np.ndarray) else rows.zero_
+def row_filler(data: Any, start: int, count: int) -> Callable[[float], None]:
+    """Function that sets rows of a device array (rows, stride) to a value; on a GPU in stream order."""
+    rows = data[start : start + count] if count else np.zeros(0)
+    return rows.fill if isinstance(rows, np.ndarray) else rows.fill_
 
 
 class ArraySeries:

@@ -59,6 +59,10 @@ class _Exchange:
         """The controls, if they are a tensor."""
         self.on_gpu = self.like is not None and scene.built.outputs.is_gpu_tensor(self.like)
         """Whether arrays are tensors on the GPU of the scene."""
+        self.use_current_stream()
+
+    def use_current_stream(self) -> None:
+        """Launch on PyTorch's current stream from now on, if arrays are tensors on the GPU of the scene."""
         if self.on_gpu:
             share_torch_stream(self.engine.device)
 
@@ -72,7 +76,7 @@ class _Exchange:
         """Series as an array of the user."""
         if self.on_gpu and self.like is not None:
             synchronise_unless_shared(self.engine.device)
-            return series.to_torch().movedim(-1, 1).to(self.like.dtype)
+            return series.to_torch().movedim(-1, 1).to(self.like.dtype).contiguous()
         values = np.array(series.numpy().transpose(0, 2, 1), np.float64)
         return values if self.like is None else torch_module().from_numpy(values).to(self.like)
 
@@ -147,6 +151,7 @@ def rollout(
         given = {"qpos": qpos, "qvel": qvel, "act": act, "sensors": sensors}
         if max_norm is not None:
             max_norm = positive_float(max_norm, "pullback: max_norm")
+        exchange.use_current_stream()
         cotangents = {}
         for name, values in given.items():
             if values is None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kinema.ir import ADJOINT_PREFIX, UNIFORM
-from kinema.runtime import Arena, ArenaLayout, ArraySeries, copy_rows, row_clearer
+from kinema.runtime import Arena, ArenaLayout, ArraySeries, copy_rows, row_filler
 
 from ..arrays import ARRAYS, ArrayUse
 from ..lowering.derivative_programs import (
@@ -121,14 +121,13 @@ class AdjointPrograms:
         self.flags = new_arena(engine, "out", [(OVERFLOW_ARRAY, 1), (UNCONVERGED_ARRAY, 1)], engine.n_envs)
         """Flags of the adjoint program of the step."""
         state = self.arenas["state"]
-        self.clear_adjoints = {
-            name: row_clearer(arena.data, self.n_rows[name], self.n_rows[name]) for name, arena in self.arenas.items()
+        self.fill_adjoints = {
+            name: row_filler(arena.data, self.n_rows[name], self.n_rows[name]) for name, arena in self.arenas.items()
         }
-        """Functions that set all adjoints of an arena to zero."""
-        self.clear_flags = row_clearer(self.flags.data, 0, 2)
+        """Functions that set all adjoints of an arena."""
         tracked = {ADJOINT_PREFIX + name for name in (*STATE_TANGENTS, *STAGE_TANGENTS, self.control_array)}
-        self.clear_others = [row_clearer(state.data, *rows) for rows in _untracked_rows(state.layout, tracked)]
-        """Functions that set adjoints of state arrays without derivatives to zero: programs leave them undefined."""
+        self.fill_others = [row_filler(state.data, *rows) for rows in _untracked_rows(state.layout, tracked)]
+        """Functions that set adjoints of state arrays without derivatives, which programs leave undefined."""
         self.differentiated = differentiated_state(model, settings)
         """Sizes of the state arrays with derivatives between steps, by name."""
         parts = [(COTANGENT_PREFIX + x, self.differentiated.get(x, 0)) for x in STATE_ARRAYS.values()]
@@ -334,7 +333,7 @@ class Simulation:
                     snapshots = repeated = repeated or programs.borrow_snapshots(self._interval * self._n_runs + 1)
                     self._repeat(start, end, snapshots)
                 for t in reversed(range(start, end)):
-                    programs.clear_adjoints["controls"]()
+                    programs.fill_adjoints["controls"](0.0)
                     self._set_control(programs.arenas, t)
                     for series, row in sums:
                         series.load(t, programs.cotangents.data, row)
@@ -359,18 +358,18 @@ class Simulation:
     ) -> None:
         """Clear the adjoints and flags, load inputs and parameters of the simulation, and set the largest norm."""
         programs = self.programs
-        programs.clear_adjoints["state"]()
-        programs.clear_flags()
+        programs.fill_adjoints["state"](0.0)
+        row_filler(programs.flags.data, 0, 2)(0.0)
         for arenas in (programs.step.arenas, programs.arenas):
             self._inputs.load(0, arenas["controls"].data, 0)
             self._parameters.load(0, arenas["state"].data, programs.n_state_rows)
         if sums:
-            row_clearer(programs.cotangents.data, 0, programs.cotangents.layout.n_rows)()
+            row_filler(programs.cotangents.data, 0, programs.cotangents.layout.n_rows)(0.0)
         if max_norm is not None:
-            programs.cotangents.view(MAX_NORM_ARRAY).assign(max_norm)
+            row_filler(programs.cotangents.data, *programs.cotangents.layout.rows[MAX_NORM_ARRAY])(max_norm)
         if sensor_cotangents is not None:
             sensors = programs.sensors.adjoints
-            row_clearer(sensors.data, 0, sensors.layout.n_rows)()
+            row_filler(sensors.data, 0, sensors.layout.n_rows)(0.0)
 
     def _repeat(self, start: int, end: int, snapshots: ArraySeries) -> None:
         """Repeat the steps of an interval of controls; store the states before and after each run of the program."""
@@ -389,8 +388,8 @@ class Simulation:
             if n_solution_rows:
                 copy_rows(state, row, snapshots.data, (i + 1) * n_rows + row, n_solution_rows)
             adjoint()
-            for clear in programs.clear_others:
-                clear()
+            for fill in programs.fill_others:
+                fill(0.0)
             if clips and (i % n_stages == 0):
                 programs.clip.launch()
 
@@ -407,8 +406,8 @@ class Simulation:
             copy_rows(state, row, step.arenas["state"].data, row, n)
         cotangents.load(t, sensors.adjoints.data, sensors.n_values)
         sensors.adjoint.launch()
-        for clear in programs.clear_others:
-            clear()
+        for fill in programs.fill_others:
+            fill(0.0)
 
     def _store_control_gradient(self, t: int, gradient: ArraySeries) -> None:
         programs = self.programs
@@ -418,7 +417,7 @@ class Simulation:
         row = programs.adjoint_row(programs.control_arena, programs.control_array)
         gradient.store(t, data, row)
         if programs.control_arena == "state":  # a constant input of the step, but stored with the state
-            row_clearer(data, row, gradient.n_rows)()
+            row_filler(data, row, gradient.n_rows)(0.0)
 
     def _failures(self, *, with_sensors: bool) -> ArraySeries:
         """Flags of the adjoint programs."""

@@ -23,7 +23,7 @@ from kinema.runtime import (
     LaunchArguments,
     ProgramSource,
     copy_rows,
-    row_clearer,
+    row_filler,
     synchronise_unless_shared,
 )
 
@@ -182,7 +182,7 @@ class SolvedStep:
     def load_all(self) -> None:
         """Copy the present state and inputs of all environments of the engine; arrays that it has not are zero."""
         for name, arena in self.arenas.items():
-            row_clearer(arena.data, 0, arena.layout.n_rows)()
+            row_filler(arena.data, 0, arena.layout.n_rows)(0.0)
             for row, engine_row, n in self._shared_rows[name]:
                 copy_rows(arena.data, row, self._engine_arena(name).data, engine_row, n)
 
