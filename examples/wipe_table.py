@@ -6,8 +6,7 @@ Real-time iteration (Diehl et al. 2005): in each tick the last plan is simulated
 linearized in one call (`scene.linearize`, an environment per knot), and a Riccati recursion solves the problem of least
 squares. The outputs in the cost, pose of the sponge and contact force, are sensors: C and D of the linearization.
 
-The plant has smaller steps than the model, and twice the friction. The difference of the measured and the predicted
-force is filtered and added to the prediction (offset-free control).
+The plant has smaller steps and twice the friction. The filtered error of the predicted force is added to predictions.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ from kit.choosing import representatives
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = {
     "throw_ball": "",
+    "swing_up_acrobot": "",
+    "climb_step": "mjcf/unitree_go2/go2_scene.xml",
     "wipe_table": "mjcf/franka_emika_panda/panda.xml",
 }
 """Program -> robot among the shared ones that it needs."""
