@@ -89,6 +89,24 @@ def test_checkpoints_give_the_same_bits(
     assert_same(results[0][1], results[1][1])
 
 
+@pytest.mark.parametrize("by", ["force", "position"])
+def test_forces_and_targets_change_from_step_to_step(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recorded states belong to the control of their own step; gradients match differences of each control."""
+    scene, robot = built(CARTPOLE, 2)
+    robot.control_dofs_position([0.0, 0.0])
+    control = np.random.default_rng(3).uniform(-9.0, 9.0, (4, 2, 2))
+    for limit in (adjoint.MAX_RECORDED_BYTES, 0):
+        monkeypatch.setattr(adjoint, "MAX_RECORDED_BYTES", limit)
+        trajectory, pullback = rolled(scene, control, by=by, hold=2)
+        weights = np.random.default_rng(4).normal(size=trajectory.qvel.shape)
+        found = pullback(qvel=weights)["control"]
+        for index in np.ndindex(4, 1, 2):
+            change = np.zeros_like(control)
+            change[index] = 1e-5
+            costs = [(rolled(scene, control + x, by=by, hold=2)[0].qvel * weights).sum() for x in (change, -change)]
+            assert abs(found[index] - (costs[0] - costs[1]) / 2e-5) < 1e-6 * np.abs(found).max()
+
+
 SENSORS = """
 <mujoco><option timestep="0.01"/><worldbody>
 <body name="a"><joint name="x" type="slide" axis="1 0 0" damping="0.5"/>

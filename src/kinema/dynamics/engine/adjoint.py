@@ -334,7 +334,6 @@ class Simulation:
                     self._repeat(start, end, snapshots)
                 for t in reversed(range(start, end)):
                     programs.fill_adjoints["controls"](0.0)
-                    self._set_control(programs.arenas, t)
                     for series, row in sums:
                         series.load(t, programs.cotangents.data, row)
                     if sums:
@@ -342,7 +341,7 @@ class Simulation:
                     last = (t + 1 - start) * self._n_runs
                     if sensor_cotangents is not None:
                         self._pull_back_sensors(t, snapshots, last, sensor_cotangents)
-                    self._pull_back_steps(snapshots, last, clips=max_norm is not None)
+                    self._pull_back_steps(t, snapshots, last, clips=max_norm is not None)
                     self._store_control_gradient(t, gradient)
             failures = self._failures(with_sensors=sensor_cotangents is not None)
         if repeated is not None:
@@ -377,14 +376,19 @@ class Simulation:
         for t in range(start, end):
             self._take_steps(t, snapshots, (t - start) * self._n_runs)
 
-    def _pull_back_steps(self, snapshots: ArraySeries, last: int, *, clips: bool) -> None:
+    def _load_state(self, t: int, snapshots: ArraySeries, time: int, arenas: Mapping[str, Arena]) -> None:
+        """Load a recorded state, and a control, which is part of the state if it is a force on the dofs."""
+        snapshots.load(time, arenas["state"].data, 0)
+        self._set_control(arenas, t)
+
+    def _pull_back_steps(self, t: int, snapshots: ArraySeries, last: int, *, clips: bool) -> None:
         """Run the adjoint of the steps of a control, which end at the state `last`, from the last to the first."""
         programs, n_stages = self.programs, self.programs.step.n_stages
         state, n_rows = programs.arenas["state"].data, snapshots.n_rows
         row, n_solution_rows = programs.solution_rows
         adjoint = programs.adjoint.launch
         for i in range(last - 1, last - 1 - self._n_runs, -1):
-            snapshots.load(i, state, 0)
+            self._load_state(t, snapshots, i, programs.arenas)
             if n_solution_rows:
                 copy_rows(state, row, snapshots.data, (i + 1) * n_rows + row, n_solution_rows)
             adjoint()
@@ -397,11 +401,10 @@ class Simulation:
         """Add the gradient by the sensor values after a control, at the state `last`, to the adjoints."""
         programs, sensors = self.programs, self.programs.sensors
         state = programs.arenas["state"].data
-        snapshots.load(last, state, 0)
+        self._load_state(t, snapshots, last, programs.arenas)
         if sensors.needs_solution:
             step, (row, n) = programs.step, programs.solution_rows
-            snapshots.load(last, step.arenas["state"].data, 0)
-            self._set_control(step.arenas, t)
+            self._load_state(t, snapshots, last, step.arenas)
             step.program.launch()
             copy_rows(state, row, step.arenas["state"].data, row, n)
         cotangents.load(t, sensors.adjoints.data, sensors.n_values)
