@@ -71,6 +71,33 @@ def test_counts_of_their_own() -> None:
     everywhere(program, np.array([10.0 * turns + turns * (turns - 1) / 2]), COUNTS)
 
 
+@pytest.mark.parametrize("uniform", [False, True])
+def test_reversed_loops(uniform: bool) -> None:
+    """The index counts down to 0, in each environment from its own trip count; also of nested and unrolled loops."""
+    recorder = Tracer()
+    digits = recorder.allocate_local(2)
+    recorder.write(digits, [7.0, 7.0])
+    limit = 4.0 if uniform else recorder.read("x")
+
+    def append(i: int, digit: Value) -> None:
+        recorder.write(digits, [10.0 * recorder.read(digits, i) + digit], i)
+
+    def outer(index: Value) -> None:
+        append(0, index)
+        inner = 2.0 if uniform else index
+        recorder.counted_loop("inner", inner, lambda own: append(1, own), uniform=uniform, reverse=True)
+
+    recorder.counted_loop("outer", limit, outer, uniform=uniform, reverse=True)
+    program = recorder.build({"y": [recorder.read(digits, i) for i in range(2)]})
+    counts = np.array([[0.0, 3.0, 1.0, 5.0, -2.0, 2.0, 4.0, 0.0, 5.0, NAN, 1.0]])
+    expected = []
+    for count in [4] * counts.size if uniform else np.nan_to_num(counts[0]).astype(int):
+        order = list(reversed(range(count)))
+        inner = [own for index in order for own in reversed(range(2 if uniform else index))]
+        expected.append([float("7" + "".join(map(str, x))) for x in (order, inner)])
+    everywhere(program, np.array(expected).T, counts)
+
+
 @pytest.mark.parametrize("array", ["local", SCRATCH, "y"])
 def test_a_turn_as_an_index(array: str) -> None:
     """All that still take part are at the same element, those that do not leave theirs alone."""

@@ -338,6 +338,9 @@ class StatementEmitter(MemoryEmitter):
             return
         outer_mask, entry_label = self.mask, self.current_label
         count = self.load(loop.count, {})
+        if loop.reversed:
+            self._emit_reversed_loop(loop, count)
+            return
         head, body, done = self.fresh_name("count"), self.fresh_name("body"), self.fresh_name("done")
         self.emit(f"br label %{head}")
         self.start_block(head)
@@ -358,10 +361,35 @@ class StatementEmitter(MemoryEmitter):
         self.start_block(done)
         self.mask = outer_mask
 
+    def _emit_reversed_loop(self, loop: CountedLoop, count: str) -> None:
+        """Emit a reversed counted loop, from the largest trip count of all active lanes down.
+
+        The body runs under the mask of lanes whose count is above the index, which is the same in all lanes.
+        """
+        outer_mask = self.mask
+        integers = [self.to_int(count, lane) for lane in range(self.target.lanes)]  # 0 in inactive lanes
+        limit = integers[0]
+        for integer in integers[1:]:
+            is_more = self.assign(f"icmp sgt {self.index_type} {integer}, {limit}")
+            limit = self.assign(f"select i1 {is_more}, {self.index_type} {integer}, {self.index_type} {limit}")
+        loop_handle, counter = self.begin_loop("0", limit)
+        last = self.assign(f"sub {self.index_type} {limit}, 1")
+        index = self.assign(f"sub {self.index_type} {last}, {counter}")
+        value = self.splat(self.assign(f"sitofp {self.index_type} {index} to {self.scalar_type}"))
+        if self.target.lanes > 1:
+            below = self.assign(f"fcmp olt {self.value_type} {value}, {count}")
+            self.mask = self.and_masks(below, outer_mask)
+        self._emit_iteration(loop.body, value, index)
+        self.end_loop(loop_handle)
+        self.mask = outer_mask
+
     def _emit_uniform_loop(self, counted_loop: CountedLoop) -> None:
         """Emit a counted loop with the same trip count in all environments, as an integer loop without lane masks."""
         limit = self.to_int(self.load(counted_loop.count, {}), 0, uniform=True)
         loop_handle, counter = self.begin_loop("0", limit)
+        if counted_loop.reversed:
+            last = self.assign(f"sub {self.index_type} {limit}, 1")
+            counter = self.assign(f"sub {self.index_type} {last}, {counter}")
         self._emit_iteration(
             counted_loop.body,
             self.splat(self.assign(f"sitofp {self.index_type} {counter} to {self.scalar_type}")),

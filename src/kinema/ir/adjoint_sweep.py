@@ -15,12 +15,11 @@ from itertools import combinations
 
 import numpy as np
 
-from .activity import Scope, find_scope
 from .execution_order import Body, Node, cells_of, nested_row_ranges
 from .memory import FIRST_ITERATION_PREFIX, SCRATCH, MemoryLocation
 from .program import BasicBlock, CountedLoop, ForEachLoop, If, LoopSpecialization, Statements, Store, WhileLoop
 from .reverse_plan import BlockPlan, ControlPlan, ReversePlan
-from .sweep import END, INDEX, POSITION, NewColumns, Sweep, innermost_loop
+from .sweep import ADJOINT_PREFIX, END, INDEX, POSITION, Sweep, innermost_loop
 from .symbolic import (
     OP_FUNCTIONS,
     Scalar,
@@ -39,8 +38,6 @@ from .tape_layout import TapedLoop
 from .tracer import Tracer, eliminate_dead_code
 from .vjp_rules import VJP_RULES, factor, trigonometric_partners, values_that_may_overflow
 
-ADJOINT_PREFIX = "d "
-"""Prefix of the names of arrays and arenas of adjoints."""
 ZEROED_WIDTHS = (16, 4, 1)
 """Numbers of consecutive rows that a row of the loop that zeroes adjoints covers."""
 
@@ -51,9 +48,7 @@ class AdjointSweep(Sweep):
     loop_prefix = "adjoint loop"
 
     def __init__(self, plan: ReversePlan, shifts: Mapping[str, int]) -> None:
-        super().__init__(plan)
-        self.shifts = shifts
-        """Arena -> distance in rows of an adjoint from its value, for arenas that store both."""
+        super().__init__(plan, shifts)
         self._n_blocks = 0
         locals_ = plan.program.locals
         self.local_arrays |= {ADJOINT_PREFIX + name: size for name, size in locals_.items() if plan.active_rows(name)}
@@ -97,24 +92,13 @@ class AdjointSweep(Sweep):
         self._n_blocks += 1
         return f"adjoint {self._n_blocks} "
 
-    def adjoint_of(self, location: MemoryLocation, node: Node) -> tuple[str, int]:
-        """Array and element of the adjoint of a memory reference, without its dynamic index."""
-        if find_scope(location.array, node.scopes) is None and location.array in self.shifts:
-            return location.array, location.element + self.shifts[location.array]
-        return ADJOINT_PREFIX + location.array, location.element
-
     # ------------------------------------------------------------------------------------------------ loops, branches
 
     def loop_index(self, tape: Tape, body: Body, loop: TapedLoop) -> Value:
         """Index of the current iteration of an enclosing loop, counted from the first one of the original loop."""
         if loop is not innermost_loop(self.plan, body, counted=False):
             return tape.input(self.loop_array(loop), INDEX)
-        return self._reversed_index(tape, loop)
-
-    def _reversed_index(self, tape: Tape, loop: TapedLoop) -> Value:
-        control = self.plan.controls[id(loop.node)]
-        count = tape.input(self.count_array(loop), 0) if control.constant is None else _constant(tape, control)
-        return subtract(subtract(count, 1.0), tape.record("loop_index"))
+        return tape.record("loop_index")
 
     def count_array(self, loop: TapedLoop) -> str:
         """Local array with the number of iterations of a loop, and with nothing else.
@@ -142,7 +126,7 @@ class AdjointSweep(Sweep):
         return (load, replace(branch, condition=condition, body=body, uniform=False))
 
     def _loop(self, node: Node, statement: CountedLoop | WhileLoop) -> Statements:
-        """Return the adjoint of a counted or while loop: a counted loop over its iterations, from last to first.
+        """Return the adjoint of a counted or while loop: a reversed counted loop over its iterations.
 
         The trip count is a constant, recorded on the tape, or loaded again from memory.
         """
@@ -163,15 +147,18 @@ class AdjointSweep(Sweep):
         before = eliminate_dead_code(tape, stores)
         body = (self._start_of_iteration(loop, array), *self.body(node.bodies[0]))
         is_uniform = isinstance(statement, CountedLoop) and statement.uniform and control.slot is None
-        counted = CountedLoop(statement.name, count, body, uniform=is_uniform, max_iterations=statement.max_iterations)
+        counted = CountedLoop(
+            statement.name, count, body, uniform=is_uniform, max_iterations=statement.max_iterations, reversed=True
+        )
         return (before, counted)
 
     def _start_of_iteration(self, loop: TapedLoop, array: str) -> BasicBlock:
         """Basic block at the start of an iteration: index of the original iteration, position on the stack."""
         tape = Tape()
-        values = {INDEX: self._reversed_index(tape, loop)}
+        values = {INDEX: tape.record("loop_index")}
         if loop.capacity is not None:
-            position = subtract(subtract(tape.input(array, END), 1.0), tape.record("loop_index"))
+            passed = subtract(tape.input(self.count_array(loop), 0), tape.record("loop_index"))
+            position = subtract(tape.input(array, END), passed)
             values[POSITION] = maximum(0.0, minimum(position, loop.capacity - 1.0))
         stores = [Store(MemoryLocation(array, i), tape.operand(value)) for i, value in values.items()]
         return eliminate_dead_code(tape, stores)
@@ -182,7 +169,7 @@ class AdjointSweep(Sweep):
         Columns with the offsets of adjoints and of the tape are added, and ranges of nested rows are reversed.
         """
         bodies = [self.body(body) for body in node.bodies]
-        columns = [self._adjoint_columns(body.executions.scopes[-1]) for body in node.bodies]
+        columns = [self.adjoint_columns(body.executions.scopes[-1]) for body in node.bodies]
         adjoint = self.extended_loop(node, bodies, columns)
         ints = adjoint.ints.copy()
         for i, body in enumerate(node.bodies):
@@ -193,22 +180,15 @@ class AdjointSweep(Sweep):
                 ints[rows, column] = len(nested.ints) - first - count
         return replace(adjoint, ints=ints[::-1].copy(), floats=adjoint.floats[::-1].copy(), active_iterations=None)
 
-    def _adjoint_columns(self, scope: Scope) -> NewColumns:
-        """Offset columns (arena, offset per row) of the adjoints of all arrays of a loop specialization, by name."""
-        columns: dict[str, tuple[str, np.ndarray]] = {}
-        for array, (arena, column) in scope.specialization.array_columns.items():
-            offsets = scope.ints[:, column].astype(np.int64)
-            if arena in self.shifts:
-                columns[ADJOINT_PREFIX + array] = (arena, offsets + self.shifts[arena])
-            else:
-                columns[ADJOINT_PREFIX + array] = (ADJOINT_PREFIX + arena, offsets)
-        return columns
-
     # -------------------------------------------------------------------------------------------------------- zeroing
 
     def _zero_scratch(self) -> Statements:
-        """Return a for-each loop that sets the adjoints of active scratch memory to zero; empty if there are none."""
-        rows = [row + self.shifts[SCRATCH] for row in self.plan.active_rows(SCRATCH)]
+        """Return a for-each loop that sets the adjoints of active scratch memory to zero; empty if there are none.
+
+        The forward sweep does so for memory with stores at dynamic indices.
+        """
+        cleared = self.plan.indexed_scratch
+        rows = [row + self.shifts[SCRATCH] for row in self.plan.active_rows(SCRATCH) if row not in cleared]
         if not rows:
             return ()
         runs = np.split(np.array(rows), np.flatnonzero(np.diff(rows) != 1) + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from .execution_order import Body, Node
@@ -19,8 +20,8 @@ class ForwardSweep(Sweep):
 
     loop_prefix = "tape loop"
 
-    def __init__(self, plan: ReversePlan, overflow_flag: MemoryLocation | None) -> None:
-        super().__init__(plan)
+    def __init__(self, plan: ReversePlan, shifts: Mapping[str, int], overflow_flag: MemoryLocation | None) -> None:
+        super().__init__(plan, shifts)
         self.overflow_flag = overflow_flag
         self.overflow = MemoryLocation("tape overflow", 0)
         """Local array with the flag that a loop has had more iterations than its stack holds."""
@@ -61,7 +62,9 @@ class ForwardSweep(Sweep):
             case ForEachLoop():
                 if id(node) in self.plan.with_adjoint:  # values of all rows are recorded
                     statement = replace(statement, active_iterations=None)
-                return (replace(self.extended_loop(node, bodies), active_iterations=statement.active_iterations),)
+                columns = [self.adjoint_columns(body.executions.scopes[-1]) for body in node.bodies]
+                loop = self.extended_loop(node, bodies, columns)
+                return (replace(loop, active_iterations=statement.active_iterations),)
             case If():
                 branch = replace(statement, body=bodies[0], uniform=False)
                 control = self.plan.controls.get(id(node))
@@ -74,12 +77,21 @@ class ForwardSweep(Sweep):
     def basic_block(self, node: Node, block: BasicBlock) -> BasicBlock:
         """Return a basic block that also stores the values needed by its adjoint on the tape.
 
-        Discarded stores are left out.
+        Discarded stores are left out. Stores to scratch memory that has stores at dynamic indices also set the adjoints
+        of their cells to zero: of lists with room for many elements, those that are in use.
         """
         plan = self.plan.blocks[id(node)]
         slots = {value: slot for value, slot in plan.slots.items() if value not in plan.recorded_outside}
         discarded = {i for i in range(len(block.stores)) if (id(node), i) in self.plan.discarded_stores}
-        if not slots and not discarded and all(i.op not in ("detach", "attach") for i in block.instructions):
+        cleared = [
+            block.stores[i].location for i in plan.stores if self.plan.is_indexed(block.stores[i].location, node)
+        ]
+        if (
+            not slots
+            and not discarded
+            and not cleared
+            and all(i.op not in ("detach", "attach") for i in block.instructions)
+        ):
             return block
         tape = Tape()
         values: dict[int, Value] = {}
@@ -98,6 +110,9 @@ class ForwardSweep(Sweep):
                 place = (location.array, location.element, None if location.index is None else values[location.index])
                 operand = tape.operand(values[value]) if type(value) is int else value
                 stores.append(Store(location_at(tape, place), operand))
+        for location in dict.fromkeys(cleared):
+            index = None if location.index is None else values[location.index]
+            stores.append(Store(location_at(tape, (*self.adjoint_of(location, node), index)), 0.0))
         for value, (frame, slot) in slots.items():
             place = self.slot(tape, node.parent, frame, slot)
             stores.append(Store(location_at(tape, place), tape.operand(values[value])))

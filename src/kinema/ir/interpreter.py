@@ -139,12 +139,26 @@ class ArrayEvaluator(Evaluator):
     def run_counted_loop(self, loop: CountedLoop) -> None:
         """Execute a counted loop; an environment becomes inactive when its trip count is reached."""
         outer_mask, counts = self.active_mask, self.load(loop.count)
+        if loop.reversed:
+            self._run_reversed_loop(loop, counts)
+            return
         self.loop_indices.append(self.dtype.type(0.0))
         while self._restrict(self.loop_indices[-1] < counts):
             self.run(loop.body)
             self.loop_indices[-1] += self.dtype.type(1.0)
         self.loop_indices.pop()
         self.active_mask = outer_mask
+
+    def _run_reversed_loop(self, loop: CountedLoop, counts: np.ndarray) -> None:
+        """Execute a reversed counted loop; an environment becomes active at its last iteration."""
+        outer_mask = self.active_mask
+        active_counts = np.nan_to_num(counts if outer_mask is None else np.where(outer_mask, counts, 0.0))
+        for index in reversed(range(int(np.max(active_counts, initial=0.0)))):
+            self.loop_indices.append(self.dtype.type(index))
+            if self._restrict(index < counts):
+                self.run(loop.body)
+            self.loop_indices.pop()
+            self.active_mask = outer_mask
 
     def run_while_loop(self, loop: WhileLoop) -> None:
         """Execute a do-while loop; an environment becomes inactive when its condition is false."""

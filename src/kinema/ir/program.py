@@ -182,7 +182,10 @@ class ForEachLoop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountedLoop:
-    """Loop with a trip count read from memory, possibly different in each environment; the index starts at 0."""
+    """Loop with a trip count read from memory, possibly different in each environment.
+
+    The index starts at 0, or at the last iteration of a reversed loop.
+    """
 
     name: str
     count: MemoryLocation
@@ -195,6 +198,8 @@ class CountedLoop:
     """Upper bound of the trip count (the trip count itself for parallel loops), or None if unknown."""
     reductions: tuple[MemoryLocation, ...] = ()
     """Local accumulators of a parallel loop: each thread adds to its own copy, and all threads get the sum."""
+    reversed: bool = False
+    """Whether the index counts down from the trip count minus 1 to 0; then trip counts are integers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -566,7 +571,7 @@ def _format_statements(statements: Statements, indent: str) -> Iterator[str]:
                     yield from _format_statements(specialization.body, indent + "    ")
                 continue
             case CountedLoop():
-                suffix = ", parallel" * block.parallel
+                suffix = ", parallel" * block.parallel + ", reversed" * block.reversed
                 yield f"{indent}for {format_location(block.count)} iterations of {block.name}{suffix}:"
             case WhileLoop():
                 limit = f"at most {block.max_iterations} iterations"

@@ -20,12 +20,13 @@ from dataclasses import replace
 
 from kinema.core import KinemaError
 
-from .adjoint_sweep import ADJOINT_PREFIX, AdjointSweep
+from .adjoint_sweep import AdjointSweep
 from .dead_stores import eliminate_dead_stores
 from .forward_sweep import ForwardSweep
 from .memory import SCRATCH, UNIFORM, ArenaOffset, MemoryLocation
 from .program import Program, memory_accesses, walk
 from .reverse_plan import ReversePlan
+from .sweep import ADJOINT_PREFIX
 
 STACK_CAPACITY = 1024
 """Default number of iterations of a loop that the tape can hold."""
@@ -84,8 +85,8 @@ def vjp(
                     "an overflow flag is needed"
                 )
     n_scratch, tape_arrays, tape_starts = plan.layout.assign_memory(2 * program.n_scratch)
-    forward = ForwardSweep(plan, overflow_flag)
-    adjoint = AdjointSweep(plan, {**arena_rows, SCRATCH: program.n_scratch})
+    shifts = {**arena_rows, SCRATCH: program.n_scratch}
+    forward, adjoint = ForwardSweep(plan, shifts, overflow_flag), AdjointSweep(plan, shifts)
     body = (*forward.program_body(), *adjoint.program_body())
     starts = program.allocation_starts or [0]
     result = replace(

@@ -88,6 +88,8 @@ class ReversePlan:
         self.blocks = {
             id(node): self._block_plan(node) for node in self.nodes if isinstance(node.statement, BasicBlock)
         }
+        self.indexed_scratch = self._find_indexed_scratch()
+        """Rows of scratch memory with adjoints that have stores at dynamic indices."""
         self.with_adjoint: set[int] = set()
         """Identities of the nodes that have an adjoint."""
         for node in self.nodes:
@@ -117,6 +119,24 @@ class ReversePlan:
     def active_rows(self, arena: str) -> list[int]:
         """Rows of an arena or local array with adjoints."""
         return sorted(self.varied.cells.get(arena, set()) & self.useful.cells.get(arena, set()))
+
+    def is_indexed(self, location: MemoryLocation, node: Node) -> bool:
+        """Whether a memory reference is to scratch memory with adjoints that has stores at dynamic indices."""
+        arena, rows = self.rows.resolve(location, node.scopes)
+        return arena == SCRATCH and not self.indexed_scratch.isdisjoint(rows)
+
+    def _find_indexed_scratch(self) -> set[int]:
+        found: set[int] = set()
+        for node in self.nodes:
+            if id(node) in self.blocks and isinstance(node.statement, BasicBlock):
+                for i in self.blocks[id(node)].stores:
+                    location = node.statement.stores[i].location
+                    if location.index is not None:
+                        arena, rows = self.rows.resolve(location, node.scopes)
+                        if arena == SCRATCH and -1 in rows:
+                            return set()
+                        found.update(rows if arena == SCRATCH else ())
+        return found.intersection(self.active_rows(SCRATCH))
 
     def _block_plan(self, node: Node) -> BlockPlan:
         """Activity of a basic block: active values, their loads, and stores to cells with adjoints."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .activity import Scope
+from .activity import Scope, find_scope
 from .execution_order import Body, Ints, Node
 from .memory import FIRST_ITERATION_PREFIX, ITERATION_COUNT_PREFIX, MemoryLocation
 from .program import CountedLoop, ForEachLoop, LoopSpecialization, Statements, WhileLoop, memory_accesses, walk
@@ -15,6 +15,8 @@ from .reverse_plan import ReversePlan
 from .symbolic import Tape, Value, add, multiply
 from .tape_layout import Frame, TapedLoop
 
+ADJOINT_PREFIX = "d "
+"""Prefix of the names of arrays and arenas of adjoints."""
 INDEX, COUNT, POSITION, END = range(4)
 """Elements of the local array of a loop: index of the iteration, number of iterations so far, position on its stack,
 end of the stack."""
@@ -30,8 +32,10 @@ class Sweep:
     loop_prefix: str
     """Prefix of the names of the local arrays of loops."""
 
-    def __init__(self, plan: ReversePlan) -> None:
+    def __init__(self, plan: ReversePlan, shifts: Mapping[str, int]) -> None:
         self.plan = plan
+        self.shifts = shifts
+        """Arena -> distance in rows of an adjoint from its value, for arenas that store both."""
         self.local_arrays: dict[str, int] = {}
         """Local arrays that the statements of the sweep need, with their sizes."""
 
@@ -44,6 +48,23 @@ class Sweep:
     def loop_index(self, tape: Tape, body: Body, loop: TapedLoop) -> Value:
         """Index of the current iteration of an enclosing loop, counted from the first iteration."""
         raise NotImplementedError
+
+    def adjoint_of(self, location: MemoryLocation, node: Node) -> tuple[str, int]:
+        """Array and element of the adjoint of a memory reference, without its dynamic index."""
+        if find_scope(location.array, node.scopes) is None and location.array in self.shifts:
+            return location.array, location.element + self.shifts[location.array]
+        return ADJOINT_PREFIX + location.array, location.element
+
+    def adjoint_columns(self, scope: Scope) -> NewColumns:
+        """Offset columns (arena, offset per row) of the adjoints of all arrays of a loop specialization, by name."""
+        columns: dict[str, tuple[str, np.ndarray]] = {}
+        for array, (arena, column) in scope.specialization.array_columns.items():
+            offsets = scope.ints[:, column].astype(np.int64)
+            if arena in self.shifts:
+                columns[ADJOINT_PREFIX + array] = (arena, offsets + self.shifts[arena])
+            else:
+                columns[ADJOINT_PREFIX + array] = (ADJOINT_PREFIX + arena, offsets)
+        return columns
 
     def slot(self, tape: Tape, body: Body, frame: Frame, slot: int) -> tuple[str, int, Value | None]:
         """Tape address of a recorded value (slot of a frame): array, element and dynamic index, recorded on `tape`.

@@ -18,6 +18,9 @@ from .execution_order import Body, Ints, Node
 from .memory import CONSTANT_PREFIX, SCRATCH, MemoryLocation
 from .program import CountedLoop, ForEachLoop, WhileLoop
 
+MAX_INDEXED_ITERATIONS = 4096
+"""Maximum number of iterations of a counted loop, in all of its executions together, whose positions follow from the
+loop indices, if the trip count varies. Unlike positions on stacks, these are the same in all environments."""
 MAX_LOCAL_TAPE = 4096
 """Maximum number of elements of local arrays for tapes that are accessed at dynamic indices, as they are on the stack
 of a thread; further tapes are in scratch memory. Code that accesses these cannot be unrolled."""
@@ -230,8 +233,11 @@ class TapeLayout:
         """Make the tape frame of a counted or while loop body: indexed if all iterations fit, otherwise a stack."""
         name, capacity, node = self._next_name(), self.stack_capacity, loop.node
         max_iterations = self.max_iterations[id(node)]
+        most = max(capacity, MAX_INDEXED_ITERATIONS) if loop.is_counted else capacity
         fits = max_iterations is not None and (
-            outer.n_positions * max_iterations <= capacity or max_iterations <= 1 or id(node) in self.constant_loops
+            outer.n_positions * max_iterations <= most
+            or max_iterations <= 1
+            or id(node) in self.constant_loops
         )
         if not fits:
             loop.capacity = capacity

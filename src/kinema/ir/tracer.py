@@ -204,18 +204,24 @@ class Tracer:
         *,
         uniform: bool = False,
         max_iterations: int | None = None,
+        reverse: bool = False,
     ) -> None:
         """Record a loop that calls `body(index)` for index 0 to `count` - 1; iterations pass data through arrays only.
 
         `uniform` states that the trip count is the same in all environments, `max_iterations` is a known upper bound
-        (implied by a constant count).
+        (implied by a constant count), and with `reverse` the index counts down to 0.
         """
         max_iterations = int(count) if isinstance(count, float | int) else max_iterations
         count_array = self.allocate_local(1)
         self.write(count_array, [count])
         with self._nested_body(
             lambda statements: CountedLoop(
-                name, MemoryLocation(count_array, 0), statements, uniform, max_iterations=max_iterations
+                name,
+                MemoryLocation(count_array, 0),
+                statements,
+                uniform,
+                max_iterations=max_iterations,
+                reversed=reverse,
             )
         ):
             body(self.loop_index())

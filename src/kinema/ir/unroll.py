@@ -203,12 +203,21 @@ class _Unroller(Evaluator):
         if isinstance(self.load(loop.count), Scalar):
             self.keep_control_flow(loop)
             return
-        self.loop_indices.append(0.0)
-        while self.loop_indices[-1] < self.load(loop.count):
-            self.path.append((id(loop), self.loop_indices[-1]))
-            self.run(loop.body)
-            self.path.pop()
-            self.loop_indices[-1] += 1.0
+        if loop.reversed:
+            for index in reversed(range(int(self.load(loop.count)))):  # type: ignore[arg-type]
+                self._run_unrolled_iteration(loop, float(index))
+            return
+        index = 0.0
+        while index < self.load(loop.count):  # ty: ignore[unsupported-operator]
+            self._run_unrolled_iteration(loop, index)
+            index += 1.0
+
+    def _run_unrolled_iteration(self, loop: CountedLoop, index: float) -> None:
+        """Execute the body of a counted loop for one iteration."""
+        self.loop_indices.append(index)
+        self.path.append((id(loop), index))
+        self.run(loop.body)
+        self.path.pop()
         self.loop_indices.pop()
 
     def run_while_loop(self, loop: WhileLoop) -> None:
@@ -411,7 +420,8 @@ class _Unroller(Evaluator):
             tracer.write(state, [self.load_cell(c) for c in cells])
             self.loop_indices.pop()
 
-        tracer.counted_loop(loop.name, self.load(loop.count), body, uniform=loop.uniform)
+        count = self.load(loop.count)
+        tracer.counted_loop(loop.name, count, body, uniform=loop.uniform, reverse=loop.reversed)
         self.memory.update({c: tracer.read(state, i) for i, c in enumerate(cells)})
 
     def _dry_run_body(self, statement: WhileLoop | If | CountedLoop) -> None:

@@ -35,7 +35,7 @@ from ..tree.node_tables import NodeColumns, NodeIteration, make_table
 from ..tree.per_tree import OffsetsPerTree, PerTreeArray, offsets_of_tree
 from ..tree.trace_context import TraceContext
 from .contact_buffer_specs import ContactBufferSpec, ContactSpecialization, plan_contact_buffers
-from .contact_records import buffer_layout, noslip_record_size
+from .contact_records import Contact, buffer_layout, for_each_contact, noslip_record_size
 from .vector_math import if_less
 
 # ------------------------------------------------------------------------------------ contact buffers with their memory
@@ -174,6 +174,13 @@ class ContactBuffers:
             if buffer_filter is ContactBufferFilter.ALL
             or x.specialization.involves_world is (buffer_filter is ContactBufferFilter.WITH_WORLD)
         ]
+
+    def for_each_contact(
+        self, iteration: IterationContext, specialization: ContactSpecialization, body: Callable[[Contact], None]
+    ) -> None:
+        """Trace a loop over the contacts of the current iteration's contact buffer."""
+        capacity = max(x.spec.capacity for x in self.buffers if x.specialization == specialization)
+        for_each_contact(iteration, specialization, body, capacity)
 
     def list_active_buffers(self, candidate_pairs: ArenaOffset | None = None) -> None:
         """Trace a stream compaction: list the contact buffers that have contacts in any environment of the vector.

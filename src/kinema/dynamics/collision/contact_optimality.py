@@ -118,7 +118,7 @@ def refine_contact(tracer: Tracer, pair: ConvexPair, found: SignedDistance) -> S
     """Contact of two convex cores to rounding, with its derivative by the pose of the cores.
 
     If the iterations do not converge near the contact that was found, its values are kept, and the derivative is that
-    of one step from there, the last iteration.
+    of one step from there.
 
     Args:
         tracer: tracer.
@@ -141,8 +141,8 @@ def refine_contact(tracer: Tracer, pair: ConvexPair, found: SignedDistance) -> S
         )
         return [*after.flatten(), is_solution, iteration + 1.0], is_solution, 0.5
 
-    flat = tracer.while_loop("refine contact", step, [*first, 0.0, 0.0], MAX_ITERATIONS)
-    refined, is_solution = ConvexContact.unflatten(flat[:9]), flat[9]
+    flat = constants(tracer.while_loop("refine contact", step, [*first, 0.0, 0.0], MAX_ITERATIONS))
+    refined, is_solution = _newton_step(pair, ConvexContact.unflatten(flat[:9])), flat[9]
     carriers = [*refined.direction, refined.distance, *refined.point_a]
     values = select_vector(0.5, is_solution, constants(carriers), found.flatten())
     flat = [ir.with_derivative_of(value, carrier) for value, carrier in zip(values, carriers, strict=True)]

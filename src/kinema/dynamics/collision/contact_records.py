@@ -219,10 +219,16 @@ class Contact:
 
 
 def for_each_contact(
-    iteration: IterationContext, specialization: ContactSpecialization, body: Callable[[Contact], None]
+    iteration: IterationContext,
+    specialization: ContactSpecialization,
+    body: Callable[[Contact], None],
+    capacity: int | None = None,
 ) -> None:
-    """Trace a loop over the contacts of the current iteration's contact buffer."""
+    """Trace a loop over the contacts of the current iteration's contact buffer, at most `capacity`."""
     layout = buffer_layout(specialization)
     iteration.tracer.counted_loop(
-        "contacts", iteration.read("count"), lambda index: body(Contact(iteration.tracer, layout, index))
+        "contacts",
+        iteration.read("count"),
+        lambda index: body(Contact(iteration.tracer, layout, index)),
+        max_iterations=capacity,
     )

@@ -154,7 +154,11 @@ def _add_contact_hessian_blocks(
     def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
         point = first_contact_point(iteration, specialization)
         hessian = sum_spatial_hessians(
-            iteration, specialization, contacts.cost_model, lambda: read_local_array(iteration, point, 3)
+            contacts.buffers,
+            iteration,
+            specialization,
+            contacts.cost_model,
+            lambda: read_local_array(iteration, point, 3),
         )
         for side in ("a", "b"):
             offset = sub(read_local_array(iteration, point, 3), iteration.read_array(f"reference point {side}", 3))

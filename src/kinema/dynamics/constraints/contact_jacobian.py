@@ -17,8 +17,8 @@ from kinema.ir import IterationContext, Value
 from kinema.model import Model
 
 from ..collision.contact_buffer_specs import ContactSpecialization
-from ..collision.contact_buffers import ContactBuffer
-from ..collision.contact_records import Contact, buffer_layout, for_each_contact
+from ..collision.contact_buffers import ContactBuffer, ContactBuffers
+from ..collision.contact_records import Contact, buffer_layout
 from ..rigid.kinematics import Pose, Twist
 from ..rigid.rnea import Wrench
 from ..tree.kinematic_tree import WORLD, frame_ref
@@ -109,6 +109,7 @@ def first_contact_point(iteration: IterationContext, specialization: ContactSpec
 
 
 def sum_spatial_hessians(
+    buffers: ContactBuffers,
     iteration: IterationContext,
     specialization: ContactSpecialization,
     cost_model: ContactCost,
@@ -131,7 +132,7 @@ def sum_spatial_hessians(
                 iteration.tracer.write(sums, [iteration.tracer.read(sums, entry) + product], entry)
                 entry += 1
 
-    for_each_contact(iteration, specialization, add_contact)
+    buffers.for_each_contact(iteration, specialization, add_contact)
     return sums
 
 

@@ -21,7 +21,7 @@ from ..collision.contact_buffers import (
     ContactBufferFilter,
     ContactBuffers,
 )
-from ..collision.contact_records import Contact, for_each_contact
+from ..collision.contact_records import Contact
 from ..rigid.kinematics import ZERO_TWIST, Pose, Twist, motion_subspace
 from ..rigid.rnea import Wrench, power
 from ..tree.kinematic_tree import WORLD, FrameNode, frame_ref
@@ -235,7 +235,7 @@ class ContactConstraints:
                     )
                 contact.write("residual", [normal, *tangential])
 
-            for_each_contact(iteration, specialization, write_residual)
+            self.buffers.for_each_contact(iteration, specialization, write_residual)
 
         self.buffers.for_each_active_buffer("contact residuals", body)
 
@@ -248,7 +248,7 @@ class ContactConstraints:
             def write_derivative(contact: Contact) -> None:
                 contact.write("residual_derivative", project_twist(contact, twist))
 
-            for_each_contact(iteration, specialization, write_derivative)
+            self.buffers.for_each_contact(iteration, specialization, write_derivative)
 
         self.buffers.for_each_active_buffer("residual derivatives of contacts", body)
 
@@ -261,7 +261,7 @@ class ContactConstraints:
             def advance(contact: Contact) -> None:
                 contact.write("residual", contact.residual_at(length))
 
-            for_each_contact(iteration, specialization, advance)
+            self.buffers.for_each_contact(iteration, specialization, advance)
 
         self._for_each_buffer("advance contact residuals", body, {"length": step_length})
 
@@ -320,7 +320,7 @@ class ContactConstraints:
                 old = [iteration.tracer.read(sums, i) for i in range(n_values)]
                 iteration.tracer.write(sums, [a + b for a, b in zip(old, values, strict=True)])
 
-            for_each_contact(iteration, specialization, add_up)
+            self.buffers.for_each_contact(iteration, specialization, add_up)
             pairs = zip(
                 iteration.read_array("total", n_values),
                 (iteration.tracer.read(sums, i) for i in range(n_values)),
@@ -359,7 +359,7 @@ class ContactConstraints:
                 for i, column in enumerate(zip(*spatial_contact_jacobian(contact), strict=True)):
                     iteration.tracer.write(sums, [iteration.tracer.read(sums, i) - dot(gradient, column)], i)
 
-            for_each_contact(iteration, specialization, add_contact)
+            self.buffers.for_each_contact(iteration, specialization, add_contact)
             total = [iteration.tracer.read(sums, i) for i in range(6)]
             if adds_directly:
                 add_to_frames(total, specialization)
@@ -422,7 +422,11 @@ class ContactConstraints:
 
         def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
             set_hessian = sum_spatial_hessians(
-                iteration, specialization, self.cost_model, lambda: iteration.read_array("reference point", 3)
+                self.buffers,
+                iteration,
+                specialization,
+                self.cost_model,
+                lambda: iteration.read_array("reference point", 3),
             )
             hessians.add(frame_ref("b "), read_local_array(iteration, set_hessian))
 
@@ -494,7 +498,11 @@ class ContactConstraints:
         def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
             reference = first_contact_point(iteration, specialization)
             set_hessian = sum_spatial_hessians(
-                iteration, specialization, self.cost_model, lambda: read_local_array(iteration, reference, 3)
+                self.buffers,
+                iteration,
+                specialization,
+                self.cost_model,
+                lambda: read_local_array(iteration, reference, 3),
             )
 
             def project_dof(inner: IterationContext) -> None:
