@@ -295,3 +295,29 @@ def test_effort_limits_of_zero_are_reported(tmp_path: Path) -> None:
     (found,) = (d for d in scene.diagnostics if d.code == "sim.no-effort")
     assert found.message.endswith(" of swing has an effort limit of 0: commands have no effect")
     assert "urdf" in str(found.origin)
+
+
+@pytest.mark.parametrize("integrator", ["euler", "rk4"])
+def test_integrators_of_other_files(tmp_path: Path, integrator: str) -> None:
+    """With Euler's method, which a floor of MJCF may bring along, poses are held too; that RK4 cannot is reported."""
+    floor = tmp_path / "floor.xml"
+    name = {"euler": "Euler", "rk4": "RK4"}[integrator]
+    floor.write_text(f"""<mujoco><option integrator="{name}"/><worldbody><geom type="plane" size="5 5 0.1"/></worldbody>
+        </mujoco>""")
+    scene = km.Scene(quiet=True, contacts=False)
+    scene.add(floor)
+    arm = scene.add(EXAMPLES / "arm" / "arm.urdf", fixed=True)
+    scene.build()
+    pose = np.array([0.3, 0.8, -0.6, 0.2, 0.5, 0.1, 0.02, 0.02])
+    arm.set_qpos(pose)
+    arm.control_dofs_position(pose)
+    scene.step(1000)
+    off = np.abs(arm.get_qpos()[0] - pose)
+    found = [d.message for d in scene.diagnostics if d.code == "scene.limited-gains"]
+    if integrator == "euler":
+        assert (off < np.where(np.arange(8) < 6, 0.02, 0.001)).all()
+        assert not found
+    else:
+        assert off.max() > 0.1
+        assert len(found) == 1
+        assert found[0].startswith("the integrator rk4 limits default gains: gravity may move ")

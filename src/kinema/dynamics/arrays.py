@@ -297,7 +297,8 @@ name."""
 CONTROL_GAINS = ("gain_command", "gain_position", "gain_velocity")
 """Gains of user commands: force = gain_command command - gain_position position - gain_velocity velocity."""
 CLAMP_SLOPE = "clamp_slope"
-"""Velocity derivative of clamped control forces: 0 for zero as in MuJoCo, 1 for the secant slope of the clamp."""
+"""Whether a dof has default gains, 0 or 1: then clamped control forces have the secant slope of the clamp as velocity
+derivative, instead of zero as in MuJoCo, and the integrator EULER is implicit in control forces."""
 
 CONTACT_PARAMETERS: list[tuple[ElementKind, str, str, int, tuple[str, ...]]] = [
     (ElementKind.PAIR, "pairs", "friction", 5, ("geom_friction",)),

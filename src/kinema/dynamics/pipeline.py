@@ -43,6 +43,7 @@ from .forces.fluid import (
 from .forces.joint_forces import (
     add_joint_vectors,
     collect_joint_force_terms,
+    implicit_force_terms,
     update_spring_rest,
     update_tendon_spring_rest,
 )
@@ -623,17 +624,17 @@ def compute_step_accelerations(step: StepData) -> None:
 def _implicit_acceleration(step: StepData) -> JointVector:
     """Joint accelerations a of a step implicit in velocity: (M - dt dF/dv) a = qfrc_smooth + qfrc_constraint.
 
-    EULER is implicit in joint damping only (if `eulerdamp` is set), IMPLICITFAST in all velocity derivatives of joints,
-    tendons, actuators and, symmetrised, fluid forces, and for free single bodies in gyroscopic forces; IMPLICIT in the
-    full derivatives of fluid and bias forces as well. Rigid constraints are included as implicit springs, followed by a
-    correction for their remaining error.
+    EULER is implicit in joint damping and in control with default gains (if `eulerdamp` is set), IMPLICITFAST in all
+    velocity derivatives of joints, tendons, actuators and, symmetrised, fluid forces, and for free single bodies in
+    gyroscopic forces; IMPLICIT in the full derivatives of fluid and bias forces as well. Rigid constraints are included
+    as implicit springs, followed by a correction for their remaining error.
     """
     ctx = step.ctx
     integrator = ctx.settings.integrator
     is_implicit, is_fast = integrator.is_implicit_in_velocity, integrator is Integrator.IMPLICITFAST
 
     def damping_terms(node: FrameNode) -> list[Value]:
-        terms = step.joint_force_terms[node.ref][: None if is_implicit else int(ctx.model.options.eulerdamp)]
+        terms = implicit_force_terms(ctx, node, step.joint_force_terms[node.ref])
         return [-(ctx.dt * sum_values([term[k].dforce_dvel for term in terms])) for k in range(len(node.dofs))]
 
     if step.use_aba:

@@ -12,7 +12,7 @@ class Integrator(enum.StrEnum):
     """Time integration method."""
 
     EULER = "euler"
-    """Semi-implicit Euler, implicit in joint damping."""
+    """Semi-implicit Euler, implicit in joint damping and in control with default gains."""
     IMPLICITFAST = "implicitfast"
     """Implicit in velocity for damping and velocity feedback of actuators, with one symmetric factorisation."""
     IMPLICIT = "implicit"

@@ -60,6 +60,8 @@ class DefaultGains:
         self.user_set = user_set
         """Whether the user set kp (row 0) and kv (row 1), bool (2, n_dofs)."""
         self.diagnostics = diagnostics
+        self._reported_limits = False
+        """Whether the diagnostics tell that the integrator limits default gains."""
         self._variant_dofs = variant_dofs
         """Dofs of entities that have variants."""
         model = arrays.engine.model
@@ -89,6 +91,8 @@ class DefaultGains:
         if mode not in (ControlMode.POSITION, ControlMode.VELOCITY):
             return
         row = 0 if mode is ControlMode.POSITION else 1
+        if mode is ControlMode.POSITION and not quiet:
+            self._report_limits(dofs)
         without = {name: (self.arrays.dof_parameters[name] == 0.0).all(axis=0) for name in GAINS}
         lacking = dofs[(without[GAINS[row]] & ~self.user_set[row] & ~self._derivable[row])[dofs]]
         unresolved = sorted(self._dofs_needing_per_env_gains(set(lacking.tolist())))
@@ -106,6 +110,21 @@ class DefaultGains:
                 f"neither file nor user gives gains for {self._quoted_names(lacking)}: default gains are used",
                 hint="set_dofs_kp and set_dofs_kv before build",
             )
+
+    def _report_limits(self, dofs: IndexArray) -> None:
+        """Warn once if the integrator limits the default gains of dofs so much that loads move them from the target."""
+        limited = dofs[self.derived[0][dofs]]
+        deviation = np.max([table.limited_deviation[limited] for table in self.tables], axis=0, initial=0.0)
+        if self._reported_limits or not deviation.any():
+            return
+        self._reported_limits = True
+        engine, worst = self.arrays.engine, int(limited[deviation.argmax()])
+        self.diagnostics.warning(
+            "scene.limited-gains",
+            f"the integrator {engine.settings.integrator.value} limits default gains: gravity may move "
+            f'"{engine.model.dofs.names[worst]}" by {deviation.max():.2g} from its target [rad or m]',
+            hint='use Scene(integrator="implicitfast"), a smaller time step, or set_dofs_kp and set_dofs_kv',
+        )
 
     def _quoted_names(self, dofs: Sequence[int] | IndexArray) -> str:
         return ", ".join(f'"{self.arrays.engine.model.dofs.names[d]}"' for d in dofs)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinema.core import Array
-from kinema.dynamics import Settings
+from kinema.dynamics import Integrator, Settings
 from kinema.model import Model, PrimitiveJointType
 
 from .arguments import IndexArray
@@ -63,6 +63,8 @@ class GainTable:
     """Time constant with which the effort limit suffices to brake at the end of a step of `DESIGN_STEP` [s]."""
     step: Array
     """`DESIGN_STEP`, at most the range of the dof."""
+    limited_deviation: Array
+    """Deviation under the largest load of dofs whose kp the integrator limits [rad or m]; 0 for all others."""
 
     def kv(self, dofs: IndexArray, kp: Array, dt: float) -> Array:
         """Velocity gains of position mode for position gains kp of dofs, (n,) or (n, k): kv = kp (T + dt) - b.
@@ -109,10 +111,13 @@ def derive_gains(model: Model, settings: Settings, pivots: Array) -> GainTable:
     load = np.minimum(load, effort)
     kp = np.maximum(load / position_error, inertia * MIN_NATURAL_FREQUENCY**2)
     kp = np.maximum(kp, dofs.damping * MIN_NATURAL_FREQUENCY / 2.0)
-    largest_kv = np.full(model.n_dofs, math.inf)
-    if not settings.integrator.is_implicit_in_velocity:
+    largest_kv, limited_deviation = np.full(model.n_dofs, math.inf), np.zeros(model.n_dofs)
+    is_implicit = settings.integrator is Integrator.EULER and model.options.eulerdamp
+    if not (is_implicit or settings.integrator.is_implicit_in_velocity):
         largest_kv = MAX_EXPLICIT_DAMPING_NUMBER * np.maximum(_own_inertia(model), 0.01 * pivots) / settings.dt
         kp = np.minimum(kp, ((np.sqrt(inertia + largest_kv * settings.dt) - np.sqrt(inertia)) / settings.dt) ** 2)
+        deviation = load / np.maximum(kp, TINY)
+        limited_deviation = np.where(deviation > 2.0 * position_error, deviation, 0.0)
     braking = np.maximum(effort - load, 0.5 * effort)
     mass = np.where(dofs.acceleration_drive, np.maximum(inertia, TINY), 1.0)
     return GainTable(
@@ -124,6 +129,7 @@ def derive_gains(model: Model, settings: Settings, pivots: Array) -> GainTable:
         effort=effort / mass,
         braking_time=0.5 * np.sqrt(inertia * step / np.maximum(braking, TINY)) * (braking > 0.0),
         step=step,
+        limited_deviation=limited_deviation,
     )
 
 

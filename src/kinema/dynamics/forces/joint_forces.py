@@ -308,6 +308,25 @@ def collect_joint_force_terms(
     return forces
 
 
+def implicit_force_terms(
+    ctx: TraceContext, node: FrameNode, terms: Sequence[Sequence[ForceTerm]]
+) -> Sequence[Sequence[ForceTerm]]:
+    """Force terms of a frame by source in whose velocity derivatives a step is implicit.
+
+    All terms with an integrator that is implicit in velocity. With EULER passive forces, as in MuJoCo, and the control
+    forces of dofs with default gains (those with a `CLAMP_SLOPE`); none without `eulerdamp`.
+    """
+    if ctx.settings.integrator.is_implicit_in_velocity:
+        return terms
+    if not ctx.model.options.eulerdamp:
+        return []
+    if ctx.settings.input_mode is InputMode.ACTUATORS:
+        return terms[:1]
+    slopes = ctx.read_node(CLAMP_SLOPE, node)
+    control = [ForceTerm(x.force, slope * x.dforce_dvel) for x, slope in zip(terms[2], slopes, strict=True)]
+    return [terms[0], control]
+
+
 def add_joint_vectors(
     ctx: TraceContext, name: str, first: NodeValues[list[Value]], second: NodeValues[list[Value]]
 ) -> NodeValues[list[Value]]:
