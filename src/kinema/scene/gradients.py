@@ -130,6 +130,8 @@ def rollout(
     if by not in CONTROL_KINDS:
         raise KinemaError(f"rollout: by={by!r} is not one of {', '.join(map(repr, CONTROL_KINDS))}")
     built, hold = scene.built, positive_int(hold, "rollout: hold", "step")
+    if built.motions:
+        raise KinemaError("rollout: there is no derivative of motions of kinematic bodies that a file gives")
     n_values, with_sensors = built.model.sensors.n_values, boolean(sensors, "rollout: sensors")
     exchange = _Exchange(scene, control)
     controls = _controls(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -57,10 +58,16 @@ class GradientCheck:
         )
 
 
+class SubsteppedScene(HasBuiltScene, Protocol):
+    """Interface of `Scene` for its linearisation."""
+
+    substeps: int
+
+
 class SceneLinearization:
     """Derivatives of the step of a scene, with compiled programs that are kept between calls."""
 
-    def __init__(self, scene: HasBuiltScene) -> None:
+    def __init__(self, scene: SubsteppedScene) -> None:
         self._scene = scene
         self._linearizers: dict[str, tuple[object, Any]] = {}
         """Kind of control -> version of the programs, and the linearizer."""
@@ -113,7 +120,7 @@ class SceneLinearization:
 
         if by not in CONTROL_KINDS:
             raise KinemaError(f"{label}: by={by!r} is not one of {', '.join(map(repr, CONTROL_KINDS))}")
-        return self._kept(self._linearizers, by, Linearizer)
+        return self._kept(self._linearizers, by, partial(Linearizer, n_steps=self._scene.substeps))
 
     def adjoint_programs(self, by: str) -> Any:
         """Compiled programs of rollouts and their adjoint by one kind of controls, kept as the linearizers."""

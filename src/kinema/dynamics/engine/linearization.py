@@ -282,13 +282,13 @@ class StepTangents:
         values = view.numpy().astype(np.float64).reshape(view.shape[0], self.n_envs, self.n_directions)
         return values.transpose(1, 0, 2)
 
-    def run(self) -> None:
-        """Propagate the loaded tangents through one step, and compute the tangents of the sensors before the step.
+    def run(self, n_steps: int) -> None:
+        """Propagate the loaded tangents through some steps, and compute the tangents of the sensors before them.
 
         Each integrator stage first runs the step itself for the solution of the constraint solver, at which the tangent
         program differentiates.
         """
-        for stage in range(self.step.n_stages):
+        for stage in range(n_steps * self.step.n_stages):
             self.step.run_stage()
             solution = self.step.solution
             if solution is not None:
@@ -304,9 +304,15 @@ class StepTangents:
 class Linearizer:
     """Jacobians of the step of an engine by state and controls."""
 
-    def __init__(self, engine: Engine, by: str) -> None:
-        """Choose the directions; `by` is a key of `CONTROL_ARRAYS`."""
-        self.engine, self.control_array = engine, CONTROL_ARRAYS[by]
+    def __init__(self, engine: Engine, by: str, n_steps: int = 1) -> None:
+        """Choose the directions.
+
+        Args:
+            engine: engine whose step is differentiated.
+            by: kind of controls, a key of `CONTROL_ARRAYS`.
+            n_steps: number of steps of the engine in a step of the scene.
+        """
+        self.engine, self.control_array, self.n_steps = engine, CONTROL_ARRAYS[by], n_steps
         self.settings = solution_settings(engine.settings, external_forces=by == "force")
         model = engine.model
         self.activations = np.flatnonzero(model.actuators.has_activation)
@@ -342,7 +348,7 @@ class Linearizer:
             seeds = np.zeros((len(envs), 4, n_state + self.n_controls))
             seeds[:, :, dofs] = quaternion_basis(qpos[q : q + 4])
             tangents.set_tangents("qpos", q, seeds)
-        tangents.run()
+        tangents.run(self.n_steps)
         states = np.zeros((len(envs), n_state, n_state + self.n_controls))
         states[:, :n_dofs] = self._tangent_space.project(tangents.values("qpos"), tangents.tangents("qpos"))
         states[:, n_dofs : 2 * n_dofs] = tangents.tangents("vel")
@@ -396,7 +402,7 @@ class Linearizer:
             arena = controls if self.control_array in controls.layout.rows else state
             view = arena.view(self.control_array)
             view.assign(view.numpy() + offsets[:, self.n_state :].T)
-        for _ in range(solved.n_stages):
+        for _ in range(self.n_steps * solved.n_stages):
             solved.run_stage()
         after = np.array(state.view("qpos").numpy(), np.float64).reshape(model.n_qs, len(envs), -1)
         rest = [state.view("vel").numpy()]

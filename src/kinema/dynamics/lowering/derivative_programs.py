@@ -38,9 +38,18 @@ from ..step import StepData
 from ..tree.trace_context import TraceContext
 from .program_tracing import OutputSpecs, named_array_offsets, trace_looped_program
 
-STATE_TANGENTS = ("qpos", "vel", "act", "history", "spring_rest", "rest_lower", "rest_upper")
+STATE_TANGENTS = (
+    *("qpos", "vel", "act", "servo_state", "history", "spring_rest", "rest_lower", "rest_upper"),
+    *("attachment_point", "attachment_pose", "attachment_length"),
+)
 """State arrays that have derivatives between steps."""
-STAGE_TANGENTS = tuple(f"stage_{x}" for x in ("qpos", "vel", "shift", "sum_vel", "sum_acc", "act", "sum_act"))
+STAGE_TANGENTS = tuple(
+    f"stage_{x}"
+    for x in (
+        *("qpos", "vel", "shift", "sum_vel", "sum_acc", "act", "sum_act"),
+        *("servo_state", "sum_servo_state", "servo_velocity"),
+    )
+)
 """State arrays that have derivatives between the stages of a Runge-Kutta step."""
 INPUT_TANGENTS = ("ctrl", "command", "dof_force_applied")
 """Inputs of a step that have derivatives."""
