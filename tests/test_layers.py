@@ -57,6 +57,10 @@ MAX_DEPTH = {"scene": 2, "codegen": 6}
 """Greatest length of a chain of inheritance; the classes that users hold can be read from top to bottom in one file."""
 
 
+_IMPORTING = "import_module", "__import__"
+"""Functions that import."""
+
+
 @dataclass(frozen=True)
 class Import:
     """One module that another one imports."""
@@ -72,7 +76,11 @@ class Module:
 
     name: str
     path: Path
-    tree: ast.Module
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, str(self.path))
 
     @property
     def package(self) -> str:
@@ -86,7 +94,15 @@ class Module:
     @cached_property
     def import_nodes(self) -> list[tuple[ast.AST, bool]]:
         """Statements and calls that import, and whether each stands under `if TYPE_CHECKING`."""
-        return [(n, t) for n, t in _walk(self.tree) if isinstance(n, ast.Import | ast.ImportFrom | ast.Call)]
+        found = [(n, t) for n, t in self.statements if isinstance(n, ast.Import | ast.ImportFrom)]
+        if any(function in self.text for function in _IMPORTING):
+            found += [(n, False) for n in ast.walk(self.tree) if isinstance(n, ast.Call)]
+        return found
+
+    @cached_property
+    def statements(self) -> list[tuple[ast.AST, bool]]:
+        """All statements, and whether each stands under `if TYPE_CHECKING`."""
+        return list(_walk(self.tree))
 
 
 def parse(source: Path) -> dict[str, Module]:
@@ -95,7 +111,7 @@ def parse(source: Path) -> dict[str, Module]:
     for path in sorted(source.rglob("*.py")):
         parts = path.relative_to(source.parent).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        modules[name] = Module(name, path, ast.parse(path.read_text(encoding="utf-8"), str(path)))
+        modules[name] = Module(name, path, path.read_text(encoding="utf-8"))
     return modules
 
 
@@ -150,7 +166,7 @@ def too_long(modules: dict[str, Module]) -> list[str]:
     for module in modules.values():
         if module.name.startswith("kinema.render.kernels."):  # Warp functions are inlined into one kernel by nesting
             continue
-        for node in ast.walk(module.tree):
+        for node, _ in module.statements:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > MAX_FUNCTION_LINES:
@@ -160,10 +176,10 @@ def too_long(modules: dict[str, Module]) -> list[str]:
 
 def inheritance_faults(modules: dict[str, Module]) -> list[str]:
     """Every class with several concrete base classes, or with a longer chain of them than its layer may have."""
-    classes = {node.name: node for m in modules.values() for node in ast.walk(m.tree) if isinstance(node, ast.ClassDef)}
+    classes = {node.name: node for m in modules.values() for node, _ in m.statements if isinstance(node, ast.ClassDef)}
     faults = []
     for module in modules.values():
-        for node in ast.walk(module.tree):
+        for node, _ in module.statements:
             if isinstance(node, ast.ClassDef):
                 place, bases = f"{module.path}:{node.lineno} {node.name}", _concrete_bases(node)
                 if len(bases) > 1 and (module.name, node.name) not in SEVERAL_BASES:
@@ -192,12 +208,18 @@ def _layer(name: str) -> str:
     return [*name.split("."), ""][1]
 
 
+_STATEMENTS = ast.stmt | ast.excepthandler | ast.match_case
+"""Nodes that are statements or hold some."""
+
+
 def _walk(node: ast.AST, typing_only: bool = False) -> Iterator[tuple[ast.AST, bool]]:
-    """All nodes below a node, and whether each stands under `if TYPE_CHECKING`."""
+    """All statements below a node, and whether each stands under `if TYPE_CHECKING`."""
     waiting = [(node, typing_only)]
     while waiting:
         parent, for_types = waiting.pop()
         for child in ast.iter_child_nodes(parent):
+            if not isinstance(child, _STATEMENTS):
+                continue
             yield child, for_types
             if isinstance(child, ast.If) and ast.unparse(child.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
                 waiting += [(ast.Module(child.body, []), True), (ast.Module(child.orelse, []), for_types)]
@@ -216,7 +238,7 @@ def _targets(node: ast.AST, module: Module, modules: dict[str, Module]) -> Itera
                 name = f"{base}.{alias.name}"
                 yield name if name in modules and not _binds(modules, base, alias.name) else base
         case ast.Call(func=ast.Name(id=function) | ast.Attribute(attr=function), args=[ast.Constant(str(name)), *_]):
-            if function in ("import_module", "__import__"):
+            if function in _IMPORTING:
                 yield name if not name.startswith(".") else module.package + name
 
 

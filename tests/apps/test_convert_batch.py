@@ -20,6 +20,7 @@ from kinema.core import WriteError, collect
 from kinema.description import Mesh
 from kinema.read import read
 from kit.assets import EXAMPLES
+from kit.choosing import alternating
 from kit.command_line import run
 from kit.misbehaviour import misbehave
 
@@ -127,8 +128,7 @@ def test_one_that_crashes_takes_no_other_with_it() -> None:
     assert outcomes["raise"].failure == "ValueError: no"
 
 
-@pytest.mark.parametrize("to", ["usda", "all"])
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=lambda s: s.name)
+@pytest.mark.parametrize(("how", "to"), alternating([signal.SIGKILL, signal.SIGINT], ["usda", "all"]))
 def test_killed_midway_no_file_is_half_written(tmp_path: Path, how: signal.Signals, to: str) -> None:
     """Everything there is whole; an interrupt leaves no drafts either."""
     source, out = tmp_path / "in", tmp_path / "out"

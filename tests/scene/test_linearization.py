@@ -44,9 +44,26 @@ def assert_equal(found: Array, expected: Array, tolerance: float = 1e-6) -> None
         assert np.abs(found - expected).max() <= tolerance * (1e-3 + np.abs(expected).max())
 
 
-def test_a_quadruped_on_the_floor_equals_mujoco() -> None:
+SHANK = """<body pos="0 0 -.2"><joint name="knee{i}" axis="0 1 0" frictionloss=".1"/>
+<geom size=".03" pos="0 0 -.2" mass=".2" friction=".8" condim="4"/></body>"""
+LEG = f"""<body pos="0 {{y}} 0"><joint name="hip{{i}}" axis="0 1 0" frictionloss=".1" damping=".2" armature=".01"/>
+<geom type="capsule" size=".02" fromto="0 0 0 0 0 -.2" mass=".4" contype="0" conaffinity="0"/>{SHANK}</body>"""
+BIPED = f"""<mujoco><option integrator="implicitfast" cone="elliptic" impratio="10"/><worldbody>
+<geom type="plane" size="1 1 .1"/><body pos="0 0 .435"><freejoint/><site name="imu" pos=".02 0 .01"/>
+<geom type="box" size=".1 .08 .05" mass="2" contype="0" conaffinity="0"/>{LEG.format(i=0, y=-0.1)}
+{LEG.format(i=1, y=0.1)}</body></worldbody><actuator><position name="servo" joint="hip0" kp="30" kv="1"/>
+<position joint="knee0" kp="30" kv="1"/><position joint="hip1" kp="30" kv="1"/><motor joint="knee1" gear="2"/>
+</actuator><sensor><accelerometer site="imu"/><gyro site="imu"/><jointpos joint="knee1"/>
+<actuatorfrc actuator="servo"/></sensor>
+<keyframe><key name="home" qpos="0 0 .435 1 0 0 0 .1 -.2 -.1 .2" ctrl=".1 -.2 -.1 .1"/></keyframe></mujoco>"""
+
+
+@pytest.mark.parametrize("legged", representatives(["biped", "quadruped"], 1))
+def test_a_robot_on_the_floor_equals_mujoco(legged: str, tmp_path: Path) -> None:
     """Elliptic friction cones, joint friction and sensors; both environments are equal."""
-    model = mujoco.MjModel.from_xml_path(str(QUADRUPED))
+    (tmp_path / "biped.xml").write_text(BIPED)
+    path = QUADRUPED if legged == "quadruped" else tmp_path / "biped.xml"
+    model = mujoco.MjModel.from_xml_path(str(path))
     data = mujoco.MjData(model)
     generator = np.random.default_rng(0)
     mujoco.mj_resetDataKeyframe(model, data, 0)
@@ -54,7 +71,7 @@ def test_a_quadruped_on_the_floor_equals_mujoco() -> None:
         data.ctrl[:] = model.key_ctrl[0] + generator.uniform(-0.2, 0.2, model.nu)
         mujoco.mj_step(model, data)
     assert data.ncon
-    scene, robot = built(QUADRUPED, 2)
+    scene, robot = built(path, 2)
     robot.set_qpos(np.repeat(data.qpos[None], 2, 0))
     robot.set_qvel(np.repeat(data.qvel[None], 2, 0))
     robot.control(np.repeat(data.ctrl[None], 2, 0))
@@ -160,7 +177,7 @@ MESH = (
     'vertex="0.1 0 0 -0.1 0.01 0 0 0.09 0.02 0 -0.1 0 0.01 0 0.08 0 0.02 -0.09 0.06 0.06 0.05"/></asset>'
 )
 PAIRS = [
-    *(("plane", "mesh"), ("capsule", "box"), ("capsule", "ellipsoid"), ("mesh", "mesh")),
+    *(("plane", "mesh"), ("capsule", "ellipsoid"), ("capsule", "box"), ("mesh", "mesh")),
     *(("plane", x) for x in ("sphere", "capsule", "box", "cylinder")),
     *(("sphere", "capsule"), ("sphere", "box"), ("capsule", "capsule"), ("capsule", "mesh")),
     *(
@@ -171,7 +188,7 @@ PAIRS = [
         ("ellipsoid", "mesh"),
     ),
 ]
-CONES = ("elliptic", "pyramidal")
+CONES = ("pyramidal", "elliptic")
 
 
 def two_shapes(first: str, second: str, cone: str, condim: int) -> str:
@@ -189,11 +206,11 @@ def two_shapes(first: str, second: str, cone: str, condim: int) -> str:
     )
 
 
-CONTACT_CASES = list(zip(PAIRS, itertools.cycle(CONES), itertools.cycle((1, 3, 6)), strict=False))
+CONTACT_CASES = list(zip(PAIRS, itertools.cycle(CONES), itertools.cycle((3, 6, 1)), strict=False))
 
 
 @pytest.mark.parametrize(
-    "case", representatives(CONTACT_CASES, 3), ids=lambda case: f"{'-'.join(case[0])}-{case[1]}-{case[2]}"
+    "case", representatives(CONTACT_CASES, 2), ids=lambda case: f"{'-'.join(case[0])}-{case[1]}-{case[2]}"
 )
 def test_contacts(case: tuple[tuple[str, str], str, int], tmp_path: Path) -> None:
     """Contacts of a falling body, in the first steps after they begin."""
@@ -232,7 +249,7 @@ def test_position_targets_of_an_arm() -> None:
 def test_loops_and_unrolled_code_agree(tmp_path: Path) -> None:
     matrices = []
     for codegen in ("loops", "unrolled"):
-        (tmp_path / "model.xml").write_text(two_shapes("capsule", "sphere", "elliptic", 3))
+        (tmp_path / "model.xml").write_text(two_shapes("plane", "sphere", "elliptic", 3))
         scene, robot = built(tmp_path / "model.xml", codegen=codegen)
         scene.step(100)
         robot.set_qvel(np.random.default_rng(6).normal(0.0, 0.1, (1, robot.n_dofs)))
