@@ -138,6 +138,8 @@ class Settings:
     differentiable: bool = False
     """Whether the program is traced to be differentiated: with the solution of the constraint solver in the array
     `warm_start`, and solutions of linear systems that carry the derivative of the implicit function theorem."""
+    contact_smoothing: float = 0.0
+    """Distance [m] over which contacts begin gradually in a program to be differentiated; 0 for as in the step."""
     n_partitions: int = 1
     """Number of threads that share an environment."""
     use_warps: bool = False

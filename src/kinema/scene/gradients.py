@@ -16,7 +16,7 @@ import numpy as np
 from kinema.core import KinemaError
 from kinema.runtime import ArraySeries, share_torch_stream, synchronise_unless_shared, torch_module
 
-from .arguments import as_array, boolean, check_finite, positive_float, positive_int
+from .arguments import as_array, boolean, check_finite, nonnegative_float, positive_float, positive_int
 from .linearization import CONTROL_KINDS
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def rollout(
     by: str = "ctrl",
     hold: int = 1,
     sensors: bool = False,
+    smoothing: float = 0.0,
 ) -> tuple[Trajectory, Callable[..., Gradients]]:
     """Simulate a scene with a sequence of controls; return the trajectory and its pullback.
 
@@ -118,6 +119,8 @@ def rollout(
         by: `ctrl`, controls of the actuators; `force`, forces on the dofs; `position`, targets of the dofs.
         hold: number of steps per control; default 1.
         sensors: whether the trajectory contains the sensor values; default False.
+        smoothing: distance [m] over which contacts begin gradually in the pullback, whose gradients then see contacts
+            before they begin; the trajectory is that of `step` (docs/gradients.md). Default 0 for exact gradients.
 
     Returns:
         The trajectory, and a function `pullback(qpos=None, qvel=None, act=None, sensors=None, max_norm=None)` of the
@@ -133,13 +136,14 @@ def rollout(
     if built.motions:
         raise KinemaError("rollout: there is no derivative of motions of kinematic bodies that a file gives")
     n_values, with_sensors = built.model.sensors.n_values, boolean(sensors, "rollout: sensors")
+    smoothing = nonnegative_float(smoothing, "rollout: smoothing")
     exchange = _Exchange(scene, control)
     controls = _controls(
         exchange, control, built.n_envs, built.model.n_actuators if by == "ctrl" else built.model.n_dofs
     )
     for name, values in (state or {}).items():
         _set_state(scene, exchange, name, values)
-    programs = scene._linearization.adjoint_programs(by)
+    programs = scene._linearization.adjoint_programs(by, smoothing)
     simulation = Simulation(programs, controls, hold * scene.substeps, sensors=with_sensors and n_values > 0)
     trajectory = Trajectory(**{name: exchange.output(series) for name, series in simulation.trajectory.items()})
     shape = (len(controls), built.n_envs, n_values)
@@ -220,6 +224,7 @@ def torch_rollout(
     hold: int = 1,
     sensors: bool = False,
     max_norm: float | None = None,
+    smoothing: float = 0.0,
 ) -> dict[str, Any]:
     """Simulate a scene in PyTorch's automatic differentiation; tensors on the scene's GPU stay there.
 
@@ -231,6 +236,7 @@ def torch_rollout(
         hold: number of steps per control.
         sensors: whether the sensor values are among the results.
         max_norm: largest norm of the gradient by the state before each step, as in the pullback of `rollout`.
+        smoothing: distance over which contacts begin gradually in the gradients, as for `rollout`.
 
     Returns:
         Tensors `qpos`, `qvel` and `act`, and with `sensors` also `sensors`, after each control, (n_controls, n_envs,
@@ -245,7 +251,9 @@ def torch_rollout(
         @staticmethod
         def forward(ctx: Any, control: Any, *parts: Any) -> Any:
             values = dict(zip(state, parts, strict=True))
-            trajectory, ctx.pullback = rollout(scene, control=control, state=values, by=by, hold=hold, sensors=sensors)
+            trajectory, ctx.pullback = rollout(
+                scene, control=control, state=values, by=by, hold=hold, sensors=sensors, smoothing=smoothing
+            )
             ctx.set_materialize_grads(False)
             return tuple(getattr(trajectory, name) for name in names)
 
@@ -267,7 +275,10 @@ def torch_step(
     hold: int = 1,
     sensors: bool = False,
     max_norm: float | None = None,
+    smoothing: float = 0.0,
 ) -> dict[str, Any]:
     """One control of `torch_rollout`: next state from a state and a control (n_envs, n), as tensors by name."""
-    after = torch_rollout(scene, state, control[None], by=by, hold=hold, sensors=sensors, max_norm=max_norm)
+    after = torch_rollout(
+        scene, state, control[None], by=by, hold=hold, sensors=sensors, max_norm=max_norm, smoothing=smoothing
+    )
     return {name: after[name][0] for name in (*state, *(["sensors"] if sensors else []))}

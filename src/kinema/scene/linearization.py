@@ -69,10 +69,10 @@ class SceneLinearization:
 
     def __init__(self, scene: SubsteppedScene) -> None:
         self._scene = scene
-        self._linearizers: dict[str, tuple[object, Any]] = {}
+        self._linearizers: dict[object, tuple[object, Any]] = {}
         """Kind of control -> version of the programs, and the linearizer."""
-        self._adjoints: dict[str, tuple[object, Any]] = {}
-        """Kind of control -> version of the programs, and the adjoint programs."""
+        self._adjoints: dict[object, tuple[object, Any]] = {}
+        """Kind of control and smoothing -> version of the programs, and the adjoint programs."""
 
     def linearize(self, envs_idx: Selection, by: str) -> Linearization:
         """Jacobians of one step at the current state of the selected environments."""
@@ -120,18 +120,23 @@ class SceneLinearization:
 
         if by not in CONTROL_KINDS:
             raise KinemaError(f"{label}: by={by!r} is not one of {', '.join(map(repr, CONTROL_KINDS))}")
-        return self._kept(self._linearizers, by, partial(Linearizer, n_steps=self._scene.substeps))
+        return self._kept(self._linearizers, by, partial(Linearizer, by=by, n_steps=self._scene.substeps))
 
-    def adjoint_programs(self, by: str) -> Any:
-        """Compiled programs of rollouts and their adjoint by one kind of controls, kept as the linearizers."""
+    def adjoint_programs(self, by: str, smoothing: float) -> Any:
+        """Compiled programs of rollouts and their adjoint by one kind of controls, kept as the linearizers.
+
+        Args:
+            by: kind of controls.
+            smoothing: distance [m] over which contacts begin gradually in the adjoint.
+        """
         from kinema.dynamics import AdjointPrograms
 
-        return self._kept(self._adjoints, by, AdjointPrograms)
+        return self._kept(self._adjoints, (by, smoothing), partial(AdjointPrograms, by=by, smoothing=smoothing))
 
-    def _kept(self, by_kind: dict[str, tuple[object, Any]], by: str, make: Callable[[Engine, str], Any]) -> Any:
-        """Programs of a kind of controls, made anew if the engine or its step has changed."""
+    def _kept(self, kept: dict[object, tuple[object, Any]], key: object, make: Callable[[Engine], Any]) -> Any:
+        """Programs by key, made anew if the engine or its step has changed."""
         engine = self._scene.built.engine
         version = id(engine), engine.settings, engine.digest
-        if by not in by_kind or by_kind[by][0] != version:
-            by_kind[by] = version, make(engine, by)
-        return by_kind[by][1]
+        if key not in kept or kept[key][0] != version:
+            kept[key] = version, make(engine)
+        return kept[key][1]

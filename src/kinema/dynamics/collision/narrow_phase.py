@@ -13,7 +13,13 @@ from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, Value
 
 from ..arrays import MAX_RADIUS
-from ..constraints.impedance import impedance, max_stiffness, reference_stiffness_and_damping, valid_solref
+from ..constraints.impedance import (
+    impedance,
+    max_stiffness,
+    reference_stiffness_and_damping,
+    smoothed_violation,
+    valid_solref,
+)
 from ..rigid.kinematics import Pose, Twist
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
@@ -344,7 +350,9 @@ def _contact_fields(
     friction = pair_values(iteration, "friction", 5)
     mu = friction[0] * iteration.constant("inverse sqrt impratio")
     invweight = _scaled_invweight(iteration, specialization, friction[0], mu)
-    violation = distance - iteration.constant("force margin")
+    violation, activation = distance - iteration.constant("force margin"), None
+    if specialization.smoothing and approach is None:
+        violation, activation = smoothed_violation(violation, specialization.smoothing)
     imp = impedance(solimp, specialization.solimp_power, violation)
     stiffness_ref, damping = reference_stiffness_and_damping(
         valid_solref(pair_values(iteration, "solref", 2)),
@@ -358,9 +366,8 @@ def _contact_fields(
             iteration.constants("solref friction"), solimp[1], iteration.read("dt"), refsafe=specialization.refsafe
         )
     normal_scale = mu if specialization.elliptic else 1.0
-    stiffness = ir.select(
-        violation, 0.0, ir.minimum(imp / ((1.0 - imp) * invweight), iteration.constant("hardest")), 0.0
-    )
+    stiffness = ir.minimum(imp / ((1.0 - imp) * invweight), iteration.constant("hardest"))
+    stiffness = ir.select(violation, 0.0, stiffness, 0.0) if activation is None else activation * stiffness
     fields: dict[str, Sequence[Value]] = {
         "point": point,
         "axes": [x for axis in axes for x in axis],

@@ -275,6 +275,8 @@ class NarrowPhaseSpecialization:
     """Geoms of a fast pair ("a", "b") whose core has contacts of its own."""
     refines: bool = False
     """Whether contacts are made exact up to rounding, for the derivative of the step."""
+    smoothing: float = 0.0
+    """Distance [m] over which contacts begin gradually (`Settings.contact_smoothing`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -464,6 +466,7 @@ def _specialization_of(
         is_fast_pair(ctx.model, pair),
         tuple(side for side, has_core in zip("ab", core_sides(ctx.model, pair), strict=True) if has_core),
         ctx.settings.stores_solution,
+        ctx.settings.contact_smoothing,
     )
 
 

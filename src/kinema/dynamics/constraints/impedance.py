@@ -52,6 +52,18 @@ def impedance(solimp: Sequence[Value], power: int, violation: Value) -> Value:
     return dmin + y * (dmax - dmin)
 
 
+def smoothed_violation(violation: Value, width: float) -> tuple[Value, Value]:
+    """Return the violation and the activation of a contact whose distance has a random error of at most `width` [m].
+
+    The error has the density 3 (1 - (x / width)^2) / (4 width). The violation is the expected value of min(r, 0), the
+    activation its derivative, the probability of contact: 1 from r = -width down, 0 from r = width on.
+    """
+    s = ir.clamp(violation * (1.0 / width), -1.0, 1.0)
+    activation = 0.5 - 0.75 * s + 0.25 * (s * s * s)
+    depth = width * (3.0 / 16.0 - 0.5 * s + s * s * (3.0 / 8.0 - s * s * (1.0 / 16.0)))
+    return -(depth + ir.maximum(-violation - width, 0.0)), activation
+
+
 def max_stiffness(invweight: Value) -> Value:
     """Return the stiffness D of a rigid constraint: d / ((1 - d) * invweight) at the maximum impedance d = 0.9999."""
     return MAX_IMPEDANCE / ((1.0 - MAX_IMPEDANCE) * invweight)

@@ -11,7 +11,7 @@ import math
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -98,9 +98,15 @@ class AdjointPrograms:
     Programs are compiled, or loaded from the cache, when they are first needed.
     """
 
-    def __init__(self, engine: Engine, by: str) -> None:
-        """Compile the step; `by` is the kind of controls, a key of `CONTROL_ARRAYS`."""
-        self.engine, self.control_array = engine, CONTROL_ARRAYS[by]
+    def __init__(self, engine: Engine, by: str, smoothing: float = 0.0) -> None:
+        """Compile the step.
+
+        Args:
+            engine: engine whose step is simulated.
+            by: kind of controls, a key of `CONTROL_ARRAYS`.
+            smoothing: distance [m] over which contacts begin gradually in the adjoint of the step.
+        """
+        self.engine, self.control_array, self._smoothing = engine, CONTROL_ARRAYS[by], smoothing
         model = engine.model
         self.settings = settings = solution_settings(engine.settings, external_forces=by == "force")
         self.step = SolvedStep(engine, settings, engine.n_envs)
@@ -139,7 +145,7 @@ class AdjointPrograms:
     @cached_property
     def adjoint(self) -> DerivativeProgram:
         """Adjoint program of a step, or of a Runge-Kutta stage."""
-        engine, settings = self.engine, self.settings
+        engine, settings = self.engine, replace(self.settings, contact_smoothing=self._smoothing)
         model, loops = engine.model, engine.uses_loops
         return DerivativeProgram(
             engine,

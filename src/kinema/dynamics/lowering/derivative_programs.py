@@ -161,10 +161,18 @@ def trace_step_adjoint(
         flag = MemoryLocation(OVERFLOW_ARRAY, 0)
         return vjp(program, inputs, _cells(names, offsets), offsets, rows, overflow_flag=flag)
 
+    if settings.contact_smoothing:
+        model = _with_wider_margins(model, settings.contact_smoothing)
     program = _trace_derivative(
         model, settings, array_offsets, partial(_trace_step, settings), differentiate, {}, loops=loops
     )
     return _flag_if_unconverged(program, settings) if needs_solution(settings) else program
+
+
+def _with_wider_margins(model: Model, distance: float) -> Model:
+    """Model whose contacts are found at a larger distance [m], where they exert no force without smoothing."""
+    pairs = model.pairs
+    return replace(model, pairs=replace(pairs, margin=pairs.margin + distance, gap=pairs.gap + distance))
 
 
 def _flag_if_unconverged(program: Program, settings: Settings) -> Program:

@@ -179,7 +179,7 @@ def solve_constraints(  # noqa: PLR0913
     ctx.for_each_frame(
         "clear constraint forces", lambda node: solution.qfrc_constraint.put(node.ref, [0.0] * len(node.dofs))
     )
-    if ctx.has_output("n_iterations"):
+    if ctx.has_output("n_iterations") and not ctx.settings.differentiable:
         ctx.write("n_iterations", None, [0.0])
     n_contacts = None
     if contacts is not None:

@@ -9,6 +9,9 @@ derivative of the solution is da/dx = -H^-1 dg/dx, with the Hessian H = M + J^T 
 solver need not be differentiated: a program to be differentiated reads the solution that the step has stored in the
 array `warm_start`, and takes one Newton step from there, with constant H and a. The value of this step is zero up to
 the tolerance of the solver; its derivative is that of the solution.
+
+With `Settings.contact_smoothing` the function g is another one, whose contacts begin gradually, while a is the solution
+of the step: the derivative is that of a Newton step of the smoothed problem.
 """
 
 from __future__ import annotations
@@ -39,6 +42,9 @@ def solve_implicitly(solver: NewtonSolver) -> JointVector:
 
     def add_stored_solution(node: FrameNode) -> None:
         stored = ctx.read_node("warm_start", node)
+        if ctx.settings.contact_smoothing:  # a step without constraints stores no solution
+            is_stored = ir.select(0.5, ctx.read("n_iterations"), 1.0, 0.0)
+            stored = [is_stored * x for x in stored]
         constant.put(
             node.ref, [ir.detach(a) + ir.detach(x) for a, x in zip(inputs.qacc_smooth[node.ref], stored, strict=True)]
         )
