@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -378,17 +379,18 @@ def test_nested_loops_over_tables_in_a_loop(how: str, capacity: int) -> None:
     check(program, {"x": np.array([X6] * 4).T, "n": counts}, {"y": 6}, capacity)
 
 
+def newton_step(state: Sequence[Value], a: Value) -> tuple[list[Value], Value, Value]:
+    new = 0.5 * (state[0] + a / state[0])
+    change = new - state[0]
+    return [new], 1e-14, change * change
+
+
 def newton_square_root(max_iterations: int = 50) -> Program:
     """Square root by Newton's method, until two iterates agree."""
     tracer = Tracer()
     a = tracer.read("x")
 
-    def step(state: Sequence[Value]) -> tuple[list[Value], Value, Value]:
-        new = 0.5 * (state[0] + a / state[0])
-        change = new - state[0]
-        return [new], 1e-14, change * change
-
-    (root,) = tracer.while_loop("newton", step, [a], max_iterations)
+    (root,) = tracer.while_loop("newton", lambda x: newton_step(x, a), [a], max_iterations)
     tracer.write("y", [root])
     return tracer.build()
 
@@ -424,6 +426,28 @@ def test_the_overflow_flag_is_set_where_a_loop_has_too_many_iterations() -> None
         found = interpret(program, arrays)
         np.testing.assert_array_equal(found["overflow"][0], [0.0, 0.0, 1.0, 1.0])
         np.testing.assert_allclose(found["d x"][0, :3], 0.5 / np.sqrt(x[0, :3]), rtol=1e-6)
+
+
+def test_the_tape_of_loops_that_are_not_unrolled() -> None:
+    """Their stack positions start at zero, whatever memory holds, and their overflow sets the flag."""
+    tracer = Tracer()
+
+    def body(iteration: IterationContext) -> None:
+        step = partial(newton_step, a=iteration.read("x"))
+        (root,) = iteration.tracer.while_loop("newton", step, [iteration.read("x")], 40)
+        iteration.write("y", [root])
+
+    rows = [LoopIteration("row", {"x": ArenaOffset("x", i), "y": ArenaOffset("y", i)}) for i in range(2)]
+    trace_for_each_loop(tracer, "rows", rows, body, no_unroll=True)
+    cells = [("x", 0), ("x", 1)], [("y", 0), ("y", 1)]
+    adjoint = unroll_program(vjp(tracer.build(), *cells, stack_capacity=24, overflow_flag=MemoryLocation("over", 0)))
+    stored = {s.location[:2] for block in adjoint.body if isinstance(block, BasicBlock) for s in block.stores}
+    assert any(array.startswith("tape loop") for array, _ in stored)
+    x = np.array([[0.01, 1.0, 9e4], [4.0, 2.0, 1e6]])
+    memory = {"x": x, "y": np.zeros((2, 3)), "d x": np.zeros((2, 3)), "d y": np.ones((2, 3)), "over": np.zeros((1, 3))}
+    interpret_in_place(adjoint, memory, {})
+    np.testing.assert_array_equal(memory["over"][0], [0.0, 0.0, 1.0])
+    np.testing.assert_allclose(memory["d x"][:, :2], 0.5 / np.sqrt(x[:, :2]), rtol=1e-6)
 
 
 def test_loops_that_may_exceed_the_tape_need_an_overflow_flag() -> None:

@@ -8,12 +8,14 @@ While loops, loops with unknown trip count and branches are kept. Cells that the
 become loop-carried values. A dry run, whose recording is discarded, finds these cells.
 
 For-each loops marked as rolled, warp regions and work-queue loops are kept too and work on real memory: cells that they
-read are stored before them, and cells that they write are loaded again after them.
+read are stored before them, and cells that they write are loaded again after them. Local arrays that they share with
+other statements are such cells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
@@ -34,6 +36,8 @@ from .program import (
     WarpRegion,
     WhileLoop,
     WorkQueueLoop,
+    memory_accesses,
+    nested_bodies,
 )
 from .symbolic import OP_FUNCTIONS, Scalar, Value
 from .tracer import Tracer, while_loop
@@ -95,9 +99,7 @@ def unroll(program: Program, read_input: ReadInput, tracer: Tracer | None = None
         read_input: initial value of an array element.
         tracer: records the statements that are not unrolled.
     """
-    kept_effects = (
-        {} if tracer is None else {id(x): find_effect_cells(program, (x,)) for x in kept_statements(program.body)}
-    )
+    kept_effects = {} if tracer is None else _kept_effects(program)
     bindings = IterationBindings()
     if not kept_effects:  # kept statements are recorded at once, which cannot be undone
         with suppress(_DryRunNeededError):
@@ -107,6 +109,38 @@ def unroll(program: Program, read_input: ReadInput, tracer: Tracer | None = None
         program, read_input, tracer or Tracer(), loop_carried, kept_effects, bindings, dry_run=True
     ).final_values()
     return _Unroller(program, read_input, tracer, loop_carried, kept_effects, bindings).final_values()
+
+
+def _kept_effects(program: Program) -> dict[int, tuple[CellSet, CellSet, set[str]]]:
+    """Cells read, cells written and local arrays used by each kept statement, by its identity.
+
+    Local arrays of a kept statement are its own, and no cells, unless other statements use them too, such as the stack
+    positions of a tape.
+    """
+    kept = list(kept_statements(program.body))
+    effects = {id(x): find_effect_cells(program, (x,)) for x in kept}
+    if not kept or not program.locals:
+        return effects
+    users = Counter(name for _, _, names in effects.values() for name in names)
+    users.update(_locals_outside(program, {id(x) for x in kept}))
+    for reads, writes, names in effects.values():
+        shared = {(name, i) for name in names if users[name] > 1 for i in range(program.locals[name])}
+        reads.other_cells.update(shared)
+        writes.other_cells.update(shared)
+    return effects
+
+
+def _locals_outside(program: Program, kept: Set[int]) -> set[str]:
+    """Local arrays that statements other than the kept ones use."""
+
+    def visit(statements: Statements) -> Iterator[str]:
+        for statement in statements:
+            if id(statement) not in kept:
+                yield from (location.array for location, _ in memory_accesses(statement))
+                for body in nested_bodies(statement):
+                    yield from visit(body)
+
+    return {name for name in visit(program.body) if name in program.locals}
 
 
 def unroll_program(program: Program) -> Program:
