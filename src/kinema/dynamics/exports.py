@@ -2,6 +2,7 @@
 
 from .engine.adjoint import AdjointPrograms as AdjointPrograms, Simulation as Simulation
 from .engine.linearization import Linearizer as Linearizer, StepJacobians as StepJacobians
+from .engine.parameter_values import ParameterValues as ParameterValues
 from .engine.step_profiler import (
     BlockTime as BlockTime,
     StepProfiler as StepProfiler,

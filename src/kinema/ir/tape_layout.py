@@ -235,9 +235,7 @@ class TapeLayout:
         max_iterations = self.max_iterations[id(node)]
         most = max(capacity, MAX_INDEXED_ITERATIONS) if loop.is_counted else capacity
         fits = max_iterations is not None and (
-            outer.n_positions * max_iterations <= most
-            or max_iterations <= 1
-            or id(node) in self.constant_loops
+            outer.n_positions * max_iterations <= most or max_iterations <= 1 or id(node) in self.constant_loops
         )
         if not fits:
             loop.capacity = capacity

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from kinema.core import KinemaError
+from kinema.dynamics import MIN_FRICTION, combined_pair_values
 from kinema.model import ABSENT_RADIUS
 
 from .arguments import IndexArray, Selection, as_array, parse_sol_params, resolve_envs
 from .arrays import SOL_PARAMS, component_rows
 from .entity_index import EntityIndex
 
-MIN_FRICTION = 1e-5
-"""Lower bound of friction coefficients set per environment: the solver divides by them."""
 FRICTION_COMPONENTS = {0: (0, 1), 2: (2,), 3: (3, 4)}
 """Components of a pair's friction (two sliding, torsional, two rolling) by the first one: both of a kind are equal."""
 N_SIZE_VALUES = {"sphere": 1, "capsule": 2, "cylinder": 2, "cone": 2, "ellipsoid": 3, "box": 3}
@@ -66,7 +65,7 @@ class GeomParameters:
         for k, component in ((k, component) for k, equal in enumerate(components) for component in equal):
             values[envs[:, None], geoms, component] = np.maximum(new_values[..., k], MIN_FRICTION)
         self._index.built.geom_overrides["friction"] = values
-        self._index.built.arrays.write("pair_friction", slice(None), self._pair_friction(values[envs]), envs)
+        self._index.built.arrays.write("pair_friction", slice(None), self._pair_values("friction", values[envs]), envs)
 
     def set_friction_ratio(self, ratio: Any, links_idx: Selection, envs_idx: Selection) -> None:
         """Set the sliding friction of the geoms of links to a multiple of their sliding friction at build time."""
@@ -78,15 +77,6 @@ class GeomParameters:
         geoms_idx = np.flatnonzero(np.isin(link_of_geom, links))
         columns = [int(np.flatnonzero(links == link)[-1]) for link in link_of_geom[geoms_idx]]
         self.set_friction(nominal[:, geoms_idx] * ratios[:, columns], geoms_idx, envs_idx, label)
-
-    def _pair_friction(self, geom_friction: np.ndarray) -> np.ndarray:
-        """Friction of all geom pairs, (environments, 5 n_pairs), from geom friction, (environments, n_geoms, 5).
-
-        The larger friction of both geoms, that of the geom with higher priority, or the value of an explicit pair.
-        """
-        pairs = self._index.built.model.pairs
-        a, b = geom_friction[:, pairs.geom_a], geom_friction[:, pairs.geom_b]
-        return _combine_pair_values(pairs.surface_source, a, b, np.maximum(a, b), pairs.friction)
 
     # --------------------------------------------------------------------------------------------- solref, solimp
 
@@ -108,27 +98,13 @@ class GeomParameters:
             all_values = self._current(name, None)
             all_values[envs[:, None], geoms] = values[..., start : start + width]
             built.geom_overrides[name] = all_values
-            built.arrays.write(f"pair_{name}", slice(None), self._pair_sol_params(name, all_values[envs]), envs)
+            built.arrays.write(f"pair_{name}", slice(None), self._pair_values(name, all_values[envs]), envs)
             start += width
 
-    def _pair_sol_params(self, name: str, geom_values: np.ndarray) -> np.ndarray:
-        """Contact parameter solref or solimp of all geom pairs, (environments, n_pairs * components), from geoms.
-
-        By the rule of each pair: mean of both geoms weighted by solmix, the value of the geom with higher priority, or
-        the value of an explicit pair. If a solref has the direct (non-positive) format, the componentwise minimum is
-        used instead of the mean, as in MuJoCo.
-
-        Args:
-            name: `solref` or `solimp`.
-            geom_values: values of geoms, (environments, n_geoms, components).
-        """
-        pairs = self._index.built.model.pairs
-        a, b, weight = geom_values[:, pairs.geom_a], geom_values[:, pairs.geom_b], pairs.solmix_weight[:, None]
-        mean = weight * a + (1.0 - weight) * b
-        if name == "solref":
-            direct = (a[..., :1] <= 0.0) | (b[..., :1] <= 0.0)
-            mean = np.where(direct, np.minimum(a, b), mean)
-        return _combine_pair_values(pairs.surface_source, a, b, mean, getattr(pairs, name))
+    def _pair_values(self, name: str, geom_values: np.ndarray) -> np.ndarray:
+        """Contact parameter of all geom pairs, (environments, n_pairs * k), from geoms, (environments, n_geoms, k)."""
+        values = combined_pair_values(self._index.built.model.pairs, name, geom_values)
+        return values.reshape(len(values), -1)
 
     # ------------------------------------------------------------------------------------------------------ size
 
@@ -178,24 +154,6 @@ class GeomParameters:
             )
         envs = resolve_envs(envs_idx, built.n_envs)
         return self._index.geom_rows(geoms_idx, label), np.arange(built.n_envs) if envs is None else envs
-
-
-def _combine_pair_values(
-    rule: np.ndarray, a: np.ndarray, b: np.ndarray, combined: np.ndarray, explicit: np.ndarray
-) -> np.ndarray:
-    """Select the value of each geom pair by its combination rule; flattened to (environments, n_pairs * components).
-
-    Args:
-        rule: source per pair, (n_pairs,): 0 geom a, 1 geom b, 2 explicit pair, other values the combination.
-        a: values of the first geom, (environments, n_pairs, components).
-        b: values of the second geom, same shape.
-        combined: combination of both, same shape.
-        explicit: values of the model's pairs, (n_pairs, components).
-    """
-    selected = np.select(
-        [(rule == k)[:, None] for k in (0, 1, 2)], [a, b, np.broadcast_to(explicit, a.shape)], combined
-    )
-    return selected.reshape(len(a), -1)
 
 
 def _broadcast_geom_values(values: np.ndarray, n_envs: int, n_geoms: int, width: int, label: str) -> np.ndarray:

@@ -42,8 +42,9 @@ class Trajectory:
 
 
 Gradients = dict[str, Any]
-"""`control` (n_controls, n_envs, n); `state`, a dictionary of `qpos`, `qvel` and `act`, (n_envs, n) each; and `valid`,
-(n_envs,), whether the gradients of an environment are finite, complete, and those of a converged simulation."""
+"""`control` (n_controls, n_envs, n); `state`, a dictionary of `qpos`, `qvel` and `act`, (n_envs, n) each; `params`, if
+any are given, by name, in the shape of the values, or (n_envs, ...) for present values; and `valid`, (n_envs,), whether
+the gradients of an environment are finite, complete, and those of a converged simulation."""
 
 
 class _Exchange:
@@ -72,6 +73,14 @@ class _Exchange:
             return values.detach()
         return check_finite(as_array(values, np.float64, label), label)
 
+    def on_host(self, values: Any, label: str) -> Any:
+        """Finite values as NumPy array in double precision."""
+        return check_finite(as_array(values, np.float64, label), label)
+
+    def from_host(self, values: Any) -> Any:
+        """NumPy array as an array of the user."""
+        return values if self.like is None else torch_module().from_numpy(values).to(self.like)
+
     def output(self, series: ArraySeries) -> Any:
         """Series as an array of the user."""
         if self.on_gpu and self.like is not None:
@@ -98,6 +107,7 @@ def rollout(
     *,
     control: Any,
     state: Mapping[str, Any] | None = None,
+    params: Mapping[str, Any] | None = None,
     by: str = "ctrl",
     hold: int = 1,
     sensors: bool = False,
@@ -116,6 +126,8 @@ def rollout(
             nothing is copied to the host.
         state: initial state: `qpos`, `qvel` and `act` of all entities, (n_envs, n) or (n,); parts that are missing are
             those of the scene. None for the state of the scene.
+        params: parameters of the model by name, with which the scene is simulated: values of all entities for all
+            environments, or per environment, (n_envs, ...); None for the present values. The scene keeps its own.
         by: `ctrl`, controls of the actuators; `force`, forces on the dofs; `position`, targets of the dofs.
         hold: number of steps per control; default 1.
         sensors: whether the trajectory contains the sensor values; default False.
@@ -124,11 +136,11 @@ def rollout(
 
     Returns:
         The trajectory, and a function `pullback(qpos=None, qvel=None, act=None, sensors=None, max_norm=None)` of the
-        gradient of a scalar function by the trajectory, in its shapes, that returns the gradients by `control` and
-        `state`, and which are `valid`. With `max_norm` the gradient by the state before each step is scaled down to
-        this norm, in each environment.
+        gradient of a scalar function by the trajectory, in its shapes, that returns the gradients by `control`,
+        `state` and `params`, and which are `valid`. With `max_norm` the gradient by the state before each step is
+        scaled down to this norm, in each environment.
     """
-    from kinema.dynamics import Simulation
+    from kinema.dynamics import ParameterValues, Simulation
 
     if by not in CONTROL_KINDS:
         raise KinemaError(f"rollout: by={by!r} is not one of {', '.join(map(repr, CONTROL_KINDS))}")
@@ -143,8 +155,14 @@ def rollout(
     )
     for name, values in (state or {}).items():
         _set_state(scene, exchange, name, values)
-    programs = scene._linearization.adjoint_programs(by, smoothing)
-    simulation = Simulation(programs, controls, hold * scene.substeps, sensors=with_sensors and n_values > 0)
+    programs = scene._linearization.adjoint_programs(by, smoothing, list(params or {}))
+    parameters = None
+    if params:
+        given = {name: None if x is None else exchange.on_host(x, f"params[{name!r}]") for name, x in params.items()}
+        parameters = ParameterValues(built.engine, programs.parameters, given)
+    simulation = Simulation(
+        programs, controls, hold * scene.substeps, sensors=with_sensors and n_values > 0, parameters=parameters
+    )
     trajectory = Trajectory(**{name: exchange.output(series) for name, series in simulation.trajectory.items()})
     shape = (len(controls), built.n_envs, n_values)
     if with_sensors and not n_values:
@@ -173,8 +191,13 @@ def rollout(
                 cotangents[name].assign(array)
         found = simulation.pullback(cotangents, max_norm)
         by_control, by_state = exchange.output(found.control), {x: exchange.output(y) for x, y in found.state.items()}
-        is_valid = exchange.mask(found.failures, [by_control, *by_state.values()])
-        return {"control": by_control, "state": {name: x[0] for name, x in by_state.items()}, "valid": is_valid}
+        by_array = [exchange.from_host(np.ascontiguousarray(x.T[None])) for x in found.parameters.values()]
+        is_valid = exchange.mask(found.failures, [by_control, *by_state.values(), *by_array])
+        result = {"control": by_control, "state": {name: x[0] for name, x in by_state.items()}, "valid": is_valid}
+        if parameters is not None:
+            by_parameter = parameters.pull_back(found.parameters)
+            result["params"] = {name: exchange.from_host(x) for name, x in by_parameter.items()}
+        return result
 
     return trajectory, pullback
 
@@ -219,6 +242,7 @@ def torch_rollout(
     scene: Scene,
     state: Mapping[str, Any],
     control: Any,
+    params: Mapping[str, Any] | None = None,
     *,
     by: str = "ctrl",
     hold: int = 1,
@@ -232,6 +256,7 @@ def torch_rollout(
         scene: a built scene.
         state: tensors `qpos`, `qvel` and, with activations, `act` of the initial state, (n_envs, n).
         control: tensor of controls, (n_controls, n_envs, n).
+        params: tensors of model parameters by name, as for `rollout`.
         by: kind of controls, as for `rollout`.
         hold: number of steps per control.
         sensors: whether the sensor values are among the results.
@@ -243,17 +268,17 @@ def torch_rollout(
         n), of the dtype and on the device of `control`.
     """
     torch = torch_module()
-    names = (*STATE_PARTS, "sensors") if sensors else STATE_PARTS
+    names, params = (*STATE_PARTS, "sensors") if sensors else STATE_PARTS, params or {}
 
     class Rollout(torch.autograd.Function):  # type: ignore[misc, name-defined]
-        """Trajectory as a function of initial state and controls."""
+        """Trajectory as a function of controls, initial state and parameters."""
 
         @staticmethod
         def forward(ctx: Any, control: Any, *parts: Any) -> Any:
-            values = dict(zip(state, parts, strict=True))
-            trajectory, ctx.pullback = rollout(
-                scene, control=control, state=values, by=by, hold=hold, sensors=sensors, smoothing=smoothing
-            )
+            values = dict(zip(state, parts[: len(state)], strict=True))
+            given = dict(zip(params, parts[len(state) :], strict=True))
+            options = {"by": by, "hold": hold, "sensors": sensors, "smoothing": smoothing}
+            trajectory, ctx.pullback = rollout(scene, control=control, state=values, params=given, **options)
             ctx.set_materialize_grads(False)
             return tuple(getattr(trajectory, name) for name in names)
 
@@ -261,15 +286,17 @@ def torch_rollout(
         @torch.autograd.function.once_differentiable
         def backward(ctx: Any, *cotangents: Any) -> Any:
             gradients = ctx.pullback(**dict(zip(names, cotangents, strict=True)), max_norm=max_norm)
-            return gradients["control"], *(gradients["state"][name] for name in state)
+            by_params = (gradients["params"][name].to(x.device) for name, x in params.items())
+            return gradients["control"], *(gradients["state"][name] for name in state), *by_params
 
-    return dict(zip(names, Rollout.apply(control, *state.values()), strict=True))
+    return dict(zip(names, Rollout.apply(control, *state.values(), *params.values()), strict=True))
 
 
 def torch_step(
     scene: Scene,
     state: Mapping[str, Any],
     control: Any,
+    params: Mapping[str, Any] | None = None,
     *,
     by: str = "ctrl",
     hold: int = 1,
@@ -277,8 +304,7 @@ def torch_step(
     max_norm: float | None = None,
     smoothing: float = 0.0,
 ) -> dict[str, Any]:
-    """One control of `torch_rollout`: next state from a state and a control (n_envs, n), as tensors by name."""
-    after = torch_rollout(
-        scene, state, control[None], by=by, hold=hold, sensors=sensors, max_norm=max_norm, smoothing=smoothing
-    )
+    """One control of `torch_rollout`: next state from a state, a control (n_envs, n) and parameters, as tensors."""
+    options = {"by": by, "hold": hold, "sensors": sensors, "max_norm": max_norm, "smoothing": smoothing}
+    after = torch_rollout(scene, state, control[None], params, **options)
     return {name: after[name][0] for name in (*state, *(["sensors"] if sensors else []))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -122,16 +122,18 @@ class SceneLinearization:
             raise KinemaError(f"{label}: by={by!r} is not one of {', '.join(map(repr, CONTROL_KINDS))}")
         return self._kept(self._linearizers, by, partial(Linearizer, by=by, n_steps=self._scene.substeps))
 
-    def adjoint_programs(self, by: str, smoothing: float) -> Any:
+    def adjoint_programs(self, by: str, smoothing: float, parameters: Collection[str] = ()) -> Any:
         """Compiled programs of rollouts and their adjoint by one kind of controls, kept as the linearizers.
 
         Args:
             by: kind of controls.
             smoothing: distance [m] over which contacts begin gradually in the adjoint.
+            parameters: names of the model parameters that are inputs.
         """
         from kinema.dynamics import AdjointPrograms
 
-        return self._kept(self._adjoints, (by, smoothing), partial(AdjointPrograms, by=by, smoothing=smoothing))
+        make = partial(AdjointPrograms, by=by, smoothing=smoothing, parameters=parameters)
+        return self._kept(self._adjoints, (by, smoothing, *sorted(parameters)), make)
 
     def _kept(self, kept: dict[object, tuple[object, Any]], key: object, make: Callable[[Engine], Any]) -> Any:
         """Programs by key, made anew if the engine or its step has changed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kinema.ir import ADJOINT_PREFIX, UNIFORM
+from kinema.core import Array
+from kinema.ir import ADJOINT_PREFIX, UNIFORM, ArenaOffset
 from kinema.runtime import Arena, ArenaLayout, ArraySeries, copy_rows, row_filler
 
 from ..arrays import ARRAYS, ArrayUse
@@ -43,9 +44,14 @@ from ..lowering.derivative_programs import (
 from ..queries.fields import OUTPUT_PREFIX
 from ..sensors.sensor_outputs import SENSOR_OUTPUT_ARRAY
 from .linearization import ARENAS, CONTROL_ARRAYS, DerivativeProgram, SolvedStep, new_arena
+from .parameter_inputs import ParameterInputs
 
 if TYPE_CHECKING:
+    from kinema.ir import Program
+
+    from ..settings import Settings
     from .engine import Engine
+    from .parameter_values import ParameterValues
 
 STATE_ARRAYS = {"qpos": "qpos", "qvel": "vel", "act": "act"}
 """Name of a part of the state in gradients -> array."""
@@ -60,8 +66,8 @@ class SensorPrograms:
     """Compiled programs of all sensor values at a state, and of their adjoint, with their memory."""
 
     def __init__(self, programs: AdjointPrograms) -> None:
-        engine, settings = programs.engine, programs.settings
-        model, loops = engine.model, engine.uses_loops
+        engine, settings, parameters = programs.engine, programs.settings, programs.parameters
+        model, loops = programs.model, engine.uses_loops
         self.n_values = n = model.sensors.n_values
         self.needs_solution = needs_solution_of_sensors(model, settings)
         """Whether the values depend on the solution of the constraint solver."""
@@ -73,6 +79,7 @@ class SensorPrograms:
             {**programs.step.arenas, "out": self.values},
             lambda offsets: trace_sensor_values(model, settings, offsets, loops=loops),
             settings,
+            () if parameters is None else parameters.key,
         )
         self.adjoints = new_arena(engine, "out", sensor_adjoint_arrays(model), engine.n_envs)
         """Sensor values, their adjoints and the overflow flag of the adjoint program."""
@@ -81,15 +88,7 @@ class SensorPrograms:
     @cached_property
     def adjoint(self) -> DerivativeProgram:
         """Adjoint program: adds to the adjoints of state and inputs."""
-        engine, settings = self._programs.engine, self._programs.settings
-        model, loops = engine.model, engine.uses_loops
-        return DerivativeProgram(
-            engine,
-            "sensor_adjoint",
-            {**self._programs.arenas, "out": self.adjoints},
-            lambda offsets: trace_sensor_adjoint(model, settings, offsets, loops=loops),
-            settings,
-        )
+        return self._programs.adjoint_program("sensor_adjoint", trace_sensor_adjoint, self.adjoints, is_of_sensors=True)
 
 
 class AdjointPrograms:
@@ -98,18 +97,23 @@ class AdjointPrograms:
     Programs are compiled, or loaded from the cache, when they are first needed.
     """
 
-    def __init__(self, engine: Engine, by: str, smoothing: float = 0.0) -> None:
+    def __init__(self, engine: Engine, by: str, smoothing: float = 0.0, parameters: Collection[str] = ()) -> None:
         """Compile the step.
 
         Args:
-            engine: engine whose step is simulated.
+            engine: engine whose step is differentiated.
             by: kind of controls, a key of `CONTROL_ARRAYS`.
             smoothing: distance [m] over which contacts begin gradually in the adjoint of the step.
+            parameters: names of the model parameters that are inputs (`MODEL_PARAMETERS`).
         """
         self.engine, self.control_array, self._smoothing = engine, CONTROL_ARRAYS[by], smoothing
-        model = engine.model
-        self.settings = settings = solution_settings(engine.settings, external_forces=by == "force")
-        self.step = SolvedStep(engine, settings, engine.n_envs)
+        model, settings = engine.model, solution_settings(engine.settings, external_forces=by == "force")
+        self.parameters = ParameterInputs(engine, settings, parameters) if parameters else None
+        """Constants that depend on model parameters; None if no parameters are inputs."""
+        if self.parameters is not None:
+            model, settings = self.parameters.model, self.parameters.settings
+        self.model, self.settings = model, settings
+        self.step = SolvedStep(engine, settings, engine.n_envs, self.parameters)
         sizes = {a: adjoint_arena_arrays(a, model, settings) for a in ARENAS}
         self.arenas = {a: new_arena(engine, a, sizes[a], engine.n_envs) for a in ARENAS}
         """State, inputs and their adjoints."""
@@ -131,7 +135,8 @@ class AdjointPrograms:
             name: row_filler(arena.data, self.n_rows[name], self.n_rows[name]) for name, arena in self.arenas.items()
         }
         """Functions that set all adjoints of an arena."""
-        tracked = {ADJOINT_PREFIX + name for name in (*STATE_TANGENTS, *STAGE_TANGENTS, self.control_array)}
+        names = (*STATE_TANGENTS, *STAGE_TANGENTS, self.control_array, *self.parameter_arrays)
+        tracked = {ADJOINT_PREFIX + name for name in names}
         self.fill_others = [row_filler(state.data, *rows) for rows in _untracked_rows(state.layout, tracked)]
         """Functions that set adjoints of state arrays without derivatives, which programs leave undefined."""
         self.differentiated = differentiated_state(model, settings)
@@ -145,15 +150,33 @@ class AdjointPrograms:
     @cached_property
     def adjoint(self) -> DerivativeProgram:
         """Adjoint program of a step, or of a Runge-Kutta stage."""
-        engine, settings = self.engine, replace(self.settings, contact_smoothing=self._smoothing)
-        model, loops = engine.model, engine.uses_loops
-        return DerivativeProgram(
-            engine,
-            "adjoint",
-            {**self.arenas, "out": self.flags},
-            lambda offsets: trace_step_adjoint(model, settings, offsets, loops=loops),
-            settings,
-        )
+        settings = replace(self.settings, contact_smoothing=self._smoothing)
+        return self.adjoint_program("adjoint", trace_step_adjoint, self.flags, settings)
+
+    def adjoint_program(
+        self,
+        name: str,
+        trace_adjoint: Callable[..., Program],
+        output: Arena,
+        settings: Settings,
+        *,
+        is_of_sensors: bool = False,
+    ) -> DerivativeProgram:
+        """Compile an adjoint program by inputs and parameters, traced by a function, with an arena of outputs."""
+        parameters, loops = self.parameters, self.engine.uses_loops
+
+        def trace(offsets: Mapping[str, ArenaOffset]) -> Program:
+            if parameters is not None:
+                parameters.check_program(sensors=is_of_sensors)
+            return trace_adjoint(self.model, settings, offsets, self.parameter_arrays, loops=loops)
+
+        key = () if parameters is None else parameters.key
+        return DerivativeProgram(self.engine, name, {**self.arenas, "out": output}, trace, settings, key)
+
+    @property
+    def parameter_arrays(self) -> list[str]:
+        """Arrays of the state that hold model parameters and constants that depend on them."""
+        return [] if self.parameters is None else self.parameters.arrays
 
     @cached_property
     def add_cotangents(self) -> DerivativeProgram:
@@ -216,6 +239,8 @@ class AdjointGradients:
     """Gradients by the parts of the initial state, (1, values, n_envs)."""
     control: ArraySeries
     """Gradients by the controls, (n_controls, n, n_envs)."""
+    parameters: dict[str, Array]
+    """Gradients by the arrays that hold model parameters, (values, n_envs) each."""
     failures: ArraySeries
     """Flags that are not zero in environments in which a loop of collision detection had more iterations than can be
     recorded, or the constraint solver did not converge, (1, n_flags, n_envs)."""
@@ -224,7 +249,15 @@ class AdjointGradients:
 class Simulation:
     """A simulated trajectory of an engine with a sequence of controls, and its adjoint."""
 
-    def __init__(self, programs: AdjointPrograms, controls: Any, n_steps_per_control: int, *, sensors: bool) -> None:
+    def __init__(
+        self,
+        programs: AdjointPrograms,
+        controls: Any,
+        n_steps_per_control: int,
+        *,
+        sensors: bool,
+        parameters: ParameterValues | None = None,
+    ) -> None:
         """Simulate from the present state of the engine, whose state advances.
 
         Args:
@@ -232,6 +265,7 @@ class Simulation:
             controls: controls, (n_controls, n_envs, n), a NumPy array or a PyTorch tensor.
             n_steps_per_control: number of steps for which each control is applied.
             sensors: whether to measure the sensors after each control.
+            parameters: values of the model parameters that are inputs of the programs.
         """
         self.programs, engine, step = programs, programs.engine, programs.step
         self._n_controls = n = len(controls)
@@ -240,6 +274,8 @@ class Simulation:
         engine.update_derived_parameters()
         step.load_all()
         state = step.arenas["state"]
+        if parameters is not None:
+            parameters.assign(state)
         self._controls = new_series(n, int(controls.shape[2]), state)
         self._controls.assign(controls)
         self._inputs = _saved(programs.n_rows["controls"], step.arenas["controls"], 0)
@@ -356,7 +392,9 @@ class Simulation:
         for name, array in STATE_ARRAYS.items():
             row, n = programs.arenas["state"].layout.rows[ADJOINT_PREFIX + array]
             parts[name] = _saved(n, programs.arenas["state"], row)
-        return AdjointGradients(parts, gradient, failures)
+        state = programs.arenas["state"]
+        by_array = {x: np.array(state.view(ADJOINT_PREFIX + x).numpy(), np.float64) for x in programs.parameter_arrays}
+        return AdjointGradients(parts, gradient, by_array, failures)
 
     def _prepare(
         self, sums: list[tuple[ArraySeries, int]], max_norm: float | None, sensor_cotangents: ArraySeries | None

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from kinema.ir import Program
 
     from .engine import Engine
+    from .parameter_inputs import ParameterInputs
 
 IndexArray = npt.NDArray[np.intp]
 MAX_LANES = 4096
@@ -98,7 +99,7 @@ class DerivativeProgram:
             key: everything else that determines the program.
         """
         self.engine, self.arenas = engine, arenas
-        layouts = [*(arena.layout for arena in arenas.values()), engine.uniform.layout]
+        layouts = [engine.uniform.layout, *(arena.layout for arena in arenas.values())]
         offsets = {array: offset for layout in layouts for array, offset in layout.offsets().items()}
         source = ProgramSource(
             lambda: trace(offsets),
@@ -139,19 +140,32 @@ def new_arena(engine: Engine, name: str, sizes: list[tuple[str, int]], n_envs: i
 class SolvedStep:
     """The step of an engine on memory of its own, with the solution of the constraint solver in `warm_start`."""
 
-    def __init__(self, engine: Engine, settings: Settings, n_envs: int) -> None:
-        """Compile the step; `settings` are `solution_settings` of the engine's."""
+    def __init__(
+        self, engine: Engine, settings: Settings, n_envs: int, parameters: ParameterInputs | None = None
+    ) -> None:
+        """Compile the step.
+
+        Args:
+            engine: engine whose step it is.
+            settings: `solution_settings` of the engine's; with parameters, their settings.
+            n_envs: number of environments.
+            parameters: model parameters that are inputs; None if there are none.
+        """
         self.engine, self.settings = engine, settings
+        model = engine.model if parameters is None else parameters.model
+        self._own_arrays = () if parameters is None else parameters.arrays
+        """Arrays that are not those of the engine."""
         self.n_stages = RK4_STAGES if settings.integrator is Integrator.RK4 else 1
         """Runs of the program per step."""
-        self.arenas = {a: new_arena(engine, a, arena_arrays(a, engine.model, settings), n_envs) for a in ARENAS}
+        self.arenas = {a: new_arena(engine, a, arena_arrays(a, model, settings), n_envs) for a in ARENAS}
 
         def trace(offsets: Mapping[str, ArenaOffset]) -> Program:
             from ..lowering.step_program import trace_step
 
-            return trace_step(engine.model, settings, offsets, loops=engine.uses_loops)
+            return trace_step(model, settings, offsets, loops=engine.uses_loops)
 
-        self.program = DerivativeProgram(engine, "solution", self.arenas, trace, settings)
+        key = () if parameters is None else parameters.key
+        self.program = DerivativeProgram(engine, "solution", self.arenas, trace, settings, key)
         self._shared_rows = {name: list(self._find_shared_rows(name)) for name in ARENAS}
         """Arena -> ranges of rows that the engine has too: first row here, first row there, number of rows."""
 
@@ -160,7 +174,7 @@ class SolvedStep:
         current = (0, 0, 0)
         for array, (row, n) in self.arenas[name].layout.rows.items():
             offset = self.engine.array_offsets.get(array)
-            if not n or offset is None or offset.arena != name:
+            if not n or offset is None or offset.arena != name or array in self._own_arrays:
                 continue
             start, engine_start, count = current
             if count and (row, offset.row) == (start + count, engine_start + count):

@@ -144,14 +144,30 @@ def trace_step_tangents(
     return _trace_derivative(model, settings, array_offsets, partial(_trace_step, settings), jvp, {}, loops=loops)
 
 
+def trace_before_differentiation(model: Model, settings: Settings, *, sensors: bool) -> Program:
+    """Trace the step, or one Runge-Kutta stage, or all sensor values, as they are differentiated: with loops."""
+    traced, outputs = replace(settings, differentiable=True), SENSOR_OUTPUTS if sensors else {}
+    trace = _trace_sensors if sensors else partial(_trace_step, settings)
+    return trace_looped_program(model, traced, trace, named_array_offsets(traced, outputs), outputs)
+
+
+def _trace_sensors(ctx: TraceContext) -> None:
+    evaluate_sensors(StepData(ctx))
+
+
 def trace_step_adjoint(
-    model: Model, settings: Settings, array_offsets: Mapping[str, ArenaOffset], *, loops: bool
+    model: Model,
+    settings: Settings,
+    array_offsets: Mapping[str, ArenaOffset],
+    parameters: Collection[str] = (),
+    *,
+    loops: bool,
 ) -> Program:
     """Trace the adjoint program of a step, or of one stage of a Runge-Kutta step.
 
     Before it runs, the adjoint arrays hold the gradient by the state after the step; afterwards that by the state
-    before, and the gradient by the inputs is added to their adjoint arrays. Arguments as those of
-    `trace_step_tangents`, with the arrays of `adjoint_arena_arrays`.
+    before, and the gradient by the inputs is added to their adjoint arrays, among them arrays of `parameters`. Other
+    arguments as those of `trace_step_tangents`, with the arrays of `adjoint_arena_arrays`.
     """
 
     def differentiate(
@@ -163,9 +179,8 @@ def trace_step_adjoint(
 
     if settings.contact_smoothing:
         model = _with_wider_margins(model, settings.contact_smoothing)
-    program = _trace_derivative(
-        model, settings, array_offsets, partial(_trace_step, settings), differentiate, {}, loops=loops
-    )
+    trace = partial(_trace_step, settings)
+    program = _trace_derivative(model, settings, array_offsets, trace, differentiate, {}, parameters, loops=loops)
     return _flag_if_unconverged(program, settings) if needs_solution(settings) else program
 
 
@@ -237,11 +252,16 @@ def trace_sensor_values(
 
 
 def trace_sensor_adjoint(
-    model: Model, settings: Settings, array_offsets: Mapping[str, ArenaOffset], *, loops: bool
+    model: Model,
+    settings: Settings,
+    array_offsets: Mapping[str, ArenaOffset],
+    parameters: Collection[str] = (),
+    *,
+    loops: bool,
 ) -> Program:
     """Trace all sensor values and return their adjoint program (VJP), which adds to the adjoints of state and inputs.
 
-    Arguments as those of `trace_step_tangents`, with the arrays of `adjoint_arena_arrays` and `sensor_adjoint_arrays`.
+    Arguments as those of `trace_step_adjoint`, with the arrays of `adjoint_arena_arrays` and `sensor_adjoint_arrays`.
     """
 
     def differentiate(
@@ -257,6 +277,7 @@ def trace_sensor_adjoint(
         lambda ctx: evaluate_sensors(StepData(ctx)),
         differentiate,
         SENSOR_OUTPUTS,
+        parameters,
         loops=loops,
     )
 
@@ -285,15 +306,18 @@ def _trace_derivative(
     trace: Callable[[TraceContext], None],
     differentiate: Callable[[Program, Cells, Mapping[str, ArenaOffset], Mapping[str, int]], Program],
     outputs: OutputSpecs,
+    parameters: Collection[str] = (),
     *,
     loops: bool,
 ) -> Program:
     """Trace a function, and return its derivative by state and inputs (JVP or VJP), by `differentiate`.
 
+    `parameters` are further arrays of the state that the derivative is taken by.
+
     Straight-line code from the unrolled derivative program, unless `loops` is set.
     """
     traced = replace(settings, differentiable=True)
-    inputs = _differentiated_arrays(model, settings, {*STATE_TANGENTS, *STAGE_TANGENTS, *INPUT_TANGENTS})
+    inputs = _differentiated_arrays(model, settings, {*STATE_TANGENTS, *STAGE_TANGENTS, *INPUT_TANGENTS, *parameters})
     if loops:
         rows = {arena: sum(n for _, n in arena_arrays(arena, model, settings)) for arena in ("state", "controls")}
         if outputs:

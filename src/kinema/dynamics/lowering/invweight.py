@@ -80,10 +80,10 @@ def with_constraint_invweights(models: Sequence[Model], precision: str = "double
         Settings(per_env_parameters=parameters is not None),
         arrays,
     )
-    return [_with_invweights(model, inverse_inertias, precision, column) for column, model in enumerate(models)]
+    return [with_invweights(model, inverse_inertias, precision, column) for column, model in enumerate(models)]
 
 
-def _with_invweights(model: Model, inverse_inertias: InverseInertias, precision: str, column: int) -> Model:
+def with_invweights(model: Model, inverse_inertias: InverseInertias, precision: str, column: int) -> Model:
     """Model with the derived invweights of its constraints, from one column (model variant) of the inverse inertias.
 
     Stiffness and damping of acceleration drives of tendons are multiplied by the effective inertia 1 / invweight.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,12 +23,13 @@ from ..sensors.ray_casting import RAY_GEOM, ray_geom_constants
 from ..settings import Settings
 from ..tree.kinematic_tree import build_tree
 from ..tree.node_constants import FrameConstants, FrameSpecialization, link_constants
+from ..tree.transmissions import TRANSMISSION_TABLES, transmission_constants, transmission_element_kinds
 
 FOLDABLE_CONSTANTS = (0.0, 1.0, -1.0)
 """Values that stay folded into the code if all variants have them: folding is exact for these values."""
 ParameterSource = tuple[str, int | str]
-"""Element with constants: frame, link, geom, pair or ray geom with its index; contact buffer or constraint
-with its name."""
+"""Element with constants: frame, link, transmission, geom, pair or ray geom with its index; moment arm, contact buffer
+or constraint with its name."""
 
 
 def select_per_env_parameters(
@@ -43,34 +44,58 @@ def select_per_env_parameters(
 
 
 def element_constants(
-    model: Model, settings: Settings
+    model: Model, settings: Settings, only: Set[str] | None = None
 ) -> Iterator[tuple[ParameterSource, str, Mapping[str, Sequence[Any]]]]:
-    """Yield the constants of every frame, link, geom, contact buffer, geom pair, ray geom and constraint.
+    """Yield the constants of every frame, link, transmission, geom, contact buffer, geom pair, ray geom and constraint.
 
     Each element is (kind and index, code specialization, constants by name); constants may differ between model
-    variants.
+    variants. `only` restricts the kinds of elements.
     """
-    nodes, frame_constants = build_tree(model).nodes, FrameConstants(model)
-    for node in nodes:
-        yield ("frame", node.index), str(FrameSpecialization.from_node(node)), frame_constants.of_frame(node)
-    for link in range(model.n_links):
+
+    def is_wanted(*kinds: str) -> bool:
+        return only is None or not only.isdisjoint(kinds)
+
+    nodes = build_tree(model).nodes if is_wanted("frame", "block") else []
+    if is_wanted("frame"):
+        frame_constants = FrameConstants(model)
+        for node in nodes:
+            yield ("frame", node.index), str(FrameSpecialization.from_node(node)), frame_constants.of_frame(node)
+    for link in range(model.n_links if is_wanted("link") else 0):
         has_gravcomp, has_mass = bool(model.links.gravity_scale[link] != 1.0), bool(model.links.inertial_mass[link])
         yield ("link", link), f"{has_gravcomp} {has_mass}", dict(link_constants(model, link))
+    for table in TRANSMISSION_TABLES:
+        if is_wanted(table, *transmission_element_kinds(table)):
+            for kind, element, constants in transmission_constants(model, table):
+                yield (kind, element), "", constants
     if settings.contacts:
+        yield from _contact_constants(model, settings, is_wanted)
+    if is_wanted(RAY_GEOM):
+        for geom, geom_type in enumerate(model.sensors.ray_geoms.types):
+            yield (RAY_GEOM, geom), geom_type, ray_geom_constants(model, geom)
+    if is_wanted(TACTILE_GEOM):
+        tactile = [i for i, kind in enumerate(model.sensors.outputs.kinds) if kind in TACTILE_KINDS]
+        for geom in sorted({geom for output in tactile for geom in tactile_geoms(model, output)}):
+            yield (TACTILE_GEOM, geom), model.geoms.types[geom], tactile_geom_constants(model, geom)
+    if is_wanted("block"):
+        for kind, blocks in blocks_by_kind(model, settings, nodes):
+            for block in blocks:
+                yield ("block", block_key(block)), kind.name, block_parameters(block)
+
+
+def _contact_constants(
+    model: Model, settings: Settings, is_wanted: Callable[[str], bool]
+) -> Iterator[tuple[ParameterSource, str, Mapping[str, Sequence[Any]]]]:
+    """Yield the constants of geoms, contact buffers and geom pairs, as `element_constants`."""
+    if is_wanted("geom"):
         for geom in range(len(model.geoms.names)):
             yield ("geom", geom), "", geom_local_pose(model, geom)
-        for spec in plan_contact_buffers(model):
+    if not (is_wanted("buffer") or is_wanted("pair")):
+        return
+    for spec in plan_contact_buffers(model):
+        if is_wanted("buffer"):
             yield ("buffer", contact_buffer_name(spec)), str(spec.specialization), frame_pair_spheres(model, spec)
-            for p in spec.pairs:
-                yield ("pair", p), str(pair_geom_types(model, p)), pair_parameter_row(model, settings, spec, p)
-    for geom, geom_type in enumerate(model.sensors.ray_geoms.types):
-        yield (RAY_GEOM, geom), geom_type, ray_geom_constants(model, geom)
-    tactile = [i for i, kind in enumerate(model.sensors.outputs.kinds) if kind in TACTILE_KINDS]
-    for geom in sorted({geom for output in tactile for geom in tactile_geoms(model, output)}):
-        yield (TACTILE_GEOM, geom), model.geoms.types[geom], tactile_geom_constants(model, geom)
-    for kind, blocks in blocks_by_kind(model, settings, nodes):
-        for block in blocks:
-            yield ("block", block_key(block)), kind.name, block_parameters(block)
+        for p in spec.pairs if is_wanted("pair") else ():
+            yield ("pair", p), str(pair_geom_types(model, p)), pair_parameter_row(model, settings, spec, p)
 
 
 def find_per_env_parameters(models: Sequence[Model], settings: Settings) -> PerEnvParameterTable | None:
@@ -98,7 +123,7 @@ def find_per_env_parameters(models: Sequence[Model], settings: Settings) -> PerE
             is_invweight = needs_invweights and (
                 (source[0] == "pair" and name in INVWEIGHT_COLUMNS) or (source[0], name) == ("block", "weights")
             )
-            is_per_env = is_free_inertia or is_invweight or bool((model_values != model_values[:, :1]).any())
+            is_per_env = is_free_inertia or is_invweight or _differ(model_values)
             code = f"pair {specialization}" if source[0] == "pair" else f"{source}"
             groups.setdefault((code, name), []).append(
                 _ParameterValues((*source, name), model_values, is_per_env, is_free_inertia)
@@ -115,6 +140,12 @@ def find_per_env_parameters(models: Sequence[Model], settings: Settings) -> PerE
     if not values:
         return None
     return PerEnvParameterTable(entries=entries, values=np.array(values).reshape(-1, len(models)))
+
+
+def _differ(values: Array) -> bool:
+    """Whether columns differ; NaN equals NaN."""
+    first = values[:, :1]
+    return bool(((values != first) & ~(np.isnan(values) & np.isnan(first))).any())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

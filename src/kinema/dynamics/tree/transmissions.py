@@ -6,7 +6,7 @@ sites. With the moment arm r = d length / d q, the velocity is r v and a scalar 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from kinema.model import SERVO_STATES, Model
 from ..arrays import ElementKind
 from .kinematic_tree import WORLD, FrameNode, NodeRef, frame_ref
 from .loop_context import LoopContext
+from .node_constants import with_per_env_parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,7 @@ class Transmissions:
         self.ctx = ctx
         self.path_lengths = path_lengths
         self.name = name or table_name
+        self.table_name = table_name
         table, self._columns = getattr(ctx.model, table_name), transmission_columns(ctx.model, table_name)
         context_dofs = {d for node in ctx.nodes for d in node.dofs}
         self.moments: dict[int, dict[int, float]] = {}
@@ -195,16 +197,16 @@ class Transmissions:
         )
 
     def _path_iteration(self, index: int) -> LoopIteration:
-        scale = next(iter(self.moments[index].values()))
+        dof, scale = next(iter(self.moments[index].items()))
         return LoopIteration(
             "path",
             {"pair": self.pair_offsets[index], "length": self.path_lengths.lengths[self.path_of_transmission[index]]},
-            {"scale": [scale]},
+            self._moment_constants(f"{index} {dof}", [scale]),
         )
 
     @staticmethod
     def _init_from_path(iteration: IterationContext) -> None:
-        iteration.write("pair", [iteration.constant("scale") * iteration.read("length"), 0.0])
+        iteration.write("pair", [iteration.constant(MOMENT_ARM) * iteration.read("length"), 0.0])
 
     def _moment_arm_iteration(self, index: int, dof: int, moment_arm: float) -> LoopIteration:
         """Loop iteration of one moment arm: a transmission, one of its dofs, and the constant factor of the moment arm.
@@ -223,11 +225,15 @@ class Transmissions:
             offsets["qpos"] = self.ctx.element_arrays(ElementKind.COORDINATE, int(dofs.q_idx[dof]))["qpos"]
             specialization = "linear"
         suffix = MATRIX_DERIVATIVE if index in self.in_matrix_only else ""
-        return LoopIteration(specialization + suffix, offsets, {"moment arm": [moment_arm]})
+        return LoopIteration(specialization + suffix, offsets, self._moment_constants(f"{index} {dof}", [moment_arm]))
+
+    def _moment_constants(self, element: str, values: Sequence[float]) -> dict[str, Any]:
+        """Moment arm of a transmission and dof, or product of two, as a constant or per-environment parameter."""
+        return with_per_env_parameters(self.ctx, _moment_kind(self.table_name), element, {MOMENT_ARM: values})
 
     @staticmethod
     def _moment_arm(iteration: IterationContext) -> Value:
-        return iteration.constant("moment arm") * (iteration.read("moment") if iteration.has_array("moment") else 1.0)
+        return iteration.constant(MOMENT_ARM) * (iteration.read("moment") if iteration.has_array("moment") else 1.0)
 
     @classmethod
     def _accumulate_length(cls, iteration: IterationContext) -> None:
@@ -281,9 +287,9 @@ class Transmissions:
         if equality >= 0 and "broken" in self.ctx.array_offsets:
             specialization = replace(specialization, is_breakable=True)
             offsets["broken"] = self.ctx.element_arrays(ElementKind.EQUALITY, equality)["broken"]
-        constants = {name: values[index].reshape(-1).tolist() for name, values in self._columns.items()}
-        for k in range(len(specialization.control_inputs)):
-            constants[f"range {k}"] = [float(table.ctrl_lower[index + k]), float(table.ctrl_upper[index + k])]
+        constants = with_per_env_parameters(
+            self.ctx, self.table_name, index, _row_constants(table, self._columns, index)
+        )
         bindings = {"frame ": frame_ref(frame)} if frame != WORLD else {}
         return self.ctx.node_iteration(specialization, bindings, offsets, constants)
 
@@ -374,9 +380,8 @@ class Transmissions:
                     offsets = {"entry": entry(dof, ancestor), "pair": self.pair_offsets[i]}
                     offsets |= {"a": moments[dof], "b": moments[ancestor]} if moments else {}
                     specialization = "path" if moments else "constant"
-                    rows.append(
-                        self.ctx.node_iteration(specialization, {}, offsets, {"moment arms": [arm * moment[ancestor]]})
-                    )
+                    constants = self._moment_constants(f"{i} {dof} {ancestor}", [arm * moment[ancestor]])
+                    rows.append(self.ctx.node_iteration(specialization, {}, offsets, constants))
         return rows
 
 
@@ -407,9 +412,49 @@ def transmission_columns(model: Model, table_name: str) -> dict[str, Array]:
     }
 
 
+MOMENT_ARM = "moment arm"
+"""Constant of loop iterations: moment arm of a transmission and dof, or product of those of two dofs."""
+TRANSMISSION_TABLES = ("actuators", "tendons")
+
+
+def _moment_kind(table_name: str) -> str:
+    """Kind of element of the moment arms of actuators or tendons."""
+    return f"moment arm of {table_name}"
+
+
+def transmission_element_kinds(table_name: str) -> tuple[str, str]:
+    """Kinds of the elements of `transmission_constants`."""
+    return table_name, _moment_kind(table_name)
+
+
+def transmission_constants(
+    model: Model, table_name: str
+) -> Iterator[tuple[str, int | str, Mapping[str, Sequence[float]]]]:
+    """Yield the constants of all actuators or tendons and of their moment arms: kind, element, constants by name.
+
+    Moment arms are those of a dof, and the products of two dofs.
+    """
+    table, columns = getattr(model, table_name), transmission_columns(model, table_name)
+    for i in range(len(table.names)):
+        yield table_name, i, _row_constants(table, columns, i)
+        moment = {int(d): float(table.moment[i, d]) for d in table.moment[i].nonzero()[0]}
+        for dof, arm in moment.items():
+            yield _moment_kind(table_name), f"{i} {dof}", {MOMENT_ARM: [arm]}
+            for other, other_arm in moment.items():
+                yield _moment_kind(table_name), f"{i} {dof} {other}", {MOMENT_ARM: [arm * other_arm]}
+
+
+def _row_constants(table: Any, columns: Mapping[str, Array], index: int) -> dict[str, list[float]]:
+    """Constants of one actuator or tendon: parameters, and the ranges of all controls of a servo."""
+    constants = {name: values[index].reshape(-1).tolist() for name, values in columns.items()}
+    for k in range(len(table.control_inputs[index]) if hasattr(table, "control_inputs") else 0):
+        constants[f"range {k}"] = [float(table.ctrl_lower[index + k]), float(table.ctrl_upper[index + k])]
+    return constants
+
+
 def moment_arm_product(iteration: IterationContext) -> Value:
     """Product of the moment arms of two dofs on a common transmission, from an iteration of `dof_pair_iterations`."""
-    product = iteration.constant("moment arms")
+    product = iteration.constant(MOMENT_ARM)
     return product * iteration.read("a") * iteration.read("b") if iteration.specialization == "path" else product
 
 

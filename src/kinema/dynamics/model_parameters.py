@@ -1,0 +1,305 @@
+"""Physical parameters of a model by name: present values, and the model with other values.
+
+A parameter is an array of values, such as the masses of all links, from which tables of a model follow. Gradients of
+trajectories are taken by these parameters (`engine/parameter_inputs.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from kinema.core import Array, KinemaError
+from kinema.model import Model, PairsInfo
+
+from .topology import WORLD
+
+Mask = npt.NDArray[np.bool_]
+
+# ---------------------------------------------------------------------------------------- contact parameters of pairs
+
+MIN_FRICTION = 1e-5
+"""Lower bound of friction coefficients that are set: the solver divides by them."""
+FROM_A, FROM_B, EXPLICIT = 0, 1, 2
+"""Sources of the contact parameters of a pair (`PairsInfo.surface_source`): geom a, geom b, the pair itself."""
+
+
+def combined_pair_values(pairs: PairsInfo, name: str, of_geoms: Array) -> Array:
+    """Friction, solref or solimp of all geom pairs, (..., n_pairs, k), from those of geoms, (..., n_geoms, k).
+
+    As in MuJoCo, those of the geom with higher priority, or of an explicit pair. Otherwise the larger friction, and the
+    mean of solref and solimp weighted by solmix; the componentwise minimum if a solref has the direct (non-positive)
+    format.
+    """
+    a, b = of_geoms[..., pairs.geom_a, :], of_geoms[..., pairs.geom_b, :]
+    if name == "friction":
+        combined = np.maximum(a, b)
+    else:
+        weight = pairs.solmix_weight[:, None]
+        combined = weight * a + (1.0 - weight) * b
+        if name == "solref":
+            direct = (a[..., :1] <= 0.0) | (b[..., :1] <= 0.0)
+            combined = np.where(direct, np.minimum(a, b), combined)
+    source = pairs.surface_source[:, None]
+    explicit = np.broadcast_to(getattr(pairs, name), a.shape)
+    return np.select([source == FROM_A, source == FROM_B, source == EXPLICIT], [a, b, explicit], combined)
+
+
+# --------------------------------------------------------------------------------------------------------- definition
+
+
+@dataclass(frozen=True, slots=True)
+class ModelParameter:
+    """A physical parameter: its values in a model, and the model with other values."""
+
+    read: Callable[[Model], Array]
+    """Values, (n, ...) in the order of the model."""
+    write: Callable[[Model, Array], Model]
+    """The model with other values; constants derived from its tables are still to be computed."""
+    is_variable: Callable[[Model], Mask]
+    """Values that may change without other code, in the shape of the values, or of its first axes."""
+    scale: Callable[[Model], Array | float]
+    """Typical magnitude of the values, by which step sizes of differences are chosen."""
+    changes_inertia: bool = False
+    """Whether inverse inertias at qpos0 (`DerivedConstants.dof_invweight`, ...) depend on the parameter."""
+    overridden_by: tuple[str, ...] = ()
+    """Later parameters that set values which this one sets too."""
+
+    def variable_entries(self, model: Model) -> Mask:
+        """Mask of the values that may change, in the shape of the values."""
+        values, mask = self.read(model), self.is_variable(model)
+        return np.isfinite(values) & np.broadcast_to(
+            mask.reshape(mask.shape + (1,) * (values.ndim - mask.ndim)), values.shape
+        )
+
+    def steps(self, model: Model, values: Array) -> Array:
+        """Typical magnitudes of values, in their shape: those of the values themselves, at least `scale`."""
+        finite = np.where(np.isfinite(values), np.abs(values), 0.0)
+        return np.maximum(finite, np.broadcast_to(self.scale(model), values.shape))
+
+    def perturbed(self, model: Model, generator: np.random.Generator) -> Model:
+        """The model with random values near the present ones, none of which is zero where it may change."""
+        values = self.read(model)
+        change = generator.uniform(0.02, 0.1, values.shape) * self.steps(model, values)
+        return self.write(model, np.where(self.variable_entries(model), values + change, values))
+
+
+def _largest(values: Array, default: float) -> float:
+    """Largest finite magnitude, or a default if all are zero."""
+    finite = np.abs(values[np.isfinite(values)])
+    return float(finite.max(initial=0.0)) or default
+
+
+# -------------------------------------------------------------------------------------------------------------- links
+
+
+def _moving_links(model: Model) -> Mask:
+    frames = model.links.frame_idx
+    return (frames != WORLD) & ~np.isin(frames, model.kinematic_frames)
+
+
+def _with_mass(model: Model, mass: Array) -> Model:
+    """Model with other masses; the rotational inertia of a link is proportional to its mass."""
+    links = model.links
+    ratio = np.divide(mass, links.inertial_mass, out=np.ones_like(mass), where=links.inertial_mass != 0.0)
+    return model.with_columns("links", inertial_mass=mass, inertial_i=links.inertial_i * ratio[:, None, None])
+
+
+INERTIA_ENTRIES = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+"""Entries of an inertia matrix in the order of MuJoCo's `fullinertia`: xx, yy, zz, xy, xz, yz."""
+
+
+def _inertia(model: Model) -> Array:
+    rows, columns = np.array(INERTIA_ENTRIES).T
+    return model.links.inertial_i[:, rows, columns]
+
+
+def _with_inertia(model: Model, inertia: Array) -> Model:
+    matrices = np.zeros((len(inertia), 3, 3))
+    for k, (i, j) in enumerate(INERTIA_ENTRIES):
+        matrices[:, i, j] = matrices[:, j, i] = inertia[:, k]
+    return model.with_columns("links", inertial_i=matrices)
+
+
+def _inertia_scale(model: Model) -> Array:
+    """Smallest principal moment of each link's inertia, at least a thousandth of the largest inertia of any link."""
+    smallest = np.array([np.linalg.eigvalsh(x)[0] for x in model.links.inertial_i])
+    return np.maximum(smallest, 1e-3 * _largest(model.links.inertial_i, 1.0))[:, None]
+
+
+def _links_column(name: str) -> Callable[[Model], Array]:
+    return lambda model: getattr(model.links, name)
+
+
+# --------------------------------------------------------------------------------------------------------------- dofs
+
+
+def _joint_dofs(model: Model) -> Mask:
+    """Dofs of all joints but free ones."""
+    mask = np.ones(model.n_dofs, np.bool_)
+    for i, kind in enumerate(model.joints.kinds):
+        if kind == "free":
+            mask[model.joints.dof_start[i] : model.joints.dof_end[i]] = False
+    return mask
+
+
+def _dof_parameter(
+    name: str, is_variable: Callable[[Model], Mask] | None = None, scale: Callable[[Model], Array | float] | None = None
+) -> ModelParameter:
+    """Parameter that is a column of the table of dofs."""
+    return ModelParameter(
+        read=lambda model: getattr(model.dofs, name),
+        write=lambda model, values: model.with_columns("dofs", **{name: values}),
+        is_variable=is_variable or (lambda model: np.ones(model.n_dofs, np.bool_)),
+        scale=scale or (lambda model: _largest(getattr(model.dofs, name), 1.0)),
+    )
+
+
+def _sprung_dofs(model: Model) -> Mask:
+    """Dofs of joints that are not free, and others with a spring."""
+    return _joint_dofs(model) | (model.dofs.stiffness != 0.0)
+
+
+def _dry_dofs(model: Model) -> Mask:
+    """Dofs of joints that are not free, and others with dry friction."""
+    return _joint_dofs(model) | (model.dofs.frictionloss != 0.0)
+
+
+def _armature_scale(model: Model) -> Array:
+    """Inertia of each dof at qpos0, if known, at most 0.01."""
+    return np.minimum(1.0 / np.maximum(model.derived.dof_invweight, 1e-15), 0.01)
+
+
+# ---------------------------------------------------------------------------------------------------------- actuators
+
+
+def _gear(model: Model) -> Array:
+    """Moment arm of each actuator that acts on a single joint, 1 for all others."""
+    actuators, result = model.actuators, np.ones(model.n_actuators)
+    for i in np.flatnonzero(actuators.on_joint):
+        arms = actuators.moment[i][actuators.moment[i] != 0.0]
+        if len(arms) == 1 and actuators.path_idx[i] < 0:
+            result[i] = arms[0]
+    return result
+
+
+def _with_gear(model: Model, gear: Array) -> Model:
+    actuators, ratio = model.actuators, gear / _gear(model)
+    columns = {name: getattr(actuators, name) * ratio[:, None] for name in ("moment", "frame_torque", "frame_force")}
+    return model.with_columns("actuators", **columns, length_per_radian=actuators.length_per_radian * ratio)
+
+
+def _affine_actuators(model: Model) -> Mask:
+    return np.array([kind in ("affine", "muscle gain", "muscle bias") for kind in model.actuators.kinds], np.bool_)
+
+
+def _actuator_parameter(name: str) -> ModelParameter:
+    """Gain or bias parameters of actuators, (n_actuators, 3)."""
+    return ModelParameter(
+        read=lambda model: getattr(model.actuators, name),
+        write=lambda model, values: model.with_columns("actuators", **{name: values}),
+        is_variable=_affine_actuators,
+        scale=lambda model: _largest(getattr(model.actuators, name), 1.0),
+    )
+
+
+def _position_servos(model: Model) -> Mask:
+    """Actuators with the force kp (u - l) - kv l'."""
+    gain, bias = model.actuators.gain, model.actuators.bias
+    is_plain = (gain[:, 1:] == 0.0).all(axis=1) & (bias[:, 0] == 0.0) & (gain[:, 0] == -bias[:, 1])
+    return _affine_actuators(model) & is_plain & (gain[:, 0] != 0.0)
+
+
+def _with_actuator_kp(model: Model, kp: Array) -> Model:
+    gain, bias, servo = np.array(model.actuators.gain), np.array(model.actuators.bias), _position_servos(model)
+    gain[servo, 0], bias[servo, 1] = kp[servo], -kp[servo]
+    return model.with_columns("actuators", gain=gain, bias=bias)
+
+
+def _with_actuator_kv(model: Model, kv: Array) -> Model:
+    bias, servo = np.array(model.actuators.bias), _position_servos(model)
+    bias[servo, 2] = -kv[servo]
+    return model.with_columns("actuators", bias=bias)
+
+
+# -------------------------------------------------------------------------------------------------------------- geoms
+
+FRICTION_COLUMNS = (0, 2, 3)
+"""Sliding, torsional and rolling friction in the columns of `GeomsInfo.friction`."""
+
+
+def _with_geom_friction(model: Model, friction: Array) -> Model:
+    values = np.maximum(friction, MIN_FRICTION)[:, [0, 0, 1, 2, 2]]
+    model = model.with_columns("geoms", friction=values)
+    return model.with_columns("pairs", friction=combined_pair_values(model.pairs, "friction", values))
+
+
+# ----------------------------------------------------------------------------------------------------------- registry
+
+MODEL_PARAMETERS: dict[str, ModelParameter] = {
+    "mass": ModelParameter(
+        _links_column("inertial_mass"),
+        _with_mass,
+        _moving_links,
+        lambda model: 1e-2 * _largest(model.links.inertial_mass, 1.0),
+        changes_inertia=True,
+        overridden_by=("inertia",),
+    ),
+    "com": ModelParameter(
+        _links_column("inertial_pos"),
+        lambda model, values: model.with_columns("links", inertial_pos=values),
+        _moving_links,
+        lambda model: max(_largest(model.links.inertial_pos, 0.1), 0.01),
+        changes_inertia=True,
+    ),
+    "inertia": ModelParameter(_inertia, _with_inertia, _moving_links, _inertia_scale, changes_inertia=True),
+    "armature": replace(_dof_parameter("armature", scale=_armature_scale), changes_inertia=True),
+    "damping": _dof_parameter("damping"),
+    "stiffness": _dof_parameter("stiffness", _sprung_dofs),
+    "frictionloss": _dof_parameter("frictionloss", _dry_dofs),
+    "kp": _dof_parameter("kp"),
+    "kv": _dof_parameter("kv"),
+    "gear": ModelParameter(
+        _gear, _with_gear, lambda model: np.ones(model.n_actuators, np.bool_), lambda model: _largest(_gear(model), 1.0)
+    ),
+    "actuator_kp": ModelParameter(
+        lambda model: np.where(_position_servos(model), model.actuators.gain[:, 0], 0.0),
+        _with_actuator_kp,
+        _position_servos,
+        lambda model: _largest(model.actuators.gain, 1.0),
+        overridden_by=("actuator_gain", "actuator_bias"),
+    ),
+    "actuator_kv": ModelParameter(
+        lambda model: np.where(_position_servos(model), -model.actuators.bias[:, 2], 0.0),
+        _with_actuator_kv,
+        _position_servos,
+        lambda model: _largest(model.actuators.bias, 1.0),
+        overridden_by=("actuator_bias",),
+    ),
+    "actuator_gain": _actuator_parameter("gain"),
+    "actuator_bias": _actuator_parameter("bias"),
+    "gravity": ModelParameter(
+        lambda model: model.gravity,
+        lambda model, values: model.with_tables(gravity=values),
+        lambda model: np.ones(3, np.bool_),
+        lambda model: 10.0,
+    ),
+    "geom_friction": ModelParameter(
+        lambda model: model.geoms.friction[:, FRICTION_COLUMNS],
+        _with_geom_friction,
+        lambda model: np.ones(len(model.geoms.names), np.bool_),
+        lambda model: np.array([0.1, 1e-3, 1e-5]),
+    ),
+}
+"""Name -> parameter, in the order in which several parameters are applied to a model: general ones last, such as
+`inertia` after `mass`."""
+
+
+def find_parameter(name: str) -> ModelParameter:
+    """Parameter of a name; `KinemaError` with all names if there is none."""
+    if name not in MODEL_PARAMETERS:
+        raise KinemaError(f"params: there is no parameter {name!r}; there are {', '.join(MODEL_PARAMETERS)}")
+    return MODEL_PARAMETERS[name]
