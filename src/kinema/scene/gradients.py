@@ -238,7 +238,7 @@ def _set_state(scene: Scene, exchange: _Exchange, name: str, values: Any) -> Non
 # ------------------------------------------------------------------------------------------------------------- PyTorch
 
 
-def torch_rollout(
+def torch_rollout(  # noqa: PLR0913  one parameter per option
     scene: Scene,
     state: Mapping[str, Any],
     control: Any,
@@ -292,7 +292,7 @@ def torch_rollout(
     return dict(zip(names, Rollout.apply(control, *state.values(), *params.values()), strict=True))
 
 
-def torch_step(
+def torch_step(  # noqa: PLR0913  one parameter per option
     scene: Scene,
     state: Mapping[str, Any],
     control: Any,

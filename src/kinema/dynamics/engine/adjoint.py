@@ -88,7 +88,10 @@ class SensorPrograms:
     @cached_property
     def adjoint(self) -> DerivativeProgram:
         """Adjoint program: adds to the adjoints of state and inputs."""
-        return self._programs.adjoint_program("sensor_adjoint", trace_sensor_adjoint, self.adjoints, is_of_sensors=True)
+        settings = self._programs.settings
+        return self._programs.adjoint_program(
+            "sensor_adjoint", trace_sensor_adjoint, self.adjoints, settings, is_of_sensors=True
+        )
 
 
 class AdjointPrograms:
