@@ -37,6 +37,7 @@ def main(arguments: argparse.Namespace) -> int:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[0]})
     robot = km.read(arguments.robot)
+    assert isinstance(robot, km.Robot)
     rng = np.random.default_rng(arguments.seed)
     rows, verifier = [], None
     while len(rows) <= arguments.problems:

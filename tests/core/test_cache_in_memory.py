@@ -89,7 +89,7 @@ def test_lazy_packages_know_their_names() -> None:
 def test_digests_of_large_arrays_follow_their_content() -> None:
     """Also of read-only arrays, whose digest is computed once, and of others at the same address after their end."""
     size = cache.LARGE_ARRAY // 8
-    seen = set()
+    seen, array = set(), np.zeros(0)
     for i in range(5):
         array = np.zeros(size)
         array[i] = 1.0

@@ -71,7 +71,7 @@ def test_dropped_objects_are_freed_when_their_number_has_doubled() -> None:
     registry, used = CyclicObjects(max_dropped=4), list[Ring]()
     gc.disable()
     try:
-        counts = []
+        counts, ring = [], None
         for i in range(100):
             ring = Ring()
             registry.register(ring)

@@ -29,7 +29,7 @@ def test_bodies_at_known_distances(gap: float) -> None:
         (pill(0.25, 0.0), pill(0.5, 0.0), [0.0, 0.0, 0.75 + gap]),
     ]
     for a, b, offset in pairs:
-        depth = penetration_depth(a, b.transformed(Pose(offset)))
+        depth = penetration_depth(a, b.transformed(Pose(np.array(offset))))
         assert depth == pytest.approx(max(-gap, 0.0), abs=1e-9)
 
 

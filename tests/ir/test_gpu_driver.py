@@ -282,7 +282,9 @@ def test_a_context_is_created_ahead_of_use(monkeypatch: pytest.MonkeyPatch) -> N
     for refused, calls in (("", ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain"]), ("cuInit", ["cuInit"])):
         driver = Driver(refused)
         monkeypatch.setattr(devices.ctypes, "CDLL", lambda _, driver=driver: driver)
-        devices.begin_initialisation("cuda:1").join()
+        thread = devices.begin_initialisation("cuda:1")
+        assert thread is not None
+        thread.join()
         assert driver.calls == calls
     assert imported == ["warp"]  # and not without a GPU
 
@@ -290,6 +292,8 @@ def test_a_context_is_created_ahead_of_use(monkeypatch: pytest.MonkeyPatch) -> N
         raise OSError(name)
 
     monkeypatch.setattr(devices.ctypes, "CDLL", missing)
-    devices.begin_initialisation("auto").join()
+    thread = devices.begin_initialisation("auto")
+    assert thread is not None
+    thread.join()
     assert devices.begin_initialisation("cpu") is None
     assert imported == ["warp"]

@@ -190,7 +190,7 @@ def test_unrolling_on_plain_numbers(tree: tuple[Any, ...], seed: int) -> None:
     values = unroll(adjoint, lambda array, element: float(before[array][element, 0]))
     for arena, row in INPUTS:
         cell = (arena, ROWS[arena] + row)
-        found = values.get(cell, before[arena][cell[1], 0])
+        found: Any = values.get(cell, before[arena][cell[1], 0])
         np.testing.assert_allclose(found, arenas[arena][cell[1], 0], rtol=1e-11, atol=1e-11)
 
 
@@ -216,6 +216,7 @@ def check(
     seeds = {f"d {name}": rng.normal(size=(n, n_envs)) for name, n in sizes.items()}
     forward = {**tangents, **interpret(jvp(program, cells), {**values, **tangents})}
     adjoint = vjp(program, cells, cells, stack_capacity=capacity, overflow_flag=MemoryLocation("overflow", 0))
+    backward = seeds
     for other in (adjoint, *((unroll_program(adjoint),) if unrolls else ())):
         found = interpret(other, {**values, **seeds, "overflow": np.zeros((1, n_envs))})
         backward = {**seeds, **found}
@@ -497,7 +498,7 @@ def test_a_trip_count_that_only_some_environments_have() -> None:
     program = tracer.build(n_scratch=1)
     at = MemoryLocation(count, 0)
     body = [replace(x, count=at, max_iterations=3) if isinstance(x, CountedLoop) else x for x in program.body]
-    check(replace(program, body=tuple(body)), {"x": [[0.9, 0.8]], "c": [[1.0, -1.0]]}, {"y": 1})
+    check(replace(program, body=tuple(body)), {"x": np.array([[0.9, 0.8]]), "c": np.array([[1.0, -1.0]])}, {"y": 1})
 
 
 def test_parallel_loops() -> None:

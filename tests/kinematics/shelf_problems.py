@@ -92,7 +92,7 @@ class CoalVerifier:
 
     def __init__(self, path: Path, robot: km.Robot, pairs: Sequence[tuple[str, str]]) -> None:
         """Make the convex hull of each collision mesh; `pairs` are the links of the arm that may collide."""
-        import coal
+        import coal  # pyright: ignore[reportMissingImports]
         import pinocchio
 
         self._coal, self._pinocchio = coal, pinocchio
@@ -134,8 +134,10 @@ class CoalVerifier:
 def link_pairs(arm: km.Entity) -> list[tuple[str, str]]:
     """Pairs of links of the arm that may collide in the simulation."""
     model = arm._index.built.model
-    links = model.geoms.link_idx
-    pairs = [(links[a], links[b]) for a, b in zip(model.pairs.geom_a, model.pairs.geom_b, strict=True)]
+    links = [int(link) for link in model.geoms.link_idx]
+    pairs = [
+        (links[a], links[b]) for a, b in zip(model.pairs.geom_a.tolist(), model.pairs.geom_b.tolist(), strict=True)
+    ]
     names = arm._index.model.links.names
     own = [(a, b) for a, b in pairs if a < len(names) and b < len(names)]
-    return sorted({(names[a], names[b]) for a, b in own})
+    return sorted({(names[int(a)], names[int(b)]) for a, b in own})

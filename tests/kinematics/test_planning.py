@@ -178,6 +178,7 @@ def test_shelf_problems_of_a_seven_dof_arm() -> None:
     pytest.importorskip("pinocchio")
     path = assets("urdf/panda/panda.urdf")
     robot = km.read(path)
+    assert isinstance(robot, km.Robot)
     rng, solved = np.random.default_rng(0), 0
     while solved < 3:
         problem = random_problem(rng)

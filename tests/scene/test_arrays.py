@@ -172,7 +172,7 @@ def check_arrays(solver: Any, group: str, *, tensors: bool) -> None:
         name = f"{group}.{declaration.name}"
         array = getattr(getattr(solver, group) if group else solver, declaration.name)
         values = array.numpy()
-        assert values.shape == tuple(lengths.get(x, x) for x in declaration.shape), name
+        assert values.shape == tuple(lengths[x] if isinstance(x, str) else x for x in declaration.shape), name
         assert values.dtype == (precision if declaration.dtype == "float" else declaration.dtype), name
         assert tuple(array.shape) == values.shape, name
         assert np.isfinite(values).all() or "aabb" in name or "sort_buffer" in name, name

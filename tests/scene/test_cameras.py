@@ -144,8 +144,8 @@ def test_stills_as_other_programs_read_them(scene: km.Scene, tmp_path: Path) -> 
         (lambda: camera.save(tmp_path / "z.bmp"), "suffix of a picture"),
         (lambda: camera.read("heat"), "heat"),
         (lambda: camera.save(tmp_path / "z.png", env=2), "index 2 is out of range: there are 2 environments"),
-        (lambda: scene.render(env=slice(None)), "expected the index of one environment"),
-        (lambda: scene.add_camera(res=64), "expected width and height in pixels, not 64"),
+        (lambda: scene.render(env=slice(None)), "expected the index of one environment"),  # type: ignore[arg-type]
+        (lambda: scene.add_camera(res=64), "expected width and height in pixels, not 64"),  # type: ignore[arg-type]
         (lambda: scene.add_camera(pos=(0, 0, 1), fov=40), "the field of view must be between 0 and pi, got 40 rad"),
         (lambda: scene.add_camera(link="box"), "needs a position"),
         (lambda: scene.add_camera(pos=(0, 0, 1), link=("cart", "lid")), "lid"),

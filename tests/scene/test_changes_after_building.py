@@ -14,6 +14,7 @@ import kinema as km
 from kinema.dynamics.engine import engine as engine_module
 from kinema.dynamics.queries import fields as fields_module
 from kinema.runtime import Kernel
+from kinema.scene.recording import Recording
 from kit.robots.small_robots import SERVO, ball, from_text, reacher
 
 N_ENVS = 3
@@ -332,5 +333,6 @@ def test_sensors_and_recordings_follow_a_scene_that_is_built_again(tmp_path: Pat
         pendulum.set_qpos([0.7])
         scene.step()
     assert (angle.read() == pendulum.get_qpos()).all()
+    assert isinstance(recording, Recording)
     assert (recording.frames.arrays["qpos"][-1] == pendulum.get_qpos()).all()
     assert pendulum.get_qpos().any()

@@ -60,7 +60,7 @@ class Held:
         """Whether the effort can support each joint in each pose, and no mimic joint is driven beyond its limits."""
         self.robot.set_qpos(q)
         weight = np.abs(self.robot.get_dofs_bias_force())
-        within = ((q >= self.lower - 1e-9) & (q <= self.upper + 1e-9)).all(axis=1)
+        within = np.all((q >= self.lower - 1e-9) & (q <= self.upper + 1e-9), axis=1)
         return (weight <= 0.98 * self.model.dofs.force_upper) & within[:, None]
 
     def stand(self, q: np.ndarray, seconds: float) -> np.ndarray:

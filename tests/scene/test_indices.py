@@ -84,7 +84,7 @@ def test_cameras_on_links_of_any_entity(scene: Any) -> None:
     built, (_, tower, box) = scene
     top = tower.get_link("top")
     ways = [top, (tower, "top"), (tower, 1), ("tower", "top"), "top", box.links[0], -1]
-    pose = Pose((0.0, 0.0, 0.2))
+    pose = Pose(np.array([0.0, 0.0, 0.2]))
     cameras = SceneCameras(built, [Camera(name=str(i), link=way, pose=pose) for i, way in enumerate(ways)], (4, 4))
     cameras.render()
     heights = cameras.renderer.camera_batch.view.position.numpy()[:, 0, 2]

@@ -197,6 +197,7 @@ def test_a_kinematic_link_of_a_moving_one_moves_with_it(tmp_path: Path) -> None:
     path = tmp_path / "door.xml"
     path.write_text(DOOR)
     world = km.read(path)
+    assert isinstance(world, km.World)
     rod = next(link for link in world.links if link.name == "rod")
     robot = next(x for x in world.robots if x.links[0].name == "door")
     rod.pose = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -19,7 +20,7 @@ ARM = Path(__file__).parents[2] / "examples/robots/arm/arm.urdf"
 GRIPPER = Path(__file__).parents[2] / "examples/robots/gripper"
 
 
-def built(source: str | Path, n_envs: int = 1, **options: object) -> tuple[km.Scene, km.Entity]:
+def built(source: str | Path, n_envs: int = 1, **options: Any) -> tuple[km.Scene, km.Entity]:
     scene = km.Scene(device="cpu", precision="double", quiet=True, **options)
     entity = scene.add(str(source))
     scene.build(n_envs=n_envs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def touching(scene: km.Scene) -> set[frozenset[str]]:
     return {frozenset(pair) for pair in names}
 
 
-def scene_of(text: str, folder: Path, **how: bool) -> tuple[km.Scene, km.Entity]:
+def scene_of(text: str, folder: Path, **how: Any) -> tuple[km.Scene, km.Entity]:
     scene = km.Scene(quiet=True, codegen="loops")
     file = folder / "arm.urdf"
     file.write_text(text)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kinema as km
+from kinema.scene.recording import Recording
 
 CARTPOLE = Path(__file__).parents[2] / "examples" / "robots" / "cartpole" / "cartpole.xml"
 TURNS, HOLD, N_ENVS = 6, 3, 260
@@ -69,6 +70,7 @@ def test_a_recording_sees_every_step(scene: km.Scene, tmp_path: Path) -> None:
     with scene.record(tmp_path / "all.npz", envs_idx=[0]) as recording:
         seen = scene.rollout(robot, force=values, hold=2)
     assert np.array_equal(plain.qpos, seen.qpos)
+    assert isinstance(recording, Recording)
     assert len(recording.frames.times) == 2 * TURNS + 1
 
 

@@ -108,7 +108,7 @@ def test_selections_and_limits_of_distance(both: Both) -> None:
     with pytest.raises(km.KinemaError, match="nothing"):
         both.scene.distance(bodies, far, geom_a="nothing")
     with pytest.raises(km.KinemaError, match="expected an entity or a link"):
-        both.scene.distance("box", far)
+        both.scene.distance("box", far)  # type: ignore[arg-type]
 
 
 def test_overlaps_of_a_query_shape(both: Both) -> None:

@@ -125,6 +125,7 @@ def test_noise_of_an_added_sensor_is_reproducible_and_its_own(scene: km.Scene) -
 
 def test_errors(scene: km.Scene) -> None:
     count = len(scene.sensors)
+    sensor: Any
     for sensor, message in (
         (km.Imu(link="hand"), "Imu: link: expected a link of an entity of this scene"),
         (km.JointSensor(joint=("it", "elbow")), "elbow"),

@@ -98,7 +98,7 @@ def test_added_taxels(codegen: str) -> None:
     expected = np.where(depths[:, None] > 0.0, [0.3, 0.4], 0.0)
     np.testing.assert_allclose(np.sort(slips, axis=-1), np.stack([expected] * 2), atol=1e-12)
     touching = np.array([0.05 - 0.041, 0.05 - np.hypot(0.041, 0.02)])
-    np.testing.assert_allclose(above.read("depth"), [touching, [0.0, 0.0]], atol=1e-12)
+    np.testing.assert_allclose(above.read("depth"), np.array([touching, np.zeros(2)]), atol=1e-12)
     assert not above.read("slip_1").any()
     balls.set_pos((0.05, 0, 0.04), envs_idx=[1])
     np.testing.assert_allclose(

@@ -541,7 +541,7 @@ def _camera_rays(camera: Camera) -> tuple[Array, Array | None]:
     """
     width, height = camera.resolution or (1, 1)
     columns, rows = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
-    x, y = columns.ravel(), rows.ravel()
+    x, y = np.asarray(columns.ravel(), np.float64), np.asarray(rows.ravel(), np.float64)
     if camera.settings.get(mjcf.PROJECTION) == mjcf.ORTHOGRAPHIC:
         extent = float(camera.settings.get(mjcf.HEIGHT, 1.0))
         origins = np.stack([extent * (x / width - 0.5), extent * (0.5 - y / height), np.zeros_like(x)], axis=1)

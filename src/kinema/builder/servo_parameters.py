@@ -47,18 +47,19 @@ def _named_parameters(actuator: Actuator) -> dict[str, float]:
     gain, bias, dynamics = (
         (*values, *[0.0] * N_PARAMETERS)[:N_PARAMETERS] for values in (actuator.gain, actuator.bias, actuator.dynamics)
     )
+    values: dict[str, float]
     if actuator.gain_type == "pid":
         values = {"kp": -bias[1], "ki": gain[0], "kv": -bias[2], "constant": bias[0]}
         values |= {"integral_limit": dynamics[0], "slew_rate": dynamics[1]}
     else:
         names = ("resistance", "motor_constant", "temperature_coefficient", "reference_temperature")
-        values = dict(zip((*names, "kp", "ki", "kv", "max_voltage"), gain, strict=False))
+        values = dict(zip([*names, "kp", "ki", "kv", "max_voltage"], gain, strict=False))
         values["resistance"] = max(values["resistance"], MINVAL)
         names = ("time_constant", "max_current_rate", "thermal_resistance", "thermal_capacitance")
         names += ("ambient_temperature", "bristle_stiffness", "bristle_damping", "slew_rate", "integral_limit")
         values |= dict(zip(names, dynamics, strict=False))
         names = ("cogging_amplitude", "cogging_poles", "cogging_phase")
-        values |= dict(zip((*names, "coulomb_friction", "static_friction", "stribeck_velocity"), bias, strict=False))
+        values |= dict(zip([*names, "coulomb_friction", "static_friction", "stribeck_velocity"], bias, strict=False))
     values = {name: float(values.get(name, 0.0)) for name in SERVO_PARAMETERS}
     return values | {name: values[name] if values[name] > 0.0 else np.inf for name in LIMITS}
 

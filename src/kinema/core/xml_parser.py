@@ -53,7 +53,7 @@ class XmlElement:
 
     def find_all(self, path: str) -> list[XmlElement]:
         """Descendants at a path of tags such as `a/b`, in document order."""
-        found = [self]
+        found: list[XmlElement] = [self]
         for tag in path.split("/"):
             found = [c for element in found for c in element.children if c.tag == tag]
         return found

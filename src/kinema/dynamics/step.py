@@ -43,6 +43,11 @@ class UnproducedQuantityError(RuntimeError):
 class Quantity(Generic[T]):
     """Descriptor of a field of `StepData`: assigned once by the stage named here, then readable."""
 
+    def __new__(cls, stage: str) -> T:
+        """Descriptor, for type checkers a value: protocols are matched with the class attribute, not with `__get__`."""
+        descriptor: Any = super().__new__(cls)
+        return descriptor
+
     def __init__(self, stage: str) -> None:
         self.stage = stage
         """Name of the stage that produces the quantity."""

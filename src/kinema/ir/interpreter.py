@@ -107,7 +107,9 @@ class ArrayEvaluator(Evaluator):
             case WorkQueueLoop():
                 self._run_work_queue_loop(statement)
             case IntrinsicCall():
-                for env in range(self.n_envs) if self.active_mask is None else np.flatnonzero(self.active_mask):
+                for env in (
+                    range(self.n_envs) if self.active_mask is None else np.flatnonzero(self.active_mask).tolist()
+                ):
                     statement.intrinsic.evaluate(self._memory_of_env(env))
             case AtomicIncrement():
                 count = self.load(statement.counter)

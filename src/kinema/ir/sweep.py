@@ -156,8 +156,6 @@ def location_at(tape: Tape, place: tuple[str, int, Value | None]) -> MemoryLocat
     if index is None:
         return MemoryLocation(array, element)
     operand = tape.operand(index)
-    return (
-        MemoryLocation(array, element + int(operand))
-        if type(operand) is float
-        else MemoryLocation(array, element, operand)
-    )  # type: ignore[arg-type]
+    if isinstance(operand, float):
+        return MemoryLocation(array, element + int(operand))
+    return MemoryLocation(array, element, operand)

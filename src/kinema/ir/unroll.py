@@ -220,6 +220,7 @@ class _Unroller(Evaluator):
     def run_statement(self, statement: Statement) -> None:
         """Execute a statement, or keep a rolled loop, a warp region (code shared by a warp) or a work-queue loop."""
         if id(statement) in self.kept_effects:
+            assert isinstance(statement, ForEachLoop | WarpRegion | WorkQueueLoop)
             self.keep_statement(statement)
         else:
             super().run_statement(statement)
@@ -242,7 +243,7 @@ class _Unroller(Evaluator):
                 self._run_unrolled_iteration(loop, float(index))
             return
         index = 0.0
-        while index < self.load(loop.count):  # ty: ignore[unsupported-operator]
+        while index < self.load(loop.count):  # type: ignore[operator]  # ty: ignore[unsupported-operator]
             self._run_unrolled_iteration(loop, index)
             index += 1.0
 

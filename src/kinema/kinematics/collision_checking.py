@@ -191,7 +191,7 @@ class CollisionChecker:
         self._distances = distances
         self._moving = np.flatnonzero(geoms.link >= 0)
         self._radius, self._box_half = geoms.radius.astype(np.float32), geoms.box_half.astype(np.float32)
-        self.keep_pairs(self.weights.any(axis=1))  # other pairs do not move against each other
+        self.keep_pairs(np.asarray(self.weights.any(axis=1)))  # other pairs do not move against each other
         self.n_configurations = 0
         """Number of configurations that were evaluated."""
 
@@ -299,8 +299,8 @@ class CollisionChecker:
         n_segments = np.asarray(n_segments, np.intp)
         free = n_segments.copy()  # leading segments without known collision
         n_edges = len(n_segments)
-        edge = np.repeat(np.arange(n_edges), n_segments)
-        segment = np.arange(len(edge)) - np.repeat(np.cumsum(n_segments) - n_segments, n_segments)
+        edge: np.ndarray = np.repeat(np.arange(n_edges), n_segments)
+        segment: np.ndarray = np.arange(len(edge)) - np.repeat(np.cumsum(n_segments) - n_segments, n_segments)
         counts = n_segments[edge]
         left, right = segment / counts, (segment + 1) / counts
         motion = travel[edge] / counts[:, None] @ self.weights.T
@@ -315,7 +315,7 @@ class CollisionChecker:
         at_right = n_edges + np.arange(len(edge))
         at_left = np.where(segment == 0, edge, at_right - 1)
         distance_left, distance_right = known[at_left], known[at_right]
-        is_open = np.ones(motion.shape, np.bool_)
+        is_open: np.ndarray = np.ones(motion.shape, np.bool_)
         while True:
             is_open &= distance_left + distance_right <= motion + 2.0 * self.padding
             active = is_open.any(axis=1) & (segment < free[edge])
@@ -355,7 +355,7 @@ def oriented_boxes(model: Model, types: np.ndarray, size: Array) -> tuple[Array,
         elif name in ("height field", "distance field"):
             centers[i], half[i] = model.geoms.center[i], model.geoms.radius[i]
         else:
-            half[i] = size[i, 0] if name == "sphere" else geom_half_extents(name, size[i])
+            half[i] = np.asarray(size[i, 0] if name == "sphere" else geom_half_extents(name, size[i]), np.float64)
     return centers, half
 
 

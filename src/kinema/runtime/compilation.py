@@ -512,7 +512,7 @@ class GpuCompiler:
         return (optimise(program),)
 
 
-def _wait_for_module(ptx: Future[bytes], sizes: tuple[int, ...], **values: Any) -> GpuModule:
+def _wait_for_module(ptx: Future[bytes], sizes: tuple[Any, ...], **values: Any) -> GpuModule:
     """Module of a kernel, once its PTX is available; `sizes` are the fields after the PTX, in order."""
     return GpuModule(ptx.result(), *sizes, **values)
 

@@ -152,10 +152,10 @@ class Attachments:
             if link is not None:
                 raise KinemaError(f"{label}: expected a link, or an entity and a link, not two links")
             entity, link = entity.entity, entity
-        number = next((i for i, own in enumerate(self._scene.entities) if own is entity), None)
-        if number is None:
-            raise KinemaError(f"{label}: expected an entity of this scene, not {entity!r}")
-        return number, entity._index.link(link, label)
+        for number, own in enumerate(self._scene.entities):
+            if own is entity:
+                return number, own._index.link(link, label)
+        raise KinemaError(f"{label}: expected an entity of this scene, not {entity!r}")
 
     def name_of(self, link: LinkReference) -> str:
         """Name of a link with its entity, or `world`."""

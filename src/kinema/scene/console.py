@@ -112,7 +112,7 @@ def summarize(built: BuiltScene, entities: Sequence[Entity], diagnostics: Diagno
         if n
     ]
     derived = built.controls.gains.derived[0] & ~(model.actuators.moment != 0.0).any(axis=0)
-    counts = [(e.name, np.count_nonzero(derived[e.info.dof_start : e.info.dof_end])) for e in entities]
+    counts = [(e.name, int(np.count_nonzero(derived[e.info.dof_start : e.info.dof_end]))) for e in entities]
     gains = ", ".join(f"{name} ({_format_count(n, 'dof')})" for name, n in counts if n)
     severities = Counter(d.severity.value for d in diagnostics)
     messages = ", ".join(f"{_format_count(n, word)}" for word, n in severities.items())

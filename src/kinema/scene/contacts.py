@@ -74,7 +74,7 @@ class Contacts(dict[str, np.ndarray]):
         else:
             links = [(entity.link_start, entity.link_end) for entity in model.entities]
             of_entity = [
-                [model.geoms.names[i] for i in np.flatnonzero(model.geoms.entity_idx == e)]
+                [model.geoms.names[i] for i in np.flatnonzero(model.geoms.entity_idx == e).tolist()]
                 if item == "geom"
                 else [*model.links.names[start:end], "world"]  # index -1
                 for e, (start, end) in enumerate(links)

@@ -362,7 +362,7 @@ class DofControl:
         in_actuator_mode = (
             self.modes[:, None] if self.modes_per_env is None else self.modes_per_env
         ) == ControlMode.ACTUATOR
-        for a in np.flatnonzero(has_moment[:, dofs].any(axis=1)):
+        for a in np.flatnonzero(has_moment[:, dofs].any(axis=1)).tolist():
             dof_modes = in_actuator_mode[has_moment[a]]
             code, names = "scene.actuator-stopped", self.model.actuators.names
             message = f'actuator "{names[a]}" is disabled: one of the dofs that it acts on has another control mode'

@@ -73,7 +73,7 @@ class Entity:
         self.links = [EntityLink(self, link, i, float(masses[i])) for i, link in enumerate(names)]
         coordinates = zip(joints.q_start.tolist(), joints.q_end.tolist(), strict=True)
         self.joints = [
-            EntityJoint(self, joint, kind, names[link], dofs, tuple(range(start, end)))
+            EntityJoint(self, joint, kind, names[int(link)], dofs, tuple(range(start, end)))
             for joint, kind, link, dofs, (start, end) in zip(
                 index.joint_names, joints.kinds, joints.link_idx.tolist(), index.joint_dofs, coordinates, strict=True
             )

@@ -206,7 +206,7 @@ class EntityIndex:
     def geom_names(self) -> list[str]:
         """Names of all geoms of the entity that can collide in the scene."""
         names = self.built.model.geoms.names
-        return [names[i] for i in self.all_geoms]
+        return [names[int(i)] for i in self.all_geoms]
 
     def links(self, links_idx: Any, label: str) -> IndexArray:
         """Indices of the selected links within the entity; handles of links count as their indices."""

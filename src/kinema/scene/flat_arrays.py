@@ -127,7 +127,7 @@ class ArrayDeclaration:
     meaning: str
 
 
-def declare(dims: str, *specs: tuple[str, tuple[int, ...], str, str, str]) -> list[ArrayDeclaration]:
+def declare(dims: str, *specs: tuple[str, tuple[int | str, ...], str, str, str]) -> list[ArrayDeclaration]:
     """Declarations of arrays with common leading axes.
 
     Args:

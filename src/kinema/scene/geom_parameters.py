@@ -116,7 +116,7 @@ class GeomParameters:
         """Set the sizes of geoms, (n_envs, n, 3) or broadcastable, and update their bounding sphere radii."""
         label, built = "set_geoms_size", self._index.built
         geoms, envs = self._geoms_and_envs_to_set("geom_size", geoms_idx, envs_idx, label)
-        types = [built.model.geoms.types[i] for i in geoms]
+        types = [built.model.geoms.types[int(i)] for i in geoms]
         values = _broadcast_geom_values(as_array(size, np.float64, label), len(envs), len(geoms), 3, label).copy()
         for k, geom_type in enumerate(types):
             if geom_type not in N_SIZE_VALUES:

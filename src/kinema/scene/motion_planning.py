@@ -170,8 +170,8 @@ class EntityPlanner:
                 candidates = goals[i : i + 1]
             else:
                 problem.set_dofs(chosen or self._dofs_moving(request.link))
-                pose = [None if x is None else x[i] for x in (pos, quat)]
-                candidates = problem.goals_of_pose(request.link, *pose, options.seed)
+                position, orientation = (None if x is None else x[i] for x in (pos, quat))
+                candidates = problem.goals_of_pose(request.link, position, orientation, options.seed)
             limits = request.max_velocity, request.max_acceleration, request.max_jerk
             plans.append(problem.solve(candidates, limits, request.dt or self._scene.dt, options, start_time))
         return plans
@@ -268,8 +268,8 @@ class EntityPlanner:
             geoms, pairs = self.geoms_and_pairs(env, [])
             own, dofs = pairs[np.isin(pairs, self._index.all_geoms).all(axis=1)], _scalar_dofs(model)
             checker = CollisionChecker(kinematics, geoms, own, distances, model.qpos0, dofs, padding=0.0)
-            bounds = np.clip([model.dofs.lower[dofs], model.dofs.upper[dofs]], -np.pi, np.pi)
-            q = np.random.default_rng(0).uniform(*bounds, (N_RANDOM_CONFIGURATIONS, len(dofs)))
+            lower, upper = (np.clip(x[dofs], -np.pi, np.pi) for x in (model.dofs.lower, model.dofs.upper))
+            q = np.random.default_rng(0).uniform(lower, upper, (N_RANDOM_CONFIGURATIONS, len(dofs)))
             touching = checker.distances(q, np.full((len(q), len(checker.pairs)), 1e-4)) <= 0.0
             always = np.mean(touching, axis=0) > ALWAYS_TOUCHING
             self._always_touching[variant] = {(int(a), int(b)) for a, b in checker.pairs[always]}

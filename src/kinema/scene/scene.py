@@ -305,9 +305,10 @@ class Scene:
         """
         if self.is_built:
             raise KinemaError("the scene is already built: add all entities before scene.build()")
+        sources: Any = list(robot) if isinstance(robot, list | tuple) else [robot]
         entity, spec, messages = create_entity(
             self,
-            list(robot) if isinstance(robot, list | tuple) else [robot],
+            sources,
             MaterialOverrides(friction, density, mass, material, color, collision),
             self._entity_names,
             pose=(pos, quat, euler),

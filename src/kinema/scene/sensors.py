@@ -378,6 +378,7 @@ def geodetic_coordinates(position: Array, origin: Sequence[float]) -> Array:
     x, y, z = (center + (normal_radius + origin[2]) * axes[2] + position @ axes).T
     p, b = np.hypot(x, y), WGS84_RADIUS * (1.0 - WGS84_FLATTENING)
     beta = np.arctan2(z, (1.0 - WGS84_FLATTENING) * p)
+    phi = beta
     for _ in range(4):  # each iteration gains about five digits
         phi = np.arctan2(z + e2 / (1.0 - e2) * b * np.sin(beta) ** 3, p - e2 * WGS84_RADIUS * np.cos(beta) ** 3)
         beta = np.arctan2((1.0 - WGS84_FLATTENING) * np.sin(phi), np.cos(phi))

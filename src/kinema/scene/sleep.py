@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from kinema.core import KinemaError
 from kinema.dynamics import Engine, tree_index_of_frames
@@ -37,7 +40,7 @@ def _awake_mask(engine: Engine, item_kind: str) -> np.ndarray:
     return ~_asleep(engine, model.dofs.frame_idx if item_kind == "dofs" else model.links.frame_idx)
 
 
-def _asleep(engine: Engine, frames: IndexArray) -> np.ndarray:
+def _asleep(engine: Engine, frames: npt.NDArray[np.integer[Any]]) -> np.ndarray:
     """Whether the kinematic tree of each frame is asleep, bool (n, n_envs); False for the world (frame -1)."""
     if not engine.settings.sleep_tolerance:
         return np.zeros((len(frames), engine.n_envs), np.bool_)

@@ -302,7 +302,8 @@ class SpatialQueries:
         convert, dtype = built.outputs.convert_owned, built.arrays.dtype
         return Distances(
             convert(best.astype(dtype)),
-            *(convert(x.astype(dtype)) for x in points),
+            convert(points[0].astype(dtype)),
+            convert(points[1].astype(dtype)),
             GeomIndices(a_rows, self._prepared[0][0]),
             GeomIndices(b_rows, self._prepared[0][0]),
         )
@@ -321,7 +322,7 @@ class SpatialQueries:
         if not np.linalg.norm(check_finite(quats, "overlaps: quat"), axis=1).all():
             raise KinemaError("overlaps: quat: expected four values that are not all zero")
         rotation = np.broadcast_to(np.array([quaternion_to_matrix(q) for q in quats]), (n, 3, 3))
-        bound = center_distance((posed.center, position[:, None]), (posed.radius, np.float64(radius)))
+        bound = center_distance((posed.center, position[:, None]), (posed.radius, np.array(radius)))
         envs, geoms = np.nonzero(bound <= margin)
         distance = np.full(bound.shape, np.inf)
         if len(envs):
@@ -406,7 +407,7 @@ class SpatialQueries:
         geoms = self._prepared[0][0].geoms
         rows = np.flatnonzero(geoms.entity_idx == index.number)
         if geom is not None:
-            rows = rows[resolve_indices(geom, [geoms.names[i] for i in rows], f"{label}: geom", "geoms")]
+            rows = rows[resolve_indices(geom, [geoms.names[i] for i in rows.tolist()], f"{label}: geom", "geoms")]
         if link is not None:
             links = index.info.link_start + resolve_indices(link, index.model.links.names, f"{label}: link", "links")
             rows = rows[np.isin(geoms.link_idx[rows], links)]

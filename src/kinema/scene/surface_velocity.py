@@ -18,6 +18,7 @@ from kinema.tokens import sdf
 
 from .arguments import IndexArray, Selection, indices_matching, resolve_envs, resolve_indices
 from .arrays import component_rows
+from .attachments import LinkSelector
 from .built_scene import HasBuiltScene
 from .entity import Entity
 from .entity_index import EntityIndex
@@ -44,7 +45,7 @@ class SurfaceVelocities:
 
     def __init__(self, scene: SceneWithSurfaces) -> None:
         self._scene = scene
-        self._pending: list[tuple[Entity, Any, Any, str | int | None, str | int | None]] = []
+        self._pending: list[tuple[Entity, Any, Any, LinkSelector | None, str | int | None]] = []
 
     def required_parameters(self) -> frozenset[str]:
         """Per-environment parameters that velocities set before `build`, and tracks, need."""
@@ -53,15 +54,15 @@ class SurfaceVelocities:
 
     def write_pending(self) -> None:
         """Write the velocities that were set before `build`."""
-        for entity, *velocity in self._pending:
-            write_surface_velocity(entity._index, *velocity, None)
+        for entity, linear, angular, link, geom in self._pending:
+            write_surface_velocity(entity._index, linear, angular, link, geom, None)
 
     def set(
         self,
         entity: Entity,
         linear: Any,
         angular: Any,
-        link: str | int | None,
+        link: LinkSelector | None,
         geom: str | int | None,
         envs_idx: Selection,
     ) -> None:

@@ -136,7 +136,8 @@ def test_an_infinite_floor_has_the_texture_of_its_file(tmp_path: Path) -> None:
         add_floor(Page(), Pose(), 0.5, np.array([7.0, 0.0, 1.0]), simple_shading=simple, plane=plane)
     assert [b"KHR_materials_unlit" in file for file in files] == [False, True]
     assert all(b'"BLEND"' in file for file in files)
-    disc = trimesh.load(io.BytesIO(files[0]), file_type="glb").to_geometry()
+    disc: Any = trimesh.load(io.BytesIO(files[0]), file_type="glb")
+    disc = disc.to_geometry()
     np.testing.assert_allclose(disc.bounds, [[1.0, -6.0, 0.0], [13.0, 6.0, 0.0]], atol=0.02)
     np.testing.assert_allclose(disc.visual.uv, disc.vertices[:, :2] * (2.0, 1.5) + 0.5, atol=1e-4)
     assert disc.visual.material.baseColorTexture is not None

@@ -256,7 +256,7 @@ def test_a_plot_follows_the_selection(arm: Viewer) -> None:
     def fail(*_: object) -> None:
         raise KinemaError("no such field")
 
-    panel._sample = fail
+    panel._sample = fail  # type: ignore[method-assign]
     arm.refresh()
     assert notices == ["no such field"]
     del panel._sample

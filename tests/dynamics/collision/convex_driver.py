@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from kinema.core import Array
+from kinema.dynamics.collision.analytic_pairs import AnalyticPair
 from kinema.dynamics.collision.collision_types import CollisionGeom, CollisionTableEntry, HeightFieldData, PackedHull
 from kinema.ir import UNIFORM, Tracer
 from kinema.model import Polyhedron, pack_hulls
@@ -47,7 +48,11 @@ class Compiled:
     """A pair, with a mesh for each of its solids that is one, or heights."""
 
     def __init__(
-        self, pair: CollisionTableEntry, precision: str = "double", *, meshes: dict[str, Array] | None = None
+        self,
+        pair: CollisionTableEntry | AnalyticPair,
+        precision: str = "double",
+        *,
+        meshes: dict[str, Array] | None = None,
     ) -> None:
         names = list(meshes or {})
         packed = pack_hulls([polyhedron(corners) for corners in (meshes or {}).values()])
@@ -68,7 +73,7 @@ class Compiled:
 
         self._compile(pair, precision, add)
 
-    def _compile(self, pair: CollisionTableEntry, precision: str, add: object) -> None:
+    def _compile(self, pair: CollisionTableEntry | AnalyticPair, precision: str, add: object) -> None:
         inputs = [(f"{solid} {part}", count) for solid in "ab" for part, count in INPUTS.items()]
         self.memory = Memory(
             state=[*inputs, ("reach", 1)],

@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 
 from kinema.core import Array
-from kinema.dynamics.collision.analytic_pairs import ANALYTIC_COLLISION_TABLE
+from kinema.dynamics.collision.analytic_pairs import ANALYTIC_COLLISION_TABLE, AnalyticPair
 from kinema.dynamics.collision.collision_types import CollisionGeom, CollisionTableEntry, ContactQuery
 from kinema.dynamics.collision.narrow_phase import contact_tangents
 from kinema.dynamics.vector_math import Vector
@@ -49,7 +49,7 @@ def program(kinds: tuple[str, str], prefix: str = "") -> Program:
 
 
 def program_of(
-    pair: CollisionTableEntry,
+    pair: CollisionTableEntry | AnalyticPair,
     add: Callable[[str, Tracer, CollisionGeom], CollisionGeom] | None = None,
     prefix: str = "",
     *,

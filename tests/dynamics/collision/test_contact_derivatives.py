@@ -137,8 +137,11 @@ def assert_equals(pair: Differentiated, poses: Poses, oracle: Oracle, *, toleran
 
 
 def posed(a: list[tuple[Array, Array, Array]], b: list[tuple[Array, Array, Array]], reach: float = 0.0) -> Poses:
-    first, second = (tuple(np.array(x) for x in zip(*solids, strict=True)) for solids in (a, b))
-    return Poses(first, second, np.full(len(a), reach))
+    def stacked(solids: list[tuple[Array, Array, Array]]) -> tuple[Array, Array, Array]:
+        positions, rotations, sizes = (np.array(x) for x in zip(*solids, strict=True))
+        return positions, rotations, sizes
+
+    return Poses(stacked(a), stacked(b), np.full(len(a), reach))
 
 
 def sphere_poses(*, aligned: bool = False) -> Poses:

@@ -81,7 +81,8 @@ def prism_depths(vertices: Array) -> list[float]:
 def test_depths_of_boxes_that_hardly_touch() -> None:
     """A fifth of a millimetre deep, as things at rest are: as deep as the Minkowski differences say, to rounding."""
     poses, count = poses_above(), 60
-    poses = Poses(*((a[:count], b[:count], c[:count]) for a, b, c in (poses.a, poses.b)), np.zeros(count))
+    first, second = ((a[:count], b[:count], c[:count]) for a, b, c in (poses.a, poses.b))
+    poses = Poses(first, second, np.zeros(count))
     box = CompiledField(CONVEX_PAIRS["height field", "box"], TOP * HEIGHTS)
     places, turns, sizes = poses.b
     for _ in range(8):

@@ -26,7 +26,7 @@ the value in the description (SI, Z up), which is both expected and read. Genera
 """
 
 
-def table(read: Mapping[tuple[str, str], tuple[Any]] | None = None) -> str:
+def table(read: Mapping[tuple[tuple[str, str], str], tuple[Any]] | None = None) -> str:
     """The whole document; `read` has the values of samples that were read already, by case and name of the sample."""
     properties = schema_properties()
     rows, passed = [], set()

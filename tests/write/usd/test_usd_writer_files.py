@@ -103,7 +103,7 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(WriteError, match="'nested', 'flat'"):
         write(arm(), tmp_path / "arm.usda", layout="round")
     with pytest.raises(TypeError, match="arrangement"):
-        write(arm(), tmp_path / "arm.usda", arrangement="flat")
+        write(arm(), tmp_path / "arm.usda", arrangement="flat")  # type: ignore[call-arg]
     with pytest.raises(WriteError, match="'embed', 'copy', 'bake', 'reference'"):
         write(arm(), tmp_path / "arm.usda", options=WriteOptions(meshes="all"), layout="flat")
     with pytest.raises(WriteError, match="a Robot or a World"):

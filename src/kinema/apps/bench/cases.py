@@ -227,7 +227,7 @@ def _build_free_mujoco_model(description: Robot | World, unconstrained: bool) ->
     return model
 
 
-def _free_controls(model: Model, n_envs: int, steps: int, seed: int, *, unconstrained: bool) -> Array:
+def _free_controls(model: Model, n_envs: int, steps: int, seed: int, *, unconstrained: bool) -> np.ndarray:
     """Random controls around the middle of the control ranges; with a constant offset if limits are to be reached."""
     rng = np.random.default_rng(seed)
     lower, upper = model.actuators.ctrl_lower, model.actuators.ctrl_upper

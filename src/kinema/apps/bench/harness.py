@@ -248,7 +248,9 @@ def _make_measurement(case: BenchmarkCase, simulator: Simulator, error: float, s
         return Measurement(simulator.name, simulator.n_envs, rate, error, *common)
     counts = simulator.statistics
     found = step_accuracy(case, counts.first_step_velocities, case.random_controls(simulator.n_envs)[0])
-    differs = isinstance(simulator, KinemaRollout) and found.error > DIFFERENT_CONTACTS_ERROR
+    own_error = None
+    if isinstance(simulator, KinemaRollout) and found.error > DIFFERENT_CONTACTS_ERROR:
+        own_error = simulator.simulator.error_vs_double_precision
     return ContactMeasurement(
         simulator.name,
         simulator.n_envs,
@@ -260,7 +262,7 @@ def _make_measurement(case: BenchmarkCase, simulator: Simulator, error: float, s
         contacts=float(np.mean(counts.contacts)),
         iterations=float(np.mean(counts.iterations)),
         overflows=counts.overflows,
-        own_error=simulator.simulator.error_vs_double_precision if differs else None,
+        own_error=own_error,
     )
 
 

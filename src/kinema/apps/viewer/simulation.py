@@ -235,6 +235,7 @@ class AppliedForce(Protocol):
     @property
     def attachment_point(self) -> Array:
         """World position of the grabbed point [m]."""
+        ...
 
     def apply(self) -> None:
         """Set the force of the next steps."""

@@ -329,9 +329,10 @@ class Viewer:
             for exhibit in (e for e in self.models if joint in e.joints):
                 closed &= exhibit.set_slider_values({joint: values})
             if self.player.scene is not None:
-                for exhibit in (e for e in self.models if e.entity is not None):
-                    exhibit.write_joints_to_simulation(None if self.env_grid is not None else self.env)
-                    self.player.control_inputs.hold(exhibit.entity, self.env)
+                for exhibit in self.models:
+                    if exhibit.entity is not None:
+                        exhibit.write_joints_to_simulation(None if self.env_grid is not None else self.env)
+                        self.player.control_inputs.hold(exhibit.entity, self.env)
             self.refresh()
             if not closed:
                 self.joint_panel.refresh()

@@ -193,7 +193,8 @@ def fast_types_without_sweep(model: Model) -> list[tuple[str, str]]:
     """Sorted pairs of geom types of pairs with a fast geom whose contacts are not speculative."""
     fast = {geom for geom, is_fast in enumerate(model.geoms.fast) if is_fast}
     pairs = zip(model.pairs.geom_a.tolist(), model.pairs.geom_b.tolist(), strict=True)
-    types = {(model.geoms.types[a], model.geoms.types[b]) for a, b in pairs if a in fast or b in fast}
+    names = list(model.geoms.types)
+    types = {(names[int(a)], names[int(b)]) for a, b in pairs if a in fast or b in fast}
     return sorted(x for x in types if not set(x) <= set(SWEEPABLE_TYPES))
 
 
@@ -274,13 +275,13 @@ def _n_colliding_dofs(model: Model, specs: Sequence[ContactBufferSpec]) -> int:
 def pair_geom_types(model: Model, pair: int) -> tuple[str, str]:
     """Geom types of a geom pair."""
     types, pairs = model.geoms.types, model.pairs
-    return types[pairs.geom_a[pair]], types[pairs.geom_b[pair]]
+    return types[int(pairs.geom_a[pair])], types[int(pairs.geom_b[pair])]
 
 
 def unsupported_type_pairs(model: Model) -> list[tuple[str, str]]:
     """Sorted pairs of geom types in the model that have no contact function."""
     types, pairs = model.geoms.types, model.pairs
     return sorted(
-        {(types[a], types[b]) for a, b in zip(pairs.geom_a.tolist(), pairs.geom_b.tolist(), strict=True)}
+        {(types[int(a)], types[int(b)]) for a, b in zip(pairs.geom_a.tolist(), pairs.geom_b.tolist(), strict=True)}
         - set(max_contacts_by_types(multiccd=True))
     )

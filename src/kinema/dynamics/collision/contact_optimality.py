@@ -262,7 +262,8 @@ def _resolve_conflict(pair: ConvexPair, normal: Vector, first: _Side, second: _S
     slopes = [
         sum((ir.square(ir.without_derivative(dot(normal, f))) for f in side.flats), 0.0) for side in (first, second)
     ]
-    prefers_first = ir.select(*(core.bounding_radius for core in reversed(pair.cores)), 1.0, 0.0)
+    radii = [core.bounding_radius for core in pair.cores]
+    prefers_first = ir.select(radii[1], radii[0], 1.0, 0.0)
     prefers_first = ir.select(slopes[0] + ALIGNED_SLOPE_SQUARED, slopes[1], 1.0, prefers_first)
     prefers_first = ir.select(slopes[1] + ALIGNED_SLOPE_SQUARED, slopes[0], 0.0, prefers_first)
     prefers_first = ir.select(ranks[1], ranks[0] - 0.5, 1.0, ir.select(ranks[0], ranks[1] - 0.5, 0.0, prefers_first))

@@ -450,7 +450,7 @@ def _specialization_of(
     """Specialization key of a geom pair's narrow-phase code: geom types, contact type, overflow handling, options."""
     geoms, pairs = ctx.model.geoms, ctx.model.pairs
     return NarrowPhaseSpecialization(
-        (geoms.types[pairs.geom_a[pair]], geoms.types[pairs.geom_b[pair]]),
+        (geoms.types[int(pairs.geom_a[pair])], geoms.types[int(pairs.geom_b[pair])]),
         spec.specialization.condim,
         spec.specialization.elliptic,
         integer_power(pairs.solimp[pair].tolist()),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from kinema import ir
 from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Value
@@ -295,8 +295,8 @@ def fill_equalities(kinematic_state: KinematicState, rows: ConstraintRows) -> No
     """
     ctx, local_poses, world_poses = kinematic_state.ctx, kinematic_state.local_poses, kinematic_state.world_poses
     blocks_and_equalities = [
-        (i, int(b.source["equality"])) for i, b in enumerate(rows.blocks) if "equality" in b.source
-    ]  # type: ignore[call-overload]
+        (i, int(cast("int", b.source["equality"]))) for i, b in enumerate(rows.blocks) if "equality" in b.source
+    ]
     wrench_arrays = {
         i: {side: ctx.allocate(6 * rows.blocks[i].n_rows) for side in SIDES} | {"about": ctx.allocate(3)}
         for i, _ in blocks_and_equalities

@@ -154,8 +154,8 @@ class SingleDofRows:
         read = self.ctx.tracer.read
         rows = []
         for starts in self.array_starts:
-            *fields, entry = (read(SCRATCH, starts[name], dof) for name in ROW_FIELDS)
-            rows.append(BoundedRow(*fields, entry * direction))
+            fields = [read(SCRATCH, starts[name], dof) for name in ROW_FIELDS]
+            rows.append(BoundedRow(*[*fields[:-1], fields[-1] * direction]))
         return rows
 
     def advance_residuals(self, dof: Value, direction: Value, step_length: Value) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from kinema import ir
 from kinema.ir import Value
@@ -223,7 +224,7 @@ def integrate_servo_states(ctx: TraceContext, actuators: Transmissions) -> None:
             velocity = ir.select(ctx.read("phase"), 0.5, velocity, first_velocity)
             ctx.iteration.write("stage_servo_velocity", [velocity])
         advance = _rk4_stage if is_rk4 else _step
-        after = [
+        after: list[Any] = [
             advance(ctx, actuator, parameters, k, rates[k], velocity) if name in actuator.servo_states else before[k]
             for k, name in enumerate(SERVO_STATES)
         ]

@@ -8,6 +8,7 @@ to the shifted world origin, the position of the first free body, which keeps pr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
@@ -289,8 +290,8 @@ def _write_contact_output(iteration: IterationContext) -> None:
     requested, reduce, n_entries = (
         set(str(specialization.options[0]).split()),
         str(specialization.options[1]),
-        int(specialization.options[-1]),
-    )  # type: ignore[call-overload]
+        int(cast("int", specialization.options[-1])),
+    )
     n_found = iteration.read("sum", COUNT_OFFSET)
     values: list[Value] = []
     for entry in range(n_entries):

@@ -100,7 +100,7 @@ def _measure_pair(iteration: IterationContext, shifted_world_poses: NodeValues[P
         position = add(pose.position, rotate(pose.rotation, iteration.constants(f"{name} pos")))
         geoms.append(CollisionGeom(position, rotation, iteration.constants(f"{name} size")))
     origin = geoms[1].position
-    placed = tuple(
+    first, second = (
         geom_with_packed_data(
             CollisionGeom(sub(geom.position, origin), geom.rotation, geom.size),
             geom_type,
@@ -116,7 +116,7 @@ def _measure_pair(iteration: IterationContext, shifted_world_poses: NodeValues[P
     keep_closest_points(
         tracer,
         specialization.geom_types,
-        placed,
+        (first, second),
         local,
         iteration.constant("max distance"),
         swapped=specialization.swapped,

@@ -78,7 +78,7 @@ def _cast_sensor_rays(iteration: IterationContext, shifted_world_poses: NodeValu
     mounting = attachment_pose(iteration, shifted_world_poses, OBJECT_FRAME)
     first, count, *bounds = iteration.constants("params")
     best_distance, ray = tracer.allocate_local(1), tracer.allocate_local(6)
-    has_geoms, options = bool(specialization.options[-1]), specialization.options[:-1]
+    has_geoms, options = bool(specialization.options[-1]), list(specialization.options[:-1])
     fields, has_origins = (str(options[2]).split(), bool(options[3])) if len(options) > 2 else ([], False)
     normal = tracer.allocate_local(3) if "normal" in fields else ""
     width = sum(RANGE_FIELDS[name] for name in fields) or 1

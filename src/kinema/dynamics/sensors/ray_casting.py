@@ -123,6 +123,7 @@ def intersect_geom(iteration: IterationContext, ray: str, best_distance: str, no
             return tracer.read(RAY_DATA, 0, index)
 
         previous, geom_type = tracer.read(best_distance), specialization.geom_type
+        mesh_normal, field = "", None
         if geom_type == "mesh":
             mesh_normal = tracer.allocate_local(3) if normal else ""
             intersect_mesh(tracer, read, header, local_ray, best_distance, mesh_normal)
@@ -137,7 +138,7 @@ def intersect_geom(iteration: IterationContext, ray: str, best_distance: str, no
             point = local_ray.point_at(ir.minimum(distance, MAX_NORMAL_DISTANCE))
             if geom_type == "mesh":
                 outward: Vector = [tracer.read(mesh_normal, i) for i in range(3)]
-            elif geom_type == "height field":
+            elif field is not None:
                 outward = field.normal_at(point)
             else:
                 outward = primitive_normal(geom_type, point, size)

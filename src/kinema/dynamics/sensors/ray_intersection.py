@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from kinema import ir
 from kinema.ir import Tracer, Value
@@ -399,13 +398,19 @@ class HeightFieldIntersection:
         surface = cross((self.cell_sizes[0], 0.0, along_x), (0.0, self.cell_sizes[1], along_y))
         height = heights[0][0] + fraction[0] * along_x + fraction[1] * along_y
         # of surface, base, walls and the top of the base (hit from inside only), the nearest to the point
-        sides = [(ir.absolute(point[2] - height), normalize_or_fallback(surface))]
+        sides: list[tuple[Value, Sequence[Value]]] = [(ir.absolute(point[2] - height), normalize_or_fallback(surface))]
         sides.append((ir.absolute(point[2] + self.size[2]), (0.0, 0.0, -1.0)))
         sides.append((ir.absolute(point[2]) + BASE_TOP_TOLERANCE, (0.0, 0.0, 1.0)))
         for i in range(2):
             normal = [ir.select(point[i], 0.0, -1.0, 1.0) if k == i else 0.0 for k in range(3)]
             sides.append((ir.absolute(ir.absolute(point[i]) - self.size[i]), normal))
-        return reduce(lambda a, b: (ir.minimum(a[0], b[0]), select_vector(b[0], a[0], b[1], a[1])), sides)[1]
+        distance, normal = sides[0]
+        for other, other_normal in sides[1:]:
+            distance, normal = (
+                ir.minimum(distance, other),
+                select_vector(other, distance, other_normal, normal),
+            )
+        return normal
 
     def _keep_nearest(self, distance: Value) -> Value:
         nearest = ir.minimum(self.tracer.read(self.best_distance), distance)

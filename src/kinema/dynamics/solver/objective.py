@@ -102,11 +102,18 @@ class Objective(Protocol):
     ctx: TraceContext
     inputs: SolverInputs
     state: SolverState
-    vectors: TreeVectors | WarpVectors
     rows: ConstraintRows
     has_contacts: bool
-    tree_convergence: TreeConvergenceTest | None
-    """Convergence test per tree; None if the test of all trees together suffices."""
+
+    @property
+    def vectors(self) -> TreeVectors | WarpVectors:
+        """Operations on joint vectors."""
+        ...
+
+    @property
+    def tree_convergence(self) -> TreeConvergenceTest | None:
+        """Convergence test per tree; None if the test of all trees together suffices."""
+        ...
 
     def initialize(self) -> None:
         """Write x = 0, the residuals J a - aref at the unconstrained accelerations and the scale of their work."""
@@ -120,11 +127,11 @@ class Objective(Protocol):
         """Prepare a direction d; return M d and the products d . M x, d . M d and d . (-g), with g the gradient."""
         ...
 
-    def line_derivatives(self, direction: JointVector) -> tuple[Value, Value]:
+    def line_derivatives(self, direction: JointVector, /) -> tuple[Value, Value]:
         """Return first and second derivative of the row and contact costs along d at the step length."""
         ...
 
-    def constraint_cost_at(self, step_length: float, direction: JointVector) -> Value:
+    def constraint_cost_at(self, step_length: float, direction: JointVector, /) -> Value:
         """Return the cost of all rows and contacts at a step length along d, without the term of M."""
         ...
 

@@ -206,7 +206,7 @@ def _store_body_order(robots: Iterable[Robot], components: RobotComponents) -> N
                 link.order = body
             order = {link.name: link.order for link in robot.links}
             for joint in robot.joints:
-                joint.order = order[joint.child]
+                joint.order = order[str(joint.child)]
 
 
 def _collision_rules(reader: ModelReader) -> CollisionRules:

@@ -100,7 +100,8 @@ def parse_value(kind: Any, value: Any) -> Any:
         known = field_types(kind)
         if not _checked(dict, value).keys() <= known.keys():
             raise BadValueError
-        return kind(**{name: parse_value(known[name], item) for name, item in value.items()})
+        constructor: Any = kind
+        return constructor(**{name: parse_value(known[name], item) for name, item in value.items()})
     return _checked(kind, value)
 
 

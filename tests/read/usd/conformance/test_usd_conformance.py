@@ -18,7 +18,7 @@ from kit.usd_conformance.shapes import BALLS
 from kit.usd_conformance.table import TABLE_FILE, table
 from kit.usd_stages import prim
 
-READ: dict[tuple[str, str], tuple[Any]] = {}
+READ: dict[tuple[tuple[str, str], str], tuple[Any]] = {}
 """Values of the samples that tests have read in this process, for the table."""
 SAMPLES = [(case, name) for case in CASES for name in case.samples()]
 
