@@ -10,7 +10,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from kinema.ir import (
+    BasicBlock,
+    Instruction,
+    MemoryLocation,
     Program,
+    Store,
     Tape,
     absolute,
     clamp,
@@ -21,6 +25,7 @@ from kinema.ir import (
     maximum,
     minimum,
     optimise,
+    optimise_basic_block,
     program_from_tape,
     schedule_instructions,
     select,
@@ -224,3 +229,16 @@ def test_a_long_sum_of_products_is_held_in_few_registers() -> None:
     line = traced(algorithm).basic_block
     assert line.max_live() > 40
     assert schedule_instructions(line).max_live() <= 4
+
+
+def test_blocks_that_differ_in_signs_and_types_only_stay_apart() -> None:
+    """Optimised blocks are kept by content: as numbers 0.0 equals -0.0, and the constant 2.0 the value of number 2."""
+    x = Instruction(2, "input", (), MemoryLocation("x", 0))
+    for operand in (2, 2.0, 0.0, -0.0):
+        block = BasicBlock((x, Instruction(3, "add", (2, operand))), (Store(MemoryLocation("y", 0), 3),))
+        for _ in range(2):
+            instructions = optimise_basic_block(block).instructions
+            assert [repr(i) for i in instructions] == [repr(i) for i in block.instructions]
+    for value in (2, 2.0, 0.0, -0.0):
+        found = optimise_basic_block(BasicBlock((x,), (Store(MemoryLocation("y", 0), value),)))
+        assert repr(found.stores[0].value) == repr(value)

@@ -36,9 +36,9 @@ def things() -> Any:
     ]
     scene.add(mesh(tray((0.06, 0.06, 0.05), (0.021, 0.021), 0.02)), pos=(0.5, 0.0, 0.05), fixed=True)
     peg = scene.add(km.Box(size=(0.04, 0.04, 0.08)), pos=(0.5, 0.0, 0.07))
-    scene.add(mesh(bolt(0.01, 0.003, PITCH, 4), resolution=40), pos=(0.0, 0.5, 0.1), fixed=True, friction=0.01)
+    scene.add(mesh(bolt(0.01, 0.003, PITCH, 4), resolution=32), pos=(0.0, 0.5, 0.1), fixed=True, friction=0.01)
     ring = scene.add(
-        mesh(nut(0.0108, 0.003, PITCH, 1, 0.018), resolution=24), pos=(0.0, 0.5, 0.1 + START), friction=0.01
+        mesh(nut(0.0108, 0.003, PITCH, 1, 0.018), resolution=20), pos=(0.0, 0.5, 0.1 + START), friction=0.01
     )
     scene.build(2)
     turned = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -15,11 +16,14 @@ from kinema.builder import EntitySpec, build_model
 from kinema.core import content_digest
 from kinema.dynamics import Engine, Settings
 from kinema.model import Model
-from kinema.read import read
 from kinema.runtime import find_device
 from kit.assets import EXAMPLES
+from kit.robots.small_robots import from_text
 
-QUADRUPED = EXAMPLES / "quadruped" / "scene.xml"
+HOPPER = """<mujoco><worldbody><geom type="plane" size="5 5 .1"/><body name="trunk" pos="0 0 .45"><freejoint/>
+<geom size=".1" mass="2"/><body name="leg" pos="0 0 -.1"><joint name="hip" axis="0 1 0" range="-40 40" damping=".1"/>
+<geom type="capsule" size=".02" fromto="0 0 -.05 0 .02 -.3" mass=".5"/></body></body></worldbody>
+<actuator><position joint="hip" kp="20"/></actuator></mujoco>"""
 PER_ENV = ("mass_shift", "com_shift", "kp", "kv", "armature", "damping", "limit", "gravity", "geom_friction")
 
 
@@ -49,13 +53,14 @@ def assert_immutable(model: Model) -> None:
             assert not isinstance(value, list | dict | set), path
 
 
-def quadruped() -> Model:
-    return build_model([EntitySpec(name="it", description=read(QUADRUPED))], with_contacts=True, sensors=())
+def hopper(folder: Path) -> Model:
+    described = from_text(folder, HOPPER)
+    return build_model([EntitySpec(name="it", description=described)], with_contacts=True, sensors=())
 
 
-def test_nothing_of_a_model_can_be_written() -> None:
+def test_nothing_of_a_model_can_be_written(tmp_path: Path) -> None:
     """Tables, their arrays and their lists, as built and with derived constants."""
-    model = quadruped()
+    model = hopper(tmp_path)
     assert_immutable(model)
     assert_immutable(Engine(model, Settings(contacts=True), 2, find_device("cpu")).model)
     with pytest.raises(ValueError, match="read-only"):
@@ -85,9 +90,9 @@ def test_the_given_arrays_of_the_user_stay_writable() -> None:
     assert scene.built.model.fluid.wind[0] == 1.0
 
 
-def test_an_engine_leaves_its_model_as_it_is() -> None:
+def test_an_engine_leaves_its_model_as_it_is(tmp_path: Path) -> None:
     """Derived constants and contact capacity are in other models with the same tables."""
-    model = quadruped()
+    model = hopper(tmp_path)
     digest = content_digest(model)
     engine = Engine(model, Settings(contacts=True), 2, find_device("cpu"))
     derived = engine.model
@@ -104,10 +109,10 @@ def test_an_engine_leaves_its_model_as_it_is() -> None:
     assert content_digest(fresh.model) == derived_digest
 
 
-def test_a_scene_leaves_its_model_as_it_is() -> None:
+def test_a_scene_leaves_its_model_as_it_is(tmp_path: Path) -> None:
     """Steps, masses, parameters, random values, states and a reset."""
     scene = km.Scene(quiet=True)
-    robot = scene.add(QUADRUPED)
+    robot = scene.add(from_text(tmp_path, HOPPER))
     scene.build(3, per_env=PER_ENV)
     model = scene.built.model
     digest = content_digest(model)
@@ -121,9 +126,9 @@ def test_a_scene_leaves_its_model_as_it_is() -> None:
     assert content_digest(model) == digest
 
 
-def test_other_columns_start_with_constants_of_their_own() -> None:
+def test_other_columns_start_with_constants_of_their_own(tmp_path: Path) -> None:
     """Changed tables give a new model, without the constants derived from the old ones, with the same capacity."""
-    model = Engine(quadruped(), Settings(contacts=True), 1, find_device("cpu")).model
+    model = Engine(hopper(tmp_path), Settings(contacts=True), 1, find_device("cpu")).model
     model = model.with_derived(max_contacts_per_frame_pair=5)
     other = model.with_columns("dofs", armature=model.dofs.armature + 1.0)
     assert other.links is model.links

@@ -24,7 +24,7 @@ from .kernel_split import KernelPart, fission_kernels, promote_shared_locals
 from .memory import WARP_GLOBAL
 from .optimise import fuse_multiply_add, schedule_instructions
 from .outline import outline_functions
-from .program import BasicBlock, Program, map_basic_blocks
+from .program import BasicBlock, Instruction, Program, Store, map_basic_blocks
 from .verifier import verify
 
 
@@ -90,11 +90,40 @@ def split_into_kernels(program: Program, group_size: int, max_instructions: int 
     return list(run_passes(program, gpu_passes(group_size, max_instructions)))
 
 
+_MAX_MEMOISED = 2_000
+"""Basic blocks, and instructions of one, whose optimised form is kept."""
+_optimised_blocks: dict[tuple[Any, ...], tuple[tuple[Instruction, ...], tuple[Store, ...]]] = {}
+
+
 def optimise_basic_block(block: BasicBlock) -> BasicBlock:
-    """Run all passes on basic blocks on one block, in order."""
+    """Run all passes on basic blocks on one block, in order.
+
+    Results are memoised by content: programs of scenes with parts in common have many blocks in common.
+    """
+    if len(block.instructions) > _MAX_MEMOISED:
+        return _run_block_passes(block)
+    key = _block_key(block)
+    known = _optimised_blocks.get(key)
+    if known is None:
+        optimised = _run_block_passes(block)
+        if len(_optimised_blocks) >= _MAX_MEMOISED:
+            _optimised_blocks.clear()
+        known = _optimised_blocks[key] = optimised.instructions, optimised.stores
+    return BasicBlock(*known)
+
+
+def _run_block_passes(block: BasicBlock) -> BasicBlock:
     for _, transform in BLOCK_PASSES:
         block = transform(block)
     return block
+
+
+def _block_key(block: BasicBlock) -> tuple[Any, ...]:
+    """Content of a basic block as a dictionary key: constants as text, as 2 == 2.0 and 0.0 == -0.0."""
+    definitions = tuple([(i.result, i.op, len(i.args), i.location) for i in block.instructions])
+    operands = tuple([a if type(a) is int else repr(a) for i in block.instructions for a in i.args])
+    stores = tuple([(location, value if type(value) is int else repr(value)) for location, value in block.stores])
+    return definitions, operands, stores
 
 
 def optimise(program: Program) -> Program:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +15,7 @@ from kinema.ir import ArenaOffset, LoopIteration
 from kinema.model import Model, PrimitiveJointType
 
 from ..arrays import ElementKind
+from ..extensions import has_external_extensions
 from ..pipeline import compute
 from ..rigid.aba import write_joint_inertias
 from ..rigid.integrators import integrate_coordinates
@@ -71,8 +75,30 @@ MIN_VALUE = 1e-15
 """Lower bound of inverse inertias and accelerations used as divisors (MuJoCo's mjMINVAL)."""
 
 
+_recent_paths: deque[tuple[list[Any], bytes, tuple[Array, Array]]] = deque(maxlen=4)
+"""Tables of a model, a configuration, and the lengths and moment arms there: one start asks for them several times."""
+
+
 def path_lengths_and_moments(model: Model, qpos: Sequence[float] | Array) -> tuple[Array, Array]:
-    """Lengths (n_paths,) [m] and moment arms (n_paths, n_dofs) of all transmission paths at a configuration."""
+    """Lengths (n_paths,) [m] and moment arms (n_paths, n_dofs) of all transmission paths at a configuration.
+
+    The latest results are kept; the arrays are read-only.
+    """
+    tables = [getattr(model, field.name) for field in fields(model) if field.name != "derived"]
+    if has_external_extensions():  # which may change while the tables do not
+        return _compute_path_lengths_and_moments(model, qpos)
+    configuration = np.asarray(qpos, dtype=np.float64).tobytes()
+    for known, at, found in tuple(_recent_paths):
+        if at == configuration and all(a is b for a, b in zip(known, tables, strict=True)):
+            return found
+    found = _compute_path_lengths_and_moments(model, qpos)
+    for array in found:
+        array.setflags(write=False)
+    _recent_paths.append((tables, configuration, found))
+    return found
+
+
+def _compute_path_lengths_and_moments(model: Model, qpos: Sequence[float] | Array) -> tuple[Array, Array]:
     n_paths, n = 1 + max(model.path_segments.path_idx.tolist(), default=-1), model.n_dofs
     if not n_paths:
         return np.zeros(0), np.zeros((0, n))
