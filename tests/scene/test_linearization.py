@@ -309,3 +309,15 @@ def test_scenes_without_moving_parts_have_empty_matrices() -> None:
     scene.add(km.Plane())
     scene.build(n_envs=2)
     assert scene.linearize().A.shape == (2, 0, 0)
+
+
+def test_forward_and_reverse_mode_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By forward mode, as for Runge-Kutta steps or where the tape is too small, the matrices are the same."""
+    scene, robot = built(FEATURES, 2)
+    robot.set_qvel(np.random.default_rng(8).uniform(-1, 1, (2, robot.n_dofs)))
+    scene.step(5)
+    found = scene.linearize()
+    monkeypatch.setattr("kinema.dynamics.engine.linearization.StepAdjoints.run", lambda self, qpos: None)
+    expected = scene.linearize()
+    for name in "ABCD":
+        assert_equal(getattr(found, name), getattr(expected, name), 1e-12)

@@ -43,8 +43,8 @@ from ..lowering.derivative_programs import (
 )
 from ..queries.fields import OUTPUT_PREFIX
 from ..sensors.sensor_outputs import SENSOR_OUTPUT_ARRAY
-from .linearization import ARENAS, CONTROL_ARRAYS, DerivativeProgram, SolvedStep, new_arena
 from .parameter_inputs import ParameterInputs
+from .solved_step import ARENAS, CONTROL_ARRAYS, DerivativeProgram, SolvedStep, new_arena
 
 if TYPE_CHECKING:
     from kinema.ir import Program

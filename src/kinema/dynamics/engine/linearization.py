@@ -1,58 +1,48 @@
-"""Linearisation of a step: Jacobians of next state and sensor values by state and controls, in forward mode.
+"""Linearisation of a step: Jacobians of next state and sensor values by state and controls.
 
-Each direction is an environment of its own with the same state and another tangent, so that directions are evaluated in
-the lanes of SIMD vectors. A derivative consists of two programs: the step itself, which stores the solution of the
-constraint solver, and its tangent program, which reads this solution (`lowering/derivative_programs.py`).
+Each direction is an environment of its own with the same state, so that directions are evaluated in the lanes of SIMD
+vectors. A derivative consists of two programs: the step itself, which stores the solution of the constraint solver, and
+a derivative program, which reads this solution (`lowering/derivative_programs.py`).
+
+Reverse mode has a direction for each row of the Jacobian: next velocities and activations, as next positions follow
+from the next velocities by the rule of integration. Forward mode has a direction for each column: state and controls.
+It is used for sensors, for Runge-Kutta steps, for several steps, and where the tape of the reverse mode is too small.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from kinema.core import Array
-from kinema.ir import TANGENT_PREFIX, ArenaOffset
-from kinema.runtime import (
-    Arena,
-    ArenaLayout,
-    Kernel,
-    LaunchArguments,
-    ProgramSource,
-    copy_rows,
-    row_filler,
-    synchronise_unless_shared,
-)
+from kinema.ir import ADJOINT_PREFIX, TANGENT_PREFIX
+from kinema.runtime import Arena
 
-from ..arrays import arena_arrays
-from ..extensions import program_key
 from ..lowering.derivative_programs import (
+    OVERFLOW_ARRAY,
+    UNCONVERGED_ARRAY,
+    adjoint_arena_arrays,
     derivative_arena_arrays,
-    needs_solution,
     sensor_arena_arrays,
     solution_settings,
     trace_sensor_tangents,
+    trace_step_adjoint,
     trace_step_tangents,
 )
 from ..sensors.sensor_outputs import SENSOR_OUTPUT_ARRAY
-from ..settings import RK4_STAGES, Integrator, Settings
+from ..settings import Integrator
+from .solved_step import ARENAS, CONTROL_ARRAYS, DerivativeProgram, IndexArray, SolvedStep, new_arena
 from .tangent_space import TangentSpace, quaternion_basis
 
 if TYPE_CHECKING:
-    from kinema.ir import Program
-
     from .engine import Engine
-    from .parameter_inputs import ParameterInputs
 
-IndexArray = npt.NDArray[np.intp]
 MAX_LANES = 4096
 """Number of directions of all environments that one launch evaluates at most."""
-CONTROL_ARRAYS = {"ctrl": "ctrl", "position": "command", "force": "dof_force_applied"}
-"""Kind of control -> array that the derivatives are taken by."""
-ARENAS = ("state", "controls")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,240 +66,193 @@ class StepJacobians:
 # ---------------------------------------------------------------------------------------------------- tangent programs
 
 
-class DerivativeProgram:
-    """A compiled program of a derivative, with arenas of its own in the layout of the engine's."""
+class DirectionLanes:
+    """Memory of a derivative program with several directions per environment: arrays and their derivatives.
 
-    def __init__(
-        self,
-        engine: Engine,
-        name: str,
-        arenas: Mapping[str, Arena],
-        trace: Callable[[Mapping[str, ArenaOffset]], Program],
-        settings: Settings,
-        key: object = (),
-    ) -> None:
-        """Compile a program, or load it from the cache.
+    The directions of an environment are side by side, and have the same state and inputs.
+    """
+
+    def __init__(self, step: SolvedStep, prefix: str, sizes: Mapping[str, list[tuple[str, int]]], n: int) -> None:
+        """Allocate the memory.
 
         Args:
-            engine: engine whose step is differentiated.
-            name: name of the program in profilers, and part of its cache key.
-            arenas: arenas of the program; `uniform` is that of the engine, and `out` is optional.
-            trace: traces the program from the offsets of all arrays.
-            settings: settings of the step.
-            key: everything else that determines the program.
+            step: the step that is differentiated, with a number of environments.
+            prefix: prefix of the names of the arrays of derivatives.
+            sizes: names and sizes of all arrays of each arena: those of the step, then their derivatives.
+            n: number of directions of each environment.
         """
-        self.engine, self.arenas = engine, arenas
-        layouts = [engine.uniform.layout, *(arena.layout for arena in arenas.values())]
-        offsets = {array: offset for layout in layouts for array, offset in layout.offsets().items()}
-        source = ProgramSource(
-            lambda: trace(offsets),
-            program_key(name, engine.digest, settings, engine.uses_loops, key),
-            f"{engine.name}_{name}",
-        )
-        n_envs = arenas["state"].n_envs
-        with engine.progress(f"compiling the {name.replace('_', ' ')} of a step"):
-            kernel = Kernel(
-                source, offsets, engine.device, engine.precision, n_envs=n_envs, wait=engine.wait_for_optimised
-            )
-        self._kernel = kernel
-        self._output = arenas["out"] if "out" in arenas else new_arena(engine, "out", [], 1)
-        self._launches: dict[int, Callable[[], None]] = {}
-        self.launch = self.prepared(1)
-        """Runs the program once; on a GPU it returns when the program is launched."""
-
-    def prepared(self, count: int) -> Callable[[], None]:
-        """Function that launches `count` runs of the program, one after the other."""
-        if count not in self._launches:
-            state, inputs, threads = self.arenas["state"], self.arenas["controls"].data, self.engine.threads
-            self._launches[count] = self._kernel.prepare_launch(
-                LaunchArguments(state, inputs, self._output, self.engine.uniform, count, max_threads=threads)
-            )
-        return self._launches[count]
-
-    def run(self) -> None:
-        """Run the program once."""
-        self.launch()
-        synchronise_unless_shared(self.engine.device)
-
-
-def new_arena(engine: Engine, name: str, sizes: list[tuple[str, int]], n_envs: int) -> Arena:
-    """Arena on the device of an engine, from the names and sizes of its arrays."""
-    return Arena(ArenaLayout.from_sizes(name, sizes), n_envs, engine.device, engine.precision)
-
-
-class SolvedStep:
-    """The step of an engine on memory of its own, with the solution of the constraint solver in `warm_start`."""
-
-    def __init__(
-        self, engine: Engine, settings: Settings, n_envs: int, parameters: ParameterInputs | None = None
-    ) -> None:
-        """Compile the step.
-
-        Args:
-            engine: engine whose step it is.
-            settings: `solution_settings` of the engine's; with parameters, their settings.
-            n_envs: number of environments.
-            parameters: model parameters that are inputs; None if there are none.
-        """
-        self.engine, self.settings = engine, settings
-        model = engine.model if parameters is None else parameters.model
-        self._own_arrays = () if parameters is None else parameters.arrays
-        """Arrays that are not those of the engine."""
-        self.n_stages = RK4_STAGES if settings.integrator is Integrator.RK4 else 1
-        """Runs of the program per step."""
-        self.arenas = {a: new_arena(engine, a, arena_arrays(a, model, settings), n_envs) for a in ARENAS}
-
-        def trace(offsets: Mapping[str, ArenaOffset]) -> Program:
-            from ..lowering.step_program import trace_step
-
-            return trace_step(model, settings, offsets, loops=engine.uses_loops)
-
-        key = () if parameters is None else parameters.key
-        self.program = DerivativeProgram(engine, "solution", self.arenas, trace, settings, key)
-        self._shared_rows = {name: list(self._find_shared_rows(name)) for name in ARENAS}
-        """Arena -> ranges of rows that the engine has too: first row here, first row there, number of rows."""
-
-    def _find_shared_rows(self, name: str) -> Iterator[tuple[int, int, int]]:
-        """Ranges of rows of an arena that the arena of the engine has too, adjacent arrays merged."""
-        current = (0, 0, 0)
-        for array, (row, n) in self.arenas[name].layout.rows.items():
-            offset = self.engine.array_offsets.get(array)
-            if not n or offset is None or offset.arena != name or array in self._own_arrays:
-                continue
-            start, engine_start, count = current
-            if count and (row, offset.row) == (start + count, engine_start + count):
-                current = (start, engine_start, count + n)
-                continue
-            if count:
-                yield current
-            current = (row, offset.row, n)
-        if current[2]:
-            yield current
-
-    def load(self, envs: IndexArray) -> None:
-        """Copy the present state and inputs of environments of the engine."""
-        for name, ranges in self._shared_rows.items():
-            for row, engine_row, n in ranges:
-                values = self._engine_arena(name).rows(engine_row, n).numpy()
-                self.arenas[name].rows(row, n).assign(values[:, envs])
-
-    def load_all(self) -> None:
-        """Copy the present state and inputs of all environments of the engine; arrays that it has not are zero."""
+        self.n_envs, self.n_directions, self._prefix, self._step = step.arenas["state"].n_envs, n, prefix, step
+        self.arenas = {a: new_arena(step.engine, a, sizes[a], self.n_envs * n) for a in ARENAS}
+        self._values: dict[str, tuple[Arena, Arena, np.ndarray, np.ndarray]] = {}
+        """Arena -> that of the step, that of the lanes, and values and derivatives on the host, (rows, n_envs, n)."""
         for name, arena in self.arenas.items():
-            row_filler(arena.data, 0, arena.layout.n_rows)(0.0)
-            for row, engine_row, n in self._shared_rows[name]:
-                copy_rows(arena.data, row, self._engine_arena(name).data, engine_row, n)
-
-    def store_all(self) -> None:
-        """Copy state and inputs of all environments to the engine."""
-        self.engine.mark_modified()
-        for name, ranges in self._shared_rows.items():
-            for row, engine_row, n in ranges:
-                copy_rows(self._engine_arena(name).data, engine_row, self.arenas[name].data, row, n)
-
-    def _engine_arena(self, name: str) -> Arena:
-        return self.engine.state if name == "state" else self.engine.controls
-
-    def run_stage(self) -> None:
-        """Run the step, or the next stage of a Runge-Kutta step."""
-        self.program.run()
-
-    @property
-    def solution(self) -> Array | None:
-        """Constraint accelerations of the last stage, (n_dofs, n_envs); None if there are no constraints."""
-        has_solution = needs_solution(self.settings) and self.arenas["state"].layout.rows["warm_start"][1]
-        return self.arenas["state"].view("warm_start").numpy() if has_solution else None
-
-
-class StepTangents:
-    """Compiled programs that propagate tangents through a step, for a number of environments and directions."""
-
-    def __init__(self, engine: Engine, settings: Settings, n_envs: int, n_directions: int) -> None:
-        """Compile the programs, or load them from the cache, and allocate their memory.
-
-        Args:
-            engine: engine whose step is differentiated.
-            settings: settings of the step that stores its solution (`solution_settings`).
-            n_envs: number of environments of a launch.
-            n_directions: number of directions of each environment.
-        """
-        self.n_envs, self.n_directions = n_envs, n_directions
-        model, loops = engine.model, engine.uses_loops
-        self.step = SolvedStep(engine, settings, n_envs)
-        lanes = n_envs * n_directions
-        self.lanes = {a: new_arena(engine, a, derivative_arena_arrays(a, model, settings), lanes) for a in ARENAS}
-        """State, controls and their tangents; the directions of an environment are side by side."""
-        self._initial = {
-            name: np.zeros((arena.layout.n_rows, lanes), arena.dtype) for name, arena in self.step.arenas.items()
-        }
-        """Initial tangents of all arrays of an arena."""
-        self.sensors = new_arena(engine, "out", sensor_arena_arrays(model), lanes)
-        """Sensor values and their tangents."""
-        self._program = DerivativeProgram(
-            engine,
-            "tangents",
-            self.lanes,
-            lambda offsets: trace_step_tangents(model, settings, offsets, loops=loops),
-            settings,
-        )
-        self._sensor_program = (
-            DerivativeProgram(
-                engine,
-                "sensor_tangents",
-                {**self.lanes, "out": self.sensors},
-                lambda offsets: trace_sensor_tangents(model, settings, offsets, loops=loops),
-                settings,
+            n_rows, source = step.arenas[name].layout.n_rows, step.arenas[name]
+            data = (
+                arena.data if isinstance(arena.data, np.ndarray) else np.zeros((2 * n_rows, arena.stride), arena.dtype)
             )
-            if model.sensors.n_values
-            else None
-        )
+            lanes = data[: 2 * n_rows, : self.n_envs * n].reshape(2 * n_rows, self.n_envs, n)
+            self._values[name] = source, arena, lanes[:n_rows], lanes[n_rows:]
+        self._initial = {name: np.zeros_like(x[3][:, 0]) for name, x in self._values.items()}
+        """Initial derivatives of all arrays of an arena, (rows, n)."""
 
-    def load(self, envs: IndexArray) -> None:
-        """Copy state and inputs of environments of the engine to all directions, and set the initial tangents."""
-        self.step.load(envs)
-        for name, arena in self.step.arenas.items():
-            n_rows = arena.layout.n_rows
-            if n_rows:
-                values = np.repeat(arena.rows(0, n_rows).numpy(), self.n_directions, axis=1)
-                self.lanes[name].rows(0, 2 * n_rows).assign(np.concatenate([values, self._initial[name]]))
+    def set_initial_derivatives(self, arena: str, array: str, derivatives: Array) -> None:
+        """Set the derivatives that an array gets with each `load`, (elements, n_directions)."""
+        row, n = self._step.arenas[arena].layout.rows[array]
+        self._initial[arena][row : row + n] = derivatives
 
-    def set_initial_tangents(self, arena: str, array: str, tangents: Array) -> None:
-        """Set the tangents that an array gets with each `load`, (elements, n_directions)."""
-        row, n = self.step.arenas[arena].layout.rows[array]
-        self._initial[arena][row : row + n] = np.tile(tangents, self.n_envs)
+    def load(self) -> None:
+        """Copy state and inputs of the step to all directions, and set the initial derivatives."""
+        for name, (source, _, values, derivatives) in self._values.items():
+            if len(values):
+                values[:] = source.rows(0, len(values)).numpy()[:, :, None]
+                derivatives[:] = self._initial[name][:, None, :]
 
-    def set_tangents(self, array: str, row: int, tangents: Array) -> None:
-        """Set the tangents of elements of a state array from `row` on, (n_envs, elements, n_directions)."""
-        n = tangents.shape[1]
-        flat = tangents.transpose(1, 0, 2).reshape(n, self.n_envs * self.n_directions)
-        start, _ = self.lanes["state"].layout.rows[TANGENT_PREFIX + array]
-        self.lanes["state"].rows(start + row, n).assign(flat)
+    def load_solution(self) -> None:
+        """Copy the solution of the constraint solver, after a stage of the step, to all directions."""
+        solution = self._step.solution
+        if solution is not None:
+            row, n = self._step.arenas["state"].layout.rows["warm_start"]
+            _, arena, values, _ = self._values["state"]
+            values[row : row + n] = solution[:, :, None]
+            if not isinstance(arena.data, np.ndarray):
+                arena.rows(row, n).assign(values[row : row + n].reshape(n, -1))
+
+    def upload(self) -> None:
+        """Copy all that was loaded to the device, unless it shares the memory of the host."""
+        for _, arena, values, derivatives in self._values.values():
+            if len(values) and not isinstance(arena.data, np.ndarray):
+                both = np.concatenate([values, derivatives])
+                arena.rows(0, len(both)).assign(both.reshape(len(both), -1))
+
+    def derivatives(self, arena: str, array: str) -> Array:
+        """Derivatives of an array before the program runs, to be changed before `upload`, (elements, n_envs, n)."""
+        row, n = self._step.arenas[arena].layout.rows[array]
+        return self._values[arena][3][row : row + n]
+
+    def result(self, arena: str, array: str) -> Array:
+        """Derivatives of an array after the program has run, (elements, n_envs, n_directions)."""
+        data = self.arenas[arena].data
+        if not isinstance(data, np.ndarray):
+            view = self.arenas[arena].view(self._prefix + array).numpy()
+            return view.reshape(len(view), self.n_envs, self.n_directions)
+        return self.derivatives(arena, array)
 
     def values(self, array: str) -> Array:
         """Values of a state array, (elements, n_envs)."""
-        return self.lanes["state"].view(array).numpy()[:, :: self.n_directions].astype(np.float64)
+        view = self.arenas["state"].view(array).numpy()
+        return np.array(view[:, :: self.n_directions], np.float64)
 
-    def tangents(self, array: str) -> Array:
-        """Tangents of a state array or of the sensor values, (n_envs, elements, n_directions)."""
-        arena = self.sensors if array == SENSOR_OUTPUT_ARRAY else self.lanes["state"]
-        view = arena.view(TANGENT_PREFIX + array)
-        values = view.numpy().astype(np.float64).reshape(view.shape[0], self.n_envs, self.n_directions)
-        return values.transpose(1, 0, 2)
 
-    def run(self, n_steps: int) -> None:
-        """Propagate the loaded tangents through some steps, and compute the tangents of the sensors before them.
+class StepTangents:
+    """Compiled programs that propagate tangents through a step: forward mode."""
 
-        Each integrator stage first runs the step itself for the solution of the constraint solver, at which the tangent
-        program differentiates.
+    def __init__(self, step: SolvedStep, n_directions: int) -> None:
+        """Allocate the memory; `step` is that of the environments of a launch."""
+        self.step, engine, settings = step, step.engine, step.settings
+        sizes = {a: derivative_arena_arrays(a, engine.model, settings) for a in ARENAS}
+        self.lanes = DirectionLanes(step, TANGENT_PREFIX, sizes, n_directions)
+        """State, controls and their tangents."""
+        self.sensors = new_arena(
+            engine, "out", sensor_arena_arrays(engine.model), step.arenas["state"].n_envs * n_directions
+        )
+        """Sensor values and their tangents."""
+
+    @cached_property
+    def _program(self) -> DerivativeProgram:
+        engine, settings = self.step.engine, self.step.settings
+        model, loops = engine.model, engine.uses_loops
+        return DerivativeProgram(
+            engine,
+            "tangents",
+            self.lanes.arenas,
+            lambda offsets: trace_step_tangents(model, settings, offsets, loops=loops),
+            settings,
+        )
+
+    @cached_property
+    def _sensor_program(self) -> DerivativeProgram:
+        engine, settings = self.step.engine, self.step.settings
+        model, loops = engine.model, engine.uses_loops
+        return DerivativeProgram(
+            engine,
+            "sensor_tangents",
+            {**self.lanes.arenas, "out": self.sensors},
+            lambda offsets: trace_sensor_tangents(model, settings, offsets, loops=loops),
+            settings,
+        )
+
+    def run_sensors(self) -> Array:
+        """Tangents of the sensors before the step, (n_envs, n_values, n_directions), after the step has run."""
+        self.lanes.load_solution()
+        self._sensor_program.run()
+        view = self.sensors.view(TANGENT_PREFIX + SENSOR_OUTPUT_ARRAY).numpy().astype(np.float64)
+        return view.reshape(len(view), self.lanes.n_envs, -1).transpose(1, 0, 2)
+
+    def run_stage(self) -> None:
+        """Propagate the tangents through a stage of the step, after this stage of the step has run."""
+        self.lanes.load_solution()
+        self._program.run()
+
+
+class StepAdjoints:
+    """Compiled adjoint program of a step with a direction per next velocity and activation: reverse mode."""
+
+    def __init__(self, step: SolvedStep, activations: IndexArray, control_array: str) -> None:
+        """Compile the program; `activations` are the actuators with a state."""
+        self.step, self.activations, self.control_array = step, activations, control_array
+        engine, settings = step.engine, step.settings
+        model, loops = engine.model, engine.uses_loops
+        n = max(model.n_dofs + len(activations), 1)
+        sizes = {a: adjoint_arena_arrays(a, model, settings) for a in ARENAS}
+        self.lanes = DirectionLanes(step, ADJOINT_PREFIX, sizes, n)
+        """State, controls and their adjoints."""
+        directions = np.eye(n)
+        self.lanes.set_initial_derivatives("state", "vel", directions[: model.n_dofs])
+        if len(activations):
+            seeds = np.zeros((model.n_actuators, n))
+            seeds[activations] = directions[model.n_dofs :]
+            self.lanes.set_initial_derivatives("state", "act", seeds)
+        flags = [(OVERFLOW_ARRAY, 1), (UNCONVERGED_ARRAY, 1)]
+        self._flags = new_arena(engine, "out", flags, step.arenas["state"].n_envs * n)
+        self._program = DerivativeProgram(
+            engine,
+            "adjoint",
+            {**self.lanes.arenas, "out": self._flags},
+            lambda offsets: trace_step_adjoint(model, settings, offsets, loops=loops),
+            settings,
+        )
+        self._tangent_space = TangentSpace(model)
+        self._control_arena = "controls" if control_array in step.arenas["controls"].layout.rows else "state"
+
+    def run(self, qpos: Array) -> Array | None:
+        """Jacobian of next velocities and activations by state and controls, after the step has run.
+
+        Args:
+            qpos: coordinates before the step, (n_qs, n_envs).
+
+        Returns:
+            (n_envs, n_dofs + n_activations, n_state + n_controls); None if a loop had more iterations than the tape
+                holds.
         """
-        for stage in range(n_steps * self.step.n_stages):
-            self.step.run_stage()
-            solution = self.step.solution
-            if solution is not None:
-                self.lanes["state"].view("warm_start").assign(np.repeat(solution, self.n_directions, axis=1))
-            if stage == 0 and self._sensor_program is not None:
-                self._sensor_program.run()
-            self._program.run()
+        lanes, space = self.lanes, self._tangent_space
+        lanes.load_solution()
+        overflow = self._flags.view(OVERFLOW_ARRAY)
+        overflow.assign(np.zeros(overflow.shape))
+        self._program.run()
+        if overflow.numpy().any():
+            return None
+        by_qpos = lanes.result("state", "qpos")
+        positions = np.zeros((space.n_dofs, *by_qpos.shape[1:]))
+        positions[space.scalar_dofs] = by_qpos[space.scalar_qs]
+        for q, dofs in space.balls:
+            positions[dofs] = np.einsum("eij,ier->jer", quaternion_basis(qpos[q : q + 4]), by_qpos[q : q + 4])
+        parts = [positions, lanes.result("state", "vel")]
+        if len(self.activations):
+            parts.append(lanes.result("state", "act")[self.activations])
+        controls = self.step.arenas[self._control_arena].layout.rows.get(self.control_array, (0, 0))
+        if controls[1]:
+            parts.append(lanes.result(self._control_arena, self.control_array))
+        return np.concatenate(parts).transpose(1, 2, 0)[:, : space.n_dofs + len(self.activations)]
 
 
 # ---------------------------------------------------------------------------------------------------------- Jacobians
@@ -334,63 +277,28 @@ class Linearizer:
         self._tangent_space = TangentSpace(model)
         self.n_state = 2 * model.n_dofs + len(self.activations)
         self.n_controls = model.n_actuators if by == "ctrl" else model.n_dofs
-        self._tangents: StepTangents | None = None
+        self._jacobian: _BatchJacobian | None = None
 
     def compute(self, envs: IndexArray) -> StepJacobians:
         """Jacobians A, B, C, D of next state and sensors by state and controls, at the present state of environments.
 
-        By forward-mode differentiation, in several launches for many environments; the engine's state is not changed.
+        In several launches for many environments; the engine's state is not changed.
         """
         self.engine.update_derived_parameters()
         n = max(self.n_state + self.n_controls, 1)
         per_launch = max(1, min(len(envs), MAX_LANES // n))
-        if self._tangents is None or self._tangents.n_envs != per_launch:
-            self._tangents = self._new_tangents(per_launch)
-        parts = []
+        if self._jacobian is None or self._jacobian.n_envs != per_launch:
+            self._jacobian = _BatchJacobian(self, per_launch)
+        states, sensors = [], []
         for start in range(0, len(envs), per_launch):
             part = envs[start : start + per_launch]
             padded = np.concatenate([part, np.repeat(part[-1:], per_launch - len(part))])
-            parts.append([x[: len(part)] for x in self._compute(self._tangents, padded)])
-        return StepJacobians(*(np.concatenate(x) for x in zip(*parts, strict=True)))
-
-    def _compute(self, tangents: StepTangents, envs: IndexArray) -> list[Array]:
-        """Jacobians A, B, C and D at the present state of `envs`, by one launch of the tangent programs."""
-        model, n_dofs, n_state = self.engine.model, self.engine.model.n_dofs, self.n_state
-        tangents.load(envs)
-        qpos = tangents.values("qpos")
-        for q, dofs in self._tangent_space.balls:
-            seeds = np.zeros((len(envs), 4, n_state + self.n_controls))
-            seeds[:, :, dofs] = quaternion_basis(qpos[q : q + 4])
-            tangents.set_tangents("qpos", q, seeds)
-        tangents.run(self.n_steps)
-        states = np.zeros((len(envs), n_state, n_state + self.n_controls))
-        states[:, :n_dofs] = self._tangent_space.project(tangents.values("qpos"), tangents.tangents("qpos"))
-        states[:, n_dofs : 2 * n_dofs] = tangents.tangents("vel")
-        if len(self.activations):
-            states[:, 2 * n_dofs :] = tangents.tangents("act")[:, self.activations]
-        sensors = (
-            tangents.tangents(SENSOR_OUTPUT_ARRAY)
-            if model.sensors.n_values
-            else np.zeros((len(envs), 0, states.shape[2]))
-        )
-        return [states[:, :, :n_state], states[:, :, n_state:], sensors[:, :, :n_state], sensors[:, :, n_state:]]
-
-    def _new_tangents(self, n_envs: int) -> StepTangents:
-        """Tangent programs with a direction for each element of state and controls."""
-        n_dofs, n_state, n = self.engine.model.n_dofs, self.n_state, max(self.n_state + self.n_controls, 1)
-        tangents, directions = StepTangents(self.engine, self.settings, n_envs, n), np.eye(n)
-        positions = np.zeros((self.engine.model.n_qs, n))
-        positions[self._tangent_space.scalar_qs] = directions[self._tangent_space.scalar_dofs]
-        tangents.set_initial_tangents("state", "qpos", positions)
-        tangents.set_initial_tangents("state", "vel", directions[n_dofs : 2 * n_dofs])
-        if len(self.activations):
-            activations = np.zeros((self.engine.model.n_actuators, n))
-            activations[self.activations] = directions[2 * n_dofs : n_state]
-            tangents.set_initial_tangents("state", "act", activations)
-        if self.n_controls:
-            arena = "controls" if self.control_array in tangents.lanes["controls"].layout.rows else "state"
-            tangents.set_initial_tangents(arena, self.control_array, directions[n_state:])
-        return tangents
+            of_states, of_sensors = self._jacobian.compute(padded)
+            states.append(of_states[: len(part)])
+            sensors.append(of_sensors[: len(part)])
+        of_states, of_sensors = (x[0] if len(x) == 1 else np.concatenate(x) for x in (states, sensors))
+        m = self.n_state
+        return StepJacobians(of_states[:, :, :m], of_states[:, :, m:], of_sensors[:, :, :m], of_sensors[:, :, m:])
 
     # --------------------------------------------------------------------------------------------- finite differences
 
@@ -426,3 +334,96 @@ class Linearizer:
         positions = self._tangent_space.project(after[:, :, 0], moved)  # of quaternions: projected secants
         changes = np.concatenate([positions, np.moveaxis(others[:, :, 1:] - others[:, :, :1], 1, 0)], axis=1) / step
         return changes[:, :, :n], -changes[:, :, n:]
+
+
+class _BatchJacobian:
+    """Memory and programs for the Jacobians of a number of environments."""
+
+    def __init__(self, linearizer: Linearizer, n_envs: int) -> None:
+        """Allocate the memory; programs are compiled, or loaded from the cache, when they are first needed."""
+        self.linearizer, self.n_envs = linearizer, n_envs
+        self.step = SolvedStep(linearizer.engine, linearizer.settings, n_envs)
+        self._space = TangentSpace(linearizer.engine.model)
+
+    @cached_property
+    def _adjoints(self) -> StepAdjoints:
+        return StepAdjoints(self.step, self.linearizer.activations, self.linearizer.control_array)
+
+    @cached_property
+    def _tangents(self) -> StepTangents:
+        """Tangent programs with a direction for each element of state and controls."""
+        model, n_state = self.linearizer.engine.model, self.linearizer.n_state
+        n_dofs, n = model.n_dofs, max(n_state + self.linearizer.n_controls, 1)
+        tangents, directions = StepTangents(self.step, n), np.eye(n)
+        positions = np.zeros((model.n_qs, n))
+        positions[self._space.scalar_qs] = directions[self._space.scalar_dofs]
+        tangents.lanes.set_initial_derivatives("state", "qpos", positions)
+        tangents.lanes.set_initial_derivatives("state", "vel", directions[n_dofs : 2 * n_dofs])
+        if len(self.linearizer.activations):
+            activations = np.zeros((model.n_actuators, n))
+            activations[self.linearizer.activations] = directions[2 * n_dofs : n_state]
+            tangents.lanes.set_initial_derivatives("state", "act", activations)
+        if self.linearizer.n_controls:
+            array = self.linearizer.control_array
+            arena = "controls" if array in self.step.arenas["controls"].layout.rows else "state"
+            tangents.lanes.set_initial_derivatives(arena, array, directions[n_state:])
+        return tangents
+
+    def compute(self, envs: IndexArray) -> tuple[Array, Array]:
+        """Jacobians of next state and of sensor values by state and controls, (n_envs, rows, n_state + n_controls)."""
+        settings, model = self.linearizer.settings, self.linearizer.engine.model
+        has_sensors = model.sensors.n_values > 0
+        uses_adjoints = settings.integrator is not Integrator.RK4 and self.linearizer.n_steps == 1
+        states = self._compute(envs, adjoints=uses_adjoints, sensors=has_sensors)
+        if states is None:
+            states = self._compute(envs, adjoints=False, sensors=has_sensors)
+            assert states is not None
+        return states
+
+    def _compute(self, envs: IndexArray, *, adjoints: bool, sensors: bool) -> tuple[Array, Array] | None:
+        """Jacobians in reverse or forward mode; None if the tape of the reverse mode is too small."""
+        n_columns = self.linearizer.n_state + self.linearizer.n_controls
+        self.step.load(envs)
+        qpos = np.array(self.step.arenas["state"].view("qpos").numpy(), np.float64)
+        if adjoints:
+            self._adjoints.lanes.load()
+            self._adjoints.lanes.upload()
+        if sensors or not adjoints:
+            self._load_tangents(qpos)
+        self.step.run_stage()
+        of_sensors = self._tangents.run_sensors() if sensors else np.zeros((self.n_envs, 0, n_columns))
+        if adjoints:
+            rows = self._adjoints.run(qpos)
+            return None if rows is None else (self._integrate(rows), of_sensors)
+        self._tangents.run_stage()
+        for _ in range(self.linearizer.n_steps * self.step.n_stages - 1):
+            self.step.run_stage()
+            self._tangents.run_stage()
+        return self._tangent_states(), of_sensors
+
+    def _load_tangents(self, qpos: Array) -> None:
+        lanes = self._tangents.lanes
+        lanes.load()
+        for q, dofs in self._space.balls:
+            seeds = lanes.derivatives("state", "qpos")[q : q + 4]
+            seeds[:, :, dofs] = quaternion_basis(qpos[q : q + 4]).transpose(1, 0, 2)
+        lanes.upload()
+
+    def _tangent_states(self) -> Array:
+        """Jacobian of the next state from the tangents after the step."""
+        lanes, n_dofs = self._tangents.lanes, self._space.n_dofs
+        states = np.zeros((self.n_envs, self.linearizer.n_state, lanes.n_directions))
+        changes = lanes.result("state", "qpos").transpose(1, 0, 2)
+        states[:, :n_dofs] = self._space.project(lanes.values("qpos"), changes)
+        states[:, n_dofs : 2 * n_dofs] = lanes.result("state", "vel").transpose(1, 0, 2)
+        if len(self.linearizer.activations):
+            activations = lanes.result("state", "act")[self.linearizer.activations]
+            states[:, 2 * n_dofs :] = activations.transpose(1, 0, 2)
+        return states
+
+    def _integrate(self, rows: Array) -> Array:
+        """Jacobian of the next state from that of next velocities and activations: positions are integrated."""
+        n_dofs = self._space.n_dofs
+        velocity = np.array(self.step.arenas["state"].view("vel").numpy(), np.float64)
+        positions = self._space.integration_jacobian(velocity, self.linearizer.settings.dt, rows[:, :n_dofs])
+        return np.concatenate([positions, rows], axis=1)

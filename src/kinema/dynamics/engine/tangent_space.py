@@ -7,6 +7,19 @@ import numpy as np
 from kinema.core import Array
 from kinema.model import PRIMITIVE_JOINT_SIZES, Model, PrimitiveJointType
 
+IDENTITY = np.eye(3)
+CROSS_PRODUCT_GENERATORS = np.cross(IDENTITY[:, None], IDENTITY[None]).transpose(0, 2, 1)
+"""Matrices [e_i]x of the cross product with each unit vector, (3, 3, 3)."""
+QUATERNION_BASIS_GENERATORS = 0.5 * np.array(
+    [
+        [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]],
+        [[-1, 0, 0], [0, 0, 0], [0, 0, -1], [0, 1, 0]],
+        [[0, -1, 0], [0, 0, 1], [0, 0, 0], [-1, 0, 0]],
+        [[0, 0, -1], [0, -1, 0], [1, 0, 0], [0, 0, 0]],
+    ]
+)
+"""Derivative of a quaternion by rotation vectors in body axes, by each component of the quaternion, (4, 4, 3)."""
+
 
 class TangentSpace:
     """Conversions between changes of the coordinates (n_qs) and positions in the tangent space (n_dofs) of a model."""
@@ -58,9 +71,40 @@ class TangentSpace:
             ]
         return result
 
+    def integration_jacobian(self, velocity: Array, dt: float, derivatives: Array) -> Array:
+        """Derivatives of positions after a step of semi-implicit integration, q' = q + dt v'.
+
+        Args:
+            velocity: next velocities v', (n_dofs, n_envs).
+            dt: time step [s].
+            derivatives: derivatives of the next velocities by positions (the first n_dofs) and other variables,
+                (n_envs, n_dofs, n).
+
+        Returns:
+            Derivatives of the next positions in the tangent space, (n_envs, n_dofs, n).
+        """
+        result = dt * derivatives
+        result[:, self.scalar_dofs, self.scalar_dofs] += 1.0
+        for _, dofs in self.balls:
+            rotation, right_jacobian = _rotation_and_right_jacobian(dt * velocity[dofs])
+            result[:, dofs] = right_jacobian @ result[:, dofs]
+            result[:, dofs, dofs] += rotation.transpose(0, 2, 1)
+        return result
+
+
+def _rotation_and_right_jacobian(vector: Array) -> tuple[Array, Array]:
+    """Rotation matrices exp([v]x) and right Jacobians of SO(3) of rotation vectors (3, n), (n, 3, 3) each."""
+    cross = np.tensordot(vector, CROSS_PRODUCT_GENERATORS, (0, 0))
+    square = cross @ cross
+    squared_angle = np.einsum("in,in->n", vector, vector)[:, None, None]
+    angle = np.maximum(np.sqrt(squared_angle), 1e-30)
+    sine, half_sine = np.sin(angle) / angle, np.sin(0.5 * angle) / angle
+    cosine = 2.0 * half_sine * half_sine  # (1 - cos(angle)) / angle^2
+    series = (1.0 - 0.05 * squared_angle) / 6.0
+    cubic = np.where(angle < 1e-3, series, (1.0 - sine) / np.maximum(squared_angle, 1e-30))
+    return IDENTITY + sine * cross + cosine * square, IDENTITY - cosine * cross + cubic * square
+
 
 def quaternion_basis(quaternion: Array) -> Array:
     """Derivative of quaternions (4, n) by rotation vectors in body axes, (n, 4, 3)."""
-    w, x, y, z = quaternion
-    columns = [[-x, -y, -z], [w, -z, y], [z, w, -x], [-y, x, w]]
-    return 0.5 * np.moveaxis(np.array(columns), -1, 0)
+    return np.tensordot(quaternion, QUATERNION_BASIS_GENERATORS, (0, 0))
