@@ -194,7 +194,8 @@ def share_torch_stream(device: Device) -> None:
     """Make Warp use PyTorch's current CUDA stream of a GPU, so that their work is ordered without synchronisation."""
     if not device.is_cpu:
         wp = warp()
-        wp.set_stream(wp.stream_from_torch(torch_module().cuda.current_stream(device.name)), device.name)
+        stream = wp.stream_from_torch(torch_module().cuda.current_stream(device.name))
+        wp.set_stream(stream, device.name, sync=True)  # after the work on the previous stream
         _shared_stream_devices.add(device.name)
 
 

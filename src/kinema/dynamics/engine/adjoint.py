@@ -309,11 +309,13 @@ class Simulation:
         programs, engine, step = self.programs, self.programs.engine, self.programs.step
         state = step.arenas["state"].data
         launch = step.program.prepared(self._n_runs)
-        records = [
+        parts = [
             (series, state, step.arenas["state"].layout.rows[STATE_ARRAYS[name]][0])
             for name, series in self.trajectory.items()
             if name in STATE_ARRAYS and series.n_rows
         ]
+        copies_at_end = self._snapshots is not None and engine.device.is_cpu
+        records = [] if copies_at_end else parts[:]
         measure = None
         if "sensors" in self.trajectory:
             measure = programs.sensors.measure.launch
@@ -331,7 +333,16 @@ class Simulation:
                 measure()
             for series, source, row in records:
                 series.store(t, source, row)
+        for series, _, row in parts if copies_at_end else ():
+            series.data.reshape(self._n_controls, series.n_rows, -1)[:] = self._after_controls(row, series.n_rows)
         step.store_all()
+
+    def _after_controls(self, row: int, n_rows: int) -> np.ndarray:
+        """View of rows of the recorded states after each control, (n_controls, n_rows, stride), on a CPU."""
+        assert self._snapshots is not None
+        snapshots = self._snapshots.data.reshape(-1, self._snapshots.n_rows, self._snapshots.data.shape[1])
+        after = snapshots[self._n_runs : self._n_controls * self._n_runs + 1 : self._n_runs]
+        return after[:, row : row + n_rows]
 
     def _set_control(self, arenas: Mapping[str, Arena], t: int) -> None:
         if self._controls.n_rows:
