@@ -11,6 +11,7 @@ import pytest
 
 import kinema as km
 from kinema.core import KinemaError
+from kinema.description import PhysicsMaterial
 from kinema.scene.built_scene import KinematicMotion
 
 H = 1e-7
@@ -30,10 +31,10 @@ def file_of(folder: Path, name: str, text: str, **values: float) -> str:
     return str(path)
 
 
-def scene_with(folder: Path, *, radius: float = 0.05, **options: Any) -> tuple[km.Scene, km.Entity]:
+def scene_with(folder: Path, material: PhysicsMaterial | None = None, **options: Any) -> tuple[km.Scene, km.Entity]:
     """A cart, not built."""
     scene = km.Scene(device="cpu", precision="double", quiet=True, **options)
-    return scene, scene.add(file_of(folder, "cart", CART, radius=radius))
+    return scene, scene.add(file_of(folder, "cart", CART, radius=0.05), material=material)
 
 
 def assert_gradients_match_differences(
@@ -113,6 +114,36 @@ def test_islands_and_substeps(tmp_path: Path) -> None:
     np.testing.assert_allclose(found["control"][0], jacobians.B[:, 3], atol=1e-12)
     resting(scene, cart)
     assert scene.check_gradients().max_error < 1e-6
+
+
+def test_impacts_with_restitution(tmp_path: Path) -> None:
+    """Newton's law of impact in one step, and the flight after it."""
+    material = PhysicsMaterial(restitution=0.6)
+    scene, cart = scene_with(tmp_path, material=material)
+    scene.add(km.Plane(), material=material)
+    scene.build()
+    cart.set_qpos([-0.046, 0.0])
+    cart.set_qvel([-1.0, 0.3])
+    trajectory = assert_gradients_match_differences(scene, 4)
+    assert trajectory.qvel[-1, 0, 0] > 0.5
+
+
+PENDULUM = """
+<mujoco><option timestep="0.005"/><worldbody><body><joint axis="0 1 0" frictionloss="0.05"/>
+<inertial mass="1" pos="0.15 0 0" diaginertia="1e-4 8e-3 8e-3"/><body pos="0.3 0 0"><joint axis="0 1 0"/>
+<inertial mass="0.5" pos="0.15 0.01 0" diaginertia="1e-4 4e-3 4e-3"/></body></body></worldbody></mujoco>"""
+
+
+def test_steps_whose_energy_is_limited(tmp_path: Path) -> None:
+    """A double pendulum that turns by more than a radian per step."""
+    found = []
+    for energy_limiter in (True, False):
+        scene = km.Scene(device="cpu", precision="double", quiet=True, energy_limiter=energy_limiter)
+        pendulum = scene.add(file_of(tmp_path, "pendulum", PENDULUM))
+        scene.build()
+        pendulum.set_qvel([300.0, -555.0])
+        found.append(assert_gradients_match_differences(scene, 3).qvel)
+    assert np.linalg.norm(found[0][-1]) < 0.99 * np.linalg.norm(found[1][-1])
 
 
 def test_ten_steps_at_a_time_are_ten_steps(tmp_path: Path) -> None:
