@@ -22,9 +22,9 @@ settings.register_profile(
 )
 settings.load_profile("kinema")
 
-_SHARE, _LEAST = 6, 8
+_SHARE, _LEAST = 6, 6
 """Of the robots of a wide test one in so many is looked at, and at least about so many."""
-_EXAMPLES = 0.3
+_EXAMPLES = 0.2
 """The share of the examples of a property that every run draws."""
 _FEWEST_EXAMPLES = 5
 """The smallest number of examples drawn, unless a property asks for fewer."""

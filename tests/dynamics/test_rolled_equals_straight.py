@@ -51,7 +51,7 @@ SHORTER = {
 }
 """Robots that these integrators cannot step at 2 ms, as their servos or springs are too stiff: divisors of it."""
 DRIVES = (InputMode.ACTUATORS, InputMode.COMMANDS)
-LARGE = {"pal_talos", "unitree_g1", "agility_cassie", "mujoco_humanoid", "shadow_hand"}
+LARGE = {"quadruped", "pal_talos", "unitree_g1", "agility_cassie", "mujoco_humanoid", "shadow_hand"}
 FASTEST = 1e3
 """Speeds beyond this are no robot's: it has blown up."""
 
