@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .effects import allocation_end
 from .memory import CONSTANT_PREFIX, SCRATCH, ArenaOffset, MemoryLocation
 from .program import BasicBlock, ForEachLoop, LoopSpecialization, Program, Statements, nested_bodies
 
@@ -60,6 +59,11 @@ class CellRows:
         """Results by array, element, whether the index is static, and identity of the scope, which `_scopes` keeps
         alive."""
 
+        self._bounds = np.unique([0, *program.allocation_starts, program.n_scratch])
+        """Starts of the allocations of scratch memory, and its end."""
+        self._allocations: dict[bytes, list[int]] = {}
+        """Rows of sets of allocations, by their indices in `_bounds`."""
+
     def scopes_of(self, loop: ForEachLoop) -> Scopes:
         """The specializations of a loop with their iterations, the same objects at each call."""
         if id(loop) not in self._scopes:
@@ -71,12 +75,10 @@ class CellRows:
         return self._scopes[id(loop)][1]
 
     def resolve(self, location: MemoryLocation, scopes: Scopes) -> tuple[str, list[int]]:
-        """Arena and rows of a reference in all executions; from the first row to the end for a dynamic index.
+        """Arena and rows of a reference in all executions.
 
-        `scopes` are objects that `scopes_of` has returned.
-
-        The end of an array accessed at a dynamic index is the end of its allocation in scratch memory, the end of a
-        local array, and otherwise unknown: then the whole arena is represented by row -1.
+        `scopes` are objects that `scopes_of` has returned. A reference at a dynamic index may be to any row of its
+        allocation in scratch memory or of its local array; otherwise the whole arena is represented by row -1.
         """
         scope = find_scope(location.array, scopes)
         key = location.array, location.element, location.index is None, id(scope)
@@ -100,10 +102,16 @@ class CellRows:
             return arena, list(range(self.program.locals[arena]))
         if arena != SCRATCH:
             return arena, [-1]
-        rows: set[int] = set()
-        for start in starts:
-            rows.update(range(start, allocation_end(self.program, start)))
-        return arena, sorted(rows)
+        return arena, self._rows_of_allocations(starts)
+
+    def _rows_of_allocations(self, starts: list[int]) -> list[int]:
+        """All rows of the allocations of scratch memory that contain some rows, the same list for the same ones."""
+        indices = np.unique(np.searchsorted(self._bounds, starts, side="right"))
+        key = indices.tobytes()
+        if key not in self._allocations:
+            rows = [np.arange(self._bounds[i - 1], self._bounds[i]) for i in indices]
+            self._allocations[key] = np.concatenate(rows).tolist()
+        return self._allocations[key]
 
 
 class _CellAnalysis:
@@ -115,6 +123,8 @@ class _CellAnalysis:
         for arena, row in cells:
             self.cells.setdefault(arena, set()).add(row)
         self._backward = backward
+        self._marked: set[int] = set()
+        """Identities of lists of rows that are in the set already."""
         self._changed = True
         while self._changed:
             self._changed = False
@@ -132,6 +142,9 @@ class _CellAnalysis:
         """Add the cells of a reference, in all iterations."""
         arena, rows = self.rows.resolve(location, scopes)
         cells = self.cells.setdefault(arena, set())
+        if id(rows) in self._marked:
+            return
+        self._marked.add(id(rows))  # `CellRows` keeps the lists
         before = len(cells)
         cells.update(rows)
         self._changed |= len(cells) != before

@@ -101,6 +101,8 @@ class _Liveness:
         self.blocks: dict[int, _BlockState] = {}
         """States of basic blocks, by identity."""
         self._arrays: dict[int, np.ndarray] = {}
+        self._marked: set[int] = set()
+        """Identities of arrays of rows that are marked as loaded."""
         self._changed = True
         while self._changed:
             self._changed = False
@@ -136,6 +138,9 @@ class _Liveness:
         if any(location in scope.specialization.constant_columns for scope in scopes):
             return
         arena, rows = self._cells(location, scopes)
+        if id(rows) in self._marked:
+            return
+        self._marked.add(id(rows))  # `_arrays` keeps them
         if (rows == -1).any():
             self._changed |= arena not in self.whole_arenas
             self.whole_arenas.add(arena)
