@@ -22,12 +22,14 @@ from kit.command_line import run
 from kit.played import Push, swinging
 from kit.ray_nodes import contents, nodes
 
-NEEDED = ("ray", "pyarrow", "moto", "flask")
+NEEDED = ("ray", "pyarrow", "moto", "flask", "flask_cors")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.filterwarnings("ignore"),  # of Ray's own
-    pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}"),
+    pytest.mark.skipif(
+        bool(MISSING), reason=f"needs {', '.join(MISSING)}: pip install 'kinema[cluster]' 'moto[server]'"
+    ),
 ]
 SIGNED = {"Authorization": "AWS4-HMAC-SHA256 Credential=nobody/20260101/us-east-1/s3/aws4_request"}
 
