@@ -21,7 +21,12 @@ from .collision.contact_buffer_specs import (
 from .engine.engine import Engine as Engine, FusedRollout as FusedRollout
 from .lowering.cached_analysis import mass_matrix_conditioning as mass_matrix_conditioning
 from .lowering.inertia_check import MassMatrixConditioning as MassMatrixConditioning
-from .model_parameters import MIN_FRICTION as MIN_FRICTION, combined_pair_values as combined_pair_values
+from .model_parameters import (
+    MIN_FRICTION as MIN_FRICTION,
+    N_SIZE_VALUES as N_SIZE_VALUES,
+    bounding_sphere_radius as bounding_sphere_radius,
+    combined_pair_values as combined_pair_values,
+)
 from .model_variants import INVWEIGHT_PARAMETERS as INVWEIGHT_PARAMETERS, ModelVariants as ModelVariants
 from .queries.field_catalog import (
     NAMESPACES as NAMESPACES,

@@ -13,8 +13,25 @@ import numpy as np
 import numpy.typing as npt
 
 from kinema.core import Array, KinemaError
-from kinema.model import Model, PairsInfo
+from kinema.model import ABSENT_RADIUS, Model, PairsInfo
 
+from .placement import (
+    geom_positions,
+    geom_quaternions,
+    joint_axes,
+    joint_positions,
+    jointed_links,
+    joints_with_anchor,
+    joints_with_axis,
+    link_positions,
+    link_quaternions,
+    with_geom_positions,
+    with_geom_quaternions,
+    with_joint_axes,
+    with_joint_positions,
+    with_link_positions,
+    with_link_quaternions,
+)
 from .topology import WORLD
 
 Mask = npt.NDArray[np.bool_]
@@ -227,6 +244,11 @@ def _with_actuator_kv(model: Model, kv: Array) -> Model:
 
 # -------------------------------------------------------------------------------------------------------------- geoms
 
+
+def _all_geoms(model: Model) -> Mask:
+    return model.geoms.radius != ABSENT_RADIUS
+
+
 FRICTION_COLUMNS = (0, 2, 3)
 """Sliding, torsional and rolling friction in the columns of `GeomsInfo.friction`."""
 
@@ -235,6 +257,96 @@ def _with_geom_friction(model: Model, friction: Array) -> Model:
     values = np.maximum(friction, MIN_FRICTION)[:, [0, 0, 1, 2, 2]]
     model = model.with_columns("geoms", friction=values)
     return model.with_columns("pairs", friction=combined_pair_values(model.pairs, "friction", values))
+
+
+N_SIZE_VALUES = {"sphere": 1, "capsule": 2, "cylinder": 2, "cone": 2, "ellipsoid": 3, "box": 3}
+"""Number of size values of each geom type."""
+
+
+def bounding_sphere_radius(geom_type: str, size: Array) -> Array:
+    """Bounding sphere radius [m], (...), of a geom type for sizes (..., 3)."""
+    if geom_type in ("cylinder", "cone"):
+        return np.hypot(size[..., 0], size[..., 1])
+    if geom_type == "ellipsoid":
+        return size.max(axis=-1)
+    return np.linalg.norm(size, axis=-1) if geom_type == "box" else size[..., 0] + size[..., 1]
+
+
+def _has_size_value(model: Model) -> Mask:
+    """Mask of the size values that geoms have, (n_geoms, 3)."""
+    counts = np.array([N_SIZE_VALUES.get(x, 0) for x in model.geoms.types], np.intp)
+    return (np.arange(3) < counts[:, None]) & (model.geoms.radius != ABSENT_RADIUS)[:, None]
+
+
+def _with_geom_size(model: Model, size: Array) -> Model:
+    radius, is_sized = np.array(model.geoms.radius), _has_size_value(model).any(axis=1)
+    for i in np.flatnonzero(is_sized).tolist():
+        radius[i] = bounding_sphere_radius(model.geoms.types[i], size[i])
+    return model.with_columns("geoms", size=size, radius=radius)
+
+
+# ----------------------------------------------------------------------------------------- soft-constraint parameters
+
+SOL_PARAMS_SCALE = np.array([1e-2, 0.1, 0.1, 0.1, 1e-3, 0.1, 1.0])
+"""Typical magnitudes of solref (2) and solimp (5)."""
+
+
+def _sol_params(table: str, prefix: str = "") -> Callable[[Model], Array]:
+    """Function that reads solref (2) and solimp (5) of the rows of a table, (n, 7)."""
+
+    def read(model: Model) -> Array:
+        columns = getattr(model, table)
+        return np.concatenate([getattr(columns, f"{prefix}{name}") for name in ("solref", "solimp")], axis=1)
+
+    return read
+
+
+def _with_sol_params(table: str, prefix: str = "") -> Callable[[Model, Array], Model]:
+    """Function that writes solref and solimp of the rows of a table."""
+    names = f"{prefix}solref", f"{prefix}solimp"
+    return lambda model, values: model.with_columns(
+        table, **dict(zip(names, (values[:, :2].copy(), values[:, 2:].copy()), strict=True))
+    )
+
+
+def _with_geom_sol_params(model: Model, values: Array) -> Model:
+    model = _with_sol_params("geoms")(model, values)
+    columns = {x: combined_pair_values(model.pairs, x, getattr(model.geoms, x)) for x in ("solref", "solimp")}
+    return model.with_columns("pairs", **columns)
+
+
+def _sol_param_mask(has_constraint: Mask) -> Mask:
+    """Mask of solref and solimp of rows with a constraint: all but the power of the impedance function, (n, 7)."""
+    return has_constraint[:, None] & (np.arange(7) < 6)
+
+
+def _limits(model: Model) -> Array:
+    return np.stack([model.dofs.lower, model.dofs.upper], axis=1)
+
+
+def _limit_mask(model: Model) -> Mask:
+    """Mask of the finite limits of joints."""
+    return np.isfinite(_limits(model))
+
+
+def _soft_parameter(table: str, prefix: str, has_constraint: Callable[[Model], Mask]) -> ModelParameter:
+    """Parameter of solref and solimp of constraints."""
+    return ModelParameter(
+        _sol_params(table, prefix),
+        _with_sol_params(table, prefix),
+        lambda model: _sol_param_mask(has_constraint(model)),
+        lambda model: SOL_PARAMS_SCALE,
+    )
+
+
+def _tendon_parameter(name: str) -> ModelParameter:
+    """Parameter that is a column of the table of tendons, of those where it is not zero."""
+    return ModelParameter(
+        lambda model: getattr(model.tendons, name),
+        lambda model, values: model.with_columns("tendons", **{name: values}),
+        lambda model: getattr(model.tendons, name) != 0.0,
+        lambda model: _largest(getattr(model.tendons, name), 1.0),
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- registry
@@ -290,8 +402,43 @@ MODEL_PARAMETERS: dict[str, ModelParameter] = {
     "geom_friction": ModelParameter(
         lambda model: model.geoms.friction[:, FRICTION_COLUMNS],
         _with_geom_friction,
-        lambda model: np.ones(len(model.geoms.names), np.bool_),
+        _all_geoms,
         lambda model: np.array([0.1, 1e-3, 1e-5]),
+    ),
+    "geom_size": ModelParameter(
+        lambda model: model.geoms.size, _with_geom_size, _has_size_value, lambda model: _largest(model.geoms.size, 0.1)
+    ),
+    "geom_pos": ModelParameter(geom_positions, with_geom_positions, _all_geoms, lambda model: 0.1),
+    "geom_quat": ModelParameter(geom_quaternions, with_geom_quaternions, _all_geoms, lambda model: 1.0),
+    "geom_sol_params": ModelParameter(
+        _sol_params("geoms"),
+        _with_geom_sol_params,
+        lambda model: _sol_param_mask(_all_geoms(model)),
+        lambda model: SOL_PARAMS_SCALE,
+    ),
+    "limit": ModelParameter(
+        _limits,
+        lambda model, values: model.with_columns("dofs", lower=values[:, 0].copy(), upper=values[:, 1].copy()),
+        _limit_mask,
+        lambda model: 0.1,
+    ),
+    "limit_sol_params": _soft_parameter("dofs", "limit_", lambda model: _limit_mask(model).any(axis=1)),
+    "friction_sol_params": _soft_parameter("dofs", "friction_", lambda model: model.dofs.frictionloss > 0.0),
+    "equality_sol_params": _soft_parameter("equalities", "", lambda model: ~model.equalities.is_rigid),
+    "tendon_stiffness": _tendon_parameter("stiffness"),
+    "tendon_damping": _tendon_parameter("damping"),
+    "tendon_frictionloss": _tendon_parameter("frictionloss"),
+    "link_pos": ModelParameter(
+        link_positions, with_link_positions, jointed_links, lambda model: 0.1, changes_inertia=True
+    ),
+    "link_quat": ModelParameter(
+        link_quaternions, with_link_quaternions, jointed_links, lambda model: 1.0, changes_inertia=True
+    ),
+    "joint_pos": ModelParameter(
+        joint_positions, with_joint_positions, joints_with_anchor, lambda model: 0.1, changes_inertia=True
+    ),
+    "joint_axis": ModelParameter(
+        joint_axes, with_joint_axes, joints_with_axis, lambda model: 1.0, changes_inertia=True
     ),
 }
 """Name -> parameter, in the order in which several parameters are applied to a model: general ones last, such as

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kinema.core import KinemaError
-from kinema.dynamics import MIN_FRICTION, combined_pair_values
+from kinema.dynamics import MIN_FRICTION, N_SIZE_VALUES, bounding_sphere_radius, combined_pair_values
 from kinema.model import ABSENT_RADIUS
 
 from .arguments import IndexArray, Selection, as_array, parse_sol_params, resolve_envs
@@ -20,8 +20,6 @@ from .entity_index import EntityIndex
 
 FRICTION_COMPONENTS = {0: (0, 1), 2: (2,), 3: (3, 4)}
 """Components of a pair's friction (two sliding, torsional, two rolling) by the first one: both of a kind are equal."""
-N_SIZE_VALUES = {"sphere": 1, "capsule": 2, "cylinder": 2, "cone": 2, "ellipsoid": 3, "box": 3}
-"""Number of size values of each geom type."""
 
 
 class GeomParameters:
@@ -126,7 +124,7 @@ class GeomParameters:
                 raise KinemaError(f"{label}: expected {count} positive numbers for a {geom_type}, not {values[0, k]}")
             values[:, k, count:] = 0.0
         built.arrays.write("geom_size", component_rows(geoms, 3), values.reshape(len(envs), -1), envs)
-        radii = np.stack([_bounding_sphere_radius(kind, values[:, k]) for k, kind in enumerate(types)], axis=1)
+        radii = np.stack([bounding_sphere_radius(kind, values[:, k]) for k, kind in enumerate(types)], axis=1)
         radii = np.where(self.as_built("radius")[envs][:, geoms] == ABSENT_RADIUS, ABSENT_RADIUS, radii)
         built.arrays.write("geom_radius", geoms, radii, envs)
         all_values = self._current("size", None)
@@ -164,12 +162,3 @@ def _broadcast_geom_values(values: np.ndarray, n_envs: int, n_geoms: int, width:
         return np.broadcast_to(array, target)
     except ValueError:
         raise KinemaError(f"{label}: expected values of shape {target[:2]} or {target}, not {values.shape}") from None
-
-
-def _bounding_sphere_radius(geom_type: str, size: np.ndarray) -> np.ndarray:
-    """Bounding sphere radius [m], (environments,), of a geom type for sizes (environments, 3)."""
-    if geom_type in ("cylinder", "cone"):
-        return np.hypot(size[:, 0], size[:, 1])
-    if geom_type == "ellipsoid":
-        return size.max(axis=1)
-    return np.linalg.norm(size, axis=1) if geom_type == "box" else size[:, 0] + size[:, 1]

@@ -74,8 +74,9 @@ class _Exchange:
         return check_finite(as_array(values, np.float64, label), label)
 
     def on_host(self, values: Any, label: str) -> Any:
-        """Finite values as NumPy array in double precision."""
-        return check_finite(as_array(values, np.float64, label), label)
+        """Values as NumPy array in double precision, finite except for absent limits."""
+        array = as_array(values, np.float64, label)
+        return array if np.isinf(array).any() and not np.isnan(array).any() else check_finite(array, label)
 
     def from_host(self, values: Any) -> Any:
         """NumPy array as an array of the user."""
@@ -286,7 +287,7 @@ def torch_rollout(  # noqa: PLR0913  one parameter per option
         @torch.autograd.function.once_differentiable
         def backward(ctx: Any, *cotangents: Any) -> Any:
             gradients = ctx.pullback(**dict(zip(names, cotangents, strict=True)), max_norm=max_norm)
-            by_params = (gradients["params"][name].to(x.device) for name, x in params.items())
+            by_params = (None if x is None else gradients["params"][name].to(x.device) for name, x in params.items())
             return gradients["control"], *(gradients["state"][name] for name in state), *by_params
 
     return dict(zip(names, Rollout.apply(control, *state.values(), *params.values()), strict=True))

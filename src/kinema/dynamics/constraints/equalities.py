@@ -23,7 +23,7 @@ from ..rigid.link_dynamics import acceleration_at_point
 from ..rigid.rnea import Wrench, power
 from ..topology import ancestor_frames
 from ..tree.kinematic_tree import WORLD, FrameNode, frame_ref
-from ..tree.node_constants import FrameSpecialization
+from ..tree.node_constants import FrameSpecialization, with_per_env_parameters
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
 from ..vector_math import (
@@ -286,6 +286,21 @@ def equality_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBloc
     return blocks
 
 
+EQUALITY = "equality"
+"""Kind of the elements of `equality_constants`."""
+
+
+def equality_constants(model: Model, equality: int) -> dict[str, list[float]]:
+    """Constants of an equality constraint between links: poses of its frames on both links, pitch and torque scale."""
+    info = model.equalities
+    constants = {
+        f"{quantity} {side}": getattr(info, f"{quantity}_{side}")[equality].ravel().tolist()
+        for quantity in ("pos", "rot")
+        for side in "ab"
+    }
+    return constants | {name: [float(getattr(info, name)[equality])] for name in ("torque_scale", "pitch")}
+
+
 def fill_equalities(kinematic_state: KinematicState, rows: ConstraintRows) -> None:
     """Trace position errors, bias accelerations, wrenches and Jacobian of all equality constraints between links.
 
@@ -312,12 +327,7 @@ def fill_equalities(kinematic_state: KinematicState, rows: ConstraintRows) -> No
     info, table = ctx.model.equalities, []
     for i, equality in blocks_and_equalities:
         bindings = {"a ": frame_ref(int(info.frame_a[equality])), "b ": frame_ref(int(info.frame_b[equality]))}
-        constants = {
-            f"{quantity} {side}": getattr(info, f"{quantity}_{side}")[equality].ravel().tolist()
-            for quantity in ("pos", "rot")
-            for side in "ab"
-        }
-        constants |= {name: [float(getattr(info, name)[equality])] for name in ("torque_scale", "pitch")}
+        constants = with_per_env_parameters(ctx, EQUALITY, equality, equality_constants(ctx.model, equality))
         offsets = {**rows.block_arrays[i], **wrench_arrays[i]}
         pose = ctx.element_arrays(ElementKind.EQUALITY, equality).get("equality_pose")
         if rows.blocks[i].attachment_idx >= 0:

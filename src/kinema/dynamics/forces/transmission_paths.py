@@ -22,7 +22,7 @@ from ..rigid.rnea import Wrench, power
 from ..topology import ancestor_frames, dynamic_frames
 from ..tree.kinematic_tree import WORLD, frame_ref
 from ..tree.loop_context import LoopContext
-from ..tree.node_constants import FrameSpecialization
+from ..tree.node_constants import FrameSpecialization, with_per_env_parameters
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
 from ..tree.transmissions import PathLengths
@@ -393,15 +393,25 @@ def measure_path_lengths(step: HasPoses) -> PathLengths:
     return PathLengths(lengths, moments, wrenches)
 
 
+PATH_SEGMENT = "path segment"
+"""Kind of the elements of `segment_constants`."""
+
+
+def segment_constants(model: Model, segment: int) -> dict[str, list[float]]:
+    """Constants of a transmission path segment: poses of its ends in their frames, scale and parameters."""
+    info = model.path_segments
+    n_ends, _ = look_up(SEGMENT_KINDS, info.kinds[segment], "path segment (`SEGMENT_KINDS`)")
+    constants = {f"pos {k}": info.pos[segment, k].tolist() for k in range(n_ends)}
+    constants |= {f"rot {k}": info.rot[segment, k].ravel().tolist() for k in range(n_ends)}
+    return constants | {"scale": [float(info.scale[segment])], "parameters": info.params[segment].tolist()}
+
+
 def _segment_iteration(ctx: LoopContext, segment: int, iteration_offsets: dict[str, ArenaOffset]) -> LoopIteration:
     """Loop iteration of a transmission path segment: poses of its ends in their frames, scale and parameters."""
     info, kind = ctx.model.path_segments, ctx.model.path_segments.kinds[segment]
     n_ends, _ = look_up(SEGMENT_KINDS, kind, "path segment (`SEGMENT_KINDS`)")
-    ends = range(n_ends)
-    bindings = {END_PREFIXES[k]: frame_ref(int(info.frame_idx[segment, k])) for k in ends}
-    constants = {f"pos {k}": info.pos[segment, k].tolist() for k in ends}
-    constants |= {f"rot {k}": info.rot[segment, k].ravel().tolist() for k in ends}
-    constants |= {"scale": [float(info.scale[segment])], "parameters": info.params[segment].tolist()}
+    bindings = {END_PREFIXES[k]: frame_ref(int(info.frame_idx[segment, k])) for k in range(n_ends)}
+    constants = with_per_env_parameters(ctx, PATH_SEGMENT, segment, segment_constants(ctx.model, segment))
     return ctx.node_iteration(kind, bindings, iteration_offsets, constants)
 
 

@@ -15,7 +15,9 @@ from ..arrays import ARRAYS, ArrayUse, initial_values
 from ..collision.contact_buffer_specs import contact_buffer_name, pair_geom_types, plan_contact_buffers
 from ..collision.pair_parameters import INVWEIGHT_COLUMNS, frame_pair_spheres, geom_local_pose, pair_parameter_row
 from ..constraints.constraint_kinds import blocks_by_kind
+from ..constraints.equalities import EQUALITY, equality_constants
 from ..constraints.rows import block_key, block_parameters
+from ..forces.transmission_paths import PATH_SEGMENT, segment_constants
 from ..model_variants import INVWEIGHT_PARAMETERS, structure_mismatch_message
 from ..rigid.free_bodies import free_bodies
 from ..sensors.contact_weights import TACTILE_GEOM, TACTILE_KINDS, tactile_geom_constants, tactile_geoms
@@ -76,6 +78,10 @@ def element_constants(
         tactile = [i for i, kind in enumerate(model.sensors.outputs.kinds) if kind in TACTILE_KINDS]
         for geom in sorted({geom for output in tactile for geom in tactile_geoms(model, output)}):
             yield (TACTILE_GEOM, geom), model.geoms.types[geom], tactile_geom_constants(model, geom)
+    for segment in range(len(model.path_segments.kinds) if is_wanted(PATH_SEGMENT) else 0):
+        yield (PATH_SEGMENT, segment), model.path_segments.kinds[segment], segment_constants(model, segment)
+    for equality in range(len(model.equalities.names) if is_wanted(EQUALITY) else 0):
+        yield (EQUALITY, equality), "", equality_constants(model, equality)
     if is_wanted("block"):
         for kind, blocks in blocks_by_kind(model, settings, nodes):
             for block in blocks:
