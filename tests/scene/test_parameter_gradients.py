@@ -94,16 +94,45 @@ def assert_gradients_match_differences(
     assert not failures, {name: f"{error:.1e}" for name, error in failures.items()}
 
 
+DYNAMICS = (
+    *("mass", "com", "inertia", "armature", "damping", "stiffness", "frictionloss"),
+    *("gear", "gravity", "geom_friction"),
+)
+PLACEMENT = ("geom_size", "geom_pos", "geom_quat", "link_pos", "link_quat", "joint_pos", "joint_axis")
+HELD = """<mujoco><option timestep="0.005"/><default><geom contype="0" conaffinity="0"/></default><worldbody>
+<body><joint name="a" axis="0 1 0" pos="0 0 0.02" range="-10 10" solreflimit="0.03 0.9" damping="0.3"/>
+ <geom type="capsule" size="0.03" fromto="0 0 0 0.3 0 0"/><site name="s" pos="0.2 0 0.1"/>
+ <body pos="0.3 0 0" euler="0 0 20"><joint name="b" axis="0 1 0" frictionloss="40" solreffriction="0.03 1"/>
+  <geom type="capsule" size="0.03" fromto="0 0 0 0.2 0 0"/><site name="t" pos="0.1 0.02 0.1"/>
+  <body name="c" pos="0.2 0 0"><joint name="c" axis="1 0 0.3"/><joint name="d" axis="0 0 1" pos="0.01 0 0"/>
+   <geom size="0.05" pos="0.1 0 0"/></body></body></body></worldbody>
+<tendon><fixed name="f" stiffness="3" damping="0.2" frictionloss="0.1" springlength="0.1"><joint joint="c" coef="1"/>
+ <joint joint="d" coef="-0.5"/></fixed><spatial name="g" stiffness="40" damping="1" springlength="0.1">
+ <site site="s"/><site site="t"/></spatial></tendon>
+<equality><connect body1="c" anchor="0.2 0 0" solref="0.04 1"/></equality>
+<actuator><motor joint="a" gear="2"/><motor tendon="f" gear="0.5"/></actuator></mujoco>"""
+CONSTRAINED = (
+    *("limit", "limit_sol_params", "friction_sol_params", "equality_sol_params", "tendon_stiffness"),
+    *("tendon_damping", "tendon_frictionloss", "gear", "com"),
+)
+
+
+@pytest.mark.parametrize("codegen", combinations(["unrolled", "loops"], strength=0))
+def test_constraints_and_tendons(tmp_path: Path, codegen: str) -> None:
+    """A limit is exceeded, dry friction holds, an anchor is violated; springs along paths."""
+    names = CONSTRAINED if codegen == "unrolled" else (*CONSTRAINED, *PLACEMENT[3:])
+    scene = built(tmp_path / "held.xml", HELD, n_envs_for(names), codegen=codegen)
+    state = {"qpos": [0.2, 0.1, 0.1, 0.2], "qvel": [0.3, 0.0, 0.4, -0.5]}
+    control = np.random.default_rng(2).uniform(-1.0, 1.0, (10, 2))
+    assert_gradients_match_differences(scene, names, control, state)
+
+
 @pytest.mark.parametrize(
     ("codegen", "integrator"), combinations(["loops", "unrolled"], ["implicitfast", "rk4"], strength=1)
 )
 def test_an_arm_on_the_floor(tmp_path: Path, codegen: str, integrator: str) -> None:
-    left_out = (
-        "kp",
-        "kv",
-        *(("actuator_kp", "actuator_kv") if codegen == "loops" else ("actuator_gain", "actuator_bias")),
-    )
-    names = [name for name in MODEL_PARAMETERS if name not in left_out]
+    names = [*DYNAMICS, *(("actuator_gain", "actuator_bias") if codegen == "loops" else ("actuator_kp", "actuator_kv"))]
+    names += PLACEMENT if codegen == "unrolled" else ["geom_sol_params"]
     options = {"codegen": codegen, "integrator": integrator}
     scene = built(tmp_path / "arm.xml", ARM.format(**VALUES), n_envs_for(names), **options)
     control = np.random.default_rng(2).uniform(-1.0, 1.0, (20, 2))
@@ -143,6 +172,52 @@ def test_values_are_those_of_a_scene_from_another_file(tmp_path: Path) -> None:
     np.testing.assert_allclose(trajectory.qvel, expected.qvel, rtol=0.0, atol=1e-11)
     assert np.abs(own.qpos - expected.qpos).max() > 1e-2
     assert scene.built.model.dofs.damping[0] == VALUES["damping"]
+
+
+PLACED = """<mujoco><option timestep="0.005"/><default><geom condim="3" solref="0.02 1"/></default><worldbody>
+<geom type="plane" size="2 2 .1" pos="0 0 {floor}"/>
+<body pos="0 0 0.3"><joint axis="0 1 0"/><inertial pos="0.1 0 0" mass="0.5" diaginertia="0.002 0.003 0.004"/>
+ <body pos="{pos} 0.01 0" euler="{euler} 10 0"><joint axis="{axis} 1 0.2" pos="0 {anchor} 0.01" range="-80 80"/>
+  <inertial pos="0.1 0 0" mass="0.5" diaginertia="0.002 0.003 0.004"/><site name="s" pos="0.1 0.02 0.03"/>
+  <geom type="capsule" size="{radius} 0.1" pos="0.1 {offset} -0.03" euler="0 {angle} 0"/>
+  <body pos="0.2 0 0"><joint type="slide" axis="1 0 0.1" stiffness="50" damping="1"/><joint axis="1 0 0"/>
+   <inertial pos="0 0.02 0" mass="0.3" diaginertia="0.001 0.001 0.001"/></body></body></body>
+<site name="w" pos="0.1 0.1 0.5"/></worldbody>
+<tendon><spatial stiffness="20" springlength="0.1"><site site="w"/><site site="s"/></spatial></tendon></mujoco>"""
+PLACES = {
+    "floor": 0.0,
+    "pos": 0.2,
+    "euler": 5.0,
+    "axis": 0.1,
+    "anchor": 0.02,
+    "radius": 0.04,
+    "offset": 0.0,
+    "angle": 80.0,
+}
+MOVED = {
+    "floor": 0.01,
+    "pos": 0.22,
+    "euler": 7.0,
+    "axis": 0.3,
+    "anchor": 0.05,
+    "radius": 0.06,
+    "offset": 0.02,
+    "angle": 70.0,
+}
+
+
+def test_places_are_those_of_a_scene_from_another_file(tmp_path: Path) -> None:
+    """Links, joints and geoms at other places, with contact, a limit and a tendon between sites."""
+    scene = built(tmp_path / "placed.xml", PLACED.format(**PLACES))
+    other = built(tmp_path / "moved.xml", PLACED.format(**MOVED))
+    params = {name: MODEL_PARAMETERS[name].read(other.built.model).copy() for name in PLACEMENT}
+    state = {"qpos": [0.6, 0.5, 0.01, 0.2], "qvel": [1.0, 0.3, 0.2, 0.0]}
+    control = np.zeros((20, 0))
+    trajectory, _ = km.gradients.rollout(scene, control=control, state=state, params=params)
+    expected, _ = km.gradients.rollout(other, control=control, state=state)
+    own, _ = km.gradients.rollout(scene, control=control, state=state)
+    np.testing.assert_allclose(trajectory.qpos, expected.qpos, rtol=0.0, atol=1e-11)
+    assert np.abs(own.qpos - expected.qpos).max() > 1e-2
 
 
 PENDULUM = """<mujoco><worldbody><body><joint name="a" axis="0 1 0" damping="0.1"/>

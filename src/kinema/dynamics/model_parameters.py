@@ -82,6 +82,8 @@ class ModelParameter:
     """Typical magnitude of the values, by which step sizes of differences are chosen."""
     changes_inertia: bool = False
     """Whether inverse inertias at qpos0 (`DerivedConstants.dof_invweight`, ...) depend on the parameter."""
+    changes_geometry: bool = False
+    """Whether lengths of paths or sizes of geoms depend on the parameter, from which constants follow."""
     overridden_by: tuple[str, ...] = ()
     """Later parameters that set values which this one sets too."""
 
@@ -349,6 +351,16 @@ def _tendon_parameter(name: str) -> ModelParameter:
     )
 
 
+def _placement(
+    read: Callable[[Model], Array],
+    write: Callable[[Model, Array], Model],
+    is_variable: Callable[[Model], Mask],
+    scale: Callable[[Model], float],
+) -> ModelParameter:
+    """Parameter of the placement of links or joints."""
+    return ModelParameter(read, write, is_variable, scale, changes_inertia=True, changes_geometry=True)
+
+
 # ----------------------------------------------------------------------------------------------------------- registry
 
 MODEL_PARAMETERS: dict[str, ModelParameter] = {
@@ -406,7 +418,11 @@ MODEL_PARAMETERS: dict[str, ModelParameter] = {
         lambda model: np.array([0.1, 1e-3, 1e-5]),
     ),
     "geom_size": ModelParameter(
-        lambda model: model.geoms.size, _with_geom_size, _has_size_value, lambda model: _largest(model.geoms.size, 0.1)
+        lambda model: model.geoms.size,
+        _with_geom_size,
+        _has_size_value,
+        lambda model: _largest(model.geoms.size, 0.1),
+        changes_geometry=True,
     ),
     "geom_pos": ModelParameter(geom_positions, with_geom_positions, _all_geoms, lambda model: 0.1),
     "geom_quat": ModelParameter(geom_quaternions, with_geom_quaternions, _all_geoms, lambda model: 1.0),
@@ -428,18 +444,10 @@ MODEL_PARAMETERS: dict[str, ModelParameter] = {
     "tendon_stiffness": _tendon_parameter("stiffness"),
     "tendon_damping": _tendon_parameter("damping"),
     "tendon_frictionloss": _tendon_parameter("frictionloss"),
-    "link_pos": ModelParameter(
-        link_positions, with_link_positions, jointed_links, lambda model: 0.1, changes_inertia=True
-    ),
-    "link_quat": ModelParameter(
-        link_quaternions, with_link_quaternions, jointed_links, lambda model: 1.0, changes_inertia=True
-    ),
-    "joint_pos": ModelParameter(
-        joint_positions, with_joint_positions, joints_with_anchor, lambda model: 0.1, changes_inertia=True
-    ),
-    "joint_axis": ModelParameter(
-        joint_axes, with_joint_axes, joints_with_axis, lambda model: 1.0, changes_inertia=True
-    ),
+    "link_pos": _placement(link_positions, with_link_positions, jointed_links, lambda model: 0.1),
+    "link_quat": _placement(link_quaternions, with_link_quaternions, jointed_links, lambda model: 1.0),
+    "joint_pos": _placement(joint_positions, with_joint_positions, joints_with_anchor, lambda model: 0.1),
+    "joint_axis": _placement(joint_axes, with_joint_axes, joints_with_axis, lambda model: 1.0),
 }
 """Name -> parameter, in the order in which several parameters are applied to a model: general ones last, such as
 `inertia` after `mass`."""

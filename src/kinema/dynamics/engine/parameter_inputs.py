@@ -18,10 +18,10 @@ from kinema.model import Model, PerEnvParameterTable
 
 from ..arrays import ARRAYS, ARRAYS_BY_NAME, PER_ENV_PARAMETER_ARRAY, ArrayUse, initial_values
 from ..lowering.derivative_programs import trace_before_differentiation
-from ..lowering.invweight import InverseInertias, compute_inverse_inertias, with_invweights
+from ..lowering.invweight import ConstraintInvweights, InverseInertias, compute_inverse_inertias, with_invweights
 from ..lowering.per_env_parameters import element_constants, find_per_env_parameters, select_per_env_parameters
 from ..lowering.reference_configuration import with_muscle_peak_forces, with_rest_lengths
-from ..model_parameters import MODEL_PARAMETERS, find_parameter
+from ..model_parameters import MODEL_PARAMETERS, ModelParameter, find_parameter
 from ..settings import Settings
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ TABLE_ARRAYS = {
 """Parameter array of an engine -> table and column of the model."""
 SHIFTS = {"mass_shift": "mass", "com_shift": "com"}
 """Array of shifts per environment -> parameter: these shifts are part of the tables of a model here, and zero."""
+REST_LENGTHS = ("tendon_rest_lower", "tendon_rest_upper", "coupling_reference_a", "coupling_reference_b")
+"""Derived constants that depend on the lengths of paths at a reference configuration."""
 SEEDS = range(3)
 """Seeds of the random values by comparison of which dependent constants are found."""
 
@@ -64,6 +66,7 @@ class ParameterInputs:
         """Parameters by name, in the order in which they are applied; with those that are shifted per environment."""
         self._precision = engine.precision
         models = engine.variants.models
+        self._has_variants = len(models) > 1
         self._needs_invweights = models[0].n_dofs > 0 and (settings.limits or settings.constraints or settings.contacts)
         probes = [self._perturbed(model, seed, self.parameters) for model in models for seed in SEEDS]
         self._inertia_table: PerEnvParameterTable | None = None
@@ -72,8 +75,7 @@ class ParameterInputs:
         self._inertia_settings = Settings(per_env_parameters=self._inertia_table is not None)
         self._inertia_model = probes[0].with_derived(per_env_parameters=self._inertia_table)
         self._inertia_programs: dict[Settings, Program] = {}
-        inertias = self.inverse_inertias(probes)
-        self._probes = [self._derive(model, inertias, i) for i, model in enumerate(probes)]
+        self._probes = self._derive(probes)
         self.settings, table = select_per_env_parameters(self._probes, settings)
         """Settings of the step with the parameters as inputs."""
         self._table = table or PerEnvParameterTable()
@@ -157,38 +159,61 @@ class ParameterInputs:
 
     # ------------------------------------------------------------------------------------------------------ constants
 
-    def constants(
-        self,
-        models: Sequence[Model],
-        kinds: Collection[str] | None = None,
-        inertias: InverseInertias | None = None,
-    ) -> Array:
+    def constants(self, models: Sequence[Model], name: str = "", base: Model | None = None) -> Array:
         """Constants of models, (n_models, n_constants), by the order of `outputs`.
 
         Args:
             models: models with any values of the parameters, without derived constants.
-            kinds: kinds of elements of the table of constants to be computed, others are zero; None for all.
-            inertias: inverse inertias that all models share; None to compute those of each model.
+            name: the only parameter in which the models differ from `base`; constants in the table that do not depend
+                on it are zero. Empty for all.
+            base: model with derived constants (`derived`).
         """
-        kinds = {kind for kind, _, _ in self._table.entries} if kinds is None else kinds
-        is_shared = inertias is not None
-        inertias = inertias if is_shared else self.inverse_inertias(models)
+        kinds = self.kinds[name] if name else {kind for kind, _, _ in self._table.entries}
         rows = []
-        for i, model in enumerate(models):
-            derived = self._derive(model, inertias, 0 if is_shared else i)
+        for derived in self._derive(models, self.parameters[name] if name else None, base):
             parts = [
                 _table_values(self._table, derived, self.settings, kinds)
-                if name == PER_ENV_PARAMETER_ARRAY
-                else initial_values(ARRAYS_BY_NAME[name], derived, self.settings)[:, 0]
-                for name in self.outputs
+                if array == PER_ENV_PARAMETER_ARRAY
+                else initial_values(ARRAYS_BY_NAME[array], derived, self.settings)[:, 0]
+                for array in self.outputs
             ]
             rows.append(np.concatenate([np.zeros(0), *parts]))
         return np.array(rows)
 
-    def inverse_inertias(self, models: Sequence[Model]) -> InverseInertias | None:
-        """Inverse inertias at qpos0, one column for each model; None if there are no constraints."""
-        if not self._needs_invweights:
-            return None
+    def derived(self, model: Model) -> Model:
+        """Model with derived constants."""
+        return self._derive([model])[0]
+
+    def _derive(
+        self, models: Sequence[Model], parameter: ModelParameter | None = None, base: Model | None = None
+    ) -> list[Model]:
+        """Models with derived constants; those that do not depend on `parameter` are the constants of `base`."""
+        varying = self.parameters.values() if parameter is None else [parameter]
+        keeps_geometry = not self._has_variants and not any(x.changes_geometry for x in varying)
+        rest = [with_rest_lengths(model) for model in (models[:1] if keeps_geometry else models)]
+        if keeps_geometry:
+            lengths = {name: getattr(rest[0].derived, name) for name in REST_LENGTHS}
+            rest += [model.with_derived(**lengths) for model in models[1:]]
+        if self._needs_invweights:
+            if parameter is None or base is None or parameter.changes_inertia or parameter.changes_geometry:
+                rest = self._with_invweights(rest, keeps_geometry=keeps_geometry)
+            else:
+                rest = [with_invweights(model, _invweights_of(base), 0) for model in rest]
+        return [with_muscle_peak_forces(model) for model in rest]
+
+    def _with_invweights(self, models: Sequence[Model], *, keeps_geometry: bool) -> list[Model]:
+        """Models with derived invweights; `keeps_geometry` states that all have the same paths and geoms."""
+        inertias, compute = self._inverse_inertias(models), ConstraintInvweights.from_inverse_inertias
+        if keeps_geometry:
+            shared = compute(models[0], inertias, self._precision)
+            return [with_invweights(model, shared, i) for i, model in enumerate(models)]
+        return [
+            with_invweights(model, compute(model, inertias.of_column(i), self._precision), 0)
+            for i, model in enumerate(models)
+        ]
+
+    def _inverse_inertias(self, models: Sequence[Model]) -> InverseInertias:
+        """Inverse inertias at qpos0, one column for each model."""
         arrays = {"qpos": np.stack([model.qpos0 for model in models], axis=1)}
         if self._inertia_table is not None:
             kinds = {kind for kind, _, _ in self._inertia_table.entries}
@@ -196,12 +221,13 @@ class ParameterInputs:
             arrays[PER_ENV_PARAMETER_ARRAY] = np.stack(columns, axis=1)
         return compute_inverse_inertias(self._inertia_model, self._inertia_settings, arrays, self._inertia_programs)
 
-    def _derive(self, model: Model, inertias: InverseInertias | None, column: int) -> Model:
-        """Model with derived constants, from one column of the inverse inertias."""
-        model = with_rest_lengths(model)
-        if inertias is not None:
-            model = with_invweights(model, inertias, self._precision, column)
-        return with_muscle_peak_forces(model)
+
+def _invweights_of(model: Model) -> ConstraintInvweights:
+    """Invweights of a model with derived constants, as a single column."""
+    derived = model.derived
+    return ConstraintInvweights(
+        *(getattr(derived, f"{x}_invweight")[None] for x in ("dof", "equality", "pair", "tendon", "coupling"))
+    )
 
 
 def _table_values(table: PerEnvParameterTable, model: Model, settings: Settings, kinds: Collection[str]) -> Array:

@@ -174,7 +174,7 @@ class ParameterValues:
     def _jacobians(self, group: _Group) -> dict[str, Array]:
         """Jacobians of the constants by all values of each parameter, by differences of fourth order."""
         inputs, result = self.inputs, {}
-        inertias = inputs.inverse_inertias([group.model])
+        base = inputs.derived(group.model)
         weights = np.array([weight for _, weight in STENCIL])
         for name in self._given:
             parameter, values = inputs.parameters[name], group.values[name]
@@ -188,8 +188,8 @@ class ParameterValues:
                     models.append(self._with_one(group, name, moved))
             jacobian = np.zeros((sum(inputs.outputs.values()), values.size))
             if models:
-                shared = None if parameter.changes_inertia else inertias
-                constants = inputs.constants(models, inputs.kinds[name], shared)
+                constants = inputs.constants(models, name, base)
+                constants = np.where(np.isfinite(constants), constants, 0.0)  # absent limits
                 differences = np.einsum("eso,s->oe", constants.reshape(len(entries), len(STENCIL), -1), weights)
                 jacobian[:, entries] = differences / steps[entries]
             result[name] = jacobian

@@ -46,6 +46,11 @@ class InverseInertias:
     link: Mapping[int, Array]
     """Link -> mean translational and rotational diagonal of J M^-1 J^T at its centre of mass, (columns, 2)."""
 
+    def of_column(self, column: int) -> InverseInertias:
+        """Values of a single column."""
+        i = slice(column, column + 1)
+        return InverseInertias(self.inverse_mass_matrix[i], self.dof[i], {x: y[i] for x, y in self.link.items()})
+
 
 MIN_LEVER_ARM, MIN_LEVER_ARM_SHARE = {"single": 0.003, "double": 0.0}, 0.03
 """Distance [m] by precision, and distance relative to the smaller of both geoms, of which the smaller one limits the
@@ -80,16 +85,18 @@ def with_constraint_invweights(models: Sequence[Model], precision: str = "double
         Settings(per_env_parameters=parameters is not None),
         arrays,
     )
-    return [with_invweights(model, inverse_inertias, precision, column) for column, model in enumerate(models)]
+    return [
+        with_invweights(model, ConstraintInvweights.from_inverse_inertias(model, inverse_inertias, precision), column)
+        for column, model in enumerate(models)
+    ]
 
 
-def with_invweights(model: Model, inverse_inertias: InverseInertias, precision: str, column: int) -> Model:
-    """Model with the derived invweights of its constraints, from one column (model variant) of the inverse inertias.
+def with_invweights(model: Model, invweights: ConstraintInvweights, column: int) -> Model:
+    """Model with the derived invweights of its constraints, from one column (model variant).
 
     Stiffness and damping of acceleration drives of tendons are multiplied by the effective inertia 1 / invweight.
     """
-    invweights, tendons = ConstraintInvweights.from_inverse_inertias(model, inverse_inertias, precision), model.tendons
-    tendon_invweight = invweights.tendons[column]
+    tendons, tendon_invweight = model.tendons, invweights.tendons[column]
     unit = np.where(tendons.acceleration_drive, 1.0 / tendon_invweight, 1.0)
     return model.with_derived(
         dof_invweight=invweights.dofs[column],
