@@ -11,7 +11,7 @@ import pytest
 import kinema as km
 from kinema.core import Array, KinemaError
 from kinema.dynamics.engine import adjoint
-from kinema.runtime import find_device
+from kinema.runtime import Arena, ArenaLayout, ArraySeries, Device, find_device, row_filler, warp
 
 CARTPOLE = Path(__file__).parents[2] / "examples/robots/cartpole/cartpole.xml"
 H = 1e-7
@@ -223,6 +223,31 @@ def test_torch_rollouts_and_tensors(slider: tuple[km.Scene, km.Entity]) -> None:
         assert gradients["control"].dtype == dtype
         assert gradients["valid"].dtype == torch.bool
         assert gradients["valid"].all()
+
+
+def test_series_of_device_arrays() -> None:
+    """Copies between arrays of Warp, which hold the memory of GPUs, move the rows that they name and no others."""
+    wp = warp()
+
+    class WarpDevice(Device):
+        """A device whose arrays are those of Warp, on the host."""
+
+        def zeros(self, shape: tuple[int, ...], precision: str, purpose: str) -> Any:
+            return wp.zeros(shape, dtype=wp.float64, device="cpu")
+
+    arena = Arena(ArenaLayout.from_sizes("state", [("x", 10)]), 3, WarpDevice("cpu"), "double")
+    series = ArraySeries(2, 4, arena, "test")
+    values = np.random.default_rng(5).normal(size=(2, 3, 4))
+    series.assign(values)
+    series.load(1, arena.data, 5)
+    rows = arena.view("x").numpy()
+    np.testing.assert_array_equal(rows[5:9], values[1].T)
+    assert not rows[:5].any()
+    assert not rows[9].any()
+    row_filler(arena.data, 6, 2)(2.5)
+    series.store(0, arena.data, 5)
+    np.testing.assert_array_equal(series.numpy()[0], [values[1].T[0], [2.5] * 3, [2.5] * 3, values[1].T[3]])
+    np.testing.assert_array_equal(series.numpy()[1], values[1].T)
 
 
 def test_gradients_on_a_gpu_are_those_of_a_cpu() -> None:
