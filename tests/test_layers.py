@@ -94,7 +94,9 @@ class Module:
     @cached_property
     def import_nodes(self) -> list[tuple[ast.AST, bool]]:
         """Statements and calls that import, and whether each stands under `if TYPE_CHECKING`."""
-        found = [(n, t) for n, t in self.statements if isinstance(n, ast.Import | ast.ImportFrom)]
+        found: list[tuple[ast.AST, bool]] = [
+            (n, t) for n, t in self.statements if isinstance(n, ast.Import | ast.ImportFrom)
+        ]
         if any(function in self.text for function in _IMPORTING):
             found += [(n, False) for n in ast.walk(self.tree) if isinstance(n, ast.Call)]
         return found

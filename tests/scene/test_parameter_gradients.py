@@ -76,7 +76,7 @@ def assert_gradients_match_differences(
             params[name][1 + len(STENCIL) * k + i] += h * offset * directions[name]
     trajectory, pullback = km.gradients.rollout(scene, control=control, state=state, params=params, **options)
     weights = {name: generator.normal(size=getattr(trajectory, name)[:, 0].shape) for name in ("qpos", "qvel")}
-    cost = sum(np.einsum("tev,tv->e", getattr(trajectory, name), w) for name, w in weights.items())
+    cost = np.sum([np.einsum("tev,tv->e", getattr(trajectory, name), w) for name, w in weights.items()], axis=0)
     padded = {name: np.zeros_like(getattr(trajectory, name)) for name in weights}
     for name, w in weights.items():
         padded[name][:, 0] = w

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,15 +45,22 @@ def gradient(scene: km.Scene, height: float, velocity: float, smoothing: float, 
     return {name: x[0] for name, x in found["state"].items()}
 
 
+def plain_violation(distance: float) -> tuple[float, float]:
+    """Violation and activation of a contact as numbers."""
+    values: Any = smoothed_violation(distance, WIDTH)
+    violation, activation = (float(x) for x in values)
+    return violation, activation
+
+
 def test_the_violation_is_an_expected_value() -> None:
     """Of distances with a random error; the activation is its derivative."""
     error = np.linspace(-1.0, 1.0, 20001)
     density = 0.75 * (1.0 - error**2)
     for distance in (-1.2, -0.7, -0.1, 0.0, 0.4, 0.9, 1.3):
         expected = np.trapezoid(np.minimum(distance + error, 0.0) * density, error)
-        violation, activation = smoothed_violation(distance * WIDTH, WIDTH)
-        assert float(violation) == pytest.approx(WIDTH * expected, abs=1e-9)
-        assert float(activation) == pytest.approx(np.trapezoid((distance + error < 0.0) * density, error), abs=1e-4)
+        violation, activation = plain_violation(distance * WIDTH)
+        assert violation == pytest.approx(WIDTH * expected, abs=1e-9)
+        assert activation == pytest.approx(np.trapezoid((distance + error < 0.0) * density, error), abs=1e-4)
 
 
 def test_a_ball_above_the_floor_sees_it(frictionless: km.Scene) -> None:
@@ -61,7 +69,7 @@ def test_a_ball_above_the_floor_sees_it(frictionless: km.Scene) -> None:
 
     def force(height: float, velocity: float, acceleration: float) -> float:
         """Contact force by MuJoCo's solref and solimp; the inverse weight is the mean over axes, one of them fixed."""
-        violation, activation = (float(x) for x in smoothed_violation(height, WIDTH))
+        violation, activation = plain_violation(height)
         stiffness = activation * 1.5 * mass * impedance / (1.0 - impedance)
         reference = -2.0 / (impedance * time_constant) * velocity
         reference -= impedance * violation / (impedance * time_constant) ** 2

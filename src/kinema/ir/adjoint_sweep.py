@@ -155,7 +155,7 @@ class AdjointSweep(Sweep):
     def _start_of_iteration(self, loop: TapedLoop, array: str) -> BasicBlock:
         """Basic block at the start of an iteration: index of the original iteration, position on the stack."""
         tape = Tape()
-        values = {INDEX: tape.record("loop_index")}
+        values: dict[int, Value] = {INDEX: tape.record("loop_index")}
         if loop.capacity is not None:
             passed = subtract(tape.input(self.count_array(loop), 0), tape.record("loop_index"))
             position = subtract(tape.input(array, END), passed)

@@ -270,8 +270,9 @@ class _BatchedEvaluator(ArrayEvaluator):
             for specialization_index, specialization in enumerate(loop.specializations):
                 rows = np.flatnonzero((levels == level) & (specialization_indices == specialization_index))
                 if len(rows):
+                    places: Any = loop.ints[rows].astype(np.int64)
                     offsets: dict[str, Any] = {
-                        array: ArenaOffset(arena, loop.ints[rows, column].astype(np.int64))
+                        array: ArenaOffset(arena, places[:, column])
                         for array, (arena, column) in specialization.array_columns.items()
                     }
                     constants = {s: loop.floats[rows, c][:, None] for s, c in specialization.constant_columns.items()}

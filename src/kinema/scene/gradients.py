@@ -269,7 +269,8 @@ def torch_rollout(  # noqa: PLR0913  one parameter per option
         n), of the dtype and on the device of `control`.
     """
     torch = torch_module()
-    names, params = (*STATE_PARTS, "sensors") if sensors else STATE_PARTS, params or {}
+    names = (*STATE_PARTS, "sensors") if sensors else STATE_PARTS
+    parameters: dict[str, Any] = dict(params or {})
 
     class Rollout(torch.autograd.Function):  # type: ignore[misc, name-defined]
         """Trajectory as a function of controls, initial state and parameters."""
@@ -277,7 +278,7 @@ def torch_rollout(  # noqa: PLR0913  one parameter per option
         @staticmethod
         def forward(ctx: Any, control: Any, *parts: Any) -> Any:
             values = dict(zip(state, parts[: len(state)], strict=True))
-            given = dict(zip(params, parts[len(state) :], strict=True))
+            given = dict(zip(parameters, parts[len(state) :], strict=True))
             options = {"by": by, "hold": hold, "sensors": sensors, "smoothing": smoothing}
             trajectory, ctx.pullback = rollout(scene, control=control, state=values, params=given, **options)
             ctx.set_materialize_grads(False)
@@ -287,10 +288,12 @@ def torch_rollout(  # noqa: PLR0913  one parameter per option
         @torch.autograd.function.once_differentiable
         def backward(ctx: Any, *cotangents: Any) -> Any:
             gradients = ctx.pullback(**dict(zip(names, cotangents, strict=True)), max_norm=max_norm)
-            by_params = (None if x is None else gradients["params"][name].to(x.device) for name, x in params.items())
+            by_params = (
+                None if x is None else gradients["params"][name].to(x.device) for name, x in parameters.items()
+            )
             return gradients["control"], *(gradients["state"][name] for name in state), *by_params
 
-    return dict(zip(names, Rollout.apply(control, *state.values(), *params.values()), strict=True))
+    return dict(zip(names, Rollout.apply(control, *state.values(), *parameters.values()), strict=True))
 
 
 def torch_step(  # noqa: PLR0913  one parameter per option

@@ -219,7 +219,7 @@ def _present_models(engine: Engine) -> list[Model]:
     stacked = np.concatenate([variants[None].astype(np.float64), *columns.values()])
     _, first, inverse = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
     distinct = [
-        _with_arrays(engine.variants.models[variants[env]], {name: x[:, env] for name, x in columns.items()})
+        _with_arrays(engine.variants.models[int(variants[env])], {name: x[:, env] for name, x in columns.items()})
         for env in first
     ]
     return [distinct[i] for i in inverse.ravel()]
