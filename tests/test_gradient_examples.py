@@ -19,6 +19,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 PANDA, GO2 = "mjcf/franka_emika_panda/panda.xml", "mjcf/unitree_go2/go2_scene.xml"
 PROGRAMS = {
     "throw_ball.py": "",
+    "identify_by_gradients.py": "",
     "swing_up_acrobot.py": "",
     "climb_step.py": GO2,
     "shac.py --task cartpole": "",
