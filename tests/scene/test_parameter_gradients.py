@@ -240,6 +240,20 @@ def test_values_of_all_environments_or_of_each(tmp_path: Path) -> None:
     np.testing.assert_allclose(results[1]["mass"].sum(axis=0), results[0]["mass"], rtol=1e-12)
 
 
+def test_gradients_by_controls_do_not_depend_on_which_parameters_are_inputs(tmp_path: Path) -> None:
+    """Programs for different parameters have memory of their own."""
+    scene = built(tmp_path / "pendulum.xml", PENDULUM)
+    state, control = {"qpos": [0.3, 0.2], "qvel": [0.0, 1.0]}, np.ones((4, 1))
+    gradients = []
+    for names in ((), ("mass",), ("stiffness",), ("joint_pos", "armature")):
+        _, pullback = km.gradients.rollout(scene, control=control, state=state, params=dict.fromkeys(names))
+        gradients.append(pullback(qpos=np.ones((4, 1, 2)), max_norm=0.5))
+    assert np.abs(gradients[0]["control"]).max() > 0.0
+    for gradient in gradients[1:]:
+        np.testing.assert_allclose(gradient["control"], gradients[0]["control"], rtol=1e-10)
+        np.testing.assert_allclose(gradient["state"]["qvel"], gradients[0]["state"]["qvel"], rtol=1e-10)
+
+
 def test_present_values_are_those_that_were_set(tmp_path: Path) -> None:
     """Also masses of each environment, with inertias in proportion; the scene keeps its own values."""
     options = {"device": "cpu", "precision": "double", "quiet": True}

@@ -66,7 +66,7 @@ class SensorPrograms:
     """Compiled programs of all sensor values at a state, and of their adjoint, with their memory."""
 
     def __init__(self, programs: AdjointPrograms) -> None:
-        engine, settings, parameters = programs.engine, programs.settings, programs.parameters
+        engine, settings = programs.engine, programs.settings
         model, loops = programs.model, engine.uses_loops
         self.n_values = n = model.sensors.n_values
         self.needs_solution = needs_solution_of_sensors(model, settings)
@@ -79,7 +79,7 @@ class SensorPrograms:
             {**programs.step.arenas, "out": self.values},
             lambda offsets: trace_sensor_values(model, settings, offsets, loops=loops),
             settings,
-            () if parameters is None else parameters.key,
+            programs.key,
         )
         self.adjoints = new_arena(engine, "out", sensor_adjoint_arrays(model), engine.n_envs)
         """Sensor values, their adjoints and the overflow flag of the adjoint program."""
@@ -173,8 +173,13 @@ class AdjointPrograms:
                 parameters.check_program(sensors=is_of_sensors)
             return trace_adjoint(self.model, settings, offsets, self.parameter_arrays, loops=loops)
 
-        key = () if parameters is None else parameters.key
-        return DerivativeProgram(self.engine, name, {**self.arenas, "out": output}, trace, settings, key)
+        arenas = {**self.arenas, "out": output}
+        return DerivativeProgram(self.engine, name, arenas, trace, settings, self.key)
+
+    @property
+    def key(self) -> object:
+        """Part of the cache keys of all programs, which depend on the memory of the parameters."""
+        return () if self.parameters is None else self.parameters.key
 
     @property
     def parameter_arrays(self) -> list[str]:
@@ -186,14 +191,18 @@ class AdjointPrograms:
         """Program that adds the cotangents to the adjoints of the state."""
         sizes = {x: self.differentiated[x] for x in STATE_ARRAYS.values() if x in self.differentiated}
         arenas = {"state": self.arenas["state"], "controls": self.cotangents}
-        return DerivativeProgram(self.engine, "cotangents", arenas, lambda _: trace_cotangent_sum(sizes), self.settings)
+        return DerivativeProgram(
+            self.engine, "cotangents", arenas, lambda _: trace_cotangent_sum(sizes), self.settings, self.key
+        )
 
     @cached_property
     def clip(self) -> DerivativeProgram:
         """Program that clips the norm of the adjoint of the state."""
         arenas = {"state": self.arenas["state"], "controls": self.cotangents}
         sizes = self.differentiated
-        return DerivativeProgram(self.engine, "clipping", arenas, lambda _: trace_clipping(sizes), self.settings)
+        return DerivativeProgram(
+            self.engine, "clipping", arenas, lambda _: trace_clipping(sizes), self.settings, self.key
+        )
 
     @cached_property
     def sensors(self) -> SensorPrograms:
