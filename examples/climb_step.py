@@ -83,7 +83,7 @@ def main() -> None:
     optimiser = Ilqr(lambda n: built(options.go2, n), states[0], goal, SERVOS)
     found = optimiser.simulate(states, targets, 0 * targets, np.zeros((len(targets), 12, 36)))[0][:, 0]
     before = np.linalg.norm(found[:, :3] - states[:, :3], axis=1).max()
-    start, iterations = time.perf_counter(), 2 if options.short else 15
+    after, start, iterations = before, time.perf_counter(), 2 if options.short else 15
     for cost, found, _, _ in itertools.islice(optimiser.iterate(targets), iterations):
         after = np.linalg.norm(found[:, :3] - states[:, :3], axis=1).max()
         print(f"cost {cost:7.2f}, trunk within {1e3 * after:.1f} mm of its path")

@@ -86,12 +86,11 @@ def main() -> None:
             print(f"{name}, noise {noise:g}: {len(truth)} parameters within {errors.max():.2%}")
             print(f"  {n} gradients, {time.process_time() - start:.0f} s of one core")
             assert errors.max() < bound, f"the parameters are found within {bound:.0%}"
-    if options.picture:
-        guess, seconds = simulate(experiments, np.ones(len(truth)))[0], 0.01 * np.arange(len(clean))
-        curves = {"recorded": recorded, "identified": simulate(experiments, found)[0], "guess": guess}
-        plot(
-            options.picture, {k: (seconds, x[:, 0, 0]) for k, x in curves.items()}, "time [s]", "place of the cube [m]"
-        )
+            if options.picture and name == "cube" and not noise:
+                guess, seconds = simulate(experiments, np.ones(len(truth)))[0], 0.01 * np.arange(len(clean))
+                curves = {"recorded": recorded, "identified": simulate(experiments, found)[0], "guess": guess}
+                lines = {label: (seconds, x[:, 0, 0]) for label, x in curves.items()}
+                plot(options.picture, lines, "time [s]", "place of the cube [m]")
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ class Ilqr:
                 ux=np.zeros((knots, m, n)),
                 uu=np.tile(np.diag(by_controls), (knots, 1, 1)),
             )
-            costs = np.array([cost])
+            costs, gains = np.array([cost]), np.zeros((knots, m, n))
             while not costs.min() < cost and self.damping < 1e9:
                 changes, gains = backward_pass(A, B, quadratic, away[-1], np.diag(by_state[-1]), self.damping)
                 tried, used = self.simulate(states, controls, changes, gains)
