@@ -438,7 +438,7 @@ MODEL_PARAMETERS: dict[str, ModelParameter] = {
         _limit_mask,
         lambda model: 0.1,
     ),
-    "limit_sol_params": _soft_parameter("dofs", "limit_", lambda model: _limit_mask(model).any(axis=1)),
+    "limit_sol_params": _soft_parameter("dofs", "limit_", lambda model: np.asarray(_limit_mask(model).any(axis=1))),
     "friction_sol_params": _soft_parameter("dofs", "friction_", lambda model: model.dofs.frictionloss > 0.0),
     "equality_sol_params": _soft_parameter("equalities", "", lambda model: ~model.equalities.is_rigid),
     "tendon_stiffness": _tendon_parameter("stiffness"),

@@ -192,7 +192,7 @@ def _rotation_between(a: Array, b: Array) -> Array:
     if cosine < -1.0 + 1e-12:  # any axis perpendicular to a
         other = np.cross(a, np.eye(3)[int(np.argmin(np.abs(a)))])
         other /= np.linalg.norm(other)
-        return 2.0 * np.outer(other, other) - np.eye(3)
+        return np.asarray(2.0 * np.outer(other, other) - np.eye(3), np.float64)
     return np.eye(3) + matrix + matrix @ matrix / (1.0 + cosine)
 
 

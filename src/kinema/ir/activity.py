@@ -109,7 +109,7 @@ class CellRows:
         indices = np.unique(np.searchsorted(self._bounds, starts, side="right"))
         key = indices.tobytes()
         if key not in self._allocations:
-            rows = [np.arange(self._bounds[i - 1], self._bounds[i]) for i in indices]
+            rows = [np.arange(int(self._bounds[i - 1]), int(self._bounds[i])) for i in indices]
             self._allocations[key] = np.concatenate(rows).tolist()
         return self._allocations[key]
 
