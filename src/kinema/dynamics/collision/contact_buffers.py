@@ -126,6 +126,18 @@ def _buffer_sizes(specs: Sequence[ContactBufferSpec]) -> list[int]:
     return [spec.capacity * buffer_layout(spec.specialization).record_size for spec in specs]
 
 
+def _allocate_scalars(ctx: TraceContext, n: int) -> list[ArenaOffset]:
+    """Allocate a scalar for each of `n` contact buffers, contiguous in scratch memory.
+
+    One allocation for all, as the broad phase fills it by a loop over its elements. In programs with warps, which do
+    not, each is an allocation of its own, so that kernels exchange only those that they need.
+    """
+    if ctx.settings.use_warps:
+        return ctx.allocate_many([1] * n)
+    first = ctx.allocate(n).row
+    return [ArenaOffset(SCRATCH, first + i) for i in range(n)]
+
+
 class ContactBufferFilter(enum.Enum):
     """Selection of contact buffers by whether they involve the world."""
 
@@ -151,7 +163,7 @@ class ContactBuffers:
         self.buffers: list[ContactBuffer] = []
         specs = plan_contact_buffers(ctx.model, [node.index for node in ctx.nodes])
         # Contiguous scalars: next to the contacts of its buffer, each would be on a memory page of its own.
-        counts, overlap_flags, lost_counts = (ctx.allocate_many([1] * len(specs)) for _ in range(3))
+        counts, overlap_flags, lost_counts = (_allocate_scalars(ctx, len(specs)) for _ in range(3))
         noslip_data: Sequence[ArenaOffset | None] = [None] * len(specs)
         if ctx.settings.noslip_iterations:
             noslip_sizes = [spec.capacity * noslip_record_size(spec.specialization.condim) for spec in specs]

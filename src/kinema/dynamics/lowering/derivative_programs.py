@@ -33,7 +33,7 @@ from ..pipeline import advance_rk4_phase, record_step
 from ..queries.fields import OUTPUT_PREFIX
 from ..sensors.registry import KINEMATIC_KINDS, evaluate_sensors
 from ..sensors.sensor_outputs import SENSOR_OUTPUT_ARRAY
-from ..settings import Integrator, Settings
+from ..settings import BroadPhase, Integrator, Settings
 from ..step import StepData
 from ..tree.trace_context import TraceContext
 from .program_tracing import OutputSpecs, named_array_offsets, trace_looped_program
@@ -69,7 +69,8 @@ SENSOR_OUTPUTS: OutputSpecs = {SENSOR_OUTPUT_ARRAY: (ElementKind.SENSOR_VALUE, 1
 def solution_settings(settings: Settings, *, external_forces: bool = False) -> Settings:
     """Settings of the step that stores the solution of the constraint solver, to be differentiated implicitly.
 
-    One thread per environment: no warps, partitions, islands or sleeping.
+    One thread per environment: no warps, partitions, islands or sleeping. On a GPU, without a list of candidate pairs,
+    whose loops would visit all pairs.
 
     Args:
         settings: settings of the scene.
@@ -86,6 +87,7 @@ def solution_settings(settings: Settings, *, external_forces: bool = False) -> S
         stores_solution=True,
         n_partitions=1,
         use_warps=False,
+        broad_phase=BroadPhase.ALL if settings.use_warps else settings.broad_phase,
         islands=False,
         sleep_tolerance=0.0,
     )
