@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kit.assets import ROOT
-from kit.choosing import combinations, covering, representatives
+from kit.choosing import alternating, combinations, covering, representatives
 
 _CHANGED = re.compile(r"\bsys\.path\b|\bsyspath_prepend\b")
 
@@ -33,6 +33,11 @@ def test_any_values_meet_in_a_covering_array(sizes: tuple[int, ...], strength: i
     assert len(found) < len(list(itertools.product(*axes)))
 
 
+def test_names_are_those_of_functions() -> None:
+    """Not their addresses, which differ between the workers of a run."""
+    assert [case.id for case in alternating([max, min], [1, 2])] == ["max-1", "max-2", "min-1", "min-2"]
+
+
 def test_what_is_not_chosen_is_exhaustive() -> None:
     cases = combinations("ab", (1, 2, 3), strength=1)
     assert [case.id for case in cases] == ["a-1", "a-2", "a-3", "b-1", "b-2", "b-3"]
@@ -43,7 +48,7 @@ def test_what_is_not_chosen_is_exhaustive() -> None:
 
 INNER = """
 import pytest
-from kit.choosing import representatives
+from kit.choosing import alternating, representatives
 
 @pytest.mark.parametrize("case", representatives("abc", 1))
 def test_some(case): pass

@@ -66,4 +66,5 @@ def covering(axes: Sequence[Sequence[Any]], strength: int = 2) -> list[tuple[Any
 
 
 def _name(value: Any) -> str:
-    return str(value.value if isinstance(value, enum.Enum) else value)
+    """Text of a value in the name of a test, the same in all workers: of a function its name."""
+    return str(value.value if isinstance(value, enum.Enum) else getattr(value, "__name__", value))
