@@ -5,9 +5,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -52,16 +50,9 @@ def test_an_example_succeeds(program: str) -> None:
     run(program)
 
 
-@pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    """Imports a module of the examples."""
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    return importlib.import_module
-
-
-def test_the_riccati_recursion_solves_the_least_squares_problem(module: Callable[[str], ModuleType]) -> None:
+def test_the_riccati_recursion_solves_the_least_squares_problem() -> None:
     """Against the solution of the dense problem, in which the states are eliminated."""
-    ilqr, rng = module("ilqr"), np.random.default_rng(0)
+    ilqr, rng = importlib.import_module("ilqr"), np.random.default_rng(0)
     knots, n, m, outputs, damping = 4, 3, 2, 5, 0.1
     A, B = rng.normal(size=(knots, n, n)), rng.normal(size=(knots, n, m))
     C, D, r = (
@@ -84,10 +75,10 @@ def test_the_riccati_recursion_solves_the_least_squares_problem(module: Callable
     np.testing.assert_allclose(found.ravel(), -np.linalg.solve(hessian, gradient), rtol=1e-9, atol=1e-9)
 
 
-def test_networks_are_differentiated(module: Callable[[str], ModuleType]) -> None:
+def test_networks_are_differentiated() -> None:
     """By inputs and by all parameters, against central differences."""
     rng = np.random.default_rng(0)
-    network = module("networks").Network((3, 6, 5, 2), rng)
+    network = importlib.import_module("networks").Network((3, 6, 5, 2), rng)
     x, weights = rng.normal(size=(4, 3)), rng.normal(size=(4, 2))
 
     def difference(values: np.ndarray, index: tuple[int, ...], h: float = 1e-6) -> float:
@@ -105,8 +96,8 @@ def test_networks_are_differentiated(module: Callable[[str], ModuleType]) -> Non
 
 
 @pytest.mark.parametrize("name", ["cartpole", "hopper"])
-def test_observations_and_rewards_are_differentiated(name: str, module: Callable[[str], ModuleType]) -> None:
-    task, rng, h = module("shac_tasks").TASKS[name], np.random.default_rng(0), 1e-6
+def test_observations_and_rewards_are_differentiated(name: str) -> None:
+    task, rng, h = importlib.import_module("shac_tasks").TASKS[name], np.random.default_rng(0), 1e-6
     x, u = task.initial(5, rng), rng.normal(size=(5, task.sizes[1]))
     weights = rng.normal(size=(5, task.sizes[0]))
     by_observation, (_, by_x, by_u) = task.pull_back(x, weights), task.reward(x, u)
@@ -122,10 +113,10 @@ def test_observations_and_rewards_are_differentiated(name: str, module: Callable
         np.testing.assert_allclose(by_u[:, i], rewards, atol=1e-7)
 
 
-def test_lambda_returns(module: Callable[[str], ModuleType]) -> None:
+def test_lambda_returns() -> None:
     """Without decay the discounted sum until the end of the episode; with full decay one-step targets."""
     rewards, values = np.array([[1.0], [2.0], [4.0]]), np.array([[10.0], [20.0], [30.0], [40.0]])
     ended = np.array([[False], [True], [False]])
-    returns = module("networks").lambda_returns
+    returns = importlib.import_module("networks").lambda_returns
     np.testing.assert_allclose(returns(rewards, values, ended, 0.5, 1.0), [[2.0], [2.0], [24.0]])
     np.testing.assert_allclose(returns(rewards, values, ended, 0.5, 0.0), [[11.0], [2.0], [24.0]])
