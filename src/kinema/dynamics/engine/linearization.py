@@ -11,7 +11,7 @@ It is used for sensors, for Runge-Kutta steps, for several steps, and where the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -39,6 +39,8 @@ from .solved_step import ARENAS, CONTROL_ARRAYS, DerivativeProgram, IndexArray, 
 from .tangent_space import TangentSpace, quaternion_basis
 
 if TYPE_CHECKING:
+    from kinema.ir import Program
+
     from .engine import Engine
 
 MAX_LANES = 4096
@@ -159,26 +161,17 @@ class StepTangents:
 
     @cached_property
     def _program(self) -> DerivativeProgram:
-        engine, settings = self.step.engine, self.step.settings
-        model, loops = engine.model, engine.uses_loops
-        return DerivativeProgram(
-            engine,
-            "tangents",
-            self.lanes.arenas,
-            lambda offsets: trace_step_tangents(model, settings, offsets, loops=loops),
-            settings,
-        )
+        return self._compile("tangents", self.lanes.arenas, trace_step_tangents)
 
     @cached_property
     def _sensor_program(self) -> DerivativeProgram:
+        return self._compile("sensor_tangents", {**self.lanes.arenas, "out": self.sensors}, trace_sensor_tangents)
+
+    def _compile(self, name: str, arenas: Mapping[str, Arena], trace: Callable[..., Program]) -> DerivativeProgram:
         engine, settings = self.step.engine, self.step.settings
         model, loops = engine.model, engine.uses_loops
         return DerivativeProgram(
-            engine,
-            "sensor_tangents",
-            {**self.lanes.arenas, "out": self.sensors},
-            lambda offsets: trace_sensor_tangents(model, settings, offsets, loops=loops),
-            settings,
+            engine, name, arenas, lambda offsets: trace(model, settings, offsets, loops=loops), settings
         )
 
     def run_sensors(self) -> Array:

@@ -276,7 +276,7 @@ def trace_sensor_adjoint(
         model,
         settings,
         array_offsets,
-        lambda ctx: evaluate_sensors(StepData(ctx)),
+        _trace_sensors,
         differentiate,
         SENSOR_OUTPUTS,
         parameters,
@@ -288,9 +288,7 @@ def trace_sensor_tangents(
     model: Model, settings: Settings, array_offsets: Mapping[str, ArenaOffset], *, loops: bool
 ) -> Program:
     """Trace all sensor values and return their tangent program (JVP); arguments as those of `trace_step_tangents`."""
-    return _trace_derivative(
-        model, settings, array_offsets, lambda ctx: evaluate_sensors(StepData(ctx)), jvp, SENSOR_OUTPUTS, loops=loops
-    )
+    return _trace_derivative(model, settings, array_offsets, _trace_sensors, jvp, SENSOR_OUTPUTS, loops=loops)
 
 
 def _trace_step(settings: Settings, ctx: TraceContext) -> None:
