@@ -11,6 +11,12 @@ from .harness import (
     single_environment_rates as single_environment_rates,
     step_accuracy as step_accuracy,
 )
+from .heap import (
+    HeapKind as HeapKind,
+    HeapMeasurement as HeapMeasurement,
+    growth_exponents as growth_exponents,
+    measure_heaps as measure_heaps,
+)
 from .scenes import ContactScene as ContactScene
 from .simulators import KinemaRollout as KinemaRollout, KinemaSimulator as KinemaSimulator
 from .startup_time import measure_startup_time as measure_startup_time

@@ -7,7 +7,6 @@ one.
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import sys
@@ -45,6 +44,7 @@ def main(file: str, device: str, n_envs: str, unconstrained: str, contact_scene:
     from kinema.runtime import find_device, synchronise
 
     from .cases import load_kinema_model
+    from .heap_process import peak_memory_mib
     from .scenes import ContactScene
 
     scene = ContactScene(contact_scene) if contact_scene else None
@@ -55,16 +55,7 @@ def main(file: str, device: str, n_envs: str, unconstrained: str, contact_scene:
     engine.step()
     synchronise(engine.device)
     seconds = time.time() - float(start_time)
-    print(json.dumps({"robot": name, "seconds": seconds, "peak_mib": _peak_memory_mib()}))  # noqa: T201
-
-
-def _peak_memory_mib() -> float:
-    """Peak resident memory of this process [MiB], from /proc (`getrusage` includes the parent); NaN if unavailable."""
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
-        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
-    except (OSError, StopIteration):
-        return math.nan
+    print(json.dumps({"robot": name, "seconds": seconds, "peak_mib": peak_memory_mib()}))  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from .options import (
     ExecutionOptions,
     FileArgument,
     FileOrFolderArgument,
+    HeapKindName,
     IntegratorName,
     JsonOption,
     KinemaCommand,
@@ -467,10 +468,17 @@ def bench(  # noqa: PLR0913, PLR0917  one for each option of the command
         typer.Option(
             metavar="PLACE",
             help="With contact. floor, terrain: robots on that. cube: hands with one. tower, clutter: without files, "
-            "20 boxes on each other, or 50 objects.",
+            "20 boxes on each other, or 50 objects. heap: --bodies objects in a bin.",
             show_default=False,
         ),
     ] = None,
+    bodies: Annotated[
+        str, typer.Option(metavar="N,...", help="heap: numbers of objects, separated by commas.")
+    ] = "100",
+    kind: Annotated[
+        HeapKindName, typer.Option(metavar="KIND", help="heap: boxes, spheres, capsules, mixed or hulls.")
+    ] = HeapKindName.BOXES,
+    layers: Annotated[int, typer.Option(min=1, metavar="N", help="heap: how many objects lie on each other.")] = 4,
 ) -> None:
     """Measure environment-steps a second beside MuJoCo C and, where it is installed, MuJoCo Warp, in one run.
 
@@ -479,17 +487,25 @@ def bench(  # noqa: PLR0913, PLR0917  one for each option of the command
     contacts, steps of the solver, errors and overflows are counted for all alike. Ratios are to the peer on as many
     cores. Results are checked against MuJoCo C in double precision. Measure on an otherwise idle machine.
 
+    `--contact heap` measures one environment of a large scene: time to the first step, steps while objects fall, rest
+    and sleep, and memory, each simulator in a process of its own.
+
     Exit status: 0 fine, 1 something did not stay finite, 2 a file could not be read or simulated.
     """
-    counts = _parse_env_counts(envs)
+    counts = _parse_counts(envs, "--envs")
     named = files or []
-    robotless = contact in (ContactSceneName.TOWER, ContactSceneName.CLUTTER)
+    robotless = contact in (ContactSceneName.TOWER, ContactSceneName.CLUTTER, ContactSceneName.HEAP)
     if robotless and named:
         raise typer.BadParameter(f"--contact {contact} has no robot in it", param_hint="FILE...")
     if not robotless and not named:
         raise typer.BadParameter("which robots?", param_hint="FILE...")
     if contact is not None and free:
         raise typer.BadParameter("with contact nothing is free", param_hint="--free")
+    if contact is ContactSceneName.HEAP:
+        from ..bench import HeapKind
+        from .bench_heap import run_heap_bench
+
+        raise typer.Exit(run_heap_bench(_parse_counts(bodies, "--bodies"), HeapKind(kind), layers, json=json))
     from ..bench import ContactScene
     from .bench import run_bench
 
@@ -508,13 +524,13 @@ def bench(  # noqa: PLR0913, PLR0917  one for each option of the command
     )
 
 
-def _parse_env_counts(envs: str) -> list[int]:
-    """Parse numbers of environments from `1024,4096`."""
+def _parse_counts(text: str, option: str) -> list[int]:
+    """Parse numbers of environments or objects from `1024,4096`."""
     try:
-        counts = [int(n) for n in envs.split(",")]
+        counts = [int(n) for n in text.split(",")]
     except ValueError:
         counts = []
     if not counts or min(counts) < 1:
-        message = f"{envs!r} is not a list of numbers of at least 1, such as 1024,4096"
-        raise typer.BadParameter(message, param_hint="--envs")
+        message = f"{text!r} is not a list of numbers of at least 1, such as 1024,4096"
+        raise typer.BadParameter(message, param_hint=option)
     return counts

@@ -39,6 +39,17 @@ class ContactSceneName(enum.StrEnum):
     CUBE = "cube"
     TOWER = "tower"
     CLUTTER = "clutter"
+    HEAP = "heap"
+
+
+class HeapKindName(enum.StrEnum):
+    """Objects of the heap of a benchmark."""
+
+    BOXES = "boxes"
+    SPHERES = "spheres"
+    CAPSULES = "capsules"
+    MIXED = "mixed"
+    HULLS = "hulls"
 
 
 class Precision(enum.StrEnum):
