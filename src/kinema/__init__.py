@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from kinema import kinematics as kinematics
     from kinema.apps import cluster as cluster
+    from kinema.apps.aot import CompiledLibrary as CompiledLibrary, compile_library as compile_library
     from kinema.check import check as check
     from kinema.core import (
         Diagnostic as Diagnostic,
@@ -61,6 +62,7 @@ _HOME = {
     "Altimeter": "kinema.scene",
     "Box": "kinema.scene",
     "Capsule": "kinema.scene",
+    "CompiledLibrary": "kinema.apps.aot",
     "ContactSensor": "kinema.scene",
     "DistanceSensor": "kinema.scene",
     "Cylinder": "kinema.scene",
@@ -93,6 +95,7 @@ _HOME = {
     "TouchSensor": "kinema.scene",
     "World": "kinema.description",
     "WriteError": "kinema.core",
+    "compile_library": "kinema.apps.aot",
     "ik": "kinema.kinematics",
     "loguniform": "kinema.scene",
     "normal": "kinema.scene",
@@ -109,6 +112,7 @@ __all__ = [
     "Altimeter",
     "Box",
     "Capsule",
+    "CompiledLibrary",
     "ContactSensor",
     "Cylinder",
     "Diagnostic",
@@ -143,6 +147,7 @@ __all__ = [
     "WriteError",
     "check",
     "cluster",
+    "compile_library",
     "gradients",
     "ik",
     "kinematics",

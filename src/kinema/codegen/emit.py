@@ -96,12 +96,9 @@ def emit_cpu_modules(
             on_module(modules[-1])
 
     emitter.block_pass = block_pass
-    emitter.frame = frame_layout(program)
-    emitter.allocate_frame(program)
-    outlined_locals = set[str]().union(*program.outlined.values()) - emitter.frame.keys()
-    emitter.begin_program(program, emitter.allocate_locals(program, program.locals.keys() - outlined_locals))
+    begin_cpu_function(emitter, program)
     if target.flush_subnormals:
-        _enable_flush_to_zero(emitter)
+        enable_flush_to_zero(emitter)
     loop, vector_index = emitter.begin_loop("%first", "%last")
     emitter.emit(f"%e = mul i64 {vector_index}, {target.lanes}")
     if target.lanes > 1 and any(_is_divergent(block) for block in program.body):
@@ -114,11 +111,11 @@ def emit_cpu_modules(
     _emit_step_loop(emitter, ("state", "out"), runs_per_step, emit_body)
     emitter.end_loop(loop)
     if target.flush_subnormals:
-        emitter.emit(f"call void @{_MXCSR_INTRINSICS[1]}(ptr %mode)")  # restore the mode of the calling thread
+        restore_float_mode(emitter)
     arguments = [f"ptr noalias %{name}" for name in POINTER_PARAMETERS] + [
         f"i64 %{name}" for name in INTEGER_PARAMETERS
     ]
-    extra_declarations = [f"void @{name}(ptr)" for name in _MXCSR_INTRINSICS] if target.flush_subnormals else []
+    extra_declarations = flush_to_zero_declarations() if target.flush_subnormals else []
     extra_declarations += timer_declarations(timer_machine) if timer_machine else []
     finish_module(emitter, f"void @{ENTRY_FUNCTION}({', '.join(arguments)})", extra_declarations)
     while emitter.pending_functions:  # longest first, as it takes longest to compile
@@ -129,7 +126,25 @@ def emit_cpu_modules(
     return tuple(modules)
 
 
-def _enable_flush_to_zero(emitter: StatementEmitter) -> None:
+def begin_cpu_function(emitter: StatementEmitter, program: Program) -> None:
+    """Start the CPU function of a program: allocate the frame of outlined functions and its own local arrays."""
+    emitter.frame = frame_layout(program)
+    emitter.allocate_frame(program)
+    outlined_locals = set[str]().union(*program.outlined.values()) - emitter.frame.keys()
+    emitter.begin_program(program, emitter.allocate_locals(program, program.locals.keys() - outlined_locals))
+
+
+def flush_to_zero_declarations() -> list[str]:
+    """LLVM declarations of the intrinsics that access MXCSR."""
+    return [f"void @{name}(ptr)" for name in _MXCSR_INTRINSICS]
+
+
+def restore_float_mode(emitter: StatementEmitter) -> None:
+    """Emit code that restores the MXCSR of the calling thread from `%mode`."""
+    emitter.emit(f"call void @{_MXCSR_INTRINSICS[1]}(ptr %mode)")
+
+
+def enable_flush_to_zero(emitter: StatementEmitter) -> None:
     """Emit code that saves MXCSR to `%mode` and enables flush-to-zero and denormals-are-zero (x86)."""
     for name in ("mode", "own_mode"):
         emitter.emit(f"%{name} = alloca i32")

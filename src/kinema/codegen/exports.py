@@ -1,5 +1,6 @@
 """Lazily imported names of the package `kinema.codegen`: the emitters and their targets."""
 
+from .cpu.library import LibraryModule as LibraryModule, call_program as call_program
 from .cpu.statement_timing import timed_statement_names as timed_statement_names
 from .cuda.intrinsics.ldl_solve import LdlSolve as LdlSolve
 from .cuda.intrinsics.linear_system import (

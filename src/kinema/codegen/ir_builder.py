@@ -116,7 +116,7 @@ class IRBuilder:
 
     def constant(self, value: float) -> str:
         """Floating-point constant, the same in all lanes."""
-        literal = _float_literal(struct.pack("<d", value), self.target.precision)
+        literal = float_literal(value, self.target.precision)
         return literal if self.target.lanes == 1 else f"splat ({self.scalar_type} {literal})"
 
     def int_constant(self, value: int) -> str:
@@ -258,9 +258,14 @@ class IRBuilder:
         return self.assign(f"icmp ne {self.int_type} {masked}, {self.int_constant(0)}")
 
 
+def float_literal(value: float, precision: str) -> str:
+    """LLVM literal of a constant rounded to a precision, as the bits of a double."""
+    return _float_literal(struct.pack("<d", value), precision)
+
+
 @cache
 def _float_literal(double_bytes: bytes, precision: str) -> str:
-    """LLVM literal of a constant rounded to a precision, as the bits of a double (cached by bits, as 0 == -0)."""
+    """LLVM literal of a constant given by the bytes of a double: cached by bits, as 0 == -0."""
     (value,) = struct.unpack("<d", double_bytes)
     (bits,) = struct.unpack("<Q", struct.pack("<d", Target(precision).round_constant(value)))
     return f"0x{bits:016X}"

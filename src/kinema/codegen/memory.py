@@ -432,6 +432,8 @@ class MemoryEmitter(IRBuilder):
                 f"call {self.arena_pointer_type} {MAD_WIDE_ASM}"
                 f"(i32 {row}, i32 %pitch, {self.arena_pointer_type} {base})"
             )
+        if self.target.has_contiguous_rows:
+            return self.assign(f"getelementptr {self.scalar_type}, ptr {base}, i64 {row}")
         return self.assign(f"getelementptr i8, ptr {base}, i64 {self.assign(f'mul i64 %pitch, {row}')}")
 
 

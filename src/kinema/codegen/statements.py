@@ -67,8 +67,12 @@ class StatementEmitter(MemoryEmitter):
         """Outlined functions of the program that have not been emitted yet."""
         self.block_pass: Callable[[BasicBlock], BasicBlock] | None = None
         """Optimisation pass applied to a basic block before it is emitted."""
-        self._symbols: set[str] = set()
+        self.symbols: set[str] = set()
         """Symbols of outlined functions: unique within a program, and deterministic."""
+        self.outlined_prefix = OUTLINED_PREFIX
+        """Prefix of the symbols of outlined functions."""
+        self.outlined_pointers: Sequence[str] = OUTLINED_POINTERS
+        """Pointers passed to outlined functions, under the same names as in the caller."""
 
     # ------------------------------------------------------------------------------------------------------- statements
 
@@ -167,24 +171,25 @@ class StatementEmitter(MemoryEmitter):
         callee, arrays = type(self)(self.array_offsets, self.target), self.program.outlined[id(statement)]
         callee.frame = {name: start for name, start in self.frame.items() if name in arrays}
         callee.local_layout, callee.block_pass = self.local_layout, self.block_pass
-        callee.pending_functions, callee._symbols = self.pending_functions, self._symbols
+        callee.pending_functions, callee.symbols = self.pending_functions, self.symbols
+        callee.outlined_prefix, callee.outlined_pointers = self.outlined_prefix, self.outlined_pointers
         callee.begin_program(self.program, callee.allocate_locals(self.program, arrays))
-        parameters = [("ptr noalias", f"%{name}", f"%{name}") for name in OUTLINED_POINTERS]
+        parameters = [("ptr noalias", f"%{name}", f"%{name}") for name in self.outlined_pointers]
         parameters += [
             ("ptr noalias", f"%{name}{loop_number}", f"%{name}{loop_number}")
             for name in ("row", "constants")
             if loop_number is not None
         ]
         parameters += [("ptr noalias", "%frame", "%frame")] if callee.frame else []
-        parameters.append(("i64", "%pitch", "%pitch"))
+        parameters += [] if self.target.has_contiguous_rows else [("i64", "%pitch", "%pitch")]
         if self.present_lanes is not None:
             parameters.append((self.mask_type, "%present", self.present_lanes))
             callee.present_lanes = "%present"
         if self.mask is not None:
             callee.mask = "%present" if self.mask == self.present_lanes else "%mask"
             parameters += [(self.mask_type, "%mask", self.mask)] if callee.mask == "%mask" else []
-        symbol = unique_name(OUTLINED_PREFIX + to_identifier(name), self._symbols)
-        self._symbols.add(symbol)
+        symbol = unique_name(self.outlined_prefix + to_identifier(name), self.symbols)
+        self.symbols.add(symbol)
         signature = (
             f"void @{symbol}({', '.join(f'{parameter_type} {inside}' for parameter_type, inside, _ in parameters)})"
         )

@@ -41,6 +41,8 @@ class Target:
     """Scalars per environment in the scratch memory of a GPU."""
     n_handoff_rows: int = 0
     """Number of leading scratch offsets in the hand-off layout (see `ir/scratch_layout.py`)."""
+    has_contiguous_rows: bool = False
+    """Whether the rows of an arena are adjacent in memory, as those of a single environment in a compiled library."""
 
     @property
     def scalar_type(self) -> str:

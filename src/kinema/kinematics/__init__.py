@@ -1,11 +1,25 @@
 """L4: forward and inverse kinematics, inverse dynamics, operational space, motion planning and trajectories."""
 
 from .arguments import validate_rows as validate_rows
-from .batched_kinematics import BatchedKinematics as BatchedKinematics
+from .batched_kinematics import (
+    LINK_POSES as LINK_POSES,
+    QACC_INPUT as QACC_INPUT,
+    BatchedKinematics as BatchedKinematics,
+    KinematicQuery as KinematicQuery,
+    jacobian_query as jacobian_query,
+    link_query as link_query,
+    mass_matrix_query as mass_matrix_query,
+)
 from .collision_checking import (
     CollisionChecker as CollisionChecker,
     CollisionGeoms as CollisionGeoms,
     oriented_boxes as oriented_boxes,
+)
+from .dynamics_queries import (
+    ACCELERATION as ACCELERATION,
+    JOINT_FORCE as JOINT_FORCE,
+    aba_query as aba_query,
+    rnea_query as rnea_query,
 )
 from .goals import (
     AxisGoal as AxisGoal,

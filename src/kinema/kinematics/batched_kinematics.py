@@ -30,7 +30,7 @@ from kinema.dynamics.step import StepData
 from kinema.dynamics.tree.kinematic_tree import FrameNode, LinkNode
 from kinema.dynamics.tree.node_values import NodeValues
 from kinema.dynamics.vector_math import Vector, add, matrix_to_quaternion
-from kinema.ir import UNIFORM, Program, Value
+from kinema.ir import UNIFORM, ArenaOffset, Program, Value
 from kinema.model import Model, empty_geoms, empty_pairs
 from kinema.runtime import Arena, ArenaLayout, Device, Kernel, LaunchArguments, ProgramSource, synchronise
 
@@ -80,18 +80,30 @@ BIAS_ACCELERATION = "bias acceleration"
 """Output array of the link acceleration dJ/dt v at zero joint acceleration: linear, then angular."""
 
 
+def jacobian_query(link: int) -> KinematicQuery:
+    """Query (program and its output arrays) for the Jacobian of a link at its origin, in world axes."""
+
+    def trace(data: StepData) -> None:
+        compute(data, "world_poses")
+        ctx, world_poses = data.ctx, data.world_poses
+        origins: NodeValues[Vector] = ctx.new_values("link origins")
+        ctx.for_each_link("link origins", lambda x: origins.put(x.ref, link_pose(x, world_poses).position))
+        write_link_jacobians(ctx, data.local_poses, world_poses, [link], lambda ref: origins[ref])
+
+    return KinematicQuery(dict.fromkeys(JACOBIAN_ARRAYS, (ElementKind.DOF, 1)), trace)
+
+
 def link_jacobian_query(link: int) -> KinematicQuery:
-    """Query (program and its output arrays) for the Jacobian of a link at its origin, in world axes, and dJ/dt v.
+    """Query for the Jacobian of a link at its origin, in world axes, and its bias acceleration dJ/dt v.
 
     The bias acceleration dJ/dt v excludes gravity.
     """
+    jacobian = jacobian_query(link)
 
     def trace(data: StepData) -> None:
+        jacobian.trace(data)
         compute(data, "world_poses", "bias_accelerations")
-        ctx, world_poses, local_poses = data.ctx, data.world_poses, data.local_poses
-        origins: NodeValues[Vector] = ctx.new_values("link origins")
-        ctx.for_each_link("link origins", lambda x: origins.put(x.ref, link_pose(x, world_poses).position))
-        write_link_jacobians(ctx, local_poses, world_poses, [link], lambda ref: origins[ref])
+        ctx, world_poses = data.ctx, data.world_poses
         accelerations = data.bias_accelerations
 
         def write_bias(link_node: LinkNode) -> None:
@@ -108,9 +120,7 @@ def link_jacobian_query(link: int) -> KinematicQuery:
 
         ctx.for_each_link("bias acceleration", write_bias, [link])
 
-    return KinematicQuery(
-        {**dict.fromkeys(JACOBIAN_ARRAYS, (ElementKind.DOF, 1)), BIAS_ACCELERATION: (ElementKind.LINK, 6)}, trace
-    )
+    return KinematicQuery({**jacobian.outputs, BIAS_ACCELERATION: (ElementKind.LINK, 6)}, trace)
 
 
 def mass_matrix_query(model: Model) -> KinematicQuery:
@@ -269,22 +279,27 @@ class BatchedKinematics:
         ]
         layout = ArenaLayout.from_sizes("out", sizes)
         array_offsets = {a: p for x in self._layouts.values() for a, p in x.offsets().items()} | layout.offsets()
-
-        def trace() -> Program:
-            return trace_field_program(
-                self.model,
-                QUERY_SETTINGS,
-                array_offsets,
-                lambda ctx, use_aba: query.trace(StepData(ctx, use_aba)),
-                query.outputs,
-                loops=self._uses_loops,
-                output_prefix="",
-            )
-
         self._digest = self._digest or content_digest(self.model)
         cache_key = program_key("kinematics", self._digest, QUERY_SETTINGS, self._uses_loops, key, query.outputs)
-        source = ProgramSource(trace, cache_key, "kinematics")
+        source = ProgramSource(lambda: self.trace_query(query, array_offsets), cache_key, "kinematics")
         return Kernel(source, array_offsets, self.device, self.precision), layout
+
+    def trace_query(self, query: KinematicQuery, array_offsets: Mapping[str, ArenaOffset]) -> Program:
+        """Trace the program of a query for given offsets of inputs, outputs and parameters."""
+        return trace_field_program(
+            self.model,
+            QUERY_SETTINGS,
+            array_offsets,
+            lambda ctx, use_aba: query.trace(StepData(ctx, use_aba)),
+            query.outputs,
+            loops=self._uses_loops,
+            output_prefix="",
+        )
+
+    @property
+    def parameters(self) -> Arena:
+        """Arena of the parameters that programs of queries read, such as gravity, with the values of the model."""
+        return self._uniform
 
     # ------------------------------------------------------------------------------------------------------ queries
 

@@ -36,5 +36,15 @@ from .dump import dump_arrays as dump_arrays, dump_folder as dump_folder
 from .host_jit import first_tier as first_tier, is_tiered as is_tiered
 from .kernels import Kernel as Kernel
 from .launch_graphs import capture_graph as capture_graph
+from .object_files import (
+    TARGET_NAMES as TARGET_NAMES,
+    ElfSummary as ElfSummary,
+    LibraryTarget as LibraryTarget,
+    ObjectFile as ObjectFile,
+    compile_object as compile_object,
+    library_target as library_target,
+    static_library as static_library,
+    summarise_elf as summarise_elf,
+)
 from .ptx_assembler import start_gpu_compilers as start_gpu_compilers
 from .readback import HostCopy as HostCopy, PeriodicReadback as PeriodicReadback

@@ -1,4 +1,4 @@
-"""Worker process that compiles LLVM IR to object code, assembly or PTX.
+"""Worker process that compiles LLVM IR to object code, assembly or PTX, or one module to an object file.
 
 Requests and responses are exchanged through its standard input and output. A separate process can be interrupted,
 compiles in parallel with others, and keeps LLVM's global options to itself. The script imports nothing from Kinema and
@@ -8,6 +8,7 @@ starts quickly.
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import struct
 import sys
@@ -96,6 +97,34 @@ def gpu_target_machine(level: int) -> Any:
     return llvm.Target.from_triple("nvptx64-nvidia-cuda").create_target_machine(cpu=cpu, features=features, opt=level)
 
 
+def write_object_file(target: str) -> None:
+    """Compile the module on standard input to an object file on standard output, for any target of LLVM.
+
+    LLVM reports the size of the stack frame of each function on standard error.
+
+    Args:
+        target: JSON object with the arguments of LLVM's target machine: `triple`, `cpu`, `features`, `reloc`, `abi`.
+    """
+    import llvmlite.binding as llvm
+
+    for option in LLVM_OPTIONS:
+        llvm.set_option("", option)
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    wanted = json.loads(target)
+    machine = llvm.Target.from_triple(wanted["triple"]).create_target_machine(
+        cpu=wanted["cpu"], features=wanted["features"], opt=2, reloc=wanted["reloc"], abiname=wanted["abi"]
+    )
+    text = sys.stdin.buffer.read().decode()
+    head = f'target triple = "{wanted["triple"]}"\ntarget datalayout = "{machine.target_data}"\n'
+    module = llvm.parse_assembly(head + text)
+    module.verify()
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_sroa_pass()
+    manager.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    sys.stdout.buffer.write(machine.emit_object(module))
+
+
 def respond(stream: BinaryIO, succeeded: bool, payload: bytes) -> None:
     """Write one response: success flag and code or error message."""
     stream.write(RESPONSE.pack(succeeded, len(payload)) + payload)
@@ -104,4 +133,4 @@ def respond(stream: BinaryIO, succeeded: bool, payload: bytes) -> None:
 
 if __name__ == "__main__":
     with contextlib.suppress(BrokenPipeError):  # the parent process has ended
-        main()
+        main() if len(sys.argv) == 1 else write_object_file(sys.argv[1])

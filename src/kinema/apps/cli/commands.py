@@ -1,4 +1,4 @@
-"""Typer declarations of the commands info, check, convert, simulate, render, view, bench, doctor and rules."""
+"""Typer declarations of the commands info, check, convert, simulate, compile, render, view, bench, doctor, rules."""
 
 from __future__ import annotations
 
@@ -218,6 +218,81 @@ def options(
     ] = False,
 ) -> None:
     """Options of the command itself."""
+
+
+# -------------------------------------------------------------------------------------------------------------- compile
+
+
+@app.command(cls=KinemaCommand)
+@command_with_records
+def compile(  # noqa: PLR0913  the name of the command; one for each of its options
+    *,
+    files: Annotated[
+        list[Path], typer.Argument(metavar="ROBOT...", help="The robots, in any format; each becomes a library.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="DIR", help="The folder for the files, or for one folder each."),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="The name of the library, with which its functions begin; else that of the robot.",
+            show_default=False,
+        ),
+    ] = None,
+    functions: Annotated[
+        str | None,
+        typer.Option(
+            "--functions",
+            "-f",
+            metavar="NAME,...",
+            help="Of fk, jacobian, rnea, crba, aba and step, which also gives observe; all when not given.",
+            show_default=False,
+        ),
+    ] = None,
+    precision: Annotated[
+        Precision | None,
+        typer.Option(
+            "--precision",
+            metavar="NAME",
+            help="Numbers of 32 (single) or 64 (double) bits; else double, where the target has it.",
+            show_default=False,
+        ),
+    ] = None,
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target", "-t", metavar="NAME", help="native, x86-64-v3, aarch64, thumbv7em or riscv64 (docs/compile.md)."
+        ),
+    ] = "native",
+    contacts: Annotated[bool, typer.Option("--contacts/--no-contacts", help="Whether shapes touch.")] = True,
+    json: JsonOption = False,
+    read_settings: Annotated[ReadSettings, ("arguments",)],
+) -> None:
+    """Compile robots to C libraries: object file, static and shared library, headers for C and C++, Python loader.
+
+    The libraries need neither Python nor Kinema, allocate nothing and give the same bits as a scene with one
+    environment. A scene of several things is compiled by `kinema.compile_library`.
+
+    Exit status: 0 fine, 1 a file has errors (all listed), or it cannot be compiled, 2 it could not be read at all.
+    """
+    from .compile import CompileOptions, compile_files
+
+    if name is not None and len(files) > 1:
+        raise typer.BadParameter("one name for several robots", param_hint="--name")
+    options = CompileOptions(
+        out=out,
+        name=name,
+        functions=functions,
+        precision=None if precision is None else precision.value,
+        target=target,
+        contacts=contacts,
+        json=json,
+    )
+    raise typer.Exit(compile_files(files, options, read_settings))
 
 
 # -------------------------------------------------------------------------------------------------------------- convert

@@ -320,6 +320,10 @@ class Engine:
         self.mark_modified()
         return self._arenas[name].view(name)
 
+    def has_array(self, name: str) -> bool:
+        """Whether the engine has an array of the state, inputs or parameters."""
+        return name in self._arenas
+
     def read_array(self, name: str) -> np.ndarray:
         """Current values of an array of the state, inputs or parameters, not to be modified: a copy from a GPU."""
         return self._arenas[name].view(name).numpy()
@@ -406,31 +410,39 @@ class Engine:
         with self._compile_lock:  # waits for a compilation in another thread
             if settings in self._kernels:
                 return self._kernels[settings]
-            min_copies = 2 if self.codegen == "loops" else 1
-
-            def trace() -> Program:
-                from ..lowering.step_program import trace_step  # not needed if the program is cached
-
-                with progress("tracing the step"):
-                    return trace_step(
-                        self.model, settings, self.array_offsets, loops=self.uses_loops, min_copies=min_copies
-                    )
-
             tier = first_tier(wait=self.wait_for_optimised) if self.device.is_cpu else "optimised"
             with progress(f"compiling the step for {self.device.name}, {tier} code"):
-                key = program_key("step", self.digest, settings, self.uses_loops, min_copies)
                 self._kernels[settings] = Kernel(
-                    ProgramSource(trace, key, f"{self.name}_step"),
+                    self.step_source(settings, progress),
                     self.array_offsets,
                     self.device,
                     self.precision,
                     lanes=self.lanes,
                     partitioning=self._partitioning(settings.n_partitions),
-                    runs_per_step=RK4_STAGES if settings.integrator is Integrator.RK4 else 1,
+                    runs_per_step=self.runs_per_step,
                     n_envs=self.n_envs,
                     wait=self.wait_for_optimised,
                 )
             return self._kernels[settings]
+
+    def step_source(self, settings: Settings | None = None, progress: Progress = _no_progress) -> ProgramSource:
+        """Program of the step for given settings, by default the current ones; it is not traced yet."""
+        chosen = self.settings if settings is None else settings
+        min_copies = 2 if self.codegen == "loops" else 1
+
+        def trace() -> Program:
+            from ..lowering.step_program import trace_step  # not needed if the program is cached
+
+            with progress("tracing the step"):
+                return trace_step(self.model, chosen, self.array_offsets, loops=self.uses_loops, min_copies=min_copies)
+
+        key = program_key("step", self.digest, chosen, self.uses_loops, min_copies)
+        return ProgramSource(trace, key, f"{self.name}_step")
+
+    @property
+    def runs_per_step(self) -> int:
+        """Runs of the step program per step: the stages of the integrator."""
+        return RK4_STAGES if self.settings.integrator is Integrator.RK4 else 1
 
     @property
     def name(self) -> str:

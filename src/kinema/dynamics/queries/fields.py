@@ -239,6 +239,48 @@ class FieldNamespace:
         return list(self._known)
 
 
+def output_layout(engine: FieldHost, outputs: OutputSpecs) -> ArenaLayout:
+    """Layout of the output arena of a field group."""
+    sizes = {
+        array: n_elements(engine.model, element_kind, engine.settings) * width
+        for array, (element_kind, width) in outputs.items()
+    }
+    return ArenaLayout.from_sizes("out", [(f"{OUTPUT_PREFIX}{array}", size) for array, size in sizes.items()])
+
+
+def group_source(
+    engine: FieldHost, name: str, trace_function: Callable[[], TraceFunction], outputs: OutputSpecs
+) -> ProgramSource:
+    """Program of a field group for the current input mode of an engine, not traced yet.
+
+    The cache key contains the input mode (actuators, commands or mixed) only for the groups of
+    `DRIVE_DEPENDENT_GROUPS`.
+    """
+    prefixed = {f"{OUTPUT_PREFIX}{array}": spec for array, spec in outputs.items()}
+    array_offsets = {**engine.array_offsets, **output_layout(engine, outputs).offsets()}
+
+    def trace() -> Program:
+        from ..lowering.step_program import trace_field_program
+        from ..step import StepData
+
+        trace_fields = trace_function()
+        return trace_field_program(
+            engine.model,
+            engine.settings,
+            array_offsets,
+            lambda ctx, use_aba: trace_fields(StepData(ctx, use_aba)),
+            prefixed,
+            loops=engine.uses_loops,
+            output_prefix=OUTPUT_PREFIX,
+        )
+
+    settings = (
+        engine.settings if name in DRIVE_DEPENDENT_GROUPS else replace(engine.settings, input_mode=InputMode.COMMANDS)
+    )
+    key = program_key("fields", engine.digest, settings, engine.uses_loops, name, outputs)
+    return ProgramSource(trace, key, f"{engine.name}_{to_identifier(name)}")
+
+
 class _FieldGroup:
     """Compiled program of one field group, its output arena, and the state version of its last run."""
 
@@ -261,11 +303,7 @@ class _FieldGroup:
         """Output array -> kind of elements and values per element."""
         self._version: object = None
         self._launches: dict[object, Callable[[], None]] = {}
-        model, settings = engine.model, engine.settings
-        sizes = {
-            array: n_elements(model, element_kind, settings) * width for array, (element_kind, width) in outputs.items()
-        }
-        layout = ArenaLayout.from_sizes("out", [(f"{OUTPUT_PREFIX}{array}", size) for array, size in sizes.items()])
+        layout = output_layout(engine, outputs)
         self.arena = Arena(layout, engine.n_envs, engine.device, engine.precision)
         self._current_launch()
 
@@ -279,37 +317,10 @@ class _FieldGroup:
         return self._launches[key]
 
     def _compile(self) -> Callable[[], None]:
-        """Trace and compile the program of the field group, or load it from the cache; returns the kernel launch.
-
-        The cache key contains the input mode (actuators, commands or mixed) only for the groups of
-        `DRIVE_DEPENDENT_GROUPS`.
-        """
+        """Trace and compile the program of the field group, or load it from the cache; returns the kernel launch."""
         engine = self._engine
-        outputs = {f"{OUTPUT_PREFIX}{array}": spec for array, spec in self._outputs.items()}
+        source = group_source(engine, self._name, self._trace_function, self._outputs)
         array_offsets = {**engine.array_offsets, **self.arena.layout.offsets()}
-
-        def trace() -> Program:
-            from ..lowering.step_program import trace_field_program
-            from ..step import StepData
-
-            trace_fields = self._trace_function()
-            return trace_field_program(
-                engine.model,
-                engine.settings,
-                array_offsets,
-                lambda ctx, use_aba: trace_fields(StepData(ctx, use_aba)),
-                outputs,
-                loops=engine.uses_loops,
-                output_prefix=OUTPUT_PREFIX,
-            )
-
-        settings = (
-            engine.settings
-            if self._name in DRIVE_DEPENDENT_GROUPS
-            else replace(engine.settings, input_mode=InputMode.COMMANDS)
-        )
-        key = program_key("fields", engine.digest, settings, engine.uses_loops, self._name, self._outputs)
-        source = ProgramSource(trace, key, f"{engine.name}_{to_identifier(self._name)}")
         kernel = Kernel(
             source, array_offsets, engine.device, engine.precision, lanes=engine.lanes, wait=engine.wait_for_optimised
         )
@@ -370,6 +381,12 @@ class Fields:
         from .constraint_fields import constraint_rows_info
 
         return constraint_rows_info(self._engine.model, self._engine.settings)
+
+    def group_program(self, group: str) -> tuple[ProgramSource, ArenaLayout]:
+        """Program of a field group and the layout of its output arena, which it accesses by name with a prefix."""
+        outputs = group_outputs(group, self._engine.model, self._engine.settings)
+        source = group_source(self._engine, group, lambda: _group_trace_function(group), outputs)
+        return source, output_layout(self._engine, outputs)
 
     def discard_compiled(self) -> None:
         """Discard all compiled field programs: the layout of their inputs has changed."""

@@ -1,0 +1,264 @@
+"""Compilation of a robot or scene to a library: object file, static and shared library, headers, loader, report."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kinema.core import Diagnostics, KinemaError, to_identifier
+from kinema.runtime import LibraryTarget, ObjectFile, compile_object, library_target, static_library, summarise_elf
+from kinema.scene import Scene
+
+from .c_header import c_header
+from .cmake_package import cmake_config
+from .cpp_header import cpp_header
+from .interface import RESERVED_WORDS, Interface
+from .programs import MODEL_FUNCTIONS, LibraryBuilder, LibraryRequest
+from .python_loader import python_loader
+
+FUNCTION_NAMES = (*MODEL_FUNCTIONS, "step")
+"""Functions that a library can have; `step` comes with `observe`."""
+STATE_FILE = "{}_state.npz"
+"""Name of the file of the initial state, as `SceneState.save` writes it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledLibrary:
+    """Files of a compiled library, its size, and messages."""
+
+    name: str
+    target: str
+    files: dict[str, Path]
+    """Kind of a file (`object`, `static`, `shared`, `header`, `c++`, `python`, `cmake`, `state`, `report`) -> path."""
+    code_bytes: int
+    """Size of machine code and constants [bytes]."""
+    stack_bytes: dict[str, int]
+    """Function -> upper bound of its stack [bytes]."""
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    """Messages of the reader, of the scene, and on what the library leaves out."""
+
+    @property
+    def shared(self) -> Path | None:
+        """Path of the shared library; None if there is none."""
+        return self.files.get("shared")
+
+    def load(self) -> Any:
+        """Python module of the library (its generated loader), for the machine that it was compiled for."""
+        import importlib.util
+
+        specification = importlib.util.spec_from_file_location(f"_kinema_library_{self.name}", self.files["python"])
+        assert specification is not None
+        assert specification.loader is not None
+        module = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(module)
+        return module
+
+
+def compile_library(
+    source: Any,
+    out: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    functions: Sequence[str] | None = None,
+    precision: str | None = None,
+    target: str = "native",
+    contacts: bool | None = None,
+    fixed: bool | None = None,
+) -> CompiledLibrary:
+    """Compile a robot or a scene to a library that needs neither Python nor Kinema.
+
+    Args:
+        source: a `Scene` with one environment on a CPU, in the state and with the control modes that the library starts
+            with; or a robot, a world or a path, of which a scene is made.
+        out: folder for the files; created if it does not exist.
+        name: name of the library, a C identifier: prefix of its functions; None for the name of the robot.
+        functions: functions of the library, of `FUNCTION_NAMES`; None for all.
+        precision: `double` (default for robots) or `single`; of a scene, that of the scene.
+        target: `native` for this machine, or `x86-64-v3`, `aarch64`, `thumbv7em`, `riscv64`.
+        contacts: whether shapes touch, default True; of a scene, as the scene says.
+        fixed: whether the base of a robot is fixed; None for what its file says.
+
+    Returns:
+        The files, sizes and messages.
+    """
+    chosen = library_target(target)
+    wanted = _check_functions(functions, chosen)
+    scene = _scene_of(source, precision, contacts, fixed, chosen)
+    identifier = _check_name(name if name is not None else to_identifier(scene.entities[0].name))
+    _check_target(chosen, scene)
+    diagnostics = Diagnostics()
+    messages = [item for entity in scene.entities for item in entity.description.diagnostics.items]
+    for item in [*messages, *scene.diagnostics.items]:
+        if item not in diagnostics.items:
+            diagnostics.items.append(item)
+    builder = LibraryBuilder(LibraryRequest(scene, identifier, wanted, chosen), diagnostics)
+    builder.build()
+    text = builder.module.text
+    compiled = compile_object(text, chosen)
+    _check_symbols(compiled, builder.interface, chosen)
+    builder.interface.stack_bytes = stack_sizes(text, compiled, builder.interface, chosen)
+    return _write_files(Path(out), builder.interface, compiled, chosen, scene, diagnostics)
+
+
+# -------------------------------------------------------------------------------------------------------------- checks
+
+
+def _check_functions(functions: Sequence[str] | None, target: LibraryTarget) -> list[str]:
+    """Requested functions in the order of `FUNCTION_NAMES`; KinemaError for those that there are not."""
+    if isinstance(functions, str):
+        functions = [functions]
+    supported = [name for name in FUNCTION_NAMES if name != "step" or target.has_simulation]
+    wanted = supported if functions is None else list(functions)
+    unknown = [name for name in wanted if name not in supported]
+    if unknown or not wanted:
+        raise KinemaError(
+            f"functions: target {target.name} has {', '.join(supported)}, not {', '.join(unknown) or 'none'}"
+        )
+    return [name for name in supported if name in wanted]
+
+
+def _check_name(name: str) -> str:
+    """Name of a library; KinemaError if it is no identifier of C and C++."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        if name.startswith("_") and re.fullmatch(r"_+[A-Za-z0-9_]+", name):  # made from the name of a robot
+            return _check_name(f"robot{name}")
+        raise KinemaError(f"name: {name!r} is no identifier of C: letters, digits and underscores, a letter first")
+    if name in RESERVED_WORDS:
+        raise KinemaError(f"name: {name!r} is a reserved word of C or C++")
+    return name
+
+
+def _scene_of(
+    source: Any, precision: str | None, contacts: bool | None, fixed: bool | None, target: LibraryTarget
+) -> Scene:
+    """Built scene of a source; KinemaError if a given scene cannot be compiled."""
+    if not isinstance(source, Scene):
+        default = "double" if "double" in target.precisions else "single"
+        scene = Scene(precision=precision or default, contacts=True if contacts is None else contacts, quiet=True)
+        scene.add(source, fixed=fixed)
+        scene.build()
+    else:
+        scene = source
+        if not scene.is_built:
+            scene.build()
+        given = {
+            "precision": (precision, scene.precision),
+            "contacts": (contacts, scene.contacts),
+            "fixed": (fixed, None),
+        }
+        for option, (value, own) in given.items():
+            if value is not None and value != own:
+                raise KinemaError(f"compile_library: {option} is an option for robots: set it in the scene")
+    if scene.built.n_envs != 1:
+        raise KinemaError(f"compile_library: the scene has {scene.built.n_envs} environments: build it with n_envs=1")
+    if not scene.built.engine.device.is_cpu:
+        raise KinemaError('compile_library: the scene is on a GPU: use Scene(device="cpu")')
+    if not scene.built.model.n_dofs:
+        raise KinemaError("compile_library: nothing in the scene can move, so there is nothing to compile")
+    return scene
+
+
+def _check_target(target: LibraryTarget, scene: Scene) -> None:
+    """Raise `KinemaError` for a precision or file format that a target does not support."""
+    if scene.precision not in target.precisions:
+        raise KinemaError(f"target {target.name}: it has no instructions for {scene.precision} precision: use single")
+    if not target.is_elf:
+        raise KinemaError(f"target {target.name}: libraries are written as ELF files only")
+
+
+def _check_symbols(compiled: ObjectFile, interface: Interface, target: LibraryTarget) -> None:
+    """Raise `KinemaError` if the object file needs functions of other libraries."""
+    undefined = [name for name in summarise_elf(compiled.code).undefined if name != "_GLOBAL_OFFSET_TABLE_"]
+    if undefined:
+        raise KinemaError(
+            f"target {target.name}: its processor lacks instructions that are needed: {', '.join(undefined)}"
+        )
+
+
+_DEFINITION = re.compile(r"^define (?:internal )?void @([\w.]+)\(", re.MULTILINE)
+_CALL = re.compile(r"call void @([\w.]+)\(")
+_CALL_BYTES = 2
+"""Pointers on the stack per call besides the frame: return address and alignment."""
+
+
+def stack_sizes(text: str, compiled: ObjectFile, interface: Interface, target: LibraryTarget) -> dict[str, int]:
+    """Upper bound of the stack of each exported function [bytes]: the largest sum of frames along a chain of calls."""
+    starts = [*_DEFINITION.finditer(text)]
+    ends = [match.start() for match in starts[1:]] + [len(text)]
+    callees = {
+        match.group(1): set(_CALL.findall(text, match.end(), end)) for match, end in zip(starts, ends, strict=True)
+    }
+    totals: dict[str, int] = {}
+
+    def total(function: str) -> int:
+        if function not in totals:
+            deepest = max((total(callee) for callee in callees[function] if callee in callees), default=0)
+            own = compiled.frame_sizes.get(function, 0) + _CALL_BYTES * target.pointer_bytes
+            totals[function] = own + deepest
+        return totals[function]
+
+    return {function.name: total(f"{interface.name}_{function.name}") for function in interface.functions}
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+def _write_files(
+    folder: Path,
+    interface: Interface,
+    compiled: ObjectFile,
+    target: LibraryTarget,
+    scene: Scene,
+    diagnostics: Diagnostics,
+) -> CompiledLibrary:
+    """Write all files of a library."""
+    name, summary = interface.name, summarise_elf(compiled.code)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {"object": folder / f"{name}.o", "static": folder / f"lib{name}.a"}
+        files["object"].write_bytes(compiled.code)
+        files["static"].write_bytes(static_library(f"{name}.o", compiled.code, summary.defined))
+        shared = folder / f"lib{name}.so"
+        shared.unlink(missing_ok=True)
+        if _link_shared(files["object"], shared, target, diagnostics):
+            files["shared"] = shared
+        texts = {"header": (f"{name}.h", c_header(interface)), "c++": (f"{name}.hpp", cpp_header(interface))}
+        texts["cmake"] = (f"{name}Config.cmake", cmake_config(interface))
+        state = STATE_FILE.format(name) if interface.has_simulation else ""
+        texts["python"] = (f"{name}.py", python_loader(interface, state))
+        if state:
+            files["state"] = folder / state
+            scene.get_state().save(files["state"])
+        report = "\n".join([str(item) for item in diagnostics.items] or ["nothing to report"])
+        texts["report"] = (f"{name}_report.txt", report + "\n")
+        for kind, (file, text) in texts.items():
+            files[kind] = folder / file
+            files[kind].write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise KinemaError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    return CompiledLibrary(name, target.name, files, summary.allocated_bytes, interface.stack_bytes, diagnostics)
+
+
+def _link_shared(object_file: Path, shared: Path, target: LibraryTarget, diagnostics: Diagnostics) -> bool:
+    """Link the shared library by the C compiler of the system; without one, a note is added to the diagnostics."""
+    if target.reloc != "pic":
+        return False
+    candidates = [os.environ.get("CC", ""), "cc", "gcc", "clang"] if target.name == "native" else [target.compiler]
+    compiler = next((command for command in candidates if command and shutil.which(command)), None)
+    if compiler is None:
+        wanted = target.compiler or "cc"
+        diagnostics.note(
+            "library.no-compiler", f"no shared library: there is no C compiler ({wanted}) to link {shared.name}"
+        )
+        return False
+    command = [compiler, "-shared", "-nostdlib", f"-Wl,-soname,{shared.name}", "-o", str(shared), str(object_file)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        diagnostics.note("library.no-compiler", f"no shared library: {compiler} failed: {result.stderr.strip()[-300:]}")
+    return result.returncode == 0
