@@ -20,6 +20,7 @@ from kit import command_line
 
 LEG = """
 <mujoco model="leg">
+  <compiler angle="radian"/>
   <option timestep="0.004" integrator="implicitfast"/>
   <worldbody>
     <geom type="plane" size="5 5 1"/>
@@ -27,7 +28,7 @@ LEG = """
       <joint name="lift" type="slide" axis="0 0 1" range="-1 1"/>
       <inertial pos="0 0.01 0" mass="2" diaginertia="0.02 0.02 0.01"/>
       <body name="thigh">
-        <joint name="swing" axis="0 1 0" damping="0.1" armature="0.02"/>
+        <joint name="swing" axis="0 1 0" damping="0.5" stiffness="2" armature="0.02"/>
         <geom type="capsule" fromto="0 0 0 0 0 -0.3" size="0.03" mass="0.5" contype="0" conaffinity="0"/>
         <body name="shin" pos="0 0 -0.3">
           <joint name="knee" axis="0 1 0" range="-2 0.1" limited="true"/>
@@ -37,7 +38,7 @@ LEG = """
       </body>
     </body>
   </worldbody>
-  <actuator><motor name="drive" joint="swing" gear="3"/><position name="hold" joint="knee" kp="20"/></actuator>
+  <actuator><motor name="drive" joint="swing" gear="0.5"/><position name="hold" joint="knee" kp="20"/></actuator>
   <sensor><accelerometer name="shock" site="foot"/><jointpos name="angle" joint="knee"/></sensor>
   <keyframe><key name="bent" qpos="0 0.3 -0.6"/></keyframe>
 </mujoco>
@@ -199,7 +200,7 @@ def test_a_c_program_takes_1000_steps_in_contact_with_the_same_bits(
         contacts += state.n_contacts[0]
         assert seen.sensordata.tobytes() == sensors.tobytes()
         assert seen.pos.tobytes() == positions.tobytes()
-    assert contacts > N_CALLS / 2
+    assert contacts > N_CALLS / 4
     assert state.n_iterations[0] >= 1
 
 
@@ -279,6 +280,7 @@ def test_functions_agree_with_mujoco(library: km.CompiledLibrary) -> None:
     data = mujoco.MjData(model)
     for _ in range(5):
         q, v, a = rng.uniform(-1, 1, (3, 3))
+        q[2] = -abs(q[2])  # within the limits
         data.qpos[:], data.qvel[:], data.qacc[:] = q, v, a
         mujoco.mj_forward(model, data)
         mass = np.zeros((3, 3))
@@ -294,6 +296,11 @@ def test_functions_agree_with_mujoco(library: km.CompiledLibrary) -> None:
             jacobian = np.zeros((6, 3))
             mujoco.mj_jacBody(model, data, jacobian[:3], jacobian[3:], link + 1)
             np.testing.assert_allclose(module.jacobian(link, q), jacobian, atol=1e-12)
+        target = data.xpos[3].copy(), data.xquat[3].copy()
+        solution, result = module.ik(2, *target, np.zeros(3))
+        assert (result[:2] < [module.CONSTANTS["IK_POS_TOLERANCE"], module.CONSTANTS["IK_ROT_TOLERANCE"]]).all()
+        assert module.TABLES["lower"][2] <= solution[2] <= module.TABLES["upper"][2]
+        np.testing.assert_allclose(module.fk(solution)[0][2], target[0], atol=1e-4)
     assert module.NAMES["link"] == ["hip", "thigh", "shin"]
     with pytest.raises(ValueError, match="q has the shape"):
         module.fk(np.zeros(2))

@@ -34,8 +34,9 @@ from .ik_program import (
     CompiledIK as CompiledIK,
     IKOptions as IKOptions,
     IKSolutions as IKSolutions,
+    trace_single_task_ik as trace_single_task_ik,
 )
-from .inverse_kinematics import IKSolver as IKSolver
+from .inverse_kinematics import ROTATION_WEIGHT as ROTATION_WEIGHT, IKSolver as IKSolver
 from .path_planning import (
     PlanningError as PlanningError,
     PlanningOptions as PlanningOptions,

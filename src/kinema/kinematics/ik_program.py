@@ -21,7 +21,7 @@ from kinema.ir import UNIFORM, Program, Tracer, Value
 from kinema.model import Model, PrimitiveJointType
 from kinema.runtime import Arena, ArenaLayout, Device, Kernel, LaunchArguments, n_threads, synchronise
 
-from .chain import ChainState, KinematicChain, apply_mimic_dofs, build_chain
+from .chain import ChainState, KinematicChain, apply_mimic_dofs, build_chain, mimic_dofs
 from .goals import Goal
 
 # ------------------------------------------------------------------------------------------------------- traced program
@@ -89,6 +89,10 @@ class TaskLayout:
         return self.posture_offset + (len(self.chain.free_dofs) if self.has_posture else 0)
 
 
+TARGET_ARRAY = "target"
+"""Name of the input arrays of the targets of a single task, followed by the index of the goal."""
+
+
 def trace_levenberg_marquardt(layout: TaskLayout) -> Program:
     """Trace the program that solves all tasks of a lane by Levenberg-Marquardt with restarts."""
     return _LevenbergMarquardt(layout).trace()
@@ -104,11 +108,47 @@ class _LevenbergMarquardt:
 
     def trace(self) -> Program:
         """Trace the loop over all iterations of all tasks of a lane."""
+        self._solve_tasks(MAX_ITERATIONS)
+        return self.tracer.build()
+
+    def _solve_tasks(self, max_iterations: int) -> None:
         tracer, layout = self.tracer, self.layout
         start = [tracer.read(TASK_ARRAY, layout.q_offset + i) for i in range(len(self.chain.q_indices))]
         tracer.while_loop(
-            "all tasks", self._iteration, [0.0, 0.0, 0.0, UNTRIED_ERROR, 0.0, 0.0, *start], MAX_ITERATIONS
+            "all tasks", self._iteration, [0.0, 0.0, 0.0, UNTRIED_ERROR, 0.0, 0.0, *start], max_iterations
         )
+
+    def trace_single_task(self, max_iterations: int) -> Program:
+        """Trace the solution of one task whose targets are the arrays `target 0`, ...; the task is a local array.
+
+        The array `q` holds all coordinates of the model, the start and then the solution, with mimic dofs applied; the
+        array `result` gets position error, orientation error, attempts and iterations.
+        """
+        tracer, layout, chain = self.tracer, self.layout, self.chain
+        tracer.locals[TASK_ARRAY] = 2 * layout.size  # the second task is read after the first one has ended
+        targets: list[Value] = []
+        for i, goal in enumerate(layout.goals):
+            target = [tracer.read(f"{TARGET_ARRAY} {i}", k) for k in range(goal.target_size)]
+            if goal.is_angular:
+                inverse_norm = 1.0 / ir.sqrt(dot(target, target))
+                target = [x * inverse_norm for x in target]
+            targets += target
+        lower, upper = self._limits()
+        limits = {int(chain.model.dofs.q_idx[d]): (lower[d], upper[d]) for d in chain.free_dofs}
+        start = [tracer.read("q", i) for i in chain.q_indices]
+        start = [ir.clamp(x, *limits[i]) if i in limits else x for i, x in zip(chain.q_indices, start, strict=True)]
+        tracer.write(TASK_ARRAY, [*targets, *start, UNTRIED_ERROR, UNTRIED_ERROR, 0.0, 0.0])
+        tracer.write(TASK_ARRAY, [0.0] * layout.size, layout.size)
+        tracer.new_basic_block()
+        self._solve_tasks(max_iterations)
+        solved = {i: tracer.read(TASK_ARRAY, layout.q_offset + k) for k, i in enumerate(chain.q_indices)}
+        for dof, mimic in mimic_dofs(chain.model).items():
+            leader = int(chain.model.dofs.q_idx[mimic.leader])
+            position = solved[leader] if leader in solved else tracer.read("q", leader)
+            solved[int(chain.model.dofs.q_idx[dof])] = mimic.position_and_slope(position)[0]
+        for i, value in solved.items():
+            tracer.write("q", [value], i)
+        tracer.write("result", [tracer.read(TASK_ARRAY, layout.error_offset + i) for i in range(4)])
         return tracer.build()
 
     def _shared_input(self, name: str) -> Value:
@@ -332,7 +372,7 @@ def solve_damped_ldl(matrix: LowerTriangle, right_hand_side: dict[int, Value], d
     return solution
 
 
-# ------------------------------------------------------------------------------------------------------ compiled solver
+# ------------------------------------------------------------------------------------------------------- shared inputs
 
 N_RESTARTS = 100
 """Number of random restart configurations."""
@@ -374,6 +414,87 @@ IK_METHODS: dict[str, dict[str, float]] = {
     "gauss-newton": {"damping": 3e-4, "error_damping": 0.0, "max_step_size": 0.5},
 }
 """Method -> options: Levenberg-Marquardt, damped least squares (constant damping), Gauss-Newton (almost no damping)."""
+
+
+def shared_input_sizes(chain: KinematicChain) -> list[tuple[str, int]]:
+    """Names and sizes of the inputs that all lanes share, in memory order."""
+    n_free = len(chain.free_dofs)
+    restarts = (RESTART_ARRAY, len(chain.q_indices) * (N_RESTARTS + 1))
+    return [*((name, 1) for name in SHARED_INPUTS), ("lower", n_free), ("upper", n_free), restarts]
+
+
+def shared_input_values(chain: KinematicChain, options: IKOptions, n_targets: int, restarts: Array) -> Array:
+    """Values of the inputs that all lanes share: options, joint limits and restart configurations, flat.
+
+    Args:
+        chain: the kinematic chain.
+        options: options of the solver.
+        n_targets: targets per lane.
+        restarts: restart configurations (`draw_restarts`).
+    """
+    values = {
+        "n_targets": n_targets,
+        "n_steps": options.max_solver_iters,
+        "n_attempts": min(options.max_samples, N_RESTARTS + 1),
+        "pos_tol": options.pos_tol,
+        "rot_tol": options.rot_tol,
+        "damping": options.damping**2,
+        "error_damping": options.error_damping,
+        "max_step": options.max_step_size,
+        "posture_gain": options.posture_gain,
+    }
+    lower, upper = chain.free_dof_limits()
+    if not options.respect_joint_limit:
+        lower, upper = np.full_like(lower, -1e30), np.full_like(upper, 1e30)
+    arrays = {**values, "lower": lower, "upper": upper, RESTART_ARRAY: restarts.ravel()}
+    return np.concatenate([np.atleast_1d(np.asarray(arrays[name], float)) for name, _ in shared_input_sizes(chain)])
+
+
+def draw_restarts(chain: KinematicChain, seed: int) -> Array:
+    """Random restart configurations of a chain, (N_RESTARTS + 1, n_qs of the chain), uniform between limits.
+
+    Unlimited hinges, and hinges with a range above 2 pi, are drawn within +-pi of qpos0 and within their limits;
+    unlimited slides, quaternions and fixed coordinates keep qpos0. The last row pads the table.
+    """
+    rng, model = np.random.default_rng(seed), chain.model
+    starts = np.tile(model.qpos0[chain.q_indices], (N_RESTARTS + 1, 1))
+    lower, upper = chain.free_dof_limits()
+    sampled = restart_coordinates(chain)
+    for dof, low, high in zip(chain.free_dofs, lower, upper, strict=True):
+        q_index = int(model.dofs.q_idx[dof])
+        if q_index not in sampled:
+            continue
+        if high - low > 1e6 or (
+            high - low > 2 * np.pi and chain.tree.frame_of_dof(dof).joint_type == PrimitiveJointType.HINGE
+        ):
+            center = float(np.clip(model.qpos0[q_index], low + np.pi, high - np.pi))
+            low, high = center - np.pi, center + np.pi
+        starts[:, chain.q_indices.index(q_index)] = rng.uniform(low, high, N_RESTARTS + 1)
+    return starts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SingleTaskIK:
+    """Inverse kinematics of one target at a time, for compiled libraries: the program and its shared inputs."""
+
+    program: Program
+    parameters: ArenaLayout
+    """Layout of the shared inputs."""
+    values: Array
+    """Values of the shared inputs."""
+
+
+def trace_single_task_ik(model: Model, goals: Sequence[Goal], options: IKOptions) -> SingleTaskIK:
+    """Trace inverse kinematics of one target of each goal (`_LevenbergMarquardt.trace_single_task`)."""
+    chain = build_chain(model, [goal.link_idx for goal in goals], None, whole_model=False)
+    n_attempts = min(options.max_samples, N_RESTARTS + 1)
+    solver = _LevenbergMarquardt(TaskLayout(chain, goals, has_posture=False))
+    program = solver.trace_single_task(n_attempts * (options.max_solver_iters + 1))
+    values = shared_input_values(chain, options, 1, draw_restarts(chain, options.seed))
+    return SingleTaskIK(program, ArenaLayout.from_sizes(UNIFORM, shared_input_sizes(chain)), values)
+
+
+# ------------------------------------------------------------------------------------------------------ compiled solver
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,14 +549,7 @@ class CompiledIK:
         self.threads = threads
         self.chain: KinematicChain = build_chain(model, links, dofs, whole_model=any(g.uses_whole_model for g in goals))
         self.task_layout = TaskLayout(self.chain, goals, has_posture)
-        n_qs, n_free = len(self.chain.q_indices), len(self.chain.free_dofs)
-        shared = [
-            *((name, 1) for name in SHARED_INPUTS),
-            ("lower", n_free),
-            ("upper", n_free),
-            (RESTART_ARRAY, n_qs * (N_RESTARTS + 1)),
-        ]
-        self._uniform = Arena(ArenaLayout.from_sizes(UNIFORM, shared), 1, device, precision)
+        self._uniform = Arena(ArenaLayout.from_sizes(UNIFORM, shared_input_sizes(self.chain)), 1, device, precision)
         self._empty_output = Arena(ArenaLayout("out"), 1, device, precision)
         self._empty_controls = Arena(ArenaLayout("controls"), 1, device, precision)
         array_offsets = {
@@ -521,50 +635,13 @@ class CompiledIK:
 
     def _write_shared_inputs(self, options: IKOptions, targets_per_lane: int) -> None:
         """Write options, joint limits and restart configurations to the arrays shared by all SIMD lanes."""
-        values = {
-            "n_targets": targets_per_lane,
-            "n_steps": options.max_solver_iters,
-            "n_attempts": min(options.max_samples, N_RESTARTS + 1),
-            "pos_tol": options.pos_tol,
-            "rot_tol": options.rot_tol,
-            "damping": options.damping**2,
-            "error_damping": options.error_damping,
-            "max_step": options.max_step_size,
-            "posture_gain": options.posture_gain,
-        }
-        lower, upper = self.chain.free_dof_limits()
-        if not options.respect_joint_limit:
-            lower, upper = np.full_like(lower, -1e30), np.full_like(upper, 1e30)
         if self._restarts is None or self._restarts[0] != options.seed:
-            self._restarts = options.seed, self._draw_restarts(options.seed)
-        arrays = {**values, "lower": lower, "upper": upper, RESTART_ARRAY: self._restarts[1].ravel()}
-        flat = np.concatenate([np.atleast_1d(np.asarray(arrays[name], float)) for name in self._uniform.layout.rows])
+            self._restarts = options.seed, draw_restarts(self.chain, options.seed)
+        flat = shared_input_values(self.chain, options, targets_per_lane, self._restarts[1])
         if self.device.is_cpu:
             self._uniform.data[:] = flat
         else:
             self._uniform.data.assign(flat.astype(self._uniform.dtype))
-
-    def _draw_restarts(self, seed: int) -> Array:
-        """Random restart configurations of the chain, (N_RESTARTS + 1, n_qs of the chain), uniform between limits.
-
-        Unlimited hinges, and hinges with a range above 2 pi, are drawn within +-pi of qpos0 and within their limits;
-        unlimited slides, quaternions and fixed coordinates keep qpos0. The last row pads the table.
-        """
-        rng, chain = np.random.default_rng(seed), self.chain
-        starts = np.tile(self.model.qpos0[chain.q_indices], (N_RESTARTS + 1, 1))
-        lower, upper = chain.free_dof_limits()
-        sampled = restart_coordinates(chain)
-        for dof, low, high in zip(chain.free_dofs, lower, upper, strict=True):
-            q_index = int(self.model.dofs.q_idx[dof])
-            if q_index not in sampled:
-                continue
-            if high - low > 1e6 or (
-                high - low > 2 * np.pi and chain.tree.frame_of_dof(dof).joint_type == PrimitiveJointType.HINGE
-            ):
-                center = float(np.clip(self.model.qpos0[q_index], low + np.pi, high - np.pi))
-                low, high = center - np.pi, center + np.pi
-            starts[:, chain.q_indices.index(q_index)] = rng.uniform(low, high, N_RESTARTS + 1)
-        return starts
 
     def _unpack_solutions(self, tasks: Array, qpos: Array, options: IKOptions) -> IKSolutions:
         """Convert solved tasks to `IKSolutions`: full configurations with mimic dofs applied, errors and counters."""

@@ -39,8 +39,8 @@ class LibraryTarget:
     """Whether functions flush subnormal numbers to zero while they run, as programs of a scene do on x86."""
     precisions: tuple[str, ...] = ("double", "single")
     """Precisions that the processor has instructions for."""
-    has_simulation: bool = True
-    """Whether the target has the function `step`: indices computed at run time need conversions to 64-bit integers."""
+    has_index_conversion: bool = True
+    """Whether floating-point numbers are converted to 64-bit integers without a library, as computed indices are."""
     pointer_bytes: int = 8
     compiler: str = ""
     """Command of the C compiler that links shared libraries; empty for that of the host."""
@@ -62,7 +62,7 @@ CROSS_TARGETS = (
         "cortex-m4",
         reloc="static",
         precisions=("single",),
-        has_simulation=False,
+        has_index_conversion=False,
         pointer_bytes=4,
         compiler="arm-none-eabi-gcc",
     ),

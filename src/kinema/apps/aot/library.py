@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kinema.core import Diagnostics, KinemaError, to_identifier
+from kinema.model import Model
 from kinema.runtime import LibraryTarget, ObjectFile, compile_object, library_target, static_library, summarise_elf
 from kinema.scene import Scene
 
@@ -24,6 +25,10 @@ from .python_loader import python_loader
 
 FUNCTION_NAMES = (*MODEL_FUNCTIONS, "step")
 """Functions that a library can have; `step` comes with `observe`."""
+INDEXING_FUNCTIONS = ("ik", "step")
+"""Functions with indices that are computed at run time."""
+MAX_IK_LINKS = 4
+"""Largest number of links for which inverse kinematics is compiled by default."""
 STATE_FILE = "{}_state.npz"
 """Name of the file of the initial state, as `SceneState.save` writes it."""
 
@@ -60,7 +65,7 @@ class CompiledLibrary:
         return module
 
 
-def compile_library(
+def compile_library(  # noqa: PLR0913  one parameter per option
     source: Any,
     out: str | os.PathLike[str],
     *,
@@ -70,6 +75,7 @@ def compile_library(
     target: str = "native",
     contacts: bool | None = None,
     fixed: bool | None = None,
+    ik_links: Sequence[str] | None = None,
 ) -> CompiledLibrary:
     """Compile a robot or a scene to a library that needs neither Python nor Kinema.
 
@@ -83,6 +89,8 @@ def compile_library(
         target: `native` for this machine, or `x86-64-v3`, `aarch64`, `thumbv7em`, `riscv64`.
         contacts: whether shapes touch, default True; of a scene, as the scene says.
         fixed: whether the base of a robot is fixed; None for what its file says.
+        ik_links: names of the links for which inverse kinematics is compiled; None for the last link of each chain, or
+            for that of the longest chain of robots with more than `MAX_IK_LINKS` chains.
 
     Returns:
         The files, sizes and messages.
@@ -97,7 +105,9 @@ def compile_library(
     for item in [*messages, *scene.diagnostics.items]:
         if item not in diagnostics.items:
             diagnostics.items.append(item)
-    builder = LibraryBuilder(LibraryRequest(scene, identifier, wanted, chosen), diagnostics)
+    links = _ik_links(scene.built.model, ik_links) if "ik" in wanted else []
+    wanted = [function for function in wanted if function != "ik" or links]
+    builder = LibraryBuilder(LibraryRequest(scene, identifier, wanted, chosen, links), diagnostics)
     builder.build()
     text = builder.module.text
     compiled = compile_object(text, chosen)
@@ -113,7 +123,7 @@ def _check_functions(functions: Sequence[str] | None, target: LibraryTarget) -> 
     """Requested functions in the order of `FUNCTION_NAMES`; KinemaError for those that there are not."""
     if isinstance(functions, str):
         functions = [functions]
-    supported = [name for name in FUNCTION_NAMES if name != "step" or target.has_simulation]
+    supported = [name for name in FUNCTION_NAMES if name not in INDEXING_FUNCTIONS or target.has_index_conversion]
     wanted = supported if functions is None else list(functions)
     unknown = [name for name in wanted if name not in supported]
     if unknown or not wanted:
@@ -162,6 +172,32 @@ def _scene_of(
     if not scene.built.model.n_dofs:
         raise KinemaError("compile_library: nothing in the scene can move, so there is nothing to compile")
     return scene
+
+
+def _ik_links(model: Model, names: Sequence[str] | None) -> list[int]:
+    """Indices of the links for which inverse kinematics is compiled; KinemaError for unknown names."""
+    if names is not None:
+        wanted = [names] if isinstance(names, str) else list(names)
+        known = list(model.links.names)
+        unknown = [name for name in wanted if name not in known]
+        if unknown:
+            raise KinemaError(
+                f"ik_links: there is no link {', '.join(map(repr, unknown))}; there are {', '.join(known)}"
+            )
+        return [known.index(name) for name in wanted]
+    parents = model.links.parent_idx.tolist()
+    lengths = {link: _n_moving_dofs(model, link) for link in range(model.n_links) if link not in parents}
+    leaves = [link for link, length in lengths.items() if length]
+    return leaves if len(leaves) <= MAX_IK_LINKS else [max(leaves, key=lambda link: lengths[link])]
+
+
+def _n_moving_dofs(model: Model, link: int) -> int:
+    """Number of degrees of freedom of the joints between a link and the world."""
+    count = 0
+    while link >= 0:
+        count += int((model.joints.dof_end - model.joints.dof_start)[model.joints.link_idx == link].sum())
+        link = int(model.links.parent_idx[link])
+    return count
 
 
 def _check_target(target: LibraryTarget, scene: Scene) -> None:

@@ -17,20 +17,25 @@ from kinema.kinematics import (
     JOINT_FORCE,
     LINK_POSES,
     QACC_INPUT,
+    ROTATION_WEIGHT,
     BatchedKinematics,
+    IKOptions,
     KinematicQuery,
+    OrientationGoal,
+    PositionGoal,
     aba_query,
     jacobian_query,
     link_query,
     mass_matrix_query,
     rnea_query,
+    trace_single_task_ik,
 )
 from kinema.runtime import LibraryTarget
 from kinema.scene import Scene
 
 from .interface import Field, Function, Interface, JointRange, NameTable, Parameter, Struct
 
-MODEL_FUNCTIONS = ("fk", "jacobian", "rnea", "crba", "aba")
+MODEL_FUNCTIONS = ("fk", "jacobian", "rnea", "crba", "aba", "ik")
 """Functions of coordinates, velocities and forces, without a state."""
 OBSERVED_GROUPS = ("poses", "sensors")
 """Groups of fields that `observe` computes."""
@@ -70,6 +75,8 @@ class LibraryRequest:
     name: str
     functions: Sequence[str]
     target: LibraryTarget
+    ik_links: Sequence[int]
+    """Links for which inverse kinematics is compiled."""
 
 
 class LibraryBuilder:
@@ -199,8 +206,8 @@ class LibraryBuilder:
             match name:
                 case "fk":
                     outputs = [
-                        Parameter("pos", "array", (n_links, 3), is_output=True),
-                        Parameter("quat", "array", (n_links, 4), is_output=True),
+                        Parameter("pos", "array", (n_links, 3), is_output=True, is_input=False),
+                        Parameter("quat", "array", (n_links, 4), is_output=True, is_input=False),
                     ]
                     arrays = {"qpos": "q", "link position": "pos", "link quaternion": "quat"}
                     comment = (
@@ -211,9 +218,11 @@ class LibraryBuilder:
                     )
                 case "jacobian":
                     self._add_jacobian(kinematics, q)
+                case "ik":
+                    self._add_inverse_kinematics(q)
                 case "rnea":
                     a = Parameter("a", "array", (n_v,))
-                    tau = Parameter("tau", "array", (n_v,), is_output=True)
+                    tau = Parameter("tau", "array", (n_v,), is_output=True, is_input=False)
                     arrays = {"qpos": "q", "vel": "v", QACC_INPUT: "a", JOINT_FORCE: "tau"}
                     comment = (
                         "Inverse dynamics by RNEA: tau = M(q) a + c(q, v) [N, N m], gravity and armature included; "
@@ -221,13 +230,13 @@ class LibraryBuilder:
                     )
                     self._add_query(kinematics, name, rnea_query(model), arrays, [q, v, a, tau], comment)
                 case "crba":
-                    mass = Parameter("mass_matrix", "array", (n_v, n_v), is_output=True)
+                    mass = Parameter("mass_matrix", "array", (n_v, n_v), is_output=True, is_input=False)
                     arrays = {"qpos": "q", "mass matrix": "mass_matrix"}
                     comment = "Mass matrix M(q) by CRBA [kg, kg m, kg m2], all entries, with armature."
                     self._add_query(kinematics, name, mass_matrix_query(model), arrays, [q, mass], comment)
                 case "aba":
                     tau = Parameter("tau", "array", (n_v,))
-                    a = Parameter("a", "array", (n_v,), is_output=True)
+                    a = Parameter("a", "array", (n_v,), is_output=True, is_input=False)
                     arrays = {"qpos": "q", "vel": "v", JOINT_FORCE: "tau", ACCELERATION: "a"}
                     comment = (
                         "Forward dynamics by ABA: a = M(q)^-1 (tau - c(q, v)) [m/s2, rad/s2]; without springs, "
@@ -297,20 +306,63 @@ class LibraryBuilder:
                 kinematics, f"{self._name}.jacobian{link}", jacobian_query(link), arrays
             )
             scratch = max(scratch, n_scratch)
-        cases = " ".join(f"i32 {link}, label %link{link}" for link in range(n_links))
-        lines = [*self._stack_memory(scratch), f"switch i32 %link, label %done [ {cases} ]"]
-        for link in range(n_links):
-            call = call_program(f"{self._name}.jacobian{link}", ["%q", "%jacobian"], "%scratch")
-            lines += [f"link{link}:", call, "br label %done"]
-        self.module.add_function(
-            f"void @{self._name}_jacobian(i32 %link, ptr %q, ptr %jacobian)", [*lines, "done:", "ret void"]
-        )
-        output = Parameter("jacobian", "array", (6, n_v), is_output=True)
+        self._add_dispatch("jacobian", range(n_links), ["%q", "%jacobian"], scratch)
+        output = Parameter("jacobian", "array", (6, n_v), is_output=True, is_input=False)
         comment = (
             "Jacobian of a link at its origin, world axes: three rows of linear [m, m/rad], three of angular velocity. "
             "Unchanged for an index that is no link."
         )
         self.interface.functions.append(Function("jacobian", [Parameter("link", "int"), q, output], comment))
+
+    def _add_dispatch(self, name: str, links: Sequence[int], pointers: Sequence[str], n_scratch: int) -> None:
+        """Emit the exported function that calls the internal function of a link, or none for other links."""
+        cases = " ".join(f"i32 {link}, label %link{link}" for link in links)
+        lines = [*self._stack_memory(n_scratch), f"switch i32 %link, label %done [ {cases} ]"]
+        for link in links:
+            lines += [
+                f"link{link}:",
+                call_program(f"{self._name}.{name}{link}", pointers, "%scratch"),
+                "br label %done",
+            ]
+        signature = ", ".join(f"ptr {pointer}" for pointer in pointers)
+        self.module.add_function(f"void @{self._name}_{name}(i32 %link, {signature})", [*lines, "done:", "ret void"])
+
+    def _add_inverse_kinematics(self, q: Parameter) -> None:
+        """Emit inverse kinematics of the position and orientation of some links, and the function that selects one."""
+        options, names = IKOptions(), self._model.links.names
+        arenas = {"target 0": "pos", "target 1": "quat", "q": "q", "result": "result"}
+        scratch = 0
+        for link in self._request.ik_links:
+            goals = [PositionGoal(link_idx=link), OrientationGoal(link_idx=link, weight=ROTATION_WEIGHT)]
+            solver, symbol = trace_single_task_ik(self._model, goals, options), f"{self._name}.ik{link}"
+            offsets = {array: ArenaOffset(arena, 0) for array, arena in arenas.items()} | solver.parameters.offsets()
+            program = self._prepare(solver.program, "ik")
+            self.module.add_constants(f"{symbol}.parameters", solver.values)
+            self.module.add_program(
+                symbol, program, offsets, list(arenas.values()), uniform_symbol=f"{symbol}.parameters"
+            )
+            scratch = max(scratch, program.n_scratch)
+        self._add_dispatch("ik", self._request.ik_links, ["%pos", "%quat", "%q", "%result"], scratch)
+        self.interface.constants |= {
+            "IK_POS_TOLERANCE": (options.pos_tol, "position error of a solution [m]"),
+            "IK_ROT_TOLERANCE": (options.rot_tol, "orientation error of a solution [rad]"),
+        }
+        listed = ", ".join(names[link] for link in self._request.ik_links)
+        comment = (
+            f"Inverse kinematics of a link ({listed}): position [m] and quaternion (w, x, y, z) in the world; q is the "
+            "start and becomes the solution within the joint limits, or the closest configuration found. result: "
+            "position error [m], orientation error [rad], number of attempts, number of iterations; a target is "
+            "reached if both errors are below the tolerances. Levenberg-Marquardt, at most "
+            f"{options.max_solver_iters} iterations for each of at most {options.max_samples} starts."
+        )
+        parameters = [
+            Parameter("link", "int"),
+            Parameter("pos", "array", (3,)),
+            Parameter("quat", "array", (4,)),
+            Parameter("q", "array", q.shape, is_output=True),
+            Parameter("result", "array", (4,), is_output=True, is_input=False),
+        ]
+        self.interface.functions.append(Function("ik", parameters, comment))
 
     # --------------------------------------------------------------------------------------------------- simulation
 

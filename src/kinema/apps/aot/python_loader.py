@@ -44,25 +44,23 @@ def _function(name, parameters):
     """Python function of an exported function of arrays: takes its inputs, returns its outputs."""
     compiled = getattr(LIBRARY, "@NAME@_" + name)
     compiled.restype = None
-    compiled.argtypes = [ctypes.c_int32 if kind == "int" else ctypes.c_void_p for _, kind, _, _ in parameters]
-    inputs = [parameter for parameter in parameters if not parameter[3]]
+    compiled.argtypes = [ctypes.c_int32 if parameter[1] == "int" else ctypes.c_void_p for parameter in parameters]
+    inputs = [parameter for parameter in parameters if parameter[4]]
 
     def call(*values):
         if len(values) != len(inputs):
             raise TypeError(f"{name}: expected {', '.join(p[0] for p in inputs)}, not {len(values)} arguments")
         given = iter(values)
         arguments, outputs, kept = [], [], []
-        for label, kind, shape, is_output in parameters:
+        for label, kind, shape, is_output, is_input in parameters:
             if kind == "int":
                 arguments.append(int(next(given)))
                 continue
+            array = np.array(next(given), DTYPE, order="C") if is_input else np.zeros(shape, DTYPE)
+            if array.shape != tuple(shape):
+                raise ValueError(f"{name}: {label} has the shape {array.shape}, not {tuple(shape)}")
             if is_output:
-                array = np.zeros(shape, DTYPE)
                 outputs.append(array)
-            else:
-                array = np.ascontiguousarray(next(given), DTYPE)
-                if array.shape != tuple(shape):
-                    raise ValueError(f"{name}: {label} has the shape {array.shape}, not {tuple(shape)}")
             kept.append(array)
             arguments.append(array.ctypes.data)
         compiled(*arguments)
@@ -210,5 +208,5 @@ def _is_plain(function: Function) -> bool:
     return all(parameter.kind in ("array", "int") for parameter in function.parameters)
 
 
-def _parameters(function: Function) -> list[tuple[str, str, tuple[int, ...], bool]]:
-    return [(p.name, p.kind, p.shape, p.is_output) for p in function.parameters]
+def _parameters(function: Function) -> list[tuple[str, str, tuple[int, ...], bool, bool]]:
+    return [(p.name, p.kind, p.shape, p.is_output, p.is_input) for p in function.parameters]

@@ -249,7 +249,7 @@ def compile(  # noqa: PLR0913  the name of the command; one for each of its opti
             "--functions",
             "-f",
             metavar="NAME,...",
-            help="Of fk, jacobian, rnea, crba, aba and step, which also gives observe; all when not given.",
+            help="Of fk, jacobian, rnea, crba, aba, ik and step, which also gives observe; all when not given.",
             show_default=False,
         ),
     ] = None,
@@ -259,6 +259,15 @@ def compile(  # noqa: PLR0913  the name of the command; one for each of its opti
             "--precision",
             metavar="NAME",
             help="Numbers of 32 (single) or 64 (double) bits; else double, where the target has it.",
+            show_default=False,
+        ),
+    ] = None,
+    ik_links: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ik-link",
+            metavar="LINK",
+            help="A link for inverse kinematics; else the ends of up to four chains. May be given several times.",
             show_default=False,
         ),
     ] = None,
@@ -290,6 +299,7 @@ def compile(  # noqa: PLR0913  the name of the command; one for each of its opti
         precision=None if precision is None else precision.value,
         target=target,
         contacts=contacts,
+        ik_links=ik_links,
         json=json,
     )
     raise typer.Exit(compile_files(files, options, read_settings))

@@ -37,6 +37,7 @@ class CompileOptions:
     precision: str | None
     target: str
     contacts: bool
+    ik_links: list[str] | None
     json: bool
 
 
@@ -62,6 +63,7 @@ def compile_files(files: Sequence[Path], options: CompileOptions, read_settings:
                 precision=options.precision,
                 target=options.target,
                 contacts=options.contacts,
+                ik_links=options.ik_links,
             )
         except ReadError as error:
             return report_error(error, options.json)
