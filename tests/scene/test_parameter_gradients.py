@@ -295,6 +295,41 @@ def test_gains_of_position_control(tmp_path: Path) -> None:
     assert_gradients_match_differences(scene, names, control, state, model=model, by="position", hold=2)
 
 
+@pytest.mark.parametrize("name", ["kp", "kv"])
+def test_one_gain_of_position_control(tmp_path: Path, name: str) -> None:
+    """The other gain is no input of the programs."""
+    scene = built(tmp_path / "pendulum.xml", PENDULUM, n_envs_for([name]))
+    (robot,) = scene.entities
+    robot.set_dofs_kp([20.0, 10.0])
+    robot.set_dofs_kv([2.0, 1.0])
+    robot.control_dofs_position([0.1, 0.2])
+    model = scene.built.model.with_columns("dofs", kp=np.array([20.0, 10.0]), kv=np.array([2.0, 1.0]))
+    control = np.random.default_rng(4).uniform(-1.0, 1.0, (10, 2))
+    state = {"qpos": [0.3, 0.2], "qvel": [0.0, 1.0]}
+    assert_gradients_match_differences(scene, [name], control, state, model=model, by="position")
+
+
+@pytest.mark.parametrize("codegen", combinations(["unrolled", "loops"], strength=0))
+def test_zero_dry_friction_has_the_gradient_from_above(tmp_path: Path, codegen: str) -> None:
+    """Rows of dry friction exist where its value is zero, also if a parameter changes their weights."""
+    control, state = np.full((6, 1), 0.3), {"qpos": [0.3, 0.2], "qvel": [0.5, 1.0]}
+    h, scene = 1e-6, built(tmp_path / "pendulum.xml", PENDULUM, 3, codegen=codegen)
+    friction = np.array([[0.0, 0.0], [h, h], [2.0 * h, 2.0 * h]])
+    params = {"frictionloss": friction, "mass": None, "armature": None}
+    trajectory, pullback = km.gradients.rollout(scene, control=control, state=state, params=params)
+    without, _ = km.gradients.rollout(scene, control=control, state=state)
+    np.testing.assert_allclose(trajectory.qpos[:, 0], without.qpos[:, 0], rtol=0.0, atol=1e-14)
+    weights = np.zeros_like(trajectory.qvel)
+    weights[:, 0] = 1.0
+    found = pullback(qvel=weights)
+    assert all(np.isfinite(found["params"][name]).all() for name in params)
+    assert found["valid"].all()
+    cost = trajectory.qvel.sum(axis=(0, 2))
+    from_above = (-3.0 * cost[0] + 4.0 * cost[1] - cost[2]) / (2.0 * h)
+    assert abs(from_above) > 1e-3
+    np.testing.assert_allclose(found["params"]["frictionloss"][0].sum(), from_above, rtol=1e-5)
+
+
 def test_a_hundred_steps_in_double_and_in_single_precision(tmp_path: Path) -> None:
     names = ["mass", "com", "inertia", "damping", "stiffness", "gravity"]
     scene = built(tmp_path / "pendulum.xml", PENDULUM, n_envs_for(names))

@@ -166,7 +166,7 @@ def limit_distance_and_sign(x: Value, lower: Value, upper: Value, side: str) -> 
 
 
 def joint_friction_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
-    """Return a list of friction constraints of one row each, one per dof with dry friction (frictionloss > 0)."""
+    """Return a list of friction constraints of one row each, one per dof with dry friction (frictionloss != 0)."""
     dofs = model.dofs
     return [
         ConstraintBlock(
@@ -183,7 +183,7 @@ def joint_friction_blocks(model: Model, nodes: list[FrameNode]) -> list[Constrai
         )
         for node in nodes
         for dof in node.dofs
-        if dofs.frictionloss[dof] > 0.0
+        if dofs.frictionloss[dof] != 0.0
     ]
 
 

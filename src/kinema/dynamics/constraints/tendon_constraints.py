@@ -52,7 +52,7 @@ def tendon_limit_blocks(model: Model, nodes: list[FrameNode]) -> list[Constraint
 
 
 def tendon_friction_blocks(model: Model, nodes: list[FrameNode]) -> list[ConstraintBlock]:
-    """Return a list of friction constraints of one row each, one per tendon with dry friction (frictionloss > 0)."""
+    """Return a list of friction constraints of one row each, one per tendon with dry friction (frictionloss != 0)."""
     info = model.tendons
     return [
         ConstraintBlock(
@@ -67,7 +67,7 @@ def tendon_friction_blocks(model: Model, nodes: list[FrameNode]) -> list[Constra
             source={"tendon friction": i},
         )
         for i, dofs in _tendons_acting_on(model, nodes)
-        if info.frictionloss[i] > 0.0
+        if info.frictionloss[i] != 0.0
     ]
 
 

@@ -171,6 +171,7 @@ class ParameterInputs:
         kinds = self.kinds[name] if name else {kind for kind, _, _ in self._table.entries}
         rows = []
         for derived in self._derive(models, self.parameters[name] if name else None, base):
+            derived = self._with_friction_rows(derived)
             parts = [
                 _table_values(self._table, derived, self.settings, kinds)
                 if array == PER_ENV_PARAMETER_ARRAY
@@ -179,6 +180,16 @@ class ParameterInputs:
             ]
             rows.append(np.concatenate([np.zeros(0), *parts]))
         return np.array(rows)
+
+    def _with_friction_rows(self, model: Model) -> Model:
+        """Model in which the rows of dry friction that programs have exist also where the friction is zero."""
+        for table in ("dofs", "tendons"):
+            friction = getattr(model, table).frictionloss
+            is_missing = (friction == 0.0) & (getattr(self.model, table).frictionloss != 0.0)
+            if is_missing.any():
+                tiny = np.where(is_missing, np.finfo(np.float64).tiny, friction)
+                model = model.with_columns(table, frictionloss=tiny)
+        return model
 
     def derived(self, model: Model) -> Model:
         """Model with derived constants."""

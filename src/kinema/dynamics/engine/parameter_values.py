@@ -128,7 +128,12 @@ class ParameterValues:
         """Write the gains of user commands that follow from kp and kv, if they are read."""
         if not self._has_gains:
             return
-        kp, kv = (np.asarray(state.view(name).numpy(), np.float64) for name in ("kp", "kv"))
+        kp, kv = (
+            np.asarray(
+                state.view(name).numpy() if name in self.inputs.arrays else self._engine.read_array(name), np.float64
+            )
+            for name in ("kp", "kv")
+        )
         modes = np.asarray(self._engine.read_array("ctrl_mode"))
         for name, values in zip(CONTROL_GAINS, command_gains(self._engine.model, modes, kp, kv), strict=True):
             state.view(name).assign(values)
@@ -167,6 +172,8 @@ class ParameterValues:
         zeros, ones = np.zeros((model.n_dofs, 1)), np.ones((model.n_dofs, 1))
         at_zero = command_gains(model, modes, zeros, zeros)
         for name, kp, kv in (("kp", ones, zeros), ("kv", zeros, ones)):
+            if name not in adjoints:  # a gain that is no input of the programs
+                continue
             gains = zip(CONTROL_GAINS, command_gains(model, modes, kp, kv), at_zero, strict=True)
             result[name] = adjoints[name] + sum((slope - constant) * adjoints[x] for x, slope, constant in gains)
         return result
