@@ -36,7 +36,7 @@ from ..lowering.derivative_programs import (
 from ..sensors.sensor_outputs import SENSOR_OUTPUT_ARRAY
 from ..settings import Integrator
 from .solved_step import ARENAS, CONTROL_ARRAYS, DerivativeProgram, IndexArray, SolvedStep, new_arena
-from .tangent_space import TangentSpace, quaternion_basis
+from .tangent_space import TangentSpace
 
 if TYPE_CHECKING:
     from kinema.ir import Program
@@ -237,8 +237,8 @@ class StepAdjoints:
         by_qpos = lanes.result("state", "qpos")
         positions = np.zeros((space.n_dofs, *by_qpos.shape[1:]))
         positions[space.scalar_dofs] = by_qpos[space.scalar_qs]
-        for q, dofs in space.balls:
-            positions[dofs] = np.einsum("eij,ier->jer", quaternion_basis(qpos[q : q + 4]), by_qpos[q : q + 4])
+        if len(space.ball_qs):
+            positions[space.ball_dofs] = np.einsum("ebij,bier->bjer", space.ball_bases(qpos), by_qpos[space.ball_qs])
         parts = [positions, lanes.result("state", "vel")]
         if len(self.activations):
             parts.append(lanes.result("state", "act")[self.activations])
@@ -397,9 +397,11 @@ class _BatchJacobian:
     def _load_tangents(self, qpos: Array) -> None:
         lanes = self._tangents.lanes
         lanes.load()
-        for q, dofs in self._space.balls:
-            seeds = lanes.derivatives("state", "qpos")[q : q + 4]
-            seeds[:, :, dofs] = quaternion_basis(qpos[q : q + 4]).transpose(1, 0, 2)
+        space = self._space
+        if len(space.ball_qs):
+            seeds, bases = lanes.derivatives("state", "qpos"), space.ball_bases(qpos)
+            for basis, qs, dofs in zip(bases.swapaxes(0, 1), space.ball_qs, space.ball_dofs, strict=True):
+                seeds[qs[0] : qs[0] + 4, :, dofs[0] : dofs[0] + 3] = basis.transpose(1, 0, 2)
         lanes.upload()
 
     def _tangent_states(self) -> Array:

@@ -151,9 +151,12 @@ class SolvedStep:
     def load(self, envs: IndexArray) -> None:
         """Copy the present state and inputs of environments of the engine."""
         for name, ranges in self._shared_rows.items():
+            source, target = self._engine_arena(name), self.arenas[name]
             for row, engine_row, n in ranges:
-                values = self._engine_arena(name).rows(engine_row, n).numpy()
-                self.arenas[name].rows(row, n).assign(values[:, envs])
+                if isinstance(source.data, np.ndarray):
+                    target.data[row : row + n, : len(envs)] = source.data[engine_row : engine_row + n, envs]
+                else:
+                    target.rows(row, n).assign(source.rows(engine_row, n).numpy()[:, envs])
 
     def load_all(self) -> None:
         """Copy the present state and inputs of all environments of the engine; arrays that it has not are zero."""
