@@ -414,6 +414,27 @@ class ContactConstraints:
             add_frame_hessians: adds further contributions to the spatial Hessians of the frames before the
                 accumulation.
         """
+        ctx, hessians = self.ctx, self.world_contact_hessians()
+        if add_frame_hessians is not None:
+            add_frame_hessians(hessians)
+        ctx.accumulate_to_parents("spatial Hessians of subtrees", hessians)
+
+        def diagonal_entries(node: FrameNode) -> tuple[list[Wrench], list[list[Value]]]:
+            axes = self.motion_subspaces_about_reference[node.ref].twists
+            wrenches = [apply_spatial_hessian(hessians[node.ref], axis) for axis in axes]
+            return wrenches, [[power(x, w) for x in axes[: k + 1]] for k, w in enumerate(wrenches)]
+
+        def ancestor_entries(
+            _node: FrameNode, ancestor: FrameNode, wrenches: list[Wrench]
+        ) -> tuple[list[Wrench], list[list[Value]]]:
+            return wrenches, [
+                [power(x, w) for x in self.motion_subspaces_about_reference[ancestor.ref].twists] for w in wrenches
+            ]
+
+        matrix.compute(diagonal_entries, ancestor_entries, accumulate=True)
+
+    def world_contact_hessians(self) -> NodeValues[list[Value]]:
+        """Sum the 6 x 6 spatial Hessians of the contacts with the world of each frame, about its reference point."""
         ctx = self.ctx
         hessians: NodeValues[list[Value]] = ctx.new_values("spatial Hessians of frames")
         ctx.for_each_frame(
@@ -434,23 +455,7 @@ class ContactConstraints:
         self.buffers.for_each_active_buffer(
             "Hessian of contacts with the world", body, columns, ContactBufferFilter.WITH_WORLD
         )
-        if add_frame_hessians is not None:
-            add_frame_hessians(hessians)
-        ctx.accumulate_to_parents("spatial Hessians of subtrees", hessians)
-
-        def diagonal_entries(node: FrameNode) -> tuple[list[Wrench], list[list[Value]]]:
-            axes = self.motion_subspaces_about_reference[node.ref].twists
-            wrenches = [apply_spatial_hessian(hessians[node.ref], axis) for axis in axes]
-            return wrenches, [[power(x, w) for x in axes[: k + 1]] for k, w in enumerate(wrenches)]
-
-        def ancestor_entries(
-            _node: FrameNode, ancestor: FrameNode, wrenches: list[Wrench]
-        ) -> tuple[list[Wrench], list[list[Value]]]:
-            return wrenches, [
-                [power(x, w) for x in self.motion_subspaces_about_reference[ancestor.ref].twists] for w in wrenches
-            ]
-
-        matrix.compute(diagonal_entries, ancestor_entries, accumulate=True)
+        return hessians
 
     def coupled_dofs(self) -> list[list[int]]:
         """Return, for each contact buffer between moving frames, the dofs that move exactly one of the two frames."""

@@ -26,6 +26,7 @@ from ..vector_math import sum_values
 from .implicit_differentiation import solve_implicitly
 from .islands import IslandIteration
 from .newton import NewtonSolver
+from .newton_cg import NewtonCGDirection, fits_newton_cg
 from .objective import SolverInputs, ThreadObjective
 from .search_direction import ConjugateGradientDirection, NewtonDirection
 from .warp_block_sparse import block_sparse_warp_solver
@@ -141,6 +142,8 @@ def thread_solver(
     objective = ThreadObjective(ctx, inputs, contacts)
     if ctx.settings.solver is Solver.CG:
         return NewtonSolver(objective, ConjugateGradientDirection(objective))
+    if islands is None and fits_newton_cg(objective):
+        return NewtonSolver(objective, NewtonCGDirection(objective))
     direction = NewtonDirection(objective)
     return NewtonSolver(
         objective, direction, None if islands is None else IslandIteration(objective, direction, islands)

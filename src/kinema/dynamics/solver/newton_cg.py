@@ -1,0 +1,381 @@
+"""Newton-CG: search directions of scenes of many bodies by preconditioned conjugate gradients on the Newton system.
+
+Nocedal and Wright, section 7.1 (line-search Newton-CG). The Hessian H = M + J^T D J of a scene of free bodies has a
+dense block per body, and one per pair of bodies in contact. A factorisation fills in: in a heap, its cost grows with
+the square of the number of bodies and more. Conjugate gradients need products with H only, whose cost is proportional
+to the number of contacts, and soft contacts limit the condition number of the system that is preconditioned by the
+diagonal blocks, so that the number of iterations hardly grows with the number of bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from kinema import ir
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, IterationTable, OffsetColumn, Value
+
+from ..collision.contact_buffer_specs import ContactSpecialization
+from ..collision.contact_buffers import ContactBufferFilter
+from ..constraints.contact_jacobian import (
+    N_SPATIAL_HESSIAN,
+    apply_spatial_hessian,
+    first_contact_point,
+    read_local_array,
+    shift_spatial_hessian,
+    shift_twist,
+    sum_spatial_hessians,
+    unflatten_twist,
+)
+from ..tree.kinematic_tree import WORLD, NodeRefs, NodeType, frame_ref
+from ..tree.loop_context import tree_index_of_frames
+from ..tree.node_tables import NodeColumns
+from ..tree.node_values import NodeValues
+from ..tree.per_tree import PerTreeArray
+from ..tree.trace_context import TraceContext
+from ..vector_math import dot, sub
+from .newton import TINY, SearchDirection
+from .objective import JointVector, ThreadObjective
+
+BODY_DOFS = 6
+"""Degrees of freedom of a tree: those of a free body."""
+MIN_BODIES = 64
+"""Number of free bodies from which on conjugate gradients are used; measured with heaps of boxes and spheres."""
+CG_TOLERANCE, CG_TOLERANCE_DOUBLE = 1e-4, 1e-10
+"""Residual of the Newton system, relative to the gradient, in the norm of the preconditioner, by precision."""
+MAX_CG_ITERATIONS = 200
+"""Maximum number of iterations for one direction."""
+
+
+def fits_newton_cg(objective: ThreadObjective) -> bool:
+    """Whether Newton-CG applies: many free bodies, contacts and no other constraints, all trees solved together."""
+    ctx, contacts = objective.ctx, objective.contacts
+    if contacts is None or objective.rows.blocks or ctx.idle_flags is not None or ctx.tracer.in_warp_region:
+        return False
+    if ctx.settings.differentiable or ctx.settings.noslip_iterations or len(ctx.trees) < MIN_BODIES:
+        return False
+    dofs_of_trees = dict.fromkeys(ctx.trees, 0)
+    trees = tree_index_of_frames(ctx.model)
+    for node in ctx.nodes:
+        dofs_of_trees[trees[node.index]] += len(node.dofs)
+    if set(dofs_of_trees.values()) != {BODY_DOFS}:
+        return False
+    last = set(_last_frames(ctx))
+    frames = {frame for x in contacts.buffers.buffers for frame in x.spec.frames if frame != WORLD}
+    return frames <= last
+
+
+def _last_frames(ctx: TraceContext) -> list[int]:
+    """Last frame of each tree of the context."""
+    trees = tree_index_of_frames(ctx.model)
+    return list({trees[node.index]: node.index for node in ctx.nodes}.values())
+
+
+class NewtonCGDirection(SearchDirection):
+    """Newton direction of free bodies in contact, by conjugate gradients with a block Jacobi preconditioner."""
+
+    def __init__(self, objective: ThreadObjective) -> None:
+        self.objective, self.ctx = objective, objective.ctx
+        ctx = self.ctx
+        assert objective.contacts is not None
+        self.contacts = objective.contacts
+        n_entries = BODY_DOFS * (BODY_DOFS + 1) // 2
+        self.axes, self.mass, self.diagonal, self.factor = (
+            PerTreeArray(ctx, n) for n in (BODY_DOFS * 6, n_entries, n_entries, n_entries)
+        )
+        """Motion axes about the reference point, mass matrix, diagonal block of H and its Cholesky factor, by tree."""
+        self.x, self.residual, self.p, self.product = (PerTreeArray(ctx, BODY_DOFS) for _ in range(4))
+        self.scalars = ctx.allocate(3)
+        """r . z, its first value, and p . H p."""
+        self._last = _last_frames(ctx)
+        self._trees = np.array(tree_index_of_frames(ctx.model))
+        self._dofs: dict[int, list[int]] = {tree: [] for tree in ctx.trees}
+        """Degrees of freedom of each tree."""
+        for node in ctx.nodes:
+            self._dofs[int(self._trees[node.index])] += node.dofs
+        buffers = self.contacts.buffers.select_buffers(ContactBufferFilter.BETWEEN_FRAMES)
+        self._blocks = ctx.allocate_many([BODY_DOFS**2] * len(buffers))
+        """Block of H of each contact buffer between two bodies."""
+
+    # ------------------------------------------------------------------------------------------------------------ loops
+
+    def _for_each_body(
+        self, name: str, body: Callable[[IterationContext], None], arrays: Mapping[str, PerTreeArray | ArenaOffset]
+    ) -> None:
+        """Trace a loop over the free bodies; iterations are bound to the frame of the body."""
+        frames = np.array(self._last)
+        trees = self._trees[frames]
+        columns = {
+            array: offset.column_of(trees)
+            if isinstance(offset, PerTreeArray)
+            else OffsetColumn.repeated(offset, len(frames))
+            for array, offset in {**arrays, "scalars": self.scalars}.items()
+        }
+        group = self.ctx.node_columns("body", np.arange(len(frames)), {"": NodeRefs(NodeType.FRAMES, frames)}, columns)
+        with self.ctx.without_unrolling():
+            self.ctx.for_each(name, IterationTable([group]), body)
+
+    def _for_each_contact_pair(
+        self,
+        name: str,
+        body: Callable[[IterationContext, ContactSpecialization], None],
+        arrays: Mapping[str, PerTreeArray],
+    ) -> None:
+        """Trace a loop over the contact buffers between two bodies, with arrays of both trees as `<name> a` and `b`."""
+        buffers, rows = self.contacts.buffers, list[NodeColumns]()
+        for columns in buffers.buffer_columns(ContactBufferFilter.BETWEEN_FRAMES):
+            rows.append(buffers.table_columns_of(columns))
+            for side, refs in zip("ab", columns.frames, strict=True):
+                for array, offset in arrays.items():
+                    rows[-1].set_column(f"{array} {side}", offset.column_of(self._trees[refs.index]))
+            offsets = [self._blocks[i] for i in columns.iteration_indices]
+            rows[-1].set_column("block", OffsetColumn.from_offsets(offsets))
+        if rows:
+            buffers.for_each_active_buffer(name, body, rows, ContactBufferFilter.BETWEEN_FRAMES)
+
+    # ---------------------------------------------------------------------------------------------------------- Hessian
+
+    def find_sparsity(self) -> None:
+        """Store the mass matrix and the motion axes of each body."""
+        ctx, matrix = self.ctx, self.objective.inputs.mass_matrix
+        dofs = self._dofs
+        axes = self._axis_places()
+        rows = []
+        for tree in ctx.trees:
+            offsets = {"mass": self.mass.offset_of(tree), "axes": self.axes.offset_of(tree)}
+            offsets |= {f"axis {i}": axes[dof] for i, dof in enumerate(self._dofs[tree])}
+            for i, j in _lower_triangle():
+                offsets[f"entry {i} {j}"] = matrix.symmetric_entry(dofs[tree][i], dofs[tree][j])
+            rows.append(ctx.node_iteration("body", {}, offsets, {}))
+
+        def body(iteration: IterationContext) -> None:
+            iteration.write("mass", [iteration.read(f"entry {i} {j}") for i, j in _lower_triangle()])
+            iteration.write("axes", [x for i in range(BODY_DOFS) for x in iteration.read_array(f"axis {i}", 6)])
+
+        with ctx.without_unrolling():
+            ctx.for_each("mass matrices of bodies", rows, body)
+
+    def _axis_places(self) -> dict[int, ArenaOffset]:
+        """Scratch offset of the motion axis of each dof about the reference point of its tree."""
+        subspaces = self.contacts.motion_subspaces_about_reference
+        starts = {node.index: subspaces.offsets[node.ref].row for node in self.ctx.nodes}
+        return {d: ArenaOffset(SCRATCH, starts[n.index] + 6 * k) for n in self.ctx.nodes for k, d in enumerate(n.dofs)}
+
+    def _assemble(self) -> None:
+        """Write the diagonal blocks of H with their Cholesky factors, and the blocks of the pairs in contact."""
+        hessians = self.contacts.world_contact_hessians()
+        self._for_each_contact_pair(
+            "Hessian blocks of pairs of bodies",
+            lambda iteration, specialization: self._add_pair(iteration, specialization, hessians),
+            {"axes": self.axes, "point": self.contacts.reference_points},
+        )
+
+        def diagonal_block(iteration: IterationContext) -> None:
+            axes, hessian = _read_axes(iteration, "axes"), hessians[frame_ref("")]
+            wrenches = [apply_spatial_hessian(hessian, unflatten_twist(axis)) for axis in axes]
+            flat = [[*wrench.torque, *wrench.force] for wrench in wrenches]
+            terms = [dot(axes[i], flat[j]) for i, j in _lower_triangle()]
+            mass = iteration.read_array("mass", len(terms))
+            iteration.write("diagonal", [a + b for a, b in zip(mass, terms, strict=True)])
+
+        arrays = {"axes": self.axes, "mass": self.mass, "diagonal": self.diagonal}
+        self._for_each_body("diagonal Hessian blocks of bodies", diagonal_block, arrays)
+        self._for_each_body(
+            "Cholesky factors of bodies",
+            _factorize,
+            {"diagonal": self.diagonal, "factor": self.factor, "mass": self.mass},
+        )
+
+    def _add_pair(
+        self, iteration: IterationContext, specialization: ContactSpecialization, hessians: NodeValues[list[Value]]
+    ) -> None:
+        """Code of a pair of bodies in contact: its spatial Hessian on both frames, and the block J_a^T S J_b of H."""
+        point = first_contact_point(iteration, specialization)
+        hessian = sum_spatial_hessians(
+            self.contacts.buffers,
+            iteration,
+            specialization,
+            self.contacts.cost_model,
+            lambda: read_local_array(iteration, point, 3),
+        )
+        for side in "ab":
+            offset = sub(read_local_array(iteration, point, 3), iteration.read_array(f"point {side}", 3))
+            shifted = shift_spatial_hessian(read_local_array(iteration, hessian, N_SPATIAL_HESSIAN), offset)
+            hessians.add(frame_ref(f"{side} "), shifted)
+        iteration.tracer.new_basic_block()
+        offsets = [
+            sub(read_local_array(iteration, point, 3), iteration.read_array(f"point {side}", 3)) for side in "ab"
+        ]
+        packed = read_local_array(iteration, hessian, N_SPATIAL_HESSIAN)
+        columns = []
+        for axis in _read_axes(iteration, "axes b"):
+            wrench = apply_spatial_hessian(packed, shift_twist(unflatten_twist(axis), offsets[1]))
+            columns.append([*wrench.torque, *wrench.force])
+        rows = []
+        for axis in _read_axes(iteration, "axes a"):
+            twist = shift_twist(unflatten_twist(axis), offsets[0])
+            rows.append([*twist.angular, *twist.linear])
+        iteration.write("block", [-dot(row, column) for row in rows for column in columns])
+
+    # ---------------------------------------------------------------------------------------------- conjugate gradients
+
+    def compute(self) -> JointVector:
+        """Return the Newton direction H^-1 (-g), up to the tolerance of the conjugate gradients."""
+        ctx, gradient = self.ctx, self.objective.state.negative_gradient
+        self._assemble()
+        ctx.tracer.write(SCRATCH, [0.0] * 3, self.scalars.row)
+        starts = ctx.dof_offsets(gradient)
+        rows = []
+        for tree in ctx.trees:
+            offsets = {f"gradient {i}": starts[dof] for i, dof in enumerate(self._dofs[tree])}
+            offsets |= {"x": self.x.offset_of(tree), "residual": self.residual.offset_of(tree)}
+            offsets |= {"p": self.p.offset_of(tree), "factor": self.factor.offset_of(tree), "scalars": self.scalars}
+            rows.append(ctx.node_iteration("body", {}, offsets, {}))
+
+        def begin(iteration: IterationContext) -> None:
+            residual = [iteration.read(f"gradient {i}") for i in range(BODY_DOFS)]
+            preconditioned = _solve(iteration, residual)
+            iteration.write("x", [0.0] * BODY_DOFS)
+            iteration.write("residual", residual)
+            iteration.write("p", preconditioned)
+            iteration.write("scalars", [iteration.read("scalars") + dot(residual, preconditioned)])
+
+        with ctx.without_unrolling():
+            ctx.for_each("begin conjugate gradients", rows, begin)
+        first = ctx.tracer.read(SCRATCH, self.scalars.row)
+        ctx.tracer.write(SCRATCH, [first], self.scalars.row + 1)
+        ctx.if_nonzero(
+            "nonzero gradient",
+            ir.select(0.0, first, 1.0, 0.0),
+            lambda: ctx.while_loop("conjugate gradients", self._iterate, MAX_CG_ITERATIONS),
+        )
+        result: JointVector = ctx.joint_vector("direction")
+        places = ctx.dof_offsets(result)
+        rows = []
+        for tree in ctx.trees:
+            offsets = {f"direction {i}": places[dof] for i, dof in enumerate(self._dofs[tree])}
+            rows.append(ctx.node_iteration("body", {}, {**offsets, "x": self.x.offset_of(tree)}, {}))
+
+        def finish(iteration: IterationContext) -> None:
+            for i, value in enumerate(iteration.read_array("x", BODY_DOFS)):
+                iteration.write(f"direction {i}", [value])
+
+        with ctx.without_unrolling():
+            ctx.for_each("Newton direction", rows, finish)
+        return result
+
+    def _iterate(self) -> tuple[Value, Value]:
+        """Take one step of preconditioned conjugate gradients; return the loop condition."""
+        tracer = self.ctx.tracer
+        vectors = {"p": self.p, "product": self.product}
+
+        def multiply_diagonal(iteration: IterationContext) -> None:
+            iteration.write("product", _multiply(iteration, "diagonal", iteration.read_array("p", BODY_DOFS)))
+
+        self._for_each_body("products with diagonal blocks", multiply_diagonal, {**vectors, "diagonal": self.diagonal})
+
+        def multiply_pair(iteration: IterationContext, _: ContactSpecialization) -> None:
+            block = iteration.read_array("block", BODY_DOFS**2)
+            rows = [block[BODY_DOFS * i : BODY_DOFS * (i + 1)] for i in range(BODY_DOFS)]
+            for side, other, matrix in (("a", "b", rows), ("b", "a", [list(x) for x in zip(*rows, strict=True)])):
+                vector = iteration.read_array(f"p {other}", BODY_DOFS)
+                old = iteration.read_array(f"product {side}", BODY_DOFS)
+                iteration.write(f"product {side}", [y + dot(row, vector) for y, row in zip(old, matrix, strict=True)])
+
+        self._for_each_contact_pair("products with blocks of pairs", multiply_pair, vectors)
+        tracer.write(SCRATCH, [0.0], self.scalars.row + 2)
+
+        def curvature(iteration: IterationContext) -> None:
+            product = dot(iteration.read_array("p", BODY_DOFS), iteration.read_array("product", BODY_DOFS))
+            iteration.write("scalars", [iteration.read("scalars", 2) + product], 2)
+
+        self._for_each_body("curvature along the direction", curvature, vectors)
+        squares, product = tracer.read(SCRATCH, self.scalars.row), tracer.read(SCRATCH, self.scalars.row + 2)
+        step, previous = self.ctx.allocate_fixed(1), self.ctx.allocate_fixed(1)
+        tracer.write(SCRATCH, [squares / ir.maximum(product, TINY)], step.row)
+        tracer.write(SCRATCH, [squares], previous.row)
+        tracer.write(SCRATCH, [0.0], self.scalars.row)
+
+        def advance(iteration: IterationContext) -> None:
+            length = iteration.read("step")
+            x, residual, p, product = (
+                iteration.read_array(name, BODY_DOFS) for name in ("x", "residual", "p", "product")
+            )
+            residual = [r - length * y for r, y in zip(residual, product, strict=True)]
+            preconditioned = _solve(iteration, residual)
+            iteration.write("x", [a + length * b for a, b in zip(x, p, strict=True)])
+            iteration.write("residual", residual)
+            iteration.write("product", preconditioned)
+            iteration.write("scalars", [iteration.read("scalars") + dot(residual, preconditioned)])
+
+        arrays: dict[str, PerTreeArray | ArenaOffset] = {"x": self.x, "residual": self.residual, "factor": self.factor}
+        self._for_each_body("advance conjugate gradients", advance, {**vectors, **arrays, "step": step})
+        squares = tracer.read(SCRATCH, self.scalars.row)
+        tracer.write(SCRATCH, [squares / ir.maximum(tracer.read(SCRATCH, previous.row), TINY)], step.row)
+
+        def turn(iteration: IterationContext) -> None:
+            p, preconditioned = (iteration.read_array(name, BODY_DOFS) for name in ("p", "product"))
+            factor = iteration.read("step")
+            iteration.write("p", [z + factor * y for z, y in zip(preconditioned, p, strict=True)])
+
+        self._for_each_body("conjugate direction", turn, {**vectors, "step": step})
+        first = tracer.read(SCRATCH, self.scalars.row + 1)
+        tolerance = CG_TOLERANCE if self.ctx.settings.is_single_precision else CG_TOLERANCE_DOUBLE
+        return tolerance**2 * first, tracer.read(SCRATCH, self.scalars.row)
+
+
+def _lower_triangle() -> list[tuple[int, int]]:
+    return [(i, j) for i in range(BODY_DOFS) for j in range(i + 1)]
+
+
+def _read_axes(iteration: IterationContext, array: str) -> list[list[Value]]:
+    """Motion axes of a body: a twist [angular, linear] per dof."""
+    flat = iteration.read_array(array, 6 * BODY_DOFS)
+    return [flat[6 * i : 6 * i + 6] for i in range(BODY_DOFS)]
+
+
+def _multiply(iteration: IterationContext, array: str, vector: Sequence[Value]) -> list[Value]:
+    """Product of a packed symmetric 6 x 6 matrix of the current body with a vector."""
+    packed = iteration.read_array(array, len(_lower_triangle()))
+    entry = dict(zip(_lower_triangle(), packed, strict=True))
+    return [dot([entry[max(i, j), min(i, j)] for j in range(BODY_DOFS)], vector) for i in range(BODY_DOFS)]
+
+
+MIN_PIVOT_SHARE = 1e-3
+"""Lower bound of pivots relative to the diagonal of the mass matrix."""
+
+
+def _factorize(iteration: IterationContext) -> None:
+    """Cholesky factors L L^T of the diagonal block of the current body, with inverse roots of the pivots.
+
+    Pivots are bounded from below by a fraction of the diagonal of the mass matrix, so that rounding cannot make the
+    factorisation fail.
+    """
+    n = len(_lower_triangle())
+    entry = dict(zip(_lower_triangle(), iteration.read_array("diagonal", n), strict=True))
+    mass = dict(zip(_lower_triangle(), iteration.read_array("mass", n), strict=True))
+    for k in range(BODY_DOFS):
+        root = 1.0 / ir.sqrt(ir.maximum(entry[k, k], MIN_PIVOT_SHARE * mass[k, k]))
+        entry[k, k] = root
+        for i in range(k + 1, BODY_DOFS):
+            entry[i, k] = entry[i, k] * root
+        for i in range(k + 1, BODY_DOFS):
+            for j in range(k + 1, i + 1):
+                entry[i, j] = entry[i, j] - entry[i, k] * entry[j, k]
+    iteration.write("factor", [entry[key] for key in _lower_triangle()])
+
+
+def _solve(iteration: IterationContext, rhs: Sequence[Value]) -> list[Value]:
+    """Solution of (L L^T) x = rhs with the Cholesky factor of the current body."""
+    factor = dict(zip(_lower_triangle(), iteration.read_array("factor", len(_lower_triangle())), strict=True))
+    x = list(rhs)
+    for i in range(BODY_DOFS):
+        for j in range(i):
+            x[i] = x[i] - factor[i, j] * x[j]
+        x[i] = x[i] * factor[i, i]
+    for i in reversed(range(BODY_DOFS)):
+        for j in range(i + 1, BODY_DOFS):
+            x[i] = x[i] - factor[j, i] * x[j]
+        x[i] = x[i] * factor[i, i]
+    return x
