@@ -61,10 +61,14 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["KINEMA_CACHE"] = str(Path(chosen).resolve())
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Look for garbage less often: what was imported and collected stays, and tests make many objects that do too."""
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for garbage only afterwards, and less often: what was collected stays, as do many objects of tests."""
+    gc.disable()
+    yield
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
+    gc.enable()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
