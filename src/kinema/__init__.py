@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kinema import kinematics as kinematics
     from kinema.apps import cluster as cluster
     from kinema.apps.aot import CompiledLibrary as CompiledLibrary, compile_library as compile_library
+    from kinema.apps.publish import PublishedSite as PublishedSite, publish as publish
     from kinema.check import check as check
     from kinema.core import (
         Diagnostic as Diagnostic,
@@ -83,6 +84,7 @@ _HOME = {
     "Magnetometer": "kinema.scene",
     "Mesh": "kinema.scene",
     "Plane": "kinema.scene",
+    "PublishedSite": "kinema.apps.publish",
     "RayFan": "kinema.scene",
     "ReadError": "kinema.core",
     "Robot": "kinema.description",
@@ -99,6 +101,7 @@ _HOME = {
     "ik": "kinema.kinematics",
     "loguniform": "kinema.scene",
     "normal": "kinema.scene",
+    "publish": "kinema.apps.publish",
     "uniform": "kinema.scene",
 }
 _VERBS = ("check", "read", "write")
@@ -133,6 +136,7 @@ __all__ = [
     "Magnetometer",
     "Mesh",
     "Plane",
+    "PublishedSite",
     "RayFan",
     "ReadError",
     "Robot",
@@ -153,6 +157,7 @@ __all__ = [
     "kinematics",
     "loguniform",
     "normal",
+    "publish",
     "read",
     "uniform",
     "write",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +9,8 @@ import pytest
 
 import kinema as km
 from kit.assets import EXAMPLES, all_assets, asset_id, assets
+
+from .compiled_leg import run, tool
 
 pytestmark = pytest.mark.exhaustive
 
@@ -126,20 +126,6 @@ int main(void) {
     return 0;
 }
 """
-
-
-def tool(name: str) -> str:
-    """A program of the system; without it the test is skipped."""
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"there is no {name}")
-    return found
-
-
-def run(*command: object) -> bytes:
-    done = subprocess.run([str(x) for x in command], capture_output=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr.decode(errors="replace")
-    return done.stdout or done.stderr  # to which QEMU prints what a board without operating system prints
 
 
 def test_a_cortex_m4_computes_the_same_bits_within_the_stated_stack(tmp_path: Path) -> None:

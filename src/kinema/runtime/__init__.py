@@ -48,3 +48,8 @@ from .object_files import (
 )
 from .ptx_assembler import start_gpu_compilers as start_gpu_compilers
 from .readback import HostCopy as HostCopy, PeriodicReadback as PeriodicReadback
+from .wasm_modules import (
+    WasmSummary as WasmSummary,
+    summarise_wasm as summarise_wasm,
+    wasm_module as wasm_module,
+)

@@ -1,6 +1,6 @@
 """Exported names of kinema.scene that few programs need (renderer, added sensors); imported lazily on first access."""
 
-from .cameras import SceneCamera as SceneCamera
+from .cameras import SceneCamera as SceneCamera, visual_entities as visual_entities
 from .render_scene import (
     VisualEntity as VisualEntity,
     build_render_scene as build_render_scene,

@@ -77,7 +77,7 @@ def cpp_header(interface: Interface) -> str:
 
 def _wrapper(interface: Interface, function: Function) -> str:
     """Inline function over spans; empty for functions of a simulation."""
-    if any(parameter.kind not in ("array", "int") for parameter in function.parameters):
+    if not function.takes_arrays_only:
         return ""
     parameters = ", ".join(_parameter(parameter) for parameter in function.parameters)
     arguments = ", ".join(_argument(parameter) for parameter in function.parameters)

@@ -79,6 +79,11 @@ class Function:
     parameters: Sequence[Parameter]
     comment: str
 
+    @property
+    def takes_arrays_only(self) -> bool:
+        """Whether all parameters are arrays and integers, so that the function needs no struct."""
+        return all(parameter.kind in ("array", "int") for parameter in self.parameters)
+
 
 @dataclass(frozen=True, slots=True)
 class NameTable:

@@ -13,13 +13,23 @@ from typing import Any
 
 from kinema.core import Diagnostics, KinemaError, to_identifier
 from kinema.model import Model
-from kinema.runtime import LibraryTarget, ObjectFile, compile_object, library_target, static_library, summarise_elf
+from kinema.runtime import (
+    LibraryTarget,
+    ObjectFile,
+    compile_object,
+    library_target,
+    static_library,
+    summarise_elf,
+    summarise_wasm,
+    wasm_module,
+)
 from kinema.scene import Scene
 
 from .c_header import c_header
 from .cmake_package import cmake_config
 from .cpp_header import cpp_header
 from .interface import RESERVED_WORDS, Interface
+from .javascript_loader import javascript_loader
 from .programs import MODEL_FUNCTIONS, LibraryBuilder, LibraryRequest
 from .python_loader import python_loader
 
@@ -40,7 +50,8 @@ class CompiledLibrary:
     name: str
     target: str
     files: dict[str, Path]
-    """Kind of a file (`object`, `static`, `shared`, `header`, `c++`, `python`, `cmake`, `state`, `report`) -> path."""
+    """Kind of a file (`object`, `static`, `shared`, `header`, `c++`, `python`, `cmake`, `state`, `report`) -> path; of
+    WebAssembly `object`, `module`, `javascript`, `header`, `state`, `report`."""
     code_bytes: int
     """Size of machine code and constants [bytes]."""
     stack_bytes: dict[str, int]
@@ -86,7 +97,7 @@ def compile_library(  # noqa: PLR0913  one parameter per option
         name: name of the library, a C identifier: prefix of its functions; None for the name of the robot.
         functions: functions of the library, of `FUNCTION_NAMES`; None for all.
         precision: `double` (default for robots) or `single`; of a scene, that of the scene.
-        target: `native` for this machine, or `x86-64-v3`, `aarch64`, `thumbv7em`, `riscv64`.
+        target: `native` for this machine, or `x86-64-v3`, `aarch64`, `thumbv7em`, `riscv64`, `wasm32`.
         contacts: whether shapes touch, default True; of a scene, as the scene says.
         fixed: whether the base of a robot is fixed; None for what its file says.
         ik_links: names of the links for which inverse kinematics is compiled; None for the last link of each chain, or
@@ -100,20 +111,45 @@ def compile_library(  # noqa: PLR0913  one parameter per option
     scene = _scene_of(source, precision, contacts, fixed, chosen)
     identifier = _check_name(name if name is not None else to_identifier(scene.entities[0].name))
     _check_target(chosen, scene)
-    diagnostics = Diagnostics()
+    links = _ik_links(scene.built.model, ik_links) if "ik" in wanted else []
+    wanted = [function for function in wanted if function != "ik" or links]
+    code = compile_code(LibraryRequest(scene, identifier, wanted, chosen, links))
+    return _write_files(Path(out), code, chosen, scene)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LibraryCode:
+    """Object file of a library, its C interface, and messages."""
+
+    object_file: ObjectFile
+    interface: Interface
+    diagnostics: Diagnostics
+
+
+def compile_code(request: LibraryRequest) -> LibraryCode:
+    """Emit and compile the functions of a library; collects the messages of the readers and the scene."""
+    diagnostics, scene = Diagnostics(), request.scene
     messages = [item for entity in scene.entities for item in entity.description.diagnostics.items]
     for item in [*messages, *scene.diagnostics.items]:
         if item not in diagnostics.items:
             diagnostics.items.append(item)
-    links = _ik_links(scene.built.model, ik_links) if "ik" in wanted else []
-    wanted = [function for function in wanted if function != "ik" or links]
-    builder = LibraryBuilder(LibraryRequest(scene, identifier, wanted, chosen, links), diagnostics)
+    builder = LibraryBuilder(request, diagnostics)
     builder.build()
     text = builder.module.text
-    compiled = compile_object(text, chosen)
-    _check_symbols(compiled, builder.interface, chosen)
-    builder.interface.stack_bytes = stack_sizes(text, compiled, builder.interface, chosen)
-    return _write_files(Path(out), builder.interface, compiled, chosen, scene, diagnostics)
+    compiled = compile_object(text, request.target)
+    _check_symbols(compiled, request.target)
+    builder.interface.stack_bytes = stack_sizes(text, compiled, builder.interface, request.target)
+    return LibraryCode(compiled, builder.interface, diagnostics)
+
+
+HEAP_BYTES = 1 << 20
+"""Free memory of a WebAssembly module before it grows."""
+
+
+def link_wasm(code: LibraryCode) -> bytes:
+    """WebAssembly module of a library, with the stack that its functions need."""
+    stack = max(code.interface.stack_bytes.values(), default=0)
+    return wasm_module(summarise_wasm(code.object_file.code), stack, HEAP_BYTES)
 
 
 # -------------------------------------------------------------------------------------------------------------- checks
@@ -201,16 +237,15 @@ def _n_moving_dofs(model: Model, link: int) -> int:
 
 
 def _check_target(target: LibraryTarget, scene: Scene) -> None:
-    """Raise `KinemaError` for a precision or file format that a target does not support."""
+    """Raise `KinemaError` for a precision that a target does not support."""
     if scene.precision not in target.precisions:
         raise KinemaError(f"target {target.name}: it has no instructions for {scene.precision} precision: use single")
-    if not target.is_elf:
-        raise KinemaError(f"target {target.name}: libraries are written as ELF files only")
 
 
-def _check_symbols(compiled: ObjectFile, interface: Interface, target: LibraryTarget) -> None:
+def _check_symbols(compiled: ObjectFile, target: LibraryTarget) -> None:
     """Raise `KinemaError` if the object file needs functions of other libraries."""
-    undefined = [name for name in summarise_elf(compiled.code).undefined if name != "_GLOBAL_OFFSET_TABLE_"]
+    summary = summarise_elf(compiled.code) if target.is_elf else summarise_wasm(compiled.code)
+    undefined = [name for name in summary.undefined if name != "_GLOBAL_OFFSET_TABLE_"]
     if undefined:
         raise KinemaError(
             f"target {target.name}: its processor lacks instructions that are needed: {', '.join(undefined)}"
@@ -245,40 +280,49 @@ def stack_sizes(text: str, compiled: ObjectFile, interface: Interface, target: L
 # --------------------------------------------------------------------------------------------------------------- files
 
 
-def _write_files(
-    folder: Path,
-    interface: Interface,
-    compiled: ObjectFile,
-    target: LibraryTarget,
-    scene: Scene,
-    diagnostics: Diagnostics,
-) -> CompiledLibrary:
+def _write_files(folder: Path, code: LibraryCode, target: LibraryTarget, scene: Scene) -> CompiledLibrary:
     """Write all files of a library."""
-    name, summary = interface.name, summarise_elf(compiled.code)
+    interface, name = code.interface, code.interface.name
+    texts = {"header": (f"{name}.h", c_header(interface))}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files = {"object": folder / f"{name}.o", "static": folder / f"lib{name}.a"}
-        files["object"].write_bytes(compiled.code)
-        files["static"].write_bytes(static_library(f"{name}.o", compiled.code, summary.defined))
-        shared = folder / f"lib{name}.so"
-        shared.unlink(missing_ok=True)
-        if _link_shared(files["object"], shared, target, diagnostics):
-            files["shared"] = shared
-        texts = {"header": (f"{name}.h", c_header(interface)), "c++": (f"{name}.hpp", cpp_header(interface))}
-        texts["cmake"] = (f"{name}Config.cmake", cmake_config(interface))
-        state = STATE_FILE.format(name) if interface.has_simulation else ""
-        texts["python"] = (f"{name}.py", python_loader(interface, state))
-        if state:
-            files["state"] = folder / state
+        if target.is_elf:
+            summary = summarise_elf(code.object_file.code)
+            files = _write_elf(folder, code, target)
+            texts["c++"] = (f"{name}.hpp", cpp_header(interface))
+            texts["cmake"] = (f"{name}Config.cmake", cmake_config(interface))
+            state = STATE_FILE.format(name) if interface.has_simulation else ""
+            texts["python"] = (f"{name}.py", python_loader(interface, state))
+        else:
+            summary = summarise_wasm(code.object_file.code)
+            files = {"object": folder / f"{name}.o", "module": folder / f"{name}.wasm"}
+            files["object"].write_bytes(code.object_file.code)
+            files["module"].write_bytes(link_wasm(code))
+            texts["javascript"] = (f"{name}.js", javascript_loader(interface))
+        if interface.has_simulation:
+            files["state"] = folder / STATE_FILE.format(name)
             scene.get_state().save(files["state"])
-        report = "\n".join([str(item) for item in diagnostics.items] or ["nothing to report"])
+        report = "\n".join([str(item) for item in code.diagnostics.items] or ["nothing to report"])
         texts["report"] = (f"{name}_report.txt", report + "\n")
         for kind, (file, text) in texts.items():
             files[kind] = folder / file
             files[kind].write_text(text, encoding="utf-8")
     except OSError as error:
         raise KinemaError(f"{folder}: cannot be written: {error.strerror or error}") from None
-    return CompiledLibrary(name, target.name, files, summary.allocated_bytes, interface.stack_bytes, diagnostics)
+    return CompiledLibrary(name, target.name, files, summary.allocated_bytes, interface.stack_bytes, code.diagnostics)
+
+
+def _write_elf(folder: Path, code: LibraryCode, target: LibraryTarget) -> dict[str, Path]:
+    """Write object file, static library and, where it can be linked, the shared library."""
+    name, content = code.interface.name, code.object_file.code
+    files = {"object": folder / f"{name}.o", "static": folder / f"lib{name}.a"}
+    files["object"].write_bytes(content)
+    files["static"].write_bytes(static_library(f"{name}.o", content, summarise_elf(content).defined))
+    shared = folder / f"lib{name}.so"
+    shared.unlink(missing_ok=True)
+    if _link_shared(files["object"], shared, target, code.diagnostics):
+        files["shared"] = shared
+    return files
 
 
 def _link_shared(object_file: Path, shared: Path, target: LibraryTarget, diagnostics: Diagnostics) -> bool:

@@ -189,7 +189,7 @@ def python_loader(interface: Interface, state_file: str) -> str:
             for struct in interface.structs
         },
         "FUNCTION_VALUES": {
-            function.name: _parameters(function) for function in interface.functions if _is_plain(function)
+            function.name: _parameters(function) for function in interface.functions if function.takes_arrays_only
         },
         "TABLE_SHAPES": {field.name: field.shape for field, _ in interface.tables},
     }
@@ -201,11 +201,6 @@ def python_loader(interface: Interface, state_file: str) -> str:
     }
     replacements |= {name: pformat(value, width=110, sort_dicts=False) for name, value in values.items()}
     return re.sub(r"@(\w+)@", lambda match: replacements[match.group(1)], template)
-
-
-def _is_plain(function: Function) -> bool:
-    """Whether all parameters are arrays and integers, so that the function needs no struct."""
-    return all(parameter.kind in ("array", "int") for parameter in function.parameters)
 
 
 def _parameters(function: Function) -> list[tuple[str, str, tuple[int, ...], bool, bool]]:

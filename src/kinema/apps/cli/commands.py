@@ -1,4 +1,4 @@
-"""Typer declarations of the commands info, check, convert, simulate, compile, render, view, bench, doctor, rules."""
+"""Typer declarations of the commands for single robots: info, check, convert, simulate, compile, publish, ..."""
 
 from __future__ import annotations
 
@@ -274,7 +274,10 @@ def compile(  # noqa: PLR0913  the name of the command; one for each of its opti
     target: Annotated[
         str,
         typer.Option(
-            "--target", "-t", metavar="NAME", help="native, x86-64-v3, aarch64, thumbv7em or riscv64 (docs/compile.md)."
+            "--target",
+            "-t",
+            metavar="NAME",
+            help="native, x86-64-v3, aarch64, riscv64, thumbv7em or wasm32.",
         ),
     ] = "native",
     contacts: Annotated[bool, typer.Option("--contacts/--no-contacts", help="Whether shapes touch.")] = True,
@@ -303,6 +306,56 @@ def compile(  # noqa: PLR0913  the name of the command; one for each of its opti
         json=json,
     )
     raise typer.Exit(compile_files(files, options, read_settings))
+
+
+@app.command(cls=KinemaCommand)
+@command_with_records
+def publish(
+    *,
+    robot: Annotated[
+        Path | None,
+        typer.Argument(metavar="[ROBOT]", help="The robot, in any format; not given with --task.", show_default=False),
+    ] = None,
+    scene: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[SCENE.py]",
+            help="A Python file with a function make_scene(robot) that returns a kinema.Scene.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder for the files.")],
+    title: Annotated[
+        str | None,
+        typer.Option("--title", metavar="TEXT", help="The title; else the name of the robot.", show_default=False),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task",
+            metavar="NAME",
+            help="The task of a policy, whose scene is published: cartpole, walk or walk-rough.",
+            show_default=False,
+        ),
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", metavar="FILE", help="A policy (.npz) for the task.", show_default=False),
+    ] = None,
+    json: JsonOption = False,
+    read_settings: Annotated[ReadSettings, ("arguments",)],
+) -> None:
+    """Write a static web page that simulates a robot in the browser, with contacts: no server, no installation.
+
+    The folder has one page, the simulation as a WebAssembly module, and the shapes of the robot. It is opened from the
+    disk or put on any web server. Parts are pulled with the mouse, joints are moved by sliders.
+
+    Exit status: 0 fine, 1 a file has errors (all listed), or it cannot be published, 2 it could not be read at all.
+    """
+    from .publish import PublishOptions, publish_robot
+
+    options = PublishOptions(robot=robot, scene=scene, out=out, title=title, task=task, policy=policy, json=json)
+    raise typer.Exit(publish_robot(options, read_settings))
 
 
 # -------------------------------------------------------------------------------------------------------------- convert

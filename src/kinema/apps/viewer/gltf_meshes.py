@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -66,9 +66,19 @@ class GltfPrimitive:
 
 def encode_glb(primitives: Sequence[GltfPrimitive]) -> bytes:
     """Binary glTF (GLB) file of primitives."""
+    return encode_glb_nodes({"": primitives})
+
+
+def encode_glb_nodes(nodes: Mapping[str, Sequence[GltfPrimitive]]) -> bytes:
+    """Binary glTF (GLB) file of nodes by name, each with a mesh of primitives."""
     file = GlbBuilder()
     materials = GltfMaterials(file, [], 1, {**GLTF_IMAGE_TYPES, ".webp": "image/webp"})
-    file.set_scene("", [_encode_primitive(file, materials, part) for part in primitives if len(part.faces)])
+    file.set_scene(
+        {
+            name: [_encode_primitive(file, materials, part) for part in primitives if len(part.faces)]
+            for name, primitives in nodes.items()
+        }
+    )
     return b"".join(file.chunks())
 
 

@@ -6,7 +6,7 @@ Loops are closed by damped least squares. Quaternion coordinates appear on slide
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,7 +99,12 @@ _CLOSURE_TOLERANCE = 1e-7
 _FINITE_DIFFERENCE_STEP = 1e-6
 """Step of the finite-difference Jacobian [m, rad]."""
 
+_RANK_TOLERANCE = 1e-5
+"""Smallest singular value of independent constraints."""
+
 Residual = Callable[[Mapping[str, Pose], Mapping[str, Array]], Array]
+LoopResidual = tuple[Array, dict[str, Array], dict[str, Array]]
+"""Residual of loops, and the coordinates of joints of the tree and of loop joints at which it was evaluated."""
 
 
 class Mechanism:
@@ -163,37 +168,14 @@ class Mechanism:
 
         Joints in `fixed_joints` do not move. The Jacobian is computed by finite differences.
         """
-        names = [name for name in self._loop_joints() if name not in fixed_joints]
-        loops = list(self.loop_joint_coordinates)
-        values = self.coordinates
-        x = [to_slider_values(self.joints_by_name[n], values[n]) for n in names] + [
-            to_slider_values(self.joints_by_name[n], self.loop_joint_coordinates[n]) for n in loops
-        ]
-        ends = np.cumsum([len(part) for part in x]) if x else np.zeros(0, dtype=np.int64)
-        unknown = np.concatenate(x) if x else np.zeros(0)
-
-        def residual_at(u: Array) -> tuple[Array, dict[str, Array], dict[str, Array]]:
-            parts = np.split(u, ends[:-1]) if len(ends) else []
-            tree = {n: from_slider_values(self.joints_by_name[n], p) for n, p in zip(names, parts, strict=False)}
-            closing = {
-                n: from_slider_values(self.joints_by_name[n], p)
-                for n, p in zip(loops, parts[len(names) :], strict=True)
-            }
-            everything = joint_coordinates(self.robot.joints, {**self._moved_coordinates, **tree})
-            poses = self._link_poses_at(everything)
-            return np.concatenate([r(poses, {**everything, **closing}) for r in self.residuals]), tree, closing
-
+        unknown, residual_at = self._loop_system([name for name in self._loop_joints() if name not in fixed_joints])
         error, tree, closing = residual_at(unknown)
         damping = 1e-6
         for _ in range(_MAX_ITERATIONS):
             size = float(np.abs(error).max(initial=0.0))
             if size < _CLOSURE_TOLERANCE:
                 break
-            columns = [
-                (residual_at(unknown + _FINITE_DIFFERENCE_STEP * e)[0] - error) / _FINITE_DIFFERENCE_STEP
-                for e in np.eye(len(unknown))
-            ]
-            jacobian = np.stack(columns, axis=1) if columns else np.zeros((len(error), 0))
+            jacobian = _residual_jacobian(residual_at, unknown)
             normal_matrix = jacobian.T @ jacobian + damping * np.eye(len(unknown))
             step = np.linalg.lstsq(normal_matrix, -jacobian.T @ error, rcond=None)[0]
             step *= min(1.0, 0.5 / max(float(np.abs(step).max(initial=0.0)), 1e-12))  # half a radian at most
@@ -207,6 +189,50 @@ class Mechanism:
         self._moved_coordinates |= tree
         self.loop_joint_coordinates |= closing
         return True
+
+    def _loop_system(self, names: Sequence[str]) -> tuple[Array, Callable[[Array], LoopResidual]]:
+        """Slider values of some joints of the tree and of the loop joints, and the residual of the loops at them."""
+        loops = list(self.loop_joint_coordinates)
+        values = self.coordinates
+        x = [to_slider_values(self.joints_by_name[n], values[n]) for n in names] + [
+            to_slider_values(self.joints_by_name[n], self.loop_joint_coordinates[n]) for n in loops
+        ]
+        ends = np.cumsum([len(part) for part in x]) if x else np.zeros(0, dtype=np.int64)
+        unknown = np.concatenate(x) if x else np.zeros(0)
+
+        def residual_at(u: Array) -> LoopResidual:
+            parts = np.split(u, ends[:-1]) if len(ends) else []
+            tree = {n: from_slider_values(self.joints_by_name[n], p) for n, p in zip(names, parts, strict=False)}
+            closing = {
+                n: from_slider_values(self.joints_by_name[n], p)
+                for n, p in zip(loops, parts[len(names) :], strict=True)
+            }
+            everything = joint_coordinates(self.robot.joints, {**self._moved_coordinates, **tree})
+            poses = self._link_poses_at(everything)
+            return np.concatenate([r(poses, {**everything, **closing}) for r in self.residuals]), tree, closing
+
+        return unknown, residual_at
+
+    def dependent_joints(self) -> set[str]:
+        """Joints whose motion follows from that of others: mimic joints, and joints of loops, those near the base last.
+
+        The rank of the constraint Jacobian at the present coordinates decides.
+        """
+        result = {joint.name for joint in self.robot.joints if any(a.mimic is not None for a in joint.moving_axes)}
+        on_loops = set(self._loop_joints()) if self.residuals else set()
+        names = [joint.name for edge in self.tree.edges for joint in edge.joints if joint.name in on_loops]
+        unknown, residual_at = self._loop_system(names)
+        jacobian = _residual_jacobian(residual_at, unknown) if names else np.zeros((0, 0))
+        widths = [len(to_slider_values(self.joints_by_name[name], self.coordinates[name])) for name in names]
+        starts = np.cumsum([0, *widths])
+        columns = list(range(int(starts[-1]), len(unknown)))  # of loop joints, which always follow
+        rank = _rank(jacobian[:, columns])
+        for i in reversed(range(len(names))):
+            own = list(range(int(starts[i]), int(starts[i + 1])))
+            if _rank(jacobian[:, [*columns, *own]]) == rank + len(own):
+                columns, rank = [*columns, *own], rank + len(own)
+                result.add(names[i])
+        return result
 
     def _loop_joints(self) -> list[str]:
         """Joints of the tree on a loop or between the ends of a constraint, without mimic and free joints."""
@@ -232,6 +258,21 @@ class Mechanism:
             names += [joint.name for joint in edges[link].joints]
             link = edges[link].parent
         return names
+
+
+def _residual_jacobian(residual_at: Callable[[Array], LoopResidual], unknown: Array) -> Array:
+    """Jacobian of the residual of loops, by forward differences."""
+    error = residual_at(unknown)[0]
+    columns = [
+        (residual_at(unknown + _FINITE_DIFFERENCE_STEP * e)[0] - error) / _FINITE_DIFFERENCE_STEP
+        for e in np.eye(len(unknown))
+    ]
+    return np.stack(columns, axis=1) if columns else np.zeros((len(error), 0))
+
+
+def _rank(matrix: Array) -> int:
+    """Rank of a matrix of finite differences."""
+    return int(np.linalg.matrix_rank(matrix, tol=_RANK_TOLERANCE)) if matrix.size else 0
 
 
 def _loop_joint_residual(joint: Joint) -> Residual:

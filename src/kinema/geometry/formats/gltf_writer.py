@@ -75,11 +75,13 @@ class GlbBuilder:
         primitive: dict[str, Any] = {"attributes": accessors, "indices": self.add_accessor(indices), "mode": 4}
         return primitive if material is None else {**primitive, "material": material}
 
-    def set_scene(self, name: str, primitives: list[dict[str, Any]]) -> None:
-        """Set the scene to one node with one mesh."""
-        self.add("meshes", {"name": name, "primitives": primitives})
-        self.add("nodes", {"name": name, "mesh": 0})
-        self.add("scenes", {"nodes": [0]})
+    def set_scene(self, nodes: Mapping[str, list[dict[str, Any]]]) -> None:
+        """Set the scene to nodes, each with a mesh of the given primitives."""
+        indices = [
+            self.add("nodes", {"name": name, "mesh": self.add("meshes", {"name": name, "primitives": primitives})})
+            for name, primitives in nodes.items()
+        ]
+        self.add("scenes", {"nodes": indices})
         self.document["scene"] = 0
 
     def add_extension(self, item: dict[str, Any], name: str, content: dict[str, Any]) -> None:
@@ -398,7 +400,7 @@ def glb_chunks(
     scale = float(np.abs(mesh.vertices).max(initial=0.0))
     if np.abs(mesh.vertices - mesh.vertices.astype(np.float32)).max(initial=0.0) > _ROUNDING_TOLERANCE * scale:
         losses.append((name, "digits of its mesh beyond the seventh", "glTF has single precision"))
-    file.set_scene(name, primitives)
+    file.set_scene({name: primitives})
     return file.chunks()
 
 
