@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from kinema.core import Array, KinemaError
 from kinema.dynamics import Engine
@@ -16,6 +17,7 @@ from .arguments import IndexArray, Selection, resolve_envs
 from .built_scene import HasBuiltScene
 
 CONTROL_KINDS = ("ctrl", "force", "position")
+BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +60,53 @@ class GradientCheck:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DifferenceComparison:
+    """Comparison of derivatives with finite differences."""
+
+    errors: Array
+    """Relative errors of the derivatives, NaN where the function is not smooth within the smallest perturbation."""
+    is_one_sided: BoolArray
+    """Other derivatives that agree with the extrapolated forward or backward difference, or with the mean of both, as
+    where two values are equal of which the larger one counts: the function has a kink."""
+
+
+def compare_with_differences(
+    exact: Array, scale: Array, differences: Callable[[float], tuple[Array, Array]], step: float, tolerance: float
+) -> DifferenceComparison:
+    """Compare derivatives with differences over distances h and h / 2, and where there is a kink a tenth of both.
+
+    Differences are extrapolated (Richardson): central ones where the function is smooth, one-sided ones where it has a
+    kink, which is where extrapolated forward and backward differences disagree.
+
+    Args:
+        exact: derivatives.
+        scale: magnitudes to which errors are relative, in a shape that broadcasts with the derivatives.
+        differences: function of h that returns the forward and backward differences of the derivatives' shape.
+        step: distance h.
+        tolerance: relative difference of forward and backward differences from which on there is a kink.
+    """
+    errors, is_one_sided = np.full(exact.shape, np.nan), np.zeros(exact.shape, np.bool_)
+    for h in (step, 0.1 * step):
+        (forward, backward), (forward_half, backward_half) = differences(h), differences(0.5 * h)
+        ahead, behind = 2.0 * forward_half - forward, 2.0 * backward_half - backward
+        # of a smooth function one-sided differences differ by the second derivative: half as much at half the step
+        jump, jump_half = (np.abs(x) / scale for x in (forward - backward, forward_half - backward_half))
+        is_linear = np.abs(ahead - behind) < tolerance * scale
+        is_smooth = (jump_half < tolerance) | is_linear
+        central, central_half = 0.5 * (forward + backward), 0.5 * (forward_half + backward_half)
+        # a kink beyond half the step is no part of the derivative
+        is_reached = (jump >= tolerance) & ~is_linear
+        expected = np.where(is_reached, central_half, (4.0 * central_half - central) / 3.0)
+        is_new = np.isnan(errors) & is_smooth
+        errors[is_new] = (np.abs(exact - expected) / scale)[is_new]
+        sides = [np.abs(exact - x) for x in (ahead, behind, forward_half, backward_half, 0.5 * (ahead + behind))]
+        is_one_sided |= np.min(sides, axis=0) < np.sqrt(tolerance) * scale
+        if is_smooth.all():
+            break
+    return DifferenceComparison(errors, is_one_sided & np.isnan(errors))
+
+
 class SubsteppedScene(HasBuiltScene, Protocol):
     """Interface of `Scene` for its linearisation."""
 
@@ -81,32 +130,16 @@ class SceneLinearization:
         return Linearization(*(built.outputs.convert(x) for x in (jacobians.A, jacobians.B, jacobians.C, jacobians.D)))
 
     def check(self, envs_idx: Selection, by: str, step: float, tolerance: float) -> GradientCheck:
-        """Compare the Jacobians A and B of the step with finite differences; returns relative errors and counts.
-
-        Smooth entries are compared with Richardson-extrapolated central differences; entries with unequal one-sided
-        derivatives are counted if they agree with one of these.
-        """
+        """Compare the Jacobians A and B of the step with finite differences; returns relative errors and counts."""
         envs = self._selected(envs_idx)
         linearizer = self._linearizer(by, "check_gradients")
         jacobians = linearizer.compute(envs)
         exact = np.concatenate([jacobians.A, jacobians.B], axis=2)
-        scale = np.maximum(np.abs(exact).max(axis=2, keepdims=True), 1e-9)
-        forward, backward = linearizer.differences(envs, step)
-        forward_half, backward_half = linearizer.differences(envs, 0.5 * step)
-        central, central_half = 0.5 * (forward + backward), 0.5 * (forward_half + backward_half)
-        richardson = (4.0 * central_half - central) / 3.0
-        # of a smooth function one-sided differences differ by the second derivative: half as much at half the step
-        jump, jump_half = (np.abs(x) / scale for x in (forward - backward, forward_half - backward_half))
-        is_linear = np.abs(2.0 * (forward_half - backward_half) - (forward - backward)) < tolerance * scale
-        is_smooth = (jump_half < tolerance) | is_linear
-        # a kink beyond half the step is no part of the derivative
-        expected = np.where((jump < tolerance) | is_linear, richardson, central_half)
-        is_one_sided = ~is_smooth & (
-            np.minimum(np.abs(exact - forward_half), np.abs(exact - backward_half)) < np.sqrt(tolerance) * scale
-        )
-        errors = np.where(is_smooth, np.abs(exact - expected) / scale, np.nan)
-        max_error = float(np.nanmax(errors)) if is_smooth.any() else 0.0
-        return GradientCheck(exact.size, int(is_smooth.sum()), int(is_one_sided.sum()), max_error, errors)
+        scale = np.maximum(np.abs(exact).max(axis=2, keepdims=True, initial=0.0), 1e-9)
+        found = compare_with_differences(exact, scale, lambda h: linearizer.differences(envs, h), step, tolerance)
+        is_smooth = ~np.isnan(found.errors)
+        max_error = float(np.nanmax(found.errors)) if is_smooth.any() else 0.0
+        return GradientCheck(exact.size, int(is_smooth.sum()), int(found.is_one_sided.sum()), max_error, found.errors)
 
     def _selected(self, envs_idx: Selection) -> IndexArray:
         """Indices of the selected environments."""

@@ -83,46 +83,6 @@ def _core_of_geom(model: Model, geom: int) -> list[float]:
     return [*model.geoms.center[geom].tolist(), float(radius)]  # type: ignore[arg-type]
 
 
-def pair_parameter_row(model: Model, settings: Settings, spec: ContactBufferSpec, pair: int) -> ParameterRow:
-    """All parameters of one geom pair for the narrow phase, by parameter name.
-
-    Contains sizes, packed-data indices, local AABBs and bounding spheres of both geoms (prefixes "a" and "b"), and the
-    contact parameters of the pair: margins, friction, invweight, stiffness limit, solref, solimp, orientation sign,
-    pair index (from 1), restitution and stiction, and the parameters of fast pairs. The sign is 1 if the first geom is
-    on the first frame of the contact buffer, otherwise -1.
-    """
-    geoms, pairs = model.geoms, model.pairs
-    a, b = int(pairs.geom_a[pair]), int(pairs.geom_b[pair])
-    invweight = float(model.derived.pair_invweight[pair, 0])
-    return {
-        **(_fast_pair_parameters(model, pair) if is_fast_pair(model, pair) else {}),
-        "a size": geoms.size[a].tolist(),
-        "b size": geoms.size[b].tolist(),
-        "a data": [float(x) for x in (geoms.data_start[a], *geoms.data_counts[a], geom_radius(model, a))],
-        "b data": [float(x) for x in (geoms.data_start[b], *geoms.data_counts[b], geom_radius(model, b))],
-        "a aabb": mesh_local_aabb(model, a),
-        "b aabb": mesh_local_aabb(model, b),
-        "a center": geoms.center[a].tolist(),
-        "b center": geoms.center[b].tolist(),
-        "a radius": [min(float(geoms.radius[a]), MAX_RADIUS)],
-        "b radius": [min(float(geoms.radius[b]), MAX_RADIUS)],
-        "margin": [float(pairs.margin[pair])],
-        "force margin": [float(pairs.margin[pair] - pairs.gap[pair])],
-        "friction": pairs.friction[pair].tolist(),
-        "inverse sqrt impratio": [model.options.impratio**-0.5],
-        "weight": [invweight],
-        "hardest": [stiffness_limit(settings, spec, invweight)],
-        "solref": list(valid_solref(pairs.solref[pair].tolist())),
-        "solref friction": list(valid_solref(pairs.solref_friction[pair].tolist())),
-        "solimp": pairs.solimp[pair].tolist(),
-        "sign": [1.0 if int(dynamic_frames(model, geoms.frame_idx[[a]])[0]) == spec.frames[0] else -1.0],
-        "pair": [float(pair + 1)],
-        "restitution and stiction": [
-            float(x[pair]) for x in (pairs.restitution, pairs.bounce_speed, pairs.stiction_ratio)
-        ],
-    }
-
-
 def pair_parameter_columns(
     model: Model,
     settings: Settings,
@@ -132,7 +92,10 @@ def pair_parameter_columns(
 ) -> dict[str, Any]:
     """Parameters of many geom pairs for the narrow phase, as arrays of shape (n_pairs, width) by parameter name.
 
-    Vectorized version of `pair_parameter_row`. `buffer_index` is the index into `specs` of each pair.
+    Contains sizes, packed-data indices, local AABBs and bounding spheres of both geoms (prefixes "a" and "b"), and the
+    contact parameters of the pair: margins, friction, invweight, stiffness limit, solref, solimp, orientation sign,
+    pair index (from 1), restitution and stiction, and the parameters of fast pairs. The sign is 1 if the first geom is
+    on the first frame of the contact buffer, otherwise -1. `buffer_index` is the index into `specs` of each pair.
     """
     geoms, pairs, n = model.geoms, model.pairs, len(pair_indices)
     a, b = pairs.geom_a[pair_indices], pairs.geom_b[pair_indices]
@@ -174,6 +137,29 @@ def pair_parameter_columns(
         "restitution and stiction": np.column_stack(
             [x[pair_indices] for x in (pairs.restitution, pairs.bounce_speed, pairs.stiction_ratio)]
         ),
+    }
+
+
+def buffer_pair_columns(
+    model: Model, settings: Settings, specs: Sequence[ContactBufferSpec]
+) -> tuple[npt.NDArray[np.intp], dict[str, Any]]:
+    """Indices of the geom pairs of contact buffers, and their parameters by name (`pair_parameter_columns`)."""
+    pairs = np.array([p for spec in specs for p in spec.pairs], np.intp)
+    buffer_index = np.repeat(np.arange(len(specs)), [len(spec.pairs) for spec in specs])
+    return pairs, pair_parameter_columns(model, settings, specs, buffer_index, pairs)
+
+
+def pair_parameter_rows(
+    model: Model, settings: Settings, specs: Sequence[ContactBufferSpec]
+) -> dict[int, ParameterRow]:
+    """Parameters of each geom pair of contact buffers by pair and name; those of fast pairs only for fast pairs."""
+    if not specs:
+        return {}
+    (pairs, columns), fast = buffer_pair_columns(model, settings, specs), fast_pair_mask(model)
+    values = {name: column.tolist() for name, column in columns.items()}
+    return {
+        pair: {name: x[i] for name, x in values.items() if fast[pair] or name not in FAST_PAIR_PARAMETERS}
+        for i, pair in enumerate(pairs.tolist())
     }
 
 
@@ -309,10 +295,11 @@ def build_pair_iterations(
         uses_lists: whether contacts are appended to unordered lists.
     """
     if not buffer_inputs or _has_per_env_parameters(ctx):
+        parameters = pair_parameter_rows(ctx.model, ctx.settings, [inputs.spec for inputs in buffer_inputs])
         rows = [
             row
             for inputs in buffer_inputs
-            for row in _pair_iterations_of_buffer(ctx, inputs, geom_pose_offsets, uses_lists=uses_lists)
+            for row in _pair_iterations_of_buffer(ctx, inputs, geom_pose_offsets, parameters, uses_lists=uses_lists)
         ]
         specializations = [
             row.specialization for row in rows if isinstance(row.specialization, NarrowPhaseSpecialization)
@@ -471,7 +458,12 @@ def _specialization_of(
 
 
 def _pair_iterations_of_buffer(
-    ctx: TraceContext, buffer_inputs: ContactBufferInputs, geom_pose_offsets: Sequence[ArenaOffset], *, uses_lists: bool
+    ctx: TraceContext,
+    buffer_inputs: ContactBufferInputs,
+    geom_pose_offsets: Sequence[ArenaOffset],
+    parameters: Mapping[int, ParameterRow],
+    *,
+    uses_lists: bool,
 ) -> list[NodeIteration]:
     """Narrow-phase iterations of a contact buffer's geom pairs, one by one, with per-environment parameters if any."""
     geoms, pairs, spec = ctx.model.geoms, ctx.model.pairs, buffer_inputs.spec
@@ -480,7 +472,7 @@ def _pair_iterations_of_buffer(
         a, b, per_env_offsets = int(pairs.geom_a[p]), int(pairs.geom_b[p]), _per_env_offsets(ctx, p)
         specialization = _specialization_of(ctx, spec, p, tuple(sorted(per_env_offsets)), uses_lists=uses_lists)
         constants = {
-            **with_per_env_parameters(ctx, "pair", p, pair_parameter_row(ctx.model, ctx.settings, spec, p)),
+            **with_per_env_parameters(ctx, "pair", p, parameters[p]),
             **buffer_inputs.constants,
         }
         offsets = {"a": geom_pose_offsets[a], "b": geom_pose_offsets[b], **buffer_inputs.offsets, **per_env_offsets}

@@ -19,7 +19,7 @@ from kinema.model import Model, PerEnvParameterTable
 from ..arrays import ARRAYS, ARRAYS_BY_NAME, PER_ENV_PARAMETER_ARRAY, ArrayUse, initial_values
 from ..lowering.derivative_programs import trace_before_differentiation
 from ..lowering.invweight import ConstraintInvweights, InverseInertias, compute_inverse_inertias, with_invweights
-from ..lowering.per_env_parameters import element_constants, find_per_env_parameters, select_per_env_parameters
+from ..lowering.per_env_parameters import TableValues, find_per_env_parameters, select_per_env_parameters
 from ..lowering.reference_configuration import with_muscle_peak_forces, with_rest_lengths
 from ..model_parameters import MODEL_PARAMETERS, ModelParameter, find_parameter
 from ..settings import Settings
@@ -69,16 +69,18 @@ class ParameterInputs:
         self._has_variants = len(models) > 1
         self._needs_invweights = models[0].n_dofs > 0 and (settings.limits or settings.constraints or settings.contacts)
         probes = [self._perturbed(model, seed, self.parameters) for model in models for seed in SEEDS]
-        self._inertia_table: PerEnvParameterTable | None = None
+        inertia_table: PerEnvParameterTable | None = None
         if len(models) > 1 or any(x.changes_inertia for x in self.parameters.values()):
-            self._inertia_table = find_per_env_parameters(probes, Settings())
-        self._inertia_settings = Settings(per_env_parameters=self._inertia_table is not None)
-        self._inertia_model = probes[0].with_derived(per_env_parameters=self._inertia_table)
+            inertia_table = find_per_env_parameters(probes, Settings())
+        self._inertia_settings = Settings(per_env_parameters=inertia_table is not None)
+        self._inertia_model = probes[0].with_derived(per_env_parameters=inertia_table)
+        self._inertia_values = TableValues(inertia_table, self._inertia_settings) if inertia_table else None
         self._inertia_programs: dict[Settings, Program] = {}
         self._probes = self._derive(probes)
         self.settings, table = select_per_env_parameters(self._probes, settings)
         """Settings of the step with the parameters as inputs."""
-        self._table = table or PerEnvParameterTable()
+        self._table = TableValues(table or PerEnvParameterTable(), self.settings)
+        """Constants of elements that depend on the parameters."""
         self.model = self._probes[0].with_derived(per_env_parameters=table)
         """Model that programs are traced for: all constants that depend on the parameters are in its table."""
         self.arrays = [
@@ -100,7 +102,7 @@ class ParameterInputs:
     @property
     def key(self) -> object:
         """Part of the cache key of programs that read the parameters."""
-        entries = [[*source, entry.start, entry.folded] for source, entry in self._table.entries.items()]
+        entries = [[*source, entry.start, entry.folded] for source, entry in self._table.table.entries.items()]
         return content_digest(list(self.parameters), entries)
 
     # --------------------------------------------------------------------------------------------------- dependencies
@@ -119,7 +121,7 @@ class ParameterInputs:
         differs = ~np.isclose(first, second, rtol=0.0, atol=0.0, equal_nan=True)[start : start + size]
         return frozenset(
             kind
-            for (kind, _, _), entry in self._table.entries.items()
+            for (kind, _, _), entry in self._table.table.entries.items()
             if differs[entry.start : entry.start + len(entry.folded)].any()
         )
 
@@ -168,12 +170,12 @@ class ParameterInputs:
                 on it are zero. Empty for all.
             base: model with derived constants (`derived`).
         """
-        kinds = self.kinds[name] if name else {kind for kind, _, _ in self._table.entries}
+        kinds = self.kinds[name] if name else None
         rows = []
         for derived in self._derive(models, self.parameters[name] if name else None, base):
             derived = self._with_friction_rows(derived)
             parts = [
-                _table_values(self._table, derived, self.settings, kinds)
+                self._table.of_model(derived, kinds)
                 if array == PER_ENV_PARAMETER_ARRAY
                 else initial_values(ARRAYS_BY_NAME[array], derived, self.settings)[:, 0]
                 for array in self.outputs
@@ -226,10 +228,8 @@ class ParameterInputs:
     def _inverse_inertias(self, models: Sequence[Model]) -> InverseInertias:
         """Inverse inertias at qpos0, one column for each model."""
         arrays = {"qpos": np.stack([model.qpos0 for model in models], axis=1)}
-        if self._inertia_table is not None:
-            kinds = {kind for kind, _, _ in self._inertia_table.entries}
-            columns = [_table_values(self._inertia_table, x, self._inertia_settings, kinds) for x in models]
-            arrays[PER_ENV_PARAMETER_ARRAY] = np.stack(columns, axis=1)
+        if self._inertia_values is not None:
+            arrays[PER_ENV_PARAMETER_ARRAY] = np.stack([self._inertia_values.of_model(x) for x in models], axis=1)
         return compute_inverse_inertias(self._inertia_model, self._inertia_settings, arrays, self._inertia_programs)
 
 
@@ -239,14 +239,3 @@ def _invweights_of(model: Model) -> ConstraintInvweights:
     return ConstraintInvweights(
         *(getattr(derived, f"{x}_invweight")[None] for x in ("dof", "equality", "pair", "tendon", "coupling"))
     )
-
-
-def _table_values(table: PerEnvParameterTable, model: Model, settings: Settings, kinds: Collection[str]) -> Array:
-    """Values of a model for a table of per-environment parameters, (n_values,); zero for other kinds of elements."""
-    values = np.zeros(len(table.values))
-    for source, _, constants in element_constants(model, settings, frozenset(kinds)):
-        for name in constants:
-            entry = table.entries.get((*source, name))
-            if entry is not None:
-                values[entry.start : entry.start + len(entry.folded)] = constants[name]
-    return values

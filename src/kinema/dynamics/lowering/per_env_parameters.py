@@ -13,7 +13,13 @@ from kinema.model import Model, PerEnvParameterEntry, PerEnvParameterTable
 
 from ..arrays import ARRAYS, ArrayUse, initial_values
 from ..collision.contact_buffer_specs import contact_buffer_name, pair_geom_types, plan_contact_buffers
-from ..collision.pair_parameters import INVWEIGHT_COLUMNS, frame_pair_spheres, geom_local_pose, pair_parameter_row
+from ..collision.pair_parameters import (
+    INVWEIGHT_COLUMNS,
+    buffer_pair_columns,
+    frame_pair_spheres,
+    geom_local_pose,
+    pair_parameter_rows,
+)
 from ..constraints.constraint_kinds import blocks_by_kind
 from ..constraints.equalities import EQUALITY, equality_constants
 from ..constraints.rows import block_key, block_parameters
@@ -97,11 +103,13 @@ def _contact_constants(
             yield ("geom", geom), "", geom_local_pose(model, geom)
     if not (is_wanted("buffer") or is_wanted("pair")):
         return
-    for spec in plan_contact_buffers(model):
+    specs = plan_contact_buffers(model)
+    rows = pair_parameter_rows(model, settings, specs) if is_wanted("pair") else {}
+    for spec in specs:
         if is_wanted("buffer"):
             yield ("buffer", contact_buffer_name(spec)), str(spec.specialization), frame_pair_spheres(model, spec)
-        for p in spec.pairs if is_wanted("pair") else ():
-            yield ("pair", p), str(pair_geom_types(model, p)), pair_parameter_row(model, settings, spec, p)
+        for p in spec.pairs if rows else ():
+            yield ("pair", p), str(pair_geom_types(model, p)), rows[p]
 
 
 def find_per_env_parameters(models: Sequence[Model], settings: Settings) -> PerEnvParameterTable | None:
@@ -146,6 +154,47 @@ def find_per_env_parameters(models: Sequence[Model], settings: Settings) -> PerE
     if not values:
         return None
     return PerEnvParameterTable(entries=entries, values=np.array(values).reshape(-1, len(models)))
+
+
+class TableValues:
+    """Values of models for a table of per-environment parameters."""
+
+    def __init__(self, table: PerEnvParameterTable, settings: Settings) -> None:
+        """Values for a table, of programs with some settings."""
+        self.table, self._settings = table, settings
+        self.kinds = frozenset(kind for kind, _, _ in table.entries)
+        """Kinds of elements with values in the table."""
+        by_name: dict[str, list[tuple[int, PerEnvParameterEntry]]] = {}
+        for (kind, pair, name), entry in table.entries.items():
+            if kind == "pair":
+                by_name.setdefault(name, []).append((int(pair), entry))
+        self._pair_rows = {
+            name: (
+                np.array([pair for pair, _ in entries]),
+                np.array([entry.start for _, entry in entries])[:, None] + np.arange(len(entries[0][1].folded)),
+            )
+            for name, entries in by_name.items()
+        }
+        """Parameter of geom pairs -> pairs, and rows of the table, (n_pairs, width)."""
+
+    def of_model(self, model: Model, kinds: Set[str] | None = None) -> Array:
+        """Values of a model, (n_values,); zero for kinds of elements that are not among `kinds`, if given."""
+        values = np.zeros(len(self.table.values))
+        kinds = self.kinds if kinds is None else self.kinds & kinds
+        if "pair" in kinds:
+            specs = plan_contact_buffers(model)
+            pairs, columns = buffer_pair_columns(model, self._settings, specs)
+            position = np.zeros(len(model.pairs.geom_a), np.intp)
+            position[pairs] = np.arange(len(pairs))
+            for name, (selected, rows) in self._pair_rows.items():
+                values[rows] = columns[name][position[selected]]
+        if kinds - {"pair"}:
+            for source, _, constants in element_constants(model, self._settings, kinds - {"pair"}):
+                for name in constants:
+                    entry = self.table.entries.get((*source, name))
+                    if entry is not None:
+                        values[entry.start : entry.start + len(entry.folded)] = constants[name]
+        return values
 
 
 def _differ(values: Array) -> bool:
