@@ -171,6 +171,9 @@ soak: setup  ## run thrashing robots for ten million steps with contact (STEPS=1
 pairs: setup  ## compare distances of a million random pairs of shapes with coal's, and fail where ours are off too often
 	$(BIN)/python -m tools.coal_pairs
 
+gradients: setup  ## compare derivatives of the step of every robot of the corpus with differences, and fail where they are off
+	$(BIN)/python tools/gradient_accuracy.py --workers $(WORKERS)
+
 scenes: setup  ## run stacks, grips, slopes and the like (docs/contact-accuracy.md), and fail where a bound is missed
 	$(BIN)/python tools/contact_scenes.py --workers $(WORKERS)
 

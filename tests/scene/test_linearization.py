@@ -12,6 +12,7 @@ import pytest
 
 import kinema as km
 from kinema.core import Array, KinemaError
+from kinema.scene.linearization import compare_with_differences
 from kit.choosing import representatives
 
 FEATURES = Path(__file__).parents[1] / "dynamics/features.xml"
@@ -263,6 +264,28 @@ AT_A_LIMIT = (
     '<mujoco><option gravity="0 0 0"/><worldbody><body><joint type="slide" range="-1 0" limited="true"/>'
     '<geom size="0.1"/></body></worldbody></mujoco>'
 )
+
+
+def test_comparison_with_differences_of_functions_with_kinks() -> None:
+    """A smooth function, kinks at the point, near it and farther away, and equal values of which the larger counts."""
+    functions = [
+        np.sin,
+        np.abs,
+        np.abs,
+        lambda x: np.abs(x - 4e-6),
+        lambda x: np.abs(x - 8e-6),
+        lambda x: np.maximum(x, 0.0),
+    ]
+    exact = np.array([1.0, 1.0, 0.5, -1.0, -1.0, 0.5])
+
+    def differences(h: float) -> tuple[Array, Array]:
+        ahead = [(f(h) - f(0.0)) / h for f in functions]
+        return np.array(ahead), np.array([(f(0.0) - f(-h)) / h for f in functions])
+
+    found = compare_with_differences(exact, np.ones(6), differences, 1e-5, 1e-6)
+    np.testing.assert_array_equal(np.isnan(found.errors), [False, True, True, False, False, True])
+    np.testing.assert_array_equal(found.is_one_sided, [False, True, False, False, False, True])
+    assert np.nanmax(found.errors) < 1e-9
 
 
 def test_a_kink_within_reach_of_the_larger_difference(tmp_path: Path) -> None:
