@@ -137,8 +137,8 @@ sensors: setup  ## compare the sensors of every robot of the corpus with MuJoCo'
 judges: setup  ## write every robot of the corpus in every format and have foreign programs judge the files
 	$(BIN)/python tools/judges.py
 
-browser: setup  ## look at the viewer with Chromium (apt install chromium; pip install playwright)
-	$(BIN)/pytest tests/apps/viewer -m browser
+browser: setup  ## look at the viewer and published pages with Chromium (apt install chromium; pip install playwright)
+	$(BIN)/pytest tests/apps/viewer tests/apps/test_pages_in_browser.py -m browser
 
 frames: setup  ## measure how fast the viewer moves in Chromium, and fail below the mark (on an idle machine)
 	$(BIN)/python tools/frames.py
@@ -185,6 +185,7 @@ fuzz-scenes: setup  ## step 10,000 random scenes of things that touch, and count
 
 docs: $(BIN)/mkdocs  ## build the documentation site (build/site/index.html); warnings and dead links are errors
 	$(BIN)/mkdocs build --strict
+	$(BIN)/python tools/live_robots.py build/site/live
 	@echo "build/site/index.html"
 
 $(BIN)/mkdocs: $(STAMP)

@@ -138,6 +138,7 @@ def test_sliders_are_for_joints_that_do_not_follow_others(tmp_path: Path) -> Non
     settings = settings_of(km.publish(file, tmp_path / "site").page)
     assert [control["label"] for control in settings["controls"]] == ["drive"]
     assert settings["links"]["followers"] == [[[0, 0]], [[0, 0]], []]
+    assert settings["links"]["moving"] == [True] * 3
 
 
 def test_a_scene_file_makes_the_scene(leg_file: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from kinema.core import Diagnostics, KinemaError, to_identifier
 from kinema.dynamics import ControlMode
+from kinema.model import Model
 from kinema.read import read
 from kinema.runtime import library_target
 from kinema.scene import Entity, Plane, Scene
@@ -209,6 +210,7 @@ def _page_settings(scene: Scene, title: str | None) -> dict[str, Any]:
             "masses": model.links.inertial_mass.tolist(),
             "centers": model.links.inertial_pos.tolist(),
             "names": list(model.links.names),
+            "moving": _moving_links(scene.built.model),
             "followers": _followers(scene, controls),
         },
         "dofNames": list(model.dofs.names),
@@ -216,6 +218,15 @@ def _page_settings(scene: Scene, title: str | None) -> dict[str, Any]:
         "keyframes": _keyframes(scene),
         "policy": None,
     }
+
+
+def _moving_links(model: Model) -> list[bool]:
+    """Whether a joint moves each link; parents precede their children."""
+    joints, result = model.joints, list[bool]()
+    jointed = set(joints.link_idx[joints.dof_end > joints.dof_start].tolist())
+    for link, parent in enumerate(model.links.parent_idx.tolist()):
+        result.append(link in jointed or (parent >= 0 and result[parent]))
+    return result
 
 
 def _followers(scene: Scene, controls: Sequence[Mapping[str, Any]]) -> list[list[list[int]]]:

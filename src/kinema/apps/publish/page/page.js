@@ -347,6 +347,8 @@ class Page {
 const SLOW_FRAME = 50; // ms: without shadows and at a lower resolution beyond
 const SOFTWARE = /swiftshader|llvmpipe|software|basic render/i; // renderers without a GPU
 const FLOOR_SIZE = 60; // m
+const PANEL_WIDTH = 312; // pixels that the panel covers
+const PANEL_BELOW = 640; // width of pages up to which it is below the view
 
 /* Material without reflections, which takes less time without a GPU. */
 function plainMaterial(material) {
@@ -383,6 +385,7 @@ class View {
     this.orbit.maxPolarAngle = 0.55 * Math.PI;
     this.links = []; // that can be grabbed
     this.posed = []; // all that move with a link
+    this.floors = [];
     this.nSlow = 0;
     this.addPullLine();
     new ResizeObserver(() => this.resize()).observe(canvas.parentElement);
@@ -415,13 +418,16 @@ class View {
     }
     this.update();
     const box = new THREE.Box3();
-    for (const link of this.links) box.expandByObject(link);
+    const { moving } = this.page.settings.links;
+    for (const link of this.links) if (moving[link.userData.link]) box.expandByObject(link);
     if (box.isEmpty()) box.expandByObject(gltf.scene);
     this.frame(box);
     this.addLights();
     const { planes } = this.page.settings;
     for (const plane of planes) this.addFloor(plane);
-    if (!planes.length) this.addFloor({ link: -1, pos: [0, 0, box.min.z - 1e-3], quat: [1, 0, 0, 0] });
+    const below = new THREE.Box3();
+    for (const node of gltf.scene.children.concat(this.links)) below.expandByObject(node);
+    if (!planes.length) this.addFloor({ link: -1, pos: [0, 0, below.min.z - 1e-3], quat: [1, 0, 0, 0] });
   }
 
   /* Put the camera where it sees a box. */
@@ -435,7 +441,7 @@ class View {
     this.camera.far = 200 * this.radius + 100;
     this.camera.updateProjectionMatrix();
     this.orbit.update();
-    this.scene.fog = new THREE.Fog(0xe9eef3, 12 * this.radius, 40 * this.radius);
+    this.scene.fog = new THREE.Fog(0xe9eef3, 8 * this.radius, 30 * this.radius);
   }
 
   addLights() {
@@ -453,19 +459,23 @@ class View {
   }
 
   addFloor(plane) {
-    const cell = 10 ** Math.round(Math.log10(this.radius / 2));
+    const decade = 10 ** Math.floor(Math.log10(this.radius));
+    const cell = 0.2 * decade * (this.radius < 2 * decade ? 1 : this.radius < 5 * decade ? 2.5 : 5);
     const floor = new THREE.Group();
     const surface = new THREE.Mesh(
       new THREE.PlaneGeometry(FLOOR_SIZE, FLOOR_SIZE),
       new THREE.MeshLambertMaterial({ color: 0xd9dfe5, polygonOffset: true, polygonOffsetFactor: 4, polygonOffsetUnits: 4 }),
     );
     surface.receiveShadow = true;
-    const grid = new THREE.GridHelper(100 * cell, 100, 0xaab3bd, 0xc3cad1);
+    const grid = new THREE.GridHelper(120 * cell, 120, 0x9aa6b2, 0xbcc6cf);
     grid.rotation.x = 0.5 * Math.PI;
+    grid.position.z = 0.001 * this.radius;
     floor.add(surface, grid);
     floor.position.fromArray(plane.pos);
     const [w, x, y, z] = plane.quat;
     floor.quaternion.set(x, y, z, w);
+    floor.userData.period = 10 * cell;
+    this.floors.push(floor);
     const frame = new THREE.Group();
     frame.add(floor);
     this.scene.add(frame);
@@ -481,6 +491,8 @@ class View {
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
     this.camera.aspect = width / Math.max(height, 1);
+    const covered = width > PANEL_BELOW && !document.body.classList.contains("bare") ? PANEL_WIDTH : 0;
+    this.camera.setViewOffset(width, height, 0.5 * covered, 0, width, height);
     this.camera.updateProjectionMatrix();
   }
 
@@ -510,6 +522,10 @@ class View {
     this.home.add(moved);
     for (const point of [this.orbit.target, this.camera.position, this.sun.position, this.sun.target.position]) {
       point.add(moved);
+    }
+    for (const floor of this.floors) { // endless
+      const { period } = floor.userData;
+      floor.position.setX(period * Math.round(this.home.x / period)).setY(period * Math.round(this.home.y / period));
     }
   }
 
@@ -568,7 +584,7 @@ function connectPointer(page, view) {
   canvas.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || event.isPrimary === false) return;
     const hit = view.pick(event);
-    if (!hit || !page.grab(hit.link, hit.point.toArray())) return;
+    if (!hit || !page.settings.links.moving[hit.link] || !page.grab(hit.link, hit.point.toArray())) return;
     view.orbit.enabled = false;
     plane.setFromNormalAndCoplanarPoint(view.camera.getWorldDirection(new THREE.Vector3()), hit.point);
     canvas.setPointerCapture(event.pointerId);
@@ -580,7 +596,8 @@ function connectPointer(page, view) {
       const point = view.ray(event).ray.intersectPlane(plane, new THREE.Vector3());
       if (point) page.spring.target = point.toArray();
     } else if (!event.buttons && event.pointerType === "mouse") {
-      canvas.classList.toggle("over", view.pick(event) !== null);
+      const hit = view.pick(event);
+      canvas.classList.toggle("over", hit !== null && page.settings.links.moving[hit.link]);
     }
   });
   const end = () => {
