@@ -13,7 +13,9 @@ import pytest
 import kinema as km
 from kinema.codegen import BlockArrowhead, LdlSolve
 from kinema.dynamics import Engine
+from kinema.dynamics.arrays import arena_arrays
 from kinema.dynamics.collision import contact_buffer_specs
+from kinema.dynamics.lowering.derivative_programs import launch_settings, solution_settings
 from kinema.dynamics.lowering.step_program import trace_step
 from kinema.ir import (
     SCRATCH,
@@ -164,6 +166,26 @@ def test_a_step_in_launches_is_a_step(text: str, n_steps: int, integrator: str, 
     assert one["state"][made.row("n_contacts")].min() > 0.0, "nothing touches"
     rows = [i for i in range(len(one["state"])) if i != made.row("n_iterations")]
     np.testing.assert_allclose(other["state"][rows], one["state"][rows], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("text", [pytest.param(CONES, id="cones"), pytest.param(PYRAMIDS, id="pyramids")])
+def test_the_step_that_is_differentiated_in_launches(text: str, tmp_path: Path) -> None:
+    """It stores the solution of the constraint solver that one thread finds."""
+    made = Launches.of(text, tmp_path)
+    engine, settings = made.engine, solution_settings(made.engine.settings)
+    offsets = engine.array_offsets
+    assert arena_arrays("state", engine.model, settings) == arena_arrays("state", engine.model, engine.settings)
+    alone = trace_step(engine.model, settings, offsets, loops=False)
+    executed = launch_settings(settings, replace(engine.settings, use_warps=True))
+    parts = split_into_kernels(trace_step(engine.model, executed, offsets, loops=False), 32)
+    assert any(part.is_warp_region for part in parts)
+    one, other = ({name: x.copy() for name, x in made.start.items()} for _ in range(2))
+    interpret_in_place(alone, one, offsets)
+    run_kernels(parts, other, offsets)
+    row, n = made.row("warm_start"), engine.model.n_dofs
+    assert np.abs(one["state"][row : row + n]).max() > 1.0
+    np.testing.assert_allclose(other["state"][row : row + n], one["state"][row : row + n], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

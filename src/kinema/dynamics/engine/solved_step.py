@@ -23,7 +23,7 @@ from kinema.runtime import (
 
 from ..arrays import arena_arrays
 from ..extensions import program_key
-from ..lowering.derivative_programs import needs_solution
+from ..lowering.derivative_programs import launch_settings, needs_solution
 from ..settings import RK4_STAGES, Integrator, Settings
 
 if TYPE_CHECKING:
@@ -124,10 +124,10 @@ class SolvedStep:
         def trace(offsets: Mapping[str, ArenaOffset]) -> Program:
             from ..lowering.step_program import trace_step
 
-            return trace_step(model, settings, offsets, loops=engine.uses_loops)
+            return trace_step(model, executed, offsets, loops=engine.uses_loops)
 
-        key = () if parameters is None else parameters.key
-        self.program = DerivativeProgram(engine, "solution", self.arenas, trace, settings, key)
+        key, executed = () if parameters is None else parameters.key, launch_settings(settings, engine.settings)
+        self.program = DerivativeProgram(engine, "solution", self.arenas, trace, executed, key)
         self._shared_rows = {name: list(self._find_shared_rows(name)) for name in ARENAS}
         """Arena -> ranges of rows that the engine has too: first row here, first row there, number of rows."""
 

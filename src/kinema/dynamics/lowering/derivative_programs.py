@@ -70,7 +70,7 @@ def solution_settings(settings: Settings, *, external_forces: bool = False) -> S
     """Settings of the step that stores the solution of the constraint solver, to be differentiated implicitly.
 
     One thread per environment: no warps, partitions, islands or sleeping. On a GPU, without a list of candidate pairs,
-    whose loops would visit all pairs.
+    whose loops would visit all pairs. The step itself, unlike its derivatives, is executed as `launch_settings` says.
 
     Args:
         settings: settings of the scene.
@@ -90,6 +90,16 @@ def solution_settings(settings: Settings, *, external_forces: bool = False) -> S
         broad_phase=BroadPhase.ALL if settings.use_warps else settings.broad_phase,
         islands=False,
         sleep_tolerance=0.0,
+    )
+
+
+def launch_settings(settings: Settings, of_scene: Settings) -> Settings:
+    """Settings with which the step of `solution_settings` is executed: on a GPU by warps, as the step of the scene."""
+    return replace(
+        settings,
+        n_partitions=of_scene.n_partitions,
+        use_warps=of_scene.use_warps,
+        broad_phase=of_scene.broad_phase,
     )
 
 
