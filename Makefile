@@ -173,6 +173,7 @@ pairs: setup  ## compare distances of a million random pairs of shapes with coal
 
 gradients: setup  ## compare derivatives of the step of every robot of the corpus with differences, and fail where they are off
 	$(BIN)/python tools/gradient_accuracy.py --workers $(WORKERS)
+	$(BIN)/python tools/gradient_modes.py --workers $(WORKERS)
 
 scenes: setup  ## run stacks, grips, slopes and the like (docs/contact-accuracy.md), and fail where a bound is missed
 	$(BIN)/python tools/contact_scenes.py --workers $(WORKERS)

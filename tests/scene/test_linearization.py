@@ -12,8 +12,10 @@ import pytest
 
 import kinema as km
 from kinema.core import Array, KinemaError
+from kinema.dynamics import Linearizer
 from kinema.scene.linearization import compare_with_differences
 from kit.choosing import representatives
+from kit.gradient_modes import mode_difference
 
 FEATURES = Path(__file__).parents[1] / "dynamics/features.xml"
 QUADRUPED = Path(__file__).parents[2] / "examples/robots/quadruped/scene.xml"
@@ -334,13 +336,20 @@ def test_scenes_without_moving_parts_have_empty_matrices() -> None:
     assert scene.linearize().A.shape == (2, 0, 0)
 
 
-def test_forward_and_reverse_mode_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forward_and_reverse_mode_agree() -> None:
     """By forward mode, as for Runge-Kutta steps or where the tape is too small, the matrices are the same."""
     scene, robot = built(FEATURES, 2)
     robot.set_qvel(np.random.default_rng(8).uniform(-1, 1, (2, robot.n_dofs)))
     scene.step(5)
     found = scene.linearize()
-    monkeypatch.setattr("kinema.dynamics.engine.linearization.StepAdjoints.run", lambda self, qpos: None)
-    expected = scene.linearize()
+    expected = Linearizer(scene.built.engine, "ctrl", reverse=False).compute(np.arange(2))
     for name in "ABCD":
         assert_equal(getattr(found, name), getattr(expected, name), 1e-12)
+
+
+@pytest.mark.parametrize("seed", [3, pytest.param(8, marks=pytest.mark.exhaustive)])
+def test_forward_and_reverse_mode_agree_for_random_models(seed: int) -> None:
+    """Dot-product test for fifty robots of one structure, or fifty scenes of bodies that fell onto each other."""
+    found = mode_difference(seed)
+    assert found.n_dofs
+    assert max(found.errors) < 1e-11

@@ -59,7 +59,7 @@ def tumbled(seed: int, n_scenes: int = 250, precision: str = "single") -> Tumble
     scene = km.Scene(quiet=True, codegen="loops", cone=cone, precision=precision)
     structure, rng = STRUCTURES[name](scene), np.random.default_rng(seed)
     scene.build(n_scenes, per_env=PER_ENV)
-    _vary(structure, n_scenes, rng)
+    vary(structure, n_scenes, rng)
     masses = sum(float(np.sum(e.get_mass())) for e in structure.entities if e.n_dofs)
     gravity = np.linalg.norm(_gravity(scene, n_scenes, rng), axis=1)
     moving, height = scene.get_energy()
@@ -91,7 +91,7 @@ def _gravity(scene: km.Scene, n: int, rng: np.random.Generator) -> np.ndarray:
     return gravity
 
 
-def _vary(structure: Structure, n: int, rng: np.random.Generator) -> None:
+def vary(structure: Structure, n: int, rng: np.random.Generator) -> None:
     """Surfaces, sizes, places and speeds."""
     for entity in structure.entities:
         count = len(entity.geom_names)

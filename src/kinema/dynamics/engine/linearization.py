@@ -254,15 +254,18 @@ class StepAdjoints:
 class Linearizer:
     """Jacobians of the step of an engine by state and controls."""
 
-    def __init__(self, engine: Engine, by: str, n_steps: int = 1) -> None:
+    def __init__(self, engine: Engine, by: str, n_steps: int = 1, *, reverse: bool = True) -> None:
         """Choose the directions.
 
         Args:
             engine: engine whose step is differentiated.
             by: kind of controls, a key of `CONTROL_ARRAYS`.
             n_steps: number of steps of the engine in a step of the scene.
+            reverse: whether the next state is differentiated in reverse mode where that is possible.
         """
         self.engine, self.control_array, self.n_steps = engine, CONTROL_ARRAYS[by], n_steps
+        self.uses_reverse_mode = reverse and n_steps == 1 and engine.settings.integrator is not Integrator.RK4
+        """Whether the next state is differentiated in reverse mode, unless the tape is too small."""
         self.settings = solution_settings(engine.settings, external_forces=by == "force")
         model = engine.model
         self.activations = np.flatnonzero(model.actuators.has_activation)
@@ -364,10 +367,8 @@ class _BatchJacobian:
 
     def compute(self, envs: IndexArray) -> tuple[Array, Array]:
         """Jacobians of next state and of sensor values by state and controls, (n_envs, rows, n_state + n_controls)."""
-        settings, model = self.linearizer.settings, self.linearizer.engine.model
-        has_sensors = model.sensors.n_values > 0
-        uses_adjoints = settings.integrator is not Integrator.RK4 and self.linearizer.n_steps == 1
-        states = self._compute(envs, adjoints=uses_adjoints, sensors=has_sensors)
+        has_sensors = self.linearizer.engine.model.sensors.n_values > 0
+        states = self._compute(envs, adjoints=self.linearizer.uses_reverse_mode, sensors=has_sensors)
         if states is None:
             states = self._compute(envs, adjoints=False, sensors=has_sensors)
             assert states is not None
