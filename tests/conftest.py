@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import shutil
+import sys
 import tempfile
 import zlib
 from collections import Counter
@@ -22,7 +23,7 @@ settings.register_profile(
 )
 settings.load_profile("kinema")
 
-_SHARE, _LEAST = 6, 6
+_SHARE, _LEAST = 8, 4
 """Of the robots of a wide test one in so many is looked at, and at least about so many."""
 _EXAMPLES = 0.2
 """The share of the examples of a property that every run draws."""
@@ -36,8 +37,10 @@ _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 """What processes of tests are started with, unless it is set already."""
-_THRESHOLDS = 20_000, 20, 20
+_THRESHOLDS = 1_000_000, 5, 5
 """After how many new objects garbage is looked for, and after how many times among older ones."""
+_DROPPED_ENGINES = 32
+"""After how many scenes it is: those of tests are small, and have more around them than those of users."""
 _CACHE = pytest.StashKey[Path]()
 
 
@@ -69,6 +72,8 @@ def pytest_collection() -> Iterator[None]:
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
     gc.enable()
+    if engine := sys.modules.get("kinema.dynamics.engine.engine"):
+        engine.ENGINES.max_dropped = _DROPPED_ENGINES
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -58,7 +58,7 @@ class CyclicObjects:
 
     def __init__(self, max_dropped: int) -> None:
         """`max_dropped`: largest number of dropped objects that are kept beside as many as are in use."""
-        self._max_dropped = max_dropped
+        self.max_dropped = max_dropped
         self._objects: weakref.WeakSet[object] = weakref.WeakSet()
         self._n_kept = 0
         """Number of objects after the last collection."""
@@ -69,7 +69,7 @@ class CyclicObjects:
 
     def register(self, new: object) -> None:
         """Add an object, after a collection if there are too many."""
-        if len(self) >= 2 * self._n_kept + self._max_dropped:
+        if len(self) >= 2 * self._n_kept + self.max_dropped:
             gc.collect()
             self._n_kept = len(self)
         self._objects.add(new)

@@ -264,6 +264,7 @@ def compile_for_host(
         ints, floats = _cast_tables(program.pack_tables(), options.precision)
         target = Target(options.precision, options.lanes, has_fma=has_fma(), flush_subnormals=is_x86())
         level = OptLevel.OPTIMISED if wait or tier_policy() is TierPolicy.OPTIMISED else OptLevel.BASELINE
+        digests: list[str] = []
         modules = emit_cpu_modules(
             program,
             array_offsets,
@@ -271,9 +272,8 @@ def compile_for_host(
             options.runs_per_step,
             block_pass=optimise_basic_block,
             timer_machine=timer_machine,
-            on_module=lambda module: compile_async(module, level),
+            on_module=lambda module: digests.append(compile_async(module, level)),
         )
-        digests = [module_digest(module) for module in modules]
     if dump_folder() is not None:
         dump_program(source.name, digests[0], str(optimise(program)))
         dump_modules(source.name, digests[0], modules)

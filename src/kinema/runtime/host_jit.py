@@ -122,10 +122,9 @@ class HostCode:
         self.optimised.wait()
         return True
 
-    @staticmethod
-    def _compile(modules: Sequence[str], level: OptLevel) -> list[bytes]:
+    def _compile(self, modules: Sequence[str], level: OptLevel) -> list[bytes]:
         with timed_stage(f"compile {level.name.lower()}"):
-            return compile_modules(modules, level)
+            return compile_modules(modules, self.digests, level)
 
     def _load_cached(self, level: OptLevel) -> bool:
         """Load all modules of a tier from the disk cache; False if any is missing."""

@@ -183,8 +183,11 @@ _worker_slots = threading.BoundedSemaphore(n_threads())
 """Limits concurrent compilations started ahead to the number of cores."""
 
 
-def compile_async(llvm_ir: str, level: OptLevel) -> None:
-    """Start compilation of a module in a background thread; `compile_module` later returns the result."""
+def compile_async(llvm_ir: str, level: OptLevel) -> str:
+    """Start compilation of a module in a background thread; `compile_module` later returns the result.
+
+    Returns the digest of the module.
+    """
     digest, future = module_digest(llvm_ir), Future[bytes]()
 
     def run() -> None:
@@ -198,6 +201,7 @@ def compile_async(llvm_ir: str, level: OptLevel) -> None:
 
     _pending_compilations[digest, level] = future
     threading.Thread(target=run, name="kinema compiler", daemon=True).start()
+    return digest
 
 
 _switch_interval_lock = threading.Lock()
@@ -246,9 +250,17 @@ def discard_pending(digests: Sequence[str]) -> None:
                 future.cancel()
 
 
-def compile_module(llvm_ir: str, level: OptLevel = OptLevel.OPTIMISED, pool: WorkerPool | None = None) -> bytes:
-    """Machine code of a module: from an asynchronous compilation, from the disk cache, or compiled now by `pool`."""
-    digest = module_digest(llvm_ir)
+def compile_module(
+    llvm_ir: str,
+    level: OptLevel = OptLevel.OPTIMISED,
+    pool: WorkerPool | None = None,
+    digest: str | None = None,
+) -> bytes:
+    """Machine code of a module: from an asynchronous compilation, from the disk cache, or compiled now by `pool`.
+
+    `digest` is that of the module, if known.
+    """
+    digest = digest or module_digest(llvm_ir)
     future = _pending_compilations.pop((digest, level), None)
     return _compile_cached(llvm_ir, digest, level, pool or FOREGROUND) if future is None else future.result()
 
@@ -262,15 +274,20 @@ def _compile_cached(llvm_ir: str, digest: str, level: OptLevel, pool: WorkerPool
     return code
 
 
-def compile_modules(modules: Sequence[str], level: OptLevel, pool: WorkerPool | None = None) -> list[bytes]:
+def compile_modules(
+    modules: Sequence[str], digests: Sequence[str], level: OptLevel, pool: WorkerPool | None = None
+) -> list[bytes]:
     """Machine code of several modules, compiled in parallel; an interrupt kills the compiler processes."""
     pool = pool or FOREGROUND
     threads = ThreadPoolExecutor(max(1, min(len(modules), n_threads()) - 1))
     try:
         if n_threads() == 1:
-            return [compile_module(module, level, pool) for module in modules]
-        futures = [threads.submit(compile_module, module, level, pool) for module in modules[1:]]
-        return [compile_module(modules[0], level, pool), *(future.result() for future in futures)]
+            return [
+                compile_module(module, level, pool, digest) for module, digest in zip(modules, digests, strict=True)
+            ]
+        first, *others = zip(modules, digests, strict=True)
+        futures = [threads.submit(compile_module, module, level, pool, digest) for module, digest in others]
+        return [compile_module(first[0], level, pool, first[1]), *(future.result() for future in futures)]
     except KeyboardInterrupt:
         stop_compiling(pool)  # else process exit would wait for the other threads
         raise

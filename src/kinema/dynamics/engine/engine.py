@@ -132,7 +132,7 @@ Progress = Callable[[str], AbstractContextManager[None]]
 """Called with a description of an activity; the context manager is active while the activity runs."""
 SINGLE_PRECISION_TOLERANCE = 5e-6
 """Lower bound of the solver tolerance in single precision."""
-_engines = CyclicObjects(max_dropped=8)
+ENGINES = CyclicObjects(max_dropped=8)
 """All engines: those of dropped scenes are freed before their memory adds up."""
 
 
@@ -183,7 +183,7 @@ class Engine:
         """
         if n_envs < 1:
             raise KinemaError(f"n_envs: a scene needs at least one environment, not {n_envs}")
-        _engines.register(self)
+        ENGINES.register(self)
         settings = replace(settings, contacts=settings.contacts and model.options.contact)
         self.variants = ModelVariants.uniform(model, n_envs) if variants is None else variants
         """Model variants and their assignment to environments."""
