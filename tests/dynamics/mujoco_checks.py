@@ -136,15 +136,15 @@ def mass_matrix(pair: Pair, fields: Fields, states: list[Any]) -> None:
 def forces_and_acceleration(pair: Pair, fields: Fields, states: list[Any]) -> None:
     """Bias, passive and actuator forces to 1e-9, acceleration to 1e-8."""
     for ours, name, tolerance in (
-        ("qf_bias", "qfrc_bias", 1e-9),
-        ("qf_passive", "qfrc_passive", 1e-9),
-        ("qf_actuator", "qfrc_actuator", 1e-9),
-        ("force", "qfrc_smooth", 1e-9),
-        ("acc", "qacc", 1e-8),
+        ("bias forces.qf_bias", "qfrc_bias", 1e-9),
+        ("smooth forces.qf_passive", "qfrc_passive", 1e-9),
+        ("smooth forces.qf_actuator", "qfrc_actuator", 1e-9),
+        ("forces.force", "qfrc_smooth", 1e-9),
+        ("forces.acc", "qacc", 1e-8),
     ):
-        close(of_links(fields, f"forces.{ours}"), [getattr(d, name)[pair.dof] for d in states], tolerance)
+        close(of_links(fields, ours), [getattr(d, name)[pair.dof] for d in states], tolerance)
     applied = [d.qfrc_smooth - d.qfrc_passive + d.qfrc_bias - d.qfrc_actuator for d in states]
-    close(of_links(fields, "forces.qf_applied"), [a[pair.dof] for a in applied], 1e-9, floor=1.0)
+    close(of_links(fields, "smooth forces.qf_applied"), [a[pair.dof] for a in applied], 1e-9, floor=1.0)
 
 
 def loads(pair: Pair, fields: Fields, states: list[Any]) -> None:

@@ -125,7 +125,7 @@ def test_bias_forces(case: Case) -> None:
     """Newton and Euler of all links along paths without joint acceleration."""
     described, model = built(case)
     arrays = states(model)
-    found = fields(model, Settings(), arrays, "forces")
+    found = fields(model, Settings(), arrays, "bias forces")
     for e in range(2):
         expected = bias_by_differences(described, model, arrays["qpos"][:, e], arrays["vel"][:, e])
         np.testing.assert_allclose(found["qf_bias"][:, e], expected, atol=1e-7 * np.abs(expected).max())

@@ -92,7 +92,7 @@ def test_control_forces(drive: InputMode) -> None:
     for mode in (ControlMode.FORCE, ControlMode.VELOCITY, ControlMode.POSITION):
         arrays = arrays_for(model, settings, [mode] * model.n_dofs, N_ENVS, ctrl_mode=float(mode), **given)
         for e in range(N_ENVS):
-            found = fields_on_floats(model, settings, arrays, "forces", e)["qf_actuator"]
+            found = fields_on_floats(model, settings, arrays, "smooth forces", e)["qf_actuator"]
             command, v = arrays["command"][:, e], arrays["vel"][:, e]
             q = np.array([arrays["qpos"][i, e] if i >= 0 else 0.0 for i in dofs.q_idx])
             kp = np.where(dofs.q_idx >= 0, dofs.kp, 0.0)  # a quaternion has no coordinate to be sent to

@@ -116,9 +116,9 @@ def test_servos_of_angles_go_the_shorter_way() -> None:
         data.ctrl[:] *= 8.0
         mujoco.mj_forward(pair.theirs, data)
     settings = mjcf_settings(pair)
-    found = interpret(fields_program(pair.ours, settings, "forces"), mjcf_arrays(pair, settings, states))
+    found = interpret(fields_program(pair.ours, settings, "smooth forces"), mjcf_arrays(pair, settings, states))
     theirs = np.array([data.qfrc_actuator[pair.dof] for data in states])
-    np.testing.assert_allclose(found["forces.qf_actuator"].T, theirs, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(found["smooth forces.qf_actuator"].T, theirs, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["heavy", "around", "transmissions"])

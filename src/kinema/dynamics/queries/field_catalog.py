@@ -137,11 +137,20 @@ DOF_FIELDS = [
         "forces",
         ("acc", (), "rad/s2 or m/s2", "joint acceleration of the constrained forward dynamics"),
         ("force", (), "N m or N", "sum of all generalised forces: mass_mat times acc"),
+    ),
+    *_field_infos(
+        "bias forces",
         ("qf_bias", (), "N m or N", "bias force: Coriolis, centrifugal and gravity forces (qfrc_bias)"),
+    ),
+    *_field_infos(
+        "smooth forces",
         ("qf_passive", (), "N m or N", "passive forces: springs, dampers, tendons, fluid, gravity compensation"),
         ("qf_actuator", (), "N m or N", "actuation: user commands and all actuators"),
         ("qf_applied", (), "N m or N", "user-applied forces and torques on links and joints, as generalised forces"),
         ("qf_control", (), "N m or N", "user commands and actuators, except actuators on sites"),
+    ),
+    *_field_infos(
+        "forces",
         (
             "qf_constraint",
             (),

@@ -220,15 +220,38 @@ def write_coordinate_fields(data: StepData) -> None:
 
 
 def write_force_fields(data: StepData) -> None:
-    """Write the joint acceleration `acc` and the generalised forces `force` and `qf_*` of each dof.
+    """Write `acc`, `force` and `qf_constraint` of each dof: what follows from the constraint forces.
 
-    `force` is the sum of smooth and constraint forces (M `acc`). `qf_passive` contains springs, dampers, tendons, fluid
-    forces and gravity compensation, `qf_actuator` user commands and all actuators, `qf_control` the same without
-    actuators on sites, `qf_applied` the user's wrenches and joint forces. Wrenches on links are mapped to joint forces
-    by J^T.
+    `force` is the sum of smooth and constraint forces (M `acc`).
     """
-    kinematics = "world_poses", "velocities", "path_lengths"
-    compute(data, *kinematics, "qfrc_smooth", "qfrc_constraint", "constrained_acceleration")
+    compute(data, "qfrc_smooth", "qfrc_constraint", "constrained_acceleration")
+    ctx, qacc, qfrc_smooth = data.ctx, data.constrained_acceleration, data.qfrc_smooth
+    qfrc_constraint = data.qfrc_constraint
+
+    def body(node: FrameNode) -> None:
+        ctx.write("acc", node, qacc[node.ref])
+        constraint = [0.0] * len(node.dofs) if qfrc_constraint is None else qfrc_constraint[node.ref]
+        ctx.write("force", node, [a + b for a, b in zip(qfrc_smooth[node.ref], constraint, strict=True)])
+        ctx.write("qf_constraint", node, constraint)
+
+    ctx.for_each_frame("joint forces", body)
+
+
+def write_bias_force_fields(data: StepData) -> None:
+    """Write `qf_bias` of each dof, the bias forces by the recursive Newton-Euler algorithm."""
+    compute(data, "qfrc_bias")
+    ctx, qfrc_bias = data.ctx, data.qfrc_bias
+    ctx.for_each_frame("bias forces", lambda node: ctx.write("qf_bias", node, qfrc_bias[node.ref]))
+
+
+def write_smooth_force_fields(data: StepData) -> None:
+    """Write the generalised forces of each dof that do not follow from constraints: `qf_passive`, `qf_actuator`, ...
+
+    `qf_passive` contains springs, dampers, tendons, fluid forces and gravity compensation, `qf_actuator` user commands
+    and all actuators, `qf_control` the same without actuators on sites, `qf_applied` the user's wrenches and joint
+    forces. Wrenches on links are mapped to joint forces by J^T.
+    """
+    compute(data, "world_poses", "velocities", "path_lengths", "joint_force_terms", "qfrc_gravcomp")
     ctx = data.ctx
     wrenches = {
         name: zero_wrenches(ctx, name) for name in ("passive wrenches", "site actuator wrenches", "applied wrenches")
@@ -243,28 +266,17 @@ def write_force_fields(data: StepData) -> None:
         generalized_forces(ctx, name, data.local_poses, lambda node, of=of: of[node.ref])
         for name, of in wrenches.items()
     )
-    qacc, qfrc_smooth, qfrc_bias, force_terms, qfrc_constraint = (
-        data.constrained_acceleration,
-        data.qfrc_smooth,
-        data.qfrc_bias,
-        data.joint_force_terms,
-        data.qfrc_constraint,
-    )
+    force_terms = data.joint_force_terms
 
     def body(node: FrameNode) -> None:
         passive, tendons, control, actuators, *applied_terms = force_terms[node.ref]
-        ctx.write("acc", node, qacc[node.ref])
-        constraint = [0.0] * len(node.dofs) if qfrc_constraint is None else qfrc_constraint[node.ref]
-        ctx.write("force", node, [a + b for a, b in zip(qfrc_smooth[node.ref], constraint, strict=True)])
-        ctx.write("qf_constraint", node, constraint)
-        ctx.write("qf_bias", node, qfrc_bias[node.ref])
         ctx.write("qf_passive", node, _sum_forces(passive, tendons, passive_forces[node.ref]))
         ctx.write("qf_actuator", node, _sum_forces(control, actuators, site_actuator_forces[node.ref]))
         applied = [sum_values([term[k].force for term in applied_terms]) for k in range(len(node.dofs))]
         ctx.write("qf_applied", node, [a + b for a, b in zip(applied_forces[node.ref], applied, strict=True)])
         ctx.write("qf_control", node, _sum_forces(control, actuators, [0.0] * len(node.dofs)))
 
-    ctx.for_each_frame("joint forces", body)
+    ctx.for_each_frame("smooth joint forces", body)
 
 
 def _sum_forces(a: Sequence[ForceTerm], b: Sequence[ForceTerm], c: Sequence[Value]) -> list[Value]:
@@ -407,6 +419,8 @@ FIELD_GROUPS: dict[str, Callable[[StepData], None]] = {
     "loads": write_load_fields,
     "coordinates": write_coordinate_fields,
     "forces": write_force_fields,
+    "bias forces": write_bias_force_fields,
+    "smooth forces": write_smooth_force_fields,
     "control": write_control_fields,
     "axes": write_dof_axis_fields,
     "mass": write_mass_matrix_fields,

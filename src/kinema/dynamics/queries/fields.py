@@ -171,6 +171,7 @@ OUTPUT_PREFIX = "new "
 DRIVE_DEPENDENT_GROUPS = {
     "loads",
     "forces",
+    "smooth forces",
     "contacts",
     "laws of contacts",
     "equality wrenches",
