@@ -59,6 +59,11 @@ int main() {
     leg::aba(q, v, tau, back);
     std::array<leg::scalar, leg::n_v * leg::n_v> mass{};
     leg::crba(q, mass);
+    double poses[leg::n_links * 7], *quaternions = poses + 3 * leg::n_links;
+    double positions[leg::n_links * 3];
+    leg::fk(q, positions, leg::span<double, leg::n_links * 4>(quaternions));
+    leg::fk(q, leg::span<double, leg::n_links * 3>(positions), leg::span<double, leg::n_links * 4>(quaternions));
+    if (positions[2] != 0.62 + q[0]) return 4;
     for (double x : back) if (x > 1e-9 || x < -1e-9) return 2;
     return mass[0] > 2.6 && simulation.observe().sensordata[3] == simulation.state.qpos[2] ? 0 : 3;
 }

@@ -10,7 +10,8 @@ SPAN = """/* View of a fixed number of contiguous scalars: of an array, a std::a
 template <typename T, std::size_t N>
 class span {
 public:
-    explicit span(T *data) noexcept : data_(data) {}
+    template <typename P, typename = std::enable_if_t<std::is_pointer<P>::value && std::is_convertible<P, T *>::value>>
+    explicit span(P data) noexcept : data_(data) {}
     span(T (&array)[N]) noexcept : data_(array) {}
     template <typename U>
     span(std::array<U, N> &array) noexcept : data_(array.data()) {}
@@ -62,7 +63,7 @@ def cpp_header(interface: Interface) -> str:
     simulation = [SIMULATION.replace("PREFIX", name)] if interface.has_simulation else []
     parts = [
         f"/* {name}: C++17 interface of the library compiled by Kinema; see {name}.h for units and memory. */",
-        f"#ifndef {guard}\n#define {guard}\n\n#include <array>\n#include <cstddef>\n#include <cstdint>\n\n"
+        f"#ifndef {guard}\n#define {guard}\n\n#include <array>\n#include <cstddef>\n#include <cstdint>\n#include <type_traits>\n\n"
         f'#include "{name}.h"\n\nnamespace {name} {{',
         f"using scalar = {name}_scalar;",
         constants,

@@ -143,8 +143,40 @@ class LibraryBuilder:
             ("initial_q", model.qpos0, "initial coordinates [m, rad]"),
             ("lower", model.dofs.lower, "lower limit of each degree of freedom [m, rad]; -inf without limit"),
             ("upper", model.dofs.upper, "upper limit of each degree of freedom [m, rad]; inf without limit"),
+            *self._passive_tables(),
         ):
             interface.tables.append((Field(name, (len(values),), comment), np.asarray(values, self._dtype)))
+
+    def _passive_tables(self) -> list[tuple[str, np.ndarray, str]]:
+        """Name, values and comment of damping, dry friction and force limits of all degrees of freedom, as in the scene."""
+        entities = [entity for entity in self._request.scene.entities if entity.n_dofs]
+
+        def concatenated(rows: Sequence[np.ndarray]) -> np.ndarray:
+            return np.concatenate([np.asarray(row, np.float64).ravel() for row in rows])
+
+        ranges = [entity.get_dofs_force_range() for entity in entities]
+        return [
+            (
+                "damping",
+                concatenated([entity.get_dofs_damping() for entity in entities]),
+                "viscous damping of each degree of freedom [N s/m, N m s/rad]",
+            ),
+            (
+                "friction",
+                concatenated([entity.get_dofs_frictionloss() for entity in entities]),
+                "dry friction of each degree of freedom [N, N m]",
+            ),
+            (
+                "min_force",
+                concatenated([lower for lower, _ in ranges]),
+                "smallest force of a drive on each degree of freedom [N, N m]; -inf without limit",
+            ),
+            (
+                "max_force",
+                concatenated([upper for _, upper in ranges]),
+                "largest force of a drive on each degree of freedom [N, N m]; inf without limit",
+            ),
+        ]
 
     def _add_tables(self) -> None:
         """Emit the exported constants: names, limits, initial state and control."""
