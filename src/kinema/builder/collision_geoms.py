@@ -226,12 +226,13 @@ class GeomRecord:
         return -1 if self.link is None or self.link.is_on_kinematic_body else self.link.frame_idx
 
 
-class _GeomCollector:
+class GeomCollector:
     """Collects the geoms of all colliding shapes of a scene, each shape once, and the pairs of geoms."""
 
     def __init__(self, ctx: BuildContext) -> None:
         self.ctx = ctx
         self.geoms_of_shape: dict[tuple[int, int], list[GeomRecord]] = {}
+        self._links = {(x.entity, x.robot.name, x.description.name): x for x in reversed(ctx.links)}
         self.pairs: list[tuple[GeomRecord, GeomRecord, ContactParameters | None]] = []
         """Geoms of each pair, with the contact parameters of an explicit pair, else None."""
 
@@ -267,10 +268,8 @@ class _GeomCollector:
         if link is not None:
             owner, shapes = link.name, link.description.shapes
         else:
-            owner, shapes = (
-                "world",
-                [c.shape for c in colliders(self.ctx.entities[entity].description)[0] if c.link is None],
-            )
+            description = self.ctx.entities[entity].description
+            owner, shapes = "world", description.shapes if isinstance(description, World) else []
         colliding = [other for other in shapes if other.collision]
         if len(colliding) == 1:
             return f"{owner}_collision"
@@ -291,12 +290,7 @@ class _GeomCollector:
 
     def _link_of_collider(self, entity: int, collider: Collider) -> LinkRecord | None:
         """Link record of a collider; None for a static shape."""
-        candidates = (link for link in self.ctx.links if link.entity == entity and link.robot.name == collider.robot)
-        return (
-            None
-            if collider.link is None
-            else next(link for link in candidates if link.description.name == collider.link)
-        )
+        return None if collider.link is None else self._links[entity, collider.robot, collider.link]
 
     def add_pairs_of_entity(self, entity: int) -> None:
         """Add the pairs of geoms within an entity that may collide, by the rules of its description.
@@ -348,7 +342,7 @@ def pack_geoms(ctx: BuildContext, *, movable_surfaces: bool = False) -> tuple[Ge
     and conaffinity. Entities with contacts disabled are skipped. With `movable_surfaces`, or if any shape has a surface
     velocity, all geoms have one.
     """
-    collector = _GeomCollector(ctx)
+    collector = GeomCollector(ctx)
     previous: list[tuple[int, Collider]] = []
     for entity, spec in enumerate(ctx.entities):
         description = spec.description
@@ -371,7 +365,7 @@ def list_geoms(ctx: BuildContext) -> list[GeomRecord]:
 
     Geoms of an entity are sorted by link, static ones first; those of a link are in file order.
     """
-    collector, geoms = _GeomCollector(ctx), list[GeomRecord]()
+    collector, geoms = GeomCollector(ctx), list[GeomRecord]()
     for entity, spec in enumerate(ctx.entities):
         enabled = [c for c in colliders(spec.description)[0] if c.shape.enabled]
         own = [geom for c in enabled for geom in collector.geoms_of_collider(entity, c)]
@@ -405,27 +399,33 @@ def _pack_geoms_and_pairs(
     rows.sort(
         key=lambda r: (sorted((r[0].dynamic_frame_idx, r[1].dynamic_frame_idx)), r[2].condim, r[0].index, r[1].index)
     )
-    contact_parameters = [row[2] for row in rows]
     return (
         pack_geom_table(geoms, movable_surfaces=movable_surfaces),
         PairsInfo(
             geom_a=np.array([row[0].index for row in rows], np.int32),
             geom_b=np.array([row[1].index for row in rows], np.int32),
-            condim=np.array([parameters.condim for parameters in contact_parameters], np.int32),
-            friction=np.array([parameters.friction for parameters in contact_parameters]),
-            solref=np.array([parameters.solref for parameters in contact_parameters]),
-            solref_friction=np.array([parameters.solref_friction for parameters in contact_parameters]),
-            solimp=np.array([parameters.solimp for parameters in contact_parameters]),
-            margin=np.array([parameters.margin + parameters.gap for parameters in contact_parameters]),
-            gap=np.array([parameters.gap for parameters in contact_parameters]),
             surface_source=np.array([row[3] for row in rows], np.int32),
             solmix_weight=np.array([solmix_weight(a.contact_parameters, b.contact_parameters) for a, b, _, _ in rows]),
-            restitution=np.array([parameters.restitution for parameters in contact_parameters]),
-            bounce_speed=np.array([parameters.bounce_speed for parameters in contact_parameters]),
             rank=_contact_ranks(ctx, [row[:2] for row in rows]),
-            stiction_ratio=np.array([parameters.stiction_ratio for parameters in contact_parameters]),
+            **pack_pair_parameters([row[2] for row in rows]),
         ),
     )
+
+
+def pack_pair_parameters(contact_parameters: Sequence[ContactParameters]) -> dict[str, np.ndarray]:
+    """Columns of the table of geom pairs that are combined contact parameters."""
+    return {
+        "condim": np.array([parameters.condim for parameters in contact_parameters], np.int32),
+        "friction": np.array([parameters.friction for parameters in contact_parameters]).reshape(-1, 5),
+        "solref": np.array([parameters.solref for parameters in contact_parameters]).reshape(-1, 2),
+        "solref_friction": np.array([parameters.solref_friction for parameters in contact_parameters]).reshape(-1, 2),
+        "solimp": np.array([parameters.solimp for parameters in contact_parameters]).reshape(-1, 5),
+        "margin": np.array([parameters.margin + parameters.gap for parameters in contact_parameters]),
+        "gap": np.array([parameters.gap for parameters in contact_parameters]),
+        "restitution": np.array([parameters.restitution for parameters in contact_parameters]),
+        "bounce_speed": np.array([parameters.bounce_speed for parameters in contact_parameters]),
+        "stiction_ratio": np.array([parameters.stiction_ratio for parameters in contact_parameters]),
+    }
 
 
 def pack_geom_table(geoms: Sequence[GeomRecord], *, movable_surfaces: bool = False) -> GeomsInfo:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kinema.core import ArrayLike, Diagnostics
-from kinema.model import Model, empty_geoms, empty_pairs, empty_sensors
+from kinema.model import Model, empty_geoms, empty_pair_rules, empty_pairs, empty_sensors
 
 from . import (
     actuators,
@@ -23,6 +23,7 @@ from .attachments import pack_attachments, pack_suction_cups
 from .collision_geoms import GeomRecord
 from .context import AttachmentSpec, BuildContext, EntitySpec, GeometryCache, SuctionCupSpec
 from .fluid import MEDIUM_FROM_FILES, Medium, pack_fluid
+from .pair_rules import collect_pair_rules, may_use_pair_rules
 from .sensors import pack_sensors
 
 TREE_PASSES: Sequence[Callable[[BuildContext], None]] = (
@@ -41,6 +42,7 @@ def build_model(  # noqa: PLR0913
     medium: Medium = MEDIUM_FROM_FILES,
     *,
     with_contacts: bool = False,
+    min_ruled_geoms: int | None = None,
     kinematic_bodies: bool = False,
     switchable_equalities: bool = False,
     movable_surfaces: bool = False,
@@ -60,6 +62,8 @@ def build_model(  # noqa: PLR0913
         diagnostics: collector of warnings and notes; None for a new one that is discarded.
         medium: density, viscosity and wind that override those of the files.
         with_contacts: whether to build the tables of collision geoms and geom pairs (meshes take time).
+        min_ruled_geoms: number of geoms from which on rules of collision take the place of a table of geom pairs; None
+            for a table.
         switchable_equalities: whether equality constraints that are initially inactive get rows too.
         kinematic_bodies: whether kinematic links get frames that can be moved; else they are fixed to the world.
         movable_surfaces: whether geoms can have a surface velocity at run time, also if no file has one.
@@ -86,9 +90,15 @@ def build_model(  # noqa: PLR0913
     links, dofs = options.with_option_flags(ctx, kinematic_tables.pack_links(ctx), dofs)
     actuator_table, actuator_entities = actuators.pack_actuators(ctx)
     dofs = actuators.with_gains_of_servos(dofs, actuator_table)
-    geoms, pairs = empty_geoms(), empty_pairs()
+    geoms, pairs, rules = empty_geoms(), empty_pairs(), empty_pair_rules()
     if with_contacts:
-        geoms, pairs = collision_geoms.pack_geoms(ctx, movable_surfaces=movable_surfaces)
+        has_rules = min_ruled_geoms is not None and may_use_pair_rules(ctx, min_ruled_geoms)
+        collected = collect_pair_rules(ctx) if has_rules else None
+        if collected is None:
+            geoms, pairs = collision_geoms.pack_geoms(ctx, movable_surfaces=movable_surfaces)
+        else:
+            geoms = collision_geoms.pack_geom_table(collected[0], movable_surfaces=movable_surfaces)
+            rules = collected[1]
     sensor_table = empty_sensors()
     if sensors is not None:
         sensor_table = pack_sensors(ctx, actuator_table, actuator_entities, sensors)
@@ -109,6 +119,7 @@ def build_model(  # noqa: PLR0913
         path_segments=paths.pack_path_segments(ctx),
         geoms=geoms,
         pairs=pairs,
+        pair_rules=rules,
         fluid=pack_fluid(ctx, medium),
         sensors=sensor_table,
         attachments=pack_attachments(ctx, len(equality_table.names)),

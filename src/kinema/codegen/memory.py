@@ -145,6 +145,8 @@ class MemoryEmitter(IRBuilder):
         """Array offsets of the enclosing loop iterations, by (loop number, column)."""
         self.name_suffix = ""
         """Suffix of row pointers if the same code is emitted for several iterations."""
+        self.constant_tables: dict[int, list[str]] = {}
+        """Suffix of the pointer to the constants of each column, by loop number of a joined loop."""
         self.table_strides: dict[int, int] = {}
         """Column stride of tables that are stored column by column, by loop number."""
         self.lane: str | None = None
@@ -337,7 +339,7 @@ class MemoryEmitter(IRBuilder):
             return self._element_pointer(
                 self.arena_pointer_type,
                 self.scalar_type,
-                f"%constants{address.column[0]}{self.name_suffix}",
+                f"%constants{address.column[0]}{self._constants_suffix(*address.column)}",
                 str(address.column[1]),
             )
         row = self.row_expression(address, index)
@@ -358,6 +360,11 @@ class MemoryEmitter(IRBuilder):
                 else self._lane_pointer(self._element_pointer("ptr", self.vector_type, "%scratch", row))
             )
         return self._lane_pointer(f"{self.arena_pointer_type} {self.row_pointer(f'%{address.arena}_e', row)}")
+
+    def _constants_suffix(self, loop_number: int, column: int) -> str:
+        """Suffix of the pointer to the constants of a loop iteration that has a column."""
+        tables = self.constant_tables.get(loop_number)
+        return self.name_suffix if tables is None else tables[column]
 
     # -------------------------------------------------------------------------------------------------------- addresses
 

@@ -112,6 +112,9 @@ class StatementEmitter(MemoryEmitter):
         list of active iterations.
         """
         loop_number, header = self.address_resolver.loop_number(loop), self.address_resolver.header_offset(loop)
+        if loop.joined_rows:
+            self._emit_joined_loop(loop)
+            return
         count, start, first = (self._load_int("ints", f"{header + i}") for i in range(3))
         if loop.range_name:
             outer, specialization = self.address_resolver.iteration_stack[-1]
@@ -149,6 +152,26 @@ class StatementEmitter(MemoryEmitter):
             self.emit(f"br label %{after}")
         self.start_block(after)
         self.end_loop(loop_handle)
+
+    def _emit_joined_loop(self, loop: ForEachLoop) -> None:
+        """Emit the body of a joined loop for the rows of its tables that memory locations hold (one environment)."""
+        assert self.target.lanes == 1, "joined loops run for one environment at a time"
+        loop_number, header = self.address_resolver.loop_number(loop), self.address_resolver.header_offset(loop)
+        start, first = (self._load_int("ints", f"{header + i}") for i in (1, 2))
+        suffix = self.name_suffix
+        for table, location in enumerate(loop.joined_rows):
+            row = self.to_int(self.load(location, {}), 0)
+            self.name_suffix = f"{suffix}_of{table}"
+            self.set_iteration_pointers(loop, row, start, first)
+        specialization = loop.specializations[0]
+        for _, column in specialization.array_columns.values():
+            self.name_suffix = f"{suffix}_of{loop.joined_tables[0][column]}"
+            self.load_column(loop_number, column, "", column)
+        self.name_suffix = suffix
+        self.constant_tables[loop_number] = [f"{suffix}_of{table}" for table in loop.joined_tables[1]]
+        self.address_resolver.iteration_stack.append((loop_number, specialization))
+        self.emit_statements(specialization.body)
+        self.address_resolver.iteration_stack.pop()
 
     def _call_outlined(
         self,

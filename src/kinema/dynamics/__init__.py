@@ -18,6 +18,7 @@ from .collision.contact_buffer_specs import (
     may_lose_contacts as may_lose_contacts,
     unsupported_type_pairs as unsupported_type_pairs,
 )
+from .collision.pair_rule_support import supports_pair_rules as supports_pair_rules
 from .engine.engine import Engine as Engine, FusedRollout as FusedRollout
 from .lowering.cached_analysis import mass_matrix_conditioning as mass_matrix_conditioning
 from .lowering.inertia_check import MassMatrixConditioning as MassMatrixConditioning

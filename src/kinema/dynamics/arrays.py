@@ -12,9 +12,10 @@ from kinema.core import Array, matrix_to_quaternion
 from kinema.ir import UNIFORM
 from kinema.model import SERVO_STATES, Model, PrimitiveJointType
 
-from .collision.spatial_hash import build_pair_table, select_hashed_geoms
+from .collision.grid_plan import CLASS_ARRAY, EXCLUDED_ARRAY, GEOM_ARRAY, broad_phase_order, excluded_values
+from .collision.pair_kinds import N_CLASS_FIELDS, N_GEOM_FIELDS, find_pair_kinds, geom_values
 from .sensors.contact_weights import contact_dependent_outputs, contact_weight_table
-from .settings import BroadPhase, ControlMode, Integrator, Settings
+from .settings import ControlMode, Integrator, Settings
 from .sleep.policy import initially_asleep, n_trees
 
 
@@ -37,8 +38,12 @@ class ElementKind(enum.Enum):
     CONSTRAINT_ROW = "constraint row"
     GEOM_DATA = "geom data"
     """Vertices and other data shared by all geoms."""
-    GRID_PAIR = "grid pair"
-    """A pair of geoms in the spatial hash."""
+    RULED_GEOM = "geom with rules"
+    """A geom whose collisions rules decide, in the order of the broad phase."""
+    CLASS_PAIR = "pair of classes"
+    """Two classes of geoms in the rules of collision."""
+    EXCLUDED_PAIR = "excluded pair"
+    """Values of the list of pairs of geoms that rules of collision exclude."""
     SENSOR_VALUE = "sensor value"
     """A scalar of a sensor output."""
     SENSOR_PAIR = "sensor pair"
@@ -135,9 +140,9 @@ class ArrayInfo:
             ElementKind.PAIR: len(model.pairs.geom_a),
             ElementKind.GEOM_DATA: len(model.geoms.data),
             ElementKind.KINEMATIC_BODY: len(model.kinematic_frames),
-            ElementKind.GRID_PAIR: len(select_hashed_geoms(model)) ** 2
-            if settings.broad_phase is BroadPhase.CELLS
-            else 0,
+            ElementKind.RULED_GEOM: len(model.pair_rules.class_of_geom),
+            ElementKind.CLASS_PAIR: model.pair_rules.row_of_classes.size,
+            ElementKind.EXCLUDED_PAIR: len(excluded_values(model)) if model.has_pair_rules else 0,
             ElementKind.SENSOR_VALUE: model.sensors.n_values,
             ElementKind.SENSOR_PAIR: len(contact_dependent_outputs(model)) * len(model.pairs.geom_a),
             ElementKind.RAY_DATA: len(model.sensors.ray_geoms.data),
@@ -447,11 +452,30 @@ ARRAYS = [
         is_enabled=_has_contacts,
     ),
     ArrayInfo(
-        "pair_table",
-        ElementKind.GRID_PAIR,
+        GEOM_ARRAY,
+        ElementKind.RULED_GEOM,
         ArrayUse.PARAMETER,
-        initial=lambda model, _: build_pair_table(model),
-        is_enabled=lambda settings: settings.contacts and settings.broad_phase is BroadPhase.CELLS,
+        N_GEOM_FIELDS,
+        initial=lambda model, _: geom_values(model, broad_phase_order(model)[0]),
+        is_enabled=_has_contacts,
+        is_needed=lambda model: model.has_pair_rules,
+    ),
+    ArrayInfo(
+        CLASS_ARRAY,
+        ElementKind.CLASS_PAIR,
+        ArrayUse.PARAMETER,
+        N_CLASS_FIELDS,
+        initial=lambda model, _: find_pair_kinds(model).classes.ravel(),
+        is_enabled=_has_contacts,
+        is_needed=lambda model: model.has_pair_rules,
+    ),
+    ArrayInfo(
+        EXCLUDED_ARRAY,
+        ElementKind.EXCLUDED_PAIR,
+        ArrayUse.PARAMETER,
+        initial=lambda model, _: excluded_values(model),
+        is_enabled=_has_contacts,
+        is_needed=lambda model: bool(len(model.pair_rules.excluded)),
     ),
     ArrayInfo("dt", ElementKind.ENVIRONMENT, ArrayUse.PARAMETER, initial=lambda _, settings: settings.dt),
     ArrayInfo("gravity", ElementKind.ENVIRONMENT, ArrayUse.PARAMETER, 3, initial=lambda model, _: model.gravity),

@@ -18,7 +18,9 @@ from kinema.ir import Tracer, Value
 
 from .collision.contact_buffers import ContactBuffers
 from .collision.contact_lists import ContactLists
+from .collision.contact_slots import ContactSlots
 from .collision.narrow_phase import detect_contacts_into_lists
+from .collision.ruled_narrow_phase import detect_contacts_by_rules
 from .constraints.attachments import update_attachments, update_suction_cups
 from .constraints.contacts import world_motion_subspaces
 from .constraints.equalities import update_broken_joints
@@ -211,6 +213,11 @@ def _reads_of_contacts(step: StepData) -> list[str]:
 @stage("contact_buffers", reads=_reads_of_contacts)
 def detect_contacts(step: StepData) -> None:
     """Broad and narrow phase into contact buffers; wakes sleeping trees that awake trees touch."""
+    if step.may_collide and step.ctx.model.has_pair_rules:
+        slots = ContactSlots(step.ctx)
+        detect_contacts_by_rules(step.ctx, slots, step.shifted_world_poses)
+        step.contact_buffers = slots
+        return
     buffers = ContactBuffers(step.ctx) if step.may_collide else None
     if buffers is not None:
         poses, velocities = step.shifted_world_poses, step.sweep_velocities
@@ -506,7 +513,7 @@ def solve_constraint_forces(step: StepData) -> None:
     if ctx.settings.use_warps and not step.use_aba:
         inputs = make_inputs()
         make_inputs = lambda: inputs  # noqa: E731
-    contacts: ContactBuffers | ContactLists | None = None
+    contacts: ContactBuffers | ContactSlots | ContactLists | None = None
     if step.may_collide:
         contacts = step.contact_lists if step.solves_on_warp else step.contact_buffers
 
@@ -556,7 +563,7 @@ def _assemble_solver_inputs(
     )
     subspaces = None if contact_poses is None else world_motion_subspaces(ctx, step.local_poses, contact_poses)
     smooth = step.qfrc_smooth if ctx.settings.differentiable else None
-    return SolverInputs(rows, inertia, factors, unconstrained, subspaces, contact_poses, smooth)
+    return SolverInputs(rows, inertia, factors, unconstrained, subspaces, contact_poses, qfrc_smooth=smooth)
 
 
 def _has_attachments(step: StepData) -> bool:

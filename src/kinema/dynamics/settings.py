@@ -39,14 +39,15 @@ class BroadPhase(enum.StrEnum):
     """Method by which distant geom pairs are skipped; contacts are the same for all."""
 
     AUTO = "auto"
-    """LIST for many pairs, CELLS for very many, else ALL."""
+    """CELLS for models with rules of collision, LIST for many pairs, else ALL."""
     ALL = "all"
     """Every pair is tested individually."""
     LIST = "list"
     """A list of candidate pairs from axis-aligned bounding boxes; on a CPU, and only if geoms do not differ between
     environments."""
     CELLS = "cells"
-    """A list of candidate pairs from a spatial hash; same as LIST where environments run in SIMD lanes."""
+    """Candidate pairs from a grid, and rules of collision instead of a table of geom pairs; same as LIST for models
+    with a table."""
 
 
 class ControlMode(enum.IntEnum):

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Self, TypeVar, overload
 
+from kinema.core import KinemaError
 from kinema.ir import ArenaOffset, Value
 
 from .collision.contact_buffer_specs import plan_contact_buffers
 from .collision.contact_buffers import ContactBuffers, has_collision_pairs
 from .collision.contact_lists import ContactLists
+from .collision.contact_slots import ContactSlots
 from .constraints.contacts import ContactConstraints
 from .constraints.rows import KinematicState
 from .rigid.kinematics import FrameAcceleration, Pose, Twist
@@ -131,7 +133,7 @@ class StepData:
     # collision detection
     sweep_velocities = Quantity[NodeValues[Twist] | None]("compute_sweep_velocities")
     """Spatial velocities of frames, sleeping ones included, for contacts of fast geoms; None without any."""
-    contact_buffers = Quantity[ContactBuffers | None]("detect_contacts")
+    contact_buffers = Quantity[ContactBuffers | ContactSlots | None]("detect_contacts")
     """Contacts for solvers with one thread per environment."""
     contact_lists = Quantity[ContactLists | None]("list_contacts_for_warps")
     """Contacts for the warp solvers."""
@@ -194,6 +196,13 @@ class StepData:
     def may_collide(self) -> bool:
         """Whether any two geoms of the traced frames can touch."""
         ctx = self.ctx
+        if ctx.model.has_pair_rules:
+            if ctx.settings.differentiable:
+                raise KinemaError(
+                    "gradients need a table of the geom pairs that may collide: build the scene with "
+                    'km.Scene(broad_phase="list")'
+                )
+            return ctx.settings.contacts and bool(ctx.nodes)
         return has_collision_pairs(ctx.model, ctx.settings) and bool(
             plan_contact_buffers(ctx.model, [node.index for node in ctx.nodes])
         )

@@ -170,6 +170,8 @@ class _Liveness:
                     is_live |= self._visit(scope.specialization.body, (*scopes, scope), keep=keep)
                 if is_live and statement.active_iterations is not None:
                     self._mark_loaded(MemoryLocation(*statement.active_iterations, 0), ())
+                for location in statement.joined_rows if is_live else ():
+                    self._mark_loaded(location, scopes)
                 for accumulator, total in statement.reductions:
                     self._mark_loaded(accumulator, scopes)
                     self._mark_loaded(total, scopes)
@@ -249,7 +251,13 @@ def without_empty_rows(loop: ForEachLoop) -> ForEachLoop:
     Returns the loop itself if rows are referred to by their index.
     """
     kept = [i for i, specialization in enumerate(loop.specializations) if specialization.body]
-    if len(kept) == len(loop.specializations) or loop.range_name or loop.active_iterations or loop.schedule:
+    if (
+        len(kept) == len(loop.specializations)
+        or loop.range_name
+        or loop.active_iterations
+        or loop.schedule
+        or loop.joined_rows
+    ):
         return loop
     indices = loop.specialization_indices()
     rows = np.isin(indices, kept)

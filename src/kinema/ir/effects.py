@@ -197,7 +197,10 @@ class _EffectAnalysis:
             self._add_uses(array, uses, enclosing_iterations)
         n_executions = len(enclosing_iterations[-1].rows) if enclosing_iterations else 1
         for nested in outermost_for_each_loops(statements):
-            if not nested.range_name:
+            if nested.joined_rows:  # columns are looked up one by one: every row and every execution has to occur
+                count = max(n_executions, len(nested.ints))
+                executions = [(i % max(n_executions, 1), i % len(nested.ints)) for i in range(count)]
+            elif not nested.range_name:
                 executions = [(i, row) for i in range(n_executions) for row in range(len(nested.ints))]
             else:
                 row_ranges = zip(

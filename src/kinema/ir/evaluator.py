@@ -121,6 +121,21 @@ class Evaluator(ABC):
             self.store(location, values[value] if type(value) is int else value, values)
         return values
 
+    def run_joined_iteration(self, loop: ForEachLoop, rows: Sequence[int]) -> None:
+        """Execute the body of a joined loop for one row of each of its tables."""
+        specialization, (of_ints, of_floats) = loop.specializations[0], loop.joined_tables
+        offsets = {
+            array: ArenaOffset(arena, int(loop.ints[rows[of_ints[column]], column]))
+            for array, (arena, column) in specialization.array_columns.items()
+        }
+        constants = {
+            location: float(loop.floats[rows[of_floats[column]], column])
+            for location, column in specialization.constant_columns.items()
+        }
+        self.iteration_stack.append((offsets, constants))
+        self.run(specialization.body)
+        self.iteration_stack.pop()
+
     def run_for_each_loop(self, loop: ForEachLoop) -> None:
         """Execute the iterations of a for-each loop one after the other."""
         for i in self.iterations_of(loop):

@@ -150,6 +150,17 @@ class SpecializationGroup(ABC):
         Sets the columns with the first iteration and the number of iterations of each iteration's range.
         """
 
+    record_fields: Mapping[str, MemoryLocation] = {}
+    """Arrays and constants of one scalar that are in local memory, by name; of joined loops."""
+
+    def table_of_array(self, _array: str) -> int:
+        """Index of the table of a joined loop that has an array."""
+        return 0
+
+    def table_of_constants(self, _name: str) -> int:
+        """Index of the table of a joined loop that has constants."""
+        return 0
+
 
 class RowwiseGroup(SpecializationGroup):
     """Iterations of one specialization as a sequence of `LoopIteration` objects."""
@@ -412,6 +423,9 @@ class IterationContext:
 
     def read(self, array: str, element: int = 0) -> Value:
         """Load an element of an array of this iteration."""
+        if array in self.group.record_fields:
+            field = self.group.record_fields[array]
+            return self.tracer.read(field.array, field.element)
         return self.tracer.read(array, element)
 
     def read_array(self, array: str, count: int) -> list[Value]:
@@ -420,6 +434,8 @@ class IterationContext:
 
     def constants(self, name: str) -> list[Value]:
         """Constants of this iteration: plain numbers if folded, else loads from the table or per-environment array."""
+        if name in self.group.record_fields:
+            return [self.read(name)]
         array = PER_ENV_PREFIX if name in self._per_env_names else CONSTANT_PREFIX
         return [self.read(array + name, i) if x is None else x for i, x in enumerate(self._folded[name])]
 
@@ -429,7 +445,7 @@ class IterationContext:
 
     def has_array(self, array: str) -> bool:
         """Whether the iterations have an array of this name."""
-        return self.group.has_array(array)
+        return array in self.group.record_fields or self.group.has_array(array)
 
     def set_offset(self, array: str, offset: ArenaOffset) -> None:
         """Set the offset of an array to the same value in all iterations of the specialization."""
@@ -458,6 +474,7 @@ def trace_for_each_loop(
     *,
     no_unroll: bool = False,
     active_iterations: ArenaOffset | None = None,
+    joined_rows: tuple[MemoryLocation, ...] = (),
 ) -> None:
     """Append a for-each loop: the body is traced once per specialization, the iterations are packed into a table.
 
@@ -468,8 +485,10 @@ def trace_for_each_loop(
         body: code of an iteration.
         no_unroll: whether the loop is kept when the program is unrolled.
         active_iterations: offset of a list of the iterations that have an effect; CPU code skips all others.
+        joined_rows: memory locations of the row numbers of a joined loop, one per table of its `JoinedGroup`.
     """
-    _add_loop(tracer, name, iterations, body, no_unroll=no_unroll, active_iterations=active_iterations)
+    options = {"joined_rows": joined_rows} if joined_rows else {}
+    _add_loop(tracer, name, iterations, body, no_unroll=no_unroll, active_iterations=active_iterations, **options)
 
 
 def trace_work_queue_loop(
@@ -554,7 +573,20 @@ def _pack_loop(
     )
     for iteration_indices, column, values in columns:
         floats[iteration_indices, column] = values
+    if options.get("joined_rows"):
+        assert len(table.groups) == 1, "a joined loop has one specialization"
+        options["joined_tables"] = _joined_tables(table.groups[0], specializations[0])
     return ForEachLoop(name, tuple(specializations), ints, floats, **options), local_arrays
+
+
+def _joined_tables(
+    group: SpecializationGroup, specialization: LoopSpecialization
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Index of the table that each integer column and each column of constants of a joined loop is from."""
+    arrays = sorted(specialization.array_columns, key=lambda array: specialization.array_columns[array][1])
+    constants = sorted(specialization.constant_columns, key=lambda x: specialization.constant_columns[x])
+    names = [location.array.removeprefix(CONSTANT_PREFIX) for location in constants]
+    return tuple(map(group.table_of_array, arrays)), tuple(map(group.table_of_constants, names))
 
 
 def _trace_specialization(

@@ -91,7 +91,19 @@ class ArrayEvaluator(Evaluator):
         """(n_envs,) environments that execute the current statement; None for all."""
 
     def run_for_each_loop(self, loop: ForEachLoop) -> None:
-        """Execute a loop, then add the thread-private accumulators of its reductions to the totals."""
+        """Execute a loop, then add the thread-private accumulators of its reductions to the totals.
+
+        A joined loop is executed for each distinct combination of rows, in the environments that have it.
+        """
+        if loop.joined_rows:
+            rows = np.stack([np.broadcast_to(self.load(x), self.n_envs) for x in loop.joined_rows])
+            outer_mask = self.active_mask
+            active = np.ones(self.n_envs, np.bool_) if outer_mask is None else outer_mask
+            for combination in np.unique(rows[:, active], axis=1).T.astype(np.int64):
+                if self._restrict((rows == combination[:, None]).all(axis=0)):
+                    self.run_joined_iteration(loop, combination.tolist())
+                self.active_mask = outer_mask
+            return
         for accumulator, _ in loop.reductions:
             self.store(accumulator, np.zeros(self.n_envs), {})
         super().run_for_each_loop(loop)
@@ -238,6 +250,8 @@ def supports_batching(program: Program) -> bool:
             blocks.append(statement)
             continue
         if not isinstance(statement, ForEachLoop) or statement.active_iterations is not None or statement.reductions:
+            return False
+        if statement.joined_rows:
             return False
         for specialization in statement.specializations:
             row_blocks = [block for block in specialization.body if isinstance(block, BasicBlock)]

@@ -174,6 +174,12 @@ class ForEachLoop:
     reductions: tuple[tuple[MemoryLocation, MemoryLocation], ...] = ()
     """Reductions of a level-scheduled loop: (local accumulator of each thread, memory location that the total is added
     to)."""
+    joined_rows: tuple[MemoryLocation, ...] = ()
+    """Memory locations of the row numbers of a joined loop, one per table that its columns are from; empty for a loop
+    over all rows. A joined loop has one specialization, and runs once, for these rows. The tables lie side by side in
+    `ints` and `floats`; a shorter one repeats its last row."""
+    joined_tables: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    """Index of the table that each column of `ints` and each column of `floats` of a joined loop is from."""
 
     def specialization_indices(self) -> npt.NDArray[np.int32]:
         """Specialization index of each iteration, shape (n_rows,)."""
@@ -308,7 +314,7 @@ def memory_accesses(statement: Statement) -> Iterator[tuple[MemoryLocation, bool
     """Iterate over the memory accesses of a statement, without nested statements, as (location, whether written).
 
     Operands of intrinsics get a dynamic index, as they refer to whole arrays. For-each loops themselves access no
-    memory; the code of their specializations does.
+    memory, except for the row numbers of joined loops; the code of their specializations does.
     """
     match statement:
         case BasicBlock():
@@ -325,6 +331,8 @@ def memory_accesses(statement: Statement) -> Iterator[tuple[MemoryLocation, bool
             yield statement.count, False
         case WhileLoop() | If():
             yield statement.condition, False
+        case ForEachLoop():
+            yield from ((location, False) for location in statement.joined_rows)
         case _:
             pass
 
@@ -542,6 +550,7 @@ def _count_operations(statements: Statements) -> int:
             total += block.n_operations
         elif isinstance(block, ForEachLoop):
             counts = np.bincount(block.specialization_indices(), minlength=len(block.specializations))
+            counts = np.ones(1, np.int64) if block.joined_rows else counts
             total += sum(
                 int(count) * _count_operations(specialization.body)
                 for count, specialization in zip(counts, block.specializations, strict=True)
@@ -565,7 +574,8 @@ def _format_statements(statements: Statements, indent: str) -> Iterator[str]:
                 yield from (indent + line for line in str(block).splitlines())
                 continue
             case ForEachLoop():
-                yield f"{indent}for {len(block.ints)} rows of {block.name}:"
+                rows = " x ".join(format_location(location) for location in block.joined_rows) or len(block.ints)
+                yield f"{indent}for {rows} rows of {block.name}:"
                 for specialization in block.specializations:
                     yield f"{indent}  {specialization.key}:"
                     yield from _format_statements(specialization.body, indent + "    ")

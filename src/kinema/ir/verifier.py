@@ -148,6 +148,8 @@ class _Verifier:
                 c >= loop.floats.shape[1] for c in specialization.constant_columns.values()
             ):
                 yield f"a column of specialization {specialization.key} is out of range"
+        if loop.joined_rows and len(loop.specializations) != 1:
+            yield "a joined loop has several specializations"
         if loop.range_name:
             outer, specialization, outer_iterations = enclosing[-1]
             first, count = (

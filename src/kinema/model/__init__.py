@@ -31,8 +31,10 @@ from .geoms import (
     GEOM_TYPES as GEOM_TYPES,
     PLANAR_GEOM_TYPES as PLANAR_GEOM_TYPES,
     GeomsInfo as GeomsInfo,
+    PairRulesInfo as PairRulesInfo,
     PairsInfo as PairsInfo,
     empty_geoms as empty_geoms,
+    empty_pair_rules as empty_pair_rules,
     empty_pairs as empty_pairs,
 )
 from .kinematic_tree import (

@@ -51,6 +51,8 @@ class DerivedConstants(Table):
     """Inverse inertia at qpos0, (n_couplings,)."""
     pair_invweight: Array = field(default_factory=_empty)
     """Inverse inertia of the two links at qpos0 along translation and rotation, (n_pairs, 2)."""
+    geom_invweight: Array = field(default_factory=_empty)
+    """Inverse inertia of the link at qpos0 along translation and rotation, with rules of collision, (n_geoms, 2)."""
     tendon_invweight: Array = field(default_factory=_empty)
     """Inverse inertia along the length at qpos0, (n_tendons,)."""
     tendon_stiffness: Array = field(default_factory=_empty)

@@ -107,6 +107,36 @@ class PairsInfo(Table):
     """Rank in MuJoCo's order of contacts: by the links, then by the geoms, in file order; the world comes first."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PairRulesInfo(Table):
+    """Which geoms may collide, by classes of geoms, in scenes with too many pairs of geoms for a table of pairs.
+
+    Two geoms of one class may collide with the same classes, and with the same contact parameters; their bodies differ.
+    """
+
+    class_of_geom: Ints
+    """Class of each geom, (n_geoms,)."""
+    row_of_classes: Ints
+    """Row of `parameters` of two classes; -1 if their geoms do not collide, (n_classes, n_classes)."""
+    parameters: PairsInfo
+    """Contact parameters of pairs of geoms; the two geoms of each row are meaningless."""
+    excluded: Ints
+    """Pairs of geoms that do not collide by these rules, whatever their classes, (n, 2), the lower index first."""
+    explicit: Ints
+    """Pairs of geoms that may collide besides, and their rows of `parameters`, (n, 3)."""
+
+
+def empty_pair_rules() -> PairRulesInfo:
+    """Rules of a model with a table of pairs, or without contacts."""
+    return PairRulesInfo(
+        class_of_geom=np.zeros(0, np.int32),
+        row_of_classes=np.zeros((0, 0), np.int32),
+        parameters=empty_pairs(),
+        excluded=np.zeros((0, 2), np.int32),
+        explicit=np.zeros((0, 3), np.int32),
+    )
+
+
 def empty_geoms() -> GeomsInfo:
     """Table of collision geoms without rows, for a model without contacts."""
     none = np.zeros(0, np.int32)

@@ -19,7 +19,7 @@ from .attachments import AttachmentsInfo, SuctionCupsInfo, empty_attachments, em
 from .derived_constants import DerivedConstants
 from .equalities import CouplingsInfo, EqualitiesInfo
 from .fluid import FluidInfo, empty_fluid
-from .geoms import GeomsInfo, PairsInfo, empty_geoms, empty_pairs
+from .geoms import GeomsInfo, PairRulesInfo, PairsInfo, empty_geoms, empty_pair_rules, empty_pairs
 from .kinematic_tree import (
     DofsInfo,
     FramesInfo,
@@ -138,6 +138,8 @@ class Model(Table):
     path_segments: PathSegmentsInfo = field(default_factory=empty_path_segments)
     geoms: GeomsInfo = field(default_factory=empty_geoms)
     pairs: PairsInfo = field(default_factory=empty_pairs)
+    pair_rules: PairRulesInfo = field(default_factory=empty_pair_rules)
+    """Rules of collision, in the place of `pairs` if these would be too many."""
     fluid: FluidInfo = field(default_factory=empty_fluid)
     sensors: SensorsInfo = field(default_factory=empty_sensors)
     attachments: AttachmentsInfo = field(default_factory=empty_attachments)
@@ -164,6 +166,27 @@ class Model(Table):
     def with_derived(self, **values: Any) -> Model:
         """Model with the same tables and other derived constants."""
         return replace(self, derived=replace(self.derived, **values))
+
+    @property
+    def has_pair_rules(self) -> bool:
+        """Whether rules say which geoms may collide, instead of a table of pairs."""
+        return bool(len(self.pair_rules.class_of_geom))
+
+    @property
+    def may_collide(self) -> bool:
+        """Whether any two geoms may collide."""
+        return self.has_pair_rules or bool(len(self.pairs.geom_a))
+
+    def geom_pairs(self) -> Ints:
+        """All pairs of geoms that may collide, (n, 2), from the table of pairs or by the rules of collision."""
+        if not self.has_pair_rules:
+            return np.unique(np.column_stack([self.pairs.geom_a, self.pairs.geom_b]), axis=0)
+        rules, frames = self.pair_rules, self.geoms.frame_idx
+        classes = rules.class_of_geom
+        collides = np.triu(rules.row_of_classes[classes[:, None], classes] >= 0, 1) & (frames[:, None] != frames)
+        collides[rules.excluded[:, 0], rules.excluded[:, 1]] = False
+        collides[rules.explicit[:, 0], rules.explicit[:, 1]] = True
+        return np.argwhere(collides).astype(np.int32)
 
     @property
     def n_links(self) -> int:
@@ -214,6 +237,7 @@ def _underived_constants(model: Model) -> DerivedConstants:
         equality_invweight=np.ones((len(model.equalities.names), 2)),
         coupling_invweight=np.ones(len(couplings.names)),
         pair_invweight=np.ones((len(model.pairs.geom_a), 2)),
+        geom_invweight=np.ones((len(model.pair_rules.class_of_geom), 2)),
         tendon_invweight=np.ones(len(tendons.names)),
         tendon_stiffness=tendons.stiffness,
         tendon_damping=tendons.damping,

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 import numpy as np
 
 from kinema.builder import (
+    MIN_RULED_GEOMS,
     AddedSensor,
     AttachmentSpec,
     EntitySpec,
@@ -22,7 +24,7 @@ from kinema.builder import (
     disabled_equalities,
 )
 from kinema.core import Array, Diagnostics, content_digest
-from kinema.dynamics import Engine, ModelVariants, Settings
+from kinema.dynamics import BroadPhase, Engine, ModelVariants, Settings, supports_pair_rules
 from kinema.model import DofsInfo, Model
 from kinema.runtime import find_device
 
@@ -159,6 +161,8 @@ def _compile_models(
         "suction_cups": inputs.suction_cups,
     }
     geometry_cache = GeometryCache()
+    min_ruled_geoms = {BroadPhase.AUTO: MIN_RULED_GEOMS, BroadPhase.CELLS: 0}.get(settings.broad_phase)
+    min_ruled_geoms = min_ruled_geoms if find_device(inputs.device).is_cpu else None
     models, user_set = [], np.zeros((2, 0), dtype=np.bool_)
     for i, combination in enumerate(combinations):
         specs = [
@@ -166,7 +170,12 @@ def _compile_models(
             for j, spec in enumerate(inputs.specs)
         ]
         messages = Diagnostics() if i else diagnostics
-        model = build_model(specs, inputs.gravity, messages, inputs.medium, **options, geometry_cache=geometry_cache)
+        build = partial(
+            build_model, specs, inputs.gravity, messages, inputs.medium, **options, geometry_cache=geometry_cache
+        )
+        model = build(min_ruled_geoms=min_ruled_geoms if len(combinations) == 1 else None)
+        if model.has_pair_rules and not supports_pair_rules(model, settings):
+            model = build()
         dofs, user_set = _with_dof_parameters(model, inputs.entities)
         model = model.with_tables(options=inputs.solver_options.apply_to(model.options), dofs=dofs)
         model = without_unsupported_sweeps(model, settings, messages)

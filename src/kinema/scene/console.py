@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kinema.core import Diagnostics, timed_stage as recorded
+from kinema.model import Model
 
 from .built_scene import BuiltScene
 from .entity import Entity
@@ -98,9 +99,7 @@ def summarize(built: BuiltScene, entities: Sequence[Entity], diagnostics: Diagno
     ]
     rows = engine.state.layout.n_rows + engine.controls.layout.n_rows
     mebibytes = rows * engine.state.stride * engine.state.dtype.itemsize / 2**20
-    constraints = (
-        [_format_count(len(model.pairs.geom_a), "pair") + " of geoms may collide"] if engine.settings.contacts else []
-    )
+    constraints = [_contact_summary(model)] if engine.settings.contacts else []
     constraints += [
         _format_count(n, word)
         for n, word in (
@@ -133,6 +132,13 @@ def print_if_terminal(text: str, progress: ProgressBar) -> None:
     """Write a line to stderr if it is a terminal and the progress bar is not quiet."""
     if not progress.quiet and sys.stderr.isatty():
         sys.stderr.write(f"{text}\n")
+
+
+def _contact_summary(model: Model) -> str:
+    """Number of pairs of geoms that may collide, or of geoms with rules of collision."""
+    if model.has_pair_rules:
+        return _format_count(len(model.geoms.names), "geom") + " may collide"
+    return _format_count(len(model.pairs.geom_a), "pair") + " of geoms may collide"
 
 
 def _format_count(number: int, noun: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kinema.dynamics import Engine, tree_index_of_frames
-from kinema.model import Model
+from kinema.model import Model, PairsInfo
 
 from .arrays import SOL_PARAMS
 from .built_scene import BuiltScene
@@ -126,7 +126,7 @@ class ContactArrays:
     @property
     def exist(self) -> bool:
         """Whether contacts are simulated and any pair of geoms can collide."""
-        return self._engine.settings.contacts and len(self._model.pairs.geom_a) > 0 and self._model.n_dofs > 0
+        return self._engine.settings.contacts and self._model.may_collide and self._model.n_dofs > 0
 
     def entries(self) -> tuple[np.ndarray, np.ndarray]:
         """Entries of the contact buffers, active contacts first, and the active mask, (max_contacts, n_envs)."""
@@ -156,16 +156,39 @@ class ContactArrays:
             return active.sum(axis=0, dtype=np.int32)
         if name not in ("geom_a", "geom_b", "link_a", "link_b", "friction", "sol_params", "pair"):
             return self.compacted(_ENGINE_NAMES.get(name, name), order, active).astype(dtype)
-        pair = np.where(active, self.compacted("pair", order, active), -1.0).astype(np.int32)
+        pair = self._pairs(order, active)
         if name == "pair":
             return pair
-        geoms, pairs = self._model.geoms, self._model.pairs
+        geoms = self._model.geoms
         if name in ("friction", "sol_params"):
             values = self.pair_parameters(name)[pair, np.arange(n_envs)]
             return np.where(active.reshape(*active.shape, *(1,) * (values.ndim - 2)), values, 0.0).astype(dtype)
-        rows = (pairs.geom_a if name.endswith("a") else pairs.geom_b)[pair]
+        rows = self._geoms(order, active)[0 if name.endswith("a") else 1]
         values = self._geom_of_model_geom()[rows] if name.startswith("geom") else geoms.link_idx[rows]
         return np.where(active, values, -1).astype(np.int32)
+
+    @property
+    def _pair_table(self) -> PairsInfo:
+        """Table of the contact parameters of pairs of geoms, or of the rows of rules of collision."""
+        return self._model.pair_rules.parameters if self._model.has_pair_rules else self._model.pairs
+
+    def _geoms(self, order: np.ndarray, active: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First and second geom of the model of each contact in the order of `entries`; of other rows any."""
+        if self._model.has_pair_rules:
+            both = self.compacted("geoms", order, active).astype(np.int64)
+            return both[..., 0], both[..., 1]
+        pair = self._pairs(order, active)
+        return self._model.pairs.geom_a[pair], self._model.pairs.geom_b[pair]
+
+    def _pairs(self, order: np.ndarray, active: np.ndarray) -> np.ndarray:
+        """Row of `_pair_table` of each contact in the order of `entries`; -1 in rows without contact."""
+        if not self._model.has_pair_rules:
+            return np.where(active, self.compacted("pair", order, active), -1.0).astype(np.int32)
+        rules, (a, b) = self._model.pair_rules, self._geoms(order, active)
+        rows = rules.row_of_classes[rules.class_of_geom[a], rules.class_of_geom[b]]
+        for first, second, row in rules.explicit.tolist():
+            rows[(np.minimum(a, b) == first) & (np.maximum(a, b) == second)] = row
+        return np.where(active, rows, -1).astype(np.int32)
 
     def pair_parameters(self, name: str) -> np.ndarray:
         """Sliding friction (n_pairs, n_envs) or solref and solimp (n_pairs, n_envs, 7) of all pairs of geoms."""
@@ -177,7 +200,7 @@ class ContactArrays:
         arrays, n_envs = self._built.arrays, self._built.n_envs
         if arrays.has(f"pair_{name}"):
             return np.moveaxis(arrays.get(f"pair_{name}").reshape(-1, width, n_envs), 1, 2)
-        values = getattr(self._model.pairs, name)
+        values = getattr(self._pair_table, name)
         return np.broadcast_to(values[:, None], (len(values), n_envs, width))
 
     def link_forces(self) -> np.ndarray:
@@ -241,7 +264,7 @@ class ContactArrays:
         fixed = self._fixed_rows()
         order, active = self.entries()
         contact, env = np.nonzero(active)
-        condim = self._model.pairs.condim[self.read("pair")[contact, env]]
+        condim = self._pair_table.condim[self.read("pair")[contact, env]]
         n_rows = np.where((condim == 1) | self._model.options.elliptic, condim, 2 * (condim - 1))
         counts = np.zeros(active.shape, np.int64)
         counts[contact, env] = n_rows
@@ -281,8 +304,7 @@ class ContactArrays:
         """
         model, fields = self._model, self._engine.fields
         contact, env = np.nonzero(active)
-        pair = self.compacted("pair", order, active)[contact, env].astype(np.int64)
-        frame_a, frame_b = (model.geoms.frame_idx[x[pair]] for x in (model.pairs.geom_a, model.pairs.geom_b))
+        frame_a, frame_b = (model.geoms.frame_idx[x[contact, env]] for x in self._geoms(order, active))
         moves = _dofs_that_move_frames(model)
         sign = moves[frame_b].astype(np.float64) - moves[frame_a]
         root_com = np.asarray(fields.links_state.root_COM.numpy(), np.float64)[_link_of_dof_tree(model)]

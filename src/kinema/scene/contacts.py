@@ -137,7 +137,7 @@ def _contact_entries(built: BuiltScene, envs_idx: Selection) -> tuple[np.ndarray
     _require_contacts(built)
     selected = resolve_envs(envs_idx, built.n_envs)
     envs = np.arange(built.n_envs) if selected is None else np.arange(built.n_envs)[selected]
-    if not len(model.pairs.geom_a):
+    if not model.may_collide:
         empty = {
             name: np.zeros((0, len(envs), *item), built.arrays.dtype if item or name == "penetration" else np.int64)
             for name, item in ALL_CONTACT_FIELDS.items()
@@ -147,12 +147,21 @@ def _contact_entries(built: BuiltScene, envs_idx: Selection) -> tuple[np.ndarray
     values = {name: np.asarray(getattr(fields, name).numpy())[:, envs] for name in ("active", "pair", *CONTACT_FIELDS)}
     pair = np.maximum(values.pop("pair").astype(np.int64), 0)
     active = values.pop("active") > 0.5
-    for side, geoms in (("a", model.pairs.geom_a), ("b", model.pairs.geom_b)):
-        geom = geoms[pair].astype(np.int64)
+    geoms = geoms_of_contacts(built, pair, envs)
+    for side, geom in zip("ab", geoms, strict=True):
         values[f"geom_{side}"] = geom
         values[f"link_{side}"] = model.geoms.link_idx[geom].astype(np.int64)
         values[f"entity_{side}"] = model.geoms.entity_idx[geom].astype(np.int64)
     return active, values
+
+
+def geoms_of_contacts(built: BuiltScene, pair: np.ndarray, envs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and second geom of each contact entry, given the indices of the geom pairs; of unused entries any."""
+    model = built.model
+    if model.has_pair_rules:
+        both = np.asarray(built.engine.fields.contacts.geoms.numpy())[:, envs].astype(np.int64)
+        return both[..., 0], both[..., 1]
+    return model.pairs.geom_a[pair].astype(np.int64), model.pairs.geom_b[pair].astype(np.int64)
 
 
 def net_contact_forces(built: BuiltScene, envs_idx: Selection = None) -> np.ndarray:

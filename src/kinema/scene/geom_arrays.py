@@ -411,10 +411,11 @@ class GeomTables:
             low: minima of the AABBs [m], (n_geoms, n_envs, 3).
             high: maxima of the AABBs [m].
         """
-        margin = 0.5 * float(model.pairs.margin.max(initial=0.0))
+        parameters = model.pair_rules.parameters if model.has_pair_rules else model.pairs
+        margin = 0.5 * float(parameters.margin.max(initial=0.0))
         low, high = low - np.asarray(margin, low.dtype), high + np.asarray(margin, low.dtype)
         order = np.argsort(low[..., 0], axis=0, kind="stable")
-        pairs = self.row_of_model_geom[np.stack([model.pairs.geom_a, model.pairs.geom_b], axis=1)]
+        pairs = self.row_of_model_geom[model.geom_pairs()]
         pairs = np.unique(pairs.reshape(-1, 2), axis=0)
         a, b = pairs.T
         overlaps = ((low[a] <= high[b]) & (low[b] <= high[a])).all(axis=2)

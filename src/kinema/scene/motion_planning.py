@@ -253,7 +253,7 @@ class EntityPlanner:
         data, size = packed_data_headers(geoms), posed.size[0]
         center, radius = np.array(geoms.center), np.array(geoms.radius)
         result = CollisionGeoms(names, link, posed.types, size, data, position, rotation, center, radius, *boxes)
-        pairs = np.unique(np.column_stack([model.pairs.geom_a, model.pairs.geom_b]), axis=0)
+        pairs = model.geom_pairs()
         a, b = pairs.T
         return result, pairs[(link[a] != link[b]) & (radius[a] >= 0.0) & (radius[b] >= 0.0)]
 

@@ -71,6 +71,8 @@ def _max_contacts_without_formula(*, multiccd: bool) -> dict[tuple[str, str], in
 
 # --------------------------------------------------------------------------------------- contact buffers and capacities
 
+CONTACTS_PER_GEOM = 16
+"""Default capacity of a pool of contacts, per geom, of models with rules of collision."""
 DEFAULT_CONTACTS_PER_FRAME_PAIR = 64
 """Default capacity of a contact buffer."""
 MIN_WARP_CONTACTS, WARP_CONTACTS_PER_DOF = 48, 3
@@ -230,6 +232,8 @@ def may_lose_contacts(model: Model, *, use_warps: bool = False) -> bool:
         use_warps: whether the capacity is that of an environment simulated by a warp, instead of one per contact
             buffer.
     """
+    if model.has_pair_rules:
+        return True
     specs = plan_contact_buffers(model)
     if use_warps:
         return sum(spec.max_contacts for spec in specs) > warp_contact_capacity(model, _n_colliding_dofs(model, specs))
@@ -237,7 +241,12 @@ def may_lose_contacts(model: Model, *, use_warps: bool = False) -> bool:
 
 
 def contact_capacity(model: Model, *, use_warps: bool = False) -> int:
-    """Number of contacts that can be stored: per contact buffer or, with `use_warps`, per contact group."""
+    """Number of contacts that can be stored: per contact buffer or, with `use_warps`, per contact group.
+
+    Per geom, with rules of collision.
+    """
+    if model.has_pair_rules:
+        return max(CONTACTS_PER_GEOM, model.derived.max_contacts_per_frame_pair or 0)
     if use_warps:
         return warp_contact_capacity(model, _n_colliding_dofs(model, plan_contact_buffers(model)))
     return frame_pair_capacity(model)

@@ -20,6 +20,7 @@ from .contact_buffer_specs import (
 )
 from .contact_buffers import ContactBuffers
 from .contact_records import list_layout
+from .contact_slots import ContactSlots
 
 # -------------------------------------------------------------------------------------------------------- contact lists
 
@@ -148,9 +149,9 @@ class ContactCounts:
     """Largest capacity that an overflowing buffer would have needed; 0 without overflow."""
 
 
-def compute_contact_counts(ctx: TraceContext, contacts: ContactBuffers | ContactLists) -> ContactCounts:
+def compute_contact_counts(ctx: TraceContext, contacts: ContactBuffers | ContactSlots | ContactLists) -> ContactCounts:
     """Trace the numbers of used contacts, of contacts lost by overflow, and the capacity that would have sufficed."""
-    if isinstance(contacts, ContactBuffers):
+    if not isinstance(contacts, ContactLists):
         offsets = (contacts.lost_count, contacts.required_capacity)
         return ContactCounts(contacts.count_contacts(), *(ctx.tracer.read(SCRATCH, offset.row) for offset in offsets))
     required: Value = 0.0

@@ -150,12 +150,18 @@ class Contact:
     """Accessor of one contact record in traced code."""
 
     def __init__(
-        self, tracer: Tracer, layout: ContactLayout, index: Value, array: str = "contacts", start: int = 0
+        self,
+        tracer: Tracer,
+        layout: ContactLayout,
+        index: Value,
+        array: str = "contacts",
+        start: int = 0,
+        first: Value | None = None,
     ) -> None:
-        """Accessor of record `index` of the records in `array`, from offset `start` on."""
+        """Accessor of record `index` of those in `array`, from offset `start` and record `first` on."""
         self.tracer, self.layout, self.index = tracer, layout, index
         self.array, self.start = array, start
-        self.offset = index * float(layout.record_size)
+        self.offset = (index if first is None else first + index) * float(layout.record_size)
 
     @property
     def condim(self) -> int:
@@ -218,6 +224,13 @@ class Contact:
         return [self.scalar("damping"), *self.read("friction_damping") * (self.condim - 1)]
 
 
+def contact_of_iteration(iteration: IterationContext, specialization: ContactSpecialization, index: Value) -> Contact:
+    """Contact of a number, from 0, of the current iteration's contact buffer or pair in contact."""
+    layout = buffer_layout(specialization)
+    first = iteration.read("first contact") if iteration.has_array("first contact") else None
+    return Contact(iteration.tracer, layout, index, first=first)
+
+
 def for_each_contact(
     iteration: IterationContext,
     specialization: ContactSpecialization,
@@ -225,10 +238,9 @@ def for_each_contact(
     capacity: int | None = None,
 ) -> None:
     """Trace a loop over the contacts of the current iteration's contact buffer, at most `capacity`."""
-    layout = buffer_layout(specialization)
     iteration.tracer.counted_loop(
         "contacts",
         iteration.read("count"),
-        lambda index: body(Contact(iteration.tracer, layout, index)),
+        lambda index: body(contact_of_iteration(iteration, specialization, index)),
         max_iterations=capacity,
     )

@@ -256,7 +256,7 @@ def detect_contacts_into_lists(
         "narrowphase",
         rows,
         [bounding_sphere_test, analytic_or_obb_test],
-        lambda iteration: _collide_pair(iteration, pair_specialization(iteration)),
+        lambda iteration: collide_pair(iteration, pair_specialization(iteration)),
     )
 
 
@@ -288,14 +288,14 @@ def _collide_if_overlapping(iteration: IterationContext) -> None:
             tracer,
             "near",
             *bounding_volume_test(iteration),
-            lambda: _collide_pair(iteration, specialization),
+            lambda: collide_pair(iteration, specialization),
             scalarize=specialization.geom_types not in ANALYTIC_COLLISION_TABLE or specialization.is_fast,
         )
 
     if_less(tracer, "near frames", 0.5, iteration.read("near"), test_bounding_volumes)
 
 
-def _collide_pair(iteration: IterationContext, specialization: NarrowPhaseSpecialization) -> None:
+def collide_pair(iteration: IterationContext, specialization: NarrowPhaseSpecialization) -> None:
     """Call the contact function of a geom pair and store the contacts closer than the margin.
 
     Contacts are appended to the unordered list, inserted with overflow handling (the deepest are kept), or appended to
@@ -311,6 +311,9 @@ def _collide_pair(iteration: IterationContext, specialization: NarrowPhaseSpecia
             _append_to_list(iteration, specialization, fields)
             return
         record = buffer_layout(specialization).pack(fields)
+        if specialization.uses_pool:
+            _append_to_pool(iteration, specialization, record)
+            return
         if specialization.may_overflow:
             _insert_keeping_deepest(iteration, specialization, distance, record)
         else:
@@ -433,6 +436,26 @@ def _append_contact(
     count = iteration.read("count")
     iteration.tracer.write("contacts", record, 0, count * float(buffer_layout(specialization).record_size))
     iteration.tracer.write("count", [count + 1.0])
+
+
+def _append_to_pool(
+    iteration: IterationContext, specialization: NarrowPhaseSpecialization, record: list[Value]
+) -> None:
+    """Append a contact record to the pool of contacts, or count it as lost if the pool is full."""
+    tracer, count, capacity = iteration.tracer, iteration.read("pool count"), iteration.constant("capacity")
+
+    def append() -> None:
+        tracer.write("contacts", record, 0, count * float(buffer_layout(specialization).record_size))
+        tracer.write("pool count", [count + 1.0])
+
+    if_less(tracer, "has capacity", count, capacity, append)
+    if_less(
+        tracer,
+        "pool is full",
+        capacity - 0.5,
+        count,
+        lambda: iteration.write("lost count", [iteration.read("lost count") + 1.0]),
+    )
 
 
 def _append_to_list(

@@ -263,6 +263,8 @@ class NarrowPhaseSpecialization:
     """Whether contacts are made exact up to rounding, for the derivative of the step."""
     smoothing: float = 0.0
     """Distance [m] over which contacts begin gradually (`Settings.contact_smoothing`)."""
+    uses_pool: bool = False
+    """Whether contacts are appended to a pool for all pairs of geoms."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

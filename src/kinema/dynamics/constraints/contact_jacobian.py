@@ -18,13 +18,14 @@ from kinema.model import Model
 
 from ..collision.contact_buffer_specs import ContactSpecialization
 from ..collision.contact_buffers import ContactBuffer, ContactBuffers
-from ..collision.contact_records import Contact, buffer_layout
+from ..collision.contact_records import Contact, contact_of_iteration
+from ..collision.contact_slots import ContactSlots
 from ..rigid.kinematics import Pose, Twist
 from ..rigid.rnea import Wrench
 from ..tree.kinematic_tree import WORLD, frame_ref
 from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_values import NodeValues
-from ..tree.per_tree import PerTreeArray
+from ..tree.per_tree import PerTreeArray, frame_rows
 from ..tree.trace_context import TraceContext
 from ..vector_math import add, cross, dot, rotate, scale, sub
 from .friction_cone import ContactCost
@@ -104,12 +105,12 @@ def contact_velocity(contact: Contact, relative_velocity: Twist) -> list[Value]:
 def first_contact_point(iteration: IterationContext, specialization: ContactSpecialization) -> str:
     """Copy the position of the first contact of a non-empty contact buffer into a new local array; return its name."""
     array = iteration.tracer.allocate_local(3)
-    iteration.tracer.write(array, Contact(iteration.tracer, buffer_layout(specialization), 0.0).read("point"))
+    iteration.tracer.write(array, contact_of_iteration(iteration, specialization, 0.0).read("point"))
     return array
 
 
 def sum_spatial_hessians(
-    buffers: ContactBuffers,
+    buffers: ContactBuffers | ContactSlots,
     iteration: IterationContext,
     specialization: ContactSpecialization,
     cost_model: ContactCost,
@@ -239,10 +240,7 @@ def motion_subspaces_about(
 ) -> NodeValues[MotionSubspace]:
     """Shift the joint motion subspaces from the shifted world origin to the reference point of their tree."""
     shifted: NodeValues[MotionSubspace] = ctx.new_values("motion subspaces about reference points")
-    trees, rows = tree_index_of_frames(ctx.model), []
-    for node in ctx.nodes:
-        rows.append(ctx.frame_iteration(node))
-        rows[-1].offsets["point"] = reference_points.offset_of(trees[node.index])
+    rows = frame_rows(ctx, ctx.nodes, {"point": reference_points})
 
     def body(iteration: IterationContext) -> None:
         ref, point = ctx.frame_of_iteration(iteration).ref, iteration.read_array("point", 3)
@@ -259,9 +257,17 @@ def reference_frames(model: Model, frames: Sequence[int], contact_frames: Sequen
     frame.
     """
     trees, frames_of_trees = tree_index_of_frames(model), []
-    for tree in dict.fromkeys(trees[frame] for frame in frames):
-        tree_frames = [frame for frame in frames if trees[frame] == tree]
-        candidates = sorted({frame for frame in contact_frames if trees[frame] == tree}) or tree_frames[-1:]
+    by_tree: dict[int, tuple[list[int], set[int]]] = {}
+    for frame in frames:
+        by_tree.setdefault(trees[frame], ([], set()))[0].append(frame)
+    for frame in contact_frames:
+        if trees[frame] in by_tree:
+            by_tree[trees[frame]][1].add(frame)
+    for tree_frames, in_contact in by_tree.values():
+        candidates = sorted(in_contact) or tree_frames[-1:]
+        if len(candidates) == 1:
+            frames_of_trees.append(candidates[0])
+            continue
         distances = {frame: _distances_to_ancestors(model, frame) for frame in candidates}
         frames_of_trees.append(
             min(candidates, key=lambda a: max(_tree_distance(distances[a], distances[b]) for b in candidates))

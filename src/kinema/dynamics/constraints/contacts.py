@@ -22,6 +22,7 @@ from ..collision.contact_buffers import (
     ContactBuffers,
 )
 from ..collision.contact_records import Contact
+from ..collision.contact_slots import ContactSlots
 from ..rigid.kinematics import ZERO_TWIST, Pose, Twist, motion_subspace
 from ..rigid.rnea import Wrench, power
 from ..tree.kinematic_tree import WORLD, FrameNode, frame_ref
@@ -164,18 +165,22 @@ class ContactConstraints:
     def __init__(
         self,
         ctx: TraceContext,
-        buffers: ContactBuffers,
+        buffers: ContactBuffers | ContactSlots,
         motion_subspaces: NodeValues[MotionSubspace],
         shifted_world_poses: NodeValues[Pose],
+        references: tuple[PerTreeArray, NodeValues[MotionSubspace]] | None = None,
     ) -> None:
+        """Args beyond the contacts: `references` are reference points and motion subspaces, if already computed."""
         self.ctx = ctx
         self.buffers = buffers
         self.motion_subspaces = motion_subspaces
         self.cost_model = ContactCost()
-        self.reference_points = tree_reference_points(
-            ctx, buffers.select_buffers(ContactBufferFilter.WITH_WORLD), shifted_world_poses
-        )
-        self.motion_subspaces_about_reference = motion_subspaces_about(ctx, motion_subspaces, self.reference_points)
+        if references is None:
+            points = tree_reference_points(
+                ctx, buffers.select_buffers(ContactBufferFilter.WITH_WORLD), shifted_world_poses
+            )
+            references = points, motion_subspaces_about(ctx, motion_subspaces, points)
+        self.reference_points, self.motion_subspaces_about_reference = references
 
     # -------------------------------------------------------------------------------------------------------- residuals
 

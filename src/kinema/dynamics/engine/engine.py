@@ -197,14 +197,14 @@ class Engine:
         self.codegen = codegen
         self.wait_for_optimised = wait_for_optimised
         """Whether to wait for the optimised tier of compiled code."""
-        self.lanes = lanes or device.lanes(precision, n_envs, threads)
+        self.lanes = 1 if model.has_pair_rules else lanes or device.lanes(precision, n_envs, threads)
         limit_tolerance = precision == "single" and (settings.limits or settings.constraints or settings.contacts)
         settings = (
             replace(settings, tolerance=max(settings.tolerance, SINGLE_PRECISION_TOLERANCE))
             if limit_tolerance
             else settings
         )
-        target = StepTarget(device.is_cpu, device.is_cpu and self.lanes == 1, codegen, use_warps, n_partitions)
+        target = StepTarget(device.is_cpu, codegen, use_warps, n_partitions)
         settings, self.uses_loops, parameters = choose_step_form(models, settings, target, self.digest)
         """Whether programs use loops over tables instead of unrolled code."""
         self.settings = settings

@@ -94,6 +94,12 @@ def mass_matrix_conditioning(model: Model) -> list[MassMatrixConditioning]:
     key = content_digest("joint inertias", source_digest(*SOURCE_PACKAGES), inputs)
 
     def compute() -> dict[str, np.ndarray]:
+        if model.has_pair_rules:
+            from .free_body_inertia import free_body_conditioning
+
+            initial = free_body_conditioning(model, model.qpos0)
+            if initial is not None:  # the pivots of free bodies depend little on the configuration
+                return {field: np.array([getattr(initial, field)] * 2) for field in ("diagonal", "pivots")}
         from .reference_configuration import compute_mass_matrix_conditioning, perturbed_configuration
 
         inertias = compute_mass_matrix_conditioning(model, model.qpos0, perturbed_configuration(model))
@@ -115,8 +121,6 @@ class StepTarget:
     """Device properties and user choices that determine the form of a step program; None to choose by the model."""
 
     is_cpu: bool
-    is_scalar: bool
-    """Whether each environment runs in scalar code, not in a SIMD lane."""
     codegen: str
     """One of `CODEGEN_MODES`."""
     use_warps: bool | None
@@ -180,8 +184,10 @@ def _compute_step_form(models: Sequence[Model], settings: Settings, target: Step
         single_partition = target.is_cpu or loops or settings.freeze_on_error or (settings.contacts and not use_warps)
         n_partitions = 1 if single_partition else choose_partition_count(build_tree(model))
     settings = replace(settings, n_partitions=n_partitions, use_warps=use_warps)
-    settings, table = select_per_env_parameters(models, settings)
-    settings = resolve_broad_phase(model.with_derived(per_env_parameters=table), settings, scalar_envs=target.is_scalar)
+    table = None
+    if not model.has_pair_rules:
+        settings, table = select_per_env_parameters(models, settings)
+    settings = resolve_broad_phase(model, settings)
     form: dict[str, Any] = {"use_warps": use_warps, "loops": loops, "n_partitions": n_partitions}
     form |= {"per_env": sorted(settings.per_env), "broad_phase": settings.broad_phase.value}
     if table is not None:

@@ -8,14 +8,15 @@ the components differ (such as masses) are read from a table, and all others sta
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Tracer, Value, trace_for_each_loop, unroll
-from kinema.model import FluidInfo, Model
+from kinema.model import FluidInfo, Model, empty_pair_rules
 
 from ..arrays import ARRAYS, ARRAYS_BY_NAME, ArrayUse, ElementKind
 from ..constraints.constraint_kinds import CONSTRAINT_KINDS, blocks_beyond_tables
@@ -137,8 +138,14 @@ def dofs_beyond_tables(model: Model) -> list[Sequence[int]]:
 
 
 def collision_frame_pairs(model: Model) -> list[tuple[int, int]]:
-    """Sorted pairs of frames with geoms that may collide; the world is -1, also for kinematic bodies."""
+    """Sorted pairs of frames with geoms that may collide; the world is -1, also for kinematic bodies.
+
+    With rules of collision, a chain through all frames with geoms.
+    """
     pairs, frames_of_geoms = model.pairs, dynamic_frames(model, model.geoms.frame_idx)
+    if model.has_pair_rules:
+        in_order = np.unique(frames_of_geoms).tolist()
+        return list(pairwise(in_order)) or [(WORLD, x) for x in in_order]
     frames = (frames_of_geoms[geom].tolist() for geom in (pairs.geom_a, pairs.geom_b))
     return sorted(set(zip(*frames, strict=True)))
 
@@ -199,9 +206,6 @@ def trace_copies(
 ) -> None:
     """Trace a loop over identical components (such as many equal robots) whose body is the unrolled step of the first.
 
-    Array accesses are relative to the start of the component; frame constants that differ between components
-    (`PER_COPY_PARAMETERS`) are read per iteration.
-
     Args:
         tracer: traces the program.
         model: the model.
@@ -210,41 +214,99 @@ def trace_copies(
         copies: the components, of equal `copy_signature`.
         tree: kinematic tree of the whole model.
     """
-    first, settings = copies[0], replace(settings, n_partitions=1, islands=False, use_warps=False)
-    frame_constants = FrameConstants(model)
-    parameters = [_copy_parameters(frame_constants, settings, tree, component) for component in copies]
-    differing = [name for name, values in parameters[0].items() if any(other[name] != values for other in parameters)]
-    starts = {array: _array_offset(array, first) for array in ARRAYS_BY_NAME}
+    settings = replace(settings, n_partitions=1, islands=False, use_warps=False)
+    group = CopiedComponents(model, settings, array_offsets, copies, tree)
+    name = f"copies of a component with {len(copies[0].dofs)} dofs"
+    group.trace_loop(tracer, name, lambda ctx: record_step(StepData(ctx)))
 
-    def body(iteration: IterationContext) -> None:
-        overrides: dict[int, dict[str, Sequence[Value]]] = {}
-        for frame, name in differing:
-            columns = zip(
-                iteration.constants(f"{name} {frame}"), *(table[frame, name] for table in parameters), strict=True
+
+class CopiedComponents:
+    """Identical components that loops over the unrolled code of the first one process.
+
+    Array accesses are relative to the start of the component; frame constants that differ between components
+    (`PER_COPY_PARAMETERS`) are read per iteration.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        settings: Settings,
+        array_offsets: Mapping[str, ArenaOffset],
+        copies: Sequence[Component],
+        tree: KinematicTree,
+        extra_offsets: Callable[[Component], Mapping[str, ArenaOffset]] = lambda _: {},
+    ) -> None:
+        """Args beyond those of `trace_copies`: `extra_offsets` gives further arrays of a component."""
+        self.model, self.settings, self.copies, self.tree = model, settings, copies, tree
+        frame_constants = FrameConstants(model)
+        self._parameters = [_copy_parameters(frame_constants, settings, tree, component) for component in copies]
+        self._differing = [
+            name
+            for name, values in self._parameters[0].items()
+            if any(other[name] != values for other in self._parameters)
+        ]
+        self._offsets = [
+            {**_copy_offsets(array_offsets, component), **extra_offsets(component)} for component in copies
+        ]
+
+    def trace_loop(
+        self,
+        tracer: Tracer,
+        name: str,
+        trace_component: Callable[[TraceContext], None],
+        outputs: Mapping[str, tuple[ElementKind, int]] | None = None,
+    ) -> None:
+        """Trace a loop over the components; `trace_component` traces the code of one, which writes `outputs` too."""
+        first, model, settings = self.copies[0], self.model, self.settings
+        starts = {array: _array_offset(array, first) for array in ARRAYS_BY_NAME}
+
+        def body(iteration: IterationContext) -> None:
+            overrides: dict[int, dict[str, Sequence[Value]]] = {}
+            for frame, parameter in self._differing:
+                columns = zip(
+                    iteration.constants(f"{parameter} {frame}"),
+                    *(table[frame, parameter] for table in self._parameters),
+                    strict=True,
+                )
+                values = [known[0] if len(set(known)) == 1 else symbol for symbol, *known in columns]
+                overrides.setdefault(first.frames[frame], {})[parameter] = values
+            inner = Tracer()
+            ctx = TraceContext(
+                model,
+                settings,
+                named_array_offsets(settings, outputs),
+                inner,
+                self.tree,
+                first.frames,
+                frame_overrides=overrides,
+                outputs=outputs,
             )
-            values = [known[0] if len(set(known)) == 1 else symbol for symbol, *known in columns]
-            overrides.setdefault(first.frames[frame], {})[name] = values
-        inner = Tracer()
-        ctx = TraceContext(
-            model, settings, named_array_offsets(settings), inner, tree, first.frames, frame_overrides=overrides
-        )
-        record_step(StepData(ctx))
-        program = inner.build(n_scratch=ctx.n_scratch)
-        outputs = unroll(
-            program, lambda array, element: iteration.read(array, element - starts[array]), iteration.tracer
-        )
-        for array, element in sorted(outputs):
-            iteration.write(array, [outputs[array, element]], element - starts[array])
+            trace_component(ctx)
+            program = inner.build(n_scratch=ctx.n_scratch)
+            values = unroll(
+                program,
+                lambda array, element: iteration.read(array, element - starts.get(array, 0)),
+                iteration.tracer,
+            )
+            for array, element in sorted(values):
+                iteration.write(array, [values[array, element]], element - starts.get(array, 0))
 
-    rows = [
-        LoopIteration(
-            "copy",
-            _copy_offsets(array_offsets, component),
-            {f"{name} {frame}": table[frame, name] for frame, name in differing},
-        )
-        for component, table in zip(copies, parameters, strict=True)
-    ]
-    trace_for_each_loop(tracer, f"copies of a component with {len(first.dofs)} dofs", rows, body)
+        rows = [
+            LoopIteration(
+                "copy", dict(offsets), {f"{name} {frame}": table[frame, name] for frame, name in self._differing}
+            )
+            for offsets, table in zip(self._offsets, self._parameters, strict=True)
+        ]
+        trace_for_each_loop(tracer, name, rows, body)
+
+
+def group_equal_trees(model: Model, settings: Settings, tree: KinematicTree) -> list[list[Component]]:
+    """Kinematic trees as components, grouped by equal code (`copy_signature`), whatever they collide with."""
+    frame_constants, groups = FrameConstants(model), dict[object, list[Component]]()
+    for component in connected_components(model.with_tables(pair_rules=empty_pair_rules())):
+        signature = copy_signature(model, tree, component, settings, frame_constants)
+        groups.setdefault(signature, []).append(component)
+    return list(groups.values())
 
 
 def _copy_parameters(

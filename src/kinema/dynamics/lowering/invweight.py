@@ -30,6 +30,7 @@ from ..tree.kinematic_tree import WORLD, FrameNode, LinkNode, build_tree
 from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_constants import ARRAY
 from ..tree.trace_context import TraceContext
+from .free_body_inertia import free_body_inverses
 from .per_env_parameters import find_per_env_parameters
 from .program_tracing import MIN_BATCHED_FRAMES, named_array_offsets, trace_looped_program
 from .reference_configuration import MIN_VALUE, path_lengths_and_moments
@@ -39,8 +40,8 @@ from .reference_configuration import MIN_VALUE, path_lengths_and_moments
 class InverseInertias:
     """Inverse inertias of dofs and links at qpos0, for several columns (model variants or environments)."""
 
-    inverse_mass_matrix: Array
-    """M^-1, (columns, n_dofs, n_dofs)."""
+    trees: Sequence[tuple[npt.NDArray[np.intp], Array]]
+    """Dofs of each kinematic tree, and their block of M^-1, (columns, n, n); all other entries are zero."""
     dof: Array
     """Diagonal of M^-1, (columns, n_dofs); 1 / mass for the dofs of simple sliders (`LinksInfo.is_simple_slider`)."""
     link: Mapping[int, Array]
@@ -49,7 +50,8 @@ class InverseInertias:
     def of_column(self, column: int) -> InverseInertias:
         """Values of a single column."""
         i = slice(column, column + 1)
-        return InverseInertias(self.inverse_mass_matrix[i], self.dof[i], {x: y[i] for x, y in self.link.items()})
+        trees, links = [(dofs, x[i]) for dofs, x in self.trees], {x: y[i] for x, y in self.link.items()}
+        return InverseInertias(trees, self.dof[i], links)
 
 
 MIN_LEVER_ARM, MIN_LEVER_ARM_SHARE = {"single": 0.003, "double": 0.0}, 0.03
@@ -102,6 +104,7 @@ def with_invweights(model: Model, invweights: ConstraintInvweights, column: int)
         dof_invweight=invweights.dofs[column],
         equality_invweight=invweights.equalities[column],
         pair_invweight=invweights.pairs[column],
+        geom_invweight=invweights.geoms[column],
         tendon_invweight=tendon_invweight,
         tendon_stiffness=unit * tendons.stiffness,
         tendon_damping=unit * tendons.damping,
@@ -124,19 +127,28 @@ def compute_inverse_inertias(
         arrays: input arrays, (values, columns) each, `qpos` among them; one column per model variant or environment.
         program_cache: traced programs by settings, reused and extended.
     """
+    if model.has_pair_rules and (found := inverse_inertias_of_free_bodies(model)) is not None:
+        return found
     program_cache = {} if program_cache is None else program_cache
     n, (columns,) = model.n_dofs, {array.shape[1] for array in arrays.values()}
     equalities, geoms, pairs = model.equalities, model.geoms, model.pairs
     ends = (equalities.link_a, equalities.link_b, geoms.link_idx[pairs.geom_a], geoms.link_idx[pairs.geom_b])
-    links = sorted({int(x) for indices in ends for x in indices if x >= 0})
+    if model.has_pair_rules:
+        ends = (*ends, geoms.link_idx)
+    links = sorted({int(x) for indices in ends for x in np.unique(indices).tolist() if x >= 0})
     trees, tree_of_frame = _tree_dofs(model), tree_index_of_frames(model)
-    moving_links = [x for x in links if dynamic_frames(model, model.links.frame_idx)[x] != WORLD]
+    frames_of_links = dynamic_frames(model, model.links.frame_idx)
+    moving_links = [x for x in links if frames_of_links[x] != WORLD]
+    first_dofs = np.zeros(n, np.intp)
+    row_length = max((int(np.ptp(dofs)) + 1 for dofs in trees if len(dofs)), default=1)
+    for dofs in trees:
+        first_dofs[dofs] = dofs.min(initial=n)
 
     def trace(ctx: TraceContext) -> None:
         step = StepData(ctx)
         compute(step, "mass_matrix", "link_bodies")
         local_poses, world_poses, bodies = step.local_poses, step.world_poses, step.link_bodies
-        step.mass_matrix.store("inertia")
+        step.mass_matrix.store("inertia", first_dofs.tolist(), row_length)
 
         def axes(node: FrameNode) -> None:
             pose = world_poses[node.ref]
@@ -154,7 +166,7 @@ def compute_inverse_inertias(
         ctx.for_each_frame("joint axes", axes)
         ctx.for_each_link("link masses", mass_properties)
 
-    outputs = {"inertia": (ElementKind.DOF, n), "mass": (ElementKind.LINK, 1), "center": (ElementKind.LINK, 3)}
+    outputs = {"inertia": (ElementKind.DOF, row_length), "mass": (ElementKind.LINK, 1), "center": (ElementKind.LINK, 3)}
     outputs |= dict.fromkeys(("angular", "linear", "origin"), (ElementKind.DOF, 3))
     if settings not in program_cache:
         program_cache[settings] = trace_looped_program(
@@ -168,33 +180,48 @@ def compute_inverse_inertias(
         interpret_batched(program_cache[settings], memory)
     else:
         interpret_in_place(program_cache[settings], memory, {})
-    inertia, inverse = memory["inertia"].T.reshape(columns, n, n), np.zeros((columns, n, n))
-    for dofs in trees:
-        inverse[:, dofs[:, None], dofs] = _invert_inertia(inertia[:, dofs[:, None], dofs])
+    inertia = memory["inertia"].T.reshape(columns, n, row_length)
+    inverses = [_invert_inertia(inertia[:, dofs[:, None], dofs - dofs.min(initial=n)]) for dofs in trees]
     link_values: dict[int, Array] = {x: np.zeros((columns, 2)) for x in (-1, *links)}
     angular, linear, origin = (memory[name].T.reshape(columns, n, 3) for name in ("angular", "linear", "origin"))
     for link in moving_links:
         frame = int(model.links.frame_idx[link])
-        is_ancestor = np.isin(model.dofs.frame_idx, ancestor_frames(model, frame))[:, None]
-        arm = memory["center"][3 * link : 3 * link + 3].T[:, None] - origin
-        jacobian = np.concatenate([linear + np.cross(angular, arm), angular], axis=2) * is_ancestor
         dofs = trees[tree_of_frame[frame]]
-        tree_jacobian = jacobian[:, dofs].swapaxes(1, 2)
-        diagonal = ((tree_jacobian @ inverse[:, dofs[:, None], dofs]) * tree_jacobian).sum(axis=2)
+        is_ancestor = np.isin(model.dofs.frame_idx[dofs], ancestor_frames(model, frame))[:, None]
+        arm = memory["center"][3 * link : 3 * link + 3].T[:, None] - origin[:, dofs]
+        axes_at_center = linear[:, dofs] + np.cross(angular[:, dofs], arm)
+        tree_jacobian = (np.concatenate([axes_at_center, angular[:, dofs]], axis=2) * is_ancestor).swapaxes(1, 2)
+        diagonal = ((tree_jacobian @ inverses[tree_of_frame[frame]]) * tree_jacobian).sum(axis=2)
         link_values[link] = np.stack([diagonal[:, :3].mean(axis=1), diagonal[:, 3:].mean(axis=1)], axis=1)
-    dof_values = np.diagonal(inverse, axis1=1, axis2=2).copy()
+    dof_values = np.zeros((columns, n))
+    for dofs, inverse in zip(trees, inverses, strict=True):
+        dof_values[:, dofs] = np.diagonal(inverse, axis1=1, axis2=2)
     for link in np.flatnonzero(model.links.is_simple_slider).tolist():
         inverse_mass = 1.0 / np.maximum(memory["mass"][link], MIN_VALUE)
         dof_values[:, model.links.dof_start[link] : model.links.dof_end[link]] = inverse_mass[:, None]
         link_values[link] = np.stack([inverse_mass, np.zeros(columns)], axis=1)
-    return InverseInertias(inverse, dof_values, link_values)
+    return InverseInertias(list(zip(trees, inverses, strict=True)), dof_values, link_values)
+
+
+def inverse_inertias_of_free_bodies(model: Model) -> InverseInertias | None:
+    """Inverse inertias of a model of free bodies in closed form; None if a mass matrix is singular."""
+    found = free_body_inverses(model)
+    if found is None:
+        return None
+    trees, links = found
+    dof_values = np.zeros((1, model.n_dofs))
+    for dofs, inverse in trees:
+        dof_values[:, dofs] = np.diagonal(inverse, axis1=1, axis2=2)
+    return InverseInertias(trees, dof_values, links)
 
 
 def _tree_dofs(model: Model) -> list[npt.NDArray[np.intp]]:
     """Dof indices of each kinematic tree; the mass matrix has no entries between trees."""
     tree_of_frame = np.array(tree_index_of_frames(model), np.intp)
     tree_of_dof = tree_of_frame[model.dofs.frame_idx] if model.n_dofs else np.zeros(0, np.intp)
-    return [np.flatnonzero(tree_of_dof == tree) for tree in range(int(tree_of_frame.max(initial=-1)) + 1)]
+    order = np.argsort(tree_of_dof, kind="stable")
+    n_trees = int(tree_of_frame.max(initial=-1)) + 1
+    return np.split(order, np.searchsorted(tree_of_dof[order], np.arange(1, n_trees))) if n_trees else []
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,6 +238,8 @@ class ConstraintInvweights:
     """(columns, n_tendons)"""
     couplings: Array
     """(columns, n_couplings)"""
+    geoms: Array
+    """Translation and rotation, with rules of collision, (columns, n_geoms, 2)."""
 
     @classmethod
     def from_inverse_inertias(
@@ -224,7 +253,7 @@ class ConstraintInvweights:
         ones; all but those of dofs by `MIN_VALUE`.
         """
         equalities, tendons, couplings, geoms = model.equalities, model.tendons, model.couplings, model.geoms
-        dof_values = inverse_inertias.dof.copy()
+        dof_values, n_columns = inverse_inertias.dof.copy(), len(inverse_inertias.dof)
         for dofs in _dofs_sharing_invweight(model):
             dof_values[:, dofs] = dof_values[:, dofs].mean(axis=1, keepdims=True)
         _, moments = path_lengths_and_moments(model, model.qpos0)
@@ -234,14 +263,20 @@ class ConstraintInvweights:
                 moment_arm * (moments[path] if path >= 0 else 1.0)
                 for moment_arm, path in zip(moment_arms, paths, strict=True)
             ]
-            columns = [((m @ inverse_inertias.inverse_mass_matrix) * m).sum(axis=1) for m in full]
-            return np.stack(columns, axis=1) if columns else np.zeros((len(inverse_inertias.inverse_mass_matrix), 0))
+            columns = [
+                sum(
+                    (((m[d] @ inverse) * m[d]).sum(axis=1) for d, inverse in inverse_inertias.trees),
+                    np.zeros(n_columns),
+                )
+                for m in full
+            ]
+            return np.stack(columns, axis=1) if columns else np.zeros((n_columns, 0))
 
         def link_pair_values(a: npt.NDArray[np.int32], b: npt.NDArray[np.int32]) -> Array:
             sums = [
                 inverse_inertias.link[i] + inverse_inertias.link[j] for i, j in zip(a.tolist(), b.tolist(), strict=True)
             ]
-            stacked = np.stack(sums, axis=1) if sums else np.zeros((len(inverse_inertias.inverse_mass_matrix), 0, 2))
+            stacked = np.stack(sums, axis=1) if sums else np.zeros((n_columns, 0, 2))
             return np.maximum(stacked, MIN_VALUE)
 
         def coupling_side_values(moment_arms: Array, paths: npt.NDArray[np.int32]) -> Array:
@@ -256,7 +291,15 @@ class ConstraintInvweights:
         )
         pairs = link_pair_values(geoms.link_idx[model.pairs.geom_a], geoms.link_idx[model.pairs.geom_b])
         pairs[:, :, 0] = np.maximum(pairs[:, :, 0], min_lever_arms(model, precision) ** 2 * pairs[:, :, 1])
+        ruled = geoms.link_idx.tolist() if model.has_pair_rules else []
+        of_geoms = np.stack([inverse_inertias.link[i] for i in ruled], axis=1) if ruled else np.zeros((n_columns, 0, 2))
+        of_geoms = np.maximum(of_geoms, MIN_VALUE)
+        if ruled:
+            radii = np.where(geoms.radius > 0.0, geoms.radius, np.inf)
+            arms = np.minimum(MIN_LEVER_ARM[precision], MIN_LEVER_ARM_SHARE * radii)
+            of_geoms[:, :, 0] = np.maximum(of_geoms[:, :, 0], arms**2 * of_geoms[:, :, 1])
         return cls(
+            geoms=of_geoms,
             dofs=dof_values,
             equalities=link_pair_values(equalities.link_a, equalities.link_b),
             pairs=pairs,

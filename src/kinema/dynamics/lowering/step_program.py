@@ -29,6 +29,7 @@ from .components import (
     is_deep_tree,
     trace_copies,
 )
+from .free_body_step import trace_free_body_step
 from .program_tracing import OutputSpecs, trace_looped_program, trace_unrolled_program, trace_unrolled_step
 
 
@@ -79,7 +80,7 @@ def should_use_loops(model: Model, settings: Settings, codegen: str = "auto", *,
     """
     if codegen not in CODEGEN_MODES:
         raise KinemaError(f"unknown codegen mode {codegen!r}; expected one of: {', '.join(CODEGEN_MODES)}")
-    if settings.islands:  # islands are known only at run time
+    if settings.islands or model.has_pair_rules:  # islands and pairs are known only at run time
         return True
     if codegen != "auto":
         return codegen == "loops"
@@ -241,6 +242,8 @@ def trace_step(
     model: Model, settings: Settings, array_offsets: Mapping[str, ArenaOffset], *, loops: bool, min_copies: int = 1
 ) -> Program:
     """Trace the step program, with loops over frames, links, ... or as unrolled code."""
+    if model.has_pair_rules:
+        return trace_free_body_step(model, settings, array_offsets)
     return (
         trace_looped_step(model, settings, array_offsets, min_copies=min_copies)
         if loops

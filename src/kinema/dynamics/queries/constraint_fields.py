@@ -18,6 +18,7 @@ from ..arrays import ElementKind
 from ..collision.contact_buffer_specs import ContactSpecialization
 from ..collision.contact_buffers import ContactBuffers
 from ..collision.contact_records import Contact, for_each_contact
+from ..collision.contact_slots import ContactSlots, PairLoop
 from ..constraints.constraint_kinds import blocks_by_kind
 from ..constraints.contact_jacobian import contact_velocity, relative_twist, spatial_contact_jacobian
 from ..constraints.couplings import coupling_blocks, fill_couplings, write_coupling_errors
@@ -346,12 +347,18 @@ def _count_active_rows(iteration: IterationContext) -> list[Value]:
     return [sum_values([ir.select(0.0, x, 1.0, 0.0) for x in stiffness]), 0.0]
 
 
-def _count_contact_rows(contact_buffers: ContactBuffers) -> Value:
+def _count_contact_rows(contact_buffers: ContactBuffers | ContactSlots) -> Value:
     """Number of constraint rows that MuJoCo would create for the current contacts.
 
     Each contact counts condim rows with an elliptic cone or without friction, else 2 (condim - 1) pyramid edges.
     """
     ctx, total = contact_buffers.ctx, contact_buffers.ctx.allocate_fixed(1)
+    if isinstance(contact_buffers, ContactSlots):
+        counts = [
+            float(_rows_per_contact(pool.specialization)) * ctx.tracer.read(SCRATCH, pool.n_contacts.row)
+            for pool in contact_buffers.pools
+        ]
+        return sum_values(counts)
     ctx.tracer.write(SCRATCH, [0.0], total.row)
     rows = [
         LoopIteration(_rows_per_contact(x.specialization), {"count": x.count, "total": total})
@@ -409,7 +416,9 @@ def write_contact_fields(data: StepData) -> None:
         sign = ir.select(pair, 0.0, -1.0, 1.0)
         gradient = cost_model.derivatives(contact, contact.residual).gradient
         force = [-dot(gradient, column) for column in list(zip(*spatial_contact_jacobian(contact), strict=True))[3:]]
+        geoms = [iteration.read(f"geom {x}") for x in "ab"] if iteration.has_array("geom a") else []
         return {
+            **({"geoms": geoms} if geoms else {}),
             "active": [1.0],
             "position": add(contact.read("point"), iteration.read_array("origin", 3)),
             "normal": scale(sign, contact.read("axes", 0, 3)),
@@ -418,7 +427,8 @@ def write_contact_fields(data: StepData) -> None:
             "pair": [ir.absolute(pair) - 1.0],
         }
 
-    _store_per_contact(ctx, buffers, CONTACT_FIELD_WIDTHS, field_values, {"origin": origin})
+    widths = {**CONTACT_FIELD_WIDTHS, **({"geoms": 2} if ctx.model.has_pair_rules else {})}
+    _store_per_contact(ctx, buffers, widths, field_values, {"origin": origin})
 
 
 def write_contact_law_fields(data: StepData) -> None:
@@ -462,7 +472,7 @@ def write_contact_law_fields(data: StepData) -> None:
 
 def _store_per_contact(
     ctx: TraceContext,
-    contact_buffers: ContactBuffers,
+    contact_buffers: ContactBuffers | ContactSlots,
     widths: Mapping[str, int],
     field_values: Callable[[IterationContext, Contact, ContactSpecialization], ContactFieldValues],
     extra_offsets: Mapping[str, ArenaOffset],
@@ -479,6 +489,9 @@ def _store_per_contact(
         field_values: traced function that returns the values of one contact by field name.
         extra_offsets: further arrays that the traced code reads, by name.
     """
+    if isinstance(contact_buffers, ContactSlots):
+        _store_contacts_of_pools(ctx, contact_buffers, widths, field_values, extra_offsets)
+        return
     rows, first_entry = [], 0
     for contact_buffer in contact_buffers.buffers:
         row = contact_buffers.loop_iteration(
@@ -514,3 +527,40 @@ def _store_per_contact(
 
     with ctx.without_unrolling():
         ctx.for_each("contact fields", rows, body)
+
+
+def _store_contacts_of_pools(
+    ctx: TraceContext,
+    slots: ContactSlots,
+    widths: Mapping[str, int],
+    field_values: Callable[[IterationContext, Contact, ContactSpecialization], ContactFieldValues],
+    extra_offsets: Mapping[str, ArenaOffset],
+) -> None:
+    """Trace loops that write fields of the contacts of all pools; the entries of a pool are in the order of the pool.
+
+    Arguments as of `_store_per_contact`.
+    """
+    tracer, n_entries = ctx.tracer, sum(pool.capacity for pool in slots.pools)
+
+    def write(at: ir.Tracer, name: str, values: Vector, index: Value) -> None:
+        at.write(ctx.output_prefix + name, values, 0, index * float(widths[name]))
+
+    def clear(index: Value) -> None:
+        for name, width in widths.items():
+            write(tracer, name, [-1.0 if name == "pair" else 0.0] * width, index)
+
+    tracer.counted_loop("clear contact entries", float(n_entries), clear)
+    first_entry = 0
+    for pool in slots.pools:
+
+        def body(iteration: IterationContext, specialization: ContactSpecialization, start: int = first_entry) -> None:
+            def store(contact: Contact) -> None:
+                entry = iteration.read("first contact") + contact.index + float(start)
+                for name, values in field_values(iteration, contact, specialization).items():
+                    write(iteration.tracer, name, values, entry)
+
+            slots.for_each_contact(iteration, specialization, store)
+
+        loops = [PairLoop(pool, world, extra_offsets) for world in (True, False)]
+        slots.for_each_active_buffer("contact fields", body, loops)
+        first_entry += pool.capacity

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from kinema.model import Model
 
 from ..arrays import ElementKind
-from ..collision.contact_buffer_specs import plan_contact_buffers
+from ..collision.contact_buffer_specs import contact_capacity, plan_contact_buffers
+from ..collision.pair_kinds import pool_specializations
 from ..settings import Settings
 
 
@@ -284,6 +285,7 @@ CONTACT_FIELDS = [
         ("penetration", (), "m", "penetration depth; negative if the geoms are separated (within the margin)"),
         ("force", (3,), "N", "contact force on the second geom; the first gets the opposite force"),
         ("pair", (), "1", "index of the geom pair; -1 for an unused slot"),
+        ("geoms", (2,), "1", "indices of both geoms, in scenes with rules of collision instead of geom pairs"),
     ),
     *_field_infos(
         "laws of contacts",
@@ -353,6 +355,8 @@ def n_elements(model: Model, element_kind: ElementKind, settings: Settings) -> i
         ElementKind.EQUALITY: len(model.equalities.names),
     }
     if element_kind is ElementKind.CONTACT:
+        if model.has_pair_rules:
+            return contact_capacity(model) * len(model.geoms.names) * len(pool_specializations(model))
         return sum(spec.capacity for spec in plan_contact_buffers(model))
     if element_kind is ElementKind.SENSOR_VALUE:
         return model.sensors.n_values
@@ -385,7 +389,7 @@ def group_outputs(group: str, model: Model, settings: Settings) -> dict[str, tup
         )
         for namespace, infos in NAMESPACES.items()
         for info in infos
-        if info.group == group
+        if info.group == group and (info.name != "geoms" or model.has_pair_rules)
     }
 
 

@@ -14,6 +14,7 @@ from kinema.model import Model
 
 from ..collision.contact_buffers import ContactBuffers
 from ..collision.contact_lists import ContactLists, compute_contact_counts, record_contact_counts
+from ..collision.contact_slots import ContactSlots
 from ..constraints.constraint_kinds import ConstraintKind, blocks_by_kind
 from ..constraints.contacts import ContactConstraints
 from ..constraints.rows import ConstraintBlock, ConstraintRows, KinematicState
@@ -154,7 +155,7 @@ def solve_constraints(  # noqa: PLR0913
     ctx: TraceContext,
     blocks: BlocksByKind,
     kinematic_state: KinematicState,
-    contacts: ContactBuffers | ContactLists | None,
+    contacts: ContactBuffers | ContactSlots | ContactLists | None,
     make_inputs: Callable[[], SolverInputs],
     on_solved: Callable[[NewtonSolver], None],
     *,
@@ -198,8 +199,8 @@ def solve_constraints(  # noqa: PLR0913
             solution.solver = make_solver(ctx, inputs, contacts if isinstance(contacts, ContactLists) else None)
         else:
             subspaces, poses = inputs.motion_subspaces, inputs.shifted_world_poses
-            if isinstance(contacts, ContactBuffers) and subspaces is not None and poses is not None:
-                solution.contacts = ContactConstraints(ctx, contacts, subspaces, poses)
+            if isinstance(contacts, ContactBuffers | ContactSlots) and subspaces is not None and poses is not None:
+                solution.contacts = ContactConstraints(ctx, contacts, subspaces, poses, inputs.references)
             solution.solver = thread_solver(ctx, inputs, solution.contacts, islands)
         forces = (solve_implicitly if ctx.settings.differentiable else NewtonSolver.solve)(solution.solver)
         if isinstance(solution.solver.objective, WarpObjective):

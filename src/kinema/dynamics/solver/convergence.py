@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
-from ..tree.loop_context import tree_index_of_frames
-from ..tree.per_tree import PerTreeArray, for_each_tree
+from ..tree.per_tree import PerTreeArray, for_each_tree, frame_rows
 from ..tree.sparse_matrix import LDLFactors
 from ..tree.trace_context import TraceContext
 from ..vector_math import dot
@@ -115,10 +114,7 @@ class TreeConvergence:
             lambda t: {"sums": sums.offset_of(t)},
             lambda iteration: iteration.write("sums", [0.0] * 2),
         )
-        trees, rows = tree_index_of_frames(ctx.model), []
-        for node in ctx.nodes:
-            rows.append(ctx.frame_iteration(node))
-            rows[-1].offsets.update({"sums": sums.offset_of(trees[node.index]), "total": self._total_squared_force})
+        rows = frame_rows(ctx, ctx.nodes, {"sums": sums, "total": self._total_squared_force})
 
         def add_squares(iteration: IterationContext) -> None:
             ref = ctx.frame_of_iteration(iteration).ref

@@ -8,9 +8,8 @@ from kinema.ir import SCRATCH, ArenaOffset, IterationContext, Value
 
 from ..constraints.warp_contacts import LoadedVector
 from ..tree.kinematic_tree import FrameNode, NodeType
-from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_values import NodeValues
-from ..tree.per_tree import PerTreeArray, offsets_of_tree
+from ..tree.per_tree import PerTreeArray, frame_rows
 from ..tree.trace_context import TraceContext
 from ..vector_math import dot
 
@@ -49,10 +48,8 @@ class TreeVectors:
 
     def axpy(self, vector: JointVector, direction: JointVector, step_length: ArenaOffset | PerTreeArray) -> None:
         """Add step length times direction to a vector in place, with one step length for all trees or one per tree."""
-        ctx, rows, trees = self.ctx, [], tree_index_of_frames(self.ctx.model)
-        for node in ctx.nodes:
-            rows.append(ctx.frame_iteration(node))
-            rows[-1].offsets.update(offsets_of_tree(trees[node.index], {"length": step_length}))
+        ctx = self.ctx
+        rows = frame_rows(ctx, ctx.nodes, {"length": step_length})
 
         def body(iteration: IterationContext) -> None:
             ref = ctx.frame_of_iteration(iteration).ref

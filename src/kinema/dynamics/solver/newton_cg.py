@@ -18,6 +18,7 @@ from kinema.ir import SCRATCH, ArenaOffset, IterationContext, IterationTable, Of
 
 from ..collision.contact_buffer_specs import ContactSpecialization
 from ..collision.contact_buffers import ContactBufferFilter
+from ..collision.contact_slots import ContactSlots, PairLoop
 from ..constraints.contact_jacobian import (
     N_SPATIAL_HESSIAN,
     apply_spatial_hessian,
@@ -28,18 +29,17 @@ from ..constraints.contact_jacobian import (
     sum_spatial_hessians,
     unflatten_twist,
 )
+from ..tree.body_context import BODY_DOFS, LOWER_TRIANGLE, BodyMassMatrix, multiply_packed
 from ..tree.kinematic_tree import WORLD, NodeRefs, NodeType, frame_ref
 from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_tables import NodeColumns
-from ..tree.node_values import NodeValues
+from ..tree.node_values import NodeValues, flatten
 from ..tree.per_tree import PerTreeArray
 from ..tree.trace_context import TraceContext
 from ..vector_math import dot, sub
 from .newton import TINY, SearchDirection
 from .objective import JointVector, ThreadObjective
 
-BODY_DOFS = 6
-"""Degrees of freedom of a tree: those of a free body."""
 MIN_BODIES = 64
 """Number of free bodies from which on conjugate gradients are used; measured with heaps of boxes and spheres."""
 CG_TOLERANCE, CG_TOLERANCE_DOUBLE = 1e-4, 1e-10
@@ -53,6 +53,8 @@ def fits_newton_cg(objective: ThreadObjective) -> bool:
     ctx, contacts = objective.ctx, objective.contacts
     if contacts is None or objective.rows.blocks or ctx.idle_flags is not None or ctx.tracer.in_warp_region:
         return False
+    if ctx.model.has_pair_rules:  # free bodies only (`supports_pair_rules`)
+        return True
     if ctx.settings.differentiable or ctx.settings.noslip_iterations or len(ctx.trees) < MIN_BODIES:
         return False
     dofs_of_trees = dict.fromkeys(ctx.trees, 0)
@@ -89,14 +91,19 @@ class NewtonCGDirection(SearchDirection):
         self.scalars = ctx.allocate(3)
         """r . z, its first value, and p . H p."""
         self._last = _last_frames(ctx)
+        self._has_body_nodes = isinstance(objective.inputs.mass_matrix, BodyMassMatrix)
         self._trees = np.array(tree_index_of_frames(ctx.model))
         self._dofs: dict[int, list[int]] = {tree: [] for tree in ctx.trees}
         """Degrees of freedom of each tree."""
         for node in ctx.nodes:
             self._dofs[int(self._trees[node.index])] += node.dofs
-        buffers = self.contacts.buffers.select_buffers(ContactBufferFilter.BETWEEN_FRAMES)
-        self._blocks = ctx.allocate_many([BODY_DOFS**2] * len(buffers))
-        """Block of H of each contact buffer between two bodies."""
+        buffers = self.contacts.buffers
+        if isinstance(buffers, ContactSlots):
+            counts = [pool.pairs[False].capacity for pool in buffers.pools]
+        else:
+            counts = [1] * len(buffers.select_buffers(ContactBufferFilter.BETWEEN_FRAMES))
+        self._blocks = ctx.allocate_many([BODY_DOFS**2 * count for count in counts])
+        """Blocks of H of each contact buffer between two bodies, or of the pairs in contact of each pool."""
 
     # ------------------------------------------------------------------------------------------------------------ loops
 
@@ -124,6 +131,12 @@ class NewtonCGDirection(SearchDirection):
     ) -> None:
         """Trace a loop over the contact buffers between two bodies, with arrays of both trees as `<name> a` and `b`."""
         buffers, rows = self.contacts.buffers, list[NodeColumns]()
+        if isinstance(buffers, ContactSlots):
+            of_sides = {f"{array} {side}": offset for array, offset in arrays.items() for side in "ab"}
+            loops = zip(buffers.pools, self._blocks, strict=True)
+            pairs = [PairLoop(pool, False, {**of_sides, "block": blocks}) for pool, blocks in loops]
+            buffers.for_each_active_buffer(name, body, pairs, ContactBufferFilter.BETWEEN_FRAMES)
+            return
         for columns in buffers.buffer_columns(ContactBufferFilter.BETWEEN_FRAMES):
             rows.append(buffers.table_columns_of(columns))
             for side, refs in zip("ab", columns.frames, strict=True):
@@ -139,18 +152,27 @@ class NewtonCGDirection(SearchDirection):
     def find_sparsity(self) -> None:
         """Store the mass matrix and the motion axes of each body."""
         ctx, matrix = self.ctx, self.objective.inputs.mass_matrix
+        if isinstance(matrix, BodyMassMatrix):
+            axes = self.contacts.motion_subspaces_about_reference
+
+            def store(iteration: IterationContext) -> None:
+                iteration.write("mass", matrix.blocks[frame_ref("")])
+                iteration.write("axes", flatten(axes[frame_ref("")]))
+
+            self._for_each_body("mass matrices of bodies", store, {"mass": self.mass, "axes": self.axes})
+            return
         dofs = self._dofs
         axes = self._axis_places()
         rows = []
         for tree in ctx.trees:
             offsets = {"mass": self.mass.offset_of(tree), "axes": self.axes.offset_of(tree)}
             offsets |= {f"axis {i}": axes[dof] for i, dof in enumerate(self._dofs[tree])}
-            for i, j in _lower_triangle():
+            for i, j in LOWER_TRIANGLE:
                 offsets[f"entry {i} {j}"] = matrix.symmetric_entry(dofs[tree][i], dofs[tree][j])
             rows.append(ctx.node_iteration("body", {}, offsets, {}))
 
         def body(iteration: IterationContext) -> None:
-            iteration.write("mass", [iteration.read(f"entry {i} {j}") for i, j in _lower_triangle()])
+            iteration.write("mass", [iteration.read(f"entry {i} {j}") for i, j in LOWER_TRIANGLE])
             iteration.write("axes", [x for i in range(BODY_DOFS) for x in iteration.read_array(f"axis {i}", 6)])
 
         with ctx.without_unrolling():
@@ -175,7 +197,7 @@ class NewtonCGDirection(SearchDirection):
             axes, hessian = _read_axes(iteration, "axes"), hessians[frame_ref("")]
             wrenches = [apply_spatial_hessian(hessian, unflatten_twist(axis)) for axis in axes]
             flat = [[*wrench.torque, *wrench.force] for wrench in wrenches]
-            terms = [dot(axes[i], flat[j]) for i, j in _lower_triangle()]
+            terms = [dot(axes[i], flat[j]) for i, j in LOWER_TRIANGLE]
             mass = iteration.read_array("mass", len(terms))
             iteration.write("diagonal", [a + b for a, b in zip(mass, terms, strict=True)])
 
@@ -216,7 +238,8 @@ class NewtonCGDirection(SearchDirection):
         for axis in _read_axes(iteration, "axes a"):
             twist = shift_twist(unflatten_twist(axis), offsets[0])
             rows.append([*twist.angular, *twist.linear])
-        iteration.write("block", [-dot(row, column) for row in rows for column in columns])
+        values = [-dot(row, column) for row in rows for column in columns]
+        iteration.tracer.write("block", values, 0, _block_offset(iteration))
 
     # ---------------------------------------------------------------------------------------------- conjugate gradients
 
@@ -225,24 +248,17 @@ class NewtonCGDirection(SearchDirection):
         ctx, gradient = self.ctx, self.objective.state.negative_gradient
         self._assemble()
         ctx.tracer.write(SCRATCH, [0.0] * 3, self.scalars.row)
-        starts = ctx.dof_offsets(gradient)
-        rows = []
-        for tree in ctx.trees:
-            offsets = {f"gradient {i}": starts[dof] for i, dof in enumerate(self._dofs[tree])}
-            offsets |= {"x": self.x.offset_of(tree), "residual": self.residual.offset_of(tree)}
-            offsets |= {"p": self.p.offset_of(tree), "factor": self.factor.offset_of(tree), "scalars": self.scalars}
-            rows.append(ctx.node_iteration("body", {}, offsets, {}))
+        self._load_gradient(gradient)
+        arrays = {"x": self.x, "residual": self.residual, "p": self.p, "factor": self.factor}
 
         def begin(iteration: IterationContext) -> None:
-            residual = [iteration.read(f"gradient {i}") for i in range(BODY_DOFS)]
+            residual = iteration.read_array("residual", BODY_DOFS)
             preconditioned = _solve(iteration, residual)
             iteration.write("x", [0.0] * BODY_DOFS)
-            iteration.write("residual", residual)
             iteration.write("p", preconditioned)
             iteration.write("scalars", [iteration.read("scalars") + dot(residual, preconditioned)])
 
-        with ctx.without_unrolling():
-            ctx.for_each("begin conjugate gradients", rows, begin)
+        self._for_each_body("begin conjugate gradients", begin, arrays)
         first = ctx.tracer.read(SCRATCH, self.scalars.row)
         ctx.tracer.write(SCRATCH, [first], self.scalars.row + 1)
         ctx.if_nonzero(
@@ -250,20 +266,47 @@ class NewtonCGDirection(SearchDirection):
             ir.select(0.0, first, 1.0, 0.0),
             lambda: ctx.while_loop("conjugate gradients", self._iterate, MAX_CG_ITERATIONS),
         )
-        result: JointVector = ctx.joint_vector("direction")
-        places = ctx.dof_offsets(result)
-        rows = []
-        for tree in ctx.trees:
-            offsets = {f"direction {i}": places[dof] for i, dof in enumerate(self._dofs[tree])}
-            rows.append(ctx.node_iteration("body", {}, {**offsets, "x": self.x.offset_of(tree)}, {}))
+        return self._store_direction()
 
-        def finish(iteration: IterationContext) -> None:
-            for i, value in enumerate(iteration.read_array("x", BODY_DOFS)):
-                iteration.write(f"direction {i}", [value])
+    def _load_gradient(self, gradient: JointVector) -> None:
+        """Copy the negative gradient to the residual of each body."""
+        if self._has_body_nodes:
 
-        with ctx.without_unrolling():
-            ctx.for_each("Newton direction", rows, finish)
+            def load(iteration: IterationContext) -> None:
+                iteration.write("residual", gradient[frame_ref("")])
+
+            self._for_each_body("gradient of bodies", load, {"residual": self.residual})
+            return
+        self._copy_dofs(gradient, "gradient of bodies", self.residual, to_body=True)
+
+    def _store_direction(self) -> JointVector:
+        """Copy the solution to a joint vector."""
+        result: JointVector = self.ctx.joint_vector("direction")
+        if self._has_body_nodes:
+
+            def store(iteration: IterationContext) -> None:
+                result.put(frame_ref(""), iteration.read_array("x", BODY_DOFS))
+
+            self._for_each_body("Newton direction", store, {"x": self.x})
+        else:
+            self._copy_dofs(result, "Newton direction", self.x, to_body=False)
         return result
+
+    def _copy_dofs(self, vector: JointVector, name: str, array: PerTreeArray, *, to_body: bool) -> None:
+        """Trace a loop that copies a joint vector of several frames per body to an array of the bodies, or back."""
+        places, rows = self.ctx.dof_offsets(vector), []
+        for tree in self.ctx.trees:
+            offsets = {f"dof {i}": places[dof] for i, dof in enumerate(self._dofs[tree])}
+            rows.append(self.ctx.node_iteration("body", {}, {**offsets, "array": array.offset_of(tree)}, {}))
+
+        def copy(iteration: IterationContext) -> None:
+            for i in range(BODY_DOFS):
+                source, target = (f"dof {i}", "array") if to_body else ("array", f"dof {i}")
+                value = iteration.read(source, 0 if to_body else i)
+                iteration.write(target, [value], i if to_body else 0)
+
+        with self.ctx.without_unrolling():
+            self.ctx.for_each(name, rows, copy)
 
     def _iterate(self) -> tuple[Value, Value]:
         """Take one step of preconditioned conjugate gradients; return the loop condition."""
@@ -276,7 +319,8 @@ class NewtonCGDirection(SearchDirection):
         self._for_each_body("products with diagonal blocks", multiply_diagonal, {**vectors, "diagonal": self.diagonal})
 
         def multiply_pair(iteration: IterationContext, _: ContactSpecialization) -> None:
-            block = iteration.read_array("block", BODY_DOFS**2)
+            offset = _block_offset(iteration)
+            block = [iteration.tracer.read("block", i, offset) for i in range(BODY_DOFS**2)]
             rows = [block[BODY_DOFS * i : BODY_DOFS * (i + 1)] for i in range(BODY_DOFS)]
             for side, other, matrix in (("a", "b", rows), ("b", "a", [list(x) for x in zip(*rows, strict=True)])):
                 vector = iteration.read_array(f"p {other}", BODY_DOFS)
@@ -325,8 +369,11 @@ class NewtonCGDirection(SearchDirection):
         return tolerance**2 * first, tracer.read(SCRATCH, self.scalars.row)
 
 
-def _lower_triangle() -> list[tuple[int, int]]:
-    return [(i, j) for i in range(BODY_DOFS) for j in range(i + 1)]
+def _block_offset(iteration: IterationContext) -> Value | None:
+    """Offset of the block of a pair in contact among those of its pool; None for a contact buffer."""
+    if not iteration.has_array("record index"):
+        return None
+    return iteration.read("record index") * float(BODY_DOFS**2)
 
 
 def _read_axes(iteration: IterationContext, array: str) -> list[list[Value]]:
@@ -337,9 +384,7 @@ def _read_axes(iteration: IterationContext, array: str) -> list[list[Value]]:
 
 def _multiply(iteration: IterationContext, array: str, vector: Sequence[Value]) -> list[Value]:
     """Product of a packed symmetric 6 x 6 matrix of the current body with a vector."""
-    packed = iteration.read_array(array, len(_lower_triangle()))
-    entry = dict(zip(_lower_triangle(), packed, strict=True))
-    return [dot([entry[max(i, j), min(i, j)] for j in range(BODY_DOFS)], vector) for i in range(BODY_DOFS)]
+    return multiply_packed(iteration.read_array(array, len(LOWER_TRIANGLE)), vector)
 
 
 MIN_PIVOT_SHARE = 1e-3
@@ -352,9 +397,9 @@ def _factorize(iteration: IterationContext) -> None:
     Pivots are bounded from below by a fraction of the diagonal of the mass matrix, so that rounding cannot make the
     factorisation fail.
     """
-    n = len(_lower_triangle())
-    entry = dict(zip(_lower_triangle(), iteration.read_array("diagonal", n), strict=True))
-    mass = dict(zip(_lower_triangle(), iteration.read_array("mass", n), strict=True))
+    n = len(LOWER_TRIANGLE)
+    entry = dict(zip(LOWER_TRIANGLE, iteration.read_array("diagonal", n), strict=True))
+    mass = dict(zip(LOWER_TRIANGLE, iteration.read_array("mass", n), strict=True))
     for k in range(BODY_DOFS):
         root = 1.0 / ir.sqrt(ir.maximum(entry[k, k], MIN_PIVOT_SHARE * mass[k, k]))
         entry[k, k] = root
@@ -363,12 +408,12 @@ def _factorize(iteration: IterationContext) -> None:
         for i in range(k + 1, BODY_DOFS):
             for j in range(k + 1, i + 1):
                 entry[i, j] = entry[i, j] - entry[i, k] * entry[j, k]
-    iteration.write("factor", [entry[key] for key in _lower_triangle()])
+    iteration.write("factor", [entry[key] for key in LOWER_TRIANGLE])
 
 
 def _solve(iteration: IterationContext, rhs: Sequence[Value]) -> list[Value]:
     """Solution of (L L^T) x = rhs with the Cholesky factor of the current body."""
-    factor = dict(zip(_lower_triangle(), iteration.read_array("factor", len(_lower_triangle())), strict=True))
+    factor = dict(zip(LOWER_TRIANGLE, iteration.read_array("factor", len(LOWER_TRIANGLE)), strict=True))
     x = list(rhs)
     for i in range(BODY_DOFS):
         for j in range(i):

@@ -50,6 +50,8 @@ class SolverInputs:
     """Motion subspaces of the joints about the shifted world origin; None without contacts."""
     shifted_world_poses: NodeValues[Pose] | None = None
     """Frame poses about the shifted world origin of the contact coordinates; None without contacts."""
+    references: tuple[PerTreeArray, NodeValues[MotionSubspace]] | None = None
+    """Reference point of each tree and motion subspaces about it; None to compute them for the contacts."""
     qfrc_smooth: JointVector | None = None
     """Joint forces without constraints, M qacc_smooth; only in programs to be differentiated."""
 

@@ -6,6 +6,7 @@ Parameters of nodes are plain floats, or symbolic scalars where they may differ 
 from __future__ import annotations
 
 import enum
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -192,8 +193,23 @@ class KinematicTree:
         return self.nodes[int(self.model.dofs.frame_idx[dof])]
 
 
+_recent_nodes: deque[tuple[tuple[object, ...], list[FrameNode]]] = deque(maxlen=2)
+"""Tables that trees follow from, and the nodes of the trees: one start asks for the same tree several times."""
+
+
 def build_tree(model: Model) -> KinematicTree:
-    """Build the kinematic tree of a model: one node per frame, with the inertias of its links summed in frame axes."""
+    """Kinematic tree of a model: one node per frame, with the inertias of its links summed in frame axes."""
+    tables = (model.frames, model.dofs, model.links)
+    for known, nodes in tuple(_recent_nodes):
+        if all(a is b for a, b in zip(known, tables, strict=True)):
+            return KinematicTree(list(nodes), model)
+    nodes = _build_nodes(model)
+    _recent_nodes.append((tables, nodes))
+    return KinematicTree(list(nodes), model)
+
+
+def _build_nodes(model: Model) -> list[FrameNode]:
+    """Nodes of the kinematic tree of a model."""
     frames, kinematic = model.frames, set(model.kinematic_frames)
     nodes = [
         FrameNode(
@@ -230,7 +246,7 @@ def build_tree(model: Model) -> KinematicTree:
         )
     for i, root in root_links_of_frames(model).items():
         nodes[i].root_ref = link_ref(root)
-    return KinematicTree(nodes, model)
+    return nodes
 
 
 def has_joint_spring(model: Model, frame: int) -> bool:

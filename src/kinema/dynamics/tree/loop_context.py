@@ -234,6 +234,8 @@ class LoopContext(ScratchAllocator):
         self._constants_of_frame: dict[tuple[int, str], dict[str, Any]] = {}
         self._frame_constants = FrameConstants(model)
         self._frame_iterations: dict[Any, list[NodeColumns]] = {}
+        self.make_frame_table: Callable[[Sequence[FrameNode]], IterationTable] | None = None
+        """Makes the iterations over nodes that stand for whole bodies; None for frames."""
         self.frame_extensions: list[FrameIterationExtension] = []
         self._iteration: IterationContext | None = None
         tree_of_frame = tree_index_of_frames(model)
@@ -376,6 +378,8 @@ class LoopContext(ScratchAllocator):
 
         Cached iterations see arrays registered since. With frame overrides the iterations are built one by one.
         """
+        if self.make_frame_table is not None:
+            return self.make_frame_table(nodes)
         if self._frame_overrides:
             return [self.frame_iteration(node, target_link) for node in nodes]
         has_idle_flags = self.idle_flags is not None and not self.idle_flags.paused
@@ -473,6 +477,15 @@ class LoopContext(ScratchAllocator):
 
         The mapping is cached and must not be modified.
         """
+        if (element_kind, element) not in self._arrays_of_element:
+            self._arrays_of_element[element_kind, element] = {
+                name: ArenaOffset(offset.arena, offset.row + element * width)
+                for name, offset, width in self.arrays_of_kind(element_kind)
+            }
+        return self._arrays_of_element[element_kind, element]
+
+    def arrays_of_kind(self, element_kind: ElementKind) -> list[tuple[str, ArenaOffset, int]]:
+        """Name, offset and number of scalars per element of all arrays of a kind of elements."""
         if element_kind not in self._arrays_of_kind:
             arrays = (
                 (name, offset, *self.array_element_kinds[name])
@@ -482,12 +495,7 @@ class LoopContext(ScratchAllocator):
             self._arrays_of_kind[element_kind] = [
                 (name, offset, width) for name, offset, x, width in arrays if x is element_kind
             ]  # ty: ignore[invalid-assignment]
-        if (element_kind, element) not in self._arrays_of_element:
-            self._arrays_of_element[element_kind, element] = {
-                name: ArenaOffset(offset.arena, offset.row + element * width)
-                for name, offset, width in self._arrays_of_kind[element_kind]
-            }
-        return self._arrays_of_element[element_kind, element]
+        return self._arrays_of_kind[element_kind]
 
     def frame_of_iteration(self, iteration: IterationContext, prefix: str = "") -> FrameNode:
         """Symbolic frame node of the loop iteration being traced: parameters are reads of constants.

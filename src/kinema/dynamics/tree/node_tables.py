@@ -19,6 +19,7 @@ from kinema.ir import (
     IterationTable,
     LoopIteration,
     LoopIterations,
+    MemoryLocation,
     NestedIterations,
     OffsetColumn,
     PerEnvParameterColumn,
@@ -256,6 +257,58 @@ class NodeColumns(ColumnarGroup):
             )
         yield from self._env_offsets
         yield from self._added_columns
+
+
+class JoinedColumns(ColumnarGroup):
+    """Iterations that join one row of each of several tables; an array belongs to the table whose nodes it is of."""
+
+    def __init__(self, tables: Sequence[NodeColumns], record_fields: Mapping[str, MemoryLocation]) -> None:
+        self.tables = tables
+        self.record_fields = record_fields
+        self._n_rows = max(len(table.iteration_indices) for table in tables)
+        constants = {name: self._padded(x) for table in tables for name, x in table.constants.items()}  # type: ignore[arg-type]
+        bindings = {prefix: refs for table in tables for prefix, refs in table.bindings.items()}
+        super().__init__(tables[0].specialization, np.arange(self._n_rows), {}, constants)
+        self.bindings = bindings
+        """The nodes that each prefix is bound to, one per row of its table."""
+        self._added_columns: dict[str, OffsetColumn] = {}
+        self._resolved_columns: dict[str, OffsetColumn] = {}
+
+    def _padded(self, column: np.ndarray) -> np.ndarray:
+        """Column of a shorter table with its last row repeated."""
+        return np.concatenate([column, np.repeat(column[-1:], self._n_rows - len(column), axis=0)])
+
+    def find_column(self, array: str) -> OffsetColumn | None:
+        """Offsets of an array by row of the table that has it; None if no table has the array."""
+        column = self._added_columns.get(array) or self._resolved_columns.get(array)
+        if column is None:
+            found = next((x for table in self.tables if (x := table.find_column(array)) is not None), None)
+            if found is not None:
+                column = self._resolved_columns[array] = OffsetColumn(found.arena, self._padded(found.rows))
+        return column
+
+    def set_column(self, array: str, column: OffsetColumn) -> None:
+        """Set the offsets of an array of bound nodes, by row of the table of these nodes, or of all iterations."""
+        for table in self.tables:
+            if any(prefix and array.startswith(prefix) for prefix in table.bindings):
+                table.set_column(array, column)
+                return
+        self._added_columns[array] = column
+
+    def array_names(self) -> Iterable[str]:
+        """Names of all arrays of the tables."""
+        names = [name for table in self.tables for name in table.array_names()]
+        return dict.fromkeys([*names, *self._added_columns])
+
+    def table_of_array(self, array: str) -> int:
+        """Index of the table that has an array."""
+        if array in self._added_columns:
+            return 0
+        return next(i for i, table in enumerate(self.tables) if table.find_column(array) is not None)
+
+    def table_of_constants(self, name: str) -> int:
+        """Index of the table that has constants."""
+        return next(i for i, table in enumerate(self.tables) if name in table.constants)
 
 
 def iterations_to_columns(

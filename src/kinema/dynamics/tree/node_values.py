@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, OffsetColumn, RowwiseGroup, Scalar, Value
 
 from .kinematic_tree import NodeRef, NodeRefs
-from .node_tables import NodeColumns, NodeIteration, OffsetRegistry
+from .node_tables import JoinedColumns, NodeColumns, NodeIteration, OffsetRegistry
 
 # ------------------------------------------------------------------------------------------------ flattening of records
 
@@ -172,7 +172,7 @@ class NodeValues(Generic[R]):
         """Write the value of a frame or link in the loop body being traced, allocating its memory on first use."""
         iteration = self.ctx.iteration
         group, prefix = iteration.group, str(ref.index)
-        if isinstance(group, NodeColumns):
+        if isinstance(group, NodeColumns | JoinedColumns):
             group.set_column(self.array_name(ref), self.allocate_columns(group.bindings[prefix], record))
         else:
             for row in node_iterations(iteration):
@@ -195,7 +195,7 @@ def node_iterations(iteration: IterationContext) -> list[NodeIteration]:
 def first_bound_node(iteration: IterationContext, prefix: str) -> NodeRef:
     """The node that a prefix is bound to in the first loop iteration of the loop specialization being traced."""
     group = iteration.group
-    if isinstance(group, NodeColumns):
+    if isinstance(group, NodeColumns | JoinedColumns):
         return group.bindings[prefix].first
     assert isinstance(group, RowwiseGroup)
     row = group.iterations[0]

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, OffsetColumn, Value
+import numpy as np
+
+from kinema.ir import (
+    SCRATCH,
+    ArenaOffset,
+    IterationContext,
+    IterationTable,
+    LoopIteration,
+    LoopIterations,
+    OffsetColumn,
+    Value,
+)
 
 from .kinematic_tree import WORLD, FrameNode, Ints
 from .loop_context import IDLE_FLAG, LoopContext, tree_index_of_frames
+from .node_tables import NodeColumns
 from .node_values import NodeValues
 from .trace_context import TraceContext
 
@@ -37,6 +49,23 @@ def offsets_of_tree(tree: int, offsets: OffsetsPerTree) -> dict[str, ArenaOffset
     return {
         name: offset.offset_of(tree) if isinstance(offset, PerTreeArray) else offset for name, offset in offsets.items()
     }
+
+
+def frame_rows(ctx: LoopContext, nodes: Sequence[FrameNode], offsets: OffsetsPerTree) -> LoopIterations:
+    """Iterations over frames (`LoopContext.frame_iterations`) that bind additional arrays."""
+    rows, trees = ctx.frame_iterations(nodes), np.array(tree_index_of_frames(ctx.model))
+    if not isinstance(rows, IterationTable):
+        for row, node in zip(rows, nodes, strict=True):
+            row.offsets.update(offsets_of_tree(int(trees[node.index]), offsets))
+        return rows
+    for group in rows.groups:
+        assert isinstance(group, NodeColumns)
+        for name, offset in offsets.items():
+            if isinstance(offset, PerTreeArray):
+                group.set_column(name, offset.column_of(trees[group.bindings[""].index]))
+            else:
+                group.set_offset(name, offset)
+    return rows
 
 
 def for_each_tree(
@@ -70,10 +99,7 @@ def sum_frames_per_tree(
     for_each_active_tree(
         ctx, f"{name}, clear", {"total": totals}, lambda iteration: iteration.write("total", [0.0] * totals.width)
     )
-    trees, rows = tree_index_of_frames(ctx.model), []
-    for node in ctx.nodes:
-        rows.append(ctx.frame_iteration(node))
-        rows[-1].offsets["total"] = totals.offset_of(trees[node.index])
+    rows = frame_rows(ctx, ctx.nodes, {"total": totals})
 
     def add(iteration: IterationContext) -> None:
         values = body(ctx.frame_of_iteration(iteration))

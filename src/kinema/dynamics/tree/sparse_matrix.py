@@ -311,16 +311,22 @@ class JointSpaceMatrix:
         self.ctx.for_each(name, rows, body)
         return result
 
-    def store(self, array: str) -> None:
-        """Trace a loop that writes the full symmetric matrix to an output array (n_dofs, n_dofs)."""
+    def store(self, array: str, first_columns: Sequence[int] | None = None, width: int = 0) -> None:
+        """Trace a loop that writes the full symmetric matrix to an output array (n_dofs, n_dofs).
+
+        With `first_columns`, the array has `width` columns: the row of each dof starts at its first column.
+        """
         n, start = self.ctx.model.n_dofs, self.ctx.array_offsets[self.ctx.output_prefix + array]
+        starts = [i * n for i in range(n)]
+        if first_columns is not None:
+            starts = [i * width - first for i, first in enumerate(first_columns)]
         rows = [
             LoopIteration(
                 "entry",
                 {
                     "entry": self.entry(i, j),
-                    "out": ArenaOffset(start.arena, start.row + i * n + j),
-                    "mirrored": ArenaOffset(start.arena, start.row + j * n + i),
+                    "out": ArenaOffset(start.arena, start.row + starts[i] + j),
+                    "mirrored": ArenaOffset(start.arena, start.row + starts[j] + i),
                 },
             )
             for i, columns in self.sparsity.items()

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Any, TypeVar
 
-from kinema.ir import SCRATCH, ArenaOffset, IterationContext, MemoryLocation, OffsetColumn, Value
+from kinema.ir import SCRATCH, ArenaOffset, IterationContext, IterationTable, MemoryLocation, OffsetColumn, Value
 from kinema.model import Model, PrimitiveJointType
 
 from ..vector_math import Vector
@@ -181,25 +180,20 @@ class TraceContext(LoopContext):
 
     def sum_over_nodes(self, name: str, node_type: NodeType, zero: R, body: Callable[[Any], R]) -> R:
         """Trace the sum of `body(node)` over all frames or links of the context; `zero` if there are none."""
-        total: NodeValues[R] = self.new_values(name)
-        total_ref = frame_ref("total ")
-        offset, count = total.allocate(total_ref, zero, fixed=True), len(flatten(zero))
+        total, count = f"total of {name} {len(self.node_values)}", len(flatten(zero))
+        offset = self.allocate_fixed(count)
         self.tracer.write(SCRATCH, flatten(zero), offset.row)
         over_frames = node_type is NodeType.FRAMES
-        rows = (
-            [self.frame_iteration(n) for n in self.nodes]
-            if over_frames
-            else [self.link_iteration(i) for i in self.links]
-        )
-        for row in rows:
-            row.offsets[total.array_name(total_ref)] = offset
-        rows = [replace(row, bindings={**row.bindings, "total ": total_ref}) for row in rows]
+        rows = self.frame_iterations(self.nodes) if over_frames else [self.link_iteration(i) for i in self.links]
+        for group in rows.groups if isinstance(rows, IterationTable) else ():
+            group.set_offset(total, offset)
+        for row in () if isinstance(rows, IterationTable) else rows:
+            row.offsets[total] = offset
 
         def run(iteration: IterationContext) -> None:
-            total.add(
-                total_ref,
-                body(self.frame_of_iteration(iteration) if over_frames else self.link_of_iteration(iteration)),
-            )
+            node = self.frame_of_iteration(iteration) if over_frames else self.link_of_iteration(iteration)
+            terms = flatten(body(node))
+            iteration.write(total, [a + b for a, b in zip(iteration.read_array(total, count), terms, strict=True)])
 
         self.for_each(name, rows, run)
         return unflatten(zero, [self.tracer.read(SCRATCH, offset.row + i) for i in range(count)])

@@ -1,0 +1,148 @@
+"""Inertias of free bodies for many bodies at once: mass matrices, their pivots and inverses, in NumPy.
+
+The mass matrix of a free body is given in closed form by its spatial inertia and its orientation, so that no program
+has to be traced and interpreted. Only for models with rules of collision, which have free bodies only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kinema.core import Array
+from kinema.model import Model
+
+from ..topology import tree_index_of_frames
+from ..tree.body_context import BODY_DOFS
+from .inertia_check import MIN_INERTIA_RATIO, MassMatrixConditioning
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FreeBodyInertias:
+    """Masses of all free bodies, in the axes of their last frames."""
+
+    frames: npt.NDArray[np.intp]
+    """Last frame of each body, (n,)."""
+    first_dofs: npt.NDArray[np.intp]
+    mass: Array
+    """(n,)"""
+    first_moment: Array
+    """Mass times centre of mass, (n, 3)."""
+    rotational: Array
+    """Inertia about the origin of the frame, (n, 3, 3)."""
+
+    @classmethod
+    def from_model(cls, model: Model) -> FreeBodyInertias:
+        """Sums of the inertias of the links of each body."""
+        links, trees = model.links, np.array(tree_index_of_frames(model))
+        frames = np.flatnonzero(np.append(trees[1:] != trees[:-1], True))
+        moving = np.flatnonzero(links.frame_idx >= 0)
+        body = trees[links.frame_idx[moving]]
+        rotation, m = links.rot[moving], links.inertial_mass[moving]
+        center = links.pos[moving] + np.einsum("nij,nj->ni", rotation, links.inertial_pos[moving])
+        about_center = rotation @ links.inertial_i[moving] @ rotation.swapaxes(1, 2)
+        about_origin = about_center + m[:, None, None] * _point_inertia(center)
+        mass, moment = np.zeros(len(frames)), np.zeros((len(frames), 3))
+        rotational = np.zeros((len(frames), 3, 3))
+        np.add.at(mass, body, m)
+        np.add.at(moment, body, m[:, None] * center)
+        np.add.at(rotational, body, about_origin)
+        first_dofs = model.frames.dof_start[np.append(0, frames[:-1] + 1)].astype(np.intp)
+        return cls(frames, first_dofs, mass, moment, rotational)
+
+    def mass_matrices(self, rotations: Array, armature: Array) -> Array:
+        """Joint-space mass matrices (n, 6, 6): world translations, then rotations in the axes of the frame.
+
+        Args:
+            rotations: orientation of the last frame of each body in the world, (n, 3, 3).
+            armature: of all dofs of the model, (n_dofs,).
+        """
+        n = len(self.mass)
+        result = np.zeros((n, BODY_DOFS, BODY_DOFS))
+        result[:, :3, :3] = self.mass[:, None, None] * np.eye(3)
+        coupling = -rotations @ _cross_matrix(self.first_moment)
+        result[:, :3, 3:], result[:, 3:, :3] = coupling, coupling.swapaxes(1, 2)
+        result[:, 3:, 3:] = self.rotational
+        result[:, range(BODY_DOFS), range(BODY_DOFS)] += armature[self.first_dofs[:, None] + np.arange(BODY_DOFS)]
+        return result
+
+
+def _cross_matrix(vectors: Array) -> Array:
+    """Matrices of the cross products with vectors (n, 3), (n, 3, 3)."""
+    x, y, z = vectors.T
+    zero = np.zeros(len(vectors))
+    return np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]]).transpose(2, 0, 1)
+
+
+def _point_inertia(points: Array) -> Array:
+    """Rotational inertias of unit point masses at points (n, 3) about the origin, (n, 3, 3)."""
+    squares = np.einsum("ni,ni->n", points, points)
+    return squares[:, None, None] * np.eye(3) - points[:, :, None] * points[:, None, :]
+
+
+def body_rotations(model: Model, frames: npt.NDArray[np.intp], qpos: Array) -> Array:
+    """Orientations of the last frames of free bodies in the world at a configuration, (n, 3, 3)."""
+    table = model.frames
+    starts = table.q_start[frames]
+    quaternions = qpos[starts[:, None] + np.arange(4)]
+    w, x, y, z = (quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True)).T
+    rotation = np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    ).transpose(2, 0, 1)
+    frame = frames.copy()
+    while (frame >= 0).all():
+        rotation = table.rot[frame] @ rotation
+        frame = table.parent_idx[frame].astype(np.intp)
+    return rotation
+
+
+def free_body_conditioning(model: Model, qpos: Array) -> MassMatrixConditioning | None:
+    """Diagonal and pivots of the mass matrix of free bodies at a configuration; None if a pivot is negligible."""
+    bodies = FreeBodyInertias.from_model(model)
+    matrices = bodies.mass_matrices(body_rotations(model, bodies.frames, qpos), model.dofs.armature)
+    diagonal = np.diagonal(matrices, axis1=1, axis2=2).copy()
+    pivots = np.zeros_like(diagonal)
+    for k in reversed(range(BODY_DOFS)):
+        pivots[:, k] = matrices[:, k, k]
+        if not (pivots[:, k] > MIN_INERTIA_RATIO * diagonal[:, k]).all():
+            return None
+        row = matrices[:, k, :k]
+        matrices[:, :k, :k] -= row[:, :, None] * row[:, None, :] / pivots[:, k, None, None]
+    dofs = (bodies.first_dofs[:, None] + np.arange(BODY_DOFS)).ravel()
+    result = np.zeros((2, model.n_dofs))
+    result[:, dofs] = diagonal.ravel(), pivots.ravel()
+    return MassMatrixConditioning(result[0].tolist(), result[1].tolist())
+
+
+def free_body_inverses(model: Model) -> tuple[list[tuple[npt.NDArray[np.intp], Array]], dict[int, Array]] | None:
+    """Inverse mass matrices of free bodies at qpos0, (1, 6, 6) each with its dofs, and inverse inertias of all links.
+
+    Of a link, the means of the translational and of the rotational diagonal of J M^-1 J^T at its centre of mass.
+    None if a mass matrix is singular.
+    """
+    bodies = FreeBodyInertias.from_model(model)
+    rotations = body_rotations(model, bodies.frames, model.qpos0)
+    matrices = bodies.mass_matrices(rotations, model.dofs.armature)
+    if not (np.linalg.eigvalsh(matrices)[:, 0] > 0.0).all():
+        return None
+    inverses = np.linalg.inv(matrices)
+    dofs = bodies.first_dofs[:, None] + np.arange(BODY_DOFS)
+    links, trees = model.links, np.array(tree_index_of_frames(model))
+    of_links = {-1: np.zeros((1, 2)), **{x: np.zeros((1, 2)) for x in range(model.n_links)}}
+    moving = np.flatnonzero(links.frame_idx >= 0)
+    body = trees[links.frame_idx[moving]]
+    center = links.pos[moving] + np.einsum("nij,nj->ni", links.rot[moving], links.inertial_pos[moving])
+    jacobians = np.zeros((len(moving), 6, BODY_DOFS))
+    jacobians[:, :3, :3] = np.eye(3)
+    jacobians[:, :3, 3:] = -rotations[body] @ _cross_matrix(center)
+    jacobians[:, 3:, 3:] = rotations[body]
+    diagonal = np.einsum("nij,njk,nik->ni", jacobians, inverses[body], jacobians)
+    values = np.stack([diagonal[:, :3].mean(axis=1), diagonal[:, 3:].mean(axis=1)], axis=1)
+    of_links |= {link: value[None] for link, value in zip(moving.tolist(), values, strict=True)}
+    return [(d, inverse[None]) for d, inverse in zip(dofs, inverses, strict=True)], of_links
