@@ -27,9 +27,9 @@ from .arrays_for_tests import Modes, arrays_for, runs_of
 EVERY_JOINT = ("stacked", "screw", "planar", "universal", "cylindrical", "free_between_links")
 
 
-def zoo(kinds: tuple[str, ...] = EVERY_JOINT) -> Model:
-    """Several robots with all kinds of joints, forwards and backwards, one of them twice, and one that flies."""
-    cases = [Case(k, b) for k in kinds for b in (False, True)]
+def zoo(kinds: tuple[str, ...] = EVERY_JOINT, *, both_ways: bool = True) -> Model:
+    """Several robots with all kinds of joints, forwards and backwards or in turn, one twice, and one that flies."""
+    cases = [Case(k, b) for i, k in enumerate(kinds) for b in (False, True) if both_ways or b == bool(i % 2)]
     described = [robot(case) for case in cases] + [robot(Case("spherical", True), Base.FREE), robot(cases[0])]
     parts = [EntitySpec(name=f"robot {i}", description=r) for i, r in enumerate(described)]
     return build_model(parts, diagnostics=Diagnostics())

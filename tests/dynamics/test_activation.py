@@ -12,6 +12,7 @@ import pytest
 from kinema.core import Array
 from kinema.dynamics import ControlMode, Engine, Integrator, Settings
 from kinema.runtime import find_device
+from kit.choosing import alternating
 from kit.mjcf_side import INTEGRATORS, Pair, load
 
 from .arrays_for_tests import mjcf_settings
@@ -189,8 +190,7 @@ def test_environments_have_their_own(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[0][:, 3:4], found[1])
 
 
-@pytest.mark.parametrize("integrator", list(Integrator), ids=lambda i: i.value)
-@pytest.mark.parametrize("budget", [0, 20_000], ids=["loops", "copies"])
+@pytest.mark.parametrize(("budget", "integrator"), alternating([0, 20_000], Integrator))
 def test_copies_have_their_own(budget: int, integrator: Integrator) -> None:
     """Several arms in one scene, by loops over tables and by a line that they share, with some joints commanded."""
     model = model_of_text(ARM.format(ACTUATORS["muscles"] + ACTUATORS["filterexact"]), copies=3)

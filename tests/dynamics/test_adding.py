@@ -47,6 +47,7 @@ from kinema.ir import IterationContext, LoopIteration, Tracer, Value
 from kinema.model import PRIMITIVE_JOINT_SIZES, SENSOR_KINDS, Model, PrimitiveJointType, SensorKind, SensorTarget
 from kinema.runtime import find_device
 from kit.assets import EXAMPLES, ROOT
+from kit.choosing import alternating
 
 CODEGENS = ("unrolled", "loops")
 N_ENVS = 5
@@ -174,8 +175,7 @@ def sum_of_accelerations(dofs: Sequence[int]) -> ConstraintKind:
     return ConstraintKind("sums", lambda settings: True, blocks, fill)
 
 
-@pytest.mark.parametrize("codegen", CODEGENS)
-@pytest.mark.parametrize("arms", [(0, 1), (0, 0), (1, 1)], ids=lambda arms: f"arms {arms[0]} and {arms[1]}")
+@pytest.mark.parametrize(("arms", "codegen"), alternating([(0, 1), (0, 0), (1, 1)], CODEGENS))
 def test_a_constraint_of_some_trees(arms: tuple[int, int], codegen: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two equal arms it binds those joints that its blocks name, also of both, and no others."""
     description = read(EXAMPLES / "arm" / "arm.urdf")
@@ -366,8 +366,9 @@ def linear_drag_derivative(
     return WrenchDerivative(ZERO_MATRIX, ZERO_MATRIX, ZERO_MATRIX, diagonal_matrix([-code.constant("drag")] * 3))
 
 
-@pytest.mark.parametrize("integrator", [Integrator.EULER, Integrator.IMPLICITFAST, Integrator.IMPLICIT])
-@pytest.mark.parametrize("codegen", CODEGENS)
+@pytest.mark.parametrize(
+    ("codegen", "integrator"), alternating(CODEGENS, [Integrator.EULER, Integrator.IMPLICITFAST, Integrator.IMPLICIT])
+)
 def test_a_fluid_force(codegen: str, integrator: Integrator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the closed form of one step, explicit or implicit."""
     law = FluidLaw(linear_drag, linear_drag_derivative, lambda info, row: {"drag": [DRAG]})

@@ -12,6 +12,7 @@ from kinema import read
 from kinema.builder import EntitySpec, build_model
 from kinema.dynamics import Engine, Integrator, Settings
 from kinema.runtime import find_device
+from kit.choosing import alternating
 
 MODEL = """<mujoco><option timestep="0.01" integrator="implicitfast"/><worldbody><site name="base" pos="0 0 1"/>
 <body gravcomp="1"><joint name="a" axis="0 1 0" {a}/><geom size=".1" pos=".3 0 0" mass="1"/>
@@ -42,8 +43,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("codegen", ["unrolled", "loops"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "codegen"), alternating(CASES, ["unrolled", "loops"]))
 def test_steps_equal_mujocos(tmp_path: Path, case: str, codegen: str) -> None:
     """Every joint limit is reached in some of the states, which are stepped side by side."""
     limits, actuators = CASES[case]

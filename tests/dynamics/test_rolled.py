@@ -34,11 +34,12 @@ WAYS = (BY_JOINT, BY_COPY)
 CLOSE = 1e-9
 MODELS: dict[str, Build] = {
     "zoo": zoo,
+    "each joint one way": lambda: zoo(both_ways=False),
     "bipeds": lambda: model_of_text(quadruped(n_legs=2), 2),
     "bodies": lambda: model_of_text(bodies(4)),
     "quadrupeds": lambda: model_of_text(quadruped(), 2),
 }
-LARGE = ("zoo", "quadrupeds")
+LARGE = ("zoo", "each joint one way", "quadrupeds")
 FEW_JOINTS: Build = cache(lambda: zoo(("planar", "free_between_links")))
 SMALL_ZOO: Build = cache(lambda: zoo(("stacked",)))
 """Few kinds of rows: what is compiled."""
@@ -50,14 +51,19 @@ def model(name: str) -> Model:
 
 
 def robots_and_drives() -> list[Any]:
-    """Any two of robot, integrator and drive; of the zoo, which is large, one of them, and none of two quadrupeds."""
+    """Each integrator and drive; of the zoo, which is large, one of them, and none of two quadrupeds."""
     found = [
         pytest.param(
-            "zoo", i, d, id=f"zoo-{i.value}-{d.value}", marks=() if d is InputMode.MIXED else pytest.mark.exhaustive
+            name,
+            i,
+            d,
+            id=f"{name}-{i.value}-{d.value}",
+            marks=() if name != "zoo" and d is InputMode.MIXED else pytest.mark.exhaustive,
         )
+        for name in ("zoo", "each joint one way")
         for i, d in zip(Integrator, cycle(InputMode), strict=False)
     ]
-    found += combinations([name for name in MODELS if name not in LARGE], Integrator, InputMode)
+    found += combinations([name for name in MODELS if name not in LARGE], Integrator, InputMode, strength=1)
     every = itertools.product(["quadrupeds"], Integrator, InputMode)
     return found + [pytest.param(*case, marks=pytest.mark.exhaustive) for case in every]
 

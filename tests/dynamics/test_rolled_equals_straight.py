@@ -105,7 +105,7 @@ def stepped(model: Model, drive: InputMode, integrator: Integrator, codegen: str
 def cases() -> list[Any]:
     """Each robot with each integrator, and each drive with one of them, large ones once; the rest as a benchmark.
 
-    All combinations of these are in `test_rolled.py`, for robots with every kind of joint.
+    Combinations of these are in `test_rolled.py`, for robots with every kind of joint.
     """
     found = []
     for file, integrator, drive in itertools.product(FILES, Integrator, DRIVES):

@@ -13,6 +13,7 @@ from kinema.dynamics import ControlMode, Engine, InputMode, Settings, trace_unro
 from kinema.ir import interpret
 from kinema.model import Model
 from kinema.runtime import find_device
+from kit.choosing import combinations
 from kit.robots.configurations import model_coordinates
 from kit.robots.each_joint import joint, lumpy_link, model_of
 
@@ -104,9 +105,10 @@ def interpreted(precision: str, drive: InputMode) -> tuple[Array, Array]:
 drives = pytest.mark.parametrize("drive", [InputMode.COMMANDS, InputMode.MIXED], ids=lambda d: d.value)
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 4, 8])
-@pytest.mark.parametrize("precision", ["single", "double"])
-@drives
+@pytest.mark.parametrize(
+    ("precision", "lanes", "drive"),
+    combinations(["single", "double"], [1, 2, 4, 8], [InputMode.COMMANDS, InputMode.MIXED]),
+)
 def test_widths(precision: str, lanes: int, drive: InputMode) -> None:
     """As interpreted, to rounding; as with one lane, to the bit."""
     for found, expected, one in zip(

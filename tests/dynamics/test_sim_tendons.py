@@ -30,6 +30,8 @@ TRAJECTORIES = {"fixed": 1e-9}
 ROWS = {"heavy": 1, "fixed": 4, "through": 1, "around": 1, "inside": 0, "transmissions": 0}
 """How many constraints there are at least at some time."""
 by_name = pytest.mark.parametrize("name", list(MODELS))
+some = pytest.mark.parametrize("name", representatives(MODELS, lambda name: name in ("around", "transmissions")))
+"""Paths around shapes, and what acts on joints, sites and links."""
 
 
 @by_name
@@ -73,7 +75,7 @@ def test_trajectory(name: str, integrator: Integrator) -> None:
     assert rows >= ROWS[name]
 
 
-@by_name
+@some
 def test_rolled_trajectory(name: str) -> None:
     """The same by loops over tables."""
     error, _ = error_of_trajectory(pair_of(name), Integrator.IMPLICITFAST, "loops", N_STEPS)
@@ -81,7 +83,7 @@ def test_rolled_trajectory(name: str) -> None:
     assert error < TRAJECTORIES.get(name, 1e-8)
 
 
-@pytest.mark.parametrize("name", ["heavy", "through", "transmissions"])
+@pytest.mark.parametrize("name", representatives(["heavy", "transmissions", "through"], 2))
 def test_fields(name: str) -> None:
     """Forces, accelerations, the mass matrix and energies at random states, without constraints."""
     pair = pair_of(name)
@@ -100,7 +102,7 @@ def test_fields(name: str) -> None:
         pair.theirs.opt.disableflags = known
 
 
-@by_name
+@some
 def test_single_precision(name: str) -> None:
     """100 steps in float32 to 1e-4."""
     error, _ = error_of_trajectory(pair_of(name), Integrator.IMPLICITFAST, "unrolled", 100, "single")
@@ -121,7 +123,7 @@ def test_servos_of_angles_go_the_shorter_way() -> None:
     np.testing.assert_allclose(found["smooth forces.qf_actuator"].T, theirs, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["heavy", "around", "transmissions"])
+@pytest.mark.parametrize("name", representatives(["around", "transmissions", "heavy"], 2))
 def test_copies(name: str) -> None:
     """Two of the same kind, joint by joint and by a straight line each, as in one straight line."""
     model = model_of_text(MODELS[name], copies=2)

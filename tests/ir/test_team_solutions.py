@@ -23,6 +23,7 @@ from kinema.ir import (
     split_into_kernels,
 )
 from kinema.runtime.cuda_driver import compile_ptx
+from kit.choosing import combinations
 
 from .arenas import Memory
 from .test_teams import N_ENVS, SIZE, on_host, scheduled
@@ -246,13 +247,12 @@ LIMBS = [
 """Unknowns, limbs, and threads."""
 
 
-@pytest.mark.parametrize("cone", [False, True])
-@pytest.mark.parametrize("always", [False, True])
-@pytest.mark.parametrize(("n", "parts", "threads"), LIMBS)
+@pytest.mark.parametrize(("limbs", "always", "cone"), combinations(LIMBS, [False, True], [False, True]))
 def test_limbs_are_eliminated_at_once(
-    n: int, parts: tuple[tuple[int, int], ...], threads: int, always: bool, cone: bool
+    limbs: tuple[int, tuple[tuple[int, int], ...], int], always: bool, cone: bool
 ) -> None:
     """What limbs do to each other is found where they do; nothing is read that was not written before."""
+    n, parts, threads = limbs
     trunk = tuple(i for i in range(n) if not any(first <= i < first + size for first, size in parts))
     limbs = BlockArrowhead(parts, trunk, None if always else MemoryLocation(SCRATCH, 0))
     assert limbs.fits(threads)

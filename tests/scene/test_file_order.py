@@ -129,9 +129,9 @@ def compare_with_mujoco(text: str, folder: Path, seed: int) -> None:
     np.testing.assert_allclose(robot.get_qvel()[0], data.qvel, atol=1e-5)
 
 
-@pytest.mark.slow("compiles three scenes")
+@pytest.mark.slow("compiles two scenes")
 @given(seeds)
-@settings(max_examples=3)
+@settings(max_examples=2)
 def test_random_forests(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     """Several trees with random equality constraints between them."""
     compare_with_mujoco(random_forest(seed), tmp_path_factory.mktemp("forest"), seed)

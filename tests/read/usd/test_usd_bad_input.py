@@ -258,9 +258,10 @@ def test_another_precision_is_the_right_type(tmp_path: Path, diagnostics: Claime
     np.testing.assert_array_equal(inertial.center, [0.5, 0, 0])
 
 
-def test_too_many_instances(tmp_path: Path) -> None:
+def test_too_many_instances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Instances beyond what can be meant are an error, and the first ones are read."""
-    n = 100_000
+    monkeypatch.setattr("kinema.read.usd.point_instancers.MAX_INSTANCES", 500)
+    n = 2_000
     text = f"""
     def PointInstancer "many"
     {{
