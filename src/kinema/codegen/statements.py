@@ -56,6 +56,10 @@ class OutlinedFunction:
     """Function that emits the body with an emitter."""
 
 
+_FLOAT_INSTRUCTIONS = frozenset({"add", "sub", "mul"})
+"""Operations that are one instruction of LLVM with the same operands, without the letter f."""
+
+
 class StatementEmitter(MemoryEmitter):
     """Emits the statements of a program, with pointers `%state_e`, `%controls_e`, ... of the current environment."""
 
@@ -169,9 +173,9 @@ class StatementEmitter(MemoryEmitter):
             self.load_column(loop_number, column, "", column)
         self.name_suffix = suffix
         self.constant_tables[loop_number] = [f"{suffix}_of{table}" for table in loop.joined_tables[1]]
-        self.address_resolver.iteration_stack.append((loop_number, specialization))
+        self.address_resolver.enter_iteration(loop_number, specialization)
         self.emit_statements(specialization.body)
-        self.address_resolver.iteration_stack.pop()
+        self.address_resolver.leave_iteration()
 
     def _call_outlined(
         self,
@@ -245,9 +249,9 @@ class StatementEmitter(MemoryEmitter):
         """Emit the body of a loop specialization: loads of the array offsets of the iteration, then the statements."""
         for arena, column in specialization.array_columns.values():
             self.load_column(loop_number, column, arena, column)
-        self.address_resolver.iteration_stack.append((loop_number, specialization))
+        self.address_resolver.enter_iteration(loop_number, specialization)
         self.emit_statements(specialization.body)
-        self.address_resolver.iteration_stack.pop()
+        self.address_resolver.leave_iteration()
 
     def _emit_atomic_increment(self, increment: AtomicIncrement) -> None:
         count = self.load(increment.counter, {})
@@ -459,13 +463,18 @@ class StatementEmitter(MemoryEmitter):
             set() if self.target.lanes == 1 else find_uniform_values(block.instructions, self.address_resolver)
         )
         names: dict[int, str] = {}
-        pairs = sincos_pairs(block)
+        pairs, constant, assign, value_type = sincos_pairs(block), self.constant, self.assign, self.value_type
         for result, op, arguments, location in block.instructions:
             if result in names:
                 continue
             defined = (result,)
             if location is not None:
                 names[result] = self.load(location, names)
+            elif op in _FLOAT_INSTRUCTIONS:  # most of them: faster than the general case
+                a, b = arguments
+                first = names[a] if type(a) is int else constant(a)
+                second = names[b] if type(b) is int else constant(b)
+                names[result] = assign(f"f{op} {value_type} {first}, {second}")
             elif op in ("sin", "cos"):
                 sine_cosine = self.sincos(self._operand(arguments[0], names))
                 defined = pairs.get(arguments[0], defined)
@@ -475,7 +484,7 @@ class StatementEmitter(MemoryEmitter):
                     else ((result, sine_cosine[op == "cos"]),)
                 )
             else:
-                operands = [names[a] if type(a) is int else self.constant(a) for a in arguments]
+                operands = [names[a] if type(a) is int else constant(a) for a in arguments]
                 names[result] = self.emit_op(op, operands)
             if eager_stores:
                 self.emit_stores([store for value in defined for store in eager_stores.get(value, ())], names)

@@ -78,6 +78,18 @@ class AddressResolver:
         self._array_offsets = array_offsets
         self._loop_numbers = {id(loop): i for i, loop in enumerate(program.for_each_loops)}
         self.iteration_stack: list[tuple[int, LoopSpecialization]] = []
+        self._resolved: list[dict[MemoryLocation, Address]] = [{}]
+        """Addresses resolved so far, outside of loops and in each enclosing iteration."""
+
+    def enter_iteration(self, loop_number: int, specialization: LoopSpecialization) -> None:
+        """Resolve locations in the code of an iteration of a for-each loop from now on."""
+        self.iteration_stack.append((loop_number, specialization))
+        self._resolved.append({})
+
+    def leave_iteration(self) -> None:
+        """Resolve locations outside of the innermost iteration again."""
+        self.iteration_stack.pop()
+        self._resolved.pop()
 
     def loop_number(self, loop: ForEachLoop) -> int:
         """Index of a for-each loop among all for-each loops of the program."""
@@ -93,6 +105,12 @@ class AddressResolver:
         Looks up the constants and array offsets of the enclosing loop iterations, innermost first, then local arrays,
         scratch memory and the array offsets of the program.
         """
+        address = self._resolved[-1].get(location)
+        if address is None:
+            address = self._resolved[-1][location] = self._look_up(location)
+        return address
+
+    def _look_up(self, location: MemoryLocation) -> Address:
         for loop_number, specialization in reversed(self.iteration_stack):
             if location in specialization.constant_columns:
                 return Address("", 0, (loop_number, specialization.constant_columns[location]))

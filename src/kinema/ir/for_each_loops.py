@@ -393,7 +393,10 @@ def _fold_columns(values: Floats) -> list[float | None]:
     first = values[0].tolist()
     if len(values) == 1:
         return [x if x in FOLDABLE_CONSTANTS else None for x in first]
-    return [x if x in FOLDABLE_CONSTANTS and (values[:, i] == x).all() else None for i, x in enumerate(first)]
+    if not any(x in FOLDABLE_CONSTANTS for x in first):
+        return [None] * len(first)
+    is_equal = (values == values[0]).all(axis=0).tolist()
+    return [x if equal and x in FOLDABLE_CONSTANTS else None for x, equal in zip(first, is_equal, strict=True)]
 
 
 # ------------------------------------------------------------------------------------------------------------ tracing

@@ -56,7 +56,8 @@ class Tape:
         value = self._value_numbers.get(key)
         if value is None:
             value = self._value_numbers[key] = self._append("input", ())
-            self.locations[value] = MemoryLocation(array, element, index_value)  # type: ignore[arg-type]
+            # three times faster than calling the class
+            self.locations[value] = tuple.__new__(MemoryLocation, (array, element, index_value))
         return Scalar(self, value)
 
     def inputs(self, array: str, count: int) -> list[Scalar]:

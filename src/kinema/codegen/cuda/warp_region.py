@@ -215,7 +215,7 @@ class LevelLoopEmitter(WarpEmitter):
             *(self.assign(f"add i32 {first_row}, {i * self.config.group_size}") for i in range(1, n_batches)),
         ]
         words = [self._load_table_words(loop, table_starts[0], row) for row in rows]
-        self.address_resolver.iteration_stack.append((loop_number, specialization))
+        self.address_resolver.enter_iteration(loop_number, specialization)
         batches = []
         for row, row_words in zip(rows, words, strict=True):
             self._set_constant_pointer(loop, table_starts[1], row)
@@ -225,7 +225,7 @@ class LevelLoopEmitter(WarpEmitter):
             self.column_values.update(columns)
             self.array_pointers.update(pointers)
             self.emit_stores(block.stores, names)
-        self.address_resolver.iteration_stack.pop()
+        self.address_resolver.leave_iteration()
 
     def _set_columns(self, specialization: LoopSpecialization, loop_number: int, columns: Sequence[str]) -> None:
         """Make the array offsets of an iteration current: column values and array pointers."""
@@ -330,9 +330,9 @@ class LevelLoopEmitter(WarpEmitter):
         self, specialization: LoopSpecialization, loop_number: int, columns: Sequence[str]
     ) -> None:
         self._set_columns(specialization, loop_number, columns)
-        self.address_resolver.iteration_stack.append((loop_number, specialization))
+        self.address_resolver.enter_iteration(loop_number, specialization)
         self.emit_statements(specialization.body)
-        self.address_resolver.iteration_stack.pop()
+        self.address_resolver.leave_iteration()
 
     def _emit_reductions(self, reductions: Sequence[tuple[MemoryLocation, MemoryLocation]]) -> None:
         """Emit the sum reductions at the end of a loop: per-thread accumulators are summed and added to totals.

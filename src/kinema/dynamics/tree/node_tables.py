@@ -91,7 +91,7 @@ class OffsetRegistry:
         if refs.max_index + 2 > len(starts):
             return None
         rows = starts[refs.index + 1]
-        return OffsetColumn(registered.arena, rows) if (rows >= 0).all() else None
+        return OffsetColumn(registered.arena, rows) if not np.count_nonzero(rows < 0) else None
 
 
 class IterationOffsets(MutableMapping[str, ArenaOffset]):
