@@ -13,7 +13,10 @@ from .context import (
 from .equalities import disabled_equalities as disabled_equalities
 from .fluid import Medium as Medium
 from .options import OptionFlags as OptionFlags, merged_options as merged_options, option_flags as option_flags
-from .pair_rules import MIN_RULED_GEOMS as MIN_RULED_GEOMS
+from .pair_rules import (
+    MIN_RULED_GEOMS as MIN_RULED_GEOMS,
+    MIN_RULED_GEOMS_OF_LANES as MIN_RULED_GEOMS_OF_LANES,
+)
 from .pipeline import build_model as build_model, collision_geoms_of as collision_geoms_of
 from .sdf_sensors import scan_directions as scan_directions
 from .sensor_outputs import (

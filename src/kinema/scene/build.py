@@ -14,6 +14,7 @@ import numpy as np
 
 from kinema.builder import (
     MIN_RULED_GEOMS,
+    MIN_RULED_GEOMS_OF_LANES,
     AddedSensor,
     AttachmentSpec,
     EntitySpec,
@@ -162,7 +163,11 @@ def _compile_models(
     }
     geometry_cache = GeometryCache()
     min_ruled_geoms = {BroadPhase.AUTO: MIN_RULED_GEOMS, BroadPhase.CELLS: 0}.get(settings.broad_phase)
-    min_ruled_geoms = min_ruled_geoms if find_device(inputs.device).is_cpu else None
+    device = find_device(inputs.device)
+    if not device.is_cpu:
+        min_ruled_geoms = None
+    elif min_ruled_geoms and device.lanes(inputs.precision, n_envs, None) > 1:
+        min_ruled_geoms = MIN_RULED_GEOMS_OF_LANES
     models, user_set = [], np.zeros((2, 0), dtype=np.bool_)
     for i, combination in enumerate(combinations):
         specs = [

@@ -38,6 +38,10 @@ class SearchDirection(ABC):
 
     has_exact_hessian = True
     """Whether a step that leaves the active set unchanged has converged."""
+    loose_tolerance = LOOSE_TOLERANCE
+    """Relative gradient norm at which such a step counts as converged."""
+    starts_warm = False
+    """Whether solves start from the previous constraint acceleration with pyramidal cones too."""
 
     @abstractmethod
     def compute(self) -> JointVector:
@@ -89,7 +93,8 @@ class NewtonSolver:
         ctx.tracer.write(SCRATCH, [0.0], state.n_iterations.row)
         ctx.tracer.write(SCRATCH, [INFINITE_COST], state.cost_decreases.row)
         objective.initialize()
-        if objective.has_contacts and ctx.model.options.elliptic:  # pyramidal cones converge as fast from zero
+        # with pyramidal cones, exact directions converge as fast from zero
+        if objective.has_contacts and (ctx.model.options.elliptic or self.direction.starts_warm):
             self.iteration.warm_start()
         self.direction.find_sparsity()
         objective.update_gradient()
@@ -147,9 +152,11 @@ class CommonIteration(Iteration):
         if n_changes is None:
             return 0.5, self.is_unconverged()
         decreases = [state.read(state.cost_decreases, i) for i in range(2)] if objective.has_contacts else []
-        unconverged = self.is_unconverged(0.0, ir.select(0.5, n_changes, 0.0, LOOSE_TOLERANCE), decreases)
+        unconverged = self.is_unconverged(
+            0.0, ir.select(0.5, n_changes, 0.0, self.direction.loose_tolerance), decreases
+        )
         if objective.tree_convergence is not None and not objective.rows.is_noslip:
-            tolerance = ir.select(0.5, n_changes, TREE_TOLERANCE, LOOSE_TOLERANCE)
+            tolerance = ir.select(0.5, n_changes, TREE_TOLERANCE, self.direction.loose_tolerance)
             n_unconverged = objective.tree_convergence.count_unconverged(
                 state.negative_gradient, state.mass_times_acceleration, tolerance
             )
