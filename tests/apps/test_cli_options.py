@@ -110,9 +110,10 @@ def test_the_width_that_is_asked_for_is_kept() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_is_readable_in_80_columns(command: str) -> None:
+def test_help_is_readable_in_80_columns(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Descriptions of options begin in the left half of the terminal."""
-    lines = kinema(command, "--help", columns="80").stdout.decode().splitlines()
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(command, "--help")[1].splitlines()
     described = [re.search(r"^ +-.*?  +(?=\w)|^ {20,}(?=\w)", line) for line in lines[lines.index("Options:") + 1 :]]
     assert max(map(len, lines)) <= 80
     assert max(found.end() for found in described if found) <= 40

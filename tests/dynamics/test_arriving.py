@@ -20,7 +20,7 @@ BIPED = f"""<mujoco><option timestep="0.002" cone="elliptic" impratio="100"/><wo
 <geom type="plane" size="9 9 .1"/><body pos="0 0 .3"><freejoint/><geom type="box" size=".15 .06 .04" mass="4"/>
 {LEG.format(x=0.15, n=0)}{LEG.format(x=-0.15, n=1)}</body></worldbody>
 <actuator>{"".join(MOTOR.format(f"{joint}{n}") for joint in ("hip", "knee") for n in (0, 1))}</actuator></mujoco>"""
-N_ENVS, FALLEN, N_STEPS = 512, 150, 60
+N_ENVS, FALLEN, N_STEPS = 256, 150, 60
 CUBE = """<mujoco><option timestep="0.002" cone="CONE" impratio="10"/><worldbody><geom type="plane" size="5 5 .1"/>
 <body pos=".3 -.2 .0299"><freejoint/><geom type="box" size=".03 .03 .03" mass=".1"/></body></worldbody></mujoco>"""
 
