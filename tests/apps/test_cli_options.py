@@ -22,7 +22,7 @@ from kit.assets import EXAMPLES
 from kit.command_line import run
 
 ARM = EXAMPLES / "arm" / "arm.urdf"
-COMMANDS = ("info", "check", "convert", "simulate", "doctor", "bench", "rules", "render", "view")
+COMMANDS = ("info", "check", "compile", "publish", "convert", "simulate", "doctor", "bench", "rules", "render", "view")
 XACRO = """<robot name="cart" xmlns:xacro="http://ros.org/wiki/xacro"><xacro:arg name="n" default="1"/>
 <link name="base"/><xacro:if value="${int('$(arg n)') > 1}"><link name="second"/>
 <joint name="j" type="fixed"><parent link="base"/><child link="second"/></joint></xacro:if></robot>"""

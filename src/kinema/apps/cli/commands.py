@@ -314,12 +314,12 @@ def publish(
     *,
     robot: Annotated[
         Path | None,
-        typer.Argument(metavar="[ROBOT]", help="The robot, in any format; not given with --task.", show_default=False),
+        typer.Argument(metavar="ROBOT", help="The robot, in any format; not given with --task.", show_default=False),
     ] = None,
     scene: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[SCENE.py]",
+            metavar="SCENE.py",
             help="A Python file with a function make_scene(robot) that returns a kinema.Scene.",
             show_default=False,
         ),
