@@ -95,7 +95,7 @@ def collect_pair_rules(ctx: BuildContext) -> tuple[list[GeomRecord], PairRulesIn
                     row_of[combined] = len(parameters)
                     parameters.append(combined)
                 rows[i, j] = rows[j, i] = row_of[combined]
-    collides = (rows >= 0).any(axis=1)[classes]
+    collides = np.any(rows >= 0, axis=1)[classes]
     listed = _listed_pairs(ctx, members)
     is_kept = collides | np.isin(np.arange(len(members)), [i for pair, _ in listed for i in pair])
     geoms = []

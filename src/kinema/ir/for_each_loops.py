@@ -153,11 +153,11 @@ class SpecializationGroup(ABC):
     record_fields: Mapping[str, MemoryLocation] = {}
     """Arrays and constants of one scalar that are in local memory, by name; of joined loops."""
 
-    def table_of_array(self, _array: str) -> int:
+    def table_of_array(self, array: str) -> int:
         """Index of the table of a joined loop that has an array."""
         return 0
 
-    def table_of_constants(self, _name: str) -> int:
+    def table_of_constants(self, name: str) -> int:
         """Index of the table of a joined loop that has constants."""
         return 0
 

@@ -129,11 +129,11 @@ def _flag_contact_blocks(contacts: ContactConstraints, matrix: BlockSparseMatrix
         iteration.nested_loop("flags", lambda inner: inner.write("flag", [1.0]))
 
     contact_blocks, rows = ContactBlocks(contacts, matrix.blocks), []
-    for columns in contacts.buffers.buffer_columns(ContactBufferFilter.BETWEEN_FRAMES):
+    for columns in contacts.listed_buffers.buffer_columns(ContactBufferFilter.BETWEEN_FRAMES):
         a, b, counts = contact_blocks.block_pairs(columns)
         flags = IterationTable([ColumnarGroup("flag", np.arange(len(a)), {"flag": matrix.flag_offset_column(a, b)})])
         rows.append(
-            contacts.buffers.table_columns_of(columns, nested_tables={"flags": NestedIterations(flags, counts)})
+            contacts.listed_buffers.table_columns_of(columns, nested_tables={"flags": NestedIterations(flags, counts)})
         )
     contacts.buffers.for_each_active_buffer(
         "nonzero blocks of contacts", body, rows, ContactBufferFilter.BETWEEN_FRAMES
@@ -185,12 +185,12 @@ def _add_contact_hessian_blocks(
         ContactBlocks(contacts, matrix.blocks),
         np.array(tree_index_of_frames(contacts.ctx.model)),
     )
-    for columns in contacts.buffers.buffer_columns(ContactBufferFilter.BETWEEN_FRAMES):
+    for columns in contacts.listed_buffers.buffer_columns(ContactBufferFilter.BETWEEN_FRAMES):
         block_table, counts = contact_blocks.block_rows(matrix, columns)
         trees = [tree_of_frame[refs.index] for refs in columns.frames]
         constants = {"is between trees": (trees[0] != trees[1]).astype(np.float64)[:, None]}
         rows.append(
-            contacts.buffers.table_columns_of(
+            contacts.listed_buffers.table_columns_of(
                 columns, constants=constants, nested_tables={"blocks": NestedIterations(block_table, counts)}
             )
         )

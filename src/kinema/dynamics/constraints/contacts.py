@@ -182,6 +182,12 @@ class ContactConstraints:
             references = points, motion_subspaces_about(ctx, motion_subspaces, points)
         self.reference_points, self.motion_subspaces_about_reference = references
 
+    @property
+    def listed_buffers(self) -> ContactBuffers:
+        """The buffers of a model with listed geom pairs; a model with collision rules has none."""
+        assert isinstance(self.buffers, ContactBuffers)
+        return self.buffers
+
     # -------------------------------------------------------------------------------------------------------- residuals
 
     def frame_twists(self, name: str, joint_vector: NodeValues[list[Value]] | None = None) -> NodeValues[Twist]:
@@ -380,12 +386,12 @@ class ContactConstraints:
         if adds_directly:
             self.buffers.for_each_active_buffer(f"{name}, of contact buffers", body)
         else:
-            wrench_arrays = [{"wrench": ctx.allocate(6)} for _ in self.buffers.buffers]
+            wrench_arrays = [{"wrench": ctx.allocate(6)} for _ in self.listed_buffers.buffers]
 
             def rows() -> list[NodeIteration]:
                 return [
-                    self.buffers.loop_iteration(x, arrays)
-                    for x, arrays in zip(self.buffers.buffers, wrench_arrays, strict=True)
+                    self.listed_buffers.loop_iteration(x, arrays)
+                    for x, arrays in zip(self.listed_buffers.buffers, wrench_arrays, strict=True)
                 ]
 
             ctx.for_each(f"{name}, zero", rows(), lambda iteration: iteration.write("wrench", [0.0] * 6))
@@ -468,7 +474,7 @@ class ContactConstraints:
 
     def buffers_between_frames(self) -> list[ContactBuffer]:
         """Return the contact buffers between two moving frames."""
-        return self.buffers.select_buffers(ContactBufferFilter.BETWEEN_FRAMES)
+        return self.listed_buffers.select_buffers(ContactBufferFilter.BETWEEN_FRAMES)
 
     def relative_dofs(self, contact_buffer: ContactBuffer) -> list[tuple[int, float]]:
         """Return the dofs that move exactly one frame of a buffer, with sign -1 (first frame) or +1 (second)."""
@@ -492,7 +498,7 @@ class ContactConstraints:
         axes = self.motion_axis_places()
         rows = []
         for contact_buffer in self.buffers_between_frames():
-            row = self.buffers.loop_iteration(contact_buffer)
+            row = self.listed_buffers.loop_iteration(contact_buffer)
             dof_rows = []
             signed_dofs = self.relative_dofs(contact_buffer)
             for i, (dof, sign) in enumerate(signed_dofs):

@@ -13,6 +13,7 @@ from typing import cast
 from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
+from ..collision.contact_buffers import ContactBuffers
 from ..collision.contact_records import Contact, for_each_contact
 from ..collision.vector_math import if_less
 from ..constraints.contact_jacobian import spatial_contact_jacobian
@@ -62,6 +63,7 @@ def visit_contacts(
     ctx, buffers = data.ctx, data.contact_buffers
     if buffers is None:
         return
+    assert isinstance(buffers, ContactBuffers)  # sensors measure contacts of listed pairs
     model, rows = ctx.model, []
     for i in output_indices:
         weights = pair_weights(model, i)

@@ -65,7 +65,7 @@ def fits_newton_cg(objective: ThreadObjective) -> bool:
     if set(dofs_of_trees.values()) != {BODY_DOFS}:
         return False
     last = set(_last_frames(ctx))
-    frames = {frame for x in contacts.buffers.buffers for frame in x.spec.frames if frame != WORLD}
+    frames = {frame for x in contacts.listed_buffers.buffers for frame in x.spec.frames if frame != WORLD}
     return frames <= last
 
 

@@ -29,7 +29,7 @@ MIN_LINE_SEARCH_TRIALS = 50
 
 def has_friction(objective: ThreadObjective) -> bool:
     """Return whether any contact buffer (condim > 1) or constraint row has friction."""
-    contact_buffer_specs = () if objective.contacts is None else objective.contacts.buffers.buffers
+    contact_buffer_specs = () if objective.contacts is None else objective.contacts.listed_buffers.buffers
     return any(contact_buffer.specialization.condim > 1 for contact_buffer in contact_buffer_specs) or any(
         block.row_type is RowType.FRICTION for block in objective.rows.blocks
     )
