@@ -70,14 +70,15 @@ def interpreted(roles: tuple[Program, ...], arrays: dict[str, Array]) -> dict[tu
 
 
 def robots_and_drives() -> list[Any]:
-    """The quadruped with every integrator and drive, others with one of each; their other drive as a benchmark."""
+    """The quadruped with every integrator and drive, others with one, for one number of threads."""
     chosen = covering([list(Integrator), DRIVES, N_THREADS], 1)
     found: list[Any] = [
         (QUADRUPED, *case, () if case in chosen else pytest.mark.exhaustive)
         for case in itertools.product(Integrator, DRIVES, N_THREADS)
     ]
-    for file, count in itertools.product(ROBOTS, N_THREADS):
-        found += [(file, Integrator.IMPLICITFAST, DRIVES[0], count, ())]
+    for i, (file, count) in enumerate(itertools.product(ROBOTS, N_THREADS)):
+        is_chosen = count == N_THREADS[i // len(N_THREADS) % len(N_THREADS)]
+        found += [(file, Integrator.IMPLICITFAST, DRIVES[0], count, () if is_chosen else pytest.mark.exhaustive)]
         found += [(file, Integrator.IMPLICITFAST, DRIVES[1], count, pytest.mark.benchmark)]
     return [
         pytest.param(file, integrator, drive, count, id=f"{drive.value}-{file}-{integrator.value}-{count}", marks=marks)

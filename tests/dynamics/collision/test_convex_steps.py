@@ -15,6 +15,7 @@ from kinema.dynamics.collision.collision_table import convex_collision_table
 from kinema.dynamics.collision.collision_types import CollisionGeom, CollisionTableEntry, ContactQuery
 from kinema.dynamics.collision.convex_distance import convex_pair_distance, emit_closest_point
 from kinema.ir import Tracer, Value
+from kit.choosing import representatives
 
 from .convex_driver import Compiled, depth_along
 from .driver import Poses
@@ -105,7 +106,9 @@ def test_few_steps_in_single_precision(kinds: tuple[str, str], monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    "kinds", [("capsule", "cylinder"), ("cylinder", "box"), ("cylinder", "cylinder")], ids="-".join
+    "kinds",
+    representatives([("cylinder", "box"), ("cylinder", "cylinder"), ("capsule", "cylinder")], 2),
+    ids="-".join,
 )
 def test_no_point_twice(kinds: tuple[str, str]) -> None:
     """Points that are one but for rounding would be as stiff as two, in one precision and not in the other."""
