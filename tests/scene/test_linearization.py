@@ -334,6 +334,7 @@ def test_scenes_without_moving_parts_have_empty_matrices() -> None:
     scene.add(km.Plane())
     scene.build(n_envs=2)
     assert scene.linearize().A.shape == (2, 0, 0)
+    assert scene.check_gradients().n_entries == 0
 
 
 def test_forward_and_reverse_mode_agree() -> None:

@@ -38,6 +38,8 @@ Mask = npt.NDArray[np.bool_]
 
 # ---------------------------------------------------------------------------------------- contact parameters of pairs
 
+ABSENT_VALUE = 1e100
+"""Magnitude from which on a value stands for none, such as the limit of an unlimited joint."""
 MIN_FRICTION = 1e-5
 """Lower bound of friction coefficients that are set: the solver divides by them."""
 FROM_A, FROM_B, EXPLICIT = 0, 1, 2
@@ -90,13 +92,13 @@ class ModelParameter:
     def variable_entries(self, model: Model) -> Mask:
         """Mask of the values that may change, in the shape of the values."""
         values, mask = self.read(model), self.is_variable(model)
-        return np.isfinite(values) & np.broadcast_to(
+        return (np.abs(values) < ABSENT_VALUE) & np.broadcast_to(
             mask.reshape(mask.shape + (1,) * (values.ndim - mask.ndim)), values.shape
         )
 
     def steps(self, model: Model, values: Array) -> Array:
         """Typical magnitudes of values, in their shape: those of the values themselves, at least `scale`."""
-        finite = np.where(np.isfinite(values), np.abs(values), 0.0)
+        finite = np.where(np.abs(values) < ABSENT_VALUE, np.abs(values), 0.0)
         return np.maximum(finite, np.broadcast_to(self.scale(model), values.shape))
 
     def perturbed(self, model: Model, generator: np.random.Generator) -> Model:
@@ -108,7 +110,7 @@ class ModelParameter:
 
 def _largest(values: Array, default: float) -> float:
     """Largest finite magnitude, or a default if all are zero."""
-    finite = np.abs(values[np.isfinite(values)])
+    finite = np.abs(values[np.abs(values) < ABSENT_VALUE])
     return float(finite.max(initial=0.0)) or default
 
 

@@ -322,10 +322,11 @@ class Linearizer:
             view.assign(view.numpy() + offsets[:, self.n_state :].T)
         for _ in range(self.n_steps * solved.n_stages):
             solved.run_stage()
-        after = np.array(state.view("qpos").numpy(), np.float64).reshape(model.n_qs, len(envs), -1)
+        n_copies = 2 * n + 1
+        after = np.array(state.view("qpos").numpy(), np.float64).reshape(model.n_qs, len(envs), n_copies)
         rest = [state.view("vel").numpy()]
         rest += [state.view("act").numpy()[self.activations]] if len(self.activations) else []
-        others = np.concatenate(rest).astype(np.float64).reshape(self.n_state - n_dofs, len(envs), -1)
+        others = np.concatenate(rest).astype(np.float64).reshape(self.n_state - n_dofs, len(envs), n_copies)
         moved = np.moveaxis(after[:, :, 1:] - after[:, :, :1], 1, 0)
         positions = self._tangent_space.project(after[:, :, 0], moved)  # of quaternions: projected secants
         changes = np.concatenate([positions, np.moveaxis(others[:, :, 1:] - others[:, :, :1], 1, 0)], axis=1) / step
