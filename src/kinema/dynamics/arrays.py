@@ -126,35 +126,42 @@ class ArrayInfo:
         """Number of elements (one per dof, link, geom, ...) of the array; 0 if the model does not need the array."""
         if not self.is_needed(model):
             return 0
-        return {
-            ElementKind.ENVIRONMENT: 1,
-            ElementKind.COORDINATE: model.n_qs,
-            ElementKind.DOF: model.n_dofs,
-            ElementKind.LINK: model.n_links,
-            ElementKind.ACTUATOR: model.n_actuators,
-            ElementKind.TENDON: len(model.tendons.names),
-            ElementKind.DELAY_SAMPLE: int(model.actuators.n_delay_samples.sum()),
-            ElementKind.EQUALITY: len(model.equalities.names),
-            ElementKind.COUPLING: len(model.couplings.names),
-            ElementKind.GEOM: len(model.geoms.names),
-            ElementKind.PAIR: len(model.pairs.geom_a),
-            ElementKind.GEOM_DATA: len(model.geoms.data),
-            ElementKind.KINEMATIC_BODY: len(model.kinematic_frames),
-            ElementKind.RULED_GEOM: len(model.pair_rules.class_of_geom),
-            ElementKind.CLASS_PAIR: model.pair_rules.row_of_classes.size,
-            ElementKind.EXCLUDED_PAIR: len(excluded_values(model)) if model.has_pair_rules else 0,
-            ElementKind.SENSOR_VALUE: model.sensors.n_values,
-            ElementKind.SENSOR_PAIR: len(contact_dependent_outputs(model)) * len(model.pairs.geom_a),
-            ElementKind.RAY_DATA: len(model.sensors.ray_geoms.data),
-            ElementKind.DISTANCE_DATA: len(model.sensors.distance_geoms.data),
-            ElementKind.TREE: n_trees(model),
-            ElementKind.ATTACHMENT: len(model.attachments.names),
-            ElementKind.SUCTION_CUP: len(model.suction_cups.names),
-            ElementKind.PARTITION: settings.n_partitions,
-            ElementKind.PER_ENV_PARAMETER: 0
-            if model.derived.per_env_parameters is None
-            else len(model.derived.per_env_parameters.values),
-        }[self.element_kind]
+        return _COUNTS[self.element_kind](model, settings)
+
+
+def _n_per_env_parameters(model: Model) -> int:
+    table = model.derived.per_env_parameters
+    return 0 if table is None else len(table.values)
+
+
+_COUNTS: dict[ElementKind, Callable[[Model, Settings], int]] = {
+    ElementKind.ENVIRONMENT: lambda *_: 1,
+    ElementKind.COORDINATE: lambda model, _: model.n_qs,
+    ElementKind.DOF: lambda model, _: model.n_dofs,
+    ElementKind.LINK: lambda model, _: model.n_links,
+    ElementKind.ACTUATOR: lambda model, _: model.n_actuators,
+    ElementKind.TENDON: lambda model, _: len(model.tendons.names),
+    ElementKind.DELAY_SAMPLE: lambda model, _: int(model.actuators.n_delay_samples.sum()),
+    ElementKind.EQUALITY: lambda model, _: len(model.equalities.names),
+    ElementKind.COUPLING: lambda model, _: len(model.couplings.names),
+    ElementKind.GEOM: lambda model, _: len(model.geoms.names),
+    ElementKind.PAIR: lambda model, _: len(model.pairs.geom_a),
+    ElementKind.GEOM_DATA: lambda model, _: len(model.geoms.data),
+    ElementKind.KINEMATIC_BODY: lambda model, _: len(model.kinematic_frames),
+    ElementKind.RULED_GEOM: lambda model, _: len(model.pair_rules.class_of_geom),
+    ElementKind.CLASS_PAIR: lambda model, _: model.pair_rules.row_of_classes.size,
+    ElementKind.EXCLUDED_PAIR: lambda model, _: len(excluded_values(model)) if model.has_pair_rules else 0,
+    ElementKind.SENSOR_VALUE: lambda model, _: model.sensors.n_values,
+    ElementKind.SENSOR_PAIR: lambda model, _: len(contact_dependent_outputs(model)) * len(model.pairs.geom_a),
+    ElementKind.RAY_DATA: lambda model, _: len(model.sensors.ray_geoms.data),
+    ElementKind.DISTANCE_DATA: lambda model, _: len(model.sensors.distance_geoms.data),
+    ElementKind.TREE: lambda model, _: n_trees(model),
+    ElementKind.ATTACHMENT: lambda model, _: len(model.attachments.names),
+    ElementKind.SUCTION_CUP: lambda model, _: len(model.suction_cups.names),
+    ElementKind.PARTITION: lambda _, settings: settings.n_partitions,
+    ElementKind.PER_ENV_PARAMETER: lambda model, _: _n_per_env_parameters(model),
+}
+"""Number of elements of each kind."""
 
 
 def _initial_from_dofs(name: str) -> InitialValues:

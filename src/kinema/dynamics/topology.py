@@ -6,6 +6,8 @@ the world, whose pose and velocity vary. Frames attached to them are roots of tr
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 import numpy.typing as npt
 
@@ -46,6 +48,19 @@ def ancestor_frames(model: Model, frame: int) -> list[int]:
 
 def tree_index_of_frames(model: Model) -> list[int]:
     """Tree index of each frame, -1 for kinematic bodies; trees are numbered in the order of their root frames."""
+    for known, found in tuple(_recent_tree_indices):
+        if known is model.frames:
+            return list(found)
+    trees = _find_tree_indices(model)
+    _recent_tree_indices.append((model.frames, trees))
+    return list(trees)
+
+
+_recent_tree_indices: deque[tuple[object, list[int]]] = deque(maxlen=4)
+"""Tables of frames, and the tree index of each frame: one start asks for the same ones many times."""
+
+
+def _find_tree_indices(model: Model) -> list[int]:
     trees: list[int] = []
     count, kinematic = 0, set(model.kinematic_frames)
     for frame, parent in enumerate(dynamic_parents(model)):

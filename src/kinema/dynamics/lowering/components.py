@@ -15,7 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Tracer, Value, trace_for_each_loop, unroll
+from kinema.ir import (
+    ArenaOffset,
+    ColumnarGroup,
+    IterationContext,
+    IterationTable,
+    OffsetColumn,
+    Tracer,
+    Value,
+    trace_for_each_loop,
+    unroll,
+)
 from kinema.model import FluidInfo, Model, empty_pair_rules
 
 from ..arrays import ARRAYS, ARRAYS_BY_NAME, ArrayUse, ElementKind
@@ -234,20 +244,19 @@ class CopiedComponents:
         array_offsets: Mapping[str, ArenaOffset],
         copies: Sequence[Component],
         tree: KinematicTree,
-        extra_offsets: Callable[[Component], Mapping[str, ArenaOffset]] = lambda _: {},
+        extra_offsets: Mapping[str, OffsetColumn] | None = None,
+        frame_constants: FrameConstants | None = None,
     ) -> None:
-        """Args beyond those of `trace_copies`: `extra_offsets` gives further arrays of a component."""
+        """Args beyond those of `trace_copies`: offsets of further arrays of all components, and frame constants."""
         self.model, self.settings, self.copies, self.tree = model, settings, copies, tree
-        frame_constants = FrameConstants(model)
+        frame_constants = frame_constants or FrameConstants(model)
         self._parameters = [_copy_parameters(frame_constants, settings, tree, component) for component in copies]
         self._differing = [
             name
             for name, values in self._parameters[0].items()
             if any(other[name] != values for other in self._parameters)
         ]
-        self._offsets = [
-            {**_copy_offsets(array_offsets, component), **extra_offsets(component)} for component in copies
-        ]
+        self._offsets = {**_copy_offsets(array_offsets, copies), **(extra_offsets or {})}
 
     def trace_loop(
         self,
@@ -291,18 +300,19 @@ class CopiedComponents:
             for array, element in sorted(values):
                 iteration.write(array, [values[array, element]], element - starts.get(array, 0))
 
-        rows = [
-            LoopIteration(
-                "copy", dict(offsets), {f"{name} {frame}": table[frame, name] for frame, name in self._differing}
-            )
-            for offsets, table in zip(self._offsets, self._parameters, strict=True)
-        ]
-        trace_for_each_loop(tracer, name, rows, body)
+        constants = {
+            f"{parameter} {frame}": np.array([table[frame, parameter] for table in self._parameters], np.float64)
+            for frame, parameter in self._differing
+        }
+        group = ColumnarGroup("copy", np.arange(len(self.copies)), self._offsets, constants)
+        trace_for_each_loop(tracer, name, IterationTable([group]), body)
 
 
-def group_equal_trees(model: Model, settings: Settings, tree: KinematicTree) -> list[list[Component]]:
+def group_equal_trees(
+    model: Model, settings: Settings, tree: KinematicTree, frame_constants: FrameConstants
+) -> list[list[Component]]:
     """Kinematic trees as components, grouped by equal code (`copy_signature`), whatever they collide with."""
-    frame_constants, groups = FrameConstants(model), dict[object, list[Component]]()
+    groups: dict[object, list[Component]] = {}
     for component in connected_components(model.with_tables(pair_rules=empty_pair_rules())):
         signature = copy_signature(model, tree, component, settings, frame_constants)
         groups.setdefault(signature, []).append(component)
@@ -338,10 +348,19 @@ def _array_offset(array: str, component: Component) -> int:
     return info.width * items[0] if items else 0
 
 
-def _copy_offsets(array_offsets: Mapping[str, ArenaOffset], component: Component) -> dict[str, ArenaOffset]:
-    """Offset of each array for one component: the array's offset plus the first value of the component."""
-    offsets = ((array, offset) for array, offset in array_offsets.items() if array in ARRAYS_BY_NAME)
-    return {array: ArenaOffset(offset.arena, offset.row + _array_offset(array, component)) for array, offset in offsets}
+def _copy_offsets(array_offsets: Mapping[str, ArenaOffset], copies: Sequence[Component]) -> dict[str, OffsetColumn]:
+    """Offsets of each array for all components: the array's offset plus the first value of the component."""
+    columns: dict[str, OffsetColumn] = {}
+    starts: dict[tuple[ElementKind, int], np.ndarray] = {}
+    for array, offset in array_offsets.items():
+        info = ARRAYS_BY_NAME.get(array)
+        if info is None:
+            continue
+        key = info.element_kind, info.width
+        if key not in starts:
+            starts[key] = np.array([_array_offset(array, component) for component in copies], np.int64)
+        columns[array] = OffsetColumn(offset.arena, offset.row + starts[key])
+    return columns
 
 
 def copy_signature(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kinema.ir import SCRATCH, ArenaOffset, Program, Tracer, Value
+from kinema.ir import SCRATCH, ArenaOffset, OffsetColumn, Program, Tracer, Value
 from kinema.model import Model
 
 from ..arrays import ElementKind
@@ -31,11 +31,12 @@ from ..step import StepData
 from ..topology import tree_index_of_frames
 from ..tree.body_context import BODY_DOFS, LOWER_TRIANGLE, BodyMassMatrix, body_context, node_values_in
 from ..tree.kinematic_tree import WORLD, KinematicTree, build_tree, frame_ref
+from ..tree.node_constants import FrameConstants
 from ..tree.node_values import NodeValues, flatten, unflatten
 from ..tree.per_tree import PerTreeArray
 from ..tree.trace_context import TraceContext
 from ..vector_math import ZERO, Vector, add, scale
-from .components import Component, CopiedComponents, group_equal_trees
+from .components import CopiedComponents, group_equal_trees
 
 ORIGIN = "shifted origin"
 """Array with the coordinates of the first body, whose position is the origin of contact positions."""
@@ -65,7 +66,8 @@ class _BodyFactors:
 def trace_free_body_step(model: Model, settings: Settings, array_offsets: Mapping[str, ArenaOffset]) -> Program:
     """Trace the step of a model with rules of collision."""
     tracer, tree = Tracer(), build_tree(model)
-    groups = group_equal_trees(model, settings, tree)
+    frame_constants = FrameConstants(model)
+    groups = group_equal_trees(model, settings, tree, frame_constants)
     bodies = sorted((body for group in groups for body in group), key=lambda body: body.frames[0])
     frames, first_dofs = [body.frames[-1] for body in bodies], [body.dofs[0] for body in bodies]
     ctx = body_context(model, settings, array_offsets, tracer, frames, first_dofs)
@@ -75,15 +77,14 @@ def trace_free_body_step(model: Model, settings: Settings, array_offsets: Mappin
     single = replace(settings, contacts=False, n_partitions=1, islands=False, use_warps=False)
     outputs = {name: (ElementKind.ENVIRONMENT, width) for name, width in OUTPUT_WIDTHS.items()}
     origin = array_offsets["qpos"]
-    of_tree = dict(zip([body.frames[0] for body in bodies], trees, strict=True))
-
-    def extra_offsets(body: Component) -> dict[str, ArenaOffset]:
-        tree_index = of_tree[body.frames[0]]
-        offsets = {name: array.offset_of(tree_index) for name, array in arrays.items()}
-        start = ArenaOffset(origin.arena, origin.row + bodies[0].qs[0])
-        return {**offsets, FORCE: forces.offset_of(tree_index), ORIGIN: start}
-
-    copies = [CopiedComponents(model, single, array_offsets, group, tree, extra_offsets) for group in groups]
+    start = ArenaOffset(origin.arena, origin.row + bodies[0].qs[0])
+    all_trees = np.array(tree_index_of_frames(model))
+    copies = []
+    for group in groups:
+        own_trees = all_trees[[body.frames[0] for body in group]]
+        offsets = {name: array.column_of(own_trees) for name, array in arrays.items()}
+        offsets |= {FORCE: forces.column_of(own_trees), ORIGIN: OffsetColumn.repeated(start, len(group))}
+        copies.append(CopiedComponents(model, single, array_offsets, group, tree, offsets, frame_constants))
     for group in copies:
         group.trace_loop(tracer, "contact inputs of bodies", _write_contact_inputs, outputs)
     _solve_contacts(ctx, tree, arrays, forces, trees)
