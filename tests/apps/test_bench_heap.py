@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from kinema.apps.bench import HeapKind, HeapMeasurement, growth_exponents
+from kinema.apps.bench import HeapKind, HeapMeasurement, growth_exponents, scaling_chart_svg
 from kinema.apps.bench.heap import heap_mjcf, inside_bin, residual_force
 from kinema.apps.bench.scenes import load_mujoco_model
 from kinema.apps.cli import app
@@ -74,6 +76,12 @@ def test_growth_exponents_of_power_laws() -> None:
     assert growth_exponents([measured(10)], "Kinema") == {}
     fitted = growth_exponents([measured(n) for n in (10, 100, 1000)], "Kinema")
     assert all(value == pytest.approx(1.5) for value in fitted.values())
+    chart = ElementTree.fromstring(scaling_chart_svg([measured(n) for n in (10, 100, 1000)], "heaps & piles"))
+    lines = chart.findall("{http://www.w3.org/2000/svg}polyline")
+    assert len(lines) == 2  # a step at rest, and the time to the first step
+    places = [[float(x) for x in point.split(",")] for point in lines[0].attrib["points"].split()]
+    slopes = [(a[1] - b[1]) / (b[0] - a[0]) for a, b in pairwise(places)]
+    assert slopes[0] == pytest.approx(slopes[1], rel=0.02)  # a power law is a straight line
 
 
 def test_kinds_of_the_command_line_are_all_there_are() -> None:

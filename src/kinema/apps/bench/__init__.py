@@ -1,7 +1,7 @@
 """Benchmark harness: Kinema, MuJoCo C and MuJoCo Warp on the same cases with the same controls."""
 
 from .cases import BenchmarkCase as BenchmarkCase, load_case as load_case
-from .chart import bar_chart_svg as bar_chart_svg
+from .chart import bar_chart_svg as bar_chart_svg, scaling_chart_svg as scaling_chart_svg
 from .harness import (
     BenchmarkResult as BenchmarkResult,
     ContactMeasurement as ContactMeasurement,

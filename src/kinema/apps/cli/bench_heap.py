@@ -6,13 +6,14 @@ import json as json_module
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from kinema.core import KinemaError
+from kinema.core import KinemaError, write_file
 
-from ..bench import HeapKind, HeapMeasurement, growth_exponents, measure_heaps
+from ..bench import HeapKind, HeapMeasurement, growth_exponents, measure_heaps, scaling_chart_svg
 from .input_output import output_console, report_error
 
 NOTES = (
@@ -23,14 +24,16 @@ NOTES = (
 )
 
 
-def run_heap_bench(counts: Sequence[int], kind: HeapKind, layers: int, *, json: bool) -> int:
-    """Measure heaps and print a table or JSON; returns the exit status."""
+def run_heap_bench(counts: Sequence[int], kind: HeapKind, layers: int, *, json: bool, plot: Path | None = None) -> int:
+    """Measure heaps, print a table or JSON and draw a chart; returns the exit status."""
     try:
         with Console(stderr=True).status("heap") as status:
             results = list(measure_heaps(counts, kind, layers=layers, progress=status.update))
     except KinemaError as error:
         return report_error(error, json)
     exponents = {name: growth_exponents(results, name) for name in dict.fromkeys(r.simulator for r in results)}
+    if plot is not None:
+        write_file(plot, scaling_chart_svg(results, f"Heaps of {kind.value} in a bin, one environment on one core"))
     if json:
         rows = [{k: None if v != v else v for k, v in asdict(r).items()} for r in results]  # noqa: PLR0124  NaN
         print(json_module.dumps({"results": rows, "growth_exponents": exponents}))  # noqa: T201

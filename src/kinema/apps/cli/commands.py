@@ -643,7 +643,8 @@ def bench(  # noqa: PLR0913, PLR0917  one for each option of the command
         from ..bench import HeapKind
         from .bench_heap import run_heap_bench
 
-        raise typer.Exit(run_heap_bench(_parse_counts(bodies, "--bodies"), HeapKind(kind), layers, json=json))
+        counts = _parse_counts(bodies, "--bodies")
+        raise typer.Exit(run_heap_bench(counts, HeapKind(kind), layers, json=json, plot=plot))
     from ..bench import ContactScene
     from .bench import run_bench
 
