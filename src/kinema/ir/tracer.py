@@ -296,7 +296,10 @@ class Tracer:
         for array, values in (outputs or {}).items():
             self.write(array, values)
         live: set[int] = set()
-        statements = self._build_body(self._body_stack[0], live)
+        live_out: dict[Tape, list[tuple[int, int]]] = {}
+        for (tape, value), position in self._live_out.items():
+            live_out.setdefault(tape, []).append((value, position))
+        statements = self._build_body(self._body_stack[0], live, live_out)
         for (tape, _), position in self._live_out.items():
             if position in live:
                 name = self._live_out_array(tape)
@@ -314,30 +317,35 @@ class Tracer:
         self,
         items: Sequence[_OpenBlock | _OpenBody | Statement],
         live: set[int],
+        live_out: Mapping[Tape, Sequence[tuple[int, int]]],
     ) -> Statements:
         """Assemble recorded elements into statements, from last to first, with dead-code elimination by live-out sets.
 
         `live` is the set of positions of the live-out array (values passed between basic blocks) that later code reads;
-        it is extended by the positions that the assembled code reads. Basic blocks store only live values, and blocks
-        without stores are dropped.
+        it is extended by the positions that the assembled code reads. `live_out` maps each tape to its values passed on
+        and their positions. Basic blocks store only live values, and blocks without stores are dropped.
         """
         statements: list[Statement] = []
         for element in reversed(items):
             if isinstance(element, _OpenBody):
-                statements.append(element.make_statement(self._build_body(element.items, live)))
+                statements.append(element.make_statement(self._build_body(element.items, live, live_out)))
             elif isinstance(element, _OpenBlock):
+                tape = element.tape
                 live_out_stores = [
                     Store(MemoryLocation(self._live_out_array(tape), position), value)
-                    for (tape, value), position in self._live_out.items()
-                    if tape is element.tape and position in live
+                    for value, position in live_out.get(tape, ())
+                    if position in live
                 ]
-                block = eliminate_dead_code(element.tape, [*element.stores, *live_out_stores])
-                live_out = self.prefix + LIVE_OUT_ARRAY
-                live.update(
-                    i.location.element
-                    for i in block.instructions
-                    if i.location and i.location.array.startswith(live_out)
-                )
+                if not element.stores and not live_out_stores:
+                    continue
+                block = eliminate_dead_code(tape, [*element.stores, *live_out_stores])
+                array = self.prefix + LIVE_OUT_ARRAY
+                if any(location.array.startswith(array) for location in tape.locations.values()):
+                    live.update(
+                        i.location.element
+                        for i in block.instructions
+                        if i.location and i.location.array.startswith(array)
+                    )
                 if block.stores:
                     statements.append(block)
             else:
