@@ -211,7 +211,7 @@ class ParameterInputs:
             if parameter is None or base is None or parameter.changes_inertia or parameter.changes_geometry:
                 rest = self._with_invweights(rest, keeps_geometry=keeps_geometry)
             else:
-                rest = [with_invweights(model, _invweights_of(base), 0) for model in rest]
+                rest = [with_invweights(model, ConstraintInvweights.of_model(base), 0) for model in rest]
         return [with_muscle_peak_forces(model) for model in rest]
 
     def _with_invweights(self, models: Sequence[Model], *, keeps_geometry: bool) -> list[Model]:
@@ -231,11 +231,3 @@ class ParameterInputs:
         if self._inertia_values is not None:
             arrays[PER_ENV_PARAMETER_ARRAY] = np.stack([self._inertia_values.of_model(x) for x in models], axis=1)
         return compute_inverse_inertias(self._inertia_model, self._inertia_settings, arrays, self._inertia_programs)
-
-
-def _invweights_of(model: Model) -> ConstraintInvweights:
-    """Invweights of a model with derived constants, as a single column."""
-    derived = model.derived
-    return ConstraintInvweights(
-        *(getattr(derived, f"{x}_invweight")[None] for x in ("dof", "equality", "pair", "tendon", "coupling"))
-    )

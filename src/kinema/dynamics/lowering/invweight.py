@@ -127,10 +127,11 @@ def compute_inverse_inertias(
         arrays: input arrays, (values, columns) each, `qpos` among them; one column per model variant or environment.
         program_cache: traced programs by settings, reused and extended.
     """
-    if model.has_pair_rules and (found := inverse_inertias_of_free_bodies(model)) is not None:
-        return found
     program_cache = {} if program_cache is None else program_cache
     n, (columns,) = model.n_dofs, {array.shape[1] for array in arrays.values()}
+    is_of_model = columns == 1 and set(arrays) == {"qpos"}
+    if model.has_pair_rules and is_of_model and (found := inverse_inertias_of_free_bodies(model)) is not None:
+        return found
     equalities, geoms, pairs = model.equalities, model.geoms, model.pairs
     ends = (equalities.link_a, equalities.link_b, geoms.link_idx[pairs.geom_a], geoms.link_idx[pairs.geom_b])
     if model.has_pair_rules:
@@ -240,6 +241,19 @@ class ConstraintInvweights:
     """(columns, n_couplings)"""
     geoms: Array
     """Translation and rotation, with rules of collision, (columns, n_geoms, 2)."""
+
+    @classmethod
+    def of_model(cls, model: Model) -> ConstraintInvweights:
+        """Invweights of a model with derived constants, as a single column."""
+        derived = model.derived
+        return cls(
+            dofs=derived.dof_invweight[None],
+            equalities=derived.equality_invweight[None],
+            pairs=derived.pair_invweight[None],
+            tendons=derived.tendon_invweight[None],
+            couplings=derived.coupling_invweight[None],
+            geoms=derived.geom_invweight[None],
+        )
 
     @classmethod
     def from_inverse_inertias(
