@@ -2,12 +2,12 @@
 
 Geoms of similar size form a level, whose cells are as wide as two of its largest geoms: geoms that overlap a geom of
 the level, and are not larger, are in its cell or in one of the 26 cells around. A geom is looked up at its own level
-and at coarser ones. Grids are periodic: cells a multiple of the grid size apart share a linked list, and the test of
-the AABBs rejects geoms that are far apart. Levels with few geoms, and geoms without bounds, are tested against all
-others.
+and at coarser ones. Grids are periodic: cells a multiple of the grid size apart are one cell, and the test of the AABBs
+rejects geoms that are far apart. The geoms of a level are sorted by cells. Levels with few geoms, and geoms without
+bounds, are tested against all others.
 
 Time grows with the number of geoms and of overlapping pairs, the code does not depend on either. Candidates are listed
-by kind of pair, in an order that depends on the levels and the order of the geoms only.
+by kind of pair, in an order that follows from the positions alone.
 """
 
 from __future__ import annotations
@@ -28,6 +28,13 @@ MAX_CELL_COORDINATE = 3.0e4
 """Limit of cell coordinates; geoms farther from the origin share the last cell."""
 CELL_WIDTH_FACTOR = 1.01
 """Safety factor of the cell width against rounding at cell borders."""
+OWN_ROW = 4
+"""Index of the row of cells along x of a geom among the nine rows around it."""
+AABB, OWN_POSITION, IS_OWN, RANGE, AFTER = 6, 12, 13, 14, 17
+"""Positions in the local memory of a look-up, after the rows and layers of cells: AABB, position in the order, whether
+the geom is of the level, first and last cell along x and the cell beyond the border or -1, and the position after which
+geoms are tested, with the start of their range."""
+N_LOOK_UP_VALUES = 19
 CANDIDATE_SIZE = 3
 """Values of a candidate: the two geoms, and the row of the contact parameters."""
 
@@ -51,7 +58,6 @@ class GridBroadPhase:
         """Candidates of each kind of pair."""
         self.lost = ctx.allocate(1)
         """Number of candidates that did not fit."""
-        self._found = ctx.allocate(1 + n_geoms)
 
     def list_offsets(self) -> dict[str, ArenaOffset]:
         """Arrays that `append_candidate` writes."""
@@ -60,7 +66,7 @@ class GridBroadPhase:
     def _offsets(self) -> dict[str, ArenaOffset]:
         names = [GEOM_ARRAY, CLASS_ARRAY, *([EXCLUDED_ARRAY] if self.has_excluded else [])]
         arrays = {name: self.ctx.array_offsets[name] for name in names}
-        return {**arrays, **self.list_offsets(), "aabbs": self.aabbs, "found": self._found}
+        return {**arrays, **self.list_offsets(), "aabbs": self.aabbs}
 
     def list_candidates(self) -> None:
         """Trace the search of all pairs with overlapping AABBs that may collide."""
@@ -81,11 +87,11 @@ class GridBroadPhase:
 
     def _trace_levels(self) -> None:
         n = max(level.end for level in self.levels)
-        heads = self.ctx.allocate(max(level.size**3 for level in self.levels))
-        nexts, cells = self.ctx.allocate(n), self.ctx.allocate(3 * n)
+        ends = self.ctx.allocate(max(level.size**3 for level in self.levels) + 2)
+        cells, in_order = self.ctx.allocate(n), self.ctx.allocate(n)
         rows = []
         for level in self.levels:
-            offsets = {**self._offsets(), "heads": heads, "nexts": nexts, "cells": cells}
+            offsets = {**self._offsets(), "starts": ends, "cells": cells, "in order": in_order}
             constants = {
                 "first": [float(level.first)],
                 "end": [float(level.end)],
@@ -98,20 +104,43 @@ class GridBroadPhase:
         self.ctx.for_each("pairs of the levels of the grid", rows, self._search_level)
 
     def _search_level(self, level: IterationContext) -> None:
-        """Code of a level: clear its cells, insert its geoms, look up these and all smaller geoms."""
+        """Code of a level: sort its geoms by cells, look up these and all smaller geoms."""
+        tracer = level.tracer
+        self._sort_by_cells(level)
+        tracer.counted_loop(
+            "geoms up to the level", level.constant("end"), lambda position: self._look_up(level, position)
+        )
+
+    def _sort_by_cells(self, level: IterationContext) -> None:
+        """Counting sort of the geoms of a level by their cells.
+
+        Afterwards, the geoms of cell c are those from `starts[c + 1]` to `starts[c + 2]` in the array `in order`.
+        """
         tracer, first, end = level.tracer, level.constant("first"), level.constant("end")
-        tracer.counted_loop("cells", level.constant("n cells"), lambda i: tracer.write("heads", [0.0], 0, i))
+        count = end - first
+        tracer.counted_loop("cells", level.constant("n cells") + 2.0, lambda i: tracer.write("starts", [0.0], 0, i))
 
-        def insert(i: Value) -> None:
-            position = end - 1.0 - i  # in reverse order, so that the linked lists are sorted
+        def add(i: Value) -> None:
+            position = first + i
             cell = self._cell_of(level, position)
-            tracer.write("cells", cell, 0, 3.0 * position)
-            index = _cell_index(level, cell)
-            tracer.write("nexts", [tracer.read("heads", 0, index)], 0, position)
-            tracer.write("heads", [position + 1.0], 0, index)
+            index = cell[0] + level.constant("size") * (cell[1] + level.constant("size") * cell[2])
+            tracer.write("cells", [index], 0, position)
+            tracer.write("starts", [tracer.read("starts", 1, index) + 1.0], 1, index)
 
-        tracer.counted_loop("geoms of the level", end - first, insert)
-        tracer.counted_loop("geoms up to the level", end, lambda position: self._look_up(level, position))
+        def accumulate(cell: Value) -> None:
+            tracer.write("starts", [tracer.read("starts", 0, cell) + tracer.read("starts", 1, cell)], 1, cell)
+
+        def place(i: Value) -> None:
+            position = end - 1.0 - i  # in reverse order, so that the geoms of a cell keep their order
+            index = tracer.read("cells", 0, position)
+            start = tracer.read("starts", 1, index) - 1.0
+            tracer.write("starts", [start], 1, index)
+            tracer.write("in order", [position], 0, start)
+
+        tracer.counted_loop("geoms by cells", count, add)
+        tracer.counted_loop("ends of cells", level.constant("n cells"), accumulate)
+        tracer.write("starts", [count], 1, level.constant("n cells"))
+        tracer.counted_loop("geoms in order", count, place)
 
     def _cell_of(self, level: IterationContext, position: Value) -> list[Value]:
         """Coordinates of the cell of a geom in the grid of a level; of a position that is not finite, of some cell."""
@@ -123,48 +152,52 @@ class GridBroadPhase:
         return coordinates
 
     def _look_up(self, level: IterationContext, position: Value) -> None:
-        """Find the geoms of a level that overlap a geom, and come after it in the order of the broad phase."""
-        tracer, state = level.tracer, level.tracer.allocate_local(9 + AABB_SIZE + 3)
+        """Find the geoms of a level that overlap a geom.
+
+        Cells along x are consecutive, so that three neighbours are one range, and a second one at the border of the
+        grid. Of two geoms of the level, one is found from the other: in the rows of cells that follow its own row in
+        the order of y and z, and after it in its own row.
+        """
+        tracer, state = level.tracer, level.tracer.allocate_local(N_LOOK_UP_VALUES)
         aabb = [tracer.read("aabbs", i, float(AABB_SIZE) * position) for i in range(AABB_SIZE)]
-        terms: list[Value] = []
-        factor: Value = 1.0
-        for coordinate in self._cell_of(level, position):
-            terms += [_wrap(level, coordinate + delta) * factor for delta in (-1.0, 0.0, 1.0)]
-            factor = factor * level.constant("size")
-        tracer.write(state, [*terms, *aabb, position + 1.0])
-        tracer.write("found", [0.0])
+        x, y, z = self._cell_of(level, position)
+        size = level.constant("size")
+        is_own = ir.select(level.constant("first") - 0.5, position, 1.0, 0.0)
+        rows = [_wrap(level, y + delta) * size for delta in (-1.0, 0.0, 1.0)]
+        layers = [_wrap(level, z + delta) * (size * size) for delta in (-1.0, 0.0, 1.0)]
+        low, high = ir.maximum(x - 1.0, 0.0), ir.minimum(x + 1.0, size - 1.0)
+        beyond = ir.select(x, 0.5, size - 1.0, ir.select(size - 1.5, x, 0.0, -1.0))
+        tracer.write(state, [*rows, *layers, *aabb, position, is_own, low, high, beyond])
 
-        def visit_row(row: Value) -> None:
-            z = ir.floor((row + 0.5) * (1.0 / 3.0))
-            start = tracer.read(state, 3, row - 3.0 * z) + tracer.read(state, 6, z)
-            tracer.write(state, [start], 9 + AABB_SIZE + 1)
-            tracer.counted_loop("cells of a row", 3.0, visit_cell)
+        def visit_row(i: Value) -> None:
+            row = i + float(OWN_ROW) * tracer.read(state, IS_OWN)
+            layer = ir.floor((row + 0.5) * (1.0 / 3.0))
+            start = tracer.read(state, 0, row - 3.0 * layer) + tracer.read(state, 3, layer)
+            low, high, beyond = (tracer.read(state, RANGE + k) for k in range(3))
+            first, end = tracer.read("starts", 1, start + low), tracer.read("starts", 2, start + high)
+            # in its own row, a geom of the level is tested with those that follow it
+            after = ir.select(ir.absolute(row - float(OWN_ROW)), 0.5, tracer.read(state, IS_OWN), 0.0)
+            after = ir.select(0.5, after, tracer.read(state, OWN_POSITION), -1.0)
+            tracer.write(state, [after, first], AFTER)
+            other = start + ir.maximum(beyond, 0.0)
+            bounds = [tracer.read("starts", k, other) for k in (1, 2)]
+            tracer.counted_loop("geoms of neighbouring cells", end - first, visit)
+            tracer.write(state, [bounds[0]], AFTER + 1)
+            n_beyond = ir.select(-0.5, beyond, bounds[1] - bounds[0], 0.0)
+            tracer.counted_loop("geoms beyond the border", n_beyond, visit)
 
-        def visit_cell(x: Value) -> None:
-            head = tracer.read("heads", 0, tracer.read(state, 9 + AABB_SIZE + 1) + tracer.read(state, 0, x))
-            if_less(tracer, "cell with geoms", 0.5, head, lambda: visit_list(head))
+        def visit(i: Value) -> None:
+            other = tracer.read("in order", 0, tracer.read(state, AFTER + 1) + i)
+            own = [tracer.read(state, AABB + k) for k in range(AABB_SIZE)]
+            separation = aabb_separation(
+                own, [tracer.read("aabbs", k, float(AABB_SIZE) * other) for k in range(AABB_SIZE)]
+            )
+            separation = ir.select(tracer.read(state, AFTER), other, separation, 1.0)
+            if_less(
+                tracer, "overlap", separation, 0.0, lambda: self._emit(level, tracer.read(state, OWN_POSITION), other)
+            )
 
-        def visit_list(head: Value) -> None:
-            tracer.while_loop("geoms of a cell", visit_geom, [head], self.n_geoms)
-
-        def visit_geom(step: Sequence[Value]) -> tuple[Sequence[Value], Value, Value]:
-            other = step[0]
-            offset = float(AABB_SIZE) * (other - 1.0)
-            own = [tracer.read(state, 9 + i) for i in range(AABB_SIZE)]
-            separation = aabb_separation(own, [tracer.read("aabbs", i, offset) for i in range(AABB_SIZE)])
-            separation = ir.select(tracer.read(state, 9 + AABB_SIZE), other, separation, 1.0)
-            if_less(tracer, "overlap", separation, 0.0, lambda: _insert_sorted(level, other - 1.0, self.n_geoms))
-            following = tracer.read("nexts", 0, other - 1.0)
-            return [following], 0.5, following
-
-        tracer.counted_loop("rows of cells", 9.0, visit_row)
-        tracer.write(state, [position], 9 + AABB_SIZE + 2)
-        tracer.new_basic_block()
-
-        def emit(i: Value) -> None:
-            self._emit(level, tracer.read(state, 9 + AABB_SIZE + 2), tracer.read("found", 1, i))
-
-        tracer.counted_loop("overlapping geoms", tracer.read("found"), emit)
+        tracer.counted_loop("rows of cells", 9.0 - float(OWN_ROW) * is_own, visit_row)
 
     # ---------------------------------------------------------------------------------------------------- other geoms
 
@@ -240,24 +273,3 @@ def append_candidate(tracer: ir.Tracer, capacity: int, start: Value, record: Seq
 def _wrap(level: IterationContext, coordinate: Value) -> Value:
     """Cell coordinate modulo the size of the grid."""
     return coordinate - level.constant("size") * ir.floor(coordinate * level.constant("inverse size"))
-
-
-def _cell_index(level: IterationContext, cell: Sequence[Value]) -> Value:
-    """Index of a cell in the array of the heads of the linked lists."""
-    size = level.constant("size")
-    return cell[0] + size * (cell[1] + size * cell[2])
-
-
-def _insert_sorted(iteration: IterationContext, value: Value, max_length: int) -> None:
-    """Insert a value into the ascending list `found` (its length, then its elements)."""
-    tracer = iteration.tracer
-    count = tracer.read("found")
-
-    def shift(state: Sequence[Value]) -> tuple[Sequence[Value], Value, Value]:
-        previous = tracer.read("found", 0, state[0])
-        is_greater = ir.select(state[0], 0.5, 0.0, ir.select(value, previous, 1.0, 0.0))
-        tracer.write("found", [ir.select(0.5, is_greater, previous, value)], 0, state[0] + 1.0)
-        return [state[0] - is_greater], 0.5, is_greater
-
-    tracer.while_loop("sorted insertion", shift, [count], max_length)
-    tracer.write("found", [count + 1.0])
