@@ -135,6 +135,29 @@ def test_scenes_that_need_a_table_have_one(tmp_path: Path) -> None:
         assert not built.built.model.has_pair_rules
 
 
+def test_arrays_and_gradients(tmp_path: Path) -> None:
+    """Arrays of contacts and AABB pairs are those of a scene with a table; gradients name what they need."""
+    file, found = written(tmp_path, scene(1)), []
+    for method in ("cells", "all"):
+        built = km.Scene(quiet=True, broad_phase=method, precision="double", codegen="loops")
+        built.add(km.read(file))
+        built.build(n_envs=1)
+        solver = built.sim.rigid_solver
+        contacts = solver.contacts
+        order = np.lexsort((contacts.pos.numpy()[:, 0, 0], ~contacts.active.numpy()[:, 0]))
+        n = int(contacts.n_contacts.numpy()[0])
+        values = [contacts.friction.numpy()[order[:n], 0], contacts.penetration.numpy()[order[:n], 0]]
+        found.append([solver.broad_phase.n_broad_pairs.numpy()[0], n, *values])
+    assert found[0][1] > 0
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+    ruled = km.Scene(quiet=True, broad_phase="cells")
+    ruled.add(km.read(file))
+    ruled.build(n_envs=1)
+    with pytest.raises(KinemaError, match="broad_phase"):
+        ruled.linearize()
+
+
 def test_unknown_method() -> None:
     """The message lists the methods."""
     with pytest.raises(KinemaError, match=r"broad_phase.*all.*list"):
