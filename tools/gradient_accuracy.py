@@ -138,7 +138,7 @@ def _on_floor(file: Path, n_envs: int) -> tuple[km.Scene, km.Entity]:
     alone = km.Scene(device="cpu", precision="double", quiet=True)
     robot = alone.add(str(file))
     alone.build(n_envs=1)
-    scene = km.Scene(device="cpu", precision="double", quiet=True)
+    scene = km.Scene(device="cpu", precision="double", quiet=True, iterations=100)  # derivatives are of solutions
     if not {"plane", "heightfield"} & set(alone.built.model.geoms.types):
         lowest = float(np.nan_to_num(np.asarray(robot.get_AABB())[0, 0, 2]))
         scene.add(km.Plane(), pos=(0.0, 0.0, lowest - 0.001))

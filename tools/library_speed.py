@@ -186,7 +186,7 @@ def pinocchio_joints() -> str:
         lines += [
             f"    {{ const double pose[] = {{{numbers[0]}}}, lever[] = {{{numbers[1]}}}, tensor[] = {{{numbers[2]}}};",
             f"      const Eigen::Matrix4d placement = Eigen::Map<const Matrix>(pose);",
-            f"      model.addJoint({model.parents[i]}, pinocchio::{joint}(), pinocchio::SE3(placement), \"{i}\");",
+            f'      model.addJoint({model.parents[i]}, pinocchio::{joint}(), pinocchio::SE3(placement), "{i}");',
             f"      model.appendBodyToJoint({i}, pinocchio::Inertia({inertia.mass!r}, Eigen::Map<const Eigen::Vector3d>(lever),",
             "        pinocchio::Symmetric3(Eigen::Matrix3d(Eigen::Map<const Tensor>(tensor))))); }",
         ]
@@ -206,12 +206,29 @@ def measure(folder: Path, rounds: int) -> dict[str, object]:
     scene.build()
     km.compile_library(scene, folder, name="iiwa", functions=["fk", "rnea", "crba", "aba", "step"])
     (folder / "run.cpp").write_text(PROGRAM.replace("@JOINTS@", pinocchio_joints()))
-    command = ["g++", "-std=c++17", "-O3", "-march=native", "-DNDEBUG", "-w", *DEFINITIONS, f"-I{folder}", "-I/usr/include/eigen3"]
+    command = [
+        "g++",
+        "-std=c++17",
+        "-O3",
+        "-march=native",
+        "-DNDEBUG",
+        "-w",
+        *DEFINITIONS,
+        f"-I{folder}",
+        "-I/usr/include/eigen3",
+    ]
     command += [f"-I{theirs}/include", f"-I{prefix}/include", str(folder / "run.cpp"), str(folder / "libiiwa.a")]
     libraries = [next(theirs.glob("libmujoco.so*")), *prefix.glob("lib/libpinocchio_default.so")]
-    command += [str(x) for x in libraries] + [f"-Wl,-rpath,{theirs}:{prefix}/lib", f"-Wl,-rpath-link,{prefix}/lib", "-o", str(folder / "run")]
+    command += [str(x) for x in libraries] + [
+        f"-Wl,-rpath,{theirs}:{prefix}/lib",
+        f"-Wl,-rpath-link,{prefix}/lib",
+        "-o",
+        str(folder / "run"),
+    ]
     subprocess.run(command, check=True)
-    out = subprocess.run([folder / "run", str(rounds), folder / "scene.mjb"], check=True, capture_output=True, text=True).stdout
+    out = subprocess.run(
+        [folder / "run", str(rounds), folder / "scene.mjb"], check=True, capture_output=True, text=True
+    ).stdout
     return json.loads(out.splitlines()[-1])
 
 

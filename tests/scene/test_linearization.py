@@ -329,6 +329,16 @@ def test_refused_settings() -> None:
         scene.linearize(by="torque")
 
 
+def test_matrices_of_a_solver_that_stops_early_are_not_valid(tmp_path: Path) -> None:
+    """The derivative is that of a converged solution."""
+    (tmp_path / "biped.xml").write_text(BIPED)
+    for iterations, is_valid in ((1, False), (100, True)):
+        scene, robot = built(tmp_path / "biped.xml", iterations=iterations)
+        robot.set_qpos([*(0.02, 0.01, 0.433, 0.999, 0.02, 0.03, 0.01), *(0.1, -0.2, -0.1, 0.2)])
+        robot.set_qvel(np.linspace(-1.0, 1.0, robot.n_dofs))
+        assert scene.linearize().valid.tolist() == [is_valid]
+
+
 def test_scenes_without_moving_parts_have_empty_matrices() -> None:
     scene = km.Scene(quiet=True)
     scene.add(km.Plane())

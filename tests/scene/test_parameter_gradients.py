@@ -361,6 +361,23 @@ def test_torch(tmp_path: Path) -> None:
     assert damping.grad.abs().min() > 0.0
 
 
+LOCKED = """<robot name="locked"><link name="base"/>{links}
+<joint name="a" type="revolute"><parent link="base"/><child link="b"/><axis xyz="0 1 0"/>
+ <limit lower="-1" upper="1" effort="10" velocity="5"/></joint>
+<joint name="b" type="revolute"><parent link="b"/><child link="c"/><origin xyz="0.5 0 0"/><axis xyz="0 1 0"/>
+ <limit lower="0" upper="0" effort="10" velocity="5"/></joint></robot>"""
+LINK = """<link name="{}"><inertial><origin xyz="0.3 0 0"/><mass value="1"/>
+<inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial></link>"""
+
+
+def test_limits_of_a_locked_joint(tmp_path: Path) -> None:
+    """Both limits are rows where they are the same, and move apart."""
+    text = LOCKED.format(links=LINK.format("b") + LINK.format("c"))
+    scene = built(tmp_path / "locked.urdf", text, n_envs_for(["limit"]))
+    control, state = np.ones((4, 2)), {"qpos": [0.3, 0.02], "qvel": [0.0, 1.0]}
+    assert_gradients_match_differences(scene, ["limit"], control, state, by="force")
+
+
 def test_errors(tmp_path: Path) -> None:
     scene = built(tmp_path / "pendulum.xml", PENDULUM, 2)
 

@@ -88,6 +88,8 @@ class ModelParameter:
     """Whether lengths of paths or sizes of geoms depend on the parameter, from which constants follow."""
     overridden_by: tuple[str, ...] = ()
     """Later parameters that set values which this one sets too."""
+    perturbs_rows: bool = False
+    """Whether `perturbed` adds the same to all values of a row, on the differences of which code depends."""
 
     def variable_entries(self, model: Model) -> Mask:
         """Mask of the values that may change, in the shape of the values."""
@@ -105,6 +107,8 @@ class ModelParameter:
         """The model with random values near the present ones, none of which is zero where it may change."""
         values = self.read(model)
         change = generator.uniform(0.02, 0.1, values.shape) * self.steps(model, values)
+        if self.perturbs_rows:
+            change[...] = change.max(axis=-1, keepdims=True)
         return self.write(model, np.where(self.variable_entries(model), values + change, values))
 
 
@@ -439,6 +443,7 @@ MODEL_PARAMETERS: dict[str, ModelParameter] = {
         lambda model, values: model.with_columns("dofs", lower=values[:, 0].copy(), upper=values[:, 1].copy()),
         _limit_mask,
         lambda model: 0.1,
+        perturbs_rows=True,
     ),
     "limit_sol_params": _soft_parameter("dofs", "limit_", lambda model: np.asarray(_limit_mask(model).any(axis=1))),
     "friction_sol_params": _soft_parameter("dofs", "friction_", lambda model: model.dofs.frictionloss > 0.0),

@@ -36,6 +36,9 @@ class Linearization:
     """Sensor values before the step by state, (n_envs, n_values, n_state)."""
     D: Any
     """Sensor values before the step by controls, (n_envs, n_values, n_controls)."""
+    valid: Any
+    """Whether the matrices are finite, and the constraint solver converged in fewer than its maximum of iterations,
+    (n_envs,)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +130,9 @@ class SceneLinearization:
         """Jacobians of one step at the current state of the selected environments."""
         built, envs = self._scene.built, self._selected(envs_idx)
         jacobians = self._linearizer(by, "linearize").compute(envs)
-        return Linearization(*(built.outputs.convert(x) for x in (jacobians.A, jacobians.B, jacobians.C, jacobians.D)))
+        matrices = jacobians.A, jacobians.B, jacobians.C, jacobians.D
+        valid = jacobians.converged & np.all([np.isfinite(x).all(axis=(1, 2)) for x in matrices], axis=0)
+        return Linearization(*(built.outputs.convert(x) for x in (*matrices, valid)))
 
     def check(self, envs_idx: Selection, by: str, step: float, tolerance: float) -> GradientCheck:
         """Compare the Jacobians A and B of the step with finite differences; returns relative errors and counts."""

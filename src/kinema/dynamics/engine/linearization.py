@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from kinema.core import Array
 from kinema.ir import ADJOINT_PREFIX, TANGENT_PREFIX
@@ -63,6 +64,8 @@ class StepJacobians:
     """Sensor values by state."""
     D: Array
     """Sensor values by controls."""
+    converged: npt.NDArray[np.bool_]
+    """Whether the constraint solver converged in fewer than its maximum of iterations, (n_envs,)."""
 
 
 # ---------------------------------------------------------------------------------------------------- tangent programs
@@ -285,16 +288,18 @@ class Linearizer:
         per_launch = max(1, min(len(envs), MAX_LANES // n))
         if self._jacobian is None or self._jacobian.n_envs != per_launch:
             self._jacobian = _BatchJacobian(self, per_launch)
-        states, sensors = [], []
+        states, sensors, converged = [], [], []
         for start in range(0, len(envs), per_launch):
             part = envs[start : start + per_launch]
             padded = np.concatenate([part, np.repeat(part[-1:], per_launch - len(part))])
             of_states, of_sensors = self._jacobian.compute(padded)
             states.append(of_states[: len(part)])
             sensors.append(of_sensors[: len(part)])
+            converged.append(self._jacobian.converged[: len(part)])
         of_states, of_sensors = (x[0] if len(x) == 1 else np.concatenate(x) for x in (states, sensors))
         m = self.n_state
-        return StepJacobians(of_states[:, :, :m], of_states[:, :, m:], of_sensors[:, :, :m], of_sensors[:, :, m:])
+        parts = of_states[:, :, :m], of_states[:, :, m:], of_sensors[:, :, :m], of_sensors[:, :, m:]
+        return StepJacobians(*parts, np.concatenate(converged or [np.zeros(0, np.bool_)]))
 
     # --------------------------------------------------------------------------------------------- finite differences
 
@@ -340,6 +345,8 @@ class _BatchJacobian:
         """Allocate the memory; programs are compiled, or loaded from the cache, when they are first needed."""
         self.linearizer, self.n_envs = linearizer, n_envs
         self.step = SolvedStep(linearizer.engine, linearizer.settings, n_envs)
+        self.converged = np.ones(n_envs, np.bool_)
+        """Whether the constraint solver converged in all stages of the last step, (n_envs,)."""
         self._space = TangentSpace(linearizer.engine.model)
 
     @cached_property
@@ -386,6 +393,7 @@ class _BatchJacobian:
         if sensors or not adjoints:
             self._load_tangents(qpos)
         self.step.run_stage()
+        self.converged = self.step.converged
         of_sensors = self._tangents.run_sensors() if sensors else np.zeros((self.n_envs, 0, n_columns))
         if adjoints:
             rows = self._adjoints.run(qpos)
@@ -393,6 +401,7 @@ class _BatchJacobian:
         self._tangents.run_stage()
         for _ in range(self.linearizer.n_steps * self.step.n_stages - 1):
             self.step.run_stage()
+            self.converged = self.converged & self.step.converged
             self._tangents.run_stage()
         return self._tangent_states(), of_sensors
 

@@ -184,3 +184,10 @@ class SolvedStep:
         """Constraint accelerations of the last stage, (n_dofs, n_envs); None if there are no constraints."""
         has_solution = needs_solution(self.settings) and self.arenas["state"].layout.rows["warm_start"][1]
         return self.arenas["state"].view("warm_start").numpy() if has_solution else None
+
+    @property
+    def converged(self) -> npt.NDArray[np.bool_]:
+        """Whether the constraint solver of the last stage needed fewer than its maximum of iterations, (n_envs,)."""
+        if self.solution is None:
+            return np.ones(self.arenas["state"].n_envs, np.bool_)
+        return np.asarray(self.arenas["state"].view("n_iterations").numpy()[0] < self.settings.iterations - 0.5)
