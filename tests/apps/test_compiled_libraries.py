@@ -16,6 +16,7 @@ import pytest
 import kinema as km
 from kinema.runtime import library_target, static_library, summarise_elf
 from kit import command_line
+from kit.assets import EXAMPLES
 
 from .compiled_leg import LEG, make_scene, run, tool
 
@@ -283,15 +284,50 @@ def test_code_for_other_processors_does_not_depend_on_this_one(leg_file: Path, t
         assert chosen.cpu in ("x86-64-v3", "generic", "cortex-m4", "generic-rv64")
 
 
+HOSTS = {
+    "newest": {"PYTHONHASHSEED": "1"},
+    "oldest": {"PYTHONHASHSEED": "2", "OPENBLAS_CORETYPE": "Nehalem", "NPY_DISABLE_CPU_FEATURES": "{dispatched}"},
+}
+"""Settings with which NumPy and BLAS compute as on another processor."""
+COMPILE_ON_HOST = """
+import sys
+import kinema.runtime.cpu_features as cpu_features
+if sys.argv[1] == "oldest":
+    cpu_features.cpuinfo.cache_clear()
+    cpu_features.cpuinfo = lambda: "flags : sse2"
+import kinema as km
+scene = km.Scene(precision="double", quiet=True)
+scene.add(sys.argv[2])
+scene.add(km.Plane())
+for target in sys.argv[4:]:
+    km.compile_library(scene, f"{sys.argv[3]}/{target}", name="robot", functions=["fk", "rnea", "step"], target=target)
+"""
+
+
+def compile_on_hosts(robot: Path, folder: Path, *targets: str) -> None:
+    """Compile a robot as on the newest and the oldest processor, and compare the object files."""
+    umath = np.__config__.CONFIG["SIMD Extensions"]["found"]  # type: ignore[index]  # what NumPy dispatches to here
+    for host, settings in HOSTS.items():
+        settings = {name: value.format(dispatched=" ".join(umath)) for name, value in settings.items()}
+        environment = {**os.environ, **settings, "KINEMA_CACHE": str(folder / f"cache {host}")}
+        command = [sys.executable, "-W", "ignore", "-c", COMPILE_ON_HOST, host, robot, folder / host, *targets]
+        subprocess.run([str(x) for x in command], check=True, env=environment)
+    for target in targets:
+        first, second = ((folder / host / target / "robot.o").read_bytes() for host in HOSTS)
+        assert first == second
+
+
+def test_object_files_do_not_depend_on_the_processor_that_compiles(leg_file: Path, tmp_path: Path) -> None:
+    compile_on_hosts(leg_file, tmp_path, "aarch64")
+
+
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("target", ["x86-64-v3", "aarch64"])
-def test_two_processes_write_the_same_object_file(leg_file: Path, tmp_path: Path, target: str) -> None:
-    program = "import sys, kinema as km; km.compile_library(sys.argv[1], sys.argv[2], name='leg', target=sys.argv[3])"
-    for seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "KINEMA_CACHE": str(tmp_path / f"cache{seed}")}
-        subprocess.run([sys.executable, "-c", program, leg_file, tmp_path / seed, target], check=True, env=environment)
-    first, second = ((tmp_path / seed / "leg.o").read_bytes() for seed in ("1", "2"))
-    assert first == second
+@pytest.mark.parametrize(
+    "robot",
+    ["acrobot/acrobot.xml", "arm/arm.urdf", "gripper/gripper.sdf", "hopper/hopper.xml", "quadruped/quadruped.xml"],
+)
+def test_object_files_of_bundled_robots_do_not_depend_on_the_processor(robot: str, tmp_path: Path) -> None:
+    compile_on_hosts(EXAMPLES / robot, tmp_path, "x86-64-v3", "aarch64", "wasm32")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinema.core import Array
+from kinema.core import Array, reproducible_norm
 from kinema.description import Actuator, Tendon, Transmission
 from kinema.model import SERVO_PARAMETERS, ActuatorsInfo, DofsInfo
 from kinema.tokens import mjcf
@@ -424,7 +424,7 @@ def _length_per_radian(row: _ActuatorRow, gear: tuple[float, ...]) -> float:
     """Length per radian (norm of the gear) if the row is a position servo, else 0."""
     is_position = row.bias[1] == -row.gain[0] and row.bias[1] and not row.gain[1:].any()
     is_position = is_position or (row.kind == "pid" and "pos" in control_inputs(row.actuator))
-    return float(np.linalg.norm(gear)) if is_position else 0.0
+    return reproducible_norm(gear) if is_position else 0.0
 
 
 def _padded_gear(actuator: Actuator) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kinema import geometry
-from kinema.core import Array, Diagnostics, Pose, content_digest, load_or_compute, source_digest
+from kinema.core import Array, Diagnostics, Pose, content_digest, load_or_compute, reproducible_norm, source_digest
 from kinema.description import (
     Approximation,
     Box,
@@ -261,7 +261,7 @@ def _to_collision_shape(approximation: object, mesh: geometry.MeshData) -> Colli
         return CollisionShape("mesh", (0.0, 0.0, 0.0), radius, center, hull=hull)
     if isinstance(approximation, geometry.SignedDistanceField):
         low, high = mesh.vertices[mesh.faces].min(axis=(0, 1)), mesh.vertices[mesh.faces].max(axis=(0, 1))
-        center, radius = (low + high) / 2, float(np.linalg.norm(high - low)) / 2
+        center, radius = (low + high) / 2, reproducible_norm(high - low) / 2
         return CollisionShape(
             "distance field", (0.0, 0.0, 0.0), radius, center, sdf=to_sampled_sdf(approximation, mesh)
         )
@@ -272,7 +272,7 @@ def _to_collision_shape(approximation: object, mesh: geometry.MeshData) -> Colli
     assert isinstance(approximation, geometry.OrientedBoundingBox)
     half = approximation.size / 2
     return CollisionShape(
-        "box", as_triple(half), float(np.linalg.norm(half)), pose=Pose(approximation.center, approximation.rotation)
+        "box", as_triple(half), reproducible_norm(half), pose=Pose(approximation.center, approximation.rotation)
     )
 
 
@@ -305,9 +305,7 @@ def make_collision_shapes(
             return [CollisionShape("ellipsoid", as_triple(shape_geometry.radii), float(shape_geometry.radii.max()))]
         case Box():
             return [
-                CollisionShape(
-                    "box", as_triple(shape_geometry.size / 2), float(np.linalg.norm(shape_geometry.size / 2))
-                )
+                CollisionShape("box", as_triple(shape_geometry.size / 2), reproducible_norm(shape_geometry.size / 2))
             ]
         case Plane():
             return [CollisionShape("plane", (0.0, 0.0, 0.0), np.inf)]
@@ -322,7 +320,7 @@ def _height_field_shape(height_field: HeightField) -> CollisionShape:
     half = np.array(height_field.size) / 2
     low, high = -height_field.base, float(height_field.heights.max(initial=0.0))
     center = np.array([0.0, 0.0, (low + high) / 2])
-    radius = float(np.linalg.norm([*half, (high - low) / 2]))
+    radius = reproducible_norm([*half, (high - low) / 2])
     size = (float(half[0]), float(half[1]), height_field.base)
     return CollisionShape("height field", size, radius, center, heights=np.asarray(height_field.heights, np.float64))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kinema.core import Pose
+from kinema.core import Pose, reproducible_norm
 from kinema.description import Shape
 from kinema.model import DistanceGeomsInfo, empty_distance_geoms
 
@@ -57,7 +57,7 @@ class DistanceGeoms:
             pos=np.array([pose.position for pose in poses], np.float64),
             rot=np.array([pose.rotation for pose in poses], np.float64),
             size=np.array([shape.size for shape in shapes], np.float64),
-            radius=np.array([shape.radius + np.linalg.norm(shape.center) for shape in shapes], np.float64),
+            radius=np.array([shape.radius + reproducible_norm(shape.center) for shape in shapes], np.float64),
             data_start=np.array(starts, np.int32),
             data_counts=np.array(counts, np.int32).reshape(-1, 2),
             data=data,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kinema.core import Array, Pose
+from kinema.core import Array, Pose, reproducible_norm
 from kinema.description import Constraint, ConstraintKind, Joint, JointKind, Robot, SolverParameters, Tendon, World
 from kinema.model import CouplingsInfo, EqualitiesInfo, PrimitiveJointType
 
@@ -234,7 +234,7 @@ def _add_hinge_moment(ctx: BuildContext, frame_idx: int, direction: Array, sign:
     along = float(placed.primitive.axis @ direction)
     if (
         placed.primitive.type is not PrimitiveJointType.HINGE
-        or abs(abs(along) - np.linalg.norm(direction)) > PARALLEL_TOLERANCE
+        or abs(abs(along) - reproducible_norm(direction)) > PARALLEL_TOLERANCE
     ):
         return False
     moment[ctx.joints[joint].dof_start + placed.primitive.dof_offset] += sign * np.sign(along)
@@ -485,7 +485,7 @@ def _gear_coupling(ctx: BuildContext, entity: int, constraint: Constraint) -> _C
     reference = find_link(ctx, entity, constraint.reference)
     ends = ((constraint.a, constraint.gear_axis_a), (constraint.b, constraint.gear_axis_b))
     links = [(find_link(ctx, entity, name), np.asarray(axis, np.float64)) for name, axis in ends]
-    moments = [gear_moment(ctx, link, reference, axis / np.linalg.norm(axis)) for link, axis in links]
+    moments = [gear_moment(ctx, link, reference, axis / reproducible_norm(axis)) for link, axis in links]
     a, b = (
         None if moment is None or not moment.any() else _CoupledLength(moment, float(moment @ _dof_references(ctx)))
         for moment in moments

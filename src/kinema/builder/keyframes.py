@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, Pose
+from kinema.core import Array, Pose, reproducible_norm
 from kinema.description import SCOPE, JointKind, Keyframe, Robot, World, joint_coordinates
 from kinema.model import SERVO_STATES, ActuatorsInfo, KeyframesInfo
 from kinema.tokens import mjcf
@@ -230,7 +230,7 @@ def _set_joint_state(row: _KeyframeRow, joint: JointRecord, q: Array, v: Array |
     """
     q, v = q.copy(), np.zeros(joint.description.n_dofs) if v is None else v.copy()
     if joint.description.kind in (JointKind.FREE, JointKind.SPHERICAL):
-        length = float(np.linalg.norm(q[-4:]))
+        length = reproducible_norm(q[-4:])
         q[-4:] = q[-4:] / length if length > 0 else (1.0, 0.0, 0.0, 0.0)
     if joint.file_frame is not None:
         pose = joint.file_frame @ Pose.from_quaternion(q[:3], q[3:])

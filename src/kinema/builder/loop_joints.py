@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kinema.core import Array, Pose
+from kinema.core import Array, Pose, reproducible_norm
 from kinema.description import Axis, AxisMotion, DriveType, Joint, JointKind, Robot, Tendon
 
 from .context import AttachmentFrame, BuildContext, LinkRecord
@@ -144,14 +144,14 @@ def _aligned_axes(joint: Joint) -> Array:
     if len(translations) == 2 and not rotations:
         rotations = [np.cross(translations[0], translations[1])]
     first, *others = [*rotations, *translations, np.array([1.0, 0.0, 0.0])]
-    main = first / np.linalg.norm(first)
+    main = first / reproducible_norm(first)
     others += [np.eye(3)[int(np.argmin(np.abs(main)))]]
     second = next(
         direction
         for direction in (candidate - (candidate @ main) * main for candidate in others)
-        if np.linalg.norm(direction) > ALIGNMENT_TOLERANCE
+        if reproducible_norm(direction) > ALIGNMENT_TOLERANCE
     )
-    second /= np.linalg.norm(second)
+    second /= reproducible_norm(second)
     return np.stack([main, second, np.cross(main, second)], axis=1)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kinema.core import Array, Pose
+from kinema.core import Array, Pose, reproducible_norm
 from kinema.description import Cylinder, JointKind, Sphere, Tendon, TendonPathItem, TendonPathKind
 from kinema.model import PathSegmentsInfo, PrimitiveJointType
 
@@ -149,7 +149,7 @@ def _wrap_segment(
         return kind, [shape], (radius,)
     side = "either"  # may change at run time, unless geom and side site move together
     if side_site.frame_idx == shape.frame_idx:
-        distance = np.linalg.norm(side_site.pose.position - shape.pose.position)
+        distance = reproducible_norm(side_site.pose.position - shape.pose.position)
         side = "inside" if distance < radius else "beside"
     return f"{kind} {side}", [shape, side_site], (radius,)
 

@@ -84,14 +84,16 @@ class Pose:
     def inverse(self) -> Pose:
         """Inverse transform: the pose of a in b."""
         transposed = self.rotation.T
-        return Pose(-transposed @ self.position, transposed)
+        return Pose(-reproducible_product(transposed, self.position[:, None])[:, 0], transposed)
 
     def __matmul__(self, other: Pose) -> Pose:
-        return Pose(self.rotation @ other.position + self.position, self.rotation @ other.rotation)
+        position = reproducible_product(self.rotation, other.position[:, None])[:, 0]
+        return Pose(position + self.position, reproducible_product(self.rotation, other.rotation))
 
     def apply(self, points: ArrayLike) -> Array:
         """Transform points, shape (..., 3), from b to a."""
-        return np.asarray(points, dtype=np.float64) @ self.rotation.T + self.position
+        rows = np.asarray(points, dtype=np.float64)[..., None, :]
+        return reproducible_product(rows, self.rotation.T)[..., 0, :] + self.position
 
     def distance(self, other: Pose) -> tuple[float, float]:
         """Distance of two positions [m] and angle of the relative rotation [rad]."""
@@ -106,6 +108,28 @@ class Pose:
     def is_close(self, other: Pose, tolerance: float = 1e-12) -> bool:
         """Whether position [m] and angle [rad] differ from another pose by at most the tolerance."""
         return max(self.distance(other)) <= tolerance
+
+
+def reproducible_product(a: Array, b: Array) -> Array:
+    """Matrix product (..., n, k) (..., k, m) with the same bits on every processor: terms are added in their order.
+
+    BLAS uses fused multiply-add and another order on each processor.
+    """
+    result = a[..., :, :1] * b[..., :1, :]
+    for k in range(1, a.shape[-1]):
+        result = result + a[..., :, k : k + 1] * b[..., k : k + 1, :]
+    return result
+
+
+def rotate_tensor(rotation: Array, tensor: Array) -> Array:
+    """Tensor R T R^T in rotated axes, such as an inertia, with the same bits on every processor."""
+    return reproducible_product(reproducible_product(rotation, tensor), rotation.T)
+
+
+def reproducible_norm(vector: ArrayLike) -> float:
+    """Euclidean norm of a vector with the same bits on every processor."""
+    squares = np.asarray(vector, dtype=np.float64) ** 2
+    return math.sqrt(float(squares.sum()))
 
 
 def quaternion_to_matrix(quaternion: ArrayLike) -> Array:
@@ -208,7 +232,7 @@ def rotation_aligning_z(axis: ArrayLike) -> Array:
     z = float64_array(axis)
     helper = np.eye(3)[int(np.argmin(np.abs(z)))]
     x = np.cross(helper, z)
-    x /= np.linalg.norm(x)
+    x /= reproducible_norm(x)
     return np.column_stack([x, np.cross(z, x), z])
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kinema.core import Array, ArrayLike, Pose, axis_angle_to_matrix, float64_array
+from kinema.core import Array, ArrayLike, Pose, axis_angle_to_matrix, float64_array, reproducible_norm
 
 from .material import DEFAULT_SOLVER, SolverParameters
 from .node import Node
@@ -175,7 +175,7 @@ def translation(direction: ArrayLike, **settings: float) -> Axis:
 
 def _normalize(direction: ArrayLike) -> Array:
     d = float64_array(direction)
-    length = float(np.linalg.norm(d))
+    length = reproducible_norm(d)
     return d / length if math.isfinite(length) and length > 0 else d
 
 

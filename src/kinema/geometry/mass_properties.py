@@ -14,6 +14,8 @@ from math import pi
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kinema.core import reproducible_product, rotate_tensor
+
 from .mesh import FloatArray, GeometryError, MeshData, MeshError, float_matrix_3x3, float_vector
 
 # Volume below which a mesh counts as flat, relative to its area times its diameter (rounding error).
@@ -154,8 +156,9 @@ def transform_mass_properties(
 ) -> MassProperties:
     """Mass properties in another frame, where x has the coordinates `rotation @ x + translation` [m]."""
     matrix = float_matrix_3x3(rotation, "rotation")
-    center = matrix @ properties.center + float_vector(translation, 3, "translation")
-    return MassProperties(properties.mass, center, _symmetrize(matrix @ properties.inertia @ matrix.T))
+    turned = reproducible_product(matrix, properties.center[:, None])[:, 0]
+    center = turned + float_vector(translation, 3, "translation")
+    return MassProperties(properties.mass, center, _symmetrize(rotate_tensor(matrix, properties.inertia)))
 
 
 def apply_affine_to_mass_properties(

@@ -100,7 +100,8 @@ def gpu_target_machine(level: int) -> Any:
 def write_object_file(target: str) -> None:
     """Compile the module on standard input to an object file on standard output, for any target of LLVM.
 
-    LLVM reports the size of the stack frame of each function on standard error.
+    Runs LLVM's pipeline of optimisation level 2 without vectorisation, which is exact: floating-point operations are
+    neither reordered nor contracted. LLVM reports the size of the stack frame of each function on standard error.
 
     Args:
         target: JSON object with the arguments of LLVM's target machine: `triple`, `cpu`, `features`, `reloc`, `abi`.
@@ -119,9 +120,10 @@ def write_object_file(target: str) -> None:
     head = f'target triple = "{wanted["triple"]}"\ntarget datalayout = "{machine.target_data}"\n'
     module = llvm.parse_assembly(head + text)
     module.verify()
-    manager = llvm.create_new_module_pass_manager()
-    manager.add_sroa_pass()
-    manager.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
     sys.stdout.buffer.write(machine.emit_object(module))
 
 

@@ -63,7 +63,8 @@ def cpp_header(interface: Interface) -> str:
     simulation = [SIMULATION.replace("PREFIX", name)] if interface.has_simulation else []
     parts = [
         f"/* {name}: C++17 interface of the library compiled by Kinema; see {name}.h for units and memory. */",
-        f"#ifndef {guard}\n#define {guard}\n\n#include <array>\n#include <cstddef>\n#include <cstdint>\n#include <type_traits>\n\n"
+        f"#ifndef {guard}\n#define {guard}\n",
+        "#include <array>\n#include <cstddef>\n#include <cstdint>\n#include <type_traits>\n",
         f'#include "{name}.h"\n\nnamespace {name} {{',
         f"using scalar = {name}_scalar;",
         constants,

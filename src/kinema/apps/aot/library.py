@@ -265,12 +265,16 @@ def stack_sizes(text: str, compiled: ObjectFile, interface: Interface, target: L
     callees = {
         match.group(1): set(_CALL.findall(text, match.end(), end)) for match, end in zip(starts, ends, strict=True)
     }
+    frames = dict.fromkeys(callees, 0)
+    for name, size in compiled.frame_sizes.items():  # copies made by LLVM have the names of their originals as prefix
+        original = max((known for known in callees if name.startswith(known)), key=len, default="")
+        frames[original] = max(frames.get(original, 0), size)
     totals: dict[str, int] = {}
 
     def total(function: str) -> int:
         if function not in totals:
             deepest = max((total(callee) for callee in callees[function] if callee in callees), default=0)
-            own = compiled.frame_sizes.get(function, 0) + _CALL_BYTES * target.pointer_bytes
+            own = frames[function] + _CALL_BYTES * target.pointer_bytes
             totals[function] = own + deepest
         return totals[function]
 

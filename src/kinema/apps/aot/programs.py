@@ -148,7 +148,7 @@ class LibraryBuilder:
             interface.tables.append((Field(name, (len(values),), comment), np.asarray(values, self._dtype)))
 
     def _passive_tables(self) -> list[tuple[str, np.ndarray, str]]:
-        """Name, values and comment of damping, dry friction and force limits of all degrees of freedom, as in the scene."""
+        """Name, values and comment of damping, dry friction and force limits of all degrees of freedom in the scene."""
         entities = [entity for entity in self._request.scene.entities if entity.n_dofs]
 
         def concatenated(rows: Sequence[np.ndarray]) -> np.ndarray:

@@ -25,8 +25,9 @@ from ..target import Target
 
 TABLE_POINTERS = (UNIFORM, "ints", "floats")
 """Pointers of a program function to constants: values of the model, integer and float table."""
-FUNCTION_ATTRIBUTES = 'nounwind "warn-stack-size"="0"'
-"""Attributes of all functions: no unwind tables, and a report of the stack size of each by the code generator."""
+FUNCTION_ATTRIBUTES = 'nounwind "no-builtins" "warn-stack-size"="0"'
+"""Attributes of all functions: no unwind tables, no loops replaced by calls of the C library, and a report of the stack
+size of each by the code generator."""
 
 
 class LibraryModule:

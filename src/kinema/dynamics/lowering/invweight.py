@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from kinema.core import Array
+from kinema.core import Array, reproducible_product
 from kinema.ir import Program, interpret_batched, interpret_in_place, supports_batching
 from kinema.model import Model
 
@@ -192,7 +192,8 @@ def compute_inverse_inertias(
         arm = memory["center"][3 * link : 3 * link + 3].T[:, None] - origin[:, dofs]
         axes_at_center = linear[:, dofs] + np.cross(angular[:, dofs], arm)
         tree_jacobian = (np.concatenate([axes_at_center, angular[:, dofs]], axis=2) * is_ancestor).swapaxes(1, 2)
-        diagonal = ((tree_jacobian @ inverses[tree_of_frame[frame]]) * tree_jacobian).sum(axis=2)
+        product = reproducible_product(tree_jacobian, inverses[tree_of_frame[frame]])
+        diagonal = (product * tree_jacobian).sum(axis=2)
         link_values[link] = np.stack([diagonal[:, :3].mean(axis=1), diagonal[:, 3:].mean(axis=1)], axis=1)
     dof_values = np.zeros((columns, n))
     for dofs, inverse in zip(trees, inverses, strict=True):
@@ -279,7 +280,10 @@ class ConstraintInvweights:
             ]
             columns = [
                 sum(
-                    (((m[d] @ inverse) * m[d]).sum(axis=1) for d, inverse in inverse_inertias.trees),
+                    (
+                        (reproducible_product(m[None, None, d], inverse)[:, 0] * m[d]).sum(axis=1)
+                        for d, inverse in inverse_inertias.trees
+                    ),
                     np.zeros(n_columns),
                 )
                 for m in full
@@ -297,7 +301,7 @@ class ConstraintInvweights:
             """Values of one side of the couplings; a single coordinate uses the invweight of its dof."""
             values = transmission_values(moment_arms, paths)
             is_single = (paths < 0) & (np.count_nonzero(moment_arms, axis=1) == 1)
-            values[:, is_single] = inverse_inertias.dof @ moment_arms[is_single].T ** 2
+            values[:, is_single] = reproducible_product(inverse_inertias.dof, moment_arms[is_single].T ** 2)
             return values
 
         coupling_values = coupling_side_values(couplings.moment_a, couplings.path_a) + coupling_side_values(
@@ -397,14 +401,23 @@ def _invweight_sources(
 
 
 def _invert_inertia(inertia: Array) -> Array:
-    """Inverse of a batch of mass matrices; pseudoinverse if a matrix is singular or not finite."""
-    try:
-        inverse = np.linalg.inv(inertia)
-    except np.linalg.LinAlgError:
-        inverse = np.linalg.pinv(inertia)
-    if not np.isfinite(inverse).all():
-        inverse = np.linalg.pinv(np.nan_to_num(inertia))
-    return np.asarray(inverse, np.float64)
+    """Inverse of a batch of mass matrices by Gauss-Jordan elimination, with the same bits on every processor.
+
+    Pseudoinverse if a matrix is singular or not finite.
+    """
+    rest = np.array(inertia, np.float64)
+    inverse = np.broadcast_to(np.eye(rest.shape[-1]), rest.shape).copy()
+    with np.errstate(all="ignore"):
+        for k in range(rest.shape[-1]):
+            pivot = rest[:, k, k, None]
+            rest[:, k], inverse[:, k] = rest[:, k] / pivot, inverse[:, k] / pivot
+            factors = rest[:, :, k, None].copy()
+            factors[:, k] = 0.0
+            rest -= factors * rest[:, k, None]
+            inverse -= factors * inverse[:, k, None]
+    if np.isfinite(inverse).all():
+        return inverse
+    return np.asarray(np.linalg.pinv(np.nan_to_num(inertia)), np.float64)
 
 
 def _dofs_sharing_invweight(model: Model) -> list[list[int]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, Pose, quaternion_to_matrix, unique_name
+from kinema.core import Array, Pose, quaternion_to_matrix, rotate_tensor, unique_name
 from kinema.description import (
     Axis,
     ConeLimit,
@@ -79,7 +79,7 @@ def read_inertial(reader: ModelReader, body: int) -> Inertial | None:
         return None
     with np.errstate(invalid="ignore", over="ignore"):  # non-finite values are diagnosed later
         axes = quaternion_to_matrix(model.body_iquat[body])
-        inertia: Array = axes @ np.diag(model.body_inertia[body]) @ axes.T
+        inertia: Array = rotate_tensor(axes, np.diag(model.body_inertia[body]))
         inertia = (inertia + inertia.T) / 2
     written = _explicit_inertia(reader, body)
     if written is not None and np.abs(written - inertia).max() <= 1e-9 * np.abs(inertia).max():

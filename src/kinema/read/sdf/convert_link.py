@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.core import Diagnostics, Pose, rotation_aligning_z
+from kinema.core import Diagnostics, Pose, rotate_tensor, rotation_aligning_z
 from kinema.description import (
     Box,
     Camera,
@@ -55,8 +55,7 @@ DEFAULT_DENSITY = 1000.0
 
 def explicit_inertial(element: InertialElement) -> Inertial:
     """Inertial as given, with the tensor rotated to the link axes."""
-    rotation = element.pose.rotation
-    tensor = rotation @ element.inertia @ rotation.T
+    tensor = rotate_tensor(element.pose.rotation, element.inertia)
     return Inertial(element.mass, element.pose.position.copy(), (tensor + tensor.T) / 2.0)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kinema.core import Array, Diagnostics, Origin, Pose, axis_angle_to_matrix, float64_array
+from kinema.core import Array, Diagnostics, Origin, Pose, axis_angle_to_matrix, float64_array, rotate_tensor
 from kinema.description import (
     Approximation,
     Axis,
@@ -72,7 +72,7 @@ def to_inertial(element: InertialElement) -> Inertial:
     pose = to_pose(element.placement)
     xy, xz, yz = element.products
     tensor = np.diag(element.moments) + np.array([[0.0, xy, xz], [xy, 0.0, yz], [xz, yz, 0.0]])
-    turned = pose.rotation @ tensor @ pose.rotation.T
+    turned = rotate_tensor(pose.rotation, tensor)
     return Inertial(element.mass, pose.position, 0.5 * (turned + turned.T))
 
 
