@@ -192,8 +192,7 @@ def compute_inverse_inertias(
         arm = memory["center"][3 * link : 3 * link + 3].T[:, None] - origin[:, dofs]
         axes_at_center = linear[:, dofs] + np.cross(angular[:, dofs], arm)
         tree_jacobian = (np.concatenate([axes_at_center, angular[:, dofs]], axis=2) * is_ancestor).swapaxes(1, 2)
-        product = reproducible_product(tree_jacobian, inverses[tree_of_frame[frame]])
-        diagonal = (product * tree_jacobian).sum(axis=2)
+        diagonal = (reproducible_product(tree_jacobian, inverses[tree_of_frame[frame]]) * tree_jacobian).sum(axis=2)
         link_values[link] = np.stack([diagonal[:, :3].mean(axis=1), diagonal[:, 3:].mean(axis=1)], axis=1)
     dof_values = np.zeros((columns, n))
     for dofs, inverse in zip(trees, inverses, strict=True):
