@@ -19,7 +19,7 @@ from .documents import ModelDocument
 
 MAX_EXPANDED_ELEMENTS = 30_000
 MAX_BODIES = 5_000
-MAX_DOFS = 6_000
+MAX_DOFS = 18_000
 MAX_INERTIA_NONZEROS = 400_000
 """Maximum number of nonzeros of the joint-space inertia matrix; a chain of n dofs has n (n + 1) / 2."""
 MAX_STORED_VALUES = 10_000_000
