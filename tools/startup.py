@@ -33,7 +33,8 @@ Figures = dict[str, Any]
 
 def environment(cache: Path) -> dict[str, str]:
     """The variables of a fresh process: a cache of its own, bytecode files as usual, default settings."""
-    dropped = ("PYTHONDONTWRITEBYTECODE", "KINEMA_TIER", "KINEMA_DUMP", "KINEMA_PERF", "KINEMA_THREADS")
+    dropped = {"PYTHONDONTWRITEBYTECODE", "KINEMA_TIER", "KINEMA_DUMP", "KINEMA_PERF"}
+    dropped |= {"KINEMA_THREADS", "KINEMA_VECTOR_BITS"}
     own = {"KINEMA_CACHE": str(cache), "CUDA_CACHE_DISABLE": "1"}  # the driver caches what it assembled, too
     return {k: v for k, v in os.environ.items() if k not in dropped} | own
 

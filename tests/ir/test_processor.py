@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kinema.core import KinemaError
 from kinema.dynamics import Engine, Settings
 from kinema.ir import Tracer
 from kinema.runtime import cpu_features, find_device
@@ -40,6 +41,18 @@ def test_what_is_too_small_becomes_zero_in_programs_and_nowhere_else(width: int)
     found = launched(made, memory, numbers, 3, threads=1)["state"][0]
     assert found.tolist() == [0.0, 0.5, float(np.finfo(np.float32).tiny)]
     assert SMALL * np.float32(0.5) > 0.0  # the thread is as it was
+
+
+def test_the_environment_limits_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_features, "cpuinfo", lambda: "flags: sse2 avx2 avx512f")
+    widths = []
+    for bits in ("128", "256", "512", ""):
+        monkeypatch.setenv("KINEMA_VECTOR_BITS", bits)
+        widths.append((choose_lanes(64, 4096, 2), choose_lanes(32)))
+    assert widths == [(2, 4), (4, 8), (8, 8), (8, 8)]
+    monkeypatch.setenv("KINEMA_VECTOR_BITS", "96")
+    with pytest.raises(KinemaError, match="KINEMA_VECTOR_BITS: expected 128, 256, 512, not '96'"):
+        choose_lanes(32)
 
 
 def test_one_environment_is_no_vector() -> None:

@@ -7,10 +7,13 @@ import platform
 from functools import cache
 from pathlib import Path
 
-from kinema.core import requested_thread_count
+from kinema.core import KinemaError, requested_thread_count
 
 _SIMD_FLAGS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
 """CPU flag -> SIMD register width [bits], widest first."""
+VECTOR_BITS_VARIABLE = "KINEMA_VECTOR_BITS"
+"""Environment variable with the largest SIMD vector width [bits]."""
+_VECTOR_BITS = ("128", "256", "512")
 DEFAULT_VECTOR_BITS = 256
 """SIMD vector width [bits] for few environments. Wider vectors (AVX-512) are 10 to 40 % faster if there are enough
 environments to fill them."""
@@ -26,9 +29,13 @@ def cpuinfo() -> str:
 
 
 def simd_width_bits() -> int | None:
-    """SIMD register width of the host CPU [bits]; None if unknown."""
+    """SIMD register width of the host CPU [bits], at most that of `KINEMA_VECTOR_BITS`; None if unknown."""
     flags = set(cpuinfo().lower().split())
-    return next((bits for flag, bits in _SIMD_FLAGS if flag in flags), None)
+    width = next((bits for flag, bits in _SIMD_FLAGS if flag in flags), None)
+    requested = os.environ.get(VECTOR_BITS_VARIABLE, "")
+    if requested and requested not in _VECTOR_BITS:
+        raise KinemaError(f"{VECTOR_BITS_VARIABLE}: expected {', '.join(_VECTOR_BITS)}, not {requested!r}")
+    return min(width, int(requested)) if width is not None and requested else width
 
 
 def choose_lanes(scalar_bits: int, n_envs: int | None = None, threads: int | None = None) -> int:
