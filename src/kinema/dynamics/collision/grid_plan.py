@@ -11,8 +11,6 @@ import numpy as np
 from kinema.core import Array
 from kinema.model import Model
 
-from .local_aabbs import UNBOUNDED_TYPES, max_aabb_half_extent
-
 LEVEL_RATIO = 2.0
 """Ratio of the sizes of the geoms of a level."""
 MIN_GEOMS_OF_LEVEL = 24
@@ -67,6 +65,8 @@ def plan_levels(half_extents: Sequence[float]) -> tuple[list[int], list[GridLeve
 
 def broad_phase_order(model: Model) -> tuple[list[int], list[GridLevel]]:
     """Order of the geoms of a model for the broad phase, and the levels of its grid."""
+    from .local_aabbs import UNBOUNDED_TYPES, max_aabb_half_extent  # needs the tracer, which a cached start does not
+
     geoms = range(len(model.geoms.names))
     return plan_levels(
         [math.inf if model.geoms.types[g] in UNBOUNDED_TYPES else max_aabb_half_extent(model, g) for g in geoms]
