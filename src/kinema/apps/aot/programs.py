@@ -69,7 +69,7 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class LibraryRequest:
-    """What a library is compiled from, and its functions."""
+    """Scene, functions and target of a library that is compiled."""
 
     scene: Scene
     name: str

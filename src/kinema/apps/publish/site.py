@@ -195,7 +195,7 @@ def _has_ground(description: Any) -> bool:
 
 
 def _page_settings(scene: Scene, title: str | None) -> dict[str, Any]:
-    """What the page needs besides the interface of the module, as JSON values."""
+    """Title, links, dofs, controls and keyframes of a page, as JSON values; the interface of its module is separate."""
     model = scene.built.model
     entities = [entity for entity in scene.entities if entity.n_dofs]
     modes = scene.built.controls.modes

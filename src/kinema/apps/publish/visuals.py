@@ -26,7 +26,7 @@ MAX_TRIANGLES = 300_000
 
 @dataclass(slots=True, eq=False)
 class PageVisuals:
-    """What is drawn."""
+    """Visual geometry of a page: triangles by link, and infinite planes."""
 
     nodes: dict[str, list[GltfPrimitive]] = field(default_factory=dict)
     """Index of a link, or `world` -> primitives in the frame of the link."""
