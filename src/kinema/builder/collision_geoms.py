@@ -20,7 +20,6 @@ from kinema.description import (
     Shape,
     SolverParameters,
     World,
-    colliders,
     colliding_pairs,
 )
 from kinema.model import GEOM_TYPES, GeomsInfo, PairsInfo, empty_geoms, empty_pairs, pack_sdf
@@ -232,6 +231,7 @@ class GeomCollector:
     def __init__(self, ctx: BuildContext) -> None:
         self.ctx = ctx
         self.geoms_of_shape: dict[tuple[int, int], list[GeomRecord]] = {}
+        self._speculative: dict[int, bool] = {}
         self._links = {(x.entity, x.robot.name, x.description.name): x for x in reversed(ctx.links)}
         self.pairs: list[tuple[GeomRecord, GeomRecord, ContactParameters | None]] = []
         """Geoms of each pair, with the contact parameters of an explicit pair, else None."""
@@ -244,8 +244,7 @@ class GeomCollector:
             base = (self.ctx.entities[entity].pose or Pose()) if link is None else link.pose_in_frame
             shape = collider.shape
             name, pose = shape.name or self._generated_geom_name(entity, shape, link), base @ shape.pose
-            speculative = option_flags(self.ctx.entities[entity].description).speculative
-            is_fast = link is not None and (speculative or link.description.continuous_collision)
+            is_fast = link is not None and (self._is_speculative(entity) or link.description.continuous_collision)
             self.geoms_of_shape[key] = [
                 GeomRecord(
                     name,
@@ -262,6 +261,12 @@ class GeomCollector:
                 for part in self._collision_shapes(entity, shape, link)
             ]
         return self.geoms_of_shape[key]
+
+    def _is_speculative(self, entity: int) -> bool:
+        """Whether the file of an entity requests contacts along the motion in a step for all its shapes."""
+        if entity not in self._speculative:
+            self._speculative[entity] = option_flags(self.ctx.entities[entity].description).speculative
+        return self._speculative[entity]
 
     def _generated_geom_name(self, entity: int, shape: Shape, link: LinkRecord | None) -> str:
         """Name of the geoms of an unnamed shape: `<link>_collision`, with its index if the link has several."""
@@ -330,7 +335,10 @@ def _surface_velocity_of_part(shape: Shape, pose: Pose, part_pose: Pose) -> Arra
         pose: pose of the shape in the moving frame.
         part_pose: pose of the part in the shape.
     """
-    linear, angular = np.reshape(shape.attributes.get(mjcf.attribute_key(mjcf.SURFACEVEL)) or np.zeros(6), (2, 3))
+    velocity = shape.attributes.get(mjcf.attribute_key(mjcf.SURFACEVEL))
+    if not velocity:
+        return np.zeros(6)
+    linear, angular = np.reshape(velocity, (2, 3))
     linear = linear + np.cross(angular, part_pose.position)
     return np.concatenate([pose.rotation @ linear, pose.rotation @ angular])
 
@@ -349,7 +357,7 @@ def pack_geoms(ctx: BuildContext, *, movable_surfaces: bool = False) -> tuple[Ge
         if not option_flags(description).contact:
             continue
         collector.add_pairs_of_entity(entity)
-        entity_colliders = [(entity, c) for c in colliders(description)[0] if c.shape.enabled]
+        entity_colliders = [(entity, c) for c in ctx.colliders(entity)[0] if c.shape.enabled]
         for other_entity, a in previous:
             for _, b in entity_colliders:
                 if a.shape.contype & b.shape.conaffinity or b.shape.contype & a.shape.conaffinity:
@@ -366,8 +374,8 @@ def list_geoms(ctx: BuildContext) -> list[GeomRecord]:
     Geoms of an entity are sorted by link, static ones first; those of a link are in file order.
     """
     collector, geoms = GeomCollector(ctx), list[GeomRecord]()
-    for entity, spec in enumerate(ctx.entities):
-        enabled = [c for c in colliders(spec.description)[0] if c.shape.enabled]
+    for entity in range(len(ctx.entities)):
+        enabled = [c for c in ctx.colliders(entity)[0] if c.shape.enabled]
         own = [geom for c in enabled for geom in collector.geoms_of_collider(entity, c)]
         geoms += sorted(own, key=lambda geom: -1 if geom.link is None else geom.link.index)
     return geoms
@@ -469,8 +477,8 @@ def _contact_ranks(ctx: BuildContext, pairs: Sequence[tuple[GeomRecord, GeomReco
     Links and geoms are in file order; within a pair the lower one comes first.
     """
     order_of_shape: dict[tuple[int, int], int] = {}
-    for entity, spec in enumerate(ctx.entities):
-        for i, collider in enumerate(colliders(spec.description)[0]):
+    for entity in range(len(ctx.entities)):
+        for i, collider in enumerate(ctx.colliders(entity)[0]):
             order_of_shape[entity, id(collider.shape)] = i
 
     def key(pair: tuple[GeomRecord, GeomRecord]) -> list[tuple[int, ...]]:

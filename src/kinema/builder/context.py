@@ -11,7 +11,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinema.core import Array, Diagnostics, Pose
-from kinema.description import Geometry, Joint, KinematicTree, Link, Robot, Shape, World, file_order
+from kinema.description import (
+    Collider,
+    Geometry,
+    Joint,
+    KinematicTree,
+    Link,
+    Neighbours,
+    Robot,
+    Shape,
+    World,
+    colliders,
+    file_order,
+)
 
 from .joints import JointChain, PlacedPrimitiveJoint, tree_without_breakable_joints
 
@@ -166,6 +178,8 @@ class BuildContext:
     bodies)."""
     joint_idx: dict[tuple[int, int], int] = field(default_factory=dict)
     """Index in `joints` by entity and `id` of the joint description (a robot may be added twice)."""
+    joints_of_entity: dict[int, list[JointRecord]] = field(default_factory=dict)
+    """Joints by entity, in the order of `joints`."""
     has_kinematic_bodies: bool = False
     """Whether kinematic links get a frame that can be moved; else they are fixed to the world."""
     switchable_equalities: bool = False
@@ -187,12 +201,20 @@ class BuildContext:
     """Row in the table of tendons by entity and `id` of the tendon, for tendons in the table."""
     trees: dict[int, KinematicTree] = field(default_factory=dict)
     """Spanning trees by `id` of the robot."""
+    colliders_of_entity: dict[int, tuple[list[Collider], Neighbours]] = field(default_factory=dict)
+    """Collision shapes and neighbouring bodies by entity, as they are needed."""
 
     def spanning_tree(self, robot: Robot) -> KinematicTree:
         """Spanning tree of a robot in which breakable joints are loop joints; cached per robot."""
         if id(robot) not in self.trees:
             self.trees[id(robot)] = tree_without_breakable_joints(robot)
         return self.trees[id(robot)]
+
+    def colliders(self, entity: int) -> tuple[list[Collider], Neighbours]:
+        """Collision shapes of an entity and its pairs of bodies connected by joints; cached per entity."""
+        if entity not in self.colliders_of_entity:
+            self.colliders_of_entity[entity] = colliders(self.entities[entity].description)
+        return self.colliders_of_entity[entity]
 
 
 # ------------------------------------------------------------------------------------------------------- lookup by name

@@ -319,7 +319,7 @@ def _entity_couplings(ctx: BuildContext, entity: int) -> Iterator[_Coupling]:
                 + _UNSUPPORTED_REASONS[constraint.kind],
                 origin=constraint.origin,
             )
-    for joint in (j for j in ctx.joints if j.entity == entity):
+    for joint in ctx.joints_of_entity.get(entity, ()):
         yield from _mimic_couplings(ctx, entity, joint.description)
     for loop in loop_joints(ctx, entity):
         equality_idx = ctx.breakable_equality_idx.get((entity, loop.joint.name), -1)

@@ -151,20 +151,41 @@ def place_primitive_joints(
     is a coordinate axis, which makes the joint transform cheaper. Returns the placed joints and the pose of the end of
     the chain in the last moving frame.
     """
-    placed: list[PlacedPrimitiveJoint] = []
+    primitives = [element for element in chain if isinstance(element, PrimitiveJoint)]
+    key = tuple(
+        (x.rotation.tobytes(), x.position.tobytes()) if isinstance(x, Pose) else (x.type, x.axis.tobytes())
+        for x in (start_pose, *chain)
+    )
+    if key not in _placements:
+        if len(_placements) >= MAX_PLACEMENTS:
+            _placements.clear()
+        _placements[key] = _place_axes(start_pose, chain)
+    poses, axes = _placements[key]
+    placed = [
+        PlacedPrimitiveJoint(pose, _with_axis(primitive, axis))
+        for pose, primitive, axis in zip(poses[:-1], primitives, axes, strict=True)
+    ]
+    return placed, poses[-1]
+
+
+MAX_PLACEMENTS = 4096
+_placements: dict[tuple, tuple[list[Pose], list[Array]]] = {}
+"""Results of `_place_axes`, by the values of its arguments: the bodies of a heap have equal chains."""
+
+
+def _place_axes(start_pose: Pose, chain: Sequence[Pose | PrimitiveJoint]) -> tuple[list[Pose], list[Array]]:
+    """Poses of the moving frames of a chain and of its end, each in the preceding frame, and the joint axes."""
+    poses, axes = list[Pose](), list[Array]()
     pose = start_pose
     for element in chain:
         if isinstance(element, Pose):
             pose = pose @ element
             continue
         align = _axis_alignment(element)
-        placed.append(
-            PlacedPrimitiveJoint(
-                snap_pose(pose @ Pose(rotation=align)), _with_exact_axis(element, align.T @ element.axis)
-            )
-        )
+        poses.append(snap_pose(pose @ Pose(rotation=align)))
+        axes.append(_nearest_coordinate_axis(align.T @ element.axis))
         pose = Pose(rotation=align.T)
-    return placed, snap_pose(pose)
+    return [*poses, snap_pose(pose)], axes
 
 
 def _axis_alignment(primitive: PrimitiveJoint) -> Array:
@@ -172,20 +193,26 @@ def _axis_alignment(primitive: PrimitiveJoint) -> Array:
 
     Identity for a ball, and if the joint axis is a coordinate axis already.
     """
-    if primitive.type is PrimitiveJointType.BALL or np.max(np.abs(primitive.axis)) > 1.0 - ROUNDING_TOLERANCE:
+    largest = max(map(abs, primitive.axis.tolist()))
+    if primitive.type is PrimitiveJointType.BALL or largest > 1.0 - ROUNDING_TOLERANCE:
         return np.eye(3)
     return rotation_aligning_z(primitive.axis)
 
 
-def _with_exact_axis(primitive: PrimitiveJoint, axis: Array) -> PrimitiveJoint:
-    """Copy of a primitive joint whose axis is rounded to the signed coordinate axis nearest to `axis`."""
-    exact = np.zeros(3)
-    k = int(np.argmax(np.abs(axis)))
-    exact[k] = math.copysign(1.0, axis[k])
+def _nearest_coordinate_axis(axis: Array) -> Array:
+    """Signed coordinate axis nearest to a unit axis."""
+    values, exact = axis.tolist(), np.zeros(3)
+    k = max(range(3), key=lambda i: abs(values[i]))
+    exact[k] = math.copysign(1.0, values[k])
+    return exact
+
+
+def _with_axis(primitive: PrimitiveJoint, axis: Array) -> PrimitiveJoint:
+    """Copy of a primitive joint with another axis."""
     return PrimitiveJoint(
         type=primitive.type,
         joint=primitive.joint,
-        axis=exact,
+        axis=axis,
         pitch=primitive.pitch,
         reference=primitive.reference,
         inverted=primitive.inverted,
@@ -196,12 +223,16 @@ def _with_exact_axis(primitive: PrimitiveJoint, axis: Array) -> PrimitiveJoint:
 
 def snap_pose(pose: Pose) -> Pose:
     """Pose with entries that differ from 0, 1 or -1 by rounding only set to these values."""
-    rotation, position = pose.rotation.copy(), pose.position.copy()
-    rotation[np.abs(rotation) < ROUNDING_TOLERANCE] = 0.0
-    ones = np.abs(np.abs(rotation) - 1.0) < ROUNDING_TOLERANCE
-    rotation[ones] = np.sign(rotation[ones])
-    position[np.abs(position) < ROUNDING_TOLERANCE] = 0.0
-    return Pose(position, rotation)
+    position = [0.0 if abs(x) < ROUNDING_TOLERANCE else x for x in pose.position.tolist()]
+    rotation = [[_snap_entry(x) for x in row] for row in pose.rotation.tolist()]
+    return Pose(np.array(position), np.array(rotation))
+
+
+def _snap_entry(value: float) -> float:
+    """Entry of a rotation matrix, exactly 0, 1 or -1 if it differs from that by rounding only."""
+    if abs(value) < ROUNDING_TOLERANCE:
+        return 0.0
+    return math.copysign(1.0, value) if abs(abs(value) - 1.0) < ROUNDING_TOLERANCE else value
 
 
 # ----------------------------------------------------------------------------------------------------- breakable joints
@@ -283,7 +314,7 @@ def limit_spring(joint: Joint, axis: Axis) -> tuple[float, float]:
     From USD limit attributes (Newton, PhysX; per degree) or SDFormat limits. Zeros if the file gives MuJoCo's solref or
     no finite positive stiffness.
     """
-    if axis.limit_solver.solref is not None:
+    if axis.limit_solver.solref is not None or not joint.attributes:
         return 0.0, 0.0
     degree = math.pi / 180.0 if axis.motion is AxisMotion.ROTATION else 1.0
     for attributes in _usd_limit_attributes(joint, axis):
@@ -307,7 +338,7 @@ def limit_solver_parameters(joint: Joint, axis: Axis) -> SolverParameters:
     The parameters of the file, or parameters that reproduce the coefficient of restitution given in USD.
     """
     solver = axis.limit_solver
-    if solver.solref is not None or solver.solimp is not None:
+    if solver.solref is not None or solver.solimp is not None or not joint.attributes:
         return solver
     for attributes in _usd_limit_attributes(joint, axis):
         restitution = _usd_attribute(joint, attributes[2])

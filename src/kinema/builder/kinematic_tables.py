@@ -5,7 +5,9 @@ Also polynomial springs and dampers of MJCF, and the reflected inertia and dampi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -405,31 +407,43 @@ def _dof_coordinates(joint: Joint, q_start: int) -> list[int]:
 
 def pack_entities(ctx: BuildContext, actuator_entities: list[int]) -> list[EntityInfo]:
     """Names and index ranges of links, joints, coordinates, dofs and actuators of each entity in the model's tables."""
-    result = []
-    for entity, spec in enumerate(ctx.entities):
-        before = [joint for joint in ctx.joints if joint.entity < entity]
-        joints = [joint for joint in ctx.joints if joint.entity == entity]
-        link_start = sum(link.entity < entity for link in ctx.links)
-        q_start, dof_start = (
-            sum(joint.description.n_qs for joint in before),
-            sum(joint.description.n_dofs for joint in before),
+    n_entities = len(ctx.entities)
+    joint_entities = [joint.entity for joint in ctx.joints]
+    links = _range_starts([link.entity for link in ctx.links], n_entities)
+    joints = _range_starts(joint_entities, n_entities)
+    qs = _range_starts(joint_entities, n_entities, [joint.description.n_qs for joint in ctx.joints])
+    dofs = _range_starts(joint_entities, n_entities, [joint.description.n_dofs for joint in ctx.joints])
+    actuators = _range_starts(actuator_entities, n_entities)
+    return [
+        EntityInfo(
+            name=spec.name,
+            link_start=links[i],
+            link_end=links[i + 1],
+            joint_start=joints[i],
+            joint_end=joints[i + 1],
+            q_start=qs[i],
+            q_end=qs[i + 1],
+            dof_start=dofs[i],
+            dof_end=dofs[i + 1],
+            actuator_start=actuators[i],
+            actuator_end=actuators[i + 1],
         )
-        result.append(
-            EntityInfo(
-                name=spec.name,
-                link_start=link_start,
-                link_end=link_start + sum(link.entity == entity for link in ctx.links),
-                joint_start=len(before),
-                joint_end=len(before) + len(joints),
-                q_start=q_start,
-                q_end=q_start + sum(joint.description.n_qs for joint in joints),
-                dof_start=dof_start,
-                dof_end=dof_start + sum(joint.description.n_dofs for joint in joints),
-                actuator_start=sum(owner < entity for owner in actuator_entities),
-                actuator_end=sum(owner <= entity for owner in actuator_entities),
-            )
-        )
-    return result
+        for i, spec in enumerate(ctx.entities)
+    ]
+
+
+def _range_starts(entities: Sequence[int], n_entities: int, sizes: Sequence[int] | None = None) -> list[int]:
+    """First index of each entity, and the end of the last one, in a table whose rows are sorted by entity.
+
+    Args:
+        entities: entity of each row, or of each group of rows.
+        n_entities: number of entities.
+        sizes: number of rows of each group; None for one each.
+    """
+    counts = [0] * (n_entities + 1)
+    for entity, size in zip(entities, [1] * len(entities) if sizes is None else sizes, strict=True):
+        counts[entity + 1] += size
+    return list(accumulate(counts))
 
 
 def initial_coordinates(ctx: BuildContext) -> Array:

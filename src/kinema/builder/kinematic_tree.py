@@ -224,24 +224,24 @@ class _RobotTreeBuilder:
 def number_links_and_coordinates(ctx: BuildContext) -> None:
     """Build pass: number links in the order of the descriptions, and coordinates and dofs in the order of the joints.
 
-    Sorts `ctx.links`; sets `index` of links, `q_start` and `dof_start` of joints, `n_qs`, `n_dofs` and `joint_idx`.
+    Sorts `ctx.links`; sets `index` of links, `q_start` and `dof_start` of joints, `n_qs`, `n_dofs`, `joint_idx` and
+    `joints_of_entity`.
     """
-    for entity, spec in enumerate(ctx.entities):
-        order = {id(link): i for i, link in enumerate(spec.description.links)}
-        entity_links = sorted(
-            (b for b in ctx.links if b.entity == entity),
-            key=lambda b: order[id(b.description)],
-        )
-        start = sum(1 for b in ctx.links if b.entity < entity)
-        for i, record in enumerate(entity_links):
-            record.index = start + i
-    ctx.links.sort(key=lambda b: b.index)
+    order = {
+        (entity, id(link)): i
+        for entity, spec in enumerate(ctx.entities)
+        for i, link in enumerate(spec.description.links)
+    }
+    ctx.links.sort(key=lambda b: (b.entity, order[b.entity, id(b.description)]))
+    for i, record in enumerate(ctx.links):
+        record.index = i
     ctx.joints.sort(key=lambda joint: (joint.entity, file_order(joint.description)))
     for joint_number, joint in enumerate(ctx.joints):
         joint.q_start, joint.dof_start = ctx.n_qs, ctx.n_dofs
         ctx.n_qs += joint.description.n_qs
         ctx.n_dofs += joint.description.n_dofs
         ctx.joint_idx[joint.entity, id(joint.description)] = joint_number
+        ctx.joints_of_entity.setdefault(joint.entity, []).append(joint)
 
 
 def fold_fixed_joints(ctx: BuildContext) -> None:

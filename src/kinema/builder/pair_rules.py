@@ -16,10 +16,7 @@ from kinema.description import (
     Collider,
     CollisionPair,
     Neighbours,
-    Robot,
     ScopedRules,
-    World,
-    colliders,
     collision_rules,
     may_collide,
 )
@@ -60,7 +57,7 @@ def may_use_pair_rules(ctx: BuildContext, min_geoms: int) -> bool:
     descriptions = [spec.description for spec in ctx.entities]
     if any(not option_flags(x).contact for x in descriptions):
         return False
-    return sum(len(colliders(x)[0]) for x in descriptions) >= max(min_geoms, 1)
+    return sum(len(ctx.colliders(entity)[0]) for entity in range(len(descriptions))) >= max(min_geoms, 1)
 
 
 def collect_pair_rules(ctx: BuildContext) -> tuple[list[GeomRecord], PairRulesInfo] | None:
@@ -70,15 +67,15 @@ def collect_pair_rules(ctx: BuildContext) -> tuple[list[GeomRecord], PairRulesIn
     """
     collector = GeomCollector(ctx)
     members: list[_ClassMember] = []
-    for entity, spec in enumerate(ctx.entities):
+    for entity in range(len(ctx.entities)):
         members += [
             _ClassMember(entity, collider, geom)
-            for collider in colliders(spec.description)[0]
+            for collider in ctx.colliders(entity)[0]
             if collider.shape.enabled
             for geom in collector.geoms_of_collider(entity, collider)
         ]
     keys: dict[Hashable, int] = {}
-    depends_on_entity = [_has_own_filters(spec.description, spec.self_collision) for spec in ctx.entities]
+    depends_on_entity = [_has_own_filters(ctx, entity) for entity in range(len(ctx.entities))]
     classes = [keys.setdefault(_class_key(x, own=depends_on_entity[x.entity]), len(keys)) for x in members]
     if len(keys) > MAX_CLASSES:
         return None
@@ -131,11 +128,11 @@ def _pack_rows(parameters: Sequence[ContactParameters]) -> PairsInfo:
     )
 
 
-def _has_own_filters(description: Robot | World, self_collision: bool | None) -> bool:
-    """Whether filters of a description apply besides the bit masks, so that its geoms are in classes of their own."""
-    rules = collision_rules(description)
-    has_groups = any(r.rules.groups for r in rules)
-    return has_groups or self_collision is not None or any(not c.self_collide for c in colliders(description)[0])
+def _has_own_filters(ctx: BuildContext, entity: int) -> bool:
+    """Whether filters of an entity apply besides the bit masks, so that its geoms are in classes of their own."""
+    spec = ctx.entities[entity]
+    has_groups = any(r.rules.groups for r in collision_rules(spec.description))
+    return has_groups or spec.self_collision is not None or any(not c.self_collide for c in ctx.colliders(entity)[0])
 
 
 def _class_key(member: _ClassMember, *, own: bool) -> Hashable:
@@ -177,7 +174,7 @@ def _listed_pairs(
     for entity, spec in enumerate(ctx.entities):
         description = spec.description
         rules = [r for r in collision_rules(description) if r.rules.pairs or r.rules.groups]
-        neighbours = colliders(description)[1]
+        neighbours = ctx.colliders(entity)[1]
         joined = {tuple(sorted(pair)) for pair, allowed in neighbours.joined.items() if not allowed}
         explicit = [pair for r in rules for pair in r.rules.pairs]
         if not joined and not explicit:

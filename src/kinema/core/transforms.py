@@ -84,11 +84,13 @@ class Pose:
     def inverse(self) -> Pose:
         """Inverse transform: the pose of a in b."""
         transposed = self.rotation.T
-        return Pose(-reproducible_product(transposed, self.position[:, None])[:, 0], transposed)
+        return Pose(np.array([-x for x in _product_with_vector(transposed, self.position)]), transposed)
 
     def __matmul__(self, other: Pose) -> Pose:
-        position = reproducible_product(self.rotation, other.position[:, None])[:, 0]
-        return Pose(position + self.position, reproducible_product(self.rotation, other.rotation))
+        position = np.array(_product_with_vector(self.rotation, other.position)) + self.position
+        b = other.rotation.T.tolist()
+        rows = [[x * p + y * q + z * r for p, q, r in b] for x, y, z in self.rotation.tolist()]
+        return Pose(position, np.array(rows))
 
     def apply(self, points: ArrayLike) -> Array:
         """Transform points, shape (..., 3), from b to a."""
@@ -119,6 +121,12 @@ def reproducible_product(a: Array, b: Array) -> Array:
     for k in range(1, a.shape[-1]):
         result = result + a[..., :, k : k + 1] * b[..., k : k + 1, :]
     return result
+
+
+def _product_with_vector(matrix: Array, vector: Array) -> list[float]:
+    """`reproducible_product` of one (3, 3) matrix and one vector, on Python floats: faster for single poses."""
+    p, q, r = vector.tolist()
+    return [x * p + y * q + z * r for x, y, z in matrix.tolist()]
 
 
 def rotate_tensor(rotation: Array, tensor: Array) -> Array:

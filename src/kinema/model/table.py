@@ -26,7 +26,7 @@ def _read_only(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         value.flags.writeable = False
     elif isinstance(value, list | tuple):
-        return tuple(_read_only(item) for item in value)
+        return tuple(item if type(item) is str else _read_only(item) for item in value)
     elif isinstance(value, dict):
         return MappingProxyType({key: _read_only(item) for key, item in value.items()})
     return value

@@ -193,36 +193,40 @@ class _Tree:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.dofs_of_frame: list[list[int]] = [[] for _ in model.frames.parent_idx]
-        for dof, frame in enumerate(model.dofs.frame_idx):
+        frames, dofs = model.frames, model.dofs
+        self.dofs_of_frame: list[list[int]] = [[] for _ in frames.parent_idx]
+        for dof, frame in enumerate(dofs.frame_idx.tolist()):
             self.dofs_of_frame[frame].append(dof)
+        self.parents, self.joint_types = frames.parent_idx.tolist(), frames.joint_type.tolist()
+        self.positions, self.axes = frames.pos.tolist(), frames.axis.tolist()
+        travel = np.abs(np.stack([dofs.lower, dofs.upper]) - frames.reference[dofs.frame_idx])
+        self.travel = np.zeros(len(self.parents))
+        """Largest displacement of a slide from its reference within finite limits [m], by frame."""
+        np.maximum.at(self.travel, dofs.frame_idx, np.where(np.isfinite(travel), travel, 0.0).max(axis=0))
 
     def moment_arm_bounds(self, frame: int, point: Array) -> Iterator[tuple[int, float | None]]:
         """Dofs that move a point of a frame, each with a bound of the distance of the point from its axis [m].
 
         The distance is None for translations.
         """
-        frames, dofs = self.model.frames, self.model.dofs
         beyond = 0.0
         """Bound of the distance from `point`, which is carried by `frame`, to the point itself."""
+        place = point.tolist()
         while frame >= 0:
-            axis, joint_type = frames.axis[frame], frames.joint_type[frame]
-            distance = float(np.linalg.norm(point))
+            axis, joint_type = self.axes[frame], self.joint_types[frame]
+            distance = math.hypot(*place)
             if joint_type == PrimitiveJointType.SLIDE:
                 moment_arm = None
-                travel = np.abs([dofs.lower[d] - frames.reference[frame] for d in self.dofs_of_frame[frame]])
-                travel = np.append(
-                    travel, [abs(dofs.upper[d] - frames.reference[frame]) for d in self.dofs_of_frame[frame]]
-                )
-                distance += float(max(travel[np.isfinite(travel)], default=0.0))
+                distance += self.travel[frame]
             elif joint_type == PrimitiveJointType.BALL:
                 moment_arm = distance + beyond
             else:
-                moment_arm = float(np.linalg.norm(point - (point @ axis) * axis)) + beyond
+                along = sum(x * a for x, a in zip(place, axis, strict=True))
+                moment_arm = math.hypot(*(x - along * a for x, a in zip(place, axis, strict=True))) + beyond
             for dof in self.dofs_of_frame[frame]:
                 yield dof, moment_arm
             beyond += distance
-            point, frame = frames.pos[frame], int(frames.parent_idx[frame])
+            place, frame = self.positions[frame], self.parents[frame]
 
     def floating_mass(self) -> Array:
         """Mass of the tree of each frame if its root is a free joint, else zero [kg], (n_frames,)."""
@@ -245,21 +249,34 @@ def _gravity_components(model: Model, strength: float) -> tuple[Array, Array]:
     """
     frames, down = model.frames, np.array([0.0, 0.0, -1.0])
     down = model.gravity / np.linalg.norm(model.gravity) if model.gravity.any() else down
-    across, along = np.full(len(frames.parent_idx), strength), np.full(len(frames.parent_idx), strength)
-    rotation: list[Array] = []
-    turned: list[
-        Array | None
-    ] = []  # common axis of the rotations up to each frame in the world, zeros if none, None if several
-    for frame, parent in enumerate(frames.parent_idx):  # parents precede children
-        rotation.append((rotation[parent] if parent >= 0 else np.eye(3)) @ frames.rot[frame])
-        axis = rotation[frame] @ frames.axis[frame]
-        common = turned[parent] if parent >= 0 else np.zeros(3)
-        is_constant = common is not None and (not common.any() or abs(common @ axis) > PARALLEL)
-        if is_constant and frames.joint_type[frame] != PrimitiveJointType.BALL:
-            along[frame] = strength * abs(axis @ down)
-            across[frame] = strength * math.sqrt(max(1.0 - (axis @ down) ** 2, 0.0))
-        if frames.joint_type[frame] == PrimitiveJointType.SLIDE:
-            turned.append(common)
-        else:
-            turned.append(axis if is_constant and frames.joint_type[frame] != PrimitiveJointType.BALL else None)
+    n_frames = len(frames.parent_idx)
+    across, along = np.full(n_frames, strength), np.full(n_frames, strength)
+    rotation = np.zeros((n_frames, 3, 3))
+    common, is_common = np.zeros((n_frames, 3)), np.ones(n_frames, np.bool_)
+    """Common axis of the rotations up to each frame in the world, zeros if none, and whether there are not several."""
+    for level in _frames_by_depth(frames.parent_idx):
+        parent, joint_type = frames.parent_idx[level], frames.joint_type[level]
+        is_root = (parent < 0)[:, None]
+        rotation[level] = np.where(is_root[..., None], np.eye(3), rotation[parent]) @ frames.rot[level]
+        axis = np.einsum("nij,nj->ni", rotation[level], frames.axis[level])
+        parent_axis = np.where(is_root, 0.0, common[parent])
+        is_constant = is_root[:, 0] | is_common[parent]
+        is_parallel = np.abs(np.einsum("ni,ni->n", parent_axis, axis)) > PARALLEL
+        is_constant &= ~parent_axis.any(axis=1) | is_parallel
+        is_exact = is_constant & (joint_type != PrimitiveJointType.BALL)
+        cosine = axis @ down
+        along[level] = np.where(is_exact, strength * np.abs(cosine), strength)
+        across[level] = np.where(is_exact, strength * np.sqrt(np.maximum(1.0 - cosine**2, 0.0)), strength)
+        is_slide = joint_type == PrimitiveJointType.SLIDE
+        common[level] = np.where(is_slide[:, None], parent_axis, axis)
+        is_common[level] = np.where(is_slide, is_root[:, 0] | is_common[parent], is_exact)
     return across[model.dofs.frame_idx], along[model.dofs.frame_idx]
+
+
+def _frames_by_depth(parents: IndexArray) -> Iterator[IndexArray]:
+    """Indices of the frames of each depth of the tree, roots first."""
+    depth: list[int] = []
+    for parent in parents.tolist():  # parents precede children
+        depth.append(depth[parent] + 1 if parent >= 0 else 0)
+    order = np.argsort(depth, kind="stable")
+    yield from np.split(order, np.cumsum(np.bincount(depth))[:-1]) if depth else ()

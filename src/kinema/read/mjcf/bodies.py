@@ -274,7 +274,7 @@ def _store_joint_attributes(reader: ModelReader, index: int, joint: Joint) -> No
             mjcf.ACTUATORGRAVCOMP: bool(model.jnt_actgravcomp[index]),
             mjcf.STIFFNESSPOLY: polynomial_coefficients(model, "jnt_stiffnesspoly", index),
             mjcf.DAMPINGPOLY: polynomial_coefficients(model, "dof_dampingpoly", int(model.jnt_dofadr[index])),
-            mjcf.SPRINGYIELD: float(getattr(model, "jnt_springyield", (0.0,) * model.njnt)[index]),
+            mjcf.SPRINGYIELD: float(model.jnt_springyield[index]) if hasattr(model, "jnt_springyield") else 0.0,
             mjcf.USER: model.jnt_user[index] if model.nuser_jnt else (),
             mjcf.CLASS: default_class(reader, "joints", index),
         },

@@ -120,7 +120,7 @@ def solver_parameters(solref: Any, solimp: Any, margin: float = 0.0) -> SolverPa
 
 def to_floats(values: Any) -> tuple[float, ...]:
     """Flattened array as a tuple of floats."""
-    return tuple(float(v) for v in np.ravel(values))
+    return tuple(np.asarray(values, np.float64).ravel().tolist())
 
 
 def float32_to_floats(values: Any) -> tuple[float, ...]:

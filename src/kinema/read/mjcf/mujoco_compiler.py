@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from kinema.core import Diagnostics, Origin, ReadError, XmlElement
@@ -23,6 +24,7 @@ from .prepare import PreparedModel
 # -- import of MuJoCo --------------------------------------------------------------------------------------------------
 
 
+@cache
 def mujoco() -> Any:
     """The module `mujoco`, untyped because its stubs lack the enumerations."""
     return importlib.import_module("mujoco")
@@ -226,6 +228,11 @@ def _parse_and_compile(
         raise _CompileError(str(error)) from None
 
 
+BASE_MEMORY, MEMORY_PER_BODY = 2**28, 2**17
+"""Memory for MuJoCo's compiler where a file does not set it [B]: the default grows with the square of the number of
+degrees of freedom, more than a machine has with 10,000 free bodies."""
+
+
 def _compile(spec: Any, notes: list[str], with_length_ranges: bool, **memory: Any) -> Any:
     """Compile a spec with bounded solver iterations and without length ranges that would take too long."""
     mj = mujoco()
@@ -235,6 +242,8 @@ def _compile(spec: Any, notes: list[str], with_length_ranges: bool, **memory: An
         spec.compiler.LRopt.mode = mj.mjtLRMode.mjLRMODE_NONE.value
         if with_length_ranges:
             notes.append("finding the length ranges of the muscles would take too long; they are left as given")
+    if getattr(spec, "memory", 0) < 0:
+        spec.memory = BASE_MEMORY + MEMORY_PER_BODY * len(spec.bodies)
     iterations = {name: getattr(spec.option, name) for name in _ITERATION_OPTIONS if hasattr(spec.option, name)}
     for name, value in iterations.items():
         setattr(spec.option, name, min(value, MAX_ITERATIONS))
