@@ -3,8 +3,10 @@
    controller [--cycles 1000000] [--real-time]
 
    Without --real-time cycles follow each other at once; with it they start every millisecond. Printed are the largest
-   tracking error after the first second, and the median, the 99.99th percentile and the maximum of the time of an update. */
+   tracking error after the first second, and median, percentiles and maximum of the time of an update: the latency by the
+   clock, which contains interruptions by the kernel and by other processes, and the processor time of this thread. */
 #include <sys/mman.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -51,6 +53,19 @@ private:
     std::array<double, arm::n_v> positions_{}, velocities_{}, efforts_{};
 };
 
+/* Processor time of this thread [us]. */
+static double thread_time() {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return 1e6 * static_cast<double>(now.tv_sec) + 1e-3 * static_cast<double>(now.tv_nsec);
+}
+
+static void print_quantiles(const char *name, std::vector<double> &times) {
+    std::sort(times.begin(), times.end());
+    const auto at = [&](double share) { return times[static_cast<std::size_t>(share * static_cast<double>(times.size() - 1))]; };
+    std::printf("%s [us]: median %.3f, 99.9 %% %.3f, 99.99 %% %.3f, maximum %.3f\n", name, at(0.5), at(0.999), at(0.9999), at(1.0));
+}
+
 int main(int n_arguments, char **arguments) {
     long n_cycles = 1000000;
     bool real_time = false;
@@ -65,7 +80,7 @@ int main(int n_arguments, char **arguments) {
     const control::duration period(arm::dt);
     if (controller.assign(robot.export_state_interfaces(), robot.export_command_interfaces()) != control::return_type::ok)
         return std::fputs("controller: an interface is missing\n", stderr), 1;
-    std::vector<double> latencies(static_cast<std::size_t>(n_cycles));
+    std::vector<double> latencies(static_cast<std::size_t>(n_cycles)), processor_times(latencies);
     mlockall(MCL_CURRENT | MCL_FUTURE); /* no page faults, where that is permitted */
     robot.read({}, period);
     controller.on_activate();
@@ -79,9 +94,11 @@ int main(int n_arguments, char **arguments) {
         const auto due = start + std::chrono::duration_cast<clock::duration>(time + period);
         if (robot.read(time, period) != control::return_type::ok)
             return std::fputs("controller: the simulation failed\n", stderr), 1;
+        const double processor_time = thread_time();
         const auto began = clock::now();
         const control::return_type result = controller.update(time, period);
         const auto ended = clock::now();
+        processor_times[static_cast<std::size_t>(k)] = thread_time() - processor_time;
         latencies[static_cast<std::size_t>(k)] = std::chrono::duration<double, std::micro>(ended - began).count();
         if (result != control::return_type::ok) return std::fputs("controller: the update failed\n", stderr), 1;
         robot.write(time, period);
@@ -92,10 +109,9 @@ int main(int n_arguments, char **arguments) {
         }
     }
     const double seconds = control::duration(clock::now() - start).count();
-    std::sort(latencies.begin(), latencies.end());
-    const auto at = [&](double share) { return latencies[static_cast<std::size_t>(share * static_cast<double>(n_cycles - 1))]; };
     std::printf("cycles: %ld in %.3f s, late: %ld\n", n_cycles, seconds, late);
     std::printf("tracking error: %.3e\n", worst_error);
-    std::printf("latency [us]: median %.3f, 99.99 %% %.3f, maximum %.3f\n", at(0.5), at(0.9999), at(1.0));
+    print_quantiles("latency", latencies);
+    print_quantiles("processor time", processor_times);
     return 0;
 }

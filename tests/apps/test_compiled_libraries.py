@@ -16,7 +16,7 @@ import pytest
 import kinema as km
 from kinema.runtime import library_target, static_library, summarise_elf
 from kit import command_line
-from kit.assets import EXAMPLES
+from kit.assets import EXAMPLES, all_assets
 
 from .compiled_leg import LEG, make_scene, run, tool
 
@@ -286,9 +286,14 @@ def test_code_for_other_processors_does_not_depend_on_this_one(leg_file: Path, t
 
 HOSTS = {
     "newest": {"PYTHONHASHSEED": "1"},
-    "oldest": {"PYTHONHASHSEED": "2", "OPENBLAS_CORETYPE": "Nehalem", "NPY_DISABLE_CPU_FEATURES": "{dispatched}"},
+    "oldest": {
+        "PYTHONHASHSEED": "2",
+        "OPENBLAS_CORETYPE": "Nehalem",
+        "NPY_DISABLE_CPU_FEATURES": "{dispatched}",
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2_Usable,-AVX2,-FMA_Usable,-FMA,-FMA4",
+    },
 }
-"""Settings with which NumPy and BLAS compute as on another processor."""
+"""Settings with which NumPy, BLAS and the C library compute as on another processor."""
 COMPILE_ON_HOST = """
 import sys
 import kinema.runtime.cpu_features as cpu_features
@@ -304,14 +309,77 @@ for target in sys.argv[4:]:
 """
 
 
-def compile_on_hosts(robot: Path, folder: Path, *targets: str) -> None:
-    """Compile a robot as on the newest and the oldest processor, and compare the object files."""
+SHEARED = """#usda 1.0
+(
+    upAxis = "Y"
+    metersPerUnit = 0.01
+)
+def Xform "body" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])
+{
+    float3 xformOp:rotateXYZ = (10, 20, 70)
+    double3 xformOp:scale = (1, 0.7, 1.3)
+    uniform token[] xformOpOrder = ["xformOp:rotateXYZ", "xformOp:scale"]
+    def Cube "cube" (prepend apiSchemas = ["PhysicsCollisionAPI"])
+    {
+        double size = 30
+        float xformOp:rotateZ = 33
+        double3 xformOp:translate = (3, 7, 1)
+        uniform token[] xformOpOrder = ["xformOp:translate", "xformOp:rotateZ"]
+    }
+    def Sphere "sphere" (prepend apiSchemas = ["PhysicsCollisionAPI"])
+    {
+        double radius = 11
+        float xformOp:rotateX = 41
+        uniform token[] xformOpOrder = ["xformOp:rotateX"]
+    }
+}
+"""
+"""A body whose shapes are sheared: its transforms need singular values, its inertia sums over a mesh."""
+TABLES_ON_HOST = """
+import dataclasses, hashlib, sys
+import numpy as np
+import kinema as km
+
+def arrays(record):
+    if isinstance(record, np.ndarray):
+        yield record.dtype.kind.encode() + record.tobytes() if record.dtype.kind in "fiub" else b""
+    elif isinstance(record, float):
+        yield np.float64(record).tobytes()
+    elif dataclasses.is_dataclass(record):
+        for field in dataclasses.fields(record):
+            yield from arrays(getattr(record, field.name))
+    elif isinstance(record, (list, tuple)):
+        for item in record:
+            yield from arrays(item)
+
+for file in sys.argv[1:]:
+    try:
+        scene = km.Scene(precision="double", quiet=True)
+        scene.add(file, errors="keep")
+        scene.build()
+        built = scene.built
+        digest = hashlib.sha256(b"".join([*arrays(built.model), built.engine.uniform.data.tobytes()])).hexdigest()
+    except km.KinemaError as error:
+        digest = "not built: " + str(error)
+    print(file, digest)
+"""
+
+
+def run_on_hosts(program: str, folder: Path, *arguments: Any) -> list[list[str]]:
+    """Lines that a Python program prints as on the newest and as on the oldest processor."""
     umath = np.__config__.CONFIG["SIMD Extensions"]["found"]  # type: ignore[index]  # what NumPy dispatches to here
+    printed = []
     for host, settings in HOSTS.items():
         settings = {name: value.format(dispatched=" ".join(umath)) for name, value in settings.items()}
         environment = {**os.environ, **settings, "KINEMA_CACHE": str(folder / f"cache {host}")}
-        command = [sys.executable, "-W", "ignore", "-c", COMPILE_ON_HOST, host, robot, folder / host, *targets]
-        subprocess.run([str(x) for x in command], check=True, env=environment)
+        command = [sys.executable, "-W", "ignore", "-c", program, *(str(x).format(host=host) for x in arguments)]
+        printed.append(subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True).stdout)
+    return [text.splitlines() for text in printed]
+
+
+def compile_on_hosts(robot: Path, folder: Path, *targets: str) -> None:
+    """Compile a robot as on the newest and the oldest processor, and compare the object files."""
+    run_on_hosts(COMPILE_ON_HOST, folder, "{host}", robot, folder / "{host}", *targets)
     for target in targets:
         first, second = ((folder / host / target / "robot.o").read_bytes() for host in HOSTS)
         assert first == second
@@ -319,6 +387,21 @@ def compile_on_hosts(robot: Path, folder: Path, *targets: str) -> None:
 
 def test_object_files_do_not_depend_on_the_processor_that_compiles(leg_file: Path, tmp_path: Path) -> None:
     compile_on_hosts(leg_file, tmp_path, "aarch64")
+
+
+def test_constants_do_not_depend_on_the_processor(tmp_path: Path) -> None:
+    stage = tmp_path / "sheared.usda"
+    stage.write_text(SHEARED)
+    newest, oldest = run_on_hosts(TABLES_ON_HOST, tmp_path, stage)
+    assert "not built" not in newest[0]
+    assert newest == oldest
+
+
+@pytest.mark.exhaustive
+def test_constants_of_shared_robots_do_not_depend_on_the_processor(tmp_path: Path) -> None:
+    files = all_assets("urdf/*/*.urdf", "sdf/*/*.sdf", "mjcf/*/*.xml", "usd/*/*.usd*")
+    newest, oldest = run_on_hosts(TABLES_ON_HOST, tmp_path, *files)
+    assert newest == oldest
 
 
 @pytest.mark.exhaustive

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kinema.core import Array, reproducible_norm
+from kinema.core import Array, reproducible_norm, reproducible_product
 from kinema.description import Actuator, Tendon, Transmission
 from kinema.model import SERVO_PARAMETERS, ActuatorsInfo, DofsInfo
 from kinema.tokens import mjcf
@@ -517,8 +517,10 @@ def _site_transmission(ctx: BuildContext, entity: int, actuator: Actuator, row: 
         _attach_to_path(ctx, row, add_path(ctx, [("wrench_child_axes", [site, WORLD_FRAME], 1.0, gear)]))
     else:
         row.frame_idx = site.frame_idx
-        row.force = site.pose.rotation @ np.array(gear[:3])
-        row.torque = site.pose.rotation @ np.array(gear[3:]) + np.cross(site.pose.position, row.force)
+        row.force = reproducible_product(site.pose.rotation, np.array(gear[:3]))
+        row.torque = reproducible_product(site.pose.rotation, np.array(gear[3:])) + np.cross(
+            site.pose.position, row.force
+        )
     return ""
 
 

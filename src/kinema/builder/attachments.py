@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kinema.core import KinemaError
+from kinema.core import KinemaError, reproducible_product
 from kinema.model import AttachmentsInfo, SuctionCupsInfo
 
 from .context import AttachmentSpec, BuildContext, LinkOfEntity, LinkRecord
@@ -60,7 +60,9 @@ def pack_suction_cups(ctx: BuildContext) -> SuctionCupsInfo:
         names=[cup.name for cup in ctx.suction_cups],
         link_idx=np.array([link.index for link in records], np.int32),
         frame_idx=np.array([link.frame_idx for link in records], np.int32),
-        pos=np.array([pose.position + pose.rotation @ cup.pos for cup, pose in cups], np.float64).reshape(-1, 3),
-        axis=np.array([pose.rotation @ cup.axis for cup, pose in cups], np.float64).reshape(-1, 3),
+        pos=np.array([pose.apply(cup.pos) for cup, pose in cups], np.float64).reshape(-1, 3),
+        axis=np.array(
+            [reproducible_product(pose.rotation, np.asarray(cup.axis, np.float64)) for cup, pose in cups], np.float64
+        ).reshape(-1, 3),
         reach=np.array([cup.reach for cup in ctx.suction_cups], np.float64),
     )

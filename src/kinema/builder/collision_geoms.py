@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from kinema.core import Array, KinemaError, LruCache, Pose
+from kinema.core import Array, KinemaError, LruCache, Pose, reproducible_product
 from kinema.description import (
     Collider,
     PhysicsMaterial,
@@ -340,7 +340,7 @@ def _surface_velocity_of_part(shape: Shape, pose: Pose, part_pose: Pose) -> Arra
         return np.zeros(6)
     linear, angular = np.reshape(velocity, (2, 3))
     linear = linear + np.cross(angular, part_pose.position)
-    return np.concatenate([pose.rotation @ linear, pose.rotation @ angular])
+    return np.concatenate([reproducible_product(pose.rotation, x) for x in (linear, angular)])
 
 
 def pack_geoms(ctx: BuildContext, *, movable_surfaces: bool = False) -> tuple[GeomsInfo, PairsInfo]:

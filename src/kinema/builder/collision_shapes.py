@@ -298,7 +298,7 @@ def make_collision_shapes(
             geom_type, half = "cylinder" if isinstance(shape_geometry, Cylinder) else "cone", shape_geometry.length / 2
             return [
                 CollisionShape(
-                    geom_type, (shape_geometry.radius, half, 0.0), float(np.hypot(shape_geometry.radius, half))
+                    geom_type, (shape_geometry.radius, half, 0.0), reproducible_norm((shape_geometry.radius, half))
                 )
             ]
         case Ellipsoid():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kinema.core import Array, Pose, reproducible_norm
+from kinema.core import Array, Pose, reproducible_norm, reproducible_product
 from kinema.description import Constraint, ConstraintKind, Joint, JointKind, Robot, SolverParameters, Tendon, World
 from kinema.model import CouplingsInfo, EqualitiesInfo, PrimitiveJointType
 
@@ -203,13 +203,15 @@ def gear_moment(ctx: BuildContext, link: LinkRecord | None, reference: LinkRecor
     )
     shared = set(link_frames) & set(reference_frames)
     moment = np.zeros(ctx.n_dofs)
-    direction = np.asarray(axis, np.float64) if link is None else link.pose_in_frame.rotation @ axis
+    direction = (
+        np.asarray(axis, np.float64) if link is None else reproducible_product(link.pose_in_frame.rotation, axis)
+    )
     for frame in (f for f in link_frames if f not in shared):
         if not _add_hinge_moment(ctx, frame, direction, 1.0, moment):
             return None
-        direction = ctx.frames[frame][1].pose.rotation @ direction
+        direction = reproducible_product(ctx.frames[frame][1].pose.rotation, direction)
     for frame in (f for f in reversed(reference_frames) if f not in shared):
-        direction = ctx.frames[frame][1].pose.rotation.T @ direction
+        direction = reproducible_product(ctx.frames[frame][1].pose.rotation.T, direction)
         if not _add_hinge_moment(ctx, frame, direction, -1.0, moment):
             return None
     return moment
@@ -231,7 +233,7 @@ def _add_hinge_moment(ctx: BuildContext, frame_idx: int, direction: Array, sign:
     `moment` (n_dofs,) is changed in place.
     """
     _, placed, joint = ctx.frames[frame_idx]
-    along = float(placed.primitive.axis @ direction)
+    along = float((placed.primitive.axis * direction).sum())
     if (
         placed.primitive.type is not PrimitiveJointType.HINGE
         or abs(abs(along) - reproducible_norm(direction)) > PARALLEL_TOLERANCE
@@ -450,7 +452,7 @@ def _tendon_coupling(ctx: BuildContext, entity: int, constraint: Constraint) -> 
             return None
         if tendons[name].is_fixed:
             moment = fixed_tendon_moment(ctx, entity, tendons[name])
-            ends.append(_CoupledLength(moment, float(moment @ _dof_references(ctx))))
+            ends.append(_CoupledLength(moment, float((moment * _dof_references(ctx)).sum())))
             continue
         path = tendon_path_idx(ctx, entity, tendons[name])
         if path is None:
@@ -487,7 +489,9 @@ def _gear_coupling(ctx: BuildContext, entity: int, constraint: Constraint) -> _C
     links = [(find_link(ctx, entity, name), np.asarray(axis, np.float64)) for name, axis in ends]
     moments = [gear_moment(ctx, link, reference, axis / reproducible_norm(axis)) for link, axis in links]
     a, b = (
-        None if moment is None or not moment.any() else _CoupledLength(moment, float(moment @ _dof_references(ctx)))
+        None
+        if moment is None or not moment.any()
+        else _CoupledLength(moment, float((moment * _dof_references(ctx)).sum()))
         for moment in moments
     )
     if a is None or b is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, Pose, float64_array, quaternion_to_matrix
+from kinema.core import Array, Pose, determinant3, float64_array, quaternion_to_matrix, rotate_tensor, symmetric_eigen
 from kinema.description import Box, Capsule, Cylinder, Ellipsoid, Geometry, Shape, Sphere
 from kinema.model import FluidInfo, empty_fluid
 from kinema.tokens import mjcf
@@ -173,7 +173,7 @@ def _inertia_box(link: LinkRecord) -> _FluidRow:
     assert inertial is not None
     file_axes = link.description.attributes.get(mjcf.attribute_key(mjcf.INERTIA_AXES))
     axes = _principal_axes(inertial.inertia) if file_axes is None else quaternion_to_matrix(file_axes)
-    moments = np.diag(axes.T @ inertial.inertia @ axes)
+    moments = np.diag(rotate_tensor(axes.T, inertial.inertia))
     edge_lengths = np.sqrt(6.0 / inertial.mass * np.maximum(moments.sum() - 2.0 * moments, MINVAL))
     return _FluidRow("box", link, Pose(inertial.center, axes), edge_lengths, np.zeros(12))
 
@@ -186,5 +186,5 @@ def _principal_axes(inertia: Array) -> Array:
     off = np.abs(inertia - np.diag(np.diag(inertia))).max()
     if off <= OFF_DIAGONAL_TOLERANCE * np.abs(inertia).max():
         return np.eye(3)
-    axes = np.linalg.eigh(inertia)[1]
-    return axes * np.linalg.det(axes)  # flips the axes of a reflection
+    axes = symmetric_eigen(inertia)[1]
+    return -axes if determinant3(axes) < 0 else axes

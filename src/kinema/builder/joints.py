@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kinema.core import Array, Diagnostics, KinemaError, Pose, rotation_aligning_z
+from kinema.core import Array, Diagnostics, KinemaError, Pose, reproducible_product, rotation_aligning_z
 from kinema.description import (
     Axis,
     AxisMotion,
@@ -183,7 +183,7 @@ def _place_axes(start_pose: Pose, chain: Sequence[Pose | PrimitiveJoint]) -> tup
             continue
         align = _axis_alignment(element)
         poses.append(snap_pose(pose @ Pose(rotation=align)))
-        axes.append(_nearest_coordinate_axis(align.T @ element.axis))
+        axes.append(_nearest_coordinate_axis(reproducible_product(align.T, element.axis)))
         pose = Pose(rotation=align.T)
     return [*poses, snap_pose(pose)], axes
 

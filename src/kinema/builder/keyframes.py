@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, Pose, reproducible_norm
+from kinema.core import Array, Pose, reproducible_norm, reproducible_product
 from kinema.description import SCOPE, JointKind, Keyframe, Robot, World, joint_coordinates
 from kinema.model import SERVO_STATES, ActuatorsInfo, KeyframesInfo
 from kinema.tokens import mjcf
@@ -235,6 +235,6 @@ def _set_joint_state(row: _KeyframeRow, joint: JointRecord, q: Array, v: Array |
     if joint.file_frame is not None:
         pose = joint.file_frame @ Pose.from_quaternion(q[:3], q[3:])
         q = np.concatenate([pose.position, pose.quaternion])
-        v[:3] = joint.file_frame.rotation @ v[:3]
+        v[:3] = reproducible_product(joint.file_frame.rotation, v[:3])
     row.qpos[joint.q_start : joint.q_start + joint.description.n_qs] = q
     row.qvel[joint.dof_start : joint.dof_start + joint.description.n_dofs] = v

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kinema.core import Array, Pose, reproducible_norm
+from kinema.core import Array, Pose, reproducible_norm, reproducible_product
 from kinema.description import Axis, AxisMotion, DriveType, Joint, JointKind, Robot, Tendon
 
 from .context import AttachmentFrame, BuildContext, LinkRecord
@@ -148,7 +148,7 @@ def _aligned_axes(joint: Joint) -> Array:
     others += [np.eye(3)[int(np.argmin(np.abs(main)))]]
     second = next(
         direction
-        for direction in (candidate - (candidate @ main) * main for candidate in others)
+        for direction in (candidate - (candidate * main).sum() * main for candidate in others)
         if reproducible_norm(direction) > ALIGNMENT_TOLERANCE
     )
     second /= reproducible_norm(second)
@@ -159,7 +159,7 @@ def _axis_letters(directions: list[Array], alignment: Array) -> str | None:
     """Letters (`x`, `y`, `z`) of the aligned axes that directions are parallel to; None if one is parallel to none."""
     letters = ""
     for direction in directions:
-        along = np.abs(alignment.T @ direction)
+        along = np.abs(reproducible_product(alignment.T, direction))
         if along.max() < 1.0 - ALIGNMENT_TOLERANCE:
             return None
         letters += AXIS_LETTERS[int(np.argmax(along))]
@@ -355,7 +355,7 @@ def _segment_scale_and_params(loop: LoopJoint, axis: Axis) -> tuple[float, tuple
     the angle is far from it: parameters are the middle and its cosine and sine. Translations have direction and
     reference.
     """
-    joint, direction = loop.joint, loop.alignment.rotation.T @ axis.direction
+    joint, direction = loop.joint, reproducible_product(loop.alignment.rotation.T, axis.direction)
     if joint.kind is JointKind.SPHERICAL:
         return 1.0, (0.0, 0.0, 0.0, *direction)
     if joint.kind is JointKind.SCREW and joint.pitch:

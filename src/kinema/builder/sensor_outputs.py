@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kinema.core import Array, Pose
+from kinema.core import Array, Pose, determinant3, symmetric_eigen
 from kinema.description import (
     TAXELS,
     Box,
@@ -289,9 +289,9 @@ def _frame_of_link(link: LinkRecord, *, at_inertial_frame: bool) -> ResolvedFram
 
 def _principal_axes(inertia: Array) -> Array:
     """Principal axes of an inertia tensor as columns, in the order of decreasing moments (as in MuJoCo)."""
-    values, axes = np.linalg.eigh(inertia)
+    values, axes = symmetric_eigen(inertia)
     axes = axes[:, np.argsort(-values, kind="stable")]
-    return axes if np.linalg.det(axes) > 0 else -axes
+    return axes if determinant3(axes) > 0 else -axes
 
 
 # ---------------------------------------------------------------------------------------------------- MJCF sensor types

@@ -214,5 +214,5 @@ def _default_rest_length(moment: Array, dofs: DofsInfo, path_idx: int) -> tuple[
 
     NaN for a path, resolved at the initial state.
     """
-    length = float(moment @ dofs.spring_ref) if path_idx < 0 else np.nan
+    length = float((moment * dofs.spring_ref).sum()) if path_idx < 0 else np.nan
     return length, length

@@ -53,6 +53,19 @@ from .imports import (
     import_optional as import_optional,
     make_module_callable as make_module_callable,
 )
+from .linear_algebra import (
+    Array as Array,
+    ArrayLike as ArrayLike,
+    determinant3 as determinant3,
+    reproducible_inverse as reproducible_inverse,
+    reproducible_norm as reproducible_norm,
+    reproducible_product as reproducible_product,
+    reproducible_solve as reproducible_solve,
+    rotate_tensor as rotate_tensor,
+    sine_cosine as sine_cosine,
+    singular_value_decomposition as singular_value_decomposition,
+    symmetric_eigen as symmetric_eigen,
+)
 from .process import (
     THREADS_ENV_VARIABLE as THREADS_ENV_VARIABLE,
     CyclicObjects as CyclicObjects,
@@ -61,8 +74,6 @@ from .process import (
 )
 from .profiling import StageTimes as StageTimes, record_stages as record_stages, timed_stage as timed_stage
 from .transforms import (
-    Array as Array,
-    ArrayLike as ArrayLike,
     Pose as Pose,
     axis_angle_to_matrix as axis_angle_to_matrix,
     conjugate_quaternions as conjugate_quaternions,
@@ -72,9 +83,6 @@ from .transforms import (
     multiply_quaternions as multiply_quaternions,
     quaternion_to_matrix as quaternion_to_matrix,
     quaternions_from_rotation_vectors as quaternions_from_rotation_vectors,
-    reproducible_norm as reproducible_norm,
-    reproducible_product as reproducible_product,
-    rotate_tensor as rotate_tensor,
     rotate_vectors as rotate_vectors,
     rotation_aligning_z as rotation_aligning_z,
     rotation_vectors_from_quaternions as rotation_vectors_from_quaternions,

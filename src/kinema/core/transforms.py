@@ -9,10 +9,8 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
-ArrayLike = npt.ArrayLike
+from .linear_algebra import Array, ArrayLike, reproducible_norm, reproducible_product, sine_cosine
 
 
 def float64_array(values: ArrayLike) -> Array:
@@ -112,32 +110,10 @@ class Pose:
         return max(self.distance(other)) <= tolerance
 
 
-def reproducible_product(a: Array, b: Array) -> Array:
-    """Matrix product (..., n, k) (..., k, m) with the same bits on every processor: terms are added in their order.
-
-    BLAS uses fused multiply-add and another order on each processor.
-    """
-    result = a[..., :, :1] * b[..., :1, :]
-    for k in range(1, a.shape[-1]):
-        result = result + a[..., :, k : k + 1] * b[..., k : k + 1, :]
-    return result
-
-
 def _product_with_vector(matrix: Array, vector: Array) -> list[float]:
     """`reproducible_product` of one (3, 3) matrix and one vector, on Python floats: faster for single poses."""
     p, q, r = vector.tolist()
     return [x * p + y * q + z * r for x, y, z in matrix.tolist()]
-
-
-def rotate_tensor(rotation: Array, tensor: Array) -> Array:
-    """Tensor R T R^T in rotated axes, such as an inertia, with the same bits on every processor."""
-    return reproducible_product(reproducible_product(rotation, tensor), rotation.T)
-
-
-def reproducible_norm(vector: ArrayLike) -> float:
-    """Euclidean norm of a vector with the same bits on every processor."""
-    squares = np.asarray(vector, dtype=np.float64) ** 2
-    return math.sqrt(float(squares.sum()))
 
 
 def quaternion_to_matrix(quaternion: ArrayLike) -> Array:
@@ -189,7 +165,7 @@ def rpy_to_matrix(rpy: ArrayLike) -> Array:
     roll, pitch, yaw = (float(a) for a in np.asarray(rpy, dtype=np.float64))
     if not (math.isfinite(roll) and math.isfinite(pitch) and math.isfinite(yaw)):
         return np.full((3, 3), np.nan)
-    cr, sr, cp, sp, cy, sy = (f(a) for a in (roll, pitch, yaw) for f in (math.cos, math.sin))
+    (sr, cr), (sp, cp), (sy, cy) = map(sine_cosine, (roll, pitch, yaw))
     return np.array(
         [
             [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
@@ -218,7 +194,7 @@ def axis_angle_to_matrix(axis: ArrayLike, angle: float) -> Array:
     x, y, z = (float(a) for a in np.asarray(axis, dtype=np.float64))
     if not math.isfinite(angle):
         return np.full((3, 3), np.nan)
-    c, s = math.cos(angle), math.sin(angle)
+    s, c = sine_cosine(angle)
     t = 1 - c
     return np.array(
         [

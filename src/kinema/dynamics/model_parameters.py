@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from kinema.core import Array, KinemaError
+from kinema.core import Array, KinemaError, symmetric_eigen
 from kinema.model import ABSENT_RADIUS, Model, PairsInfo
 
 from .placement import (
@@ -151,7 +151,7 @@ def _with_inertia(model: Model, inertia: Array) -> Model:
 
 def _inertia_scale(model: Model) -> Array:
     """Smallest principal moment of each link's inertia, at least a thousandth of the largest inertia of any link."""
-    smallest = np.array([np.linalg.eigvalsh(x)[0] for x in model.links.inertial_i])
+    smallest = np.array([symmetric_eigen(x)[0][0] for x in model.links.inertial_i])
     return np.maximum(smallest, 1e-3 * _largest(model.links.inertial_i, 1.0))[:, None]
 
 

@@ -7,6 +7,8 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 
+from kinema.core import determinant3, reproducible_product, symmetric_eigen
+
 from .convex import Polytope, convex_polytope, unique_face_points
 from .mesh import FloatArray, IntArray, MeshData
 
@@ -89,8 +91,11 @@ def _minimum_sphere(points: FloatArray) -> tuple[FloatArray, FloatArray, float]:
 def _circumcenter(points: FloatArray) -> FloatArray:
     """Circumcentre of `points` (n, 3): the point of their affine hull equidistant from all of them, shape (3,)."""
     edges = points[1:] - points[0]
-    weights, *_ = np.linalg.lstsq(edges @ edges.T, (edges**2).sum(axis=1) / 2, rcond=None)
-    return points[0] + weights @ edges
+    values, axes = symmetric_eigen(reproducible_product(edges, edges.T))
+    rhs = reproducible_product(axes.T, (edges**2).sum(axis=1) / 2)
+    is_regular = values > len(values) * np.finfo(np.float64).eps * values.max(initial=0.0)
+    weights = reproducible_product(axes[:, is_regular], rhs[is_regular] / values[is_regular])
+    return points[0] + reproducible_product(weights, edges)
 
 
 def axis_aligned_bounding_box(mesh: MeshData) -> OrientedBoundingBox:
@@ -115,9 +120,9 @@ def oriented_bounding_box(mesh: MeshData) -> OrientedBoundingBox:
         if volume < min_volume * (1 - 1e-9):  # the axis-aligned box wins ties
             best_axes, min_volume = axes, volume
     rotation = _align_to_coordinate_axes(best_axes)
-    projected = hull.vertices @ rotation
+    projected = reproducible_product(hull.vertices, rotation)
     low, high = projected.min(axis=0), projected.max(axis=0)
-    return OrientedBoundingBox(rotation @ (low / 2 + high / 2), rotation, high - low)
+    return OrientedBoundingBox(reproducible_product(rotation, low / 2 + high / 2), rotation, high - low)
 
 
 def _unique_directions(normals: FloatArray) -> FloatArray:
@@ -137,21 +142,23 @@ def _best_box_with_normal(hull: Polytope, normal: FloatArray) -> tuple[FloatArra
     """
     silhouette = _silhouette_edges(hull, normal)
     edges = hull.vertices[silhouette[:, 1]] - hull.vertices[silhouette[:, 0]]
-    edges -= np.outer(edges @ normal, normal)
+    edges -= np.outer(reproducible_product(edges, normal), normal)
     lengths = np.linalg.norm(edges, axis=1)
     usable = lengths > 1e-9 * lengths.max()
     along = edges[usable] / lengths[usable, None]
     across = np.cross(normal, along)
     points = hull.vertices[np.unique(silhouette)]
-    areas = np.ptp(points @ along.T, axis=0) * np.ptp(points @ across.T, axis=0)
+    areas = np.ptp(reproducible_product(points, along.T), axis=0) * np.ptp(
+        reproducible_product(points, across.T), axis=0
+    )
     best = int(areas.argmin())
     axes = np.stack([along[best], across[best], normal], axis=1)
-    return axes, float(areas[best] * np.ptp(hull.vertices @ normal))
+    return axes, float(areas[best] * np.ptp(reproducible_product(hull.vertices, normal)))
 
 
 def _silhouette_edges(hull: Polytope, direction: FloatArray) -> IntArray:
     """Silhouette of `hull` seen along `direction`: edges between front and back faces, shape (n, 2)."""
-    facing = hull.normals @ direction > 1e-9
+    facing = reproducible_product(hull.normals, direction) > 1e-9
     return hull.edges[facing[hull.edge_faces[:, 0]] != facing[hull.edge_faces[:, 1]]]
 
 
@@ -164,6 +171,6 @@ def _align_to_coordinate_axes(rotation: FloatArray) -> FloatArray:
         rotation[:, order] * signs
         for order in permutations(range(3))
         for signs in product((1.0, -1.0), repeat=3)
-        if np.linalg.det(rotation[:, order] * signs) > 0
+        if determinant3(rotation[:, order] * signs) > 0
     ]
     return max(candidates, key=lambda candidate: round(float(np.trace(candidate)), 9))

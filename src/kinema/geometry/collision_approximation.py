@@ -328,7 +328,7 @@ def _convex_edges(mesh: MeshData, size: float) -> IntArray:
     first_use = order[first]
     second_use = order[np.where(uses == 2, first + 1, first)]
     offset = mesh.vertices[opposite[second_use]] - mesh.vertices[ends[first_use, 0]]
-    height = np.einsum("ij,ij->i", normals[face[first_use]], offset)
+    height = (normals[face[first_use]] * offset).sum(axis=1)
     return ends[first_use[(uses != 2) | (height < -_FLAT_EDGE_TOLERANCE * size)]]
 
 

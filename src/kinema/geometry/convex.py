@@ -8,6 +8,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from kinema.core import reproducible_product, sine_cosine
+
 from .mass_properties import signed_volume
 from .mesh import FloatArray, GeometryError, IntArray, MeshData, MeshError, coincident_vertex_groups
 
@@ -182,7 +184,7 @@ def convex_polytope(mesh: MeshData, max_vertices: int | None = None) -> Polytope
         loops = _face_loops(scaled, tolerance)
         if loops is not None:
             normals, offsets = _face_planes(scaled, loops)
-            return _assemble_polytope(hull, loops, normals, normals @ center + size * offsets)
+            return _assemble_polytope(hull, loops, normals, reproducible_product(normals, center) + size * offsets)
     raise MeshError("The points are too close to one plane, or to each other, for a convex solid.")
 
 
@@ -227,10 +229,10 @@ def _coplanar_regions(hull: MeshData, tolerance: float) -> list[list[int]]:
             taken[seed] = True
             regions.append([seed])
             continue
-        heights = (hull.vertices - corners[seed, 0]) @ normals[seed]
+        heights = reproducible_product(hull.vertices - corners[seed, 0], normals[seed])
         in_plane = (np.abs(heights) <= tolerance)[hull.faces].all(axis=1)
         in_plane &= slivers | (
-            normals @ normals[seed] > _MIN_NORMAL_COSINE
+            reproducible_product(normals, normals[seed]) > _MIN_NORMAL_COSINE
         )  # excludes the opposite side of a thin plate
         taken[seed] = True
         region = [seed]
@@ -258,8 +260,8 @@ def _coplanar_neighbors(
     coplanar = np.zeros(adjacent.shape, np.bool_)
     for side in range(3):
         other = adjacent[:, side]
-        heights = np.einsum("ijk,ik->ij", corners[other] - corners[:, :1], normals)
-        aligned = np.einsum("ik,ik->i", normals[other], normals) > _MIN_NORMAL_COSINE - _COSINE_ROUNDING
+        heights = ((corners[other] - corners[:, :1]) * normals[:, None]).sum(axis=2)
+        aligned = (normals[other] * normals).sum(axis=1) > _MIN_NORMAL_COSINE - _COSINE_ROUNDING
         coplanar[:, side] = (np.abs(heights) <= tolerance).all(axis=1) & (slivers[other] | aligned)
     return coplanar
 
@@ -321,7 +323,7 @@ def _face_planes(hull: MeshData, loops: list[list[int]]) -> tuple[FloatArray, Fl
         offsets_from_mean = corners - corners.mean(axis=1, keepdims=True)
         area_vectors = np.cross(offsets_from_mean, np.roll(offsets_from_mean, -1, axis=1)).sum(axis=1)
         normals[faces] = area_vectors / np.linalg.norm(area_vectors, axis=1, keepdims=True)
-        offsets[faces] = np.einsum("ijk,ik->ij", corners, normals[faces]).max(axis=1)
+        offsets[faces] = (corners * normals[faces, None]).sum(axis=2).max(axis=1)
     return normals, offsets
 
 
@@ -383,8 +385,7 @@ def support_vertex_indices(vertices: FloatArray, directions: FloatArray) -> IntA
     farthest = np.zeros(len(directions), dtype=np.int64)
     step = max(1, _PRODUCTS_PER_CHUNK // len(vertices))
     for first in range(0, len(directions), step):
-        # einsum is bitwise reproducible for any number of threads
-        heights = np.einsum("nj,mj->nm", directions[first : first + step], vertices)
+        heights = reproducible_product(directions[first : first + step], vertices.T)
         farthest[first : first + step] = heights.argmax(axis=1)
     return farthest
 
@@ -395,12 +396,13 @@ def support_table_directions(resolution: int = SUPPORT_RESOLUTION) -> FloatArray
         raise GeometryError(f"The resolution of a support table must be at least 4, got {resolution}.")
     azimuth = 2 * np.pi * np.arange(resolution) / resolution - np.pi
     polar = np.pi * np.arange(resolution) / (resolution - 1)
-    sine = np.sin(polar)
+    sine, cosine = np.array([sine_cosine(angle) for angle in polar.tolist()]).T
     sine[-1] = 0.0  # exactly zero at the pole
+    sine_azimuth, cosine_azimuth = np.array([sine_cosine(angle) for angle in azimuth.tolist()]).T
     directions = np.zeros((resolution, resolution, 3))
-    directions[..., 0] = np.cos(azimuth)[:, None] * sine
-    directions[..., 1] = np.sin(azimuth)[:, None] * sine
-    directions[..., 2] = np.cos(polar)
+    directions[..., 0] = cosine_azimuth[:, None] * sine
+    directions[..., 1] = sine_azimuth[:, None] * sine
+    directions[..., 2] = cosine
     return directions.reshape(-1, 3)
 
 

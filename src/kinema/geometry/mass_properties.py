@@ -14,7 +14,7 @@ from math import pi
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinema.core import reproducible_product, rotate_tensor
+from kinema.core import determinant3, reproducible_product, rotate_tensor
 
 from .mesh import FloatArray, GeometryError, MeshData, MeshError, float_matrix_3x3, float_vector
 
@@ -156,8 +156,7 @@ def transform_mass_properties(
 ) -> MassProperties:
     """Mass properties in another frame, where x has the coordinates `rotation @ x + translation` [m]."""
     matrix = float_matrix_3x3(rotation, "rotation")
-    turned = reproducible_product(matrix, properties.center[:, None])[:, 0]
-    center = turned + float_vector(translation, 3, "translation")
+    center = reproducible_product(matrix, properties.center) + float_vector(translation, 3, "translation")
     return MassProperties(properties.mass, center, _symmetrize(rotate_tensor(matrix, properties.inertia)))
 
 
@@ -174,9 +173,9 @@ def apply_affine_to_mass_properties(
     and the mass scales with |det matrix|; with `keep_mass` the mass is preserved instead.
     """
     linear = float_matrix_3x3(matrix, "linear map")
-    mass_factor = 1.0 if keep_mass else abs(float(np.linalg.det(linear)))
-    second_moment = mass_factor * linear @ second_moment_from_inertia(properties.inertia) @ linear.T
-    center = linear @ properties.center + float_vector(translation, 3, "translation")
+    mass_factor = 1.0 if keep_mass else abs(determinant3(linear))
+    second_moment = mass_factor * rotate_tensor(linear, second_moment_from_inertia(properties.inertia))
+    center = reproducible_product(linear, properties.center) + float_vector(translation, 3, "translation")
     return MassProperties(mass_factor * properties.mass, center, inertia_from_second_moment(_symmetrize(second_moment)))
 
 
@@ -215,7 +214,7 @@ def _volume_mass_properties(mesh: MeshData, density: float, *, unsigned: bool) -
     if abs(volume) <= _ZERO_VOLUME_TOLERANCE * _area_times_diameter(corners):
         raise MeshError("The mesh encloses no volume.")
     # The centre of mass of a tetrahedron is the mean of its corners, one of which is the origin.
-    offset = np.einsum("i,ij->j", volumes, corners.sum(axis=1)) / (4 * volume)
+    offset = (volumes[:, None] * corners.sum(axis=1)).sum(axis=0) / (4 * volume)
     corners = corners - offset
     volumes = _tetrahedron_volumes(corners, unsigned=unsigned)
     second_moment = _weighted_second_moment(corners, volumes) / 20
@@ -239,7 +238,7 @@ def _centered_triangles(mesh: MeshData) -> tuple[FloatArray, FloatArray]:
     area = float(areas.sum())
     if area <= 0.0:
         return mean, corners
-    centroid = np.einsum("i,ij->j", areas, corners.sum(axis=1)) / (3 * area)
+    centroid = (areas[:, None] * corners.sum(axis=1)).sum(axis=0) / (3 * area)
     return mean + centroid, corners - centroid
 
 
@@ -254,7 +253,7 @@ def _triangle_areas(corners: FloatArray) -> FloatArray:
 
 def _tetrahedron_volumes(corners: FloatArray, *, unsigned: bool = False) -> FloatArray:
     """Signed volumes of the tetrahedra from the origin to each face [m^3], shape (m,); absolute if `unsigned`."""
-    volumes = np.einsum("ij,ij->i", corners[:, 0], _double_area_normals(corners)) / 6
+    volumes = (corners[:, 0] * _double_area_normals(corners)).sum(axis=1) / 6
     return np.abs(volumes) if unsigned else volumes
 
 
@@ -266,7 +265,9 @@ def _weighted_second_moment(corners: FloatArray, weights: FloatArray) -> FloatAr
     """
     vectors = np.concatenate([corners, corners.sum(axis=1, keepdims=True)], axis=1)
     weighted = weights[:, None, None] * vectors
-    return _symmetrize(np.einsum("ijk,ijl->kl", weighted, vectors))
+    return _symmetrize(
+        np.array([[(weighted[..., k] * vectors[..., m]).sum() for m in range(3)] for k in range(3)], np.float64)
+    )
 
 
 def _area_times_diameter(corners: FloatArray) -> float:

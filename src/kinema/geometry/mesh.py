@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinema.core import determinant3, reproducible_product
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -181,9 +183,8 @@ def apply_affine(mesh: MeshData, matrix: ArrayLike, translation: ArrayLike = (0.
     if np.count_nonzero(linear) == np.count_nonzero(diagonal):
         vertices = mesh.vertices * diagonal + offset
     else:
-        # einsum sums in a fixed order; a threaded matrix product is not bitwise reproducible.
-        vertices = np.einsum("ij,nj->ni", linear, mesh.vertices) + offset
-    faces = mesh.faces[:, ::-1] if np.linalg.det(linear) < 0 else mesh.faces
+        vertices = reproducible_product(mesh.vertices, linear.T) + offset
+    faces = mesh.faces[:, ::-1] if determinant3(linear) < 0 else mesh.faces
     return MeshData(vertices, faces)
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kinema.core import reproducible_norm, reproducible_product, singular_value_decomposition, symmetric_eigen
+
 from .mass_properties import signed_volume
 from .mesh import FloatArray, IntArray, MeshData, coincident_vertex_groups, collapsed_face_mask
 
@@ -157,7 +159,8 @@ _COLLINEAR_RATIO = 1e-6
 def is_planar(mesh: MeshData) -> bool:
     """Whether all vertices used by faces lie in a plane, up to a tolerance relative to the size."""
     points = _centered_face_points(mesh)
-    smallest, _, largest = np.linalg.eigvalsh(points.T @ points)
+    moments = [[float((points[:, i] * points[:, j]).sum()) for j in range(3)] for i in range(3)]
+    smallest, _, largest = symmetric_eigen(moments)[0]
     if smallest > _CLEARLY_SOLID_RATIO**2 * largest:
         return False  # the squared singular values are accurate enough for this test and cheaper than an SVD
     extents, _ = _principal_extents(mesh)
@@ -172,7 +175,7 @@ def thicken_planar_mesh(mesh: MeshData) -> MeshData | None:
     extents, axes = _principal_extents(mesh)
     if float(extents[1]) <= _COLLINEAR_RATIO * float(extents[0]):
         return None
-    size = float(np.ptp(mesh.vertices @ axes.T, axis=0).max())
+    size = float(np.ptp(reproducible_product(mesh.vertices, axes.T), axis=0).max())
     offset = 0.5 * PLANAR_MESH_THICKNESS * size * axes[2]
     vertices = np.vstack([mesh.vertices + offset, mesh.vertices - offset])
     return MeshData(vertices, np.vstack([mesh.faces, mesh.faces[:, ::-1] + mesh.n_vertices]))
@@ -183,8 +186,21 @@ def _principal_extents(mesh: MeshData) -> tuple[FloatArray, FloatArray]:
     points = _centered_face_points(mesh)
     if len(points) < 3:
         return np.zeros(3), np.eye(3)
-    _, singular_values, axes = np.linalg.svd(points, full_matrices=False)
+    _, singular_values, axes = singular_value_decomposition(_triangular_factor(points))
     return singular_values, axes
+
+
+def _triangular_factor(points: FloatArray) -> FloatArray:
+    """Upper triangular factor (3, 3) of the QR decomposition of points (n, 3) by modified Gram-Schmidt."""
+    rest, factor = points.copy(), np.zeros((3, 3))
+    for k in range(3):
+        factor[k, k] = length = reproducible_norm(rest[:, k])
+        if length > 0.0:
+            direction = rest[:, k] / length
+            for j in range(k + 1, 3):
+                factor[k, j] = (direction * rest[:, j]).sum()
+                rest[:, j] -= factor[k, j] * direction
+    return factor
 
 
 def _centered_face_points(mesh: MeshData) -> FloatArray:

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kinema.core import reproducible_product, reproducible_solve
+
 from .mesh import FloatArray, GeometryError, IntArray, MeshData, collapsed_face_mask, validate_mesh, weld_vertices
 
 _MIN_FACES = 4
@@ -133,7 +135,7 @@ def _vertex_quadrics(points: FloatArray, faces: IntArray) -> FloatArray:
 
 def _plane_quadrics(points: FloatArray, normals: FloatArray, weights: FloatArray) -> FloatArray:
     """Quadrics w p p^T of planes p = (n, -n.x) through `points` with `normals` and `weights`, shape (k, 4, 4)."""
-    planes = np.concatenate([normals, -np.einsum("ij,ij->i", normals, points)[:, None]], axis=1)
+    planes = np.concatenate([normals, -(normals * points).sum(axis=1)[:, None]], axis=1)
     return weights[:, None, None] * planes[:, :, None] * planes[:, None, :]
 
 
@@ -180,9 +182,9 @@ def _optimal_positions(surface: _QuadricMesh, ends: IntArray) -> tuple[FloatArra
     # Regularisation: where the planes leave the position free, as on a planar face, the midpoint is chosen.
     regularization = 1e-9 * np.trace(matrix, axis1=1, axis2=2) + 1e-30
     rhs = regularization[:, None] * midpoint - vector
-    targets = np.linalg.solve(matrix + regularization[:, None, None] * np.eye(3), rhs[..., None])[..., 0]
+    targets = reproducible_solve(matrix + regularization[:, None, None] * np.eye(3), rhs[..., None])[..., 0]
     homogeneous = np.concatenate([targets, np.ones((len(targets), 1))], axis=1)
-    errors = np.maximum(np.einsum("ni,nij,nj->n", homogeneous, quadric, homogeneous), 0.0)
+    errors = np.maximum((reproducible_product(homogeneous[:, None], quadric)[:, 0] * homogeneous).sum(axis=1), 0.0)
     return targets, errors + _LENGTH_WEIGHT * ((first - second) ** 2).sum(axis=1) ** 2
 
 
@@ -216,7 +218,7 @@ def _flips_or_degenerates(before: FloatArray, after: FloatArray) -> np.ndarray:
     old_area, new_area = np.linalg.norm(old, axis=1), np.linalg.norm(new, axis=1)
     old_longest, new_longest = (((t - np.roll(t, 1, axis=1)) ** 2).sum(axis=2).max(axis=1) for t in (before, after))
     old_ratio, new_ratio = (a / np.where(b > 0, b, 1.0) for a, b in ((old_area, old_longest), (new_area, new_longest)))
-    flips = np.einsum("ij,ij->i", old, new) < _MIN_NORMAL_COSINE * old_area * new_area
+    flips = (old * new).sum(axis=1) < _MIN_NORMAL_COSINE * old_area * new_area
     return (flips & (old_ratio > 1e-9)) | (new_ratio < np.minimum(_SLIVER_RATIO, old_ratio / 2)) | (new_ratio == 0)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kinema.core import Array
+from kinema.core import Array, reproducible_product
 
 from .table import Table
 
@@ -140,7 +140,7 @@ def _may_be_support(
 
 
 def _pairwise_dot_products(directions: Array, points: Array) -> Array:
-    return np.einsum("sik,sjk->sij", directions, points)
+    return reproducible_product(directions, np.swapaxes(points, 1, 2))
 
 
 # --------------------------------------------------------------------------------------------------------- convex hulls

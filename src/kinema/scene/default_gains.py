@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.core import Array
+from kinema.core import Array, reproducible_norm, reproducible_product, symmetric_eigen
 from kinema.dynamics import Integrator, Settings
 from kinema.model import Model, PrimitiveJointType
 
@@ -143,19 +143,19 @@ def joint_inertia_and_load(model: Model) -> tuple[Array, Array]:
     """
     dofs, links, geoms = model.dofs, model.links, model.geoms
     inertia, load = dofs.armature.copy(), dofs.frictionloss.copy()
-    strength = float(np.clip(np.linalg.norm(model.gravity), GRAVITY, 100.0 * GRAVITY))
+    strength = float(np.clip(reproducible_norm(model.gravity), GRAVITY, 100.0 * GRAVITY))
     across_axis, along_axis = _gravity_components(model, strength)
     tree = _Tree(model)
+    centers = links.pos + reproducible_product(links.rot, links.inertial_pos[:, :, None])[:, :, 0]
     for link in np.flatnonzero(links.frame_idx >= 0):
-        mass, rotational = float(links.inertial_mass[link]), float(np.linalg.eigvalsh(links.inertial_i[link])[-1])
-        center = links.pos[link] + links.rot[link] @ links.inertial_pos[link]
-        for dof, moment_arm in tree.moment_arm_bounds(int(links.frame_idx[link]), center):
+        mass, rotational = float(links.inertial_mass[link]), float(symmetric_eigen(links.inertial_i[link])[0][-1])
+        for dof, moment_arm in tree.moment_arm_bounds(int(links.frame_idx[link]), centers[link]):
             inertia[dof] += mass if moment_arm is None else mass * moment_arm * moment_arm + rotational
             load[dof] += mass * (along_axis[dof] if moment_arm is None else across_axis[dof] * moment_arm)
     reach = np.zeros(model.n_dofs)
+    centers = geoms.pos + reproducible_product(geoms.rot, geoms.center[:, :, None])[:, :, 0]
     for geom in np.flatnonzero((geoms.frame_idx >= 0) & np.isfinite(geoms.radius) & (geoms.radius >= 0.0)):
-        center = geoms.pos[geom] + geoms.rot[geom] @ geoms.center[geom]
-        for dof, moment_arm in tree.moment_arm_bounds(int(geoms.frame_idx[geom]), center):
+        for dof, moment_arm in tree.moment_arm_bounds(int(geoms.frame_idx[geom]), centers[geom]):
             reach[dof] = max(reach[dof], 1.0 if moment_arm is None else moment_arm + float(geoms.radius[geom]))
     load += WEIGHT_FRACTION * strength * tree.floating_mass()[dofs.frame_idx] * reach
     for leader, follower, ratio in _coupled_pairs(model):
@@ -182,9 +182,10 @@ def _own_inertia(model: Model) -> Array:
         axis, is_slide = frames.axis[frame], frames.joint_type[frame] == PrimitiveJointType.SLIDE
         for link in np.flatnonzero(links.frame_idx == frame):
             mass, rotation = links.inertial_mass[link], links.rot[link]
-            center = np.cross(axis, links.pos[link] + rotation @ links.inertial_pos[link])
-            turned = rotation.T @ axis
-            inertia[dof] += mass if is_slide else mass * center @ center + turned @ links.inertial_i[link] @ turned
+            center = np.cross(axis, links.pos[link] + reproducible_product(rotation, links.inertial_pos[link]))
+            turned = reproducible_product(rotation.T, axis)
+            about_center = reproducible_product(turned, reproducible_product(links.inertial_i[link], turned))
+            inertia[dof] += mass if is_slide else mass * reproducible_product(center, center) + about_center
     return inertia
 
 
@@ -214,15 +215,15 @@ class _Tree:
         place = point.tolist()
         while frame >= 0:
             axis, joint_type = self.axes[frame], self.joint_types[frame]
-            distance = math.hypot(*place)
+            distance = reproducible_norm(place)
             if joint_type == PrimitiveJointType.SLIDE:
                 moment_arm = None
                 distance += self.travel[frame]
             elif joint_type == PrimitiveJointType.BALL:
                 moment_arm = distance + beyond
             else:
-                along = sum(x * a for x, a in zip(place, axis, strict=True))
-                moment_arm = math.hypot(*(x - along * a for x, a in zip(place, axis, strict=True))) + beyond
+                along = place[0] * axis[0] + place[1] * axis[1] + place[2] * axis[2]
+                moment_arm = reproducible_norm([x - along * a for x, a in zip(place, axis, strict=True)]) + beyond
             for dof in self.dofs_of_frame[frame]:
                 yield dof, moment_arm
             beyond += distance
@@ -248,7 +249,7 @@ def _gravity_components(model: Model, strength: float) -> tuple[Array, Array]:
     Exact if all rotations below the base are about parallel axes, as of a vertical pan joint; else both are `strength`.
     """
     frames, down = model.frames, np.array([0.0, 0.0, -1.0])
-    down = model.gravity / np.linalg.norm(model.gravity) if model.gravity.any() else down
+    down = model.gravity / reproducible_norm(model.gravity) if model.gravity.any() else down
     n_frames = len(frames.parent_idx)
     across, along = np.full(n_frames, strength), np.full(n_frames, strength)
     rotation = np.zeros((n_frames, 3, 3))
@@ -257,14 +258,16 @@ def _gravity_components(model: Model, strength: float) -> tuple[Array, Array]:
     for level in _frames_by_depth(frames.parent_idx):
         parent, joint_type = frames.parent_idx[level], frames.joint_type[level]
         is_root = (parent < 0)[:, None]
-        rotation[level] = np.where(is_root[..., None], np.eye(3), rotation[parent]) @ frames.rot[level]
-        axis = np.einsum("nij,nj->ni", rotation[level], frames.axis[level])
+        rotation[level] = reproducible_product(
+            np.where(is_root[..., None], np.eye(3), rotation[parent]), frames.rot[level]
+        )
+        axis = reproducible_product(rotation[level], frames.axis[level][:, :, None])[:, :, 0]
         parent_axis = np.where(is_root, 0.0, common[parent])
         is_constant = is_root[:, 0] | is_common[parent]
-        is_parallel = np.abs(np.einsum("ni,ni->n", parent_axis, axis)) > PARALLEL
+        is_parallel = np.abs((parent_axis * axis).sum(axis=1)) > PARALLEL
         is_constant &= ~parent_axis.any(axis=1) | is_parallel
         is_exact = is_constant & (joint_type != PrimitiveJointType.BALL)
-        cosine = axis @ down
+        cosine = reproducible_product(axis, down)
         along[level] = np.where(is_exact, strength * np.abs(cosine), strength)
         across[level] = np.where(is_exact, strength * np.sqrt(np.maximum(1.0 - cosine**2, 0.0)), strength)
         is_slide = joint_type == PrimitiveJointType.SLIDE

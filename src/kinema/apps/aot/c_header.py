@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from math import inf
 
 from .interface import Function, Interface, JointRange, Parameter, Struct
 
@@ -55,11 +56,15 @@ def _constants(interface: Interface) -> str:
 
 def _joint_table(joints: Sequence[JointRange]) -> str:
     """Comment that lists the ranges of coordinates and degrees of freedom of all joints."""
-    lines = ["/* Joints: coordinates q and degrees of freedom v."]
+    lines = ["/* Joints: coordinates q, degrees of freedom v, limits [m, rad]."]
     for joint in joints:
         ranges = f"q {_range(joint.q_start, joint.q_end)}, v {_range(joint.v_start, joint.v_end)}"
+        limits = ", ".join(
+            f"{lower:.6g} to {upper:.6g}" for lower, upper in joint.limits if lower > -inf or upper < inf
+        )
         lines.append(
             f"   {ranges}: {plain_text(joint.name)} ({plain_text(joint.kind)}), moves {plain_text(joint.link)}"
+            + (f", limits {limits}" if limits else "")
         )
     return "\n".join(lines) + " */"
 

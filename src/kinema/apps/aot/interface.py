@@ -128,6 +128,8 @@ class JointRange:
     q_end: int
     v_start: int
     v_end: int
+    limits: Sequence[tuple[float, float]] = ()
+    """Lower and upper limit of each degree of freedom [m, rad]; infinite without limit."""
 
 
 @dataclass(slots=True, eq=False)

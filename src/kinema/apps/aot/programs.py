@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -135,10 +134,10 @@ class LibraryBuilder:
         ]
         joints = model.joints
         columns = (joints.q_start, joints.q_end, joints.dof_start, joints.dof_end)
-        interface.joints += [
-            JointRange(name, kind, model.links.names[link], *(int(column[i]) for column in columns))
-            for i, (name, kind, link) in enumerate(zip(joints.names, joints.kinds, joints.link_idx, strict=True))
-        ]
+        for i, (name, kind, link) in enumerate(zip(joints.names, joints.kinds, joints.link_idx, strict=True)):
+            ranges = [int(column[i]) for column in columns]
+            limits = [(float(model.dofs.lower[dof]), float(model.dofs.upper[dof])) for dof in range(*ranges[2:])]
+            interface.joints.append(JointRange(name, kind, model.links.names[link], *ranges, limits))
         for name, values, comment in (
             ("initial_q", model.qpos0, "initial coordinates [m, rad]"),
             ("lower", model.dofs.lower, "lower limit of each degree of freedom [m, rad]; -inf without limit"),
@@ -211,7 +210,7 @@ class LibraryBuilder:
         prepared = run_passes(program, CPU_PASSES)
         for statement in walk(prepared.body):
             if isinstance(statement, WhileLoop):
-                name = f"{function}, {re.sub(r'[^a-z0-9 ]', ' ', statement.name.lower()).strip()}"
+                name = f"{function}, {statement.name.lower().replace('_', ' ').strip()}"
                 self._loop_bounds[name] = max(self._loop_bounds.get(name, 0), statement.max_iterations)
         return prepared
 

@@ -9,19 +9,17 @@ from typing import Any
 
 from rich.table import Table
 
-from kinema.core import KinemaError, ReadError, to_identifier, unique_name
+from kinema.core import KinemaError, to_identifier, unique_name
 
 from ..aot import CompiledLibrary, compile_library
 from .input_output import (
-    EXIT_FAILED,
-    EXIT_HAS_ERRORS,
     exit_status,
     open_input,
     output_console,
     print_diagnostics,
     print_json,
     read_file,
-    report_error,
+    report_failure,
 )
 from .options import ReadSettings
 
@@ -65,13 +63,8 @@ def compile_files(files: Sequence[Path], options: CompileOptions, read_settings:
                 contacts=options.contacts,
                 ik_links=options.ik_links,
             )
-        except ReadError as error:
-            return report_error(error, options.json)
         except KinemaError as error:
-            if not options.json:
-                print_diagnostics(output_console(), error.diagnostics)
-            report_error(error, options.json)
-            return EXIT_HAS_ERRORS if error.diagnostics else EXIT_FAILED
+            return report_failure(error, options.json)
         status = max(status, exit_status(library.diagnostics.items))
         summaries.append(_summary(file, library))
         if not options.json:
@@ -98,7 +91,7 @@ def _print_library(file: Path, library: CompiledLibrary) -> None:
     console = output_console()
     print_diagnostics(console, library.diagnostics.items)
     console.print(f"{file}: library {library.name} for {library.target}, {library.code_bytes:,} bytes")
-    functions = Table("function", "stack [bytes]")
+    functions = Table("function", "stack \\[bytes]")
     for name, stack in library.stack_bytes.items():
         functions.add_row(f"{library.name}_{name}", f"{stack:,}")
     console.print(functions)

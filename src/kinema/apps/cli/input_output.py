@@ -133,6 +133,19 @@ def report_error(error: KinemaError, as_json: bool) -> int:
     return EXIT_FAILED
 
 
+def report_failure(error: KinemaError, as_json: bool) -> int:
+    """Print why a file cannot be processed; returns the exit status.
+
+    A `ReadError` means that the file could not be read at all; an error with diagnostics is the file's fault, and the
+    diagnostics are listed; any other error is the command's.
+    """
+    is_about_the_file = bool(error.diagnostics) and not isinstance(error, ReadError)
+    if is_about_the_file and not as_json:
+        print_diagnostics(output_console(), error.diagnostics)
+    report_error(error, as_json)
+    return EXIT_HAS_ERRORS if is_about_the_file else EXIT_FAILED
+
+
 def print_json(value: object) -> None:
     """Print a JSON object to the standard output."""
     print(mask_stdin_copy(json.dumps(value, ensure_ascii=False)))  # noqa: T201

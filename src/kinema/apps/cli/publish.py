@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kinema.core import KinemaError, ReadError
+from kinema.core import KinemaError
 
 from ..publish import PublishedSite, load_scene_file, publish
 from .input_output import (
-    EXIT_FAILED,
-    EXIT_HAS_ERRORS,
     exit_status,
     open_input,
     output_console,
     print_diagnostics,
     print_json,
     read_file,
-    report_error,
+    report_failure,
 )
 from .options import ReadSettings
 
@@ -47,13 +45,8 @@ def publish_robot(options: PublishOptions, read_settings: ReadSettings) -> int:
             if options.scene is not None:
                 source = load_scene_file(options.scene, source)
         site = publish(source, options.out, title=options.title, policy=options.policy, task=options.task)
-    except ReadError as error:
-        return report_error(error, options.json)
     except KinemaError as error:
-        if not options.json:
-            print_diagnostics(output_console(), error.diagnostics)
-        report_error(error, options.json)
-        return EXIT_HAS_ERRORS if error.diagnostics else EXIT_FAILED
+        return report_failure(error, options.json)
     if options.json:
         print_json(_summary(site))
     else:

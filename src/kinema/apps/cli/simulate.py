@@ -16,14 +16,13 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from kinema.core import Diagnostic, KinemaError, ReadError, StageTimes, record_stages, timed_stage
+from kinema.core import Diagnostic, KinemaError, StageTimes, record_stages, timed_stage
 from kinema.description import Base, JointKind, Robot, World
 from kinema.model import PrimitiveJointType
 from kinema.runtime import is_tiered, synchronise
 from kinema.scene import Entity, Scene, SceneState
 
 from .input_output import (
-    EXIT_FAILED,
     EXIT_HAS_ERRORS,
     exit_status,
     open_input,
@@ -31,7 +30,7 @@ from .input_output import (
     print_diagnostics,
     print_json,
     read_file,
-    report_error,
+    report_failure,
 )
 from .options import ReadSettings
 from .simulate_profile import N_COUNT_SAMPLES, Profile, print_profile, process_age, profile_step, start_stage_times
@@ -323,10 +322,8 @@ def simulate_file(file: Path, options: SimulateOptions, read_settings: ReadSetti
         result = _run_and_measure(scene, entity, driver, options, stages)
         if options.profile:
             result.profile = _profile_run(result, options, start_stage_times(stages, age))
-    except ReadError as error:
-        return report_error(error, options.json)
     except KinemaError as error:
-        return _report_simulation_error(error, options.json)
+        return report_failure(error, options.json)
     broken = np.flatnonzero(result.scene.get_error_envs_mask())
     if options.json:
         print_json(summary_json(file, options, result, broken))
@@ -334,14 +331,6 @@ def simulate_file(file: Path, options: SimulateOptions, read_settings: ReadSetti
         print_summary(file, options, result, broken)
     sags = result.held is not None and result.held.n_deviating > 0
     return EXIT_HAS_ERRORS if len(broken) or sags else exit_status(result.diagnostics)
-
-
-def _report_simulation_error(error: KinemaError, as_json: bool) -> int:
-    """A model that cannot be simulated is the file's fault; anything else, the command's."""
-    if not as_json:
-        print_diagnostics(output_console(), error.diagnostics)
-    report_error(error, as_json)
-    return EXIT_HAS_ERRORS if error.diagnostics else EXIT_FAILED
 
 
 def _build_scene(scene: Scene, description: Robot | World, options: SimulateOptions) -> tuple[Entity, _JointController]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kinema.core import Array
+from kinema.core import Array, reproducible_inverse, reproducible_product, rotate_tensor
 from kinema.model import Model
 
 from ..topology import tree_index_of_frames
@@ -41,8 +41,8 @@ class FreeBodyInertias:
         moving = np.flatnonzero(links.frame_idx >= 0)
         body = trees[links.frame_idx[moving]]
         rotation, m = links.rot[moving], links.inertial_mass[moving]
-        center = links.pos[moving] + np.einsum("nij,nj->ni", rotation, links.inertial_pos[moving])
-        about_center = rotation @ links.inertial_i[moving] @ rotation.swapaxes(1, 2)
+        center = links.pos[moving] + reproducible_product(rotation, links.inertial_pos[moving][:, :, None])[:, :, 0]
+        about_center = rotate_tensor(rotation, links.inertial_i[moving])
         about_origin = about_center + m[:, None, None] * _point_inertia(center)
         mass, moment = np.zeros(len(frames)), np.zeros((len(frames), 3))
         rotational = np.zeros((len(frames), 3, 3))
@@ -62,7 +62,7 @@ class FreeBodyInertias:
         n = len(self.mass)
         result = np.zeros((n, BODY_DOFS, BODY_DOFS))
         result[:, :3, :3] = self.mass[:, None, None] * np.eye(3)
-        coupling = -rotations @ _cross_matrix(self.first_moment)
+        coupling = -reproducible_product(rotations, _cross_matrix(self.first_moment))
         result[:, :3, 3:], result[:, 3:, :3] = coupling, coupling.swapaxes(1, 2)
         result[:, 3:, 3:] = self.rotational
         result[:, range(BODY_DOFS), range(BODY_DOFS)] += armature[self.first_dofs[:, None] + np.arange(BODY_DOFS)]
@@ -78,7 +78,7 @@ def _cross_matrix(vectors: Array) -> Array:
 
 def _point_inertia(points: Array) -> Array:
     """Rotational inertias of unit point masses at points (n, 3) about the origin, (n, 3, 3)."""
-    squares = np.einsum("ni,ni->n", points, points)
+    squares = (points * points).sum(axis=1)
     return squares[:, None, None] * np.eye(3) - points[:, :, None] * points[:, None, :]
 
 
@@ -97,7 +97,7 @@ def body_rotations(model: Model, frames: npt.NDArray[np.intp], qpos: Array) -> A
     ).transpose(2, 0, 1)
     frame = frames.copy()
     while (frame >= 0).all():
-        rotation = table.rot[frame] @ rotation
+        rotation = reproducible_product(table.rot[frame], rotation)
         frame = table.parent_idx[frame].astype(np.intp)
     return rotation
 
@@ -106,18 +106,25 @@ def free_body_conditioning(model: Model, qpos: Array) -> MassMatrixConditioning 
     """Diagonal and pivots of the mass matrix of free bodies at a configuration; None if a pivot is negligible."""
     bodies = FreeBodyInertias.from_model(model)
     matrices = bodies.mass_matrices(body_rotations(model, bodies.frames, qpos), model.dofs.armature)
-    diagonal = np.diagonal(matrices, axis1=1, axis2=2).copy()
-    pivots = np.zeros_like(diagonal)
-    for k in reversed(range(BODY_DOFS)):
-        pivots[:, k] = matrices[:, k, k]
-        if not (pivots[:, k] > MIN_INERTIA_RATIO * diagonal[:, k]).all():
-            return None
-        row = matrices[:, k, :k]
-        matrices[:, :k, :k] -= row[:, :, None] * row[:, None, :] / pivots[:, k, None, None]
+    diagonal, pivots = _diagonal_and_pivots(matrices)
+    if not (pivots > MIN_INERTIA_RATIO * diagonal).all():
+        return None
     dofs = (bodies.first_dofs[:, None] + np.arange(BODY_DOFS)).ravel()
     result = np.zeros((2, model.n_dofs))
     result[:, dofs] = diagonal.ravel(), pivots.ravel()
     return MassMatrixConditioning(result[0].tolist(), result[1].tolist())
+
+
+def _diagonal_and_pivots(matrices: Array) -> tuple[Array, Array]:
+    """Diagonals of mass matrices and pivots of their factorization L^T D L, (n, 6) each; NaN after a pivot of zero."""
+    diagonal, rest = np.diagonal(matrices, axis1=1, axis2=2).copy(), matrices.copy()
+    pivots = np.zeros_like(diagonal)
+    with np.errstate(all="ignore"):
+        for k in reversed(range(BODY_DOFS)):
+            pivots[:, k] = rest[:, k, k]
+            row = rest[:, k, :k]
+            rest[:, :k, :k] -= row[:, :, None] * row[:, None, :] / pivots[:, k, None, None]
+    return diagonal, pivots
 
 
 def free_body_inverses(model: Model) -> tuple[list[tuple[npt.NDArray[np.intp], Array]], dict[int, Array]] | None:
@@ -129,20 +136,22 @@ def free_body_inverses(model: Model) -> tuple[list[tuple[npt.NDArray[np.intp], A
     bodies = FreeBodyInertias.from_model(model)
     rotations = body_rotations(model, bodies.frames, model.qpos0)
     matrices = bodies.mass_matrices(rotations, model.dofs.armature)
-    if not (np.linalg.eigvalsh(matrices)[:, 0] > 0.0).all():
+    if not (_diagonal_and_pivots(matrices)[1] > 0.0).all():
         return None
-    inverses = np.linalg.inv(matrices)
+    inverses = reproducible_inverse(matrices)
     dofs = bodies.first_dofs[:, None] + np.arange(BODY_DOFS)
     links, trees = model.links, np.array(tree_index_of_frames(model))
     of_links = {-1: np.zeros((1, 2)), **{x: np.zeros((1, 2)) for x in range(model.n_links)}}
     moving = np.flatnonzero(links.frame_idx >= 0)
     body = trees[links.frame_idx[moving]]
-    center = links.pos[moving] + np.einsum("nij,nj->ni", links.rot[moving], links.inertial_pos[moving])
+    center = (
+        links.pos[moving] + reproducible_product(links.rot[moving], links.inertial_pos[moving][:, :, None])[:, :, 0]
+    )
     jacobians = np.zeros((len(moving), 6, BODY_DOFS))
     jacobians[:, :3, :3] = np.eye(3)
-    jacobians[:, :3, 3:] = -rotations[body] @ _cross_matrix(center)
+    jacobians[:, :3, 3:] = -reproducible_product(rotations[body], _cross_matrix(center))
     jacobians[:, 3:, 3:] = rotations[body]
-    diagonal = np.einsum("nij,njk,nik->ni", jacobians, inverses[body], jacobians)
+    diagonal = (reproducible_product(jacobians, inverses[body]) * jacobians).sum(axis=2)
     values = np.stack([diagonal[:, :3].mean(axis=1), diagonal[:, 3:].mean(axis=1)], axis=1)
     of_links |= {link: value[None] for link, value in zip(moving.tolist(), values, strict=True)}
     return [(d, inverse[None]) for d, inverse in zip(dofs, inverses, strict=True)], of_links

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from kinema.core import Array, reproducible_product
+from kinema.core import Array, reproducible_inverse, reproducible_product
 from kinema.ir import Program, interpret_batched, interpret_in_place, supports_batching
 from kinema.model import Model
 
@@ -400,20 +400,8 @@ def _invweight_sources(
 
 
 def _invert_inertia(inertia: Array) -> Array:
-    """Inverse of a batch of mass matrices by Gauss-Jordan elimination, with the same bits on every processor.
-
-    Pseudoinverse if a matrix is singular or not finite.
-    """
-    rest = np.array(inertia, np.float64)
-    inverse = np.broadcast_to(np.eye(rest.shape[-1]), rest.shape).copy()
-    with np.errstate(all="ignore"):
-        for k in range(rest.shape[-1]):
-            pivot = rest[:, k, k, None]
-            rest[:, k], inverse[:, k] = rest[:, k] / pivot, inverse[:, k] / pivot
-            factors = rest[:, :, k, None].copy()
-            factors[:, k] = 0.0
-            rest -= factors * rest[:, k, None]
-            inverse -= factors * inverse[:, k, None]
+    """Inverse of a batch of mass matrices; pseudoinverse if a matrix is singular or not finite."""
+    inverse = reproducible_inverse(inertia)
     if np.isfinite(inverse).all():
         return inverse
     return np.asarray(np.linalg.pinv(np.nan_to_num(inertia)), np.float64)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array
+from kinema.core import Array, reproducible_norm, reproducible_solve
 from kinema.ir import ArenaOffset, LoopIteration
 from kinema.model import Model, PrimitiveJointType
 
@@ -66,7 +66,7 @@ def with_muscle_peak_forces(model: Model) -> Model:
     for a in np.flatnonzero(is_open):
         path = int(actuators.path_idx[a])
         moment = actuators.moment[a] * (path_moments[path] if path >= 0 else 1.0)
-        acceleration = float(np.linalg.norm(np.linalg.solve(inertia, moment)))
+        acceleration = reproducible_norm(reproducible_solve(inertia, moment[:, None]))
         peak_force[a, actuators.peak_force_needs_acc0[a]] /= max(acceleration, MIN_VALUE)
     return model.with_derived(actuator_peak_force=peak_force)
 

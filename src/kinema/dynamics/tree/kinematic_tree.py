@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from kinema.core import Array
+from kinema.core import Array, determinant3, symmetric_eigen
 from kinema.ir import Value
 from kinema.model import Model
 
@@ -286,13 +286,13 @@ def principal_axes(inertia: Array) -> Array:
     largest_product = np.abs(inertia - np.diag(np.diag(inertia))).max(initial=0.0)
     if largest_product <= NEGLIGIBLE_PRODUCT_OF_INERTIA * np.abs(inertia).max(initial=0.0):
         return np.eye(3)
-    axes = np.linalg.eigh(inertia)[1]
+    axes = symmetric_eigen(inertia)[1]
     order: list[int] = []
     for row in axes:  # each coordinate axis takes the closest eigenvector that is left
         order.append(max((c for c in range(3) if c not in order), key=lambda c, row=row: abs(row[c])))
     axes = axes[:, order]
     axes = axes * np.where(np.diag(axes) < 0, -1.0, 1.0)
-    if np.linalg.det(axes) < 0:
+    if determinant3(axes) < 0:
         axes[:, 2] *= -1.0
     return axes
 

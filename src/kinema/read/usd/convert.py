@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kinema.core import Diagnostics, Origin
+from kinema.core import Diagnostics, Origin, reproducible_product
 from kinema.description import Base, CollisionRules, Constraint, Joint, Keyframe, Link, Robot, Sensor, World
 from kinema.tokens import kinema_usd, usd, usd_physics
 
@@ -151,9 +151,9 @@ def _set_initial_velocities(index: StageIndex, body: Body, link: Link) -> None:
         frame = index.units.length * index.units.up
     else:
         frame = index.world_transform(parent).linear
-    velocity = frame @ np.array(linear, dtype=np.float64)
+    velocity = reproducible_product(frame, np.array(linear, dtype=np.float64))
     # angular velocities are rotated, not scaled
-    angular_velocity = polar_decomposition(frame)[0] @ (np.array(angular, dtype=np.float64) * DEGREE)
+    angular_velocity = reproducible_product(polar_decomposition(frame)[0], np.array(angular, dtype=np.float64) * DEGREE)
     if np.isfinite(velocity).all() and np.isfinite(angular_velocity).all():
         link.linear_velocity, link.angular_velocity = velocity, angular_velocity
     else:

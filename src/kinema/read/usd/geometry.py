@@ -9,7 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from kinema import geometry as geo
-from kinema.core import Array, Pose
+from kinema.core import (
+    Array,
+    Pose,
+    reproducible_inverse,
+    reproducible_norm,
+    reproducible_product,
+    singular_value_decomposition,
+)
 from kinema.description import Approximation, Box, Capsule, Cone, Cylinder, Ellipsoid, Geometry, Mesh, Plane, Sphere
 from kinema.tokens import usd, usd_physics
 
@@ -82,7 +89,7 @@ def _sphere(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> PlacedGeome
     size = uniform_scale(into_link.linear)
     if size:
         return PlacedGeometry(Sphere(radius * abs(size)), Pose(into_link.offset, into_link.linear / size))
-    u, s, _ = np.linalg.svd(into_link.linear)
+    u, s, _ = singular_value_decomposition(into_link.linear)
     if s[0] - s[2] <= _SCALE_TOLERANCE * s[0]:
         return PlacedGeometry(
             Sphere(radius * float(s.mean())), Pose(into_link.offset, polar_decomposition(into_link.linear)[0])
@@ -157,13 +164,13 @@ def _tapered_mesh(top: float, bottom: float, height: float, *, rounded: bool) ->
 
 def _plane(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> PlacedGeometry:
     """Plane with its normal mapped by the inverse transpose."""
-    turned = into_link.linear @ _AXIS_ROTATIONS[_axis_token(index, prim)]
+    turned = _along_axis(index, prim, into_link).linear
     # the inverse transpose keeps the normal perpendicular under shear
-    normal = np.linalg.inv(turned).T @ np.array([0.0, 0.0, 1.0])
-    normal *= np.sign(np.linalg.det(turned)) or 1.0
-    z = normal / np.linalg.norm(normal)
-    x = turned[:, 0] - z * (z @ turned[:, 0])
-    x /= np.linalg.norm(x)
+    normal = reproducible_inverse(turned)[2].copy()
+    normal *= -1.0 if is_reflection(turned) else 1.0
+    z = normal / reproducible_norm(normal)
+    x = turned[:, 0] - z * (z * turned[:, 0]).sum()
+    x /= reproducible_norm(x)
     rotation = np.column_stack([x, np.cross(z, x), z])
     width, length = index.authored(prim, usd.WIDTH), index.authored(prim, usd.LENGTH)
     size = None
@@ -258,7 +265,7 @@ def _mesh_under_map(mesh: geo.MeshData, into_link: Affine, kind: str) -> PlacedG
 
 def _along_axis(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> Affine:
     """The map composed with the rotation from z to the axis of the prim."""
-    return Affine(into_link.linear @ _AXIS_ROTATIONS[_axis_token(index, prim)], into_link.offset)
+    return Affine(reproducible_product(into_link.linear, _AXIS_ROTATIONS[_axis_token(index, prim)]), into_link.offset)
 
 
 def _axis_token(index: StageIndex, prim: pxr.Prim) -> str:

@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinema.core import Array, Pose, axis_angle_to_matrix, matrix_to_quaternion, quaternion_to_matrix
+from kinema.core import (
+    Array,
+    Pose,
+    axis_angle_to_matrix,
+    matrix_to_quaternion,
+    quaternion_to_matrix,
+    reproducible_norm,
+    reproducible_product,
+)
 from kinema.description import Axis, AxisMotion, Joint, JointKind
 from kinema.tokens import kinema_usd, usd, usd_physics
 
@@ -22,7 +30,7 @@ from . import pxr
 from .prim_values import to_floats
 from .shapes import transform_into_link
 from .stage_index import Body, StageIndex
-from .transforms import DEGREE, Affine, polar_decomposition_batch
+from .transforms import DEGREE, Affine, is_reflection, polar_decomposition_batch
 
 # -- joint coordinates -------------------------------------------------------------------------------------------------
 
@@ -124,7 +132,7 @@ def _coordinates_from_gap(joint: Joint, gap: Pose) -> tuple[Array | None, float,
     rotation_axes = [a for a in joint.moving_axes if a.motion is AxisMotion.ROTATION]
     for axis in joint.moving_axes:
         if axis.motion is AxisMotion.TRANSLATION:
-            value = float(axis.direction @ left_position)
+            value = float((axis.direction * left_position).sum())
             left_position -= value * axis.direction
             state.append(value + axis.reference)
     if len(rotation_axes) == 3:
@@ -271,17 +279,17 @@ def _side_frames(ends: Sequence[_SideSpec]) -> tuple[Array, Array]:
     offsets = np.array([end.transform.offset for end in ends]).reshape(-1, 3)
     points = np.array([end.point for end in ends], dtype=np.float64).reshape(-1, 3)
     turns = np.array([_quaternion_to_rotation(end.quaternion) for end in ends]).reshape(-1, 3, 3)
-    positions = (linears @ points[:, :, None])[:, :, 0] + offsets
+    positions = reproducible_product(linears, points[:, :, None])[:, :, 0] + offsets
     rotations = np.full_like(linears, np.nan)
     finite = np.isfinite(linears).all(axis=(1, 2))
     polar_rotations, scales = polar_decomposition_batch(linears[finite])
-    rotations[finite] = polar_rotations @ turns[finite]
+    rotations[finite] = reproducible_product(polar_rotations, turns[finite])
     # under uniform scale the rotation maps every axis exactly
     is_uniform = np.abs(scales - scales[:, :1, :1] * np.eye(3)).max(axis=(1, 2), initial=0.0) == 0
     for i in np.flatnonzero(finite)[~(is_uniform & (scales[:, 0, 0] > 0))]:
         axis = ends[i].axis
         if axis is not None:
-            rotations[i] = _align_axis(rotations[i], linears[i] @ turns[i][:, axis], axis)
+            rotations[i] = _align_axis(rotations[i], reproducible_product(linears[i], turns[i][:, axis]), axis)
     return positions, rotations
 
 
@@ -292,16 +300,18 @@ def _match_handedness(ends: Sequence[_SideSpec], rotations: Array) -> None:
     choice makes the joint coordinate zero if both sides are authored alike. Modifies `rotations` in place.
     """
     linears = np.array([end.transform.linear for end in ends]).reshape(-1, 3, 3)
-    mirrored = np.linalg.det(linears) < 0
+    mirrored = np.array([is_reflection(linear) for linear in linears], bool)
     for k in np.flatnonzero(mirrored[0::2] != mirrored[1::2]).tolist():
         left, right = (2 * k, 2 * k + 1) if mirrored[2 * k] else (2 * k + 1, 2 * k)
-        target = _body_rotation(ends[left].body).T @ _body_rotation(ends[right].body) @ rotations[right]
+        relative = reproducible_product(_body_rotation(ends[left].body).T, _body_rotation(ends[right].body))
+        target = reproducible_product(relative, rotations[right])
         axis = ends[left].axis
         half_turns = [
             _IDENTITY,
             *(2 * np.outer(_IDENTITY[i], _IDENTITY[i]) - _IDENTITY for i in ((0, 1, 2) if axis is None else (axis,))),
         ]
-        rotations[left] = max((rotations[left] @ half for half in half_turns), key=lambda r: float(np.sum(r * target)))
+        candidates = [reproducible_product(rotations[left], half) for half in half_turns]
+        rotations[left] = max(candidates, key=lambda r, target=target: float(np.sum(r * target)))
 
 
 def _body_rotation(body: Body | None) -> Array:
@@ -313,11 +323,11 @@ def _gaps(ends: Sequence[_SideSpec], positions: Array, rotations: Array) -> tupl
     bodies = [end.body for end in ends]
     body_positions = np.array([_ZERO if b is None else b.pose.position for b in bodies]).reshape(-1, 3)
     body_rotations = np.array([_body_rotation(b) for b in bodies]).reshape(-1, 3, 3)
-    world_positions = (body_rotations @ positions[:, :, None])[:, :, 0] + body_positions
-    world_rotations = body_rotations @ rotations
+    world_positions = reproducible_product(body_rotations, positions[:, :, None])[:, :, 0] + body_positions
+    world_rotations = reproducible_product(body_rotations, rotations)
     back = np.swapaxes(world_rotations[0::2], 1, 2)
-    relative_positions = (back @ (world_positions[1::2] - world_positions[0::2])[:, :, None])[:, :, 0]
-    return relative_positions, back @ world_rotations[1::2]
+    relative = (world_positions[1::2] - world_positions[0::2])[:, :, None]
+    return reproducible_product(back, relative)[:, :, 0], reproducible_product(back, world_rotations[1::2])
 
 
 def _side_target(index: StageIndex, joint: pxr.Prim, side: int, targets: Sequence[Any]) -> pxr.Prim:
@@ -384,22 +394,22 @@ def _report_static_target(index: StageIndex, joint: pxr.Prim, side: int, prim: p
 
 def _align_axis(frame: Array, target: Array, axis: int) -> Array:
     """Rotate a frame by the smallest angle so that one of its axes coincides with the mapped axis."""
-    length = math.sqrt(float(target @ target))
+    length = reproducible_norm(target)
     if not 0 < length < math.inf:
         return frame
     target = target / length
-    if target @ frame[:, axis] < 0:  # reflection: half turn about the next axis first
-        frame = axis_angle_to_matrix(frame[:, (axis + 1) % 3], math.pi) @ frame
-    return _shortest_rotation(frame[:, axis], target) @ frame
+    if (target * frame[:, axis]).sum() < 0:  # reflection: half turn about the next axis first
+        frame = reproducible_product(axis_angle_to_matrix(frame[:, (axis + 1) % 3], math.pi), frame)
+    return reproducible_product(_shortest_rotation(frame[:, axis], target), frame)
 
 
 def _shortest_rotation(a: Array, b: Array) -> Array:
     """Rotation of least angle that maps unit vector a to unit vector b, less than pi apart."""
     cross = np.cross(a, b)
-    sine = math.sqrt(float(cross @ cross))
+    sine = reproducible_norm(cross)
     if sine < 1e-300:
         return np.eye(3)
-    return axis_angle_to_matrix(cross / sine, math.atan2(sine, float(a @ b)))
+    return axis_angle_to_matrix(cross / sine, math.atan2(sine, float((a * b).sum())))
 
 
 def _quaternion_to_rotation(value: Any) -> Array:

@@ -36,7 +36,7 @@ from kinema.tokens import kinema_usd, mjcf, usd
 
 from . import pxr
 from .stage_index import StageIndex
-from .transforms import Affine, polar_decomposition
+from .transforms import Affine, is_reflection, polar_decomposition
 from .value_parsers import BadValueError, field_types, is_valid, parse_attribute, parse_table, parse_value
 
 T = TypeVar("T")
@@ -286,7 +286,7 @@ def _plane_from_slab(values: Array, into_link: Affine) -> tuple[Geometry, Pose] 
     if not lengths.all():
         return None
     turn = into_link.linear / lengths
-    if np.linalg.det(turn) < 0 or np.abs(turn.T @ turn - np.eye(3)).max() > _EXTENT_TOLERANCE:
+    if is_reflection(turn) or np.abs(turn.T @ turn - np.eye(3)).max() > _EXTENT_TOLERANCE:
         return None
     surface = Pose(into_link.offset, turn) @ Pose.translation([0.0, 0.0, lengths[2] / 2])
     size = (float(lengths[0]), float(lengths[1])) if len(values) == 2 else None

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from kinema.core import Array, Origin, Pose, quaternion_to_matrix
+from kinema.core import Array, Origin, Pose, quaternion_to_matrix, reproducible_norm, reproducible_product
 from kinema.description import (
     Axis,
     AxisMotion,
@@ -76,7 +76,7 @@ def restore_joint(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) ->
     gap = _restore_reference_positions(index, prim, joint, gap)
     if joint.kind is JointKind.SCREW:  # the translation of a screw follows from its rotation
         direction = joint.axes[0].direction
-        return Pose(gap.position - direction * float(direction @ gap.position), gap.rotation)
+        return Pose(gap.position - direction * float((direction * gap.position).sum()), gap.rotation)
     return gap
 
 
@@ -139,7 +139,7 @@ def _restore_frame_rotation(index: StageIndex, prim: pxr.Prim, joint: Joint, gap
     inverse = Pose(rotation=rotation.T)
     if joint.kind is not JointKind.SPHERICAL:
         for axis in joint.axes:
-            axis.direction = _clean_direction(rotation @ axis.direction)
+            axis.direction = _clean_direction(reproducible_product(rotation, axis.direction))
     directions = index.custom_value(prim, kinema_usd.AXIS_DIRECTIONS)
     if directions is not None and len(directions) == len(joint.axes):
         for axis, direction in zip(joint.axes, directions, strict=True):
@@ -151,7 +151,7 @@ def _restore_frame_rotation(index: StageIndex, prim: pxr.Prim, joint: Joint, gap
 def _clean_direction(direction: Array) -> Array:
     """Unit direction without the rounding error of its quaternion."""
     rounded = np.where(np.abs(direction) < 1e-15, 0.0, direction)
-    return rounded / np.linalg.norm(rounded)
+    return rounded / reproducible_norm(rounded)
 
 
 def _restore_reference_positions(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) -> Pose:

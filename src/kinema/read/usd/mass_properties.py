@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kinema import geometry as geo
-from kinema.core import Array, Pose, float64_array, quaternion_to_matrix
+from kinema.core import Array, Pose, float64_array, quaternion_to_matrix, reproducible_product, rotate_tensor
 from kinema.description import Inertial, Mesh, encloses_volume, geometry_mass_properties
 from kinema.tokens import kinema_usd, newton, usd_physics
 
@@ -112,11 +112,10 @@ def _authored_moments(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> t
     point = index.value(prim, usd_physics.CENTER_OF_MASS)
     if point is not None and np.isfinite(np.array(point)).all():
         # the scale of the prim applies to the point
-        center = into_link.linear @ float64_array(point) + into_link.offset
+        center = reproducible_product(into_link.linear, float64_array(point)) + into_link.offset
     inertia = _authored_inertia(index, prim)
     if inertia is not None:
-        turn = polar_decomposition(into_link.linear)[0]
-        inertia = turn @ inertia @ turn.T
+        inertia = rotate_tensor(polar_decomposition(into_link.linear)[0], inertia)
     return center, inertia
 
 
@@ -145,7 +144,7 @@ def _authored_inertia(index: StageIndex, prim: pxr.Prim) -> Array | None:
             origin=index.origin(prim),
         )
     axes = _quaternion_matrix(quaternion)
-    return (axes * float64_array(diagonal)) @ axes.T * index.units.inertia
+    return reproducible_product(axes * float64_array(diagonal), axes.T) * index.units.inertia
 
 
 def _quaternion_matrix(quaternion: Any) -> Array:
@@ -189,7 +188,7 @@ def _inertial_from_geometry(index: StageIndex, stage_shape: StageShape, body_den
 
 
 def _transformed_inertial(properties: geo.MassProperties, pose: Pose) -> Inertial:
-    turned = pose.rotation @ properties.inertia @ pose.rotation.T
+    turned = rotate_tensor(pose.rotation, properties.inertia)
     return Inertial(properties.mass, pose.apply(properties.center), (turned + turned.T) / 2)
 
 

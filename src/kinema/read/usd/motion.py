@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kinema.core import Array
+from kinema.core import Array, reproducible_product
 from kinema.description import Link
 from kinema.tokens import mjcf, physx, usd
 
@@ -33,7 +33,8 @@ def apply_surface_velocity(index: StageIndex, body: Body, link: Link) -> None:
     linear, angular = (np.zeros(3) if x is None else np.array(x, np.float64) for x in given)
     linear, angular = index.units.length * linear, DEGREE * angular
     if index.authored(body.prim, physx.SURFACE_VELOCITY_LOCAL_SPACE) is False:
-        linear, angular = (body.pose.rotation.T @ index.units.up @ x for x in (linear, angular))
+        into_body = reproducible_product(body.pose.rotation.T, index.units.up)
+        linear, angular = (reproducible_product(into_body, x) for x in (linear, angular))
     key = usd.PRESERVED_PREFIX + physx.SURFACE_VELOCITY
     if key in link.attributes:
         type_name, value = link.attributes[key]
@@ -43,7 +44,7 @@ def apply_surface_velocity(index: StageIndex, body: Body, link: Link) -> None:
         return
     for shape in link.collisions:
         at_shape = linear + np.cross(angular, shape.pose.position)
-        velocity = np.concatenate([shape.pose.rotation.T @ at_shape, shape.pose.rotation.T @ angular])
+        velocity = np.concatenate([reproducible_product(shape.pose.rotation.T, x) for x in (at_shape, angular)])
         shape.attributes.setdefault(mjcf.attribute_key(mjcf.SURFACEVEL), tuple(velocity.tolist()))
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinema.core import Array, Diagnostics, Origin
+from kinema.core import Array, Diagnostics, Origin, reproducible_product
 from kinema.tokens import usd, usd_physics
 
 from . import pxr
@@ -208,9 +208,8 @@ class InstanceExpander:
         for name, value in result.items():
             if value is None and name in facts.authored:
                 prototype_value = np.array(self._values.value(prototype, name), dtype=np.float64)
-                result[name] = (
-                    frame if name == usd_physics.VELOCITY else polar_decomposition(frame)[0]
-                ) @ prototype_value
+                turn = frame if name == usd_physics.VELOCITY else polar_decomposition(frame)[0]
+                result[name] = reproducible_product(turn, prototype_value)
         return {name: value for name, value in result.items() if value is not None}
 
     # -- authoring of copies --

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, Origin, float64_array
+from kinema.core import Array, Origin, float64_array, reproducible_norm, reproducible_product
 from kinema.description import Camera, CollisionGroup, Light, Link, Node
 from kinema.tokens import kinema_usd, mjc, newton, usd, usd_physics
 
@@ -108,12 +108,12 @@ def _scene_gravity(index: StageIndex, path: str) -> Array:
         return np.zeros(3)
     direction = float64_array(index.value(scene, usd_physics.GRAVITY_DIRECTION) or (0, 0, 0))
     magnitude = index.value(scene, usd_physics.GRAVITY_MAGNITUDE)
-    length = float(np.linalg.norm(direction))
+    length = reproducible_norm(direction)
     down = np.array([0.0, 0.0, -1.0])
     if not math.isfinite(length) or (magnitude is not None and (math.isnan(magnitude) or magnitude == math.inf)):
         message = f"the gravity of scene {scene.GetName()!r} holds NaN or infinity, in whose place the fallback counts"
         index.report_once(scene, "usd.gravity-not-finite", message)
-    unit = index.units.up @ direction / length if math.isfinite(length) and length > 0 else down
+    unit = reproducible_product(index.units.up, direction) / length if math.isfinite(length) and length > 0 else down
     if magnitude is None or not math.isfinite(magnitude) or magnitude < 0:
         return STANDARD_GRAVITY * unit
     return float(magnitude) * index.units.length * unit
@@ -121,8 +121,8 @@ def _scene_gravity(index: StageIndex, path: str) -> Array:
 
 def _set_gravity_scale(index: StageIndex, link: Link, world_gravity: Array, scene_gravity: Array) -> None:
     """Set the gravity scale of a link in another scene; warns if the gravities are not parallel."""
-    norm2 = float(world_gravity @ world_gravity)
-    scale = float(world_gravity @ scene_gravity) / norm2 if norm2 > 0 else 1.0
+    norm2 = float((world_gravity * world_gravity).sum())
+    scale = float((world_gravity * scene_gravity).sum()) / norm2 if norm2 > 0 else 1.0
     if np.linalg.norm(scene_gravity - scale * world_gravity) <= 1e-6 * np.linalg.norm(scene_gravity):
         link.gravity_scale = scale
         return

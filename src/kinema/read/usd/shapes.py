@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from kinema.core import reproducible_product
 from kinema.description import Geometry, Mesh, Plane, Shape, VisualMaterial
 from kinema.tokens import kinema_usd, mjc, newton, usd, usd_physics
 
@@ -122,8 +123,8 @@ def _transforms_into_links(index: StageIndex, owners: Sequence[Body | None]) -> 
     identity, zero = np.eye(3), np.zeros(3)
     rotations = np.array([identity if body is None else body.pose.rotation for body in owners]).reshape(-1, 3, 3)
     positions = np.array([zero if body is None else body.pose.position for body in owners]).reshape(-1, 3)
-    linears = np.swapaxes(rotations, 1, 2) @ linears
-    offsets = ((offsets - positions)[:, None, :] @ rotations)[:, 0, :]
+    linears = reproducible_product(np.swapaxes(rotations, 1, 2), linears)
+    offsets = reproducible_product((offsets - positions)[:, None, :], rotations)[:, 0, :]
     return map(Affine, linears, offsets)
 
 
@@ -132,7 +133,8 @@ def transform_into_link(world_transform: Affine, body: Body | None) -> Affine:
     if body is None:
         return world_transform
     back = body.pose.rotation.T
-    return Affine(back @ world_transform.linear, back @ (world_transform.offset - body.pose.position))
+    offset = reproducible_product(back, world_transform.offset - body.pose.position)
+    return Affine(reproducible_product(back, world_transform.linear), offset)
 
 
 def _read_placed_geometry(

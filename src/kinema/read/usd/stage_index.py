@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, Diagnostics, Origin, Pose
+from kinema.core import Array, Diagnostics, Origin, Pose, reproducible_product
 from kinema.description import Mesh
 from kinema.tokens import kinema_usd, mjc, newton, usd, usd_physics
 
@@ -187,7 +187,7 @@ class StageIndex:
         for i in np.flatnonzero(perspective > 1e-9).tolist():  # non-finite transforms are reported elsewhere
             message = f"the transform of {prims[i].GetName()!r} holds a perspective (a last column), which is ignored"
             self.report_once(prims[i], "usd.perspective", message)
-        matrices = matrices @ np.array(self.to_si)
+        matrices = reproducible_product(matrices, np.array(self.to_si))
         return np.ascontiguousarray(np.swapaxes(matrices[:, :3, :3], 1, 2)), matrices[:, 3, :3]
 
     def schemas(self, prim: pxr.Prim) -> frozenset[str]:

@@ -11,7 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kinema.core import Array, Diagnostics, Origin, Pose
+from kinema.core import (
+    Array,
+    Diagnostics,
+    Origin,
+    Pose,
+    determinant3,
+    reproducible_inverse,
+    reproducible_product,
+    singular_value_decomposition,
+)
 from kinema.tokens import usd
 
 from . import pxr
@@ -26,12 +35,13 @@ class Affine(NamedTuple):
     offset: Array
 
     def __matmul__(self, other: Affine) -> Affine:  # type: ignore[override]
-        return Affine(self.linear @ other.linear, self.linear @ other.offset + self.offset)
+        offset = reproducible_product(self.linear, other.offset) + self.offset
+        return Affine(reproducible_product(self.linear, other.linear), offset)
 
     def inverse(self) -> Affine:
         """Inverse map; the linear part must be regular."""
-        inverse = np.asarray(np.linalg.inv(self.linear), dtype=np.float64)
-        return Affine(inverse, -inverse @ self.offset)
+        inverse = reproducible_inverse(self.linear)
+        return Affine(inverse, -reproducible_product(inverse, self.offset))
 
     @property
     def is_finite(self) -> bool:
@@ -50,15 +60,15 @@ def polar_decomposition(linear: Array) -> tuple[Array, Array]:
         return linear / size, np.array([[size, 0.0, 0.0], [0.0, size, 0.0], [0.0, 0.0, size]])
     if not np.isfinite(linear).all():
         return np.eye(3), linear
-    u, s, vt = np.linalg.svd(linear)
-    rotation = u @ vt
-    scale = (vt.T * s) @ vt
+    u, s, vt = singular_value_decomposition(linear)
+    rotation = reproducible_product(u, vt)
+    scale = reproducible_product(vt.T * s, vt)
     if is_reflection(rotation):
         # regular reflection: -I; singular map: flip the null direction, which keeps S >= 0
         if s[2] <= 1e-12 * max(s[0], 1e-300):
             u = u.copy()
             u[:, 2] = -u[:, 2]
-            return u @ vt, scale
+            return reproducible_product(u, vt), scale
         return -rotation, -scale
     return rotation, scale
 
@@ -80,21 +90,17 @@ def uniform_scale(linear: Array) -> float:
 
 def is_reflection(linear: Array) -> bool:
     """Whether a map reverses orientation (negative determinant)."""
-    return _determinant(linear) < 0
-
-
-def _determinant(linear: Array) -> float:
-    (a, b, c), (d, e, f), (g, h, i) = linear.tolist()
-    return a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
+    return determinant3(linear) < 0
 
 
 def polar_decomposition_batch(linears: Array) -> tuple[Array, Array]:
     """Polar decompositions of a stack of maps, shape (n, 3, 3), vectorised for similarity transforms."""
-    gram = np.swapaxes(linears, 1, 2) @ linears
+    gram = reproducible_product(np.swapaxes(linears, 1, 2), linears)
     mean = np.trace(gram, axis1=1, axis2=2) / 3
     off = np.abs(gram - mean[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0)
     similar = (off <= 2e-15 * mean) & (mean > 1e-200) & (mean < 1e200)
-    size = np.sqrt(np.where(similar, mean, 1.0)) * np.where(np.linalg.det(linears) < 0, -1.0, 1.0)
+    mirrored = np.array([is_reflection(linear) for linear in linears], bool)
+    size = np.sqrt(np.where(similar, mean, 1.0)) * np.where(mirrored, -1.0, 1.0)
     rotations = linears / size[:, None, None]
     scales = size[:, None, None] * np.eye(3)
     for i in np.flatnonzero(~similar):
@@ -117,11 +123,11 @@ def rigid_part(affine: Affine) -> Pose:
 
 def is_singular(linear: Array) -> bool:
     """Whether the smallest singular value is negligible relative to the largest."""
-    volume = abs(_determinant(linear))
+    volume = abs(determinant3(linear))
     length = math.hypot(*linear.ravel().tolist())
     if 1e-100 < length < 1e100 and volume > 1e-9 * length**3:
         return False  # sigma_min >= |det| / sigma_max^2
-    s = np.linalg.svd(linear, compute_uv=False)
+    _, s, _ = singular_value_decomposition(linear)
     return not (s[2] > 1e-9 * s[0] and s[0] > 0)
 
 
