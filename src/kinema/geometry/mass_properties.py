@@ -140,7 +140,7 @@ def signed_volume(mesh: MeshData) -> float:
 def combine_mass_properties(parts: Iterable[MassProperties]) -> MassProperties:
     """Mass properties of the union of `parts` given in one frame (parallel axis theorem); zero mass if empty."""
     items = list(parts)
-    mass = float(sum(item.mass for item in items))
+    mass = float(np.sum([item.mass for item in items]))  # sum() rounds otherwise since Python 3.12
     center = np.zeros(3)
     if mass != 0.0:
         center = sum((item.mass * item.center for item in items), center) / mass

@@ -196,7 +196,7 @@ def _combine_inertials(inertials: Sequence[Inertial]) -> Inertial | None:
     """Combined inertial; None for an empty sequence."""
     if len(inertials) < 2:
         return inertials[0] if inertials else None
-    mass = sum(piece.mass for piece in inertials)
+    mass = float(np.sum([piece.mass for piece in inertials]))  # sum() rounds otherwise since Python 3.12
     center = np.add.reduce([piece.mass * piece.center for piece in inertials]) / mass
     inertia = np.add.reduce([_inertia_about(piece, center) for piece in inertials])
     return Inertial(mass, center, inertia)
