@@ -159,7 +159,8 @@ def _classes_collide(ctx: BuildContext, a: _ClassMember, b: _ClassMember) -> boo
     spec = ctx.entities[a.entity]
     if spec.self_collision is False and first.robot == second.robot and first.link and second.link:
         return False
-    rules = [ScopedRules(replace(r.rules, pairs=[]), r.robot) for r in collision_rules(spec.description)]
+    rules = [r for r in collision_rules(spec.description) if r.rules.groups]
+    rules = [ScopedRules(replace(r.rules, pairs=[]), r.robot) for r in rules]
     return may_collide(first, second, rules, Neighbours({}))
 
 

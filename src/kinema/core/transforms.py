@@ -97,13 +97,11 @@ class Pose:
 
     def distance(self, other: Pose) -> tuple[float, float]:
         """Distance of two positions [m] and angle of the relative rotation [rad]."""
-        relative = self.rotation.T @ other.rotation
+        (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = (self.rotation.T @ other.rotation).tolist()
         # the sine part keeps accuracy for small angles, where acos of the trace loses half the digits
-        sine = 0.5 * math.hypot(
-            relative[2, 1] - relative[1, 2], relative[0, 2] - relative[2, 0], relative[1, 0] - relative[0, 1]
-        )
-        cosine = 0.5 * (float(np.trace(relative)) - 1.0)
-        return float(np.linalg.norm(self.position - other.position)), math.atan2(sine, cosine)
+        sine = 0.5 * math.hypot(zy - yz, xz - zx, yx - xy)
+        cosine = 0.5 * (xx + yy + zz - 1.0)
+        return math.dist(self.position.tolist(), other.position.tolist()), math.atan2(sine, cosine)
 
     def is_close(self, other: Pose, tolerance: float = 1e-12) -> bool:
         """Whether position [m] and angle [rad] differ from another pose by at most the tolerance."""

@@ -543,5 +543,5 @@ class ContactConstraints:
 
     def motion_axis_places(self) -> dict[int, ArenaOffset]:
         """Return for each dof the scratch offset of its motion axis (6 values: angular, linear)."""
-        starts = {node.index: self.motion_subspaces.offsets[node.ref].row for node in self.ctx.nodes}
+        starts = {node.index: self.motion_subspaces.offset_of(node.ref).row for node in self.ctx.nodes}
         return {d: ArenaOffset(SCRATCH, starts[n.index] + 6 * k) for n in self.ctx.nodes for k, d in enumerate(n.dofs)}

@@ -8,13 +8,14 @@ the components differ (such as masses) are read from a table, and all others sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from kinema.core import Array
 from kinema.ir import (
     ArenaOffset,
     ColumnarGroup,
@@ -37,7 +38,7 @@ from ..settings import Settings
 from ..step import StepData
 from ..topology import dynamic_frames, dynamic_parents
 from ..tree.kinematic_tree import WORLD, KinematicTree, build_tree
-from ..tree.node_constants import FrameConstants, FrameSpecialization, link_constants
+from ..tree.node_constants import FrameConstants, FrameSpecialization, link_constants, packed_inertia
 from ..tree.trace_context import TraceContext
 from .program_tracing import named_array_offsets
 
@@ -245,17 +246,11 @@ class CopiedComponents:
         copies: Sequence[Component],
         tree: KinematicTree,
         extra_offsets: Mapping[str, OffsetColumn] | None = None,
-        frame_constants: FrameConstants | None = None,
     ) -> None:
-        """Args beyond those of `trace_copies`: offsets of further arrays of all components, and frame constants."""
+        """Args beyond those of `trace_copies`: offsets of further arrays of all components."""
         self.model, self.settings, self.copies, self.tree = model, settings, copies, tree
-        frame_constants = frame_constants or FrameConstants(model)
-        self._parameters = [_copy_parameters(frame_constants, settings, tree, component) for component in copies]
-        self._differing = [
-            name
-            for name, values in self._parameters[0].items()
-            if any(other[name] != values for other in self._parameters)
-        ]
+        self._parameters = _copy_parameters(model, settings, tree, copies)
+        self._differing = [name for name, values in self._parameters.items() if (values != values[0]).any()]
         self._offsets = {**_copy_offsets(array_offsets, copies), **(extra_offsets or {})}
 
     def trace_loop(
@@ -272,12 +267,11 @@ class CopiedComponents:
         def body(iteration: IterationContext) -> None:
             overrides: dict[int, dict[str, Sequence[Value]]] = {}
             for frame, parameter in self._differing:
-                columns = zip(
-                    iteration.constants(f"{parameter} {frame}"),
-                    *(table[frame, parameter] for table in self._parameters),
-                    strict=True,
-                )
-                values = [known[0] if len(set(known)) == 1 else symbol for symbol, *known in columns]
+                known = self._parameters[frame, parameter]
+                differs = (known != known[0]).any(axis=0).tolist()
+                symbols = iteration.constants(f"{parameter} {frame}")
+                columns = zip(symbols, known[0].tolist(), differs, strict=True)
+                values = [symbol if varies else value for symbol, value, varies in columns]
                 overrides.setdefault(first.frames[frame], {})[parameter] = values
             inner = Tracer()
             ctx = TraceContext(
@@ -300,10 +294,7 @@ class CopiedComponents:
             for array, element in sorted(values):
                 iteration.write(array, [values[array, element]], element - starts.get(array, 0))
 
-        constants = {
-            f"{parameter} {frame}": np.array([table[frame, parameter] for table in self._parameters], np.float64)
-            for frame, parameter in self._differing
-        }
+        constants = {f"{parameter} {frame}": self._parameters[frame, parameter] for frame, parameter in self._differing}
         group = ColumnarGroup("copy", np.arange(len(self.copies)), self._offsets, constants)
         trace_for_each_loop(tracer, name, IterationTable([group]), body)
 
@@ -313,53 +304,134 @@ def group_equal_trees(
 ) -> list[list[Component]]:
     """Kinematic trees as components, grouped by equal code (`copy_signature`), whatever they collide with."""
     groups: dict[object, list[Component]] = {}
-    for component in connected_components(model.with_tables(pair_rules=empty_pair_rules())):
-        signature = copy_signature(model, tree, component, settings, frame_constants)
+    components = connected_components(model.with_tables(pair_rules=empty_pair_rules()))
+    table_rows, signatures = _TableRows(model, settings), dict[bytes, object]()
+    for component in components:
+        key = table_rows.of_component(component)
+        signature = signatures.get(key) if key else None
+        if signature is None:
+            signature = copy_signature(model, tree, component, settings, frame_constants)
+            if key:
+                signatures[key] = signature
         groups.setdefault(signature, []).append(component)
     return list(groups.values())
 
 
+LINK_PROPERTIES = ("pos", "rot", "inertial_mass", "inertial_pos", "inertial_i", "gravity_scale")
+"""Columns of links that `link_constants` depends on."""
+
+
+class _TableRows:
+    """Table rows of components as bytes; components with equal bytes have equal copy signatures.
+
+    Left out are the parameters that may differ between components of equal signature.
+    """
+
+    def __init__(self, model: Model, settings: Settings) -> None:
+        frames, dofs, links = model.frames, model.dofs, model.links
+        self._frames = _numeric_columns(frames, {"pos", "rot", "parent_idx", "q_start", "dof_start"})
+        self._frame_indices = np.stack([frames.parent_idx, frames.q_start, frames.dof_start], axis=1)
+        self._dofs = _numeric_columns(dofs, {*PER_COPY_PARAMETERS, "frame_idx", "q_idx"})
+        has_link_properties = settings.external_forces or settings.per_env & {"mass_shift", "com_shift"}
+        names = LINK_PROPERTIES if has_link_properties or (links.gravity_scale != 1.0).any() else ("gravity_scale",)
+        self._links = _numeric_columns(links, {f.name for f in fields(links)}.difference(names))
+        moments = (model.couplings.moment_a != 0.0) | (model.couplings.moment_b != 0.0)
+        dofs_beyond = [dof for group in dofs_beyond_tables(model) for dof in group]
+        self._beyond_tables = {
+            *model.equalities.frame_a.tolist(),
+            *model.equalities.frame_b.tolist(),
+            *model.path_segments.frame_idx.ravel().tolist(),
+            *np.asarray(model.fluid.frame_idx).tolist(),
+            *dofs.frame_idx[moments.any(axis=0)].tolist(),
+            *dofs.frame_idx[dofs_beyond].tolist(),
+        }
+        """Frames of components whose signature depends on other tables, besides those of actuators and tendons."""
+
+    def of_component(self, component: Component) -> bytes:
+        """Rows of a component; empty if its signature depends on other tables, or on more than one link."""
+        frames = component.frames
+        if component.actuators or component.tendons or component.control_samples or len(component.links) != 1:
+            return b""
+        if not component.is_contiguous or not self._beyond_tables.isdisjoint(frames):
+            return b""
+        starts = component.qs[0], component.dofs[0]
+        indices = self._frame_indices[frames].tolist()
+        if any(parent >= 0 and parent not in frames for parent, _, _ in indices):
+            return b""  # on a kinematic body
+        relative = [(WORLD if p < 0 else frames.index(p), q - starts[0], dof - starts[1]) for p, q, dof in indices]
+        rows = (self._frames[frames], self._dofs[component.dofs], self._links[component.links], np.array(relative))
+        return b"".join(x.tobytes() for x in rows)
+
+
+def _numeric_columns(table: Any, excluded: Collection[str]) -> Array:
+    """Numeric columns of a table side by side, (n_rows, n_columns)."""
+    columns = [getattr(table, f.name) for f in fields(table) if f.name not in excluded]
+    columns = [x.reshape(len(x), -1).astype(np.float64) for x in columns if isinstance(x, np.ndarray) and x.ndim]
+    return np.concatenate(columns, axis=1)
+
+
 def _copy_parameters(
-    frame_parameters: FrameConstants, settings: Settings, tree: KinematicTree, component: Component
-) -> dict[tuple[int, str], Sequence[Value]]:
-    """Frame constants of a component that may differ between identical components.
+    model: Model, settings: Settings, tree: KinematicTree, copies: Sequence[Component]
+) -> dict[tuple[int, str], Array]:
+    """Frame constants that may differ between identical components, (n_components, width) each.
 
     Keys are (index of the frame in the component, name). The inertia is left out if mass or centre of mass is a
     per-environment parameter.
     """
     fixed = {"inertia"} if settings.per_env & {"mass_shift", "com_shift"} else set()
-    result: dict[tuple[int, str], Sequence[Value]] = {}
-    for i, frame in enumerate(component.frames):
-        constants = frame_parameters.of_frame(tree.nodes[frame])
-        result |= {(i, name): constants[name] for name in PER_COPY_PARAMETERS if name not in fixed}
+    result: dict[tuple[int, str], Array] = {}
+    for i in range(len(copies[0].frames)):
+        frames = np.array([component.frames[i] for component in copies])
+        nodes = [tree.nodes[frame] for frame in frames]
+        dofs = np.array([[*node.dofs] for node in nodes], np.intp).reshape(len(copies), -1)
+        columns = {
+            "position": model.frames.pos[frames],
+            "rotation": model.frames.rot[frames].reshape(-1, 9),
+            "inertia": np.array([packed_inertia(node) for node in nodes], np.float64),
+            "armature": model.dofs.armature[dofs],
+            "damping": model.dofs.damping[dofs],
+        }
+        result |= {(i, name): columns[name] for name in PER_COPY_PARAMETERS if name not in fixed}
     return result
 
 
 def _array_offset(array: str, component: Component) -> int:
     """Index of a component's first value in an array of state or inputs; 0 for shared arrays."""
     info = ARRAYS_BY_NAME[array]
-    firsts = {ElementKind.COORDINATE: component.qs, ElementKind.DOF: component.dofs, ElementKind.LINK: component.links}
-    firsts |= {
-        ElementKind.ACTUATOR: component.actuators,
-        ElementKind.TENDON: component.tendons,
-        ElementKind.DELAY_SAMPLE: component.control_samples,
-    }
-    items = firsts.get(info.element_kind)
+    items = _element_indices(info.element_kind, component)
     return info.width * items[0] if items else 0
+
+
+def _element_indices(kind: ElementKind, component: Component) -> list[int]:
+    """Indices of the coordinates, dofs, links, ... of a component; empty for other kinds of elements."""
+    match kind:
+        case ElementKind.COORDINATE:
+            return component.qs
+        case ElementKind.DOF:
+            return component.dofs
+        case ElementKind.LINK:
+            return component.links
+        case ElementKind.ACTUATOR:
+            return component.actuators
+        case ElementKind.TENDON:
+            return component.tendons
+        case ElementKind.DELAY_SAMPLE:
+            return component.control_samples
+    return []
 
 
 def _copy_offsets(array_offsets: Mapping[str, ArenaOffset], copies: Sequence[Component]) -> dict[str, OffsetColumn]:
     """Offsets of each array for all components: the array's offset plus the first value of the component."""
     columns: dict[str, OffsetColumn] = {}
-    starts: dict[tuple[ElementKind, int], np.ndarray] = {}
+    firsts: dict[ElementKind, np.ndarray] = {}
     for array, offset in array_offsets.items():
         info = ARRAYS_BY_NAME.get(array)
         if info is None:
             continue
-        key = info.element_kind, info.width
-        if key not in starts:
-            starts[key] = np.array([_array_offset(array, component) for component in copies], np.int64)
-        columns[array] = OffsetColumn(offset.arena, offset.row + starts[key])
+        kind = info.element_kind
+        if kind not in firsts:
+            firsts[kind] = np.array([next(iter(_element_indices(kind, x)), 0) for x in copies], np.int64)
+        columns[array] = OffsetColumn(offset.arena, offset.row + info.width * firsts[kind])
     return columns
 
 

@@ -84,7 +84,7 @@ def trace_free_body_step(model: Model, settings: Settings, array_offsets: Mappin
         own_trees = all_trees[[body.frames[0] for body in group]]
         offsets = {name: array.column_of(own_trees) for name, array in arrays.items()}
         offsets |= {FORCE: forces.column_of(own_trees), ORIGIN: OffsetColumn.repeated(start, len(group))}
-        copies.append(CopiedComponents(model, single, array_offsets, group, tree, offsets, frame_constants))
+        copies.append(CopiedComponents(model, single, array_offsets, group, tree, offsets))
     for group in copies:
         group.trace_loop(tracer, "contact inputs of bodies", _write_contact_inputs, outputs)
     _solve_contacts(ctx, tree, arrays, forces, trees)
@@ -104,8 +104,8 @@ def _write_contact_inputs(ctx: TraceContext) -> None:
     subspaces = world_motion_subspaces(ctx, step.local_poses, poses)
 
     def read(values: NodeValues, node: int) -> list[Value]:
-        place = values.offsets[ctx.nodes[node].ref]
-        count = len(flatten(values.templates[ctx.nodes[node].ref]))
+        place = values.offset_of(ctx.nodes[node].ref)
+        count = len(flatten(values.template_of(ctx.nodes[node].ref)))
         return [tracer.read(SCRATCH, place.row + i) for i in range(count)]
 
     dofs = [dof for node in ctx.nodes for dof in node.dofs]

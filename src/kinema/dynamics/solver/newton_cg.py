@@ -185,7 +185,7 @@ class NewtonCGDirection(SearchDirection):
     def _axis_places(self) -> dict[int, ArenaOffset]:
         """Scratch offset of the motion axis of each dof about the reference point of its tree."""
         subspaces = self.contacts.motion_subspaces_about_reference
-        starts = {node.index: subspaces.offsets[node.ref].row for node in self.ctx.nodes}
+        starts = {node.index: subspaces.offset_of(node.ref).row for node in self.ctx.nodes}
         return {d: ArenaOffset(SCRATCH, starts[n.index] + 6 * k) for n in self.ctx.nodes for k, d in enumerate(n.dofs)}
 
     def _assemble(self) -> None:

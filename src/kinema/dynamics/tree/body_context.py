@@ -92,8 +92,8 @@ def node_values_in(
 ) -> NodeValues:
     """Node values in an array of the trees of the nodes; `template` is a record of the structure of an element."""
     values: NodeValues = ctx.new_values(name)
-    places = {node.ref: array.offset_of(tree) for node, tree in zip(ctx.nodes, trees, strict=True)}
-    values.assign_offsets(places, dict.fromkeys(places, template))
+    refs = NodeRefs(NodeType.FRAMES, np.array([node.index for node in ctx.nodes]))
+    values.assign_columns(refs, array.column_of(np.array(trees)), template)
     return values
 
 

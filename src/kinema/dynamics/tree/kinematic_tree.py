@@ -210,30 +210,36 @@ def build_tree(model: Model) -> KinematicTree:
 
 def _build_nodes(model: Model) -> list[FrameNode]:
     """Nodes of the kinematic tree of a model."""
-    frames, kinematic = model.frames, set(model.kinematic_frames)
-    nodes = [
-        FrameNode(
-            ref=frame_ref(i),
-            parent_ref=frame_ref(int(frames.parent_idx[i])),
-            joint_type=int(frames.joint_type[i]),
-            position=frames.pos[i].tolist(),
-            rotation=frames.rot[i].tolist(),
-            axis=frames.axis[i].tolist(),
-            pitch=float(frames.pitch[i]),
-            reference=float(frames.reference[i]),
-            inverted=bool(frames.inverted[i]),
-            qs=model.frame_q_range(i),
-            dofs=model.frame_dof_range(i),
-            has_spring=has_joint_spring(model, i),
-            has_acceleration_drive=bool(model.dofs.acceleration_drive[list(model.frame_dof_range(i))].any()),
-            has_actuator_gravcomp=bool(model.dofs.actuator_gravcomp[list(model.frame_dof_range(i))].any()),
-            limit_power=2
-            if i in kinematic
-            else round(float(model.dofs.limit_solimp[model.frame_dof_range(i).start, 4])),
-            is_on_kinematic_body=int(frames.parent_idx[i]) in kinematic,
+    frames, dofs, kinematic = model.frames, model.dofs, set(model.kinematic_frames)
+    parents, types = frames.parent_idx.tolist(), frames.joint_type.tolist()
+    positions, rotations, axes = frames.pos.tolist(), frames.rot.tolist(), frames.axis.tolist()
+    pitches, references, inverted = frames.pitch.tolist(), frames.reference.tolist(), frames.inverted.tolist()
+    springs = _dofs_with_springs(model).tolist()
+    drives, compensated = dofs.acceleration_drive.tolist(), dofs.actuator_gravcomp.tolist()
+    limit_powers = dofs.limit_solimp[:, 4].tolist()
+    nodes = []
+    for i in range(model.n_frames):
+        own = model.frame_dof_range(i)
+        nodes.append(
+            FrameNode(
+                ref=frame_ref(i),
+                parent_ref=frame_ref(parents[i]),
+                joint_type=types[i],
+                position=positions[i],
+                rotation=rotations[i],
+                axis=axes[i],
+                pitch=pitches[i],
+                reference=references[i],
+                inverted=inverted[i],
+                qs=model.frame_q_range(i),
+                dofs=own,
+                has_spring=any(springs[own.start : own.stop]),
+                has_acceleration_drive=any(drives[own.start : own.stop]),
+                has_actuator_gravcomp=any(compensated[own.start : own.stop]),
+                limit_power=2 if i in kinematic else round(limit_powers[own.start]),
+                is_on_kinematic_body=parents[i] in kinematic,
+            )
         )
-        for i in range(model.n_frames)
-    ]
     for link in range(model.n_links):
         frame = int(model.links.frame_idx[link])
         if frame == WORLD:
@@ -249,10 +255,9 @@ def _build_nodes(model: Model) -> list[FrameNode]:
     return nodes
 
 
-def has_joint_spring(model: Model, frame: int) -> bool:
-    """Whether the joint of a frame has a linear or polynomial spring."""
-    dofs = list(model.frame_dof_range(frame))
-    return bool(model.dofs.stiffness[dofs].any() or model.dofs.stiffness_poly[dofs].any())
+def _dofs_with_springs(model: Model) -> npt.NDArray[np.bool_]:
+    """Whether each dof has a linear or polynomial spring."""
+    return (model.dofs.stiffness != 0.0) | model.dofs.stiffness_poly.any(axis=1)
 
 
 def root_links_of_frames(model: Model) -> dict[int, int]:

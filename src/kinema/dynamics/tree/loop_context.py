@@ -317,7 +317,7 @@ class LoopContext(ScratchAllocator):
 
     def dof_offsets(self, values: NodeValues[Any]) -> dict[int, ArenaOffset]:
         """Scratch offset of each degree of freedom in a joint vector."""
-        starts = {node.index: values.offsets[node.ref].row for node in self.nodes}
+        starts = {node.index: values.offset_of(node.ref).row for node in self.nodes}
         return {
             dof: ArenaOffset(SCRATCH, starts[node.index] + k) for node in self.nodes for k, dof in enumerate(node.dofs)
         }
@@ -330,7 +330,7 @@ class LoopContext(ScratchAllocator):
 
     def start_offset(self, values: NodeValues[Any]) -> int:
         """First scratch offset of contiguous node values."""
-        return values.offsets[self.nodes[0].ref].row
+        return values.offset_of(self.nodes[0].ref).row
 
     def node_iteration(
         self,

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from kinema.core import Array
 from kinema.ir import ArenaOffset, PerEnvParameters, Value
 from kinema.model import Model
 
@@ -74,22 +75,21 @@ class LinkSpecialization:
 
 
 class FrameConstants:
-    """Table constants of the frames of a model, with the tables converted to lists once for all frames."""
+    """Table constants of the frames of a model."""
 
     def __init__(self, model: Model) -> None:
-        self._cone_limits, self._spring_quats = model.frames.cone.tolist(), model.frames.spring_quat.tolist()
-        self._dof_fields: dict[str, list[list[float]]] = {}
+        self._frames = model.frames
+        self._dof_fields: dict[str, Array] = {}
         for f in fields(model.dofs):
             values = getattr(model.dofs, f.name)
             if isinstance(values, np.ndarray) and values.dtype == np.float64:
-                self._dof_fields[f.name] = values.reshape(len(values), -1).tolist() if len(values) else []
+                self._dof_fields[f.name] = values
 
     def of_frame(self, node: FrameNode, *, pose_only: bool = False) -> dict[str, Sequence[Value]]:
         """Constants of a frame's iteration: pose in parent, pitch, reference, inertia, limits and its dofs' parameters.
 
         With `pose_only` only the constants that determine the pose.
         """
-        inertia, matrix = node.inertia, node.inertia.rotational
         result: dict[str, Sequence[Value]] = {
             "rotation": [x for row in node.rotation for x in row],
             "position": list(node.position),
@@ -98,16 +98,18 @@ class FrameConstants:
         }
         if pose_only:
             return result
-        result["inertia"] = [
-            inertia.mass,
-            *inertia.first_moment,
-            *(matrix[i][j] for i in range(3) for j in range(i, 3)),
-        ]
-        result["cone"] = self._cone_limits[node.index]
-        result["spring_quat"] = self._spring_quats[node.index]
+        result["inertia"] = packed_inertia(node)
+        result["cone"] = self._frames.cone[node.index].tolist()
+        result["spring_quat"] = self._frames.spring_quat[node.index].tolist()
         for name, values in self._dof_fields.items():
-            result[name] = [x for dof in node.dofs for x in values[dof]]
+            result[name] = values[node.dofs.start : node.dofs.stop].ravel().tolist()
         return result
+
+
+def packed_inertia(node: FrameNode) -> list[Value]:
+    """Spatial inertia of a frame: mass, first moment and the upper triangle of the rotational inertia."""
+    inertia, matrix = node.inertia, node.inertia.rotational
+    return [inertia.mass, *inertia.first_moment, *(matrix[i][j] for i in range(3) for j in range(i, 3))]
 
 
 def link_constants(model: Model, link: int) -> dict[str, Sequence[float]]:

@@ -27,7 +27,7 @@ from kinema.ir import (
     RowwiseGroup,
 )
 
-from .kinematic_tree import NodeRef, NodeRefs, NodeType
+from .kinematic_tree import WORLD, Ints, NodeRef, NodeRefs, NodeType
 
 
 class _RegisteredArray:
@@ -36,6 +36,7 @@ class _RegisteredArray:
     def __init__(self, arena: str) -> None:
         self.arena = arena
         self.rows: dict[int, int] = {}
+        self._columns: list[tuple[Ints, Ints]] = []
         self._starts: npt.NDArray[np.int64] | None = None
 
     def register(self, node_index: int, offset: ArenaOffset) -> None:
@@ -43,12 +44,24 @@ class _RegisteredArray:
         self.rows[node_index] = offset.row
         self._starts = None
 
+    def register_column(self, node_indices: Ints, starts: Ints) -> None:
+        self._columns.append((node_indices, starts))
+        self._starts = None
+
     def start_offsets(self) -> npt.NDArray[np.int64]:
         """Start offsets by node index plus one (the world comes first); -1 for nodes without the array."""
         if self._starts is None:
-            self._starts = np.full(max(self.rows) + 2, -1, np.int64)
-            self._starts[np.array([*self.rows]) + 1] = [*self.rows.values()]
+            columns = [*self._columns, (np.array([*self.rows], np.int64), np.array([*self.rows.values()], np.int64))]
+            self._starts = np.full(max(int(nodes.max(initial=WORLD)) for nodes, _ in columns) + 2, -1, np.int64)
+            for nodes, starts in columns:
+                self._starts[nodes + 1] = starts
         return self._starts
+
+    def offset_of(self, node_index: int) -> ArenaOffset | None:
+        """Start offset for a node; None without the array."""
+        starts = self.start_offsets()
+        start = int(starts[node_index + 1]) if node_index + 1 < len(starts) else -1
+        return ArenaOffset(self.arena, start) if start >= 0 else None
 
 
 class OffsetRegistry:
@@ -58,6 +71,8 @@ class OffsetRegistry:
         self._offsets: dict[NodeRef, dict[str, ArenaOffset]] = {}
         self._registration_order: dict[NodeRef, dict[str, int]] = {}
         self._arrays: dict[tuple[bool, str], _RegisteredArray] = {}
+        self._columns: dict[NodeType, dict[str, tuple[int, _RegisteredArray]]] = {}
+        """Arrays registered by columns, with their number in the order of registration."""
         self.count = 0
         """Number of registrations so far."""
 
@@ -73,14 +88,46 @@ class OffsetRegistry:
                 registered = self._arrays[key] = _RegisteredArray(offset.arena)
             registered.register(ref.index, offset)
 
+    def register_column(self, refs: NodeRefs, name: str, column: OffsetColumn) -> None:
+        """Register the arena offsets of a named array of many frames or links."""
+        is_frame = refs.node_type is NodeType.FRAMES
+        registered = self._arrays.setdefault((is_frame, name), _RegisteredArray(column.arena))
+        registered.register_column(refs.index, column.rows)
+        self._columns.setdefault(refs.node_type, {}).setdefault(name, (self.count, registered))
+        self.count += 1
+
     def names_registered_before(self, ref: NodeRef, count: int) -> Iterator[str]:
         """Names of the arrays of a node among the first `count` registrations."""
-        positions = self._registration_order.get(ref, {})
-        return takewhile(lambda name: positions[name] < count, self.offsets_of(ref))
+        positions, names = self._registration_order.get(ref, {}), self.offsets_of(ref)
+        columns = self._columns_of(ref)
+        if columns:
+            positions = {**positions, **{name: position for name, (position, _) in columns.items()}}
+            names = sorted(names, key=positions.__getitem__)
+        return takewhile(lambda name: positions[name] < count, names)
 
     def offsets_of(self, ref: NodeRef) -> Mapping[str, ArenaOffset]:
         """Arena offsets of all arrays of a node by name."""
-        return self._offsets.get(ref, {})
+        own, columns = self._offsets.get(ref, {}), self._columns_of(ref)
+        if not columns:
+            return own
+        found = {name: array.offset_of(int(ref.index)) for name, (_, array) in columns.items()}
+        return {**own, **{name: offset for name, offset in found.items() if offset is not None}}
+
+    def find(self, ref: NodeRef, name: str) -> ArenaOffset | None:
+        """Arena offset of a named array of a node; None without the array."""
+        found = self._columns_of(ref).get(name)
+        return self._offsets.get(ref, {}).get(name) if found is None else found[1].offset_of(int(ref.index))
+
+    def has_any(self, refs: NodeRefs, name: str) -> bool:
+        """Whether any of the nodes has the named array."""
+        registered = self._arrays.get((refs.node_type is NodeType.FRAMES, name))
+        if registered is None:
+            return False
+        starts = registered.start_offsets()
+        return bool((starts[refs.index[refs.index + 1 < len(starts)] + 1] >= 0).any())
+
+    def _columns_of(self, ref: NodeRef) -> Mapping[str, tuple[int, _RegisteredArray]]:
+        return self._columns.get(ref.node_type, {}) if isinstance(ref.index, int) else {}
 
     def column(self, refs: NodeRefs, name: str) -> OffsetColumn | None:
         """Arena offsets of a named array for many frames or links as a table column; None unless all have the array."""

@@ -7,6 +7,8 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, OffsetColumn, RowwiseGroup, Scalar, Value
 
 from .kinematic_tree import NodeRef, NodeRefs
@@ -97,6 +99,10 @@ class ScratchContext(Protocol):
         ...
 
 
+MIN_COLUMN_LENGTH = 256
+"""Number of nodes from which on memory is allocated and registered by columns instead of node by node."""
+
+
 class NodeValues(Generic[R]):
     """One record of scalars (for example a pose) per frame or link, stored in scratch memory.
 
@@ -107,42 +113,69 @@ class NodeValues(Generic[R]):
     def __init__(self, ctx: ScratchContext, name: str) -> None:
         self.ctx = ctx
         self.name = name
-        self.offsets: dict[NodeRef, ArenaOffset] = {}
-        """For each node the scratch offset of its record."""
-        self.templates: dict[NodeRef, R] = {}
-        """For each node a record of the structure that is stored."""
+        self._offsets: dict[NodeRef, ArenaOffset] = {}
+        """Scratch offsets of the records of nodes that are allocated one by one."""
+        self._templates: dict[NodeRef, R] = {}
+        """A record of the structure that is stored, for these nodes."""
+        self._columns: list[tuple[NodeRefs, R]] = []
+        """Nodes whose offsets are registered by columns, with a record of the structure that is stored."""
+
+    def find_offset(self, ref: NodeRef) -> ArenaOffset | None:
+        """Scratch offset of the record of a node; None before it is allocated."""
+        offset = self._offsets.get(ref)
+        return self.ctx.registry.find(ref, self.name) if offset is None and self._columns else offset
+
+    def offset_of(self, ref: NodeRef) -> ArenaOffset:
+        """Scratch offset of the record of a node, which is allocated."""
+        offset = self.find_offset(ref)
+        assert offset is not None, "read before it is written"
+        return offset
+
+    def template_of(self, ref: NodeRef) -> R:
+        """A record of the structure that is stored for a node."""
+        if ref in self._templates:
+            return self._templates[ref]
+        return next(t for refs, t in self._columns if refs.node_type is ref.node_type and ref.index in refs.index)
 
     def allocate(self, ref: NodeRef, template: R, *, fixed: bool = False) -> ArenaOffset:
         """Allocate scratch memory for the record of a node unless it has some, and return its offset.
 
         With `fixed` the offset is the same for all models.
         """
-        if ref not in self.offsets:
+        offset = self.find_offset(ref)
+        if offset is None:
             take = self.ctx.allocate_fixed if fixed else self.ctx.allocate
-            self.offsets[ref] = take(len(flatten(template)))
-            self.templates[ref] = template
-            self.ctx.registry.register(ref, self.name, self.offsets[ref])
-        return self.offsets[ref]
+            offset = take(len(flatten(template)))
+            self._register(ref, offset, template)
+        return offset
 
     def allocate_columns(self, refs: NodeRefs, template: R) -> OffsetColumn:
         """Allocate scratch memory for the values of frames or links where missing; returns the offset column."""
         registry = self.ctx.registry
         column = registry.column(refs, self.name)
-        if column is None:
-            count = len(flatten(template))
-            for ref in refs.unique_refs():
-                if ref not in self.offsets:
-                    self.offsets[ref], self.templates[ref] = self.ctx.allocate(count), template
-                    registry.register(ref, self.name, self.offsets[ref])
-            column = registry.column(refs, self.name)
+        if column is not None:
+            return column
+        count, unique = len(flatten(template)), refs.unique_refs()
+        if len(unique) == len(refs.index) >= MIN_COLUMN_LENGTH and not registry.has_any(refs, self.name):
+            start = self.ctx.allocate(count * len(unique))
+            column = OffsetColumn(SCRATCH, start.row + count * np.arange(len(unique)))
+            self.assign_columns(refs, column, template)
+            return column
+        for ref in unique:
+            self.allocate(ref, template)
+        column = registry.column(refs, self.name)
         assert column is not None
         return column
 
-    def assign_offsets(self, offsets: Mapping[NodeRef, ArenaOffset], templates: Mapping[NodeRef, R]) -> None:
+    def assign_columns(self, refs: NodeRefs, column: OffsetColumn, template: R) -> None:
         """Store the records of nodes at scratch offsets chosen by the caller."""
+        self._columns.append((refs, template))
+        self.ctx.registry.register_column(refs, self.name, column)
+
+    def assign_offsets(self, offsets: Mapping[NodeRef, ArenaOffset], templates: Mapping[NodeRef, R]) -> None:
+        """Store the records of nodes at scratch offsets chosen by the caller, node by node."""
         for ref, template in templates.items():
-            self.offsets[ref], self.templates[ref] = offsets[ref], template
-            self.ctx.registry.register(ref, self.name, offsets[ref])
+            self._register(ref, offsets[ref], template)
 
     def allocate_contiguous(self, templates: Mapping[NodeRef, R]) -> ArenaOffset:
         """Allocate one contiguous scratch range for the values of several frames or links; returns its start.
@@ -152,12 +185,19 @@ class NodeValues(Generic[R]):
         """
         counts = [len(flatten(template)) for template in templates.values()]
         start = self.ctx.allocate(sum(counts))
+        if len(counts) >= MIN_COLUMN_LENGTH and len(set(counts)) == 1:
+            refs, rows = NodeRefs.from_refs([*templates]), start.row + counts[0] * np.arange(len(counts))
+            self.assign_columns(refs, OffsetColumn(SCRATCH, rows), next(iter(templates.values())))
+            return start
         row = start.row
         for (ref, template), count in zip(templates.items(), counts, strict=True):
-            self.offsets[ref], self.templates[ref] = ArenaOffset(SCRATCH, row), template
-            self.ctx.registry.register(ref, self.name, self.offsets[ref])
+            self._register(ref, ArenaOffset(SCRATCH, row), template)
             row += count
         return start
+
+    def _register(self, ref: NodeRef, offset: ArenaOffset, template: R) -> None:
+        self._offsets[ref], self._templates[ref] = offset, template
+        self.ctx.registry.register(ref, self.name, offset)
 
     def array_name(self, ref: NodeRef) -> str:
         """Name of the array in a loop iteration: the prefix of the node followed by the name of the values."""
@@ -165,7 +205,7 @@ class NodeValues(Generic[R]):
 
     def __getitem__(self, ref: NodeRef) -> R:
         iteration = self.ctx.iteration
-        template = self.templates[first_bound_node(iteration, str(ref.index))]
+        template = self.template_of(first_bound_node(iteration, str(ref.index)))
         return unflatten(template, iteration.read_array(self.array_name(ref), len(flatten(template))))
 
     def put(self, ref: NodeRef, record: R) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
+import numpy as np
+
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, IterationTable, MemoryLocation, OffsetColumn, Value
 from kinema.model import Model, PrimitiveJointType
 
@@ -18,6 +20,7 @@ from .kinematic_tree import (
     WORLD,
     FrameNode,
     LinkNode,
+    NodeRefs,
     NodeType,
     SpatialInertia,
     frame_ref,
@@ -114,10 +117,10 @@ class TraceContext(LoopContext):
         """
         result: NodeValues[R] = self.new_values(name)
         world = result.allocate(frame_ref(WORLD), world_value, fixed=True)
-        for node in self.nodes:
-            result.allocate(node.ref, world_value)
-        for node in self.kinematic_nodes:
-            result.allocate(node.ref, world_value)
+        for nodes in (self.nodes, self.kinematic_nodes):
+            if nodes:
+                refs = NodeRefs(NodeType.FRAMES, np.array([node.index for node in nodes]))
+                result.allocate_columns(refs, world_value)
         self.tracer.write(SCRATCH, flatten(world_value), world.row)
         self.for_each_kinematic_body(
             f"{name} of kinematic bodies",
