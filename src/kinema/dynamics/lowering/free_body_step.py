@@ -25,7 +25,7 @@ from ..constraints.rows import ConstraintRows, KinematicState
 from ..pipeline import compute, record_step
 from ..rigid.kinematics import IDENTITY_POSE, Pose, Twist, poses_in_world
 from ..settings import Settings
-from ..solver.constraint_solver import solve_constraints
+from ..solver.constraint_solver import ConstraintSolution, solve_constraints
 from ..solver.objective import SolverInputs
 from ..step import StepData
 from ..topology import tree_index_of_frames
@@ -37,6 +37,7 @@ from ..tree.per_tree import PerTreeArray
 from ..tree.trace_context import TraceContext
 from ..vector_math import ZERO, Vector, add, scale
 from .components import CopiedComponents, group_equal_trees
+from .program_tracing import OutputSpecs
 
 ORIGIN = "shifted origin"
 """Array with the coordinates of the first body, whose position is the origin of contact positions."""
@@ -63,36 +64,74 @@ class _BodyFactors:
     idle_flags: Mapping[int, Mapping[str, ArenaOffset]]
 
 
+class _FreeBodies:
+    """Free bodies of a model while a program is traced: the context with one node per body, and their arrays."""
+
+    def __init__(
+        self,
+        model: Model,
+        settings: Settings,
+        array_offsets: Mapping[str, ArenaOffset],
+        outputs: OutputSpecs | None = None,
+    ) -> None:
+        """Trace the loop that computes what the contacts depend on, `OUTPUT_WIDTHS`, for all bodies."""
+        tree = build_tree(model)
+        groups = group_equal_trees(model, settings, tree, FrameConstants(model))
+        bodies = sorted((body for group in groups for body in group), key=lambda body: body.frames[0])
+        frames, first_dofs = [body.frames[-1] for body in bodies], [body.dofs[0] for body in bodies]
+        self.tree = tree
+        self.ctx = ctx = body_context(model, settings, array_offsets, Tracer(), frames, first_dofs, outputs)
+        trees = np.array(tree_index_of_frames(model))
+        self.trees = trees[frames].tolist()
+        """Tree of each node."""
+        self.arrays = {name: PerTreeArray(ctx, width) for name, width in OUTPUT_WIDTHS.items()}
+        self.forces = PerTreeArray(ctx, BODY_DOFS)
+        single = replace(settings, contacts=False, n_partitions=1, islands=False, use_warps=False)
+        origin = array_offsets["qpos"]
+        start = ArenaOffset(origin.arena, origin.row + bodies[0].qs[0])
+        self.copies = []
+        for group in groups:
+            own_trees = trees[[body.frames[0] for body in group]]
+            offsets = {name: array.column_of(own_trees) for name, array in self.arrays.items()}
+            offsets |= {FORCE: self.forces.column_of(own_trees), ORIGIN: OffsetColumn.repeated(start, len(group))}
+            self.copies.append(CopiedComponents(model, single, array_offsets, group, tree, offsets))
+        widths = {name: (ElementKind.ENVIRONMENT, width) for name, width in OUTPUT_WIDTHS.items()}
+        for group in self.copies:
+            group.trace_loop(ctx.tracer, "contact inputs of bodies", _write_contact_inputs, widths)
+
+    def build(self) -> Program:
+        """The traced program."""
+        ctx = self.ctx
+        return ctx.tracer.build(
+            n_scratch=ctx.n_scratch, allocation_starts=ctx.allocation_starts, oversized_lists=ctx.oversized_lists
+        )
+
+
 def trace_free_body_step(model: Model, settings: Settings, array_offsets: Mapping[str, ArenaOffset]) -> Program:
     """Trace the step of a model with rules of collision."""
-    tracer, tree = Tracer(), build_tree(model)
-    frame_constants = FrameConstants(model)
-    groups = group_equal_trees(model, settings, tree, frame_constants)
-    bodies = sorted((body for group in groups for body in group), key=lambda body: body.frames[0])
-    frames, first_dofs = [body.frames[-1] for body in bodies], [body.dofs[0] for body in bodies]
-    ctx = body_context(model, settings, array_offsets, tracer, frames, first_dofs)
-    trees = np.array(tree_index_of_frames(model))[frames].tolist()
-    arrays = {name: PerTreeArray(ctx, width) for name, width in OUTPUT_WIDTHS.items()}
-    forces = PerTreeArray(ctx, BODY_DOFS)
-    single = replace(settings, contacts=False, n_partitions=1, islands=False, use_warps=False)
-    outputs = {name: (ElementKind.ENVIRONMENT, width) for name, width in OUTPUT_WIDTHS.items()}
-    origin = array_offsets["qpos"]
-    start = ArenaOffset(origin.arena, origin.row + bodies[0].qs[0])
-    all_trees = np.array(tree_index_of_frames(model))
-    copies = []
-    for group in groups:
-        own_trees = all_trees[[body.frames[0] for body in group]]
-        offsets = {name: array.column_of(own_trees) for name, array in arrays.items()}
-        offsets |= {FORCE: forces.column_of(own_trees), ORIGIN: OffsetColumn.repeated(start, len(group))}
-        copies.append(CopiedComponents(model, single, array_offsets, group, tree, offsets))
-    for group in copies:
-        group.trace_loop(tracer, "contact inputs of bodies", _write_contact_inputs, outputs)
-    _solve_contacts(ctx, tree, arrays, forces, trees)
-    for group in copies:
-        group.trace_loop(tracer, "next state of bodies", _integrate, {})
-    return tracer.build(
-        n_scratch=ctx.n_scratch, allocation_starts=ctx.allocation_starts, oversized_lists=ctx.oversized_lists
-    )
+    bodies = _FreeBodies(model, settings, array_offsets)
+    _solve_contacts(bodies)
+    for group in bodies.copies:
+        group.trace_loop(bodies.ctx.tracer, "next state of bodies", _integrate, {})
+    return bodies.build()
+
+
+def trace_free_body_contacts(
+    model: Model,
+    settings: Settings,
+    array_offsets: Mapping[str, ArenaOffset],
+    trace_fields: Callable[[StepData], None],
+    outputs: OutputSpecs,
+    output_prefix: str,
+) -> Program:
+    """Trace a program that solves the contacts of a model with rules of collision and writes fields of contacts."""
+    bodies = _FreeBodies(model, replace(settings, n_partitions=1, islands=False), array_offsets, outputs)
+    bodies.ctx.output_prefix = output_prefix
+    slots, solution = _solve_contacts(bodies)
+    data = StepData(bodies.ctx)
+    data.contact_buffers, data.contacts, data.qfrc_constraint = slots, solution.contacts, solution.qfrc_constraint
+    trace_fields(data)
+    return bodies.build()
 
 
 def _write_contact_inputs(ctx: TraceContext) -> None:
@@ -156,18 +195,13 @@ def _integrate(ctx: TraceContext) -> None:
     record_step(step)
 
 
-def _solve_contacts(
-    ctx: TraceContext,
-    tree: KinematicTree,
-    arrays: Mapping[str, PerTreeArray],
-    forces: PerTreeArray,
-    trees: Sequence[int],
-) -> None:
+def _solve_contacts(bodies: _FreeBodies) -> tuple[ContactSlots, ConstraintSolution]:
     """Trace the collision detection and the constraint solve; writes the constraint forces of each body."""
+    ctx, arrays, trees = bodies.ctx, bodies.arrays, bodies.trees
     zero_twist = Twist(ZERO, ZERO)
     subspace = MotionSubspace([zero_twist] * BODY_DOFS)
     poses = node_values_in(ctx, "poses of bodies", arrays["body pose"], POSE_TEMPLATE, trees)
-    origin = _shifted_origin(tree, [ctx.tracer.read("qpos", i) for i in range(3)])
+    origin = _shifted_origin(bodies.tree, [ctx.tracer.read("qpos", i) for i in range(3)])
     world = poses.allocate(frame_ref(WORLD), POSE_TEMPLATE)
     ctx.tracer.write(SCRATCH, flatten(Pose(IDENTITY_POSE.rotation, scale(-1.0, origin))), world.row)
     slots = ContactSlots(ctx)
@@ -194,6 +228,7 @@ def _solve_contacts(
 
     state = KinematicState(ctx, *[None] * 5)  # type: ignore[arg-type]  # no rows depend on it
     solution = solve_constraints(ctx, [], state, slots, make_inputs, lambda _: None)
-    result = node_values_in(ctx, "forces of bodies", forces, zeros, trees)
+    result = node_values_in(ctx, "forces of bodies", bodies.forces, zeros, trees)
     copy: Callable[..., None] = lambda node: result.put(node.ref, solution.qfrc_constraint[node.ref])  # noqa: E731
     ctx.for_each_frame("constraint forces of bodies", copy)
+    return slots, solution

@@ -261,10 +261,16 @@ def group_source(
     array_offsets = {**engine.array_offsets, **output_layout(engine, outputs).offsets()}
 
     def trace() -> Program:
+        from ..lowering.free_body_step import trace_free_body_contacts
         from ..lowering.step_program import trace_field_program
         from ..step import StepData
 
         trace_fields = trace_function()
+        if engine.model.has_pair_rules and name == "contacts":
+            settings = replace(engine.settings, use_warps=False)
+            return trace_free_body_contacts(
+                engine.model, settings, array_offsets, trace_fields, prefixed, OUTPUT_PREFIX
+            )
         return trace_field_program(
             engine.model,
             engine.settings,

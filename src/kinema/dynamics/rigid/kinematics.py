@@ -13,7 +13,7 @@ from kinema import ir
 from kinema.ir import Value
 from kinema.model import PrimitiveJointType
 
-from ..tree.kinematic_tree import WORLD, FrameNode, LinkNode
+from ..tree.kinematic_tree import WORLD, FrameNode, LinkNode, build_tree
 from ..tree.node_values import NodeValues
 from ..tree.trace_context import TraceContext
 from ..vector_math import (
@@ -261,7 +261,8 @@ def shifted_world_origin(ctx: TraceContext) -> Vector:
     Zero if there is no free body. If islands are solved separately, its initial position, so that islands do not depend
     on each other.
     """
-    for x, y, z in zip(ctx.nodes, ctx.nodes[1:], ctx.nodes[2:], strict=False):
+    nodes = build_tree(ctx.model).nodes if ctx.model.has_pair_rules else ctx.nodes  # these may be whole bodies
+    for x, y, z in zip(nodes, nodes[1:], nodes[2:], strict=False):
         is_chain = (x.parent, y.parent, z.parent) == (WORLD, x.index, y.index)
         if is_chain and all(node.joint_type == PrimitiveJointType.SLIDE for node in (x, y, z)):
             references = [node.reference for node in (x, y, z)]

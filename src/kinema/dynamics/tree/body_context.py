@@ -36,8 +36,12 @@ def body_context(
     tracer: Tracer,
     frames: Sequence[int],
     first_dofs: Sequence[int],
+    outputs: Mapping[str, tuple[ElementKind, int]] | None = None,
 ) -> TraceContext:
-    """Tracing context whose nodes are free bodies, given the last frame and the first dof of each."""
+    """Tracing context whose nodes are free bodies, given the last frame and the first dof of each.
+
+    `outputs` are arrays that the program writes in addition to the arrays of a step.
+    """
     nodes = {
         frame: FrameNode(
             ref=frame_ref(frame),
@@ -56,7 +60,7 @@ def body_context(
     }
     any_node = next(iter(nodes.values()))
     tree = KinematicTree([nodes.get(i, any_node) for i in range(model.n_frames)], model)
-    ctx = TraceContext(model, settings, array_offsets, tracer, tree, frames)
+    ctx = TraceContext(model, settings, array_offsets, tracer, tree, frames, outputs=outputs)
     first_dof_of_frame = np.full(model.n_frames, -1, np.int64)
     first_dof_of_frame[[*frames]] = first_dofs
     ctx.make_frame_table = partial(_body_table, ctx, first_dof_of_frame)
