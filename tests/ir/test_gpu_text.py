@@ -30,6 +30,7 @@ from kinema.ir import (
 )
 from kinema.ir.program import basic_blocks
 from kinema.runtime import CACHE_ENV_VARIABLE
+from kinema.runtime.compilation import choose_envs_per_warp
 from kinema.runtime.cuda_driver import compile_ptx
 
 from .arenas import Memory, Numbers, interpreted
@@ -99,6 +100,30 @@ def test_environments_of_several_warps_have_scratch_memory_of_their_own() -> Non
     run_on_host(text, arrays, (STRIDE, 1, 0, n_envs), n_blocks=n_envs, shape=(1, 1))
     rows = scratch.reshape(-1, n_rows, WARP_SIZE).transpose(1, 0, 2).reshape(n_rows, -1)[:, :n_envs]
     np.testing.assert_array_equal(rows, x[:, :n_envs] + np.arange(n_rows)[:, None])
+
+
+def test_warps_with_few_environments() -> None:
+    """The other threads of a warp leave the environments of the next one alone."""
+    memory, recorder = Memory(state=[("x", 1)]), Tracer()
+    recorder.write("x", [recorder.read("x") + 1.0])
+    text = emit_thread_kernel((recorder.build(),), memory.places(), Target("double", is_gpu=True), envs_per_warp=2)
+    nothing, x = np.zeros((1, STRIDE)), np.zeros((1, STRIDE))
+    arrays = {"state": x, "controls_start": nothing, "out": nothing, UNIFORM: nothing, SCRATCH: nothing}
+    arrays |= {"ints": np.zeros(1, np.int32), "floats": np.zeros(1)}
+    run_on_host(text, arrays, (STRIDE, 1, 0, N_ENVS), n_blocks=2, shape=(1, 4))
+    np.testing.assert_array_equal(x[0], np.arange(STRIDE) < N_ENVS)
+
+
+@pytest.mark.parametrize(
+    ("branches", "n_envs", "expected"),
+    [(False, 256, 32), (True, 1, 1), (True, 1024, 1), (True, 4096, 4), (True, 1 << 20, 32)],
+)
+def test_few_environments_share_a_warp_where_branches_differ(branches: bool, n_envs: int, expected: int) -> None:
+    recorder = Tracer()
+    x = recorder.read("x")
+    (x,) = recorder.if_less("near", x, 1.0, lambda: [x + 1.0], [x]) if branches else [x]
+    recorder.write("x", [x])
+    assert choose_envs_per_warp((recorder.build(),), n_envs, 132) == expected
 
 
 def test_several_runs_to_a_step() -> None:

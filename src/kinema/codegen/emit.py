@@ -101,7 +101,7 @@ def emit_cpu_modules(
         enable_flush_to_zero(emitter)
     loop, vector_index = emitter.begin_loop("%first", "%last")
     emitter.emit(f"%e = mul i64 {vector_index}, {target.lanes}")
-    if target.lanes > 1 and any(_is_divergent(block) for block in program.body):
+    if target.lanes > 1 and any(is_divergent(block) for block in program.body):
         emitter.mask = emitter.present_lanes = _emit_present_lanes(emitter)
     emit_body = (
         StatementTimer(emitter, program.body, timer_machine).emit
@@ -155,12 +155,17 @@ def enable_flush_to_zero(emitter: StatementEmitter) -> None:
 
 
 def emit_thread_kernel(
-    partitions: Sequence[Program], array_offsets: Mapping[str, ArenaOffset], target: Target, runs_per_step: int = 1
+    partitions: Sequence[Program],
+    array_offsets: Mapping[str, ArenaOffset],
+    target: Target,
+    runs_per_step: int = 1,
+    envs_per_warp: int = WARP_SIZE,
 ) -> str:
     """Emit the LLVM module of a GPU kernel with one thread per environment, or with several specialized warps.
 
-    A single program runs with one thread per environment. Several partitions of a basic block run in thread blocks of
-    32 environments with one warp per partition; in the last block, surplus threads work on padding environments, as all
+    A single program runs with one thread per environment; with fewer than 32 `envs_per_warp`, a thread block is one
+    warp, whose other threads return at once. Several partitions of a basic block run in thread blocks of 32
+    environments with one warp per partition; in the last block, surplus threads work on padding environments, as all
     threads must reach the barriers.
     """
     emitter = ThreadKernelEmitter(array_offsets, target)
@@ -169,7 +174,7 @@ def emit_thread_kernel(
     for register in _SPECIAL_REGISTERS:
         emitter.emit(f"%{register} = call i32 @{_SREG_INTRINSIC}.{register}.x()")
     if len(partitions) == 1:
-        _emit_thread_env(emitter)
+        _emit_thread_env(emitter, envs_per_warp)
     else:
         _emit_partition_env(emitter)
     emitter.set_scratch_pointers("%e")
@@ -314,11 +319,17 @@ def warp_region_tables(
     return np.concatenate([ints, np.array([*copy_table, *padding], np.int32)]), floats
 
 
-def _emit_thread_env(emitter: StatementEmitter) -> None:
+def _emit_thread_env(emitter: StatementEmitter, envs_per_warp: int) -> None:
     """Emit the environment `%e` of a thread; surplus threads return."""
-    emitter.emit("%first = mul i32 %ctaid, %ntid")
+    is_full = envs_per_warp == WARP_SIZE
+    emitter.emit(f"%first = mul i32 %ctaid, {'%ntid' if is_full else envs_per_warp}")
     emitter.emit("%e = add i32 %first, %tid")
-    emitter.emit("%there = icmp slt i32 %e, %n_envs")
+    end = "%n_envs"
+    if not is_full:
+        end_of_warp = emitter.assign(f"add i32 %first, {envs_per_warp}")
+        is_partial = emitter.assign(f"icmp slt i32 %n_envs, {end_of_warp}")
+        end = emitter.assign(f"select i1 {is_partial}, i32 %n_envs, i32 {end_of_warp}")
+    emitter.emit(f"%there = icmp slt i32 %e, {end}")
     emitter.emit("br i1 %there, label %begin, label %leave")
     emitter.start_block("leave")
     emitter.emit("ret void")
@@ -429,12 +440,10 @@ def _emit_present_lanes(emitter: StatementEmitter) -> str:
     return emitter.assign(f"icmp slt <{n} x i64> {envs}, {end}")
 
 
-def _is_divergent(statement: Statement) -> bool:
+def is_divergent(statement: Statement) -> bool:
     """Whether control flow or addresses of a statement may differ between environments."""
     if isinstance(statement, BasicBlock):
         return any(location.index is not None for location in statement.locations())
-    is_divergent = isinstance(statement, WhileLoop | If) or (
-        isinstance(statement, CountedLoop) and not statement.uniform
-    )
-    has_body = isinstance(statement, ForEachLoop) or is_divergent
-    return is_divergent or (has_body and any(_is_divergent(x) for body in nested_bodies(statement) for x in body))
+    if isinstance(statement, WhileLoop | If) or (isinstance(statement, CountedLoop) and not statement.uniform):
+        return True
+    return isinstance(statement, ForEachLoop) and any(is_divergent(x) for b in nested_bodies(statement) for x in b)

@@ -26,6 +26,7 @@ from .emit import (
     emit_queue_kernel as emit_queue_kernel,
     emit_thread_kernel as emit_thread_kernel,
     emit_warp_kernel as emit_warp_kernel,
+    is_divergent as is_divergent,
     warp_region_tables as warp_region_tables,
 )
 from .target import Target as Target

@@ -27,6 +27,7 @@ from kinema.codegen import (
     emit_thread_kernel,
     emit_warp_kernel,
     inline_specializations,
+    is_divergent,
     max_queued_iterations,
     queued_specializations,
     warp_region_tables,
@@ -459,14 +460,17 @@ class GpuCompiler:
         for the module. `ahead` also starts its assembly.
         """
         runs = self._options.runs_per_step if self._is_single_kernel else 1
-        llvm_ir = emit_thread_kernel(programs, self._array_offsets, self._target, runs)
-        n_partitions = len(programs)
+        n_partitions, n_multiprocessors = len(programs), self._options.device.n_multiprocessors
+        envs_per_warp = choose_envs_per_warp(programs, self._n_envs, n_multiprocessors)
+        llvm_ir = emit_thread_kernel(programs, self._array_offsets, self._target, runs, envs_per_warp)
         block_dim = BLOCK_DIM if n_partitions == 1 else WARP_SIZE * n_partitions
-        options = self._options
-        min_blocks = choose_min_blocks(programs, self._n_envs, options.device.n_multiprocessors, options.precision)
+        envs_per_block = block_dim // n_partitions
+        if envs_per_warp < WARP_SIZE:
+            block_dim, envs_per_block = WARP_SIZE, envs_per_warp
+        min_blocks = choose_min_blocks(programs, self._n_envs, n_multiprocessors, self._options.precision)
         ptx = self._start_ptx(llvm_ir, block_dim, min_blocks, "thread", ptx_level(programs), ahead=ahead)
         n_operations = sum(program.n_operations for program in programs)
-        sizes = block_dim, table_index, n_operations, block_dim // n_partitions, n_partitions
+        sizes = block_dim, table_index, n_operations, envs_per_block, n_partitions
         return partial(_wait_for_module, ptx, sizes, can_overlap=part.can_overlap, label="thread")
 
     def _compile_warp_kernel(self, part: KernelPart) -> Callable[[], GpuModule]:
@@ -523,6 +527,22 @@ def ptx_level(programs: Sequence[Program]) -> OptLevel:
     n_in_long_blocks = sum(length for length in lengths if length >= LONG_BLOCK_INSTRUCTIONS)
     is_straight_line = n_in_long_blocks >= STRAIGHT_LINE_FRACTION * sum(lengths) and n_in_long_blocks > 0
     return OptLevel.BASELINE if is_straight_line else OptLevel.OPTIMISED
+
+
+def choose_envs_per_warp(programs: tuple[Program, ...], n_envs: int, n_multiprocessors: int) -> int:
+    """Environments per warp of a thread kernel: 32, or fewer if their control flow differs and few warps would be busy.
+
+    Environments of a warp wait for each other where their branches differ. A warp of fewer takes less time, and as many
+    warps as are resident at a time with the most registers per thread run at no cost.
+    """
+    (program, *others) = programs
+    if others or not any(is_divergent(statement) for statement in program.body):
+        return WARP_SIZE
+    n_resident_warps = FULL_REGISTER_BLOCKS * BLOCK_DIM // WARP_SIZE * n_multiprocessors
+    envs_per_warp = WARP_SIZE
+    while envs_per_warp > 1 and n_envs * 2 <= n_resident_warps * envs_per_warp:
+        envs_per_warp //= 2
+    return envs_per_warp
 
 
 def choose_min_blocks(programs: tuple[Program, ...], n_envs: int, n_multiprocessors: int, precision: str) -> int | None:

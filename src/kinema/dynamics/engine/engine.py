@@ -418,7 +418,7 @@ class Engine:
                     self.device,
                     self.precision,
                     lanes=self.lanes,
-                    partitioning=self._partitioning(settings.n_partitions),
+                    partitioning=self.partitioning(settings.n_partitions),
                     runs_per_step=self.runs_per_step,
                     n_envs=self.n_envs,
                     wait=self.wait_for_optimised,
@@ -449,7 +449,7 @@ class Engine:
         """Name of the programs in profilers and dumps: the name of the first entity."""
         return to_identifier(self.model.entities[0].name) if self.model.entities else "scene"
 
-    def _partitioning(self, count: int) -> Partitioning | None:
+    def partitioning(self, count: int) -> Partitioning | None:
         """Assignment of program memory locations to `count` threads; None for a single thread."""
         if count == 1:
             return None

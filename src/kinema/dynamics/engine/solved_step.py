@@ -15,6 +15,7 @@ from kinema.runtime import (
     ArenaLayout,
     Kernel,
     LaunchArguments,
+    Partitioning,
     ProgramSource,
     copy_rows,
     row_filler,
@@ -49,6 +50,7 @@ class DerivativeProgram:
         trace: Callable[[Mapping[str, ArenaOffset]], Program],
         settings: Settings,
         key: object = (),
+        partitioning: Partitioning | None = None,
     ) -> None:
         """Compile a program, or load it from the cache.
 
@@ -59,6 +61,7 @@ class DerivativeProgram:
             trace: traces the program from the offsets of all arrays.
             settings: settings of the step.
             key: everything else that determines the program.
+            partitioning: partitioning of an environment among several GPU threads.
         """
         self.engine, self.arenas = engine, arenas
         layouts = [engine.uniform.layout, *(arena.layout for arena in arenas.values())]
@@ -71,7 +74,13 @@ class DerivativeProgram:
         n_envs = arenas["state"].n_envs
         with engine.progress(f"compiling the {name.replace('_', ' ')} of a step"):
             kernel = Kernel(
-                source, offsets, engine.device, engine.precision, n_envs=n_envs, wait=engine.wait_for_optimised
+                source,
+                offsets,
+                engine.device,
+                engine.precision,
+                partitioning=partitioning,
+                n_envs=n_envs,
+                wait=engine.wait_for_optimised,
             )
         self._kernel = kernel
         self._output = arenas["out"] if "out" in arenas else new_arena(engine, "out", [], 1)
@@ -127,7 +136,8 @@ class SolvedStep:
             return trace_step(model, executed, offsets, loops=engine.uses_loops)
 
         key, executed = () if parameters is None else parameters.key, launch_settings(settings, engine.settings)
-        self.program = DerivativeProgram(engine, "solution", self.arenas, trace, executed, key)
+        partitioning = engine.partitioning(executed.n_partitions)
+        self.program = DerivativeProgram(engine, "solution", self.arenas, trace, executed, key, partitioning)
         self._shared_rows = {name: list(self._find_shared_rows(name)) for name in ARENAS}
         """Arena -> ranges of rows that the engine has too: first row here, first row there, number of rows."""
 
