@@ -235,3 +235,28 @@ def test_operations_without_derivative_are_named(tmp_path: Path) -> None:
     scene.built.motions.append(KinematicMotion(0, np.zeros(1), np.zeros((1, 7))))
     with pytest.raises(KinemaError, match="no derivative of motions of kinematic bodies that a file gives"):
         km.gradients.rollout(scene, control=np.zeros((1, 2)))
+
+
+def test_scenes_with_rules_of_collision() -> None:
+    """Their derivatives are those of the same scene with a table of pairs, and they keep their state and their form."""
+    found = []
+    for broad_phase in ("cells", "list"):
+        scene = km.Scene(precision="double", quiet=True, broad_phase=broad_phase)
+        scene.add(km.Plane())
+        for i in range(2):
+            scene.add(km.Sphere(0.1), pos=(0.01 * i, 0.0, 0.0999 + 0.1999 * i))
+        scene.build()
+        built = scene.built
+        assert built.model.has_pair_rules == (broad_phase == "cells")
+        scene.step(3)
+        before, lin = scene.get_state(), scene.linearize(by="force")
+        after = scene.get_state()
+        assert all(np.array_equal(before.arrays[x], after.arrays[x]) for x in before.arrays)
+        trajectory, pullback = km.gradients.rollout(scene, control=np.ones((3, 1, 12)), by="force")
+        gradient = pullback(qvel=np.ones_like(trajectory.qvel))
+        assert scene.built is built
+        assert scene.time == pytest.approx(6 * scene.dt)
+        np.testing.assert_array_equal(scene.built.engine.read_array("vel").T, trajectory.qvel[-1])
+        found.append([lin.A, lin.B, trajectory.qvel, gradient["state"]["qpos"], gradient["control"]])
+    for ruled, listed in zip(*found, strict=True):
+        np.testing.assert_allclose(ruled, listed, rtol=1e-6, atol=1e-6 * np.abs(listed).max())

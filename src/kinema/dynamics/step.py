@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Self, TypeVar, overload
 
-from kinema.core import KinemaError
 from kinema.ir import ArenaOffset, Value
 
 from .collision.contact_buffer_specs import plan_contact_buffers
@@ -197,11 +196,6 @@ class StepData:
         """Whether any two geoms of the traced frames can touch."""
         ctx = self.ctx
         if ctx.model.has_pair_rules:
-            if ctx.settings.differentiable:
-                raise KinemaError(
-                    "gradients need a table of the geom pairs that may collide: build the scene with "
-                    'km.Scene(broad_phase="list")'
-                )
             return ctx.settings.contacts and bool(ctx.nodes)
         return has_collision_pairs(ctx.model, ctx.settings) and bool(
             plan_contact_buffers(ctx.model, [node.index for node in ctx.nodes])

@@ -20,6 +20,7 @@ from .arguments import as_array, boolean, check_finite, nonnegative_float, posit
 from .linearization import CONTROL_KINDS
 
 if TYPE_CHECKING:
+    from .built_scene import BuiltScene
     from .scene import Scene
 
 STATE_PARTS = ("qpos", "qvel", "act")
@@ -54,11 +55,11 @@ class _Exchange:
     on the GPU of the scene are never copied to the host.
     """
 
-    def __init__(self, scene: Scene, control: Any) -> None:
-        self.engine = scene.built.engine
+    def __init__(self, built: BuiltScene, control: Any) -> None:
+        self.engine = built.engine
         self.like = control.detach() if hasattr(control, "detach") else None
         """The controls, if they are a tensor."""
-        self.on_gpu = self.like is not None and scene.built.outputs.is_gpu_tensor(self.like)
+        self.on_gpu = self.like is not None and built.outputs.is_gpu_tensor(self.like)
         """Whether arrays are tensors on the GPU of the scene."""
         self.use_current_stream()
 
@@ -145,18 +146,19 @@ def rollout(
 
     if by not in CONTROL_KINDS:
         raise KinemaError(f"rollout: by={by!r} is not one of {', '.join(map(repr, CONTROL_KINDS))}")
-    built, hold = scene.built, positive_int(hold, "rollout: hold", "step")
-    if built.motions:
+    hold = positive_int(hold, "rollout: hold", "step")
+    if scene.built.motions:
         raise KinemaError("rollout: there is no derivative of motions of kinematic bodies that a file gives")
+    built = scene._linearization.built_to_differentiate()
     n_values, with_sensors = built.model.sensors.n_values, boolean(sensors, "rollout: sensors")
     smoothing = nonnegative_float(smoothing, "rollout: smoothing")
-    exchange = _Exchange(scene, control)
+    exchange = _Exchange(built, control)
     controls = _controls(
         exchange, control, built.n_envs, built.model.n_actuators if by == "ctrl" else built.model.n_dofs
     )
     for name, values in (state or {}).items():
-        _set_state(scene, exchange, name, values)
-    programs = scene._linearization.adjoint_programs(by, smoothing, list(params or {}))
+        _set_state(built, exchange, name, values)
+    programs = scene._linearization.adjoint_programs(built.engine, by, smoothing, list(params or {}))
     parameters = None
     if params:
         given = {name: None if x is None else exchange.on_host(x, f"params[{name!r}]") for name, x in params.items()}
@@ -164,6 +166,7 @@ def rollout(
     simulation = Simulation(
         programs, controls, hold * scene.substeps, sensors=with_sensors and n_values > 0, parameters=parameters
     )
+    scene._linearization.store_state(built)
     trajectory = Trajectory(**{name: exchange.output(series) for name, series in simulation.trajectory.items()})
     shape = (len(controls), built.n_envs, n_values)
     if with_sensors and not n_values:
@@ -217,11 +220,11 @@ def _controls(exchange: _Exchange, control: Any, n_envs: int, n: int) -> Any:
     return controls
 
 
-def _set_state(scene: Scene, exchange: _Exchange, name: str, values: Any) -> None:
+def _set_state(built: BuiltScene, exchange: _Exchange, name: str, values: Any) -> None:
     """Set a part of the state of all entities."""
     if name not in STATE_PARTS:
         raise KinemaError(f"rollout: state has {', '.join(STATE_PARTS)}, not {name!r}")
-    built, name_of_array = scene.built, "vel" if name == "qvel" else name
+    name_of_array = "vel" if name == "qvel" else name
     array = exchange.checked(values, f"rollout: state[{name!r}]")
     n = built.engine.state.layout.rows[name_of_array][1]
     if tuple(array.shape) not in ((n,), (built.n_envs, n)):

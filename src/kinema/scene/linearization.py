@@ -14,7 +14,8 @@ from kinema.core import Array, KinemaError
 from kinema.dynamics import Engine
 
 from .arguments import IndexArray, Selection, resolve_envs
-from .built_scene import HasBuiltScene
+from .built_scene import BuiltScene, HasBuiltScene
+from .state import snapshot_state, transfer_state
 
 CONTROL_KINDS = ("ctrl", "force", "position")
 BoolArray = npt.NDArray[np.bool_]
@@ -114,6 +115,15 @@ class SubsteppedScene(HasBuiltScene, Protocol):
     """Interface of `Scene` for its linearisation."""
 
     substeps: int
+    _builder: PairTableBuilder
+
+
+class PairTableBuilder(Protocol):
+    """Interface of `SceneBuilder` for derivatives."""
+
+    def build_with_pair_table(self) -> BuiltScene:
+        """The scene with a table of all pairs of geoms, beside the present build."""
+        ...
 
 
 class SceneLinearization:
@@ -125,6 +135,28 @@ class SceneLinearization:
         """Kind of control -> version of the programs, and the linearizer."""
         self._adjoints: dict[object, tuple[object, Any]] = {}
         """Kind of control and smoothing -> version of the programs, and the adjoint programs."""
+        self._pair_table: tuple[BuiltScene, BuiltScene] | None = None
+        """A build of the scene with rules of collision, and the same scene with a table of pairs."""
+
+    def built_to_differentiate(self) -> BuiltScene:
+        """The built scene whose step has a derivative, at the present state.
+
+        This is the scene itself, unless it has rules of collision: these say which pairs of many geoms may collide only
+        while the step runs, and derivatives are those of the same scene with a table of pairs.
+        """
+        built = self._scene.built
+        if not built.model.has_pair_rules:
+            return built
+        if self._pair_table is None or self._pair_table[0] is not built:
+            self._pair_table = built, self._scene._builder.build_with_pair_table()
+        twin = self._pair_table[1]
+        transfer_state(twin, snapshot_state(built))
+        return twin
+
+    def store_state(self, differentiated: BuiltScene) -> None:
+        """Copy the state from the built scene that was differentiated to the scene, unless they are the same."""
+        if differentiated is not self._scene.built:
+            transfer_state(self._scene.built, snapshot_state(differentiated))
 
     def linearize(self, envs_idx: Selection, by: str) -> Linearization:
         """Jacobians of one step at the current state of the selected environments."""
@@ -158,12 +190,14 @@ class SceneLinearization:
 
         if by not in CONTROL_KINDS:
             raise KinemaError(f"{label}: by={by!r} is not one of {', '.join(map(repr, CONTROL_KINDS))}")
-        return self._kept(self._linearizers, by, partial(Linearizer, by=by, n_steps=self._scene.substeps))
+        engine = self.built_to_differentiate().engine
+        return self._kept(self._linearizers, by, engine, partial(Linearizer, by=by, n_steps=self._scene.substeps))
 
-    def adjoint_programs(self, by: str, smoothing: float, parameters: Collection[str] = ()) -> Any:
+    def adjoint_programs(self, engine: Engine, by: str, smoothing: float, parameters: Collection[str] = ()) -> Any:
         """Compiled programs of rollouts and their adjoint by one kind of controls, kept as the linearizers.
 
         Args:
+            engine: engine of the scene that is differentiated.
             by: kind of controls.
             smoothing: distance [m] over which contacts begin gradually in the adjoint.
             parameters: names of the model parameters that are inputs.
@@ -171,11 +205,13 @@ class SceneLinearization:
         from kinema.dynamics import AdjointPrograms
 
         make = partial(AdjointPrograms, by=by, smoothing=smoothing, parameters=parameters)
-        return self._kept(self._adjoints, (by, smoothing, *sorted(parameters)), make)
+        return self._kept(self._adjoints, (by, smoothing, *sorted(parameters)), engine, make)
 
-    def _kept(self, kept: dict[object, tuple[object, Any]], key: object, make: Callable[[Engine], Any]) -> Any:
-        """Programs by key, made anew if the engine or its step has changed."""
-        engine = self._scene.built.engine
+    @staticmethod
+    def _kept(
+        kept: dict[object, tuple[object, Any]], key: object, engine: Engine, make: Callable[[Engine], Any]
+    ) -> Any:
+        """Programs by key for an engine, made anew if the engine or its step has changed."""
         version = id(engine), engine.settings, engine.digest
         if key not in kept or kept[key][0] != version:
             kept[key] = version, make(engine)

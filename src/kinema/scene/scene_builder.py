@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from kinema.builder import AddedSensor, EntitySpec, Medium
 from kinema.core import Array, Diagnostics, KinemaError, pause_garbage_collection
-from kinema.dynamics import PER_ENV_PARAMETERS, Integrator, Settings
+from kinema.dynamics import PER_ENV_PARAMETERS, BroadPhase, Integrator, Settings
 
 from .attachments import Attachments
 from .build import BuildInputs, build_scene
@@ -180,6 +181,27 @@ class SceneBuilder:
     def _build(self, n_envs: int, settings: Settings, diagnostics: Diagnostics) -> BuiltScene:
         """Build models, engine, arrays and controls with the given settings; replaces the previous build, if any."""
         scene = self._scene
+        built = self.current = self._build_engine(n_envs, settings, diagnostics)
+        built.controls.diagnostics = scene.diagnostics
+        specs = [
+            spec if (variants := entity._index.variants) is None else variants.specs[entity._index.variant_of_env[0]]
+            for spec, entity in zip(scene._entity_specs, scene.entities, strict=True)
+        ]
+        if self._sim is None:
+            self._sim = Sim(built, specs)
+        else:
+            self._sim.set_built(built, specs)
+        return built
+
+    def build_with_pair_table(self) -> BuiltScene:
+        """The scene with a table of all pairs of geoms instead of rules of collision, beside the present build."""
+        present = self.built.engine.settings
+        settings = self._make_settings(present.per_env, present.external_forces)
+        return self._build_engine(self.built.n_envs, replace(settings, broad_phase=BroadPhase.LIST), Diagnostics())
+
+    def _build_engine(self, n_envs: int, settings: Settings, diagnostics: Diagnostics) -> BuiltScene:
+        """Build models, engine, arrays and controls with the given settings."""
+        scene = self._scene
         scene._attachments.resolve()
         inputs = BuildInputs(
             attachments=scene._attachments.specs,
@@ -199,14 +221,4 @@ class SceneBuilder:
             sensors=scene._added_sensors,
         )
         with pause_garbage_collection(), scene.progress.display(3):
-            built = self.current = build_scene(inputs, settings, n_envs, diagnostics, scene.progress)
-        built.controls.diagnostics = scene.diagnostics
-        specs = [
-            spec if (variants := entity._index.variants) is None else variants.specs[entity._index.variant_of_env[0]]
-            for spec, entity in zip(scene._entity_specs, scene.entities, strict=True)
-        ]
-        if self._sim is None:
-            self._sim = Sim(built, specs)
-        else:
-            self._sim.set_built(built, specs)
-        return built
+            return build_scene(inputs, settings, n_envs, diagnostics, scene.progress)
