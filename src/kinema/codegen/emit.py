@@ -174,6 +174,7 @@ def emit_thread_kernel(
     for register in _SPECIAL_REGISTERS:
         emitter.emit(f"%{register} = call i32 @{_SREG_INTRINSIC}.{register}.x()")
     if len(partitions) == 1:
+        emitter.allocate_row_list(partitions[0])
         _emit_thread_env(emitter, envs_per_warp)
     else:
         _emit_partition_env(emitter)

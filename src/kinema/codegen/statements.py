@@ -128,11 +128,8 @@ class StatementEmitter(MemoryEmitter):
             )
             loop_handle, index = self.begin_loop("0", row_count)
             row = self.assign(f"add {self.index_type} {first_row}, {index}")
-        elif loop.active_iterations is not None and not self.target.is_gpu:
-            loop_handle, index = self.begin_loop("0", self._load_active_iteration(loop.active_iterations, "0"))
-            row = self._load_active_iteration(loop.active_iterations, self.assign(f"add {self.index_type} {index}, 1"))
         else:
-            loop_handle, row = self.begin_loop("0", count)
+            loop_handle, row = self._begin_rows(loop, (count, start, first))
         self.set_iteration_pointers(loop, row, start, first)
         after = self.fresh_name("after")
         labels = [self.fresh_name("case") for _ in loop.specializations]
@@ -156,6 +153,17 @@ class StatementEmitter(MemoryEmitter):
             self.emit(f"br label %{after}")
         self.start_block(after)
         self.end_loop(loop_handle)
+
+    def _begin_rows(self, loop: ForEachLoop, starts: Sequence[str]) -> tuple[tuple[str, str, str, str], str]:
+        """Begin a loop over all rows, or on a CPU over the list of active iterations; returns its handle and the row.
+
+        `starts` are the number of rows and the offsets of the first one in the packed tables.
+        """
+        if loop.active_iterations is None or self.target.is_gpu:
+            return self.begin_loop("0", starts[0])
+        loop_handle, index = self.begin_loop("0", self._load_active_iteration(loop.active_iterations, "0"))
+        next_index = self.assign(f"add {self.index_type} {index}, 1")
+        return loop_handle, self._load_active_iteration(loop.active_iterations, next_index)
 
     def _emit_joined_loop(self, loop: ForEachLoop) -> None:
         """Emit the body of a joined loop for the rows of its tables that memory locations hold (one environment)."""

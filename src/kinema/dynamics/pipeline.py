@@ -536,7 +536,7 @@ def solve_constraint_forces(step: StepData) -> None:
             make_inputs,
             on_solved,
             islands=islands,
-            always_solve=step.always_solve,
+            always_solve=step.always_solve or (ctx.settings.differentiable and ctx.settings.always_solve),
             on_warp=step.solves_on_warp,
         )
     step.limiter_factors, step.islands = limiter_factors, islands

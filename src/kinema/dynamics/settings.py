@@ -141,6 +141,9 @@ class Settings:
     `warm_start`, and solutions of linear systems that carry the derivative of the implicit function theorem."""
     contact_smoothing: float = 0.0
     """Distance [m] over which contacts begin gradually in a program to be differentiated; 0 for as in the step."""
+    always_solve: bool = False
+    """Whether a program to be differentiated has code for steps with active constraints only: it needs no branch, which
+    threads of a GPU could not share."""
     n_partitions: int = 1
     """Number of threads that share an environment."""
     use_warps: bool = False

@@ -3,6 +3,7 @@
 from .adjoint_sweep import ADJOINT_PREFIX as ADJOINT_PREFIX
 from .block_split import split_basic_block as split_basic_block
 from .dead_stores import eliminate_dead_stores as eliminate_dead_stores
+from .effects import outermost_for_each_loops as outermost_for_each_loops
 from .for_each_loops import (
     ColumnarGroup as ColumnarGroup,
     IterationContext as IterationContext,
@@ -90,6 +91,7 @@ from .program import (
     walk as walk,
 )
 from .reverse_mode import vjp as vjp
+from .row_guards import Guard as Guard, find_guards as find_guards
 from .scratch_layout import (
     MAX_ACCESS_BYTES as MAX_ACCESS_BYTES,
     ROW_GROUP as ROW_GROUP,

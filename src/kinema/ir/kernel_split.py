@@ -49,6 +49,9 @@ from .scratch_layout import (
 
 OtherArenas = Sequence[tuple[str, ScratchPacking]]
 """(arena name, packing) of scratch allocations that are moved to other arenas."""
+LONG_BLOCK_INSTRUCTIONS = 1000
+"""Instructions from which on a basic block of a long program is a kernel of its own: of several threads, and without
+the few environments per warp of code with loops."""
 LONG_LIST_SIZE = 64
 """Size in scalars above which a dynamically indexed allocation is kept in global memory."""
 
@@ -252,13 +255,17 @@ def _split_segments(program: Program, max_instructions: int | None) -> list[_Seg
 
     Each warp region (code that a warp executes cooperatively) and each work-queue loop is a group; the statements in
     between form groups of at most `max_instructions` instructions together (unless None; a longer statement is a group
-    by itself).
+    by itself, as is a basic block of at least `LONG_BLOCK_INSTRUCTIONS` between loops).
     """
     segments, statements = list[_Segment](), list[Statement]()
+    was_long = False
     for block in program.body:
-        if max_instructions is not None and count_instructions((*statements, block)) > max_instructions:
+        is_long = isinstance(block, BasicBlock) and len(block.instructions) >= LONG_BLOCK_INSTRUCTIONS
+        n_instructions = count_instructions((*statements, block))
+        if max_instructions is not None and (is_long or was_long or n_instructions > max_instructions):
             segments += [_Segment(tuple(statements))]
             statements = []
+        was_long = is_long
         if isinstance(block, WarpRegion | WorkQueueLoop):
             segments += [_Segment(tuple(statements))]
             statements = []

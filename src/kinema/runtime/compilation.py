@@ -359,9 +359,11 @@ class GpuCompiler:
     def _split(self, program: Program) -> list[KernelPart]:
         """Run the passes that split a program into kernels; a program without need for it is one kernel."""
         is_partitioned = self._partitioning is not None and self._partitioning.count > 1
-        can_split = not is_partitioned and self._options.runs_per_step == 1
+        is_whole = is_partitioned and (program.has_cooperative_regions or program.is_straight_line)
+        can_split = self._options.runs_per_step == 1 and not is_whole
         is_long = can_split and program.n_instructions > MAX_KERNEL_INSTRUCTIONS
-        passes = gpu_passes(WARP_SIZE, *((MAX_KERNEL_INSTRUCTIONS, BLOCK_INSTRUCTIONS) if is_long else ()))
+        limits = (MAX_KERNEL_INSTRUCTIONS, None if is_partitioned else BLOCK_INSTRUCTIONS) if is_long else ()
+        passes = gpu_passes(WARP_SIZE, *limits)
         is_split = program.has_cooperative_regions or is_long
         parts = run_passes(program, passes) if is_split else [KernelPart(program)]
         if all(part.work_queue_loop is None for part in parts):  # the workload is unknown then

@@ -1,5 +1,9 @@
 """Emission of kernels with one thread per environment, or one warp per partition.
 
+A for-each loop whose rows are branches (`ir/row_guards.py`) runs for a list of the rows that an environment takes.
+Otherwise each row would load its table entries and then its condition, and all threads of a warp would wait in each row
+that one of them takes.
+
 Registers are scarce, so that values for scratch memory are stored as soon as they are computed. In the hand-off area
 for warp kernels, the scalars of an environment are contiguous in groups of eight (see `ir/scratch_layout.py`), and
 four of them are stored by one vector store.
@@ -8,18 +12,127 @@ four of them are stored by one vector store.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
-from kinema.ir import EXCHANGE, MAX_ACCESS_BYTES, SCRATCH, SEPARATED_EXCHANGE, VECTOR_WIDTH, BasicBlock, Store
+from kinema.ir import (
+    EXCHANGE,
+    MAX_ACCESS_BYTES,
+    SCRATCH,
+    SEPARATED_EXCHANGE,
+    VECTOR_WIDTH,
+    BasicBlock,
+    ForEachLoop,
+    Guard,
+    Program,
+    Store,
+    find_guards,
+    outermost_for_each_loops,
+)
 
 from ..memory import ValueNames
 from ..statements import StatementEmitter, definition_positions, find_eager_stores
 
+MIN_GUARDED_ROWS, MAX_GUARDED_ROWS = 8, 1024
+"""Numbers of rows between which a for-each loop may run for a list of its rows; each has code for its guard."""
+ROWS_PER_MASK = 32
+"""Rows whose guards are loaded concurrently."""
+COUNT_TRAILING_ZEROS = "llvm.cttz.i32"
 MAX_STORE_DELAY = 500
 """Maximum number of instructions that a value is kept in a register for a vector store."""
 
 
 class ThreadKernelEmitter(StatementEmitter):
-    """Emits kernels with one thread per environment: eager and vectorised stores to scratch memory."""
+    """Emits kernels with one thread per environment: eager and vectorised stores, lists of rows with an effect."""
+
+    guards: Mapping[int, Sequence[Guard | None]] = MappingProxyType({})
+    """Guards of the for-each loops that run for a list of their rows, by identity of the loop."""
+
+    def declarations(self) -> list[str]:
+        """LLVM declarations of arithmetic intrinsics; also the count of trailing zeros, for masks of rows."""
+        return [*super().declarations(), *([f"declare i32 @{COUNT_TRAILING_ZEROS}(i32, i1)"] if self.guards else [])]
+
+    def allocate_row_list(self, program: Program) -> None:
+        """Find the for-each loops that run for a list of their rows; allocate the list at the start of a function."""
+        loops = outermost_for_each_loops(program.body)
+        loops = [loop for loop in loops if MIN_GUARDED_ROWS <= len(loop.ints) <= MAX_GUARDED_ROWS]
+        self.guards = find_guards(program, loops)
+        n_rows = max((len(loop.ints) for loop in loops if id(loop) in self.guards), default=0)
+        if n_rows:
+            self.emit(f"%row_list = alloca [{n_rows} x i32], align 4")
+            self.emit("%n_listed = alloca i32, align 4")
+            self.emit(f"%row_masks = alloca [{-(-n_rows // ROWS_PER_MASK)} x i32], align 4")
+
+    def _begin_rows(self, loop: ForEachLoop, starts: Sequence[str]) -> tuple[tuple[str, str, str, str], str]:
+        """Begin a loop over the rows of a for-each loop, or over those that take their branch if these are known."""
+        if id(loop) not in self.guards:
+            return super()._begin_rows(loop, starts)
+        n_rows = len(loop.ints)
+        for first in range(0, n_rows, ROWS_PER_MASK):
+            mask = self._emit_guards(loop, range(first, min(first + ROWS_PER_MASK, n_rows)))
+            self.emit(f"store i32 {mask}, ptr {self._row_pointer('masks', str(first // ROWS_PER_MASK))}")
+        loop_handle, index = self.begin_loop("0", self._emit_row_list(-(-n_rows // ROWS_PER_MASK)))
+        return loop_handle, self.assign(f"load i32, ptr {self._row_pointer('list', index)}")
+
+    def _emit_guards(self, loop: ForEachLoop, rows: range) -> str:
+        """Emit the guards of some rows, at constant addresses: all loads first, then all stores.
+
+        Returns the mask of the rows that take their branch.
+        """
+        indices = loop.specialization_indices().tolist()
+        pending: list[tuple[Guard, int, ValueNames]] = []
+        mask, always = "0", 0
+        for row in rows:
+            guard, bit = self.guards[id(loop)][indices[row]], row - rows.start
+            if guard is None:
+                always |= 1 << bit
+                continue
+            self._enter_row(loop, row)
+            names = self.emit_instructions(guard.block)
+            self.address_resolver.leave_iteration()
+            condition = f"fcmp ogt {self.value_type} {self._operand(guard.condition, names)}, {self.constant(0.5)}"
+            is_taken = self.assign(f"select i1 {self.assign(condition)}, i32 {1 << bit}, i32 0")
+            mask = self.assign(f"or i32 {mask}, {is_taken}")
+            pending.append((guard, row, names))
+        for guard, row, names in pending:
+            self._enter_row(loop, row)
+            self.emit_stores(guard.block.stores, names)
+            self.address_resolver.leave_iteration()
+        return self.assign(f"or i32 {mask}, {always}")
+
+    def _enter_row(self, loop: ForEachLoop, row: int) -> None:
+        """Resolve memory locations in a row of a for-each loop, whose array offsets become constants of the code."""
+        specialization = loop.specializations[loop.specialization_indices()[row]]
+        loop_number = self.address_resolver.loop_number(loop)
+        for _, column in specialization.array_columns.values():
+            self.column_values[loop_number, column] = str(loop.ints[row, column])
+        self.address_resolver.enter_iteration(loop_number, specialization)
+
+    def _emit_row_list(self, n_masks: int) -> str:
+        """Emit the list of the rows in the masks, in ascending order; returns their number."""
+        self.emit("store i32 0, ptr %n_listed")
+        masks, i = self.begin_loop("0", str(n_masks))
+        entry_label, head, body, done = self.current_label, *(self.fresh_name(x) for x in ("bits", "bit", "none"))
+        mask = self.assign(f"load i32, ptr {self._row_pointer('masks', i)}")
+        first = self.assign(f"mul i32 {i}, {ROWS_PER_MASK}")
+        self.emit(f"br label %{head}")
+        self.start_block(head)
+        self.emit(f"%{head}.left = phi i32 [ {mask}, %{entry_label} ], [ %{body}.left, %{body} ]")
+        self.emit(f"br i1 {self.assign(f'icmp eq i32 %{head}.left, 0')}, label %{done}, label %{body}")
+        self.start_block(body)
+        bit = self.assign(f"call i32 @{COUNT_TRAILING_ZEROS}(i32 %{head}.left, i1 true)")
+        n_listed = self.assign("load i32, ptr %n_listed")
+        row = self.assign(f"add i32 {first}, {bit}")
+        self.emit(f"store i32 {row}, ptr {self._row_pointer('list', n_listed)}")
+        self.emit(f"store i32 {self.assign(f'add i32 {n_listed}, 1')}, ptr %n_listed")
+        decremented = self.assign(f"sub i32 %{head}.left, 1")
+        self.emit(f"%{body}.left = and i32 %{head}.left, {decremented}")
+        self.emit(f"br label %{head}")
+        self.start_block(done)
+        self.end_loop(masks)
+        return self.assign("load i32, ptr %n_listed")
+
+    def _row_pointer(self, array: str, index: str) -> str:
+        return self.assign(f"getelementptr i32, ptr %row_{array}, i32 {index}")
 
     def _emit_basic_block(self, block: BasicBlock) -> None:
         """Emit a basic block with eager stores to scratch memory and exchange arrays, other stores last."""

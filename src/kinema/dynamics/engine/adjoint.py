@@ -174,7 +174,8 @@ class AdjointPrograms:
             return trace_adjoint(self.model, settings, offsets, self.parameter_arrays, loops=loops)
 
         arenas = {**self.arenas, "out": output}
-        return DerivativeProgram(self.engine, name, arenas, trace, settings, self.key)
+        partitioning = self.engine.partitioning(self.engine.settings.n_partitions)
+        return DerivativeProgram(self.engine, name, arenas, trace, settings, self.key, partitioning)
 
     @property
     def key(self) -> object:

@@ -114,11 +114,12 @@ class DirectionLanes:
 
     def load_solution(self) -> None:
         """Copy the solution of the constraint solver, after a stage of the step, to all directions."""
-        solution = self._step.solution
-        if solution is not None:
-            row, n = self._step.arenas["state"].layout.rows["warm_start"]
-            _, arena, values, _ = self._values["state"]
-            values[row : row + n] = solution[:, :, None]
+        if self._step.solution is None:
+            return
+        _, arena, values, _ = self._values["state"]
+        for name in ("warm_start", "n_iterations"):
+            row, n = self._step.arenas["state"].layout.rows[name]
+            values[row : row + n] = self._step.arenas["state"].view(name).numpy()[:, :, None]
             if not isinstance(arena.data, np.ndarray):
                 arena.rows(row, n).assign(values[row : row + n].reshape(n, -1))
 

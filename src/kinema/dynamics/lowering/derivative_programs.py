@@ -90,6 +90,7 @@ def solution_settings(settings: Settings, *, external_forces: bool = False) -> S
         broad_phase=BroadPhase.ALL if settings.use_warps else settings.broad_phase,
         islands=False,
         sleep_tolerance=0.0,
+        always_solve=settings.use_warps,
     )
 
 
@@ -100,6 +101,7 @@ def launch_settings(settings: Settings, of_scene: Settings) -> Settings:
         n_partitions=of_scene.n_partitions,
         use_warps=of_scene.use_warps,
         broad_phase=of_scene.broad_phase,
+        always_solve=False,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kinema.ir import MemoryLocation
+from kinema.ir import ADJOINT_PREFIX, MemoryLocation
 from kinema.model import Model
 
 from ..arrays import ARRAYS_BY_NAME, ElementKind
@@ -46,7 +46,7 @@ class TreePartition:
         by_kind = {ElementKind.COORDINATE: coordinates, ElementKind.DOF: dofs, ElementKind.ACTUATOR: actuators}
 
         def partition_of_location(location: MemoryLocation) -> int | None:
-            info = ARRAYS_BY_NAME.get(location.array)
+            info = ARRAYS_BY_NAME.get(location.array.removeprefix(ADJOINT_PREFIX))
             if info is None:  # a local array
                 return None
             if info.element_kind is ElementKind.PARTITION:

@@ -42,7 +42,7 @@ def solve_implicitly(solver: NewtonSolver) -> JointVector:
 
     def add_stored_solution(node: FrameNode) -> None:
         stored = ctx.read_node("warm_start", node)
-        if ctx.settings.contact_smoothing:  # a step without constraints stores no solution
+        if ctx.settings.contact_smoothing or ctx.settings.always_solve:  # without constraints there is no solution
             is_stored = ir.select(0.5, ctx.read("n_iterations"), 1.0, 0.0)
             stored = [is_stored * x for x in stored]
         constant.put(
