@@ -166,8 +166,8 @@ class TapeLayout:
             n_scratch: rows of scratch memory that are in use.
 
         Returns:
-            Total rows of scratch memory, local arrays with their sizes, and the first rows of the slots in scratch
-            memory.
+            Total rows of scratch memory, local arrays with their sizes, and the first rows of the frames in scratch
+            memory: a frame is one allocation, as table columns have the offset of its first slot only.
         """
         local_arrays: dict[str, int] = {}
         starts: list[int] = []
@@ -181,7 +181,7 @@ class TapeLayout:
                 local_arrays[frame.arena] = frame.size
             else:
                 frame.first_row = n_scratch
-                starts += [n_scratch + slot * frame.n_positions for slot in range(frame.n_slots)]
+                starts.append(n_scratch)
                 n_scratch += frame.size
         return n_scratch, local_arrays, starts
 
