@@ -477,6 +477,35 @@ def test_the_command_writes_a_library_for_each_robot(leg_file: Path, tmp_path: P
     assert (status, complaint.startswith("error: functions: target native has fk")) == (2, True)
 
 
+FLAWED = """
+<robot name="flawed">
+  <link name="base"/>
+  <link name="arm">
+    <inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+  </link>
+  <joint name="turn" type="revolute">
+    <parent link="base"/><child link="arm"/><axis xyz="0 1 0"/>
+    <limit lower="-1.5" upper="0.25" effort="9" velocity="1"/>
+  </joint>
+  <joint name="lost" type="fixed"><parent link="arm"/><child link="nowhere"/></joint>
+</robot>
+"""
+"""A joint to a link that does not exist."""
+
+
+def test_the_command_compiles_what_can_be_simulated_and_lists_errors(tmp_path: Path) -> None:
+    file = tmp_path / "flawed.urdf"
+    file.write_text(FLAWED)
+    options = ("--functions", "fk", "--target", "aarch64", "--base", "fixed")
+    status, printed, _ = command_line.run("compile", file, "--out", tmp_path / "out", *options)
+    assert (status, "dangling-joint" in printed, "stack [bytes]" in printed) == (1, True, True)
+    header = (tmp_path / "out" / "flawed.h").read_text()
+    assert "q 0, v 0: turn (revolute), moves arm, limits -1.5 to 0.25" in header
+    with pytest.raises(km.KinemaError, match="dangling-joint"):
+        km.compile_library(file, tmp_path / "none", functions=["fk"], fixed=True)
+    assert not (tmp_path / "none").exists()
+
+
 def test_archives_hold_long_names(tmp_path: Path) -> None:
     file = tmp_path / "lib.a"
     file.write_bytes(static_library("a_name_longer_than_a_header.o", b"odd", ["one", "three"]))

@@ -165,6 +165,13 @@ def test_a_scene_file_makes_the_scene(leg_file: Path, tmp_path: Path) -> None:
     (tmp_path / "wrong.py").write_text("def make_scene(robot):\n    return robot\n")
     with pytest.raises(km.KinemaError, match="returned str"):
         load_scene_file(tmp_path / "wrong.py", "leg")
+    (tmp_path / "fails.py").write_text("def make_scene(robot):\n    return 1 / 0\n")
+    status, _, complaint = command_line.run("publish", leg_file, tmp_path / "fails.py", "--out", tmp_path / "no site")
+    assert (status, not (tmp_path / "no site").exists()) == (2, True)
+    assert "fails.py:2: make_scene raised ZeroDivisionError: division by zero" in " ".join(complaint.split())
+    (tmp_path / "imports.py").write_text("import no_such_module\n")
+    with pytest.raises(km.KinemaError, match=r"imports.py: cannot be imported: ModuleNotFoundError"):
+        load_scene_file(tmp_path / "imports.py", None)
     status, _, complaint = command_line.run("publish", leg_file, tmp_path / "none.py", "--out", tmp_path / "site")
     assert (status, "no Python file" in complaint) == (2, True)
 

@@ -86,6 +86,7 @@ def compile_library(  # noqa: PLR0913  one parameter per option
     target: str = "native",
     contacts: bool | None = None,
     fixed: bool | None = None,
+    errors: str = "raise",
     ik_links: Sequence[str] | None = None,
 ) -> CompiledLibrary:
     """Compile a robot or a scene to a library that needs neither Python nor Kinema.
@@ -100,6 +101,7 @@ def compile_library(  # noqa: PLR0913  one parameter per option
         target: `native` for this machine, or `x86-64-v3`, `aarch64`, `thumbv7em`, `riscv64`, `wasm32`.
         contacts: whether shapes touch, default True; of a scene, as the scene says.
         fixed: whether the base of a robot is fixed; None for what its file says.
+        errors: of a robot, `raise` for errors of its description, or `keep` to compile the rest, as `Scene.add`.
         ik_links: names of the links for which inverse kinematics is compiled; None for the last link of each chain, or
             for that of the longest chain of robots with more than `MAX_IK_LINKS` chains.
 
@@ -108,7 +110,7 @@ def compile_library(  # noqa: PLR0913  one parameter per option
     """
     chosen = library_target(target)
     wanted = _check_functions(functions, chosen)
-    scene = _scene_of(source, precision, contacts, fixed, chosen)
+    scene = _scene_of(source, precision, contacts, fixed, errors, chosen)
     identifier = _check_name(name if name is not None else to_identifier(scene.entities[0].name))
     _check_target(chosen, scene)
     links = _ik_links(scene.built.model, ik_links) if "ik" in wanted else []
@@ -181,13 +183,18 @@ def _check_name(name: str) -> str:
 
 
 def _scene_of(
-    source: Any, precision: str | None, contacts: bool | None, fixed: bool | None, target: LibraryTarget
+    source: Any,
+    precision: str | None,
+    contacts: bool | None,
+    fixed: bool | None,
+    errors: str,
+    target: LibraryTarget,
 ) -> Scene:
     """Built scene of a source; KinemaError if a given scene cannot be compiled."""
     if not isinstance(source, Scene):
         default = "double" if "double" in target.precisions else "single"
         scene = Scene(precision=precision or default, contacts=True if contacts is None else contacts, quiet=True)
-        scene.add(source, fixed=fixed)
+        scene.add(source, fixed=fixed, errors=errors)
         scene.build()
     else:
         scene = source

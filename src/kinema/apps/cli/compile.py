@@ -62,6 +62,7 @@ def compile_files(files: Sequence[Path], options: CompileOptions, read_settings:
                 target=options.target,
                 contacts=options.contacts,
                 ik_links=options.ik_links,
+                errors="keep",
             )
         except KinemaError as error:
             return report_failure(error, options.json)

@@ -44,7 +44,9 @@ def publish_robot(options: PublishOptions, read_settings: ReadSettings) -> int:
                 source = read_file(name, settings)
             if options.scene is not None:
                 source = load_scene_file(options.scene, source)
-        site = publish(source, options.out, title=options.title, policy=options.policy, task=options.task)
+        site = publish(
+            source, options.out, title=options.title, policy=options.policy, task=options.task, errors="keep"
+        )
     except KinemaError as error:
         return report_failure(error, options.json)
     if options.json:

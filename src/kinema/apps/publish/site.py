@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from html import escape
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,7 @@ def publish(
     policy: Policy | str | os.PathLike[str] | None = None,
     task: Task | str | None = None,
     fixed: bool | None = None,
+    errors: str = "raise",
 ) -> PublishedSite:
     """Write a static site that simulates a robot or a scene in the browser, from a folder or any web server.
 
@@ -75,6 +77,7 @@ def publish(
         policy: policy that controls the scene, or its `.npz` file; needs `task`.
         task: task that the policy was trained for, or its name: defines scene, observations and actions.
         fixed: whether the base of a robot is fixed; None for what its file says.
+        errors: of a robot, `raise` for errors of its description, or `keep` to simulate the rest, as `Scene.add`.
 
     Returns:
         The files and messages.
@@ -89,7 +92,7 @@ def publish(
         scene = env.scene
         scene.reset(keyframe=env.task.keyframe)
     else:
-        scene = _scene_of(source, fixed)
+        scene = _scene_of(source, fixed, errors)
     if not scene.built.engine.settings.external_forces:
         scene.allow_external_forces()
     settings = _page_settings(scene, title)
@@ -115,12 +118,21 @@ def load_scene_file(file: Path, robot: Any) -> Scene:
     module = module_from_spec(specification)
     try:
         specification.loader.exec_module(module)
-    except (ImportError, SyntaxError) as error:
-        raise KinemaError(f"{file}: cannot be imported: {error}") from None
+    except Exception as error:
+        raise KinemaError(f"{file}: cannot be imported: {type(error).__name__}: {error}") from error
     function = getattr(module, SCENE_FUNCTION, None)
     if function is None:
         raise KinemaError(f"{file}: has no function {SCENE_FUNCTION}(robot), which returns a kinema.Scene")
-    scene = function(robot)
+    try:
+        scene = function(robot)
+    except KinemaError:
+        raise
+    except Exception as error:
+        line = next(
+            (x.lineno for x in reversed(extract_tb(error.__traceback__)) if x.filename == module.__file__), None
+        )
+        place = f"{file}:{line}" if line else f"{file}"
+        raise KinemaError(f"{place}: {SCENE_FUNCTION} raised {type(error).__name__}: {error}") from error
     if not isinstance(scene, Scene):
         raise KinemaError(f"{file}: {SCENE_FUNCTION} returned {type(scene).__name__}, not a kinema.Scene")
     return scene
@@ -135,7 +147,7 @@ def _task(task: Task | str) -> Task:
     return TASKS[task]()
 
 
-def _scene_of(source: Any, fixed: bool | None) -> Scene:
+def _scene_of(source: Any, fixed: bool | None, errors: str = "raise") -> Scene:
     """Built scene of a source in double precision; joints without actuators hold their positions."""
     if isinstance(source, Scene):
         scene = source
@@ -146,7 +158,7 @@ def _scene_of(source: Any, fixed: bool | None) -> Scene:
         description = read(source) if isinstance(source, str | os.PathLike) else source
         dt = description.options.get("timestep") or 0.002
         scene = Scene(dt=float(dt), precision="double", quiet=True)
-        entity = scene.add(description, fixed=fixed)
+        entity = scene.add(description, fixed=fixed, errors=errors)
         if any(joint.kind == "free" for joint in entity.joints) and not _has_ground(description):
             scene.add(Plane(), name="floor")
         scene.build(external_forces=True)
