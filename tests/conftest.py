@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from kit.diagnostics import ClaimedDiagnostics
 
@@ -22,6 +23,9 @@ settings.register_profile(
     "kinema", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 settings.load_profile("kinema")
+# No numbers and texts are drawn from the sources: collecting them takes each worker seconds, and what a property draws
+# would change with any file.
+providers._get_local_constants = providers.Constants
 
 _SHARE, _LEAST = 8, 4
 """Of the robots of a wide test one in so many is looked at, and at least about so many."""
@@ -40,7 +44,7 @@ _ENVIRONMENT = {
 """What processes of tests are started with, unless it is set already."""
 _THRESHOLDS = 1_000_000, 5, 5
 """After how many new objects garbage is looked for, and after how many times among older ones."""
-_DROPPED_ENGINES = 32
+_DROPPED_ENGINES = 96
 """After how many scenes it is: those of tests are small, and have more around them than those of users."""
 _CACHE = pytest.StashKey[Path]()
 

@@ -20,7 +20,10 @@ from kit.command_line import run
 PAGES = sorted(p for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if "```python" in p.read_text())
 SLOW = {"README.md", "docs/rendering.md"} | {
     f"docs/{n}.md"
-    for n in ("index", "from/genesis", "attachments", "dynamics", "scenes", "contacts", "kinematics", "motion-planning")
+    for n in (
+        *("index", "from/genesis", "attachments", "dynamics", "scenes", "contacts", "kinematics", "motion-planning"),
+        *("gradients", "sensors"),
+    )
 }
 """Those that compile or draw for long; run with -m benchmark."""
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from kit.assets import assets
-from kit.choosing import representatives
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PANDA, GO2 = "mjcf/franka_emika_panda/panda.xml", "mjcf/unitree_go2/go2_scene.xml"
@@ -36,7 +35,8 @@ def run(program: str, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("program", representatives(PROGRAMS, lambda program: program == "shac.py --task cartpole"))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_an_example_runs(program: str, tmp_path: Path) -> None:
     picture = tmp_path / "picture.png"
     run(program, "--short", "--picture", str(picture))

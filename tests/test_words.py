@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -88,12 +88,13 @@ def typed_words(tree: ast.Module, format: Format) -> Iterator[tuple[int, str]]:
     """Lines and words of the list that are typed in a file."""
     known = {word for module in format.modules for word in words_of(module)}
     unmistakable = {word for word in known if is_unmistakable(word)}
-    meant = {id(node) for node in _meant(tree, format)}
-    for node in _literals(tree):
+    nodes = list(ast.walk(tree))
+    meant = {id(node) for node in _meant(nodes, format)}
+    for node in _literals(nodes):
         text = str(node.value)
         if text in unmistakable or (id(node) in meant and text in known) or NAMESPACED.fullmatch(text):
             yield node.lineno, text
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.JoinedStr) and any(map(_is_key, node.values, node.values[1:])):
             yield node.lineno, ast.unparse(node)
 
@@ -105,17 +106,17 @@ def _is_key(before: ast.expr, after: ast.expr) -> bool:
     return ast.unparse(before.value).endswith("FORMAT") and str(after.value).startswith(":")
 
 
-def _literals(tree: ast.Module) -> Iterator[ast.Constant]:
+def _literals(nodes: Sequence[ast.AST]) -> Iterator[ast.Constant]:
     """All texts of a file but for docstrings, the parts of f-strings included."""
-    said = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
-    for node in ast.walk(tree):
+    said = {id(n.value) for n in nodes if isinstance(n, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
             yield node
 
 
-def _meant(tree: ast.Module, format: Format) -> Iterator[ast.AST]:
+def _meant(nodes: Sequence[ast.AST], format: Format) -> Iterator[ast.AST]:
     """Texts that name an element, an attribute or a setting."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
                 # a function that knows its table has one argument less than the method

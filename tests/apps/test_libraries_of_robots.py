@@ -107,6 +107,7 @@ def test_every_shared_robot_simulates_in_c_with_the_same_bits(robot: Path, tmp_p
     check_library(scene, tmp_path)
 
 
+@pytest.mark.exhaustive
 def test_the_controller_follows_its_motion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The example in C++: computed torque with its own compiled simulation of the arm."""
     compiler = tool("g++")

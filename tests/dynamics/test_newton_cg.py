@@ -27,7 +27,10 @@ def settle(
     return [qpos, qvel, entity.get_qvel()[0]]
 
 
-@pytest.mark.parametrize(("kind", "cone"), [(HeapKind.BOXES, "pyramidal"), (HeapKind.MIXED, "elliptic")])
+@pytest.mark.parametrize(
+    ("kind", "cone"),
+    [(HeapKind.BOXES, "pyramidal"), pytest.param(HeapKind.MIXED, "elliptic", marks=pytest.mark.exhaustive)],
+)
 @pytest.mark.usefixtures("no_program_cache")
 def test_same_motion_as_with_a_factorisation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: HeapKind, cone: str

@@ -87,7 +87,7 @@ def test_before_the_impact_nothing_changes() -> None:
     np.testing.assert_allclose(heights[2, 0], 0.0075 - 0.25 * 0.0025, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("name", representatives(BODIES, lambda name: name in ("box", "cylinder")))
 def test_tumbling_bodies_stop(name: str) -> None:
     """All shapes from all sides, spinning; kinetic energy never increases, although they start to roll."""
     rng, n = np.random.default_rng(7), 32
@@ -246,7 +246,9 @@ def test_sleeping_bodies_are_hit() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy computes what others leave out
-@pytest.mark.parametrize(("cone", "names"), alternating(["pyramidal", "elliptic"], [("ball",), ("ball", "box")]))
+@pytest.mark.parametrize(
+    ("cone", "names"), combinations(["elliptic", "pyramidal"], [("ball", "box"), ("ball",)], strength=0)
+)
 def test_a_step_in_launches(cone: str, names: tuple[str, ...]) -> None:
     """The contact lists of a GPU hold the contacts that a thread alone finds."""
     scene = empty(cone=cone)

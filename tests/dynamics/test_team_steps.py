@@ -169,7 +169,10 @@ def test_a_step_in_launches_is_a_step(text: str, n_steps: int, integrator: str, 
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("text", [pytest.param(CONES, id="cones"), pytest.param(PYRAMIDS, id="pyramids")])
+@pytest.mark.parametrize(
+    "text",
+    [pytest.param(CONES, id="cones"), pytest.param(PYRAMIDS, id="pyramids", marks=pytest.mark.exhaustive)],
+)
 def test_the_step_that_is_differentiated_in_launches(text: str, tmp_path: Path) -> None:
     """It stores the solution of the constraint solver that one thread finds."""
     made = Launches.of(text, tmp_path)

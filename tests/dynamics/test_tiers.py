@@ -104,8 +104,7 @@ def test_both_tiers_compute_the_same(name: str, n_envs: int, precision: str, mon
         np.testing.assert_array_equal(baseline, optimised)
 
 
-@pytest.mark.parametrize("precision", ["single", "double"])
-@pytest.mark.parametrize("lanes", [1, 2, 8])
+@pytest.mark.parametrize(("lanes", "precision"), alternating([1, 2, 8], ["single", "double"]))
 def test_random_programs_compute_the_same(lanes: int, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All kinds of instructions and blocks."""
     for seed in range(4):

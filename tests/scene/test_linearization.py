@@ -89,7 +89,7 @@ def test_a_robot_on_the_floor_equals_mujoco(legged: str, tmp_path: Path) -> None
 INTEGRATORS = ("implicitfast", "implicit", "euler")
 
 
-@pytest.mark.parametrize("integrator", representatives(INTEGRATORS, 2))
+@pytest.mark.parametrize("integrator", representatives(INTEGRATORS, 1))
 def test_joints_actuators_and_tendons_equal_mujoco(integrator: str) -> None:
     """Joints of all kinds, actuators of most, with activations of none."""
     model = mujoco.MjModel.from_xml_path(str(FEATURES))
@@ -156,7 +156,7 @@ BODIES = """
 <geom type="box" size="0.1 0.03 0.02" contype="0" conaffinity="0"/></body>"""
 
 
-@pytest.mark.parametrize("kind", CONSTRAINTS)
+@pytest.mark.parametrize("kind", representatives(CONSTRAINTS, 2))
 def test_equality_constraints_limits_and_dry_friction(kind: str, tmp_path: Path) -> None:
     text = f"<mujoco><worldbody>{BODIES}</worldbody><equality>{CONSTRAINTS[kind]}</equality></mujoco>"
     (tmp_path / "model.xml").write_text(text)
@@ -214,7 +214,7 @@ CONTACT_CASES = list(zip(PAIRS, itertools.cycle(CONES), itertools.cycle((3, 6, 1
 
 
 @pytest.mark.parametrize(
-    "case", representatives(CONTACT_CASES, 2), ids=lambda case: f"{'-'.join(case[0])}-{case[1]}-{case[2]}"
+    "case", representatives(CONTACT_CASES, 1), ids=lambda case: f"{'-'.join(case[0])}-{case[1]}-{case[2]}"
 )
 def test_contacts(case: tuple[tuple[str, str], str, int], tmp_path: Path) -> None:
     """Contacts of a falling body, in the first steps after they begin."""
@@ -250,6 +250,7 @@ def test_position_targets_of_an_arm() -> None:
     np.testing.assert_array_equal(before.arrays["qpos"], after.arrays["qpos"])
 
 
+@pytest.mark.exhaustive
 def test_loops_and_unrolled_code_agree(tmp_path: Path) -> None:
     matrices = []
     for codegen in ("loops", "unrolled"):
@@ -331,10 +332,10 @@ def test_refused_settings() -> None:
 
 def test_matrices_of_a_solver_that_stops_early_are_not_valid(tmp_path: Path) -> None:
     """The derivative is that of a converged solution."""
-    (tmp_path / "biped.xml").write_text(BIPED)
+    (tmp_path / "ball.xml").write_text(two_shapes("plane", "box", "elliptic", 3))
     for iterations, is_valid in ((1, False), (100, True)):
-        scene, robot = built(tmp_path / "biped.xml", iterations=iterations)
-        robot.set_qpos([*(0.02, 0.01, 0.433, 0.999, 0.02, 0.03, 0.01), *(0.1, -0.2, -0.1, 0.2)])
+        scene, robot = built(tmp_path / "ball.xml", iterations=iterations)
+        robot.set_qpos([0.02, 0.01, 0.055, 0.999, 0.02, 0.03, 0.01])
         robot.set_qvel(np.linspace(-1.0, 1.0, robot.n_dofs))
         assert scene.linearize().valid.tolist() == [is_valid]
 

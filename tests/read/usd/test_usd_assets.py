@@ -98,7 +98,7 @@ def test_masses_agree_with_openusd(file: Path) -> None:
 @pytest.mark.skipif(not STAGES, reason="the shared robots are not beside this checkout")
 def test_openusd_has_an_answer_for_most_bodies() -> None:
     """The comparison above does not pass for want of anything to compare."""
-    links = [(file, link) for file in STAGES for link in read_collecting(file)[0].links]
+    links = [(file, link) for file in STAGES[::3] for link in read_collecting(file)[0].links]
     answers = [openusd_mass(file, link.origin.path) for file, link in links]
     assert sum(a is not None for a in answers) > 0.9 * len(links)
     assert sum(a is not None and a.inertia is not None for a in answers) > 0.4 * len(links)
