@@ -19,8 +19,8 @@ from .input_output import output_console, report_error
 NOTES = (
     "One environment on one core, CPU times, each simulator in a process of its own. build, first step: from the start "
     "of\nthe process; cached: with a filled cache. falling, resting, sleeping: one step. residual: forces missing in "
-    "the\nequations of motion by MuJoCo's inverse dynamics, against those of constraints. moving: objects not at rest "
-    "at the end."
+    "the\nequations of motion by MuJoCo's inverse dynamics, against those of constraints; median: over the objects.\n"
+    "moving: objects not at rest at the end."
 )
 
 
@@ -75,4 +75,5 @@ def _cells(r: HeapMeasurement) -> dict[str, str]:
         "contacts": f"{r.contacts:,}",
         "moving": f"{r.moving:,}",
         "residual": f"{r.residual:.0e}",
+        "median": f"{r.residual_median:.0e}",
     }
