@@ -158,6 +158,37 @@ def test_arrays_and_gradients(tmp_path: Path) -> None:
         ruled.linearize()
 
 
+def test_states_and_rays() -> None:
+    """A heap continues from a saved state with the same bits; rays and distances are those with a table of pairs."""
+    scenes = []
+    for broad_phase in ("cells", "all"):
+        scene = km.Scene(quiet=True, broad_phase=broad_phase)
+        scene.add(km.Plane())
+        bodies = [scene.add(km.Box((0.1, 0.08, 0.06)), pos=(0.02 * i, 0.0, 0.05 + 0.09 * i)) for i in range(5)]
+        scene.build(n_envs=2)
+        scenes.append((scene, bodies))
+    scene, bodies = scenes[0]
+    assert scene.built.model.has_pair_rules
+    scene.step(20)
+    saved = scene.get_state()
+    scene.step(20)
+    expected = [body.get_qpos() for body in bodies]
+    assert scene.get_contacts().n.min() > 0
+    scene.set_state(saved)
+    scene.step(20)
+    np.testing.assert_array_equal([body.get_qpos() for body in bodies], expected)
+    table, same_bodies = scenes[1]
+    for body, same in zip(bodies, same_bodies, strict=True):
+        same.set_qpos(body.get_qpos())
+    rays = ([[-1.0, 0.0, z] for z in (0.03, 0.1, 0.2, 2.0)], [[1.0, 0.0, 0.0]] * 4)
+    hits, same_hits = scene.cast_rays(*rays), table.cast_rays(*rays)
+    assert np.isfinite(hits.distance[0]).any()
+    np.testing.assert_allclose(hits.distance, same_hits.distance, rtol=1e-5)
+    assert hits.entity_name.tolist() == same_hits.entity_name.tolist()
+    distances = [x.distance(ends[0], ends[4]).distance for x, ends in scenes]
+    np.testing.assert_allclose(*distances, rtol=1e-4)
+
+
 def test_unknown_method() -> None:
     """The message lists the methods."""
     with pytest.raises(KinemaError, match=r"broad_phase.*all.*list"):
