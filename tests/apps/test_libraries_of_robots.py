@@ -81,6 +81,7 @@ def check_library(scene: km.Scene, folder: Path, functions: Sequence[str] | None
     assert engine.read_array("max_n_contacts")[0, 0] >= 1
 
 
+@pytest.mark.slow("optimises the code of several robots in contact")
 def test_small_robots_simulate_in_c_with_the_same_bits(tmp_path: Path) -> None:
     """All in one scene, so that it is one library."""
     check_library(robots_and_ball([EXAMPLES / name for name in SMALL]), tmp_path, ["step"])
@@ -108,6 +109,7 @@ def test_every_shared_robot_simulates_in_c_with_the_same_bits(robot: Path, tmp_p
 
 
 @pytest.mark.exhaustive
+@pytest.mark.slow("optimises the code of an arm, and follows a motion in real time")
 def test_the_controller_follows_its_motion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The example in C++: computed torque with its own compiled simulation of the arm."""
     compiler = tool("g++")

@@ -50,6 +50,7 @@ class Common:
             self.memory[self.places(row)] = values
 
 
+@pytest.mark.slow("interprets each instruction of a kernel in NumPy")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("name", "precision"), combinations(["cones", "pyramids"], ["double", "single"], strength=1))
 def test_a_step_as_a_gpu_is_told_it(name: str, precision: str, tmp_path: Path) -> None:

@@ -108,6 +108,7 @@ def only_meshes() -> RenderScene:
     return stage
 
 
+@pytest.mark.slow("Warp compiles two kernels first")
 @pytest.mark.parametrize("make", representatives([many, only_meshes], 1))
 def test_kernels_that_are_compiled_for_less_give_the_same_images(make: Callable[[], RenderScene]) -> None:
     """Opaque bodies of one kind, without images, against the list of anything that any kernel can go through."""
@@ -120,6 +121,7 @@ def test_kernels_that_are_compiled_for_less_give_the_same_images(make: Callable[
     assert_same(whole, images_of(stage, ray_casting_kernel(less, single_opaque_ray=True)))
 
 
+@pytest.mark.slow("Warp compiles two kernels first")
 def test_paths_of_a_kernel_that_is_compiled_for_less_bring_the_same_light() -> None:
     stage = only_meshes()
     light = []

@@ -276,6 +276,7 @@ def test_colours_textures_shadows_and_environments(tmp_path) -> None:
         assert at(0, x, y) == pytest.approx(lit * np.array(color), abs=3e-3), (x, y)
 
 
+@pytest.mark.slow("Warp compiles the kernels first")
 @pytest.mark.parametrize(
     "surface",
     [

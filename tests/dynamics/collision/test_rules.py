@@ -98,6 +98,7 @@ def stepped(file: Path, broad_phase: str, steps: int = 40) -> tuple[np.ndarray, 
     return np.concatenate([entity.get_qpos(), entity.get_qvel(), forces.reshape(2, -1)], axis=1), sorted(found)
 
 
+@pytest.mark.slow("compiles two scenes in which all kinds of shapes touch")
 @pytest.mark.parametrize("seed", representatives(range(6), 1))
 def test_same_motion_and_contacts(tmp_path: Path, seed: int) -> None:
     """Two environments of a heap that falls: contacts by name, coordinates, velocities and forces on links."""
@@ -135,6 +136,7 @@ def test_scenes_that_need_a_table_have_one(tmp_path: Path) -> None:
         assert not built.built.model.has_pair_rules
 
 
+@pytest.mark.slow("compiles two scenes in which all kinds of shapes touch")
 def test_arrays_and_gradients(tmp_path: Path) -> None:
     """Arrays of contacts and AABB pairs are those of a scene with a table; gradients name what they need."""
     file, found = written(tmp_path, scene(1)), []
