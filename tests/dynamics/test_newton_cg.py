@@ -53,4 +53,4 @@ def test_residual_in_single_precision(tmp_path: Path, monkeypatch: pytest.Monkey
     file.write_text(heap_mjcf(N_BODIES, HeapKind.SPHERES, 3), encoding="utf-8")
     monkeypatch.setattr(newton_cg, "MIN_BODIES", 4)
     qpos, qvel, next_qvel = settle(file, "single", 200)
-    assert residual_force(file, qpos, qvel, next_qvel) < 2e-3
+    assert max(residual_force(file, qpos, qvel, next_qvel)) < 2e-3
