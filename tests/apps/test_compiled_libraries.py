@@ -80,11 +80,13 @@ int main(void) {
     leg_observation *seen = malloc(sizeof *seen);
     leg_scalar *mass = malloc(LEG_N_V * LEG_N_V * sizeof *mass);
     leg_scalar *jacobian = malloc(6 * LEG_N_V * sizeof *jacobian);
-    int failed;
+    int failed, i;
     *state = leg_initial_state;
     *control = leg_initial_control;
     leg_step(state, control, 300, workspace);
     leg_observe(state, control, seen, workspace);
+    for (i = 0; i < LEG_N_V * LEG_N_V; i++) mass[i] = 1e9;
+    for (i = 0; i < 6 * LEG_N_V; i++) jacobian[i] = 1e9;
     leg_crba(state->qpos, (leg_scalar (*)[LEG_N_V])mass);
     leg_jacobian(LEG_LINK_SHIN, state->qpos, (leg_scalar (*)[LEG_N_V])jacobian);
     failed = !(mass[0] > 0 && jacobian[0] < 10 && seen->pos[0][2] < 1 && state->max_n_contacts[0] == 1);
@@ -215,6 +217,8 @@ def test_state_files_go_from_the_scene_to_the_library_and_back(
     library: km.CompiledLibrary, leg_file: Path, tmp_path: Path
 ) -> None:
     scene, simulation = make_scene(leg_file), library.load().Simulation()
+    simulation.step(-3)
+    assert (simulation.n_steps, simulation.time) == (0, 0.0)
     scene.step(150)
     scene.get_state().save(tmp_path / "there.npz")
     simulation.load(tmp_path / "there.npz")
@@ -265,6 +269,25 @@ def test_functions_agree_with_mujoco(library: km.CompiledLibrary) -> None:
     assert module.NAMES["link"] == ["hip", "thigh", "shin"]
     with pytest.raises(ValueError, match="q has the shape"):
         module.fk(np.zeros(2))
+    for link in (-1, 3):
+        assert np.isnan(module.jacobian(link, np.zeros(3))).all()
+        assert np.isnan(module.ik(link, np.zeros(3), [1, 0, 0, 0], np.zeros(3))[1]).all()
+
+
+def test_outputs_are_written_completely(tmp_path: Path) -> None:
+    """Of a tree with branches, mass matrix and Jacobians have entries that are always zero."""
+    functions = ["fk", "jacobian", "rnea", "crba", "aba"]
+    library = km.compile_library(EXAMPLES / "gripper/gripper.sdf", tmp_path, functions=functions, fixed=True)
+    module = library.load()
+    q = np.asarray(module.TABLES["initial_q"])
+    for name, arguments in (("fk", [q]), ("rnea", [q, q, q]), ("crba", [q]), ("aba", [q, q, q])):
+        outputs = getattr(module, name)(*arguments)  # which are NaN before
+        assert all(np.isfinite(output).all() for output in (outputs if isinstance(outputs, tuple) else [outputs]))
+    assert np.count_nonzero(module.crba(q)) < len(q) ** 2
+    for link in range(module.CONSTANTS["N_LINKS"]):
+        jacobian = module.jacobian(link, q)
+        assert np.isfinite(jacobian).all()
+        assert not jacobian.any(axis=0).all()
 
 
 # -------------------------------------------------------------------------------------------------------------- targets

@@ -33,10 +33,12 @@ for (let k = 0; k < 40; k++) {
   states.push([...simulation.state.qpos, ...simulation.state.vel, ...simulation.observe().pos]);
 }
 const q = [0.1, 0.2, -0.3];
+leg.jacobian(2, q);
+const ofNoLink = leg.jacobian(3, q).every(Number.isNaN);
 console.log(JSON.stringify({
   states, contacts: simulation.state.max_n_contacts[0], time: simulation.time, links: leg.names.link,
   fk: [...leg.fk(q).pos], crba: [...leg.crba(q)], jacobian: [...leg.jacobian(2, q)], upper: leg.tables.upper[2],
-  rnea: [...leg.rnea(q, [1, 2, 3], [0, 1, 0])], ik: [...leg.ik(2, [0, 0, 0.3], [1, 0, 0, 0], q).result],
+  rnea: [...leg.rnea(q, [1, 2, 3], [0, 1, 0])], ik: [...leg.ik(2, [0, 0, 0.3], [1, 0, 0, 0], q).result], ofNoLink,
 }));
 """
 LINKAGE = """
@@ -104,6 +106,7 @@ def test_a_module_simulates_and_computes_as_the_scene_does(leg_file: Path, tmp_p
     np.testing.assert_allclose(found["rnea"], native.rnea(q, [1, 2, 3], [0, 1, 0]), atol=1e-12)
     assert found["upper"] == native.TABLES["upper"][2]
     assert found["ik"][2] >= 1
+    assert found["ofNoLink"]
 
 
 def test_a_page_has_all_that_it_needs_beside_it(leg_file: Path, tmp_path: Path) -> None:

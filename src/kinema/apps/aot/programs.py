@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -264,7 +265,15 @@ class LibraryBuilder:
                     mass = Parameter("mass_matrix", "array", (n_v, n_v), is_output=True, is_input=False)
                     arrays = {"qpos": "q", "mass matrix": "mass_matrix"}
                     comment = "Mass matrix M(q) by CRBA [kg, kg m, kg m2], all entries, with armature."
-                    self._add_query(kinematics, name, mass_matrix_query(model), arrays, [q, mass], comment)
+                    self._add_query(
+                        kinematics,
+                        name,
+                        mass_matrix_query(model),
+                        arrays,
+                        [q, mass],
+                        comment,
+                        sparse_output=mass if self._has_branches() else None,
+                    )
                 case "aba":
                     tau = Parameter("tau", "array", (n_v,))
                     a = Parameter("a", "array", (n_v,), is_output=True, is_input=False)
@@ -308,8 +317,13 @@ class LibraryBuilder:
         arrays: Mapping[str, str],
         parameters: Sequence[Parameter],
         comment: str,
+        *,
+        sparse_output: Parameter | None = None,
     ) -> None:
-        """Emit a query and its exported function, with scratch memory on the stack."""
+        """Emit a query and its exported function, with scratch memory on the stack.
+
+        A sparse output, of which the query writes only the nonzero entries, is filled with zeros first.
+        """
         symbol = f"{self._name}.{name}"
         pointers, n_scratch = self._add_query_program(kinematics, symbol, query, arrays)
         signature = ", ".join(f"ptr %{pointer}" for pointer in pointers)
@@ -317,11 +331,36 @@ class LibraryBuilder:
             f"void @{self._name}_{name}({signature})",
             [
                 *self._stack_memory(n_scratch),
+                *(
+                    []
+                    if sparse_output is None
+                    else self._fill_with_zeros(sparse_output.name, prod(sparse_output.shape))
+                ),
                 call_program(symbol, [f"%{pointer}" for pointer in pointers], "%scratch"),
                 "ret void",
             ],
         )
         self.interface.functions.append(Function(name, parameters, comment))
+
+    def _has_branches(self) -> bool:
+        """Whether frames lie on different branches of the tree, so that entries of the mass matrix are zero."""
+        parents = self._model.frames.parent_idx
+        return bool((parents != np.arange(-1, len(parents) - 1)).any())
+
+    def _fill_with_zeros(self, pointer: str, count: int, start: str = "entry") -> list[str]:
+        """LLVM instructions after the label `start` that set the scalars at a pointer to zero."""
+        scalar = self.module.target.scalar_type
+        return [
+            f"br label %{start}.zero",
+            f"{start}.zero:",
+            f"%{start}.i = phi i32 [ 0, %{start} ], [ %{start}.next, %{start}.zero ]",
+            f"%{start}.p = getelementptr {scalar}, ptr %{pointer}, i32 %{start}.i",
+            f"store {scalar} 0.0, ptr %{start}.p",
+            f"%{start}.next = add nuw nsw i32 %{start}.i, 1",
+            f"%{start}.more = icmp ult i32 %{start}.next, {count}",
+            f"br i1 %{start}.more, label %{start}.zero, label %{start}.run",
+            f"{start}.run:",
+        ]
 
     def _stack_memory(self, n_scratch: int) -> list[str]:
         """LLVM instruction that allocates `%scratch` on the stack."""
@@ -337,7 +376,8 @@ class LibraryBuilder:
                 kinematics, f"{self._name}.jacobian{link}", jacobian_query(link), arrays
             )
             scratch = max(scratch, n_scratch)
-        self._add_dispatch("jacobian", range(n_links), ["%q", "%jacobian"], scratch)
+        zeroed = {link: ("jacobian", 6 * n_v) for link in range(n_links) if self._n_dofs_to(link) < n_v}
+        self._add_dispatch("jacobian", range(n_links), ["%q", "%jacobian"], scratch, zeroed)
         output = Parameter("jacobian", "array", (6, n_v), is_output=True, is_input=False)
         comment = (
             "Jacobian of a link at its origin, world axes: three rows of linear [m, m/rad], three of angular velocity. "
@@ -345,13 +385,38 @@ class LibraryBuilder:
         )
         self.interface.functions.append(Function("jacobian", [Parameter("link", "int"), q, output], comment))
 
-    def _add_dispatch(self, name: str, links: Sequence[int], pointers: Sequence[str], n_scratch: int) -> None:
-        """Emit the exported function that calls the internal function of a link, or none for other links."""
+    def _n_dofs_to(self, link: int) -> int:
+        """Number of degrees of freedom between the world and a link."""
+        frames, frame, count = self._model.frames, int(self._model.links.frame_idx[link]), 0
+        while frame >= 0:
+            count += int((self._model.dofs.frame_idx == frame).sum())
+            frame = int(frames.parent_idx[frame])
+        return count
+
+    def _add_dispatch(
+        self,
+        name: str,
+        links: Sequence[int],
+        pointers: Sequence[str],
+        n_scratch: int,
+        zeroed: Mapping[int, tuple[str, int]] | None = None,
+    ) -> None:
+        """Emit the exported function that calls the internal function of a link, or none for other links.
+
+        Args:
+            name: name of the functions.
+            links: links that the function is compiled for.
+            pointers: arguments of the internal functions.
+            n_scratch: scratch memory in scalars.
+            zeroed: links of whose output only the nonzero entries are written -> pointer of the output and its size.
+        """
         cases = " ".join(f"i32 {link}, label %link{link}" for link in links)
         lines = [*self._stack_memory(n_scratch), f"switch i32 %link, label %done [ {cases} ]"]
         for link in links:
+            lines.append(f"link{link}:")
+            if zeroed is not None and link in zeroed:
+                lines += self._fill_with_zeros(*zeroed[link], start=f"link{link}")
             lines += [
-                f"link{link}:",
                 call_program(f"{self._name}.{name}{link}", pointers, "%scratch"),
                 "br label %done",
             ]
@@ -384,7 +449,8 @@ class LibraryBuilder:
             "start and becomes the solution within the joint limits, or the closest configuration found. result: "
             "position error [m], orientation error [rad], number of attempts, number of iterations; a target is "
             "reached if both errors are below the tolerances. Levenberg-Marquardt, at most "
-            f"{options.max_solver_iters} iterations for each of at most {options.max_samples} starts."
+            f"{options.max_solver_iters} iterations for each of at most {options.max_samples} starts. "
+            "Outputs are unchanged for other links."
         )
         parameters = [
             Parameter("link", "int"),

@@ -56,7 +56,7 @@ def _function(name, parameters):
             if kind == "int":
                 arguments.append(int(next(given)))
                 continue
-            array = np.array(next(given), DTYPE, order="C") if is_input else np.zeros(shape, DTYPE)
+            array = np.array(next(given), DTYPE, order="C") if is_input else np.full(shape, np.nan, DTYPE)
             if array.shape != tuple(shape):
                 raise ValueError(f"{name}: {label} has the shape {array.shape}, not {tuple(shape)}")
             if is_output:
@@ -122,6 +122,7 @@ class Simulation:
 
     def step(self, n=1):
         """Advance by n steps."""
+        n = max(int(n), 0)
         LIBRARY.@NAME@_step(self.state.address, self.control.address, n, self._workspace.address)
         self.n_steps += n
         self.time += n * CONSTANTS["DT"]

@@ -52,6 +52,8 @@ class KinemaLibrary {
             throw new RangeError(`${name}: ${parameter.name} has ${value.length} values, not ${parameter.count}`);
           }
           this.array(addresses[i], parameter.count).set(value);
+        } else {
+          this.array(addresses[i], parameter.count).fill(NaN); // stays for links that the function does not have
         }
         return addresses[i];
       });
@@ -119,7 +121,7 @@ class KinemaSimulation {
   /* Advance by n steps. */
   step(n = 1) {
     this.stepFunction(this.state.address, this.control.address, n, this.workspace.address);
-    this.time += n * this.library.constants.DT;
+    this.time += Math.max(n, 0) * this.library.constants.DT;
   }
 
   /* Measured quantities of the present state. */
