@@ -13,7 +13,15 @@ from functools import partial
 
 import numpy as np
 
-from kinema.ir import SCRATCH, ArenaOffset, IterationContext, MemoryLocation, OffsetColumn, Value
+from kinema.ir import (
+    SCRATCH,
+    ArenaOffset,
+    IterationContext,
+    IterationTable,
+    MemoryLocation,
+    OffsetColumn,
+    Value,
+)
 
 from ..topology import dynamic_frames, tree_index_of_frames
 from ..tree.joined_columns import RecordList, for_each_record
@@ -165,6 +173,39 @@ class ContactSlots:
         if between_frames:
             return sum_values([pool.pairs[False].length(self.ctx) for pool in self.pools])
         return sum_values([self.ctx.tracer.read(SCRATCH, pool.n_contacts.row) for pool in self.pools])
+
+    def list_bodies_in_contact(self) -> ArenaOffset:
+        """Trace a list of the bodies in contact: its length, then their indices among the nodes of the context."""
+        ctx, tracer = self.ctx, self.ctx.tracer
+        listed = ctx.allocate(len(self.frames) + 2)
+        in_contact = PerTreeArray(ctx)
+        n_trees = float(max(ctx.trees) + 1)
+        tracer.counted_loop("clear marks", n_trees, lambda i: tracer.write(SCRATCH, [0.0], in_contact.start.row, i))
+
+        def mark(iteration: IterationContext, specialization: ContactSpecialization) -> None:
+            for side in "b" if specialization.involves_world else "ab":
+                iteration.write(f"mark {side}", [1.0])
+
+        marks = {"mark a": in_contact, "mark b": in_contact}
+        self.for_each_active_buffer("bodies in contact", mark, self.loops(extra=marks))
+        tracer.write(SCRATCH, [0.0], listed.row)
+        columns = {
+            "mark": in_contact.column_of(self._trees),
+            "list": OffsetColumn.repeated(listed, len(self.frames)),
+        }
+        node_of_frame = {node.index: i for i, node in enumerate(ctx.nodes)}
+        nodes = np.array([node_of_frame[frame] for frame in self.frames.tolist()], np.float64)
+        refs, rows = NodeRefs(NodeType.FRAMES, self.frames), np.arange(len(nodes))
+        group = ctx.node_columns("body", rows, {"": refs}, columns, constants={"index": nodes[:, None]})
+
+        def append(iteration: IterationContext) -> None:
+            count = iteration.read("list")
+            iteration.tracer.write("list", [iteration.constant("index")], 1, count)  # overwritten if not in contact
+            iteration.write("list", [count + iteration.read("mark")])
+
+        with ctx.without_unrolling():
+            ctx.for_each("list bodies in contact", IterationTable([group]), append)
+        return listed
 
     def select_buffers(self, _buffer_filter: ContactBufferFilter) -> list[ContactPool]:
         """No buffers of fixed pairs of bodies."""

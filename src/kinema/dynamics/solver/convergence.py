@@ -131,7 +131,7 @@ class TreeConvergence:
                 "n_unconverged", [iteration.read("n_unconverged") + ir.select(bound, squared_gradient, 1.0, 0.0)]
             )
 
-        ctx.for_each("gradient and force norms of trees", rows, add_squares)
+        ctx.for_each("gradient and force norms of trees", rows, add_squares, ctx.active_nodes)
         offsets = {
             "squared tolerance": self._squared_tolerance,
             "total": self._total_squared_force,

@@ -56,7 +56,7 @@ class TreeVectors:
             pairs = zip(vector[ref], direction[ref], strict=True)
             vector.put(ref, [x + iteration.read("length") * d for x, d in pairs])
 
-        ctx.for_each("add step to vector", rows, body)
+        ctx.for_each("add step to vector", rows, body, ctx.active_nodes)
 
 
 class WarpVectors:

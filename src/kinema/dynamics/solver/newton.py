@@ -100,6 +100,7 @@ class NewtonSolver:
         objective.update_gradient()
         ctx.while_loop("Newton's method", self.iteration.iterate, ctx.settings.iterations)
         self.iteration.finish()
+        ctx.active_nodes = None  # x and M x are zero for the others
         if ctx.has_output("warm_start"):
             ctx.for_each_frame(
                 "store warm start", lambda node: ctx.write("warm_start", node, self.constraint_acceleration_of(node))

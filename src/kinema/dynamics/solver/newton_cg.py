@@ -125,7 +125,7 @@ class NewtonCGDirection(SearchDirection):
         }
         group = self.ctx.node_columns("body", np.arange(len(frames)), {"": NodeRefs(NodeType.FRAMES, frames)}, columns)
         with self.ctx.without_unrolling():
-            self.ctx.for_each(name, IterationTable([group]), body)
+            self.ctx.for_each(name, IterationTable([group]), body, self.ctx.active_nodes)
 
     def _for_each_contact_pair(
         self,

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, Value
 
+from ..collision.contact_slots import ContactSlots
 from ..constraints.contacts import ContactConstraints, MotionSubspace
 from ..constraints.rows import (
     ConstraintRows,
@@ -180,6 +181,8 @@ class ThreadObjective:
         state, contacts, inputs = self.state, self.contacts, self.inputs
         for vector in (state.constraint_acceleration, state.mass_times_acceleration):
             self.vectors.set_zero(vector)
+        if contacts is not None and isinstance(contacts.buffers, ContactSlots):
+            self.ctx.active_nodes = contacts.buffers.list_bodies_in_contact()
         initialize_row_residuals(self.rows, inputs.qacc_smooth)
         if contacts is not None:
             write_smooth_motion_work(self.ctx, inputs.mass_factors, inputs.qacc_smooth, state.smooth_motion_work)

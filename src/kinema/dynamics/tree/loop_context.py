@@ -223,6 +223,8 @@ class LoopContext(ScratchAllocator):
         } | dict(outputs or {})
         """For each array the kind of its elements and the number of scalars per element."""
         self._frame_overrides = frame_overrides or {}
+        self.active_nodes: ArenaOffset | None = None
+        """List of the nodes that loops over all nodes visit (length, then indices); None for all of them."""
         self.output_prefix = ""
         """Prefix of the names of output arrays."""
         super().__init__()

@@ -88,7 +88,10 @@ class TraceContext(LoopContext):
         """
         nodes = self.nodes if only is None else [self.tree.nodes[i] for i in only]
         self.for_each(
-            name, self.frame_iterations(nodes, target_link), lambda iteration: body(self.frame_of_iteration(iteration))
+            name,
+            self.frame_iterations(nodes, target_link),
+            lambda iteration: body(self.frame_of_iteration(iteration)),
+            self.active_nodes if only is None else None,
         )
 
     def for_each_kinematic_body(self, name: str, body: Callable[[FrameNode], None]) -> None:
@@ -198,7 +201,7 @@ class TraceContext(LoopContext):
             terms = flatten(body(node))
             iteration.write(total, [a + b for a, b in zip(iteration.read_array(total, count), terms, strict=True)])
 
-        self.for_each(name, rows, run)
+        self.for_each(name, rows, run, self.active_nodes if over_frames else None)
         return unflatten(zero, [self.tracer.read(SCRATCH, offset.row + i) for i in range(count)])
 
     def transmissions(
