@@ -116,7 +116,7 @@ def test_warps_with_few_environments() -> None:
 
 @pytest.mark.parametrize(
     ("branches", "n_envs", "expected"),
-    [(False, 256, 32), (True, 1, 1), (True, 1024, 1), (True, 4096, 4), (True, 1 << 20, 32)],
+    [(False, 256, 32), (True, 1, 1), (True, 256, 1), (True, 4096, 8), (True, 1 << 20, 32)],
 )
 def test_few_environments_share_a_warp_where_branches_differ(branches: bool, n_envs: int, expected: int) -> None:
     recorder = Tracer()

@@ -1,9 +1,9 @@
 """Guards of the rows of for-each loops: conditions, known before the loop, without which a row has no effect.
 
-Rows of most loops over pairs of bodies consist of a branch that few of them take, behind basic blocks that compute its
-condition and may record it. If no row of the loop changes what these are computed from, or uses what they store, they
-can be executed for all rows before the loop, which then runs for the rows that take their branch only, in the same
-order.
+Rows of most loops over pairs of bodies consist of nested branches that few of them take, each behind basic blocks that
+compute its condition and may record it. If no row of the loop changes what these are computed from, or uses what they
+store, they can be executed for all rows before the loop, which then runs for the rows that take their branches only, in
+the same order.
 """
 
 from __future__ import annotations
@@ -27,15 +27,31 @@ from .program import (
     nested_bodies,
 )
 
+MAX_SPECULATED_INSTRUCTIONS = 60
+"""Largest number of instructions of a guard with nested branches, which are executed for all rows."""
 LocalValues = dict[MemoryLocation | None, Operand]
 """Values of elements of local arrays."""
 
 
-class Guard(NamedTuple):
-    """Statements of a specialization in front of its branch, as one basic block, and the condition of the branch."""
+class GuardLevel(NamedTuple):
+    """A branch of a guard: what is stored in front of it, if all outer branches are taken, and its condition."""
 
-    block: BasicBlock
+    stores: tuple[Store, ...]
     condition: Operand
+
+
+class Guard(NamedTuple):
+    """Nested branches of a specialization, each the last statement of the one around it; a row runs if all are taken.
+
+    The instructions of all of them can be executed for any row.
+    """
+
+    instructions: tuple[Instruction, ...]
+    levels: tuple[GuardLevel, ...]
+    blocks: tuple[BasicBlock, ...]
+    """Basic blocks in front of the branches."""
+    branch: If
+    """The innermost branch."""
 
 
 def find_guards(program: Program, loops: Iterable[ForEachLoop]) -> dict[int, list[Guard | None]]:
@@ -59,9 +75,9 @@ def _are_independent(program: Program, loop: ForEachLoop, guards: list[Guard | N
     """Whether the statements in front of the branches of a loop can be executed for all rows before the branches."""
     parts: tuple[list[LoopSpecialization], list[LoopSpecialization]] = [], []
     for specialization, guard in zip(loop.specializations, guards, strict=True):
-        n_before = 0 if guard is None else len(specialization.body) - 1
-        parts[0].append(replace(specialization, body=tuple(specialization.body[:n_before])))
-        parts[1].append(replace(specialization, body=tuple(specialization.body[n_before:])))
+        bodies = ((), specialization.body) if guard is None else (guard.blocks, (guard.branch,))
+        for part, body in zip(parts, bodies, strict=True):
+            part.append(replace(specialization, body=body))
     before, after = (find_effects(program, (replace(loop, specializations=tuple(part)),)) for part in parts)
     written = before.writes | after.writes
     return before.reads.isdisjoint(written) and before.writes.isdisjoint(after.reads | after.writes)
@@ -70,29 +86,60 @@ def _are_independent(program: Program, loop: ForEachLoop, guards: list[Guard | N
 def _find_guard(program: Program, specialization: LoopSpecialization, users: dict[str, set[int]]) -> Guard | None:
     """Guard of a specialization whose last statement is a branch; None if it has none.
 
-    The statements in front of the branch are basic blocks without constants of the row and local arrays of other code.
+    The statements in front of a branch are basic blocks without local arrays of other code, or of earlier rows.
     """
-    branch = specialization.body[-1] if specialization.body else None
-    if not isinstance(branch, If) or branch.scalarize or branch.condition.array not in program.locals:
+    instructions, levels, blocks = list[Instruction](), list[GuardLevel](), list[BasicBlock]()
+    body, local_values, found = specialization.body, LocalValues(), None
+    while body and isinstance(branch := body[-1], If) and not branch.scalarize:
+        own = [x for x in body[:-1] if isinstance(x, BasicBlock)]
+        n_instructions = sum(len(block.instructions) for block in own)
+        if len(own) < len(body) - 1 or not all(_is_own(program, specialization, block, users) for block in own):
+            break
+        if levels and len(instructions) + n_instructions > MAX_SPECULATED_INSTRUCTIONS:
+            break
+        stores = _append_blocks(own, program.locals.keys(), instructions, local_values)
+        if stores is None or branch.condition not in local_values:
+            break
+        levels.append(GuardLevel(stores, local_values[branch.condition]))
+        blocks += own
+        found, body = branch, branch.body
+    if found is None:
         return None
-    blocks, columns = [x for x in specialization.body[:-1] if isinstance(x, BasicBlock)], specialization.array_columns
-    locations = [x for block in blocks for x in block.locations()]
+    n_instructions = 1 + max((x for level in levels for x in _operands(level) if type(x) is int), default=-1)
+    return Guard(tuple(instructions[:n_instructions]), tuple(levels), tuple(blocks), found)
+
+
+def _operands(level: GuardLevel) -> list[Operand]:
+    return [level.condition, *(store.value for store in level.stores)]
+
+
+def _is_own(
+    program: Program, specialization: LoopSpecialization, block: BasicBlock, users: dict[str, set[int]]
+) -> bool:
+    """Whether a basic block uses no dynamic indices and no local arrays of other code."""
+    locations, columns = list(block.locations()), specialization.array_columns
     arrays = {columns.get(x.array, (x.array, 0))[0] for x in locations}
     is_own = all(users[array] == {id(specialization)} for array in arrays & program.locals.keys())
-    is_own = is_own and specialization.constant_columns.keys().isdisjoint(locations)
-    if not is_own or len(blocks) < len(specialization.body) - 1 or any(x.index is not None for x in locations):
-        return None
-    block, local_values = _merge_blocks(blocks, program.locals.keys())
-    return Guard(block, local_values[branch.condition]) if branch.condition in local_values else None
+    return is_own and all(location.index is None for location in locations)
 
 
-def _merge_blocks(blocks: Iterable[BasicBlock], local_arrays: Collection[str]) -> tuple[BasicBlock, LocalValues]:
-    """One basic block that executes several without their stores to local arrays, and the values of these."""
-    instructions, stores, local_values = list[Instruction](), list[Store](), LocalValues()
+def _append_blocks(
+    blocks: Iterable[BasicBlock],
+    local_arrays: Collection[str],
+    instructions: list[Instruction],
+    local_values: LocalValues,
+) -> tuple[Store, ...] | None:
+    """Append the instructions of basic blocks, renumbered, with the values of local arrays instead of their loads.
+
+    Returns the stores to other arrays; None if a local array is loaded that is not stored before.
+    """
+    stores: list[Store] = []
     for block in blocks:
         new: dict[int, Operand] = {}
         for i in block.instructions:
-            if i.location in local_values:
+            if i.location is not None and i.location.array in local_arrays:
+                if i.location not in local_values:
+                    return None
                 new[i.result] = local_values[i.location]
                 continue
             new[i.result] = len(instructions)
@@ -104,7 +151,7 @@ def _merge_blocks(blocks: Iterable[BasicBlock], local_arrays: Collection[str]) -
                 local_values[location] = operand
             else:
                 stores.append(Store(location, operand))
-    return BasicBlock(tuple(instructions), tuple(stores)), local_values
+    return tuple(stores)
 
 
 def _users_of_locals(program: Program) -> dict[str, set[int]]:

@@ -79,7 +79,7 @@ class ThreadKernelEmitter(StatementEmitter):
         Returns the mask of the rows that take their branch.
         """
         indices = loop.specialization_indices().tolist()
-        pending: list[tuple[Guard, int, ValueNames]] = []
+        pending: list[tuple[Guard, int, ValueNames, list[str]]] = []
         mask, always = "0", 0
         for row in rows:
             guard, bit = self.guards[id(loop)][indices[row]], row - rows.start
@@ -87,17 +87,43 @@ class ThreadKernelEmitter(StatementEmitter):
                 always |= 1 << bit
                 continue
             self._enter_row(loop, row)
-            names = self.emit_instructions(guard.block)
+            names = self._emit_guard(loop, row, guard)
             self.address_resolver.leave_iteration()
-            condition = f"fcmp ogt {self.value_type} {self._operand(guard.condition, names)}, {self.constant(0.5)}"
-            is_taken = self.assign(f"select i1 {self.assign(condition)}, i32 {1 << bit}, i32 0")
-            mask = self.assign(f"or i32 {mask}, {is_taken}")
-            pending.append((guard, row, names))
-        for guard, row, names in pending:
+            taken: list[str] = []
+            for level in guard.levels:
+                operand = self._operand(level.condition, names)
+                taken.append(self.assign(f"fcmp ogt {self.value_type} {operand}, {self.constant(0.5)}"))
+                if len(taken) > 1:
+                    taken[-1] = self.assign(f"and i1 {taken[-2]}, {taken[-1]}")
+            mask = self.assign(f"or i32 {mask}, {self.assign(f'select i1 {taken[-1]}, i32 {1 << bit}, i32 0')}")
+            pending.append((guard, row, names, taken))
+        for guard, row, names, taken in pending:
             self._enter_row(loop, row)
-            self.emit_stores(guard.block.stores, names)
+            for level, outer in zip(guard.levels, ["", *taken], strict=False):
+                if outer and level.stores:
+                    body, done = self.fresh_name("then"), self.fresh_name("done")
+                    self.emit(f"br i1 {outer}, label %{body}, label %{done}")
+                    self.start_block(body)
+                self.emit_stores(level.stores, names)
+                if outer and level.stores:
+                    self.emit(f"br label %{done}")
+                    self.start_block(done)
             self.address_resolver.leave_iteration()
         return self.assign(f"or i32 {mask}, {always}")
+
+    def _emit_guard(self, loop: ForEachLoop, row: int, guard: Guard) -> dict[int, str]:
+        """Emit the instructions of a guard with the constants of a row; returns the LLVM name of each value."""
+        columns = loop.specializations[loop.specialization_indices()[row]].constant_columns
+        constants: dict[int, float] = {}
+        instructions = []
+        for i in guard.instructions:
+            if i.location is not None and i.location in columns:
+                constants[i.result] = float(loop.floats[row, columns[i.location]])
+            else:
+                arguments = tuple(constants.get(x, x) if type(x) is int else x for x in i.args)
+                instructions.append(i._replace(args=arguments))
+        names = dict(self.emit_instructions(BasicBlock(tuple(instructions), ())))
+        return names | {value: self.constant(constant) for value, constant in constants.items()}
 
     def _enter_row(self, loop: ForEachLoop, row: int) -> None:
         """Resolve memory locations in a row of a for-each loop, whose array offsets become constants of the code."""

@@ -16,6 +16,9 @@ from ..tree.sparse_matrix import JointSpaceMatrix, ldl_factorize, with_fill_in
 from .newton import INFINITE_COST, TINY, SearchDirection
 from .objective import JointVector, ThreadObjective
 
+MAX_STRAIGHT_LINE_DOFS = 40
+"""Largest number of dofs for which a Hessian with entries between branches is factorised in straight-line code."""
+
 
 class NewtonDirection(SearchDirection):
     """Newton direction with a Hessian of branch-induced sparsity, or a block-sparse Hessian."""
@@ -67,9 +70,14 @@ class NewtonDirection(SearchDirection):
     def _solve_with_coupled_branches(self, matrix: JointSpaceMatrix, contacts: ContactConstraints) -> JointVector:
         """Return the Newton direction with a Hessian that has entries between branches of the tree.
 
-        The entries are assembled and factorised only if contacts couple branches at run time.
+        The entries are assembled and factorised only if contacts couple branches at run time; always in straight-line
+        code for the threads of a GPU, where loops over the entries take ten times as long as a small dense matrix.
         """
         ctx, state = self.ctx, self.objective.state
+        if ctx.settings.always_solve and len(matrix.sparsity) <= MAX_STRAIGHT_LINE_DOFS:
+            with ctx.without_unrolling():
+                contacts.add_frame_contact_hessian(matrix)
+            return self._factorize_and_solve(matrix, "direction")
         direction: JointVector = ctx.new_values("direction")
         self.objective.vectors.set_zero(direction, "clear direction")
         n_contacts = state.read(state.n_frame_contacts)
