@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+import numpy as np
+
 from kinema.ir import (
     EXCHANGE,
     MAX_ACCESS_BYTES,
@@ -23,8 +25,10 @@ from kinema.ir import (
     BasicBlock,
     ForEachLoop,
     Guard,
+    Instruction,
     Program,
     Store,
+    basic_blocks,
     find_guards,
     outermost_for_each_loops,
 )
@@ -34,6 +38,9 @@ from ..statements import StatementEmitter, definition_positions, find_eager_stor
 
 MIN_GUARDED_ROWS, MAX_GUARDED_ROWS = 8, 1024
 """Numbers of rows between which a for-each loop may run for a list of its rows; each has code for its guard."""
+MAX_UNROLLED_OPERATIONS = 3000
+"""Largest number of instructions and stores of all rows of a loop without branches that is unrolled: a row of a loop
+waits for its table entries, and then for its operands, as stores of the row before could change these."""
 ROWS_PER_MASK = 32
 """Rows whose guards are loaded concurrently."""
 COUNT_TRAILING_ZEROS = "llvm.cttz.i32"
@@ -54,13 +61,34 @@ class ThreadKernelEmitter(StatementEmitter):
     def allocate_row_list(self, program: Program) -> None:
         """Find the for-each loops that run for a list of their rows; allocate the list at the start of a function."""
         loops = outermost_for_each_loops(program.body)
-        loops = [loop for loop in loops if MIN_GUARDED_ROWS <= len(loop.ints) <= MAX_GUARDED_ROWS]
+        loops = [x for x in loops if x.no_unroll and MIN_GUARDED_ROWS <= len(x.ints) <= MAX_GUARDED_ROWS]
         self.guards = find_guards(program, loops)
         n_rows = max((len(loop.ints) for loop in loops if id(loop) in self.guards), default=0)
         if n_rows:
             self.emit(f"%row_list = alloca [{n_rows} x i32], align 4")
             self.emit("%n_listed = alloca i32, align 4")
             self.emit(f"%row_masks = alloca [{-(-n_rows // ROWS_PER_MASK)} x i32], align 4")
+
+    def _emit_for_each_loop(self, loop: ForEachLoop) -> None:
+        """Emit a for-each loop; a loop with little code in all rows together is unrolled, with constant addresses."""
+        n_rows = np.bincount(loop.specialization_indices(), minlength=len(loop.specializations)).tolist()
+        bodies = [x.body for x in loop.specializations]
+        n_operations = sum(
+            n * sum(len(block.instructions) + len(block.stores) for block in basic_blocks(body))
+            for n, body in zip(n_rows, bodies, strict=True)
+        )
+        is_nested = not loop.no_unroll or loop.range_name or loop.joined_rows or self.address_resolver.iteration_stack
+        is_straight = all(isinstance(x, BasicBlock) for body in bodies for x in body)
+        if is_nested or not is_straight or n_operations > MAX_UNROLLED_OPERATIONS:
+            super()._emit_for_each_loop(loop)
+            return
+        for row, specialization_index in enumerate(loop.specialization_indices().tolist()):
+            self._enter_row(loop, row)
+            for block in bodies[specialization_index]:
+                assert isinstance(block, BasicBlock)
+                names = self._emit_row_instructions(loop, row, block.instructions)
+                self.emit_stores(block.stores, names)
+            self.address_resolver.leave_iteration()
 
     def _begin_rows(self, loop: ForEachLoop, starts: Sequence[str]) -> tuple[tuple[str, str, str, str], str]:
         """Begin a loop over the rows of a for-each loop, or over those that take their branch if these are known."""
@@ -87,7 +115,7 @@ class ThreadKernelEmitter(StatementEmitter):
                 always |= 1 << bit
                 continue
             self._enter_row(loop, row)
-            names = self._emit_guard(loop, row, guard)
+            names = self._emit_row_instructions(loop, row, guard.instructions)
             self.address_resolver.leave_iteration()
             taken: list[str] = []
             for level in guard.levels:
@@ -111,12 +139,12 @@ class ThreadKernelEmitter(StatementEmitter):
             self.address_resolver.leave_iteration()
         return self.assign(f"or i32 {mask}, {always}")
 
-    def _emit_guard(self, loop: ForEachLoop, row: int, guard: Guard) -> dict[int, str]:
-        """Emit the instructions of a guard with the constants of a row; returns the LLVM name of each value."""
+    def _emit_row_instructions(self, loop: ForEachLoop, row: int, code: Sequence[Instruction]) -> dict[int, str]:
+        """Emit instructions of a row with its constants; returns the LLVM name of each value."""
         columns = loop.specializations[loop.specialization_indices()[row]].constant_columns
         constants: dict[int, float] = {}
         instructions = []
-        for i in guard.instructions:
+        for i in code:
             if i.location is not None and i.location in columns:
                 constants[i.result] = float(loop.floats[row, columns[i.location]])
             else:
