@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .execution_order import Body, Node
@@ -66,9 +66,11 @@ class ForwardSweep(Sweep):
                 loop = self.extended_loop(node, bodies, columns)
                 return (replace(loop, active_iterations=statement.active_iterations),)
             case If():
-                branch = replace(statement, body=bodies[0], uniform=False)
+                branch = replace(statement, body=(*self._record_effect(node), *bodies[0]), uniform=False)
                 control = self.plan.controls.get(id(node))
                 recorded = None if control is None else control.slot
+                if id(node) in self.plan.inner_branches:  # none of these is taken so far
+                    return (self._store_slots(node.parent, [node], 0.0), branch)
                 return (*self._record_location(node, statement.condition, recorded), branch)
             case CountedLoop() | WhileLoop():
                 return self._loop(node, statement, bodies[0])
@@ -123,6 +125,25 @@ class ForwardSweep(Sweep):
         if loop is innermost_loop(self.plan, body, counted=True):
             return tape.record("loop_index")
         return tape.input(self.loop_array(loop), INDEX)
+
+    def _record_effect(self, node: Node) -> Statements:
+        """Basic block that records in a branch that the branches around it have an effect."""
+        outer, current = list[Node](), node.parent.owner
+        while current is not None:
+            if any(x is node for x in self.plan.inner_branches.get(id(current), ())):
+                outer.append(current)
+            current = current.parent.owner
+        return (self._store_slots(node.bodies[0], outer, 1.0),) if outer else ()
+
+    def _store_slots(self, body: Body, branches: Sequence[Node], value: float) -> BasicBlock:
+        """Basic block in a sequence that stores a value to the slots of the conditions of branches around it."""
+        tape, stores = Tape(), list[Store]()
+        for node in branches:
+            slot = self.plan.controls[id(node)].slot
+            assert slot is not None
+            place = self.slot(tape, body, self.plan.layout.frame(node.parent), slot)
+            stores.append(Store(location_at(tape, place), value))
+        return eliminate_dead_code(tape, stores)
 
     def _record_location(self, node: Node, location: MemoryLocation, slot: int | None) -> Statements:
         """Basic block that records a memory location in a slot of the sequence that contains a node."""

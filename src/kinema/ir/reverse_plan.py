@@ -98,6 +98,13 @@ class ReversePlan:
         self.discarded_stores = set[tuple[int, int]]() if keep_outputs else self._find_discarded_stores()
         """Stores (identity of the node, position) to outputs that no later statement loads."""
         self._last_writes = self._find_last_writes()
+        self.zeroed_locals = self._place_zeroing()
+        """Statement sequence (by identity) -> local arrays whose adjoints are zeroed before its adjoint runs."""
+        self.inner_branches = self._find_inner_branches()
+        """Branches that have an effect by other branches inside only, by identity of the node: the innermost ones.
+
+        The adjoint of such a branch runs if one of these was taken: otherwise all adjoints that it propagates are zero.
+        """
         self.controls: dict[int, ControlPlan] = {}
         """Branches and counted loops with an adjoint, by identity of the node."""
         self.recorded_before: dict[int, dict[MemoryLocation, int]] = defaultdict(dict)
@@ -107,8 +114,6 @@ class ReversePlan:
             if id(node) in self.with_adjoint:
                 self._plan_recording(node)
         self._first_accesses = self._find_first_accesses()
-        self.zeroed_locals = self._place_zeroing()
-        """Statement sequence (by identity) -> local arrays whose adjoints are zeroed before its adjoint runs."""
 
     # ------------------------------------------------------------------------------------------------------- activity
 
@@ -322,7 +327,7 @@ class ReversePlan:
                     if outside is not None:
                         plan.recorded_outside.add(value)
             case If():
-                unchanged = self.is_unchanged(statement.condition, node)
+                unchanged = id(node) not in self.inner_branches and self.is_unchanged(statement.condition, node)
                 self.controls[id(node)] = ControlPlan(None if unchanged else frame.allocate())
             case CountedLoop():
                 constant = self._constant_counts.get(id(node))
@@ -370,6 +375,53 @@ class ReversePlan:
                         arena, rows = self.rows.resolve(store.location, inner.scopes)
                         cells[arena].update(rows)
         return cells
+
+    # ------------------------------------------------------------------------------------------------ effects by branch
+
+    def _find_inner_branches(self) -> dict[int, list[Node]]:
+        bodies = {name: body for body, names in self.zeroed_locals.items() for name in names}
+        found: dict[int, list[Node]] = {}
+        for node in reversed(self.nodes):  # inner branches first
+            if isinstance(node.statement, If) and id(node) in self.with_adjoint:
+                own = {id(body) for body in (*node.bodies, *(b for x in nodes_of(node.bodies[0]) for b in x.bodies))}
+                local_arrays = {name for name, body in bodies.items() if body in own}
+                branches = self._branches_with_effect(node.bodies[0], local_arrays)
+                if branches:
+                    found[id(node)] = [x for branch in branches for x in found.get(id(branch), [branch])]
+        return found
+
+    def _branches_with_effect(self, body: Body, local_arrays: Collection[str]) -> list[Node] | None:
+        """Outermost branches in a sequence with stores to cells with adjoints other than those of some local arrays.
+
+        None if the sequence has such stores outside of branches, or for-each loops.
+        """
+        branches: list[Node] = []
+        for node in body.nodes:
+            if id(node) not in self.with_adjoint:
+                continue
+            match node.statement:
+                case If():
+                    if self._has_effect(node, local_arrays):
+                        branches.append(node)
+                case CountedLoop() | WhileLoop():
+                    inner = self._branches_with_effect(node.bodies[0], local_arrays)
+                    if inner is None:
+                        return None
+                    branches += inner
+                case _:
+                    if isinstance(node.statement, ForEachLoop) or self._has_effect(node, local_arrays):
+                        return None
+        return branches
+
+    def _has_effect(self, node: Node, local_arrays: Collection[str]) -> bool:
+        """Whether a statement stores to cells with adjoints other than those of some local arrays."""
+        nodes = [node, *(x for body in node.bodies for x in nodes_of(body))]
+        return any(
+            self.rows.resolve(x.statement.stores[i].location, x.scopes)[0] not in local_arrays
+            for x in nodes
+            if isinstance(x.statement, BasicBlock)
+            for i in self.blocks[id(x)].stores
+        )
 
     # --------------------------------------------------------------------------------------- adjoints of local arrays
 

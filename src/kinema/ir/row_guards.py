@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from .effects import find_effects
+from .effects import Cell, effects_per_iteration, find_effects
 from .memory import MemoryLocation, Operand
 from .program import (
     BasicBlock,
@@ -78,9 +78,17 @@ def _are_independent(program: Program, loop: ForEachLoop, guards: list[Guard | N
         bodies = ((), specialization.body) if guard is None else (guard.blocks, (guard.branch,))
         for part, body in zip(parts, bodies, strict=True):
             part.append(replace(specialization, body=body))
-    before, after = (find_effects(program, (replace(loop, specializations=tuple(part)),)) for part in parts)
-    written = before.writes | after.writes
-    return before.reads.isdisjoint(written) and before.writes.isdisjoint(after.reads | after.writes)
+    loops = [replace(loop, specializations=tuple(part)) for part in parts]
+    before, after = (find_effects(program, (part,)) for part in loops)
+    if not before.reads.isdisjoint(before.writes | after.writes):
+        return False
+    shared = before.writes & (after.reads | after.writes)  # allowed within a row
+    row_of: dict[Cell, int] = {}
+    for part in loops if shared else ():
+        for row, effects in enumerate(effects_per_iteration(program, part)):
+            if any(row_of.setdefault(cell, row) != row for cell in (effects.reads | effects.writes) & shared):
+                return False
+    return True
 
 
 def _find_guard(program: Program, specialization: LoopSpecialization, users: dict[str, set[int]]) -> Guard | None:
