@@ -18,10 +18,12 @@ from kinema.ir import (
     ArenaOffset,
     BasicBlock,
     CountedLoop,
+    If,
     IterationContext,
     LoopIteration,
     MemoryLocation,
     Program,
+    Store,
     Tracer,
     Value,
     attach,
@@ -640,6 +642,37 @@ def test_second_derivatives() -> None:
     np.testing.assert_allclose(found["t d x"], hessian @ direction, rtol=1e-12)
     with pytest.raises(KinemaError, match="the program has adjoints already"):
         vjp(gradient, cells, [("d x", 0)])
+
+
+@pytest.mark.parametrize(("x", "expected", "runs"), [(0.05, -1200.0, True), (0.5, 3.0, False), (2.0, 3.0, False)])
+def test_branches_without_effect_have_no_adjoint(x: float, expected: float, runs: bool) -> None:
+    """The adjoint of a branch runs if the branch inside, which alone has an effect, was taken."""
+    tracer = Tracer()
+    tracer.write("z", [3.0 * tracer.read("x")])
+
+    def outer() -> list[Value]:
+        def body(_: Value) -> None:
+            quotient = 1.0 / tracer.read("x")
+
+            def inner() -> list[Value]:
+                tracer.write("z", [3.0 * quotient])
+                return []
+
+            tracer.if_less("inner", 10.0, quotient, inner, [])
+
+        tracer.counted_loop("once", 1.0, body)
+        return []
+
+    tracer.if_less("outer", tracer.read("x"), 1.0, outer, [])
+    program = vjp(tracer.build(), [("x", 0)], [("z", 0)])
+    branches = [s for s in program.body if isinstance(s, If) and s.name == "outer"]
+    counted = BasicBlock((), (Store(MemoryLocation("count", 0), 1.0),))
+    adjoint = replace(branches[-1], body=(counted, *branches[-1].body))
+    marked = replace(program, body=tuple(adjoint if s is branches[-1] else s for s in program.body))
+    arrays = {"x": np.array([[x]]), "d x": np.zeros((1, 1)), "d z": np.ones((1, 1)), "count": np.zeros((1, 1))}
+    found = interpret(marked, arrays)
+    assert found["d x"][0, 0] == pytest.approx(expected)
+    assert bool(found["count"][0, 0]) is runs
 
 
 def _atomic(tracer: Tracer) -> None:
