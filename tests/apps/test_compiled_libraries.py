@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 import kinema as km
 from kinema.runtime import library_target, static_library, summarise_elf
 from kit import command_line
-from kit.assets import EXAMPLES, all_assets
+from kit.assets import EXAMPLES, ROOT, all_assets
 
 from .compiled_leg import LEG, make_scene, run, tool
 
@@ -358,51 +359,25 @@ def Xform "body" (prepend apiSchemas = ["PhysicsRigidBodyAPI"])
 }
 """
 """A body whose shapes are sheared: its transforms need singular values, its inertia sums over a mesh."""
-TABLES_ON_HOST = """
-import dataclasses, hashlib, sys
-import numpy as np
-import kinema as km
-
-def arrays(record):
-    if isinstance(record, np.ndarray):
-        yield record.dtype.kind.encode() + record.tobytes() if record.dtype.kind in "fiub" else b""
-    elif isinstance(record, float):
-        yield np.float64(record).tobytes()
-    elif dataclasses.is_dataclass(record):
-        for field in dataclasses.fields(record):
-            yield from arrays(getattr(record, field.name))
-    elif isinstance(record, (list, tuple)):
-        for item in record:
-            yield from arrays(item)
-
-for file in sys.argv[1:]:
-    try:
-        scene = km.Scene(precision="double", quiet=True)
-        scene.add(file, errors="keep")
-        scene.build()
-        built = scene.built
-        digest = hashlib.sha256(b"".join([*arrays(built.model), built.engine.uniform.data.tobytes()])).hexdigest()
-    except km.KinemaError as error:
-        digest = "not built: " + str(error)
-    print(file, digest)
-"""
+MODEL_DIGESTS = ROOT / "tools" / "model_digests.py"
 
 
-def run_on_hosts(program: str, folder: Path, *arguments: Any) -> list[list[str]]:
-    """Lines that a Python program prints as on the newest and as on the oldest processor."""
+def run_on_hosts(program: Sequence[Any], folder: Path, *arguments: Any) -> list[list[str]]:
+    """Lines that a Python program (a file, or `-c` and its text) prints as on the newest and the oldest processor."""
     umath = np.__config__.CONFIG["SIMD Extensions"]["found"]  # type: ignore[index]  # what NumPy dispatches to here
     printed = []
     for host, settings in HOSTS.items():
         settings = {name: value.format(dispatched=" ".join(umath)) for name, value in settings.items()}
         environment = {**os.environ, **settings, "KINEMA_CACHE": str(folder / f"cache {host}")}
-        command = [sys.executable, "-W", "ignore", "-c", program, *(str(x).format(host=host) for x in arguments)]
+        given = (str(x).format(host=host) for x in arguments)
+        command = [sys.executable, "-W", "ignore", *map(str, program), *given]
         printed.append(subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True).stdout)
     return [text.splitlines() for text in printed]
 
 
 def compile_on_hosts(robot: Path, folder: Path, *targets: str) -> None:
     """Compile a robot as on the newest and the oldest processor, and compare the object files."""
-    run_on_hosts(COMPILE_ON_HOST, folder, "{host}", robot, folder / "{host}", *targets)
+    run_on_hosts(["-c", COMPILE_ON_HOST], folder, "{host}", robot, folder / "{host}", *targets)
     for target in targets:
         first, second = ((folder / host / target / "robot.o").read_bytes() for host in HOSTS)
         assert first == second
@@ -415,15 +390,15 @@ def test_object_files_do_not_depend_on_the_processor_that_compiles(leg_file: Pat
 def test_constants_do_not_depend_on_the_processor(tmp_path: Path) -> None:
     stage = tmp_path / "sheared.usda"
     stage.write_text(SHEARED)
-    newest, oldest = run_on_hosts(TABLES_ON_HOST, tmp_path, stage)
-    assert "not built" not in newest[0]
+    newest, oldest = run_on_hosts([MODEL_DIGESTS], tmp_path, stage)
+    assert newest[0].startswith("sheared.usda constants ")
     assert newest == oldest
 
 
 @pytest.mark.exhaustive
 def test_constants_of_shared_robots_do_not_depend_on_the_processor(tmp_path: Path) -> None:
     files = all_assets("urdf/*/*.urdf", "sdf/*/*.sdf", "mjcf/*/*.xml", "usd/*/*.usd*")
-    newest, oldest = run_on_hosts(TABLES_ON_HOST, tmp_path, *files)
+    newest, oldest = run_on_hosts([MODEL_DIGESTS], tmp_path, *files)
     assert newest == oldest
 
 
