@@ -144,10 +144,14 @@ def test_activations_are_part_of_the_state(tmp_path: Path) -> None:
         assert_equal(getattr(found, name)[0], expected)
 
 
+TENDON = '<tendon><fixed name="t" {}><joint joint="ja" coef="1"/><joint joint="jb" coef="-0.5"/></fixed></tendon>'
 CONSTRAINTS = {
-    "connect": '<connect body1="a" body2="b" anchor="0.1 0 0"/>',
-    "weld": '<weld body1="a" body2="b" torquescale="0.5"/>',
-    "joint": '<joint joint1="ja" joint2="jb" polycoef="0.1 0.5 0.2 0 0"/>',
+    "connect": '<equality><connect body1="a" body2="b" anchor="0.1 0 0"/></equality>',
+    "weld": '<equality><weld body1="a" body2="b" torquescale="0.5"/></equality>',
+    "joint": '<equality><joint joint1="ja" joint2="jb" polycoef="0.1 0.5 0.2 0 0"/></equality>',
+    "tendon": TENDON.format("") + '<equality><tendon tendon1="t" polycoef="0.1 0 0 0 0"/></equality>',
+    "tendon limit": TENDON.format('range="-0.02 0.02" limited="true"'),
+    "tendon friction": TENDON.format('frictionloss="0.3"'),
 }
 BODIES = """
 <body name="a" pos="0 0 1"><joint name="ja" axis="0 1 0" range="-10 8" limited="true" frictionloss="0.2"/>
@@ -158,7 +162,7 @@ BODIES = """
 
 @pytest.mark.parametrize("kind", representatives(CONSTRAINTS, 2))
 def test_equality_constraints_limits_and_dry_friction(kind: str, tmp_path: Path) -> None:
-    text = f"<mujoco><worldbody>{BODIES}</worldbody><equality>{CONSTRAINTS[kind]}</equality></mujoco>"
+    text = f"<mujoco><worldbody>{BODIES}</worldbody>{CONSTRAINTS[kind]}</mujoco>"
     (tmp_path / "model.xml").write_text(text)
     scene, robot = built(tmp_path / "model.xml")
     robot.set_qvel(np.random.default_rng(3).uniform(-1, 1, (1, robot.n_dofs)))

@@ -316,7 +316,7 @@ SEGMENT_KINDS: dict[str, tuple[int, SegmentFunction]] = {
 
 # ---------------------------------------------------------------------------------------------- lengths and moment arms
 
-END_PREFIXES = ("a ", "b ", "c ", "d ")
+END_PREFIXES = ("a ", "b ", "c ", "side ")
 N_LOADED_ENDS = 3
 
 
