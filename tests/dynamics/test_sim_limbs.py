@@ -165,6 +165,21 @@ def test_an_exchange_has_to_fit_into_what_threads_share(precision: str, most: in
         assert len(compiler._partition(program)) == roles
 
 
+@pytest.mark.parametrize(("count", "n_parts"), [(384, 1), (500, 3)])
+def test_long_code_that_exchanges_too_much_is_divided_first(count: int, n_parts: int) -> None:
+    """Then its pieces are of several threads each."""
+    shared = Partitioning(2, lambda location: int(location.array == "b"))
+    compiler = GpuCompiler({}, CompileOptions(Device("cuda:0"), "single", 1, 1, None), shared, wait=True)
+    tape = Tape()
+    products = [tape.input("a", i % count) * (2.0 + i) for i in range(count)]
+    values = {"b": [x + tape.input("b", i) for i, x in enumerate(products)]}
+    for _ in range(24):  # long enough
+        values["b"] = [x * x for x in values["b"]]
+    parts = compiler._split(program_from_tape(tape, values))
+    assert len(parts) >= n_parts
+    assert (len(parts) > 1) == (n_parts > 1)
+
+
 def test_threads_share_environments_on_a_gpu_only() -> None:
     model = model_of(QUADRUPED)
     with pytest.raises(km.KinemaError, match="only on a GPU"):

@@ -174,6 +174,9 @@ The baseline tier of a kernel of several partitions that is longer is separated.
 """
 BLOCK_INSTRUCTIONS = 5000
 """Maximum number of instructions of the pieces of a straight-line kernel."""
+PARTITIONED_BLOCK_INSTRUCTIONS = 2500
+"""The same for pieces of several partitions each, where those of the whole exchange too many values: for the adjoint of
+a humanoid without contacts."""
 LONG_BLOCK_INSTRUCTIONS, STRAIGHT_LINE_FRACTION = 500, 0.9
 """A thread kernel is compiled to PTX without optimisation if so large a part of it are basic blocks of so many
 instructions: the assembler makes the same code of it, and LLVM is five times as fast."""
@@ -312,6 +315,8 @@ class GpuCompiler:
         self._tables: list[TableArrays] = []
         self._separated: dict[int, tuple[KernelPart, tuple[Program, ...], int]] = {}
         """Parts whose final kernels are emitted last, by index: part, its partitions, index of its table."""
+        self._partitions: dict[tuple[int, Partitioning], tuple[BasicBlock, tuple[Program, ...]]] = {}
+        """Basic blocks and their partitions, by identity of the block and partitioning."""
         self._name = ""
 
     @pause_garbage_collection()
@@ -359,11 +364,14 @@ class GpuCompiler:
     def _split(self, program: Program) -> list[KernelPart]:
         """Run the passes that split a program into kernels; a program without need for it is one kernel."""
         is_partitioned = self._partitioning is not None and self._partitioning.count > 1
-        is_whole = is_partitioned and (program.has_cooperative_regions or program.is_straight_line)
-        can_split = self._options.runs_per_step == 1 and not is_whole
-        is_long = can_split and program.n_instructions > MAX_KERNEL_INSTRUCTIONS
-        limits = (MAX_KERNEL_INSTRUCTIONS, None if is_partitioned else BLOCK_INSTRUCTIONS) if is_long else ()
-        passes = gpu_passes(WARP_SIZE, *limits)
+        is_long = self._options.runs_per_step == 1 and program.n_instructions > MAX_KERNEL_INSTRUCTIONS
+        block_instructions = None if is_partitioned else BLOCK_INSTRUCTIONS
+        if is_partitioned and is_long and program.is_straight_line:
+            self._part_partitioning = self._partitioning
+            is_long, block_instructions = len(self._partition(program)) == 1, PARTITIONED_BLOCK_INSTRUCTIONS
+        elif is_partitioned and program.has_cooperative_regions:
+            is_long = False
+        passes = gpu_passes(WARP_SIZE, *((MAX_KERNEL_INSTRUCTIONS, block_instructions) if is_long else ()))
         is_split = program.has_cooperative_regions or is_long
         parts = run_passes(program, passes) if is_split else [KernelPart(program)]
         if all(part.work_queue_loop is None for part in parts):  # the workload is unknown then
@@ -509,7 +517,11 @@ class GpuCompiler:
         """
         partitioning = self._part_partitioning
         if partitioning is not None and partitioning.count > 1 and program.is_straight_line:
-            partitions = partition_basic_block(program.basic_block, partitioning.partition_of, partitioning.count)
+            key, block = (id(program.basic_block), partitioning), program.basic_block
+            if key not in self._partitions:
+                found = partition_basic_block(block, partitioning.partition_of, partitioning.count)
+                self._partitions[key] = block, found
+            partitions = self._partitions[key][1]
             if (
                 exchange_size(partitions) * WARP_SIZE * np.dtype(numpy_dtype(self._options.precision)).itemsize
                 <= MAX_SHARED_BYTES
