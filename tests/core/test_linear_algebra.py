@@ -11,6 +11,7 @@ from kinema.core import (
     determinant3,
     reproducible_inverse,
     reproducible_product,
+    reproducible_solve,
     rotate_tensor,
     sine_cosine,
     singular_value_decomposition,
@@ -93,3 +94,10 @@ def test_sine_and_cosine_are_correctly_rounded() -> None:
     assert sine_cosine(math.pi) == (math.sin(math.pi), -1.0)
     assert [math.copysign(1.0, sine_cosine(x)[0]) for x in (0.0, -0.0)] == [1.0, -1.0]
     assert sine_cosine(2.0**60) == (math.sin(2.0**60), math.cos(2.0**60))
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 0), (0, 0), (0, 2, 1, 1)])
+def test_solutions_of_no_systems_are_empty(shape: tuple[int, ...]) -> None:
+    matrix = np.zeros(shape)
+    assert reproducible_inverse(matrix).shape == shape
+    assert reproducible_solve(matrix, np.zeros((*shape[:-1], 2))).shape == (*shape[:-1], 2)

@@ -53,10 +53,10 @@ def reproducible_solve(matrices: Array, rhs: Array) -> Array:
 
     Not finite where a matrix is singular.
     """
-    n = matrices.shape[-1]
-    rest = np.array(matrices, np.float64).reshape(-1, n, n)
-    solution = np.array(rhs, np.float64).reshape(len(rest), n, -1)
-    every = np.arange(len(rest))
+    n, count = matrices.shape[-1], math.prod(matrices.shape[:-2])
+    rest = np.array(matrices, np.float64).reshape(count, n, n)
+    solution = np.array(rhs, np.float64).reshape(count, n, rhs.shape[-1])
+    every = np.arange(count)
     with np.errstate(all="ignore"):
         for k in range(n):
             pivot_row = k + np.abs(rest[:, k:, k]).argmax(axis=1)
