@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kinema.apps.cli.batch import find_robots
-from kinema.apps.cli.convert import parse_target_format, target_names
+from kinema.apps.cli.convert import BatchOptions, convert_many, parse_target_format, target_names
 from kinema.apps.cluster.local_processes import run_in_processes
 from kinema.core import WriteError, collect
 from kinema.description import Mesh
@@ -152,6 +152,28 @@ def test_killed_midway_no_file_is_half_written(tmp_path: Path, how: signal.Signa
         assert {link.name for link in read(file, policy=collect).links} >= {"palm", "left_tip", "right_tip"}
     if how is signal.SIGINT:
         assert [p for p in out.rglob(".*") if p.is_dir()] == []
+
+
+def test_an_interrupt_removes_drafts_of_workers_that_were_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that does not end in time is killed, and removes nothing itself; drafts of other programs stay."""
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    out.mkdir()
+    (source / "a.urdf").write_text(GOOD)
+    drafts = [out / name for name in (".a.urdf.x1", ".a_left.urdf.x2", ".other.urdf.x3")]
+
+    def interrupted(*_: object) -> list[object]:
+        for draft in drafts:
+            draft.mkdir()
+            (draft / "a.urdf").write_text(GOOD[:40])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kinema.apps.cli.convert.process_all", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        convert_many(source, out, BatchOptions(to="urdf"))
+    assert list(out.iterdir()) == [drafts[2]]
 
 
 def robots(folder: Path) -> list[Path]:

@@ -61,11 +61,20 @@ def stage_files(target: Path) -> Iterator[Path]:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def remove_staging_folders(target: Path) -> None:
-    """Remove staging folders left by killed writers of a file; no process may be writing the file."""
-    for draft in target.parent.glob(f".{glob.escape(target.name)}.*"):
-        if draft.is_dir():
-            shutil.rmtree(draft, ignore_errors=True)
+def remove_staging_folders(target: Path, *, one_per_robot: bool = False) -> None:
+    """Remove staging folders left by killed writers of a file; no process may be writing the file.
+
+    Args:
+        target: the main file.
+        one_per_robot: also those of the files `STEM_ROBOT.SUFFIX` of a description with several robots.
+    """
+    names = [glob.escape(target.name)]
+    if one_per_robot:
+        names.append(f"{glob.escape(target.stem)}_*{glob.escape(target.suffix)}")
+    for name in names:
+        for draft in target.parent.glob(f".{name}.*"):
+            if draft.is_dir():
+                shutil.rmtree(draft, ignore_errors=True)
 
 
 _PROTECTED_TEXT = "this is one of the files that the robot is made of; it is replaced with force (--force) only"

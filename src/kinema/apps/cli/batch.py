@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -241,10 +242,12 @@ def process_all(
     console = Console(stderr=True)
     if outcomes:
         console.print(Text(f"{len(outcomes)} of {len(tasks)} files are done already, and are as they were"))
-    for outcome in _run_with_progress(verb, function, left, len(outcomes), execution, console):
-        if records is not None and outcome.result is not None:
-            records.record(outcome.task, outcome.result)
-        outcomes.append(outcome)
+    # closing stops the workers, also of an interrupted loop
+    with closing(_run_with_progress(verb, function, left, len(outcomes), execution, console)) as running:
+        for outcome in running:
+            if records is not None and outcome.result is not None:
+                records.record(outcome.task, outcome.result)
+            outcomes.append(outcome)
     place = {id(task): i for i, task in enumerate(tasks)}
     return sorted(outcomes, key=lambda o: place[id(o.task)])
 
@@ -256,7 +259,7 @@ def _run_with_progress(
     n_done: int,
     execution: ExecutionOptions,
     console: Console,
-) -> Iterator[Outcome[Any, Any]]:
+) -> Generator[Outcome[Any, Any]]:
     """Run tasks on the selected executor with a progress bar; prints the reasons of refused nodes."""
     if not tasks:
         return
@@ -271,9 +274,10 @@ def _run_with_progress(
     with execution.make_executor(preload) as crew, Progress(*columns, console=console, transient=True) as progress:
         where = f", {crew.name} of {crew.n_workers}" if execution.cluster else ""
         bar = progress.add_task(f"{verb}{where}", total=len(tasks) + n_done, completed=n_done)
-        for outcome in crew.run(as_worker_factory(function), tasks, limits):
-            yield outcome
-            progress.advance(bar)
+        with closing(crew.run(as_worker_factory(function), tasks, limits)) as running:
+            for outcome in running:
+                yield outcome
+                progress.advance(bar)
         for sentence in getattr(crew, "refused", {}).values():
             console.print(Text.assemble(("· ", "yellow"), sentence), soft_wrap=True)
 

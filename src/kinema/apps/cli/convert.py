@@ -298,7 +298,11 @@ def convert_many(source: Path, output_folder: Path, options: BatchOptions) -> in
         book = open_records(
             options.execution, ConversionResult, remote_url(output_folder) or output_folder, _outputs_exist
         )
-        outcomes = process_all("converting", convert_task, work, options.execution, book)
+        try:
+            outcomes = process_all("converting", convert_task, work, options.execution, book)
+        except KeyboardInterrupt:
+            _remove_drafts_of_targets(work)
+            raise
         if options.execution.keeps_records:
             _remove_stale_drafts(outcomes)
         entries = _conversions_json(outcomes, library)
@@ -326,6 +330,13 @@ def _remove_stale_drafts(outcomes: Sequence[Outcome[ConversionTask, ConversionRe
         if not outcome.task.output_url and outcome.result is not None:
             for name in outcome.result.written_files:
                 remove_staging_folders(Path(name))
+
+
+def _remove_drafts_of_targets(tasks: Sequence[ConversionTask]) -> None:
+    """Remove the temporary files of all tasks, whose workers have ended, some of them in the midst of writing."""
+    for task in tasks:
+        if not task.output_url:
+            remove_staging_folders(task.target, one_per_robot=task.format == "urdf")
 
 
 def _outputs_exist(task: ConversionTask, result: ConversionResult) -> bool:

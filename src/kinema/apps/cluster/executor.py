@@ -11,7 +11,7 @@ import sys
 import traceback
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -89,7 +89,7 @@ class Executor(ABC):
         worker_factory: Callable[[], TaskFunction[TaskT, ResultT]],
         tasks: Iterable[TaskT],
         limits: TaskLimits | None = None,
-    ) -> Iterator[Outcome[TaskT, ResultT]]:
+    ) -> Generator[Outcome[TaskT, ResultT]]:
         """Run all tasks and yield their outcomes as they complete, in any order.
 
         Args:
@@ -128,7 +128,7 @@ class InProcessExecutor(Executor):
         worker_factory: Callable[[], TaskFunction[TaskT, ResultT]],
         tasks: Iterable[TaskT],
         limits: TaskLimits | None = None,
-    ) -> Iterator[Outcome[TaskT, ResultT]]:
+    ) -> Generator[Outcome[TaskT, ResultT]]:
         """Run all tasks; see `Executor.run`. The timeout is not applied."""
         work = worker_factory()
         for task in tasks:

@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -51,7 +51,7 @@ def run_in_processes(
     jobs: int,
     timeout: float,
     preload: Sequence[str] = (),
-) -> Iterator[Outcome[TaskT, ResultT]]:
+) -> Generator[Outcome[TaskT, ResultT]]:
     """Call a module-level function with every task, each in a new process; see `LocalProcessExecutor`."""
     return LocalProcessExecutor(jobs, preload).run(
         as_worker_factory(function), tasks, TaskLimits(timeout, max_tasks_per_worker=1)
@@ -100,7 +100,7 @@ class LocalProcessExecutor(Executor):
         worker_factory: Callable[[], TaskFunction[TaskT, ResultT]],
         tasks: Iterable[TaskT],
         limits: TaskLimits | None = None,
-    ) -> Iterator[Outcome[TaskT, ResultT]]:
+    ) -> Generator[Outcome[TaskT, ResultT]]:
         """Run all tasks; see `Executor.run`."""
         limits = limits or TaskLimits()
         queue = TaskQueue(tasks, limits.retries)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -265,7 +265,7 @@ class RayExecutor(Executor):
         worker_factory: Callable[[], TaskFunction[TaskT, ResultT]],
         tasks: Iterable[TaskT],
         limits: TaskLimits | None = None,
-    ) -> Iterator[Outcome[TaskT, ResultT]]:
+    ) -> Generator[Outcome[TaskT, ResultT]]:
         """Run all tasks; see `Executor.run`."""
         limits = limits or TaskLimits()
         queue, factory_ref = TaskQueue(tasks, limits.retries), self._ray.put(worker_factory)
