@@ -431,6 +431,30 @@ def test_what_cannot_be_compiled_is_one_sentence(
     assert not list(tmp_path.iterdir())
 
 
+def test_kinematics_needs_no_masses(tmp_path: Path) -> None:
+    """A robot whose joints move no mass has forward and inverse kinematics and Jacobians, but no dynamics."""
+    file = tmp_path / "bare.urdf"
+    limits = '<limit lower="-2" upper="2" effort="1" velocity="1"/>'
+    file.write_text(
+        f"""<robot name="bare"><link name="base"/><link name="upper"/><link name="lower"/>
+        <joint name="a" type="revolute"><parent link="base"/><child link="upper"/><axis xyz="0 1 0"/>{limits}</joint>
+        <joint name="b" type="revolute"><parent link="upper"/><child link="lower"/><origin xyz="0.5 0 0"/>
+        <axis xyz="0 0 1"/>{limits}</joint></robot>"""
+    )
+    with pytest.raises(km.KinemaError, match="no mass or inertia to move"):
+        km.compile_library(file, tmp_path / "all", functions=["fk", "crba"], fixed=True)
+    library = km.compile_library(file, tmp_path / "out", functions=["fk", "jacobian", "ik"], fixed=True)
+    assert "sim.massless" in {item.code for item in library.diagnostics}
+    bare, kinematics, q = library.load(), km.Kinematics(file), np.array([0.3, -0.7])
+    position, quaternion = bare.fk(q)
+    expected = kinematics.forward_kinematics(q[None])
+    np.testing.assert_allclose(position, expected[0][0], atol=1e-15)
+    np.testing.assert_allclose(quaternion, expected[1][0], atol=1e-15)
+    np.testing.assert_allclose(bare.jacobian(2, q), kinematics.jacobian(q[None], "lower")[0], atol=1e-15)
+    found = bare.ik(2, position[2], quaternion[2], np.zeros(2))
+    np.testing.assert_allclose(found[0], q, atol=1e-3)  # the tolerance of the position is 1e-4 m
+
+
 def test_scenes_that_are_not_one_environment_on_a_cpu_are_refused(leg_file: Path, tmp_path: Path) -> None:
     scene = km.Scene(quiet=True)
     scene.add(leg_file)

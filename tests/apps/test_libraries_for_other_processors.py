@@ -153,11 +153,12 @@ def test_a_cortex_m4_computes_the_same_bits_within_the_stated_stack(tmp_path: Pa
 
 
 @pytest.mark.parametrize("precision", ["double", "single"])
-def test_aarch64_simulates_with_the_same_bits(tmp_path: Path, precision: str) -> None:
-    gcc, qemu = tool("aarch64-linux-gnu-gcc"), tool("qemu-aarch64")
+@pytest.mark.parametrize("processor", ["aarch64", "riscv64"])
+def test_linux_processors_simulate_with_the_same_bits(tmp_path: Path, processor: str, precision: str) -> None:
+    gcc, qemu = tool(f"{processor}-linux-gnu-gcc"), tool(f"qemu-{processor}")
     (tmp_path / "run.c").write_text(SIMULATE)
     outputs = []
-    for target, command, emulator in (("native", tool("gcc"), []), ("aarch64", gcc, [qemu])):
+    for target, command, emulator in (("native", tool("gcc"), []), (processor, gcc, [qemu])):
         folder = tmp_path / target
         library = km.compile_library(
             EXAMPLES / "hopper/hopper.xml", folder, name="hopper", target=target, precision=precision, functions="step"

@@ -1,4 +1,4 @@
-"""Linear algebra, sine and cosine that are the same on every processor, compared with LAPACK and extended precision."""
+"""Linear algebra and functions that are the same on every processor, compared with LAPACK and extended precision."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 
 from kinema.core import (
+    arc_sine,
+    arc_tangent,
     determinant3,
+    exponential,
     reproducible_inverse,
     reproducible_product,
     reproducible_solve,
     rotate_tensor,
     sine_cosine,
+    sines_cosines,
     singular_value_decomposition,
     symmetric_eigen,
 )
@@ -94,6 +98,35 @@ def test_sine_and_cosine_are_correctly_rounded() -> None:
     assert sine_cosine(math.pi) == (math.sin(math.pi), -1.0)
     assert [math.copysign(1.0, sine_cosine(x)[0]) for x in (0.0, -0.0)] == [1.0, -1.0]
     assert sine_cosine(2.0**60) == (math.sin(2.0**60), math.cos(2.0**60))
+
+
+def test_angles_and_exponentials_are_correctly_rounded() -> None:
+    """Arc tangents and exponentials as sine and cosine above; arc sines within two units in the last place."""
+    if np.finfo(np.longdouble).eps > 1e-18:
+        pytest.skip("no extended precision on this processor")
+    rng = np.random.default_rng(4)
+    points = rng.normal(size=(2000, 2)) * 10.0 ** rng.integers(-12, 4, (2000, 2))
+    for y, x in points.tolist():
+        found, exact = arc_tangent(y, x), np.arctan2(np.longdouble(y), np.longdouble(x))
+        assert abs(np.longdouble(found) - exact) <= (0.5 + 2**-4) * math.ulp(found)
+    for x in [*rng.uniform(-1, 1, 500).tolist(), 1.0, -1.0, 0.0]:
+        assert arc_sine(x) == pytest.approx(math.asin(x), rel=4 * EPS, abs=0.0)
+    for x in [*rng.uniform(-40, 40, 1000).tolist(), 0.0, 1e-300, -700.0, 700.0]:
+        found, exact = exponential(x), np.exp(np.longdouble(x))
+        assert abs(np.longdouble(found) - exact) <= (0.5 + 2**-6) * math.ulp(found)
+    assert [arc_tangent(y, x) for y, x in ((0.0, -1.0), (-0.0, -1.0), (1.0, 0.0))] == [math.pi, -math.pi, math.pi / 2]
+    assert (arc_tangent(1e-20, -1.0), arc_tangent(1e-300, 1e300)) == (math.pi, 0.0)
+    assert (exponential(-1000.0), exponential(-math.inf)) == (0.0, 0.0)
+    assert math.isnan(arc_tangent(math.nan, 1.0))
+    assert math.isnan(exponential(math.nan))
+
+
+def test_sines_and_cosines_of_arrays() -> None:
+    angles = np.array([[0.1, -2.0, 7.0]])
+    sines, cosines = sines_cosines(angles)
+    assert sines.shape == cosines.shape == (1, 3)
+    assert list(zip(sines[0], cosines[0], strict=True)) == [sine_cosine(angle) for angle in angles[0].tolist()]
+    assert sines_cosines(np.zeros(0))[0].shape == (0,)
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 0), (0, 0), (0, 2, 1, 1)])

@@ -56,13 +56,17 @@ from .imports import (
 from .linear_algebra import (
     Array as Array,
     ArrayLike as ArrayLike,
+    arc_sine as arc_sine,
+    arc_tangent as arc_tangent,
     determinant3 as determinant3,
+    exponential as exponential,
     reproducible_inverse as reproducible_inverse,
     reproducible_norm as reproducible_norm,
     reproducible_product as reproducible_product,
     reproducible_solve as reproducible_solve,
     rotate_tensor as rotate_tensor,
     sine_cosine as sine_cosine,
+    sines_cosines as sines_cosines,
     singular_value_decomposition as singular_value_decomposition,
     symmetric_eigen as symmetric_eigen,
 )

@@ -1,4 +1,4 @@
-"""Linear algebra, sine and cosine with the same bits on every processor, for constants of compiled programs.
+"""Linear algebra and elementary functions with the same bits on every processor, for constants of compiled programs.
 
 BLAS and LAPACK use fused multiply-add and another order of sums on each processor, and the sine of C libraries differs
 in the last bit. Elementwise operations and sums of NumPy are the same everywhere.
@@ -185,33 +185,87 @@ def _orthogonal_direction(basis: list[list[float]], n: int) -> list[float]:
     return [a / length for a in axis]
 
 
-# ------------------------------------------------------------------------------------------------------ sine and cosine
+# ------------------------------------------------------------------------------------------------------------ angles
 
 _FRACTION_BITS = 256
+_UNIT = 1 << _FRACTION_BITS
 _HALF_PI = 0x3243F6A8885A308D313198A2E03707344A4093822299F31D0082EFA98EC4E6C89 >> 1
 """Half of pi with `_FRACTION_BITS` bits after the point."""
 _SMALL, _LARGE = 2.0**-27, 2.0**40
-"""Angles whose sine is the angle up to rounding, and angles too large to be reduced."""
+"""Angles whose sine and tangent are the angle up to rounding, and angles too large to be reduced."""
 
 
 def sine_cosine(angle: float) -> tuple[float, float]:
     """Sine and cosine of an angle [rad], correctly rounded; angles above 2^40 are left to the C library."""
     if abs(angle) < _SMALL:
         return angle, 1.0
-    return _taylor_sine_cosine(angle) if abs(angle) < _LARGE else (math.sin(angle), math.cos(angle))
+    return _rounded_sine_cosine(angle) if abs(angle) < _LARGE else (math.sin(angle), math.cos(angle))
+
+
+def sines_cosines(angles: Array) -> tuple[Array, Array]:
+    """`sine_cosine` of all angles [rad] of an array, as two arrays of its shape."""
+    values = np.array([sine_cosine(angle) for angle in np.asarray(angles, np.float64).ravel().tolist()]).reshape(-1, 2)
+    return values[:, 0].reshape(np.shape(angles)), values[:, 1].reshape(np.shape(angles))
+
+
+def arc_tangent(y: float, x: float) -> float:
+    """Angle of the point (x, y) from the x axis [rad], in [-pi, pi], correctly rounded.
+
+    The angle of the C library is corrected by the arc tangent of the point turned back by it, y/x up to rounding.
+    """
+    angle = math.atan2(y, x)
+    if x == 0.0 or y == 0.0 or not (math.isfinite(x) and math.isfinite(y)):
+        return angle
+    if abs(y) < _SMALL * x:
+        return y / x
+    (y_numerator, y_denominator), (x_numerator, x_denominator) = y.as_integer_ratio(), x.as_integer_ratio()
+    rise, run = y_numerator * x_denominator, x_numerator * y_denominator
+    sine, cosine = _fixed_point_sine_cosine(angle)
+    rest = ((rise * cosine - run * sine) << _FRACTION_BITS) // (run * cosine + rise * sine)
+    return (_fixed_point(angle) + rest) / _UNIT
+
+
+def arc_sine(x: float) -> float:
+    """Angle whose sine is x, in [-pi/2, pi/2]."""
+    return arc_tangent(x, math.sqrt((1.0 - x) * (1.0 + x)))
+
+
+_LN2 = sum(_UNIT // (k << k) for k in range(1, _FRACTION_BITS + 1))
+"""Natural logarithm of 2 with `_FRACTION_BITS` bits after the point, the last few of them wrong."""
+
+
+def exponential(x: float) -> float:
+    """e^x, correctly rounded, for arguments between -700 and 700; others are left to the C library."""
+    if not abs(x) <= 700.0:
+        return math.exp(x)
+    exponent, rest = divmod(_fixed_point(x), _LN2)
+    term, total, k = _UNIT, 0, 1
+    while term:
+        total += term
+        term = ((term * rest) >> _FRACTION_BITS) // k
+        k += 1
+    return math.ldexp(total / _UNIT, exponent)
 
 
 @lru_cache(maxsize=4096)
-def _taylor_sine_cosine(angle: float) -> tuple[float, float]:
+def _rounded_sine_cosine(angle: float) -> tuple[float, float]:
+    sine, cosine = _fixed_point_sine_cosine(angle)
+    return sine / _UNIT, cosine / _UNIT
+
+
+def _fixed_point(value: float) -> int:
+    numerator, denominator = value.as_integer_ratio()
+    return (numerator << _FRACTION_BITS) // denominator
+
+
+def _fixed_point_sine_cosine(angle: float) -> tuple[int, int]:
     """Sine and cosine from their Taylor series in integers, after reduction by multiples of pi/2."""
-    numerator, denominator = angle.as_integer_ratio()
-    fixed = (numerator << _FRACTION_BITS) // denominator
+    fixed = _fixed_point(angle)
     quadrant = (2 * fixed + _HALF_PI) // (2 * _HALF_PI)
     x = fixed - quadrant * _HALF_PI
     square = (x * x) >> _FRACTION_BITS
-    unit = 1 << _FRACTION_BITS
     values = []
-    for term, first in ((x, 1), (unit, 0)):
+    for term, first in ((x, 1), (_UNIT, 0)):
         total, k = 0, first
         while term not in (0, -1):
             total, k = total + term, k + 2
@@ -220,4 +274,4 @@ def _taylor_sine_cosine(angle: float) -> tuple[float, float]:
     sine, cosine = values
     for _ in range(quadrant % 4):
         sine, cosine = cosine, -sine
-    return sine / unit, cosine / unit
+    return sine, cosine

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kinema.core import sines_cosines
+
 from .mesh import FloatArray, GeometryError, IntArray, MeshData, apply_affine, float_vector
 
 DEFAULT_SEGMENTS = 32
@@ -55,8 +57,9 @@ def capsule(radius: float, length: float, segments: int = DEFAULT_SEGMENTS) -> M
     bands = max(2, segments // 4)
     latitude = np.linspace(0.0, np.pi / 2, bands + 1)
     # Profile from the south pole to the lower rim; the upper cap is its mirror image.
-    cap_radius = _snap_to_zero(radius * np.sin(latitude))
-    cap_height = _snap_to_zero(radius * np.cos(latitude)) + length / 2
+    sine, cosine = sines_cosines(latitude)
+    cap_radius = _snap_to_zero(radius * sine)
+    cap_height = _snap_to_zero(radius * cosine) + length / 2
     upper = slice(-2, None, -1) if length == 0.0 else slice(None, None, -1)
     return _revolve(
         np.concatenate([cap_radius, cap_radius[upper]]),
@@ -143,7 +146,8 @@ def _revolve(radius: FloatArray, height: FloatArray, segments: int) -> MeshData:
     if segments < 3:
         raise GeometryError(f"A round shape needs at least 3 segments, got {segments}.")
     angle = 2.0 * np.pi * np.arange(segments) / segments
-    circle = _snap_to_zero(np.stack([np.cos(angle), np.sin(angle)], axis=-1))
+    sine, cosine = sines_cosines(angle)
+    circle = _snap_to_zero(np.stack([cosine, sine], axis=-1))
     ring_radius, ring_height = radius[1:-1], height[1:-1]
     rings = np.zeros((len(ring_radius), segments, 3))
     rings[..., :2] = ring_radius[:, None, None] * circle

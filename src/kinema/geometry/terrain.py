@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kinema.core import sine_cosine
+
 from .formats.image_files import decode_png_gray
 from .mesh import FloatArray, GeometryError, MeshData
 from .primitives import height_field, require_non_negative, require_positive
@@ -101,7 +103,8 @@ def slope_terrain(size: tuple[float, float], spacing: float, angle: float, base:
     if not abs(angle) < np.pi / 2:
         raise GeometryError(f"The angle of a slope must be between -pi/2 and pi/2, got {angle} rad.")
     x, _ = _grid_coordinates(size, spacing)
-    heights = np.tan(angle) * x
+    sine, cosine = sine_cosine(float(angle))
+    heights = sine / cosine * x
     return Terrain(heights, size, _base_below_lowest(heights, base))
 
 

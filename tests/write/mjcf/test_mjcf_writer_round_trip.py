@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kinema.core import collect
-from kinema.description import Robot, World, colliding_pairs
+from kinema.description import Link, Mesh, Robot, World, colliding_pairs
 from kinema.read import read
 from kit.assets import EXAMPLES, all_assets, asset_id
 from kit.mjcf_texts import INLINE, configuration
@@ -26,12 +26,18 @@ def _equal_after_writing(file: Path, folder: Path) -> None:
     described = read(file, policy=collect)
     written = write(described, folder / "out")
     original = load(file)
-    assert differences(original, written.model) == []
+    # the principal axes that MuJoCo finds of meshes are off by 1e-7 rad, those of the inertias that are written are not
+    tolerance = 1e-6 if any(_has_inertia_of_a_mesh(link) for link in described.links) else 1e-9
+    assert differences(original, written.model, tolerance) == []
     again = read(written.path, policy=collect)
     assert type(again) is type(described)
     _same_description(described, again, original)
     unexpected = [str(x) for x in written.report if "computed from its shapes" not in x.what]
     assert unexpected == []
+
+
+def _has_inertia_of_a_mesh(link: Link) -> bool:
+    return link.inertial_is_computed and any(isinstance(s.geometry, Mesh) and s.mass != 0.0 for s in link.shapes)
 
 
 def _same_description(a: Robot | World, b: Robot | World, model: object) -> None:

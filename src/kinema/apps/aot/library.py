@@ -35,6 +35,8 @@ from .python_loader import python_loader
 
 FUNCTION_NAMES = (*MODEL_FUNCTIONS, "step")
 """Functions that a library can have; `step` comes with `observe`."""
+KINEMATIC_FUNCTIONS = frozenset({"fk", "jacobian", "ik"})
+"""Functions that need no masses."""
 INDEXING_FUNCTIONS = ("ik", "step")
 """Functions with indices that are computed at run time."""
 MAX_IK_LINKS = 4
@@ -110,7 +112,9 @@ def compile_library(  # noqa: PLR0913  one parameter per option
     """
     chosen = library_target(target)
     wanted = _check_functions(functions, chosen)
-    scene = _scene_of(source, precision, contacts, fixed, errors, chosen)
+    scene = _scene_of(
+        source, precision, contacts, fixed, errors, chosen, with_masses=not KINEMATIC_FUNCTIONS.issuperset(wanted)
+    )
     identifier = _check_name(name if name is not None else to_identifier(scene.entities[0].name))
     _check_target(chosen, scene)
     links = _ik_links(scene.built.model, ik_links) if "ik" in wanted else []
@@ -189,13 +193,18 @@ def _scene_of(
     fixed: bool | None,
     errors: str,
     target: LibraryTarget,
+    *,
+    with_masses: bool,
 ) -> Scene:
-    """Built scene of a source; KinemaError if a given scene cannot be compiled."""
+    """Built scene of a source; KinemaError if a given scene cannot be compiled.
+
+    Without masses, joints that move none are accepted with a warning: their armature counts as still to be given.
+    """
     if not isinstance(source, Scene):
         default = "double" if "double" in target.precisions else "single"
         scene = Scene(precision=precision or default, contacts=True if contacts is None else contacts, quiet=True)
         scene.add(source, fixed=fixed, errors=errors)
-        scene.build()
+        scene.build(per_env=() if with_masses else ("armature",))
     else:
         scene = source
         if not scene.is_built:
@@ -210,6 +219,8 @@ def _scene_of(
                 raise KinemaError(f"compile_library: {option} is an option for robots: set it in the scene")
     if scene.built.n_envs != 1:
         raise KinemaError(f"compile_library: the scene has {scene.built.n_envs} environments: build it with n_envs=1")
+    if scene.built.engine.settings.presence:
+        raise KinemaError("compile_library: entities of the scene can be spawned and removed: build it without room")
     if not scene.built.engine.device.is_cpu:
         raise KinemaError('compile_library: the scene is on a GPU: use Scene(device="cpu")')
     if not scene.built.model.n_dofs:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kinema.core import XmlElement
+from kinema.core import XmlElement, reproducible_norm
 
 from ..appearance import (
     Appearance,
@@ -401,8 +401,8 @@ def _node_transform(node: XmlElement) -> FloatArray:
 def _look_at_matrix(points: FloatArray) -> FloatArray:
     """Transform (4, 4) of a `<lookat>` element: rows eye, target and up of `points` (3, 3)."""
     eye, target, up = points
-    z = (eye - target) / np.linalg.norm(eye - target)
-    x = np.cross(up, z) / np.linalg.norm(np.cross(up, z))
+    z = (eye - target) / reproducible_norm(eye - target)
+    x = np.cross(up, z) / reproducible_norm(np.cross(up, z))
     matrix = translation_matrix(eye)
     matrix[:3, :3] = np.stack([x, np.cross(z, x), z], axis=-1)
     return matrix

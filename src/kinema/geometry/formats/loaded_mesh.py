@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from kinema.core import reproducible_norm, sine_cosine
+
 from ..appearance import Appearance, merge_appearances
 from ..mesh import FloatArray, IntArray, MeshData, MeshError, MeshLimits, apply_affine, extract_faces, merge_meshes
 
@@ -148,8 +150,8 @@ def scale_matrix(factors: FloatArray) -> FloatArray:
 
 def axis_angle_matrix(axis: FloatArray, angle: float) -> FloatArray:
     """Homogeneous matrix (4, 4) of a rotation by `angle` [rad] about `axis` (3,), not necessarily of unit length."""
-    half = angle / 2
-    return quaternion_matrix(np.sin(half) * axis / np.linalg.norm(axis), np.cos(half))
+    sine, cosine = sine_cosine(angle / 2)
+    return quaternion_matrix(sine * axis / reproducible_norm(axis), cosine)
 
 
 def quaternion_matrix(vector: FloatArray, scalar: float) -> FloatArray:

@@ -8,6 +8,7 @@ from typing import Any
 from kinema.description import Actuator, Tendon, TendonPathItem, TendonPathKind, Transmission
 from kinema.tokens import mjcf
 
+from .damping_ratios import actuator_bias
 from .extras import plugin_extras
 from .materials import read_visual_material
 from .model_reader import (
@@ -146,7 +147,7 @@ def _read_actuator(reader: ModelReader, index: int) -> Actuator:
         gain_type=enum_name(model.actuator_gaintype[index], "mjtGain"),
         gain=to_floats(model.actuator_gainprm[index]),
         bias_type=enum_name(model.actuator_biastype[index], "mjtBias"),
-        bias=to_floats(model.actuator_biasprm[index]),
+        bias=actuator_bias(reader, index, output),
         dynamics_type=enum_name(model.actuator_dyntype[index], "mjtDyn"),
         dynamics=to_floats(model.actuator_dynprm[index]),
         control_range=_limited_range(model.actuator_ctrllimited, model.actuator_ctrlrange, control)

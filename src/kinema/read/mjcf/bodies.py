@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, Pose, quaternion_to_matrix, rotate_tensor, unique_name
+from kinema.core import Array, Pose, quaternion_to_matrix, unique_name
 from kinema.description import (
     Axis,
     ConeLimit,
-    Inertial,
     Joint,
     JointKind,
     Link,
@@ -26,6 +25,7 @@ from kinema.description import (
 from kinema.tokens import mjcf
 
 from .extras import plugin_extras
+from .inertials import inertia_axes, is_inertia_from_geoms, read_inertial
 from .model_reader import (
     ModelReader,
     enum_name,
@@ -33,7 +33,6 @@ from .model_reader import (
     solver_parameters,
     store_nonempty_settings,
     to_floats,
-    to_pose,
 )
 from .mujoco_compiler import mujoco
 
@@ -52,11 +51,14 @@ def read_link(reader: ModelReader, body: int, shapes: list[Shape]) -> Link:
     The inertial is omitted with a warning if it would be computed from an unreadable mesh.
     """
     model = reader.model
-    computed = _is_inertia_from_geoms(reader, body)
+    computed = is_inertia_from_geoms(reader, body)
     unknown = computed and any(_has_unknown_mass(shape) for shape in shapes)
+    inertial = None if unknown else read_inertial(reader, body, shapes, computed=computed)
+    if inertial is not None:
+        reader.inertials[body] = inertial
     link = Link(
         **reader.node_arguments(mjcf.BODY, "bodies", body),
-        inertial=None if unknown else read_inertial(reader, body),
+        inertial=inertial,
         inertial_is_computed=computed,
         shapes=shapes,
         extras=plugin_extras(reader, "bodies", body),
@@ -69,43 +71,6 @@ def read_link(reader: ModelReader, body: int, shapes: list[Shape]) -> Link:
         reader.warning("no-inertia", message, link.origin, "give the file, or an <inertial>")
     _store_body_attributes(reader, body, link)
     return link
-
-
-def read_inertial(reader: ModelReader, body: int) -> Inertial | None:
-    """Mass [kg], centre of mass [m] and inertia [kg m2] of a body; None for a massless body."""
-    model = reader.model
-    mass = float(model.body_mass[body])
-    if mass == 0.0:
-        return None
-    with np.errstate(invalid="ignore", over="ignore"):  # non-finite values are diagnosed later
-        axes = quaternion_to_matrix(model.body_iquat[body])
-        inertia: Array = rotate_tensor(axes, np.diag(model.body_inertia[body]))
-        inertia = (inertia + inertia.T) / 2
-    written = _explicit_inertia(reader, body)
-    if written is not None and np.abs(written - inertia).max() <= 1e-9 * np.abs(inertia).max():
-        inertia = written  # avoids the rounding error of MuJoCo's principal axes
-    return Inertial(mass, np.array(model.body_ipos[body]), inertia)
-
-
-def _explicit_inertia(reader: ModelReader, body: int) -> Array | None:
-    """Inertia matrix of the `fullinertia` attribute, shape (3, 3); None if absent."""
-    spec = reader.spec_element("bodies", body)
-    if spec is None or not np.isfinite(spec.fullinertia).all():
-        return None
-    xx, yy, zz, xy, xz, yz = (float(v) for v in spec.fullinertia)
-    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-
-
-def _is_inertia_from_geoms(reader: ModelReader, body: int) -> bool:
-    """Whether MuJoCo computes the inertia of a body from its geoms."""
-    spec = reader.spec_element("bodies", body)
-    if spec is None or not reader.model.body_mass[body]:
-        return False
-    rule = int(getattr(spec, "compiler", reader.compiled.spec.compiler).inertiafromgeom)
-    kinds = mujoco().mjtInertiaFromGeom
-    return rule == kinds.mjINERTIAFROMGEOM_TRUE or (
-        rule == kinds.mjINERTIAFROMGEOM_AUTO and not bool(spec.explicitinertial)
-    )
 
 
 def _has_unknown_mass(shape: Shape) -> bool:
@@ -127,7 +92,7 @@ def _store_body_attributes(reader: ModelReader, body: int, link: Link) -> None:
         link.attributes,
         {
             mjcf.SLEEP: "" if policy.startswith("auto") else policy,
-            mjcf.INERTIA_AXES: _undetermined_inertia_axes(model, body),
+            mjcf.INERTIA_AXES: _undetermined_inertia_axes(reader, body),
             mjcf.SIMPLE_SLIDER_BODY: int(model.body_simple[body]) == _SIMPLE_SLIDER,
             mjcf.USER: model.body_user[body] if model.nuser_body else (),
             mjcf.CHILDCLASS: "" if spec is None or spec.childclass == "main" else spec.childclass,
@@ -135,22 +100,23 @@ def _store_body_attributes(reader: ModelReader, body: int, link: Link) -> None:
     )
 
 
-def _undetermined_inertia_axes(model: Any, body: int) -> tuple[float, ...]:
+def _undetermined_inertia_axes(reader: ModelReader, body: int) -> tuple[float, ...]:
     """Quaternion of the principal axes if they affect the simulation but do not follow from the inertia.
 
     That is the case if a sensor refers to the inertial frame, or if a fluid medium acts on a body with equal moments,
     where the choice of axes decides the fluid forces. Empty otherwise.
     """
+    model = reader.model
     if not model.body_mass[body]:
         return ()
     if _is_inertial_frame_sensed(model, body):
-        return to_floats(model.body_iquat[body])
+        return inertia_axes(reader, body)
     if not (model.opt.density or model.opt.viscosity):
         return ()
     a, b, c = sorted(to_floats(model.body_inertia[body]))
     axes = np.abs(quaternion_to_matrix(model.body_iquat[body]))
     determined = min(b - a, c - b) > _MOMENT_TOLERANCE * c or np.abs(axes - axes.round()).max() < _MOMENT_TOLERANCE
-    return () if determined else to_floats(model.body_iquat[body])
+    return () if determined else inertia_axes(reader, body)
 
 
 def _is_inertial_frame_sensed(model: Any, body: int) -> bool:
@@ -181,7 +147,7 @@ def _implicit_fixed_joint(reader: ModelReader, body: int, used_names: set[str]) 
         kind=JointKind.FIXED,
         parent=reader.link_name(int(model.body_parentid[body])),
         child=reader.link_name(body),
-        parent_pose=to_pose(model.body_pos[body], model.body_quat[body]),
+        parent_pose=reader.placements.pose("bodies", body),
         implicit=True,
     )
 
@@ -201,12 +167,12 @@ def _read_joint(reader: ModelReader, number: int, *, stacked: bool) -> Joint:
     _fill_origin(reader, joint, body)
     if kind == mj.mjtJoint.mjJNT_FREE:
         joint.axes = free_axes()
-        # qpos0 of a free joint is the pose of the body in the file
-        address = int(model.jnt_qposadr[number])
-        joint.initial = np.array(model.qpos0[address : address + 7])
+        placement = reader.placements.placement("bodies", body)
+        joint.initial = np.array([*placement.position, *placement.quaternion])
     else:
-        anchor = Pose.translation(model.jnt_pos[number])
-        joint.parent_pose = to_pose(model.body_pos[body], model.body_quat[body]) @ anchor
+        position, direction = reader.placements.joint_anchor_and_axis(number)
+        anchor = Pose.translation(position)
+        joint.parent_pose = reader.placements.pose("bodies", body) @ anchor
         joint.child_pose = anchor
         if kind == mj.mjtJoint.mjJNT_BALL:
             joint.kind, joint.axes = JointKind.SPHERICAL, spherical_axes()
@@ -214,7 +180,7 @@ def _read_joint(reader: ModelReader, number: int, *, stacked: bool) -> Joint:
                 angle = float(model.jnt_range[number][1])
                 joint.cone = ConeLimit(angle_y=angle, angle_z=angle, total=True)
         else:
-            _read_axis(model, number, joint, hinge=kind == mj.mjtJoint.mjJNT_HINGE)
+            _read_axis(model, number, joint, direction, hinge=kind == mj.mjtJoint.mjJNT_HINGE)
     for index, axis in enumerate(joint.axes):
         _read_dof_dynamics(model, number, index, axis)
     _store_joint_attributes(reader, number, joint)
@@ -229,9 +195,8 @@ def _fill_origin(reader: ModelReader, joint: Joint, body: int) -> None:
         joint.origin = joint_element.origin
 
 
-def _read_axis(model: Any, index: int, joint: Joint, *, hinge: bool) -> None:
+def _read_axis(model: Any, index: int, joint: Joint, direction: Array, *, hinge: bool) -> None:
     """Set kind, axis, limits, reference and spring reference of a hinge or slide joint."""
-    direction = model.jnt_axis[index]
     axis = rotation(direction) if hinge else translation(direction)
     limited = bool(model.jnt_limited[index])
     if limited:

@@ -26,7 +26,7 @@ from kinema.tokens import mjcf
 
 from .actuators import tendon_bodies
 from .materials import pair_physics_material
-from .model_reader import ModelReader, solver_parameters, to_floats, to_pose
+from .model_reader import ModelReader, solver_parameters, to_floats
 from .mujoco_compiler import mujoco
 
 # -- equality constraints ----------------------------------------------------------------------------------------------
@@ -51,12 +51,12 @@ def _read_constraint(reader: ModelReader, index: int) -> Constraint:
     match int(model.eq_type[index]):
         case kinds.mjEQ_CONNECT:
             constraint.kind = ConstraintKind.CONNECT
-            _set_bodies(reader, index, constraint, Pose.translation(data[0:3]), Pose.translation(data[3:6]))
+            _set_bodies(reader, index, constraint, *_connected_points(reader, index, data))
         case kinds.mjEQ_WELD:
             constraint.kind = ConstraintKind.WELD
             constraint.torque_scale = data[10]
             # the weld point in body 1 with the relative rotation, and the same point (the anchor) in body 2
-            _set_bodies(reader, index, constraint, to_pose(data[3:6], data[6:10]), Pose.translation(data[0:3]))
+            _set_bodies(reader, index, constraint, *_welded_frames(reader, index, data))
         case kinds.mjEQ_JOINT:
             constraint.kind = ConstraintKind.JOINT
             constraint.a, constraint.b = reader.name(mjcf.JOINT, first), reader.name(mjcf.JOINT, second) or None
@@ -70,13 +70,35 @@ def _read_constraint(reader: ModelReader, index: int) -> Constraint:
     return constraint
 
 
+def _is_between_sites(model: Any, index: int) -> bool:
+    return int(model.eq_objtype[index]) == int(mujoco().mjtObj.mjOBJ_SITE)
+
+
+def _connected_points(reader: ModelReader, index: int, data: Sequence[float]) -> tuple[Pose, Pose]:
+    """Anchor of a connect constraint in both bodies."""
+    model, on_second = reader.model, data[3:6]
+    if not _is_between_sites(model, index):
+        first, second = int(model.eq_obj1id[index]), int(model.eq_obj2id[index])
+        on_second = reader.placements.anchor_on_second(first, second, data[0:3], on_second)
+    return Pose.translation(data[0:3]), Pose.translation(on_second)
+
+
+def _welded_frames(reader: ModelReader, index: int, data: Sequence[float]) -> tuple[Pose, Pose]:
+    """Frames of a weld constraint on both bodies; the second one is the anchor."""
+    model = reader.model
+    if _is_between_sites(model, index):
+        return Pose(), Pose()  # those of the sites
+    bodies = int(model.eq_obj1id[index]), int(model.eq_obj2id[index])
+    return reader.placements.weld_frame(index, bodies, data).pose, Pose.translation(data[0:3])
+
+
 def _set_bodies(reader: ModelReader, index: int, constraint: Constraint, pose_a: Pose, pose_b: Pose) -> None:
     """Set the links and frames of a connect or weld constraint between bodies or sites."""
     model = reader.model
     first, second = int(model.eq_obj1id[index]), int(model.eq_obj2id[index])
-    if int(model.eq_objtype[index]) == int(mujoco().mjtObj.mjOBJ_SITE):
-        pose_a = to_pose(model.site_pos[first], model.site_quat[first])
-        pose_b = to_pose(model.site_pos[second], model.site_quat[second])
+    if _is_between_sites(model, index):
+        pose_a = reader.placements.pose("sites", first)
+        pose_b = reader.placements.pose("sites", second)
         constraint.attributes[mjcf.attribute_key(mjcf.SITES)] = (
             reader.name(mjcf.SITE, first),
             reader.name(mjcf.SITE, second),

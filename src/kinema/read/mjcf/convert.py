@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from kinema.core import Array, Diagnostics, Origin, float64_array, unique_name
 from kinema.description import Assembly, CollisionRules, Keyframe, Robot, World
 from kinema.tokens import mjcf
@@ -25,8 +27,10 @@ from .constraints import (
 )
 from .extras import bodies_with_unspecified_base, collect_extras, remove_implicit_base_joints
 from .geoms import GeomConverter, MeshAssets
+from .inertials import scale_to_total_mass
 from .model_reader import ModelReader, n_actuators, to_floats, to_pose
 from .mujoco_compiler import CompiledModel, mujoco
+from .placements import normalize
 from .scene_elements import read_cameras, read_gravity, read_lights, read_options, read_sites
 from .sensors import read_sensors
 
@@ -88,6 +92,8 @@ def _connected_body_sets(model: Any) -> Iterable[set[int]]:
 
 # -- keyframes ---------------------------------------------------------------------------------------------------------
 
+_QUATERNION_TOLERANCE = 1e-9
+"""Largest difference of a quaternion in a keyframe from MuJoCo's."""
 _JOINT_COORDINATE_COUNTS = {"mjJNT_FREE": (7, 6), "mjJNT_BALL": (4, 3), "mjJNT_SLIDE": (1, 1), "mjJNT_HINGE": (1, 1)}
 
 
@@ -110,7 +116,7 @@ def _read_keyframe(reader: ModelReader, index: int) -> Keyframe:
         n_positions, n_velocities = _JOINT_COORDINATE_COUNTS[mj.mjtJoint(int(model.jnt_type[joint])).name]
         q, v = int(model.jnt_qposadr[joint]), int(model.jnt_dofadr[joint])
         joint_name = reader.name(mjcf.JOINT, joint)
-        keyframe.positions[joint_name] = float64_array(model.key_qpos[index][q : q + n_positions])
+        keyframe.positions[joint_name] = _key_position(reader, index, joint, q, n_positions)
         velocities: Array = float64_array(model.key_qvel[index][v : v + n_velocities])
         if velocities.any():
             keyframe.velocities[joint_name] = velocities
@@ -119,11 +125,31 @@ def _read_keyframe(reader: ModelReader, index: int) -> Keyframe:
         mocap = int(model.body_mocapid[body])
         if mocap >= 0:
             position = model.key_mpos[index][3 * mocap : 3 * mocap + 3]
-            quaternion = model.key_mquat[index][4 * mocap : 4 * mocap + 4]
+            quaternion = _key_quaternion(reader, index, "mquat", 4 * mocap, body)
             keyframe.kinematic_poses[reader.name(mjcf.BODY, body)] = to_pose(position, quaternion)
     if getattr(model, "nplastic", 0):
         keyframe.attributes[mjcf.attribute_key(mjcf.PLASTIC)] = to_floats(model.key_plastic[index])
     return keyframe
+
+
+def _key_position(reader: ModelReader, key: int, joint: int, start: int, count: int) -> Array:
+    """Coordinates of a joint in a keyframe."""
+    result: Array = float64_array(reader.model.key_qpos[key][start : start + count])
+    if count >= 4:
+        body = int(reader.model.jnt_bodyid[joint])
+        result[-4:] = _key_quaternion(reader, key, "qpos", start + count - 4, body)
+    return result
+
+
+def _key_quaternion(reader: ModelReader, key: int, field: str, start: int, body: int) -> Array:
+    """Unit quaternion in a keyframe from the numbers in the file; that of the body where it gives none."""
+    compiled = float64_array(getattr(reader.model, f"key_{field}")[key][start : start + 4])
+    written = list(getattr(reader.spec_element("keys", key), field, ()))
+    candidates = [written[start : start + 4]] if len(written) >= start + 4 else []
+    for own in (*map(normalize, candidates), reader.placements.placement("bodies", body).quaternion):
+        if np.abs(own - compiled).max() <= _QUATERNION_TOLERANCE:
+            return np.array(own)
+    return compiled
 
 
 def _read_controls(reader: ModelReader, index: int, keyframe: Keyframe) -> None:
@@ -169,6 +195,8 @@ def convert_model(compiled: CompiledModel, diagnostics: Diagnostics) -> Robot | 
     components = connected_components(model)
     joint_names = {name.text for name in reader.names[mjcf.JOINT]}
     robots = [_read_robot(reader, geoms, bodies, joint_names) for bodies in components.bodies]
+    numbered = zip(robots, components.bodies, strict=True)
+    scale_to_total_mass(reader, {b: x for robot, bodies in numbered for b, x in zip(bodies, robot.links, strict=True)})
     scenery = geoms.body_shapes(WORLD_BODY)
     if len(robots) == 1 and not scenery:
         whole: Robot | World = robots[0]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, Pose, float64_array, quaternion_to_matrix
+from kinema.core import Array, Pose, float64_array, quaternion_to_matrix, reproducible_product
 from kinema.description import (
     Approximation,
     Box,
@@ -47,6 +47,7 @@ from .materials import (
 )
 from .model_reader import ModelReader, store_nonempty_settings, to_floats, to_pose
 from .mujoco_compiler import mujoco
+from .placements import Placement
 
 # -- mesh and height field assets --------------------------------------------------------------------------------------
 
@@ -57,6 +58,8 @@ class MeshInFileFrame:
 
     mesh: Mesh
     pose_in_centred_frame: Pose
+    reference: Pose = field(default_factory=Pose)
+    """Its pose in the file: MuJoCo's reference transform."""
     readable: bool = True
 
 
@@ -117,7 +120,7 @@ class MeshAssets:
             return MeshInFileFrame(mesh, to_file)
         if asset is not None:
             mesh = Mesh(uri=asset.uri, path=asset.path, scale=float64_array(spec.scale), max_hull_vertices=limit)
-            return MeshInFileFrame(mesh, to_file @ reference)
+            return MeshInFileFrame(mesh, to_file @ reference, reference)
         vertices, faces = self._inline_mesh(index)
         mesh = Mesh(
             vertices=vertices,
@@ -126,7 +129,7 @@ class MeshAssets:
             scale=float64_array(spec.scale),
             max_hull_vertices=limit,
         )
-        return MeshInFileFrame(mesh, to_file @ reference)
+        return MeshInFileFrame(mesh, to_file @ reference, reference)
 
     def _missing_mesh(self, index: int) -> Mesh:
         """Substitute for an unreadable mesh, with only its reference and scale."""
@@ -200,7 +203,7 @@ def _reference_pose(position: Array, quaternion: Array, scale: Array) -> Pose | 
     if np.allclose(turn, np.eye(3), rtol=0.0, atol=1e-12):
         return Pose.translation(-scale * position)
     if scale[0] == scale[1] == scale[2]:
-        return Pose(-scale[0] * (turn @ position), turn)
+        return Pose(-scale[0] * reproducible_product(turn, position), turn)
     return None
 
 
@@ -294,7 +297,6 @@ class GeomConverter:
     def _geometry(self, geom: int, collides: bool) -> tuple[Geometry, Pose, bool]:
         """Geometry of a geom, its pose in the body frame, and whether the asset was readable."""
         mj, model = mujoco(), self.reader.model
-        pose = to_pose(model.geom_pos[geom], model.geom_quat[geom])
         geom_type = int(model.geom_type[geom])
         if geom_type in (mj.mjtGeom.mjGEOM_MESH, mj.mjtGeom.mjGEOM_SDF):
             placed = self.meshes.mesh_in_file_frame(int(model.geom_dataid[geom]))
@@ -304,7 +306,8 @@ class GeomConverter:
                 mesh = replace(mesh, approximation=Approximation.SDF if is_field else Approximation.CONVEX_HULL)
             projection = texture_projection(self.reader, geom, mesh, placed.pose_in_centred_frame)
             mesh = mesh if projection is None else replace(mesh, projection=projection)
-            return mesh, pose @ placed.pose_in_centred_frame, placed.readable
+            return mesh, self._mesh_pose(geom, placed), placed.readable
+        pose = self.reader.placements.pose("geoms", geom)
         if geom_type == mj.mjtGeom.mjGEOM_HFIELD:
             index = int(model.geom_dataid[geom])
             asset = self.reader.asset_file(self.reader.xml_element("hfields", index))
@@ -313,7 +316,13 @@ class GeomConverter:
         if fitted_to >= 0 and not self.meshes.is_readable(fitted_to):
             placed = self.meshes.mesh_in_file_frame(fitted_to)
             return placed.mesh, pose @ placed.pose_in_centred_frame, False
-        return primitive_geometry(geom_type, model.geom_size[geom]), pose, True
+        return primitive_geometry(geom_type, self.reader.placements.sizes("geoms", geom)), pose, True
+
+    def _mesh_pose(self, geom: int, placed: MeshInFileFrame) -> Pose:
+        """Pose of a mesh in the body frame of a geom."""
+        x, y, z = self.reader.model.mesh_pos[int(self.reader.model.geom_dataid[geom])].tolist()
+        quaternion = self.reader.model.mesh_quat[int(self.reader.model.geom_dataid[geom])].tolist()
+        return self.reader.placements.mesh_geom(geom, Placement((x, y, z), tuple(quaternion))).pose @ placed.reference
 
     def _fitted_mesh(self, geom: int) -> int:
         """Index of the mesh to which a primitive geom was fitted, or -1."""
@@ -377,7 +386,7 @@ class GeomConverter:
         linear, angular = np.reshape(velocity, (2, 3))
         placed = to_pose(model.geom_pos[geom], model.geom_quat[geom]).inverse() @ shape.pose
         linear = linear + np.cross(angular, placed.position)
-        return to_floats(np.concatenate([placed.rotation.T @ linear, placed.rotation.T @ angular]))
+        return to_floats(np.concatenate([reproducible_product(placed.rotation.T, v) for v in (linear, angular)]))
 
     def _asset_name(self, geometry: Geometry, geom: int) -> str:
         kind = {Mesh: mjcf.MESH, HeightField: mjcf.HFIELD}.get(type(geometry), "")

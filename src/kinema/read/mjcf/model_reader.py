@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from kinema.core import Array, Diagnostics, Origin, Pose, XmlElement, unique_name
-from kinema.description import SolverParameters
+from kinema.description import Inertial, SolverParameters
 from kinema.tokens import mjcf
 
 from .mujoco_compiler import CompiledModel, mujoco
+from .placements import Placements
 from .prepare import AssetFile
 
 _DEFAULT_SOLREF = (0.02, 1.0)
@@ -36,6 +37,14 @@ class ModelReader:
     diagnostics: Diagnostics
     names: dict[str, list[ObjectName]] = field(init=False)
     """Object kind (`body`, `joint`, `geom`, ...) -> names by MuJoCo's index."""
+    placements: Placements = field(init=False)
+    """Poses, joint axes and sizes, computed from the file."""
+    inertials: dict[int, Inertial] = field(init=False, default_factory=dict)
+    """Body -> inertial of the bodies read so far, without those that have none."""
+    unscaled_inertials: dict[int, Inertial] = field(init=False, default_factory=dict)
+    """Body -> inertial before MuJoCo scales all of them to a given total mass."""
+    inverse_inertias: dict[int, dict[int, float]] = field(init=False, default_factory=dict)
+    """Cache: root of a kinematic tree -> diagonal of its inverse mass matrix, by degree of freedom."""
     _spec_elements: dict[str, dict[int, Any]] = field(init=False, default_factory=dict)
     cube_map_pixels: dict[int, np.ndarray | None] = field(init=False, default_factory=dict)
     """Cache: texture index -> pixels of a cube map (see `cube_map_faces`)."""
@@ -44,6 +53,7 @@ class ModelReader:
 
     def __post_init__(self) -> None:
         self.names = _object_names(self.model)
+        self.placements = Placements(self.compiled, self.spec_element)
 
     @property
     def model(self) -> Any:

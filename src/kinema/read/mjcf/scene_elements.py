@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, Pose, float64_array, rotation_aligning_z
+from kinema.core import Array, Pose, float64_array, reproducible_norm, rotation_aligning_z
 from kinema.description import OPTIONS_WITHOUT_DEFAULT, Camera, Frame, Light
 from kinema.tokens import mjcf
 
@@ -21,7 +21,6 @@ from .model_reader import (
     nonempty_settings,
     store_nonempty_settings,
     to_floats,
-    to_pose,
 )
 from .mujoco_compiler import mujoco
 
@@ -42,10 +41,10 @@ def _read_site(reader: ModelReader, meshes: MeshAssets, index: int) -> Frame:
     frame = Frame(
         **reader.node_arguments(mjcf.SITE, "sites", index),
         link=reader.link_name(int(model.site_bodyid[index])),
-        pose=to_pose(model.site_pos[index], model.site_quat[index]),
+        pose=reader.placements.pose("sites", index),
         marker=meshes.centred_mesh(int(model.site_dataid[index]))
         if is_mesh
-        else primitive_geometry(kind, model.site_size[index]),
+        else primitive_geometry(kind, reader.placements.sizes("sites", index)),
         color=material.color,
     )
     store_nonempty_settings(
@@ -71,7 +70,7 @@ def _read_camera(reader: ModelReader, index: int) -> Camera:
     camera = Camera(
         **reader.node_arguments(mjcf.CAMERA, "cameras", index),
         link=reader.link_name(int(model.cam_bodyid[index])),
-        pose=to_pose(model.cam_pos[index], model.cam_quat[index]),
+        pose=reader.placements.pose("cameras", index),
     )
     height = float(model.cam_fovy[index])
     if _is_orthographic(model, index):
@@ -152,7 +151,7 @@ def _light_kind(model: Any, index: int) -> str:
 
 def _rotation_towards(direction: Any) -> Array:
     """Rotation matrix with -z along the direction; identity for a zero vector."""
-    length = float(np.linalg.norm(direction))
+    length = reproducible_norm(direction)
     return (
         rotation_aligning_z(-float64_array(direction) / length) if length > 0 and math.isfinite(length) else np.eye(3)
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import quaternion_to_matrix
+from kinema.core import quaternion_to_matrix, reproducible_product
 from kinema.description import TAXELS, Sensor
 from kinema.tokens import mjcf
 
@@ -108,10 +108,10 @@ def _taxels(model: Any, index: int) -> tuple[float, ...]:
     count, start, normal = (int(x[mesh]) for x in (model.mesh_vertnum, model.mesh_vertadr, model.mesh_normaladr))
     rotation = quaternion_to_matrix(model.geom_quat[geom])
     vertices = np.asarray(model.mesh_vert[start : start + count], np.float64)
-    columns = [vertices @ rotation.T + model.geom_pos[geom]]
+    columns = [reproducible_product(vertices, rotation.T) + model.geom_pos[geom]]
     if int(model.mesh_normalnum[mesh]) == 3 * count:  # normal and two tangents for each vertex
         axes = np.asarray(model.mesh_normal[normal : normal + 3 * count], np.float64).reshape(count, 3, 3)
-        columns += [axes[:, 1] @ rotation.T, axes[:, 2] @ rotation.T]
+        columns += [reproducible_product(axes[:, i], rotation.T) for i in (1, 2)]
     return to_floats(np.concatenate(columns, axis=1).ravel())
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.core import Array, Diagnostics, Pose
+from kinema.core import Array, Diagnostics, Pose, reproducible_norm, reproducible_product
 from kinema.description import (
     Axis,
     AxisMotion,
@@ -101,8 +101,8 @@ class JointConverter:
             pose_b=child.pose,
             ratio=element.gearbox_ratio,
             reference=reference,
-            gear_axis_a=parent.pose.rotation @ first,
-            gear_axis_b=child.pose.rotation @ second,
+            gear_axis_a=reproducible_product(parent.pose.rotation, first),
+            gear_axis_b=reproducible_product(child.pose.rotation, second),
             extras=[*element.extras, Extra(sdf.FORMAT, "joint", element.verbatim, element.origin)],
             attributes={**to_attributes(element.settings), sdf.attribute_key(sdf.TYPE): element.kind},
         )
@@ -148,12 +148,16 @@ class JointConverter:
         """Unit vector of an axis in the joint frame."""
         if element is None:
             return np.array([0.0, 0.0, 1.0])
-        direction = element.xyz / np.linalg.norm(element.xyz)
+        direction = element.xyz / reproducible_norm(element.xyz)
         if not element.expressed_in:
             return direction
         what = f'the axis of joint "{node.element.name}"'
         frame = self.graph.lookup(node.scope, element.expressed_in, what, element.origin)
-        return direction if frame is None else self.graph.relative_pose(frame, node).rotation @ direction
+        return (
+            direction
+            if frame is None
+            else reproducible_product(self.graph.relative_pose(frame, node).rotation, direction)
+        )
 
     def apply_mimics(self, node: SdfFrame, joint: Joint, names: dict[int, str]) -> None:
         """Set the mimic relations of a joint; `names` maps frame ids to joint names."""

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.core import Diagnostics, Pose, rotate_tensor, rotation_aligning_z
+from kinema.core import (
+    Diagnostics,
+    Pose,
+    arc_tangent,
+    reproducible_norm,
+    rotate_tensor,
+    rotation_aligning_z,
+    sine_cosine,
+)
 from kinema.description import (
     Box,
     Camera,
@@ -249,13 +256,13 @@ def _convert_sensor(element: SensorElement, pose: Pose, target_kind: str, target
 def _convert_camera(sensor: SensorElement, element: CameraElement, pose: Pose, link: str) -> Camera:
     """Convert a camera; the vertical field of view follows from the horizontal one."""
     width, height = element.resolution
-    half = math.tan(min(element.horizontal_fov, 3.1) / 2.0)
+    sine, cosine = sine_cosine(min(element.horizontal_fov, 3.1) / 2.0)
     return Camera(
         name=element.name,
         origin=sensor.origin,
         link=link,
         pose=pose @ Pose(rotation=_CAMERA_ROTATION),
-        vertical_fov=2.0 * math.atan(half * height / width),
+        vertical_fov=2.0 * arc_tangent(sine * height, cosine * width),
         resolution=element.resolution,
         clip=element.clip,
         settings={sdf.HORIZONTAL_FOV: element.horizontal_fov, sdf.SENSOR: sensor.name},
@@ -264,7 +271,7 @@ def _convert_camera(sensor: SensorElement, element: CameraElement, pose: Pose, l
 
 def convert_light(element: LightElement, pose: Pose, link: str | None) -> Light:
     """Convert a light; its direction becomes the -z axis of its frame."""
-    length = float(np.linalg.norm(element.direction))
+    length = reproducible_norm(element.direction)
     settings = {**element.settings, sdf.DIRECTION: tuple(element.direction.tolist())}
     if element.kind != "point" and length > 0.0:
         back = -element.direction / length

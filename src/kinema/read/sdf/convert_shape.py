@@ -6,9 +6,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from kinema.core import Array, Diagnostics, Pose, rotation_aligning_z
+from kinema.core import Array, Diagnostics, Pose, reproducible_norm, rotation_aligning_z
 from kinema.description import (
     Approximation,
     Extra,
@@ -274,7 +272,7 @@ def _torsional_friction_radius(element: SurfaceElement) -> float | None:
 
 def _rotation_from_z(normal: Array) -> Array | None:
     """Rotation that maps z to the normal; None for identity."""
-    length = float(np.linalg.norm(normal))
+    length = reproducible_norm(normal)
     if length == 0.0:
         return None
     unit = normal / length

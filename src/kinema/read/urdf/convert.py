@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kinema.core import Array, Diagnostics, Origin, Pose, axis_angle_to_matrix, float64_array, rotate_tensor
+from kinema.core import (
+    Array,
+    Diagnostics,
+    Origin,
+    Pose,
+    arc_tangent,
+    axis_angle_to_matrix,
+    float64_array,
+    reproducible_norm,
+    rotate_tensor,
+)
 from kinema.description import (
     Approximation,
     Axis,
@@ -277,13 +287,13 @@ class JointConverter:
             self.diagnostics.error(f"{urdf.FORMAT}.zero-axis", message, origin=element.origin)
             return float64_array((1, 0, 0))
         scaled = element.axis / largest  # avoids underflow and overflow
-        length = largest * float(np.linalg.norm(scaled))
+        length = largest * reproducible_norm(scaled)
         # rounding is not reported
         if abs(length - 1) > 1e-6:
             report = self.diagnostics.warning if abs(length - 1) > 1e-2 else self.diagnostics.note
             message = f'joint "{element.name}": its axis has length {length:g}; it is normalised'
             report(f"{urdf.FORMAT}.axis-not-unit", message, origin=element.origin)
-        return scaled / np.linalg.norm(scaled)
+        return scaled / reproducible_norm(scaled)
 
     def _thread_pitch(self, element: JointElement) -> float:
         if element.thread_pitch is None:
@@ -390,9 +400,9 @@ def plane_axes(normal: Array) -> tuple[Array, Array, Array]:
     They are x and y after the smallest rotation that maps z to the normal, as in MuJoCo and Drake. For -z the half turn
     about x is used.
     """
-    sine = math.hypot(normal[0], normal[1])
+    sine = math.sqrt(float(normal[0] * normal[0] + normal[1] * normal[1]))
     rotation_axis = float64_array((1, 0, 0)) if sine < 1e-10 else np.array([-normal[1], normal[0], 0.0]) / sine
-    rotation_matrix = axis_angle_to_matrix(rotation_axis, math.atan2(sine, float(normal[2])))
+    rotation_matrix = axis_angle_to_matrix(rotation_axis, arc_tangent(sine, float(normal[2])))
     return rotation_matrix[:, 0], rotation_matrix[:, 1], normal
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kinema.core import Array, Diagnostics, ReadError, XmlElement, float64_array
+from kinema.core import Array, Diagnostics, ReadError, XmlElement, float64_array, reproducible_norm
 from kinema.description import Extra
 from kinema.tokens import urdf
 
@@ -141,7 +141,7 @@ def parse_placement(cursor: Cursor, context: ParseContext) -> PlacementElement:
         if origin.attribute_text("rpy") is not None:
             origin.error("two-rotations", "<origin> has both 'rpy' and 'quat_xyzw'; the quaternion counts")
         result.quat_xyzw = finite_floats(origin, "quat_xyzw", (0, 0, 0, 1))
-        length = float(np.linalg.norm(result.quat_xyzw))
+        length = reproducible_norm(result.quat_xyzw)
         if length < 1e-9:
             origin.error("zero-quaternion", "'quat_xyzw' of <origin> is zero", "no rotation is assumed")
             result.quat_xyzw = float64_array((0, 0, 0, 1))

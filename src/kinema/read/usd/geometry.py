@@ -15,6 +15,8 @@ from kinema.core import (
     reproducible_inverse,
     reproducible_norm,
     reproducible_product,
+    sine_cosine,
+    sines_cosines,
     singular_value_decomposition,
 )
 from kinema.description import Approximation, Box, Capsule, Cone, Cylinder, Ellipsoid, Geometry, Mesh, Plane, Sphere
@@ -150,14 +152,14 @@ def _tapered_reader(kind: str) -> Callable[[StageIndex, pxr.Prim, Affine], Place
 
 def _tapered_mesh(top: float, bottom: float, height: float, *, rounded: bool) -> geo.MeshData:
     """Convex hull of a truncated cone along z, with hemispheres at its ends if `rounded`."""
-    angles = np.linspace(0, 2 * np.pi, 33)[:-1]
+    sines, cosines = sines_cosines(np.linspace(0, 2 * np.pi, 33)[:-1])
     latitudes = np.linspace(0, np.pi / 2, 9) if rounded else np.zeros(1)
     points: list[Array] = []
     for radius, z, sign in ((top, height / 2, 1.0), (bottom, -height / 2, -1.0)):
         for latitude in latitudes:
-            ring = radius * np.cos(latitude)
-            level = np.full_like(angles, z + sign * radius * np.sin(latitude) * rounded)
-            points.append(np.column_stack([ring * np.cos(angles), ring * np.sin(angles), level]))
+            sine, cosine = sine_cosine(float(latitude))
+            level = np.full_like(sines, z + sign * radius * sine * rounded)
+            points.append(np.column_stack([radius * cosine * cosines, radius * cosine * sines, level]))
     cloud = np.vstack(points)
     return geo.convex_hull(geo.MeshData(cloud, np.array([[0, 1, 2]])))
 
@@ -290,7 +292,7 @@ def _axial_scales(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> tuple
 def _orthogonal_column_lengths(linear: Array) -> tuple[float, float, float] | None:
     """Column lengths of a matrix with orthogonal columns; None otherwise."""
     (a, b, c), (d, e, f), (g, h, i) = linear.tolist()
-    x, y, z = math.hypot(a, d, g), math.hypot(b, e, h), math.hypot(c, f, i)
+    x, y, z = (math.sqrt(p * p + q * q + r * r) for p, q, r in ((a, d, g), (b, e, h), (c, f, i)))
     if min(x, y, z) <= 0:
         return None
     skew = max(

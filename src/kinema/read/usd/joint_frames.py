@@ -17,11 +17,14 @@ import numpy as np
 from kinema.core import (
     Array,
     Pose,
+    arc_sine,
+    arc_tangent,
     axis_angle_to_matrix,
     matrix_to_quaternion,
     quaternion_to_matrix,
     reproducible_norm,
     reproducible_product,
+    sine_cosine,
 )
 from kinema.description import Axis, AxisMotion, Joint, JointKind
 from kinema.tokens import kinema_usd, usd, usd_physics
@@ -126,7 +129,7 @@ def _coordinates_from_gap(joint: Joint, gap: Pose) -> tuple[Array | None, float,
     if joint.kind is JointKind.DISTANCE:
         return None, 0.0, 0.0
     if joint.kind is JointKind.SPHERICAL:
-        return gap.quaternion, float(np.linalg.norm(gap.position)), 0.0
+        return gap.quaternion, reproducible_norm(gap.position), 0.0
     left_position, left_rotation = gap.position.copy(), gap.rotation
     state: list[float] = []
     rotation_axes = [a for a in joint.moving_axes if a.motion is AxisMotion.ROTATION]
@@ -143,10 +146,10 @@ def _coordinates_from_gap(joint: Joint, gap: Pose) -> tuple[Array | None, float,
         for axis in rotation_axes:
             value, q = _remove_twist(q, axis.direction.tolist())
             state.append(value + axis.reference)
-        angle = 2 * math.atan2(math.hypot(*q[1:]), abs(q[0]))
+        angle = 2 * arc_tangent(reproducible_norm(q[1:]), abs(q[0]))
     if joint.kind is JointKind.CYLINDRICAL:
         state.reverse()  # rotation comes first
-    return (np.array(state) if state else None), math.sqrt(float(left_position @ left_position)), angle
+    return (np.array(state) if state else None), reproducible_norm(left_position), angle
 
 
 def _remove_twist(q: list[float], axis: list[float]) -> tuple[float, list[float]]:
@@ -154,8 +157,8 @@ def _remove_twist(q: list[float], axis: list[float]) -> tuple[float, list[float]
     w, x, y, z = q
     a, b, d = axis
     along = a * x + b * y + d * z
-    half = math.atan2(along, w)
-    c, s = math.cos(half), math.sin(half)
+    half = arc_tangent(along, w)
+    s, c = sine_cosine(half)
     # the inverse twist (c, -s axis) times q
     left = [
         c * w + s * along,
@@ -168,7 +171,8 @@ def _remove_twist(q: list[float], axis: list[float]) -> tuple[float, list[float]
 
 def _xyz_angles(r: Array) -> tuple[float, float, float]:
     """Euler angles of R = Rx Ry Rz."""
-    return (math.atan2(-r[1, 2], r[2, 2]), math.asin(max(-1.0, min(1.0, r[0, 2]))), math.atan2(-r[0, 1], r[0, 0]))
+    (a, b, sine), (_, _, c), (_, _, d) = r.tolist()
+    return arc_tangent(-c, d), arc_sine(max(-1.0, min(1.0, sine))), arc_tangent(-b, a)
 
 
 # -- joint frames ------------------------------------------------------------------------------------------------------
@@ -409,7 +413,7 @@ def _shortest_rotation(a: Array, b: Array) -> Array:
     sine = reproducible_norm(cross)
     if sine < 1e-300:
         return np.eye(3)
-    return axis_angle_to_matrix(cross / sine, math.atan2(sine, float((a * b).sum())))
+    return axis_angle_to_matrix(cross / sine, arc_tangent(sine, float((a * b).sum())))
 
 
 def _quaternion_to_rotation(value: Any) -> Array:

@@ -13,6 +13,7 @@ from kinema.tokens import mjcf, physx, usd
 from . import pxr
 from .stage_index import Body, StageIndex
 from .transforms import DEGREE, affine_from_gf, polar_decomposition
+from .world_transforms import WorldTransforms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +84,7 @@ def _transforming_prims(prim: pxr.Prim) -> Iterator[pxr.Prim]:
 
 def _relative_pose(index: StageIndex, body: Body, time: float) -> tuple[Array, Array]:
     """Position and quaternion of a body at a time code relative to its pose at the start."""
-    matrix = pxr.UsdGeom.XformCache(pxr.Usd.TimeCode(time)).GetLocalToWorldTransform(body.prim)
-    affine = affine_from_gf(matrix * index.to_si)
+    matrix = WorldTransforms(pxr.Usd.TimeCode(time), index.values).matrix(body.prim)
+    affine = affine_from_gf(reproducible_product(matrix, index.to_si))
     pose = body.pose.inverse() @ type(body.pose)(affine.offset, polar_decomposition(affine.linear)[0])
     return pose.position, pose.quaternion

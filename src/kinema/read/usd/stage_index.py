@@ -19,6 +19,7 @@ from . import pxr
 from .point_instancers import InstanceExpander
 from .prim_values import PrimValues, flatten_value
 from .transforms import Affine, Units, affine_from_gf, is_singular, polar_decomposition_batch
+from .world_transforms import WorldTransforms
 
 # -- names -------------------------------------------------------------------------------------------------------------
 
@@ -83,12 +84,12 @@ class StageIndex:
     diagnostics: Diagnostics
     time: Any
     """Time code at which attributes are read."""
-    cache: Any
-    """OpenUSD's transform cache at that time."""
+    transforms: WorldTransforms
+    """World transforms at that time."""
     values: PrimValues
     """Attribute values at that time."""
-    to_si: Any
-    """Matrix (USD row-vector convention) from the stage's world to metres and Z up."""
+    to_si: Array
+    """Matrix (USD row-vector convention), shape (4, 4), from the stage's world to metres and Z up."""
     bodies: dict[str, Body] = field(default_factory=dict)
     gprims: list[pxr.Prim] = field(default_factory=list)
     joints: list[pxr.Prim] = field(default_factory=list)
@@ -156,7 +157,7 @@ class StageIndex:
     def world_transform(self, prim: pxr.Prim) -> Affine:
         """World transform of a prim [m], Z up; non-finite transforms are reported."""
         self.values.note_time_samples(prim)
-        affine = affine_from_gf(self._local_to_world(prim) * self.to_si)
+        affine = affine_from_gf(reproducible_product(self._local_to_world(prim), self.to_si))
         if not affine.is_finite:
             self.report_once(
                 prim, "usd.transform-not-finite", f"the transform of {prim.GetName()!r} holds NaN or infinity"
@@ -170,12 +171,12 @@ class StageIndex:
             self.reported.add((origin.path, code))
             self.diagnostics.error(code, message, origin=origin)
 
-    def _local_to_world(self, prim: pxr.Prim) -> Any:
-        """Local-to-world matrix in stage units; NaN if the transform is malformed."""
+    def _local_to_world(self, prim: pxr.Prim) -> Array:
+        """Local-to-world matrix in stage units, shape (4, 4); NaN if the transform is malformed."""
         try:
-            return self.cache.GetLocalToWorldTransform(prim)
+            return self.transforms.matrix(prim)
         except pxr.Tf.ErrorException:  # an operation holds a value of the wrong type
-            return pxr.Gf.Matrix4d(math.nan)
+            return np.full((4, 4), math.nan)
 
     def world_transforms(self, prims: Sequence[pxr.Prim]) -> tuple[Array, Array]:
         """World transforms of many prims: linear parts, shape (n, 3, 3), and offsets, shape (n, 3)."""
@@ -187,7 +188,7 @@ class StageIndex:
         for i in np.flatnonzero(perspective > 1e-9).tolist():  # non-finite transforms are reported elsewhere
             message = f"the transform of {prims[i].GetName()!r} holds a perspective (a last column), which is ignored"
             self.report_once(prims[i], "usd.perspective", message)
-        matrices = reproducible_product(matrices, np.array(self.to_si))
+        matrices = reproducible_product(matrices, self.to_si)
         return np.ascontiguousarray(np.swapaxes(matrices[:, :3, :3], 1, 2)), matrices[:, 3, :3]
 
     def schemas(self, prim: pxr.Prim) -> frozenset[str]:
@@ -243,8 +244,8 @@ class StageIndex:
 def index_stage(stage: pxr.Stage, file: str, units: Units, diagnostics: Diagnostics) -> StageIndex:
     """Traverse the stage, with instances expanded, and build its index."""
     time = _start_time(stage)
-    cache, values = pxr.UsdGeom.XformCache(time), PrimValues(stage, file, time, diagnostics)
-    index = StageIndex(stage, file, units, diagnostics, time, cache, values, _si_matrix(units))
+    values = PrimValues(stage, file, time, diagnostics)
+    index = StageIndex(stage, file, units, diagnostics, time, WorldTransforms(time, values), values, _si_matrix(units))
     bodies: list[pxr.Prim] = []
     index.instances = InstanceExpander(stage, file, time, values, diagnostics)
     prims = index.instances.expand_and_traverse()
@@ -265,11 +266,11 @@ def _start_time(stage: pxr.Stage) -> Any:
     return pxr.Usd.TimeCode.EarliestTime()
 
 
-def _si_matrix(units: Units) -> Any:
+def _si_matrix(units: Units) -> Array:
     """Unit scale and up-axis rotation as a USD matrix (row vectors)."""
     matrix = np.eye(4)
     matrix[:3, :3] = units.length * units.up.T
-    return pxr.Gf.Matrix4d(matrix)
+    return matrix
 
 
 def report_animation(index: StageIndex) -> None:

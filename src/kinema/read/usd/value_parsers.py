@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, Pose, float64_array
+from kinema.core import Array, Pose, float64_array, reproducible_norm
 from kinema.description import Node
 
 from . import pxr
@@ -134,6 +134,6 @@ def _floats(value: Any) -> tuple[float, ...]:
 
 def _pose(value: Any) -> Pose:
     given = np.array(_floats(value))
-    if given.shape != (7,) or not 0.5 < float(np.linalg.norm(given[3:])) < 2.0:
+    if given.shape != (7,) or not 0.5 < reproducible_norm(given[3:]) < 2.0:
         raise BadValueError
-    return Pose.from_quaternion(given[:3], given[3:] / np.linalg.norm(given[3:]))
+    return Pose.from_quaternion(given[:3], given[3:] / reproducible_norm(given[3:]))
